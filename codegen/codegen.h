@@ -1,0 +1,86 @@
+// Code generation: from the graph of one processor to a Program with machine code.
+//   order_choose    physical order of every value's dims, and the copies that remain
+//   fuse            nodes into kernels, products, collectives and aliases
+//   program_build   kernels, schedule, memory plan: a complete Program without machine code
+//   code_load       machine code for its kernels (LLVM), mapped into this process
+// Everything before code_load is the same on every machine and needs no LLVM and no BLAS.
+#ifndef CODEGEN_CODEGEN_H
+#define CODEGEN_CODEGEN_H
+
+#include "codegen/kernel.h"
+#include "collectives/collectives.h"
+#include "ir/program.h"
+
+typedef struct CodegenOptions {
+  bool fuse;          // false: one kernel a node (--no-fuse)
+  bool products;      // contractions large enough become INSTR_PRODUCT (BLAS); false: generated kernels
+  const char *for_;   // "train", "eval", "run": Program.for_
+  const char *over;   // dim with a last incomplete batch or NULL
+} CodegenOptions;
+
+// order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.
+// The returned graph has the copies that remain (BROADCAST without dims is a copy).
+typedef struct Order {
+  const Graph *graph;
+  Dims *at;           // Dims used as a list: physical order
+} Order;
+Order *order_choose(Arena *a, const Graph *g);
+const char *order_note(const void *order, NodeId n);
+
+// fuse.c. Every node is in exactly one group; values used outside their group are stored. Cheap values
+// (scalars, broadcasts, index) may be computed again in several groups.
+typedef enum GroupKind {
+  GROUP_KERNEL, GROUP_PRODUCT, GROUP_COLLECTIVE,
+  GROUP_ALIAS,   // a rename, split or merge that moves nothing: the same memory under other dims
+  GROUP_SOURCE,  // declared tensors and constants: already in memory
+} GroupKind;
+typedef struct Group {
+  GroupKind kind;
+  uint32_t nnodes;
+  NodeId *node;        // ascending
+  uint32_t nstored;
+  NodeId *stored;      // values that leave the group
+  uint32_t launch;     // kernel groups of equal kernels that share one launch have the same number
+  const char *why;
+} Group;
+typedef struct Fusion {
+  const Graph *graph;
+  const Order *order;
+  const Buckets *buckets;
+  uint32_t ngroups;
+  Group *group;        // in an order that can be executed
+  uint32_t *of;        // of[node]: index of the group that computes and stores it
+} Fusion;
+Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
+// `dump --stage fuse`: one group a paragraph: kind, nodes, loads, stores, bytes, reason.
+char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
+
+// kernels.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels, kernels[i]
+// being that of Program.kernel[i].
+typedef struct Compiled {
+  Program *program;
+  Kernel **kernels;
+  int64_t activation_bytes; // of the arena at its peak, inputs and outputs included
+} Compiled;
+Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
+char *plan_print(Arena *a, const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak
+
+// The machine code of a program, mapped; frees its memory at the end. The Program must not outlive it.
+typedef struct Code Code;
+typedef struct CodeOptions {
+  int width;            // vector bits: 128, 256, 512; 0: best of the host
+  int opt;              // 0..3
+  const char *cache;    // directory of the compile cache, NULL: none
+} CodeOptions;
+// Compiles what the cache lacks and fills run and combine of every kernel. NULL after an error in d
+// (no LLVM in this build and nothing cached).
+Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d);
+void code_free(Code *c);
+// `dump --stage llvm|asm`: text of all kernels; NULL after an error.
+char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt, bool assembly,
+                Diag *d);
+bool code_available(void);      // this build has LLVM
+const char *code_version(void); // "LLVM 19.1.7", or "none"
+const char *code_cpu(void);     // "znver5, 512 bit", or "none"
+
+#endif

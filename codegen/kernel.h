@@ -1,0 +1,96 @@
+// Kernel: one loop nest as data, with a text form. CPU and GPU share it; how it is scheduled (vector
+// width, unroll, register rows) is a separate record for each target (decision 16).
+//
+//   for each unit of the outer loops (in parallel, in chunks)
+//     for phase 0 .. nphases-1
+//       statements of level OUTER of this phase
+//       for the inner loops
+//         statements of level INNER of this phase
+//   and once a chunk: statements of level PROLOGUE before, stores of accumulators after
+//
+// A REDUCE statement sums, over the inner loops of its phase, into a value that later phases use at
+// level OUTER. An ACCUM statement combines over all units of a chunk into the chunk's partial row; the
+// combine entry puts the chunks together, in order. softmax is one kernel of three phases:
+//
+//   kernel softmax outer(b:64) inner(c:10 vector)
+//     phase 0 inner: %1 = load p0[b*10 + c]        %2 = reduce max %1
+//     phase 1 inner: %3 = load p0[..]  %4 = sub %3 %2  %5 = exp %4  %6 = reduce sum %5
+//     phase 2 inner: %7 = load p0  %8 = sub %7 %2  %9 = exp %8  %10 = div %9 %6  store p1[..] %10
+#ifndef CODEGEN_KERNEL_H
+#define CODEGEN_KERNEL_H
+
+#include "ir/graph.h"
+
+enum { MAX_LOOPS = MAX_RANK + 4, NO_STMT = -1 };
+
+typedef struct KLoop {
+  const char *name; // of the dim, for the text
+  int64_t size;     // block length
+  int16_t slot;     // kernel slot that holds the valid extent, -1: always `size`
+} KLoop;
+
+// An address: ptr[p] + base (from a slot) + sum of stride * loop counter, in elements.
+typedef struct KPtr {
+  Dtype type;
+  bool written;
+  int64_t stride[MAX_LOOPS]; // one a loop; 0: does not move
+  int16_t base_slot;         // -1: none; else the address starts at slot value * base_stride
+  int64_t base_stride;
+} KPtr;
+
+typedef enum KLevel { LEVEL_PROLOGUE, LEVEL_OUTER, LEVEL_INNER } KLevel;
+
+typedef enum KKind {
+  K_NUM,     // numeric argument `index` of the call (constants are arguments, so that layers share kernels)
+  K_LOAD,    // ptr[index] at the loop counters
+  K_LOAD_AT, // ptr[index] at the loop counters plus arg[0] (an integer value) * step
+  K_OP,      // op on arg[..]; INDEX: global index along loop `index` (slot `slot` is its offset, -1: 0);
+             // STEP: the step counter; BOUND: arg[0] clamped to 0..step-1, status code numeric argument `index`;
+             // OWN_TERM: arg[0] where slot `slot` is 0, else 0
+  K_REDUCE,  // combines arg[0] over the inner loops of this phase with `op` (SUM MAX MIN PROD ANY ALL)
+  K_ACCUM,   // combines arg[0] over all units and the loops that ptr[index] does not move along, with `op`;
+             // ptr[index] moves along inner loops only (or none). After the combine entry the result stands there
+  K_STORE,   // ptr[index] at the loop counters = arg[0]
+  K_SCATTER, // ptr[index] at the loop counters plus arg[1] * step += arg[0]; the memory was filled before
+} KKind;
+
+typedef struct KStmt {
+  KKind kind;
+  Op op;
+  Dtype type;        // of the value
+  KLevel level;
+  uint8_t phase;
+  int32_t arg[3];    // earlier statements, NO_STMT
+  int32_t index;     // pointer, numeric argument or loop, by kind
+  int32_t slot;
+  int64_t step;
+  NodeId node;       // of the graph, for dumps; takes no part in the identity of a kernel
+} KStmt;
+
+typedef struct Kernel {
+  const char *name;       // symbol
+  const char *why;        // what it is made of, and why
+  uint8_t nouter, ninner; // loop[0..nouter) outer, then ninner inner; slow first
+  KLoop loop[MAX_LOOPS];
+  int8_t vector;          // the vectorised loop: the last inner or the last outer; -1: none
+  int64_t block;          // when the vector loop is outer: its elements are cut into units of this many
+  int8_t rows;            // an outer loop worth unrolling and jamming (register tile of a contraction), -1: none
+  uint8_t nphases;
+  uint16_t nptr, nslots, nnum, nstmts;
+  KPtr *ptr;
+  KStmt *stmt;            // topological; in order of execution within (phase, level)
+} Kernel;
+// Units: the product of the outer loops' valid extents, the vector loop (if outer) counting
+// ceil(extent / block). Unit u runs the outer loops in row-major order.
+
+// The partial row of a chunk: one element of type stmt.type for every address of ptr[index] of each
+// ACCUM statement, in order of statements, each aligned to 64 bytes.
+int64_t kernel_partial_bytes(const Kernel *k);
+// Readable and complete: equal texts (name, why and nodes aside) are equal kernels.
+char *kernel_print(Arena *a, const Kernel *k);
+// The identity: kernel_print without name, why and node numbers.
+char *kernel_identity(Arena *a, const Kernel *k);
+// Invariants (argument order, levels, phases, strides); one sentence in why[0..200) if broken.
+MUST_USE bool kernel_verify(const Kernel *k, char *why);
+
+#endif

@@ -1,0 +1,61 @@
+// Collectives of the compiler: passes over collective nodes, their costs, and the facts that `check`
+// prints. Communicators, which run them, have their own door (collectives/comm.h): the runtime links
+// that one without the compiler.
+#ifndef COLLECTIVES_COLLECTIVES_H
+#define COLLECTIVES_COLLECTIVES_H
+
+#include "ir/graph.h"
+#include "ir/machine.h"
+#include "ir/program.h"
+
+// The kind of a collective node; false for slice_own and own_term, which move nothing.
+MUST_USE bool coll_of(Op op, CollKind *out);
+
+// What one processor of a group of n sends with the best ring, rounded up (design: cli, check --json):
+// all_reduce 2(n-1)/n of the operand bytes, all_gather (n-1)/n of the result, reduce_scatter (n-1)/n
+// of the operand, all_to_all (n-1)/n of the operand, permute its bytes.
+int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
+// The bytes that count as size of a call (decision 28): operand bytes, padding included; of all_gather
+// the result's.
+int64_t coll_node_bytes(const Graph *g, NodeId n);
+// Predicted seconds on `machine`.
+double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes);
+
+// Removes inverse pairs (slice_own of all_gather, all_gather of slice_own, all_to_all and back), shares
+// equal conversions, joins all_reduces over several axes of one value into one.
+Graph *collectives_share(Arena *a, const Graph *g);
+
+// Which collectives are one call: reductions of one kind, monoid, type, set of axes and phase that do
+// not depend on one another, in order of readiness. A table beside the graph.
+typedef struct Bucket {
+  uint32_t n;
+  NodeId *node; // collective nodes of one kind
+} Bucket;
+typedef struct Buckets {
+  uint32_t n;
+  Bucket *bucket;
+  uint32_t *of;  // of[node]: 1 + index of its bucket, 0 for other nodes
+} Buckets;
+Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine);
+
+// One entry of the ledger.
+typedef struct CollFact {
+  CollKind kind;
+  Axes axes;
+  int64_t group;
+  Dtype type;
+  int64_t elements, bytes, wire_bytes, times;
+  bool backward;
+  const char *value;  // names of the values, comma-separated
+  Pos pos;
+  const char *why;
+  double seconds;
+} CollFact;
+typedef struct CollFacts {
+  uint32_t n;
+  CollFact *fact;
+  int64_t wire_bytes; // total a step
+} CollFacts;
+CollFacts *collectives_facts(Arena *a, const Graph *g, const Buckets *b, const Machine *machine);
+
+#endif

@@ -1,0 +1,63 @@
+// Ast: the model file as written. One node type; kinds, what text and kids mean, stand in ast.def.
+#ifndef FRONTEND_AST_H
+#define FRONTEND_AST_H
+
+#include "ir/diag.h"
+#include "ir/intern.h"
+
+typedef enum AstKind {
+#define AST(id, text) AST_##id,
+#include "frontend/ast.def"
+#undef AST
+  AST_COUNT
+} AstKind;
+
+typedef struct Ast Ast;
+
+// One item between brackets, `sum[all but b]`, `split[d -> heads, k]`: dims with arrows between them.
+typedef struct AstDim {
+  const char *name;
+  bool arrow;       // an arrow stands before this item
+  Pos pos;
+} AstDim;
+
+// One argument between parentheses: `x`, `rate = 0.1`, `1000: 1`, `d -> heads`.
+typedef struct AstArg {
+  const char *name; // of a named argument, else NULL
+  Ast *key;         // before a colon, else NULL
+  bool arrow;       // an arrow stands before this argument
+  Ast *value;
+  Pos pos;          // of the name or the value
+} AstArg;
+
+struct Ast {
+  AstKind kind;
+  Pos pos;
+  const char *text;   // name, operator, string
+  double number;
+  bool integer;       // a number without fraction or exponent
+  bool has_brackets, all_but, has_parens;
+  uint32_t ndims;
+  AstDim *dims;
+  uint32_t nargs;
+  AstArg *args;
+  uint32_t nkids;
+  Ast **kids;
+  Pos end;            // last character, for fmt
+  const char *comment; // fmt: comment lines before, comment behind
+  const char *trailing;
+};
+
+// Parses a file's text, registered as `source` in d. Never NULL; errors are in d, and the tree holds
+// what could be read (the parser resumes at the next statement). Deep nesting is an error, never a crash.
+Ast *ast_parse(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+// One expression, one `--set` value, one layout or mesh in command-line form.
+Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+// "rows=2,cols=4" or "rows:2;cols:4" as a MESH statement; "b=rows,optimizer/all=rows" as a LAYOUT statement.
+Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+// The tree as an indented text (`dump --stage ast`), and as a formatted model file (`fmt`).
+char *ast_print(Arena *a, const Ast *t);
+char *ast_format(Arena *a, const Ast *t, const char *source_text, size_t n);
+
+#endif

@@ -1,0 +1,104 @@
+// The front: model text to Graph, what a command asks of it, and the order of all passes.
+#ifndef FRONTEND_FRONTEND_H
+#define FRONTEND_FRONTEND_H
+
+#include "codegen/codegen.h"
+#include "frontend/ast.h"
+#include "ir/graph.h"
+#include "partition/partition.h"
+
+// -- build*.c: Ast to Graph ----------------------------------------------------------------------------
+// One --set NAME=VALUE; `path` is "b", "rate", "train.steps", "train.optimizer.lr", "data.train.x".
+typedef struct Setting {
+  const char *path;
+  Ast *value;   // expression
+  bool used;    // set by model_build; an unused one is an error there
+  Pos pos;
+} Setting;
+
+typedef struct ModelOptions {
+  const char *path;        // of the model file
+  uint32_t nsettings;
+  Setting *setting;
+  const Ast *mesh, *layout; // of the command line; NULL: the file's
+  bool no_layout;          // --layout none
+  uint64_t seed;
+  const char *data_dir;    // or NULL
+} ModelOptions;
+
+// A model as written: the whole graph with all names, decls, blocks; mesh and layout.
+typedef struct Model {
+  Arena *arena;
+  Intern *names;
+  Diag *diag;
+  Graph *graph;       // STAGE_GRAPH
+  Mesh mesh;          // graph->mesh points here
+  Layout layout;
+  const char *loss;   // of the train block, else "loss" if it is a scalar, else NULL
+  NodeId loss_node;
+} Model;
+
+// NULL after at least one error in d. Errors are collected over statements.
+Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt);
+
+// -- select.c: what a command asks of the model ---------------------------------------------------------
+// All return a graph in STAGE_GRAD that holds only what is asked for; NULL after errors in m->diag.
+// `fetch`: names and grad(NAME), NULL: every output, the loss and every metric.
+typedef struct Fetch {
+  uint32_t n;
+  const char *const *name; // as the user wrote them
+  const char *loss;        // --loss or NULL
+  bool training;           // training mode
+  Pos pos;                 // of the option
+} Fetch;
+Graph *select_run(Arena *a, const Model *m, const Fetch *f);
+// A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.
+// With f NULL or f->n 0: loss and scalar metrics.
+Graph *select_train(Arena *a, const Model *m, const Fetch *f);
+// Evaluation over a data block: for the loss and each metric the outermost reductions over the batch dim
+// as outputs; the plan says how to put them together (design: language, Data).
+typedef struct EvalMetric {
+  const char *name;
+  uint32_t nparts;
+  const char **output;     // names of outputs
+  int *how;                // MetricPart.how
+  const Graph *finish;     // scalar graph: inputs "part.0", ... and "rows", output "value"
+  bool ratio;
+} EvalMetric;
+Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
+// optim.c: adds slots and update nodes for the train block's optimiser: OUT_UPDATE outputs of g.
+void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params,
+                     const NodeId *gradients);
+
+// -- pipeline.c: the passes, in order --------------------------------------------------------------------
+typedef struct PipelineOptions {
+  CodegenOptions codegen;
+  CodeOptions code;
+  const Machine *machine;
+  bool verify_print;        // debug: print, read, print after every pass
+  bool machine_code;        // false: stop before LLVM
+} PipelineOptions;
+
+// Everything one compile made; graphs of all stages live until the end (decision 31).
+typedef struct Compilation {
+  const Graph *selected, *simplified, *lowered, *collected;
+  const Placement *placement;
+  const Buckets *buckets;
+  const CollFacts *facts;
+  const Order *order;
+  const Fusion *fusion;
+  const Compiled *compiled;
+  PartitionFacts partition;
+  Code *code;
+} Compilation;
+
+// Runs the passes on a selected graph up to `last` (inclusive; see stage_names) or to machine code.
+// False after errors in d.
+MUST_USE bool pipeline_run(Arena *a, const Graph *selected, const Layout *layout, const PipelineOptions *opt,
+                           const char *last, Diag *d, Compilation *out);
+// Names of the stages that `dump` knows, in order, with one sentence each.
+typedef struct StageName { const char *name, *holds; } StageName;
+extern const StageName stage_names[];
+extern const int stage_name_count;
+
+#endif

@@ -1,0 +1,42 @@
+// Small things every file may use: limits, checked sizes, and the way our own mistakes end.
+#ifndef IR_BASE_H
+#define IR_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define countof(a) (sizeof(a) / sizeof((a)[0]))
+
+enum {
+  MAX_RANK = 16, // dims of one tensor
+  MAX_AXES = 8,  // axes of a mesh
+};
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
+#define MUST_USE __attribute__((warn_unused_result))
+#else
+#define PRINTF_LIKE(fmt, first)
+#define MUST_USE
+#endif
+
+// A broken invariant of meshc itself, never the user's mistake. Prints the text, and the pass and
+// node under work if bug_context was told, then aborts.
+#define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
+_Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+// What BUG prints beside its text; `pass` must outlive the work. Thread-local.
+void bug_context(const char *pass, uint32_t node);
+
+// Products and sums of sizes; false when the true result does not fit, *out is then unchanged.
+MUST_USE bool size_mul(int64_t a, int64_t b, int64_t *out);
+MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
+
+// ceil(n / p) for n >= 0, p >= 1.
+static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
+static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) {
+  return x < lo ? lo : x > hi ? hi : x;
+}
+
+#endif

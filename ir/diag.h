@@ -1,0 +1,57 @@
+// What meshc says to its user: errors and warnings with place, caret, notes and one hint.
+// Errors are collected, so that one mistake does not hide the next; each has a stable code.
+#ifndef IR_DIAG_H
+#define IR_DIAG_H
+
+#include <stdio.h>
+
+#include "ir/arena.h"
+
+// A place in a source. line 0 means nowhere. Lines and columns count from 1, columns and len in
+// characters. `source` numbers what diag_source registered (a file, or a command-line option).
+typedef struct Pos {
+  uint32_t source, line, col, len;
+} Pos;
+
+typedef enum DiagId {
+#define DIAG(id, code, exit, hint) DIAG_##id,
+#include "ir/diag.def"
+#undef DIAG
+  DIAG_COUNT
+} DiagId;
+
+typedef struct Diag Diag;
+
+// The collector; everything said lives in `a`. Thread rule: one thread.
+Diag *diag_new(Arena *a);
+
+// Registers a text that places refer to: a file by its path, an option as "--layout", a data file
+// (text NULL: the place is printed without its line). Copies nothing: text must outlive the Diag.
+uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
+
+// Says one thing. An error beyond the 20th is counted, not kept. The row of `id` gives code, exit
+// code and default hint. The same id at the same place with the same text is said once.
+void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
+void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+// Adds to what was said last: another place involved; what to change (replaces the row's hint).
+void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+// "did you mean X?" as the hint of what was said last, if one of the n names is near enough.
+void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
+// The nearest of n names (edit distance at most a third of the length), or NULL.
+const char *text_nearest(const char *name, const char *const *names, size_t n);
+
+int diag_errors(const Diag *d);
+// 0 without errors, else the exit code of the first error.
+int diag_exit(const Diag *d);
+// The path or option that a source was registered with.
+const char *diag_source_name(const Diag *d, uint32_t source);
+
+// Prints all not yet printed: "file:line:col: error: text [E0301]", the line, a caret, notes, hint.
+void diag_print(Diag *d, FILE *out, bool colour);
+// The rows of the table, for `meshc explain CODE` and the tests: NULL past the end.
+const char *diag_code(DiagId id);
+const char *diag_default_hint(DiagId id);
+
+#endif

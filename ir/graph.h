@@ -1,0 +1,222 @@
+// Graph: the one intermediate form, from the model as written to the program of one processor.
+//
+// Nodes are values; a node has one result, a tensor over a *set* of named dims. Ids are topological:
+// arguments have smaller ids, so passes are plain loops and side tables are arrays indexed by id.
+// Equal nodes merge when they are added. A pass reads a const Graph and returns a new one, or a table
+// beside it (decision 31).
+//
+//   %3 = contract(%1, %2) {dims=[d]} : f32[b, h]  # model.mesh:7: hidden
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+
+#include "ir/dim.h"
+#include "ir/dtype.h"
+#include "ir/spec.h"
+
+typedef enum Op {
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) OP_##id,
+#include "ir/ops.def"
+#undef OP
+  OP_COUNT
+} Op;
+
+typedef enum OpClass { SOURCE, POINTWISE, REDUCE, CONTRACT, MOVE, GATHER, COLLECTIVE } OpClass;
+enum { COMMUTES = 1, MONOTONE = 2, FINAL = 4, CHECKS = 8 };
+typedef enum Linear { LINEAR_NO, LINEAR_ALL, LINEAR_FIRST, LINEAR_ONE, LINEAR_BRANCH } Linear;
+
+typedef struct OpRow {
+  const char *text;
+  int nargs; // -1: one or more
+  OpClass cls;
+  unsigned flags;
+  Linear linear;
+} OpRow;
+const OpRow *op_row(Op op);
+MUST_USE bool op_parse(const char *text, Op *out);
+
+typedef enum Stage {
+#define STAGE(id, text, legal, holds) STAGE_##id,
+#include "ir/stages.def"
+#undef STAGE
+  STAGE_COUNT
+} Stage;
+const char *stage_text(Stage s);
+const char *stage_holds(Stage s);
+
+typedef enum Monoid { MONOID_NONE, MONOID_SUM, MONOID_MAX, MONOID_MIN, MONOID_PROD } Monoid;
+const char *monoid_text(Monoid m);
+
+typedef uint32_t NodeId; // 0: none
+typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
+
+// What an op needs beside its arguments; which fields an op reads stands in its row of ops.def.
+// Unused fields are zero. Lists live in the graph's arena.
+typedef struct Attr {
+  Dtype type;        // of const, values, cast, contract: the result's type
+  DeclId decl;       // of input, param, state
+  double num[2];     // of const: the value
+  uint8_t ndims, nto;
+  const DimId *dims; // reduced, contracted, added, renamed from, looked up in ...
+  const DimId *to;   // renamed to, new ...
+  Axes axes;         // of collectives
+  Monoid monoid;     // of all_reduce and reduce_scatter
+  const double *data; // of values: ndata numbers, row-major over `dims` as listed
+  int64_t ndata;
+} Attr;
+
+// Where a node comes from: shown by dumps, errors and `explain`; takes no part in equality.
+typedef struct Origin {
+  Pos pos;           // of the model line
+  const char *value; // full scoped name of the value that the line binds, or NULL
+  const char *why;   // pass and reason, e.g. "grad: of hidden through relu"
+  uint32_t group;    // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
+  bool backward;     // made by the gradient builder or the optimiser: phase in `check`
+} Origin;
+
+typedef struct Node {
+  uint16_t op;       // an Op
+  uint8_t type;      // a Dtype
+  uint16_t instance; // number of a recomputed clone: takes part in equality
+  uint8_t nargs;
+  Dims dims;         // of the result, canonical order
+  const NodeId *args;
+  Attr attr;
+  Origin origin;
+} Node;
+
+typedef enum DeclKind { DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT } DeclKind;
+
+// A tensor that lives outside the graph: fed, trained, or kept between steps.
+typedef struct Decl {
+  DeclKind kind;
+  const char *name; // full scoped name; of a slot "optimizer.NAME.m"
+  Dtype type;
+  uint8_t rank;
+  DimId dims[MAX_RANK]; // whole dims, declared order: the order of axes in files
+  NodeId node;          // its source node in this graph, 0 when nothing here reads it
+  DeclId of;            // of a slot: the parameter it belongs to
+  bool frozen;          // trainable = false
+  Init init;            // of params, states, slots
+  Pos pos;
+} Decl;
+
+typedef enum OutKind {
+  OUT_VALUE,  // handed out under `name`
+  OUT_UPDATE, // next value of decl `target`; takes effect when the step commits
+} OutKind;
+
+typedef struct Output {
+  OutKind kind;
+  const char *name; // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
+  NodeId value;
+  DeclId target;
+  uint8_t rank;         // OUT_VALUE: the order of axes in files, whole dims
+  DimId dims[MAX_RANK];
+} Output;
+
+// A name that can be fetched, its last binding.
+typedef enum NameKind { NAME_VALUE, NAME_OUTPUT, NAME_METRIC, NAME_DECL } NameKind;
+typedef struct Name {
+  const char *name; // full scoped name
+  NameKind kind;
+  NodeId value;
+  uint8_t rank;     // 0: order of declaration of its dims; else the stated order
+  DimId dims[MAX_RANK];
+  bool stated;      // rank and dims were stated
+  Pos pos;
+} Name;
+
+typedef struct Graph Graph;
+struct Graph {
+  Arena *arena;
+  DimTable *dims;
+  const Mesh *mesh;   // of the compile
+  Stage stage;
+  const char *model;  // path of the model file, for messages and the header of dumps
+  VEC(Node) node;     // node.at[0] is unused; use graph_node
+  VEC(Decl) decl;
+  VEC(Output) output;
+  VEC(Name) name;     // in the graph as built; later stages carry outputs only
+  ModelSpec spec;     // data and train blocks, seed (ir/spec.h): a dump is complete
+  Origin origin;      // given to nodes added from here on
+  struct GraphTable *table; // hash of nodes, private to graph.c
+};
+
+// An empty graph whose nodes live in `a`. Not thread-safe; dims is shared by all graphs of a compile.
+Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
+// An empty graph with the decls (nodes reset to 0), names dropped, and spec of another.
+Graph *graph_like(Arena *a, const Graph *g, Stage stage);
+
+static inline const Node *graph_node(const Graph *g, NodeId n) { return &g->node.at[n]; }
+static inline uint32_t graph_count(const Graph *g) { return g->node.n ? g->node.n - 1 : 0; } // ids 1..count
+
+// Adds a node, or returns the equal one that exists. Type and dims follow from the infer rule of
+// its row; BUG if that refuses (the caller has checked, or use graph_try). attr may be NULL; lists are copied.
+NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr);
+// The same, but a refusal returns 0 and puts one sentence into why[0..200).
+NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
+                 char *why);
+// Copies node n of `from` into g with arguments map[arg]; its origin is kept.
+NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
+
+// Adds a declaration (its source node is made by graph_decl_node on first use).
+DeclId graph_decl(Graph *g, const Decl *d);
+NodeId graph_decl_node(Graph *g, DeclId d);
+DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0: none
+const Name *graph_find_name(const Graph *g, const char *name);
+// The source node of decl d over block dims (a lowered graph): `dims` are what this processor holds.
+NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
+// Its op: OP_INPUT, OP_PARAM, or OP_STATE (states and slots).
+Op decl_op(DeclKind k);
+
+// Short forms for building. Types must agree already (casts are nodes, decision 6).
+NodeId graph_const(Graph *g, Dtype type, double value);
+NodeId graph_unary(Graph *g, Op op, NodeId a);
+NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b);
+NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b);
+NodeId graph_cast(Graph *g, NodeId a, Dtype type);               // a itself when it has the type
+NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // a itself when over is empty
+NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to);       // to the dims `to`, a superset; a itself when equal
+NodeId graph_index(Graph *g, DimId d);
+// Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in the
+// order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal contraction sequences").
+NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
+
+// The number of elements of node n's result (block lengths in a lowered graph).
+int64_t node_elements(const Graph *g, NodeId n);
+int64_t node_bytes(const Graph *g, NodeId n);
+
+// A copy that holds only what outputs reach (and CHECKS nodes whose arguments are reached).
+// map, if not NULL, gets old id -> new id (0: dropped), count+1 entries from `a`.
+Graph *graph_reach(Arena *a, const Graph *g, Stage stage, NodeId **map);
+
+// -- text (print.c, read.c): print, read, print is a fixed point ------------------------------------
+// note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the graph).
+typedef const char *GraphNote(const void *table, NodeId n);
+char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table);
+// Reads such a text, registered as `source` in d, into a new graph with its own dim table and mesh.
+// NULL after at least one error.
+Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+
+// -- verify.c -----------------------------------------------------------------------------------------
+// The invariants of the graph's stage: topological ids, argument counts, dims and types as inferred,
+// only legal ops, outputs in range. The first violation as one sentence in why[0..200), else true.
+MUST_USE bool graph_verify(const Graph *g, char *why);
+// In debug builds: verify, and print - read - print; BUG names `pass`. Call after every pass.
+void graph_check(const Graph *g, const char *pass);
+
+// -- simplify.c, expand.c -------------------------------------------------------------------------------
+// Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or rounding),
+// moves of moves, dead and equal nodes gone.
+Graph *graph_simplify(Arena *a, const Graph *g);
+// FINAL ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
+// argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices); stop_gradient as its argument.
+Graph *graph_expand(Arena *a, const Graph *g);
+
+// -- grad.c ---------------------------------------------------------------------------------------------
+// Adds to g the derivative of scalar float node `loss` by each of the n nodes `by` (any nodes of g),
+// with the dims and type of that node; zero where loss does not depend on it. Nodes carry why
+// "grad of ..." and origin.backward. Reverse mode over the prefix of g (decision 5).
+void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out);
+
+#endif

@@ -1,0 +1,97 @@
+// What a model file says beside its arithmetic: how parameters start, where data comes from, how to
+// train. Plain data that crosses doors: frontend writes it, graph text carries it, runtime reads it.
+#ifndef IR_SPEC_H
+#define IR_SPEC_H
+
+#include "ir/dim.h"
+#include "ir/dtype.h"
+
+// Initial value of a parameter, state or slot. Draws are keyed by the full name and counted by the
+// global index in declared order, so they are the same on every mesh (decision 25).
+typedef enum InitKind {
+  INIT_CONSTANT,         // a
+  INIT_NORMAL,           // mean a, std b
+  INIT_TRUNCATED_NORMAL, // mean a, std b, cut at a +- 2b
+  INIT_UNIFORM,          // low a, high b
+  INIT_ORTHOGONAL,       // first `split` declared dims are the rows of the matrix
+  INIT_DATA,             // ndata numbers in declared order, computed at compile time
+  INIT_FILE,             // path, key
+} InitKind;
+
+typedef struct Init {
+  InitKind kind;
+  double a, b;
+  int split;
+  const double *data;
+  int64_t ndata;
+  const char *path, *key;
+} Init;
+
+typedef enum SourceKind {
+  SOURCE_CSV, SOURCE_NPY, SOURCE_NPZ, SOURCE_SAFETENSORS, SOURCE_IDX, SOURCE_CIFAR10,
+  SOURCE_TOKENS, SOURCE_TEXT, SOURCE_SYNTHETIC,
+} SourceKind;
+typedef enum SyntheticKind { SYNTHETIC_NORMAL, SYNTHETIC_UNIFORM, SYNTHETIC_INTEGERS } SyntheticKind;
+
+typedef struct DataSource {
+  SourceKind kind;
+  const char *path;        // as written; resolved against the model's directory or --data-dir
+  const char *key;         // npz, safetensors; csv: column name; cifar10: "images" or "labels"
+  int64_t first, last;     // csv columns first..last-1; -1: by key
+  int header;              // csv: -1 auto, 0 no, 1 yes
+  double scale;            // idx, cifar10; 1 otherwise
+  int64_t skip, offset;    // tokens, text
+  int token_bytes;         // tokens: 2 or 4
+  SyntheticKind synthetic;
+  double low, high;        // integers(low, high): low <= x < high
+  Pos pos;
+} DataSource;
+
+typedef struct DataField {
+  const char *input; // the decl it feeds
+  DataSource source;
+  Pos pos;
+} DataField;
+
+typedef enum BlockKind { DATA_TRAIN, DATA_VALID, DATA_TEST, DATA_BLOCKS } BlockKind;
+const char *block_text(BlockKind k);
+
+typedef struct DataBlock {
+  bool present;
+  DimId over;  // whole dim that rows run over
+  uint32_t nfields;
+  DataField *field;
+  bool shuffle;
+  uint64_t seed;
+  Pos pos;
+} DataBlock;
+
+typedef enum OptimizerKind {
+  OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_ADAGRAD, OPTIMIZER_RMSPROP,
+  OPTIMIZER_ADAFACTOR, OPTIMIZER_LION,
+} OptimizerKind;
+
+typedef struct OptimizerSpec {
+  OptimizerKind kind;
+  double lr, momentum, beta1, beta2, eps, weight_decay, rho, decay;
+  bool nesterov;
+  const char *no_decay; // comma-separated patterns or NULL
+  Pos pos;
+} OptimizerSpec;
+
+typedef struct TrainSpec {
+  const char *loss;         // name of the loss
+  OptimizerSpec optimizer;
+  int64_t steps, epochs;    // 0: not given; steps wins
+  int64_t evaluate, log, checkpoint; // every so many steps, 0: never (log: 0 means a default)
+  Pos pos;
+} TrainSpec;
+
+typedef struct ModelSpec {
+  DataBlock data[DATA_BLOCKS];
+  uint32_t ntrain;
+  TrainSpec *train;
+  uint64_t seed;            // --seed, default 0
+} ModelSpec;
+
+#endif

@@ -1,0 +1,57 @@
+// Partitioning: from a layout to the graph of one processor.
+//   layout_check  the user's rules against dims, tensors and mesh
+//   place         a state for every value on every mesh axis, and where partial sums are reduced
+//   lower         the graph over block dims, conversions as collective nodes
+#ifndef PARTITION_PARTITION_H
+#define PARTITION_PARTITION_H
+
+#include "collectives/collectives.h"
+#include "ir/graph.h"
+#include "ir/machine.h"
+
+// Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial over
+// others. An axis occurs at most once. Axes not mentioned replicate.
+typedef struct State {
+  Axes cut[MAX_RANK];  // of dims.at[i] of the node
+  Axes partial;        // each processor along these holds a term
+  Monoid monoid;       // of the terms
+} State;
+
+typedef struct Placement {
+  const Graph *graph;
+  State *at;           // of node n as computed (natural state)
+  State *reduced;      // what all uses but linear ones see: at without `partial`
+  const char **why;    // of node n, e.g. "h -> cols (layout, model.mesh:21)"
+  const Layout *layout;
+} Placement;
+
+// Errors: rules that name no dim, axis or tensor; a dim with two general rules; two dims of a tensor
+// (input, parameter, state, named value, result of a reduction or contraction) on one axis. Warnings:
+// axes that no rule uses. True without errors.
+MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
+
+// Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
+Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
+// The "@ state" text of node n, for graph_print.
+const char *placement_note(const void *placement, NodeId n);
+
+// The one-processor graph (STAGE_LOWER) with a conversion wherever a use wants another state than its
+// argument has; equal conversions are shared. Outputs: OUT_UPDATE in the state of their target,
+// OUT_VALUE in the state that they have, partial ones reduced.
+Graph *lower(Arena *a, const Placement *p);
+
+// Sizes and work of one processor, for `check`.
+typedef struct PartitionFacts {
+  int64_t flops, flops_whole;        // products and convolutions, multiply and add are two
+  double redundant_flops, padding;   // flops*processors/flops_whole - 1; share of padded elements in blocks of decls
+  int64_t parameter_bytes, optimizer_bytes;
+} PartitionFacts;
+PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
+
+// `explain`: the ledger, or (name) the chain of rules for one value. NULL when the name is unknown.
+char *explain_ledger(Arena *a, const Placement *p, const Graph *lowered, const CollFacts *facts,
+                     const Diag *d);
+char *explain_value(Arena *a, const Placement *p, const Graph *lowered, const CollFacts *facts,
+                    const Diag *d, const char *name);
+
+#endif

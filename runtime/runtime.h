@@ -1,0 +1,155 @@
+// The runtime: executes a Program on the processors of a mesh, feeds it, trains with it. It links no
+// compiler; it needs a Program whose kernels have addresses.
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include "collectives/comm.h"
+#include "ir/program.h"
+
+// -- exec.c: contexts and workers -------------------------------------------------------------------
+// A processor is a context, not a thread (decision 22). Workers equal cores; with more processors than
+// workers each worker runs its contexts one after the other up to the next collective; with fewer, the
+// workers of a context share the chunks of each kernel.
+typedef struct Exec Exec;
+typedef struct ExecOptions {
+  int threads;       // cores in all; 0: those of this process
+  const Exec *share; // a program whose persistent tensors of equal name are used, or NULL
+  uint64_t seed;
+} ExecOptions;
+
+// Binds p for all processors of its mesh in this process: memory, addresses, slots. Persistent tensors
+// get their initial values (exec_initialise) unless shared. p must outlive it. NULL after an error in d
+// (not enough memory, bad initial file).
+Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
+void exec_free(Exec *e);
+
+// Draws or copies the initial values of params, states and slots (decision 25).
+bool exec_initialise(Exec *e, Diag *d);
+
+// Hands a whole tensor in declared order to all blocks, converting when no value is lost; `rows` of the
+// leading batch dim may be fewer than the dim for a last incomplete batch. Type and shape were checked.
+void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole);
+// Puts an input, parameter, state, slot or output together from all blocks, declared order, in the
+// tensor's own type. `whole` has room for all elements.
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
+// Rows of the dim Program.over that are valid from here on; -1: all.
+void exec_rows(Exec *e, int64_t rows);
+
+typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED } StepResult;
+// Runs the program once with that step counter. With `commit`, persistent tensors change if the status of
+// all processors is clean; without, instructions after COMMIT are left out. After STEP_BAD_INDEX or
+// STEP_FAILED, exec_fault says what happened.
+StepResult exec_step(Exec *e, int64_t step, bool commit);
+void exec_fault(const Exec *e, Diag *d);
+// Values of a scalar output, read without copies.
+double exec_scalar(const Exec *e, const char *output);
+const CommCount *exec_counts(const Exec *e);
+int exec_workers(const Exec *e);
+int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena
+
+// -- array.c and readers: files of numbers -----------------------------------------------------------
+// A whole array in memory, C order.
+typedef struct Array {
+  Dtype type;
+  int rank;
+  int64_t size[MAX_RANK];
+  int64_t elements;
+  void *data;        // malloc'd, or inside map
+  void *map;         // of a mapped file, with map_bytes
+  size_t map_bytes;
+} Array;
+void array_free(Array *x);
+// Reads path (and key inside .npz or .safetensors). False after an error in d at `at` with file, offset
+// or row. i64 that fits i32 is not converted here.
+MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
+// Names inside an .npz or .safetensors file: NULL-terminated, in `a`.
+MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
+// Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with an
+// error in d that names `what` and the first bad element.
+MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
+// Writers: written aside and renamed, so that no half-written file is left. bf16 is written as f32,
+// bool as npy bool.
+typedef struct NamedArray { const char *name; Array array; } NamedArray;
+MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
+MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
+MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
+
+// -- rng.c: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) -------
+void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
+// The n draws of `init` for global indices index[0..n) in declared order, as doubles.
+void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
+// Element i of the keyed permutation of 0..n-1, computed on demand (cycle-walking Feistel network).
+int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
+
+// -- feed.c: batches read ahead in the background -------------------------------------------------------
+typedef struct Feed Feed;
+typedef struct FeedInput {
+  const char *name;   // of the input
+  Dtype type;
+  int rank;
+  int64_t size[MAX_RANK]; // whole, declared order
+  int over;           // which axis runs over rows
+  const DataSource *source;
+  Pos pos;
+} FeedInput;
+// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. `directory`
+// is prefixed to relative paths. NULL after errors in d.
+Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
+                bool keep_last, const char *directory, Diag *d);
+void feed_close(Feed *f);
+int64_t feed_rows(const Feed *f);    // of the data set
+int64_t feed_batches(const Feed *f); // of an epoch
+// The next batch: data[i] is input i, whole, in declared order, valid until the next call. Returns its
+// rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1 after an
+// error, which feed_fault says. A new epoch starts by itself.
+int64_t feed_next(Feed *f, const void **data);
+void feed_fault(const Feed *f, Diag *d);
+double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
+
+// -- loop.c: training and evaluation ------------------------------------------------------------------
+// One metric of an evaluation: the program hands out, for every batch, the reductions over the batch
+// dim that stand outermost in it; the loop combines them over batches in double, and `finish` computes
+// the metric from them.
+typedef struct MetricPart {
+  const char *output;  // name of the program's output
+  enum { PART_SUM, PART_MAX, PART_MIN, PART_PROD, PART_ROW_MEAN } how; // ROW_MEAN: weighted by rows
+} MetricPart;
+typedef struct Metric {
+  const char *name;
+  uint32_t nparts;
+  MetricPart *part;
+  // The value from the combined parts after `rows` rows in all.
+  double (*finish)(const void *context, const double *part, int64_t rows);
+  const void *context;
+  bool ratio;          // print "(29/30)": the mean of a bool over the batch dim
+} Metric;
+
+typedef struct TrainJob {
+  Exec *train, *eval;        // eval shares train's persistent tensors; NULL: no evaluation
+  Feed *feed, *test;
+  const char *test_name;     // "test" or "valid"
+  uint32_t nmetrics;
+  const Metric *metric;      // evaluated on test; the loss is the first
+  uint32_t nshown;
+  const char *const *shown;  // scalar outputs of the train program shown while training: loss, metrics
+  int64_t steps, log, evaluate;
+  int64_t batch;
+  bool quiet, terminal;      // progress line on standard error only when it is a terminal
+  FILE *out;                 // where lines go
+  const char *curve;         // file that gets "step loss" lines, or NULL
+} TrainJob;
+// Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7.
+int train_run(const TrainJob *job, Diag *d);
+int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
+
+// -- cores.c, blas.c --------------------------------------------------------------------------------------
+int cores_available(void);
+// Opens OpenBLAS with the right core type (sets OPENBLAS_CORETYPE before loading), one thread. False
+// when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
+bool blas_open(const char **name);
+// C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
+void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+               const void *b, int64_t ldb, void *c, int64_t ldc);
+
+#endif
