@@ -14,7 +14,7 @@ typedef enum AstKind {
 
 typedef struct Ast Ast;
 
-// One item between brackets, `sum[all but b]`, `split[d -> heads, k]`: dims with arrows between them.
+// One item between brackets, `sum[all but b]`, `split[d -> heads, k]`, `stack[-> n]`: dims, an arrow before some.
 typedef struct AstDim {
   const char *name;
   bool arrow;       // an arrow stands before this item
@@ -34,8 +34,8 @@ struct Ast {
   AstKind kind;
   Pos pos;
   const char *text;   // name, operator, string
-  double number;
-  bool integer;       // a number without fraction or exponent
+  double number;      // of NUMBER
+  bool integer;       // of NUMBER: without fraction or exponent; other kinds: see ast.def
   bool has_brackets, all_but, has_parens;
   uint32_t ndims;
   AstDim *dims;
@@ -43,9 +43,7 @@ struct Ast {
   AstArg *args;
   uint32_t nkids;
   Ast **kids;
-  Pos end;            // last character, for fmt
-  const char *comment; // fmt: comment lines before, comment behind
-  const char *trailing;
+  Pos end;            // last character
 };
 
 // Parses a file's text, registered as `source` in d. Never NULL; errors are in d, and the tree holds
@@ -56,8 +54,10 @@ Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, con
 // "rows=2,cols=4" or "rows:2;cols:4" as a MESH statement; "b=rows,optimizer/all=rows" as a LAYOUT statement.
 Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
-// The tree as an indented text (`dump --stage ast`), and as a formatted model file (`fmt`).
+// The tree as an indented text (`dump --stage ast`).
 char *ast_print(Arena *a, const Ast *t);
-char *ast_format(Arena *a, const Ast *t, const char *source_text, size_t n);
+// A model file in canonical form (`fmt`): comments stay, blank lines too (at most one in a row), the tree
+// is the same, and formatting again changes nothing. NULL after syntax errors in d.
+char *ast_format(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 #endif
