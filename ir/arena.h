@@ -2,6 +2,8 @@
 #ifndef IR_ARENA_H
 #define IR_ARENA_H
 
+#include <stdarg.h>
+
 #include "ir/base.h"
 
 typedef struct Arena Arena;
@@ -25,6 +27,7 @@ void arena_reset(Arena *a, ArenaMark mark);
 void *arena_copy(Arena *a, const void *bytes, size_t n);
 char *arena_text(Arena *a, const char *text, size_t n); // adds the final NUL
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
 #define arena_new_of(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define arena_array(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)(n)))

@@ -55,5 +55,7 @@ MUST_USE bool dims_add(const DimTable *t, Dims *s, DimId d);
 void dims_remove(Dims *s, DimId d);
 // Number of elements (block lengths), checked: false beyond 2^62.
 MUST_USE bool dims_elements(const DimTable *t, const Dims *s, int64_t *out);
+// Their names: "b, h/cols".
+char *dims_text(Arena *a, const DimTable *t, const Dims *s);
 
 #endif

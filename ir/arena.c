@@ -1,0 +1,178 @@
+// Bump arenas over a list of blocks.
+//
+// Small requests are cut from the newest block. A large one gets a block of its own, recorded by a small
+// header cut from the newest block, so that giving back follows the order of allocation for both.
+#include "ir/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISONS 1
+#endif
+#ifdef ARENA_POISONS
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 1 << 20, LARGE = 256 << 10 };
+
+typedef struct Block Block;
+struct Block {
+  Block *below;
+  size_t size; // of data
+  size_t used;
+  size_t high; // bytes ever handed out: above it the block is still zero
+  _Alignas(ALIGNMENT) char data[];
+};
+
+// Stands in a block; the large bytes it owns are given back when it is.
+typedef struct Large Large;
+struct Large {
+  Large *below;
+  void *bytes;
+};
+
+struct Arena {
+  Block *top;
+  Large *large;
+};
+
+static void (*exhausted_handler)(size_t bytes);
+
+void arena_on_exhausted(void (*handler)(size_t bytes)) { exhausted_handler = handler; }
+
+static _Noreturn void exhausted(size_t bytes) {
+  if (exhausted_handler) exhausted_handler(bytes);
+  fprintf(stderr, "meshc: out of memory (%zu bytes asked for)\n", bytes);
+  abort();
+}
+
+static void *zeroed(size_t bytes) {
+  void *p = calloc(1, bytes);
+  if (!p) exhausted(bytes);
+  return p;
+}
+
+Arena *arena_new(void) { return zeroed(sizeof(Arena)); }
+
+// Gives back the large allocations recorded in b at or after `from`.
+static void drop_large(Arena *a, const Block *b, size_t from) {
+  while (a->large && (const char *)a->large >= b->data + from &&
+         (const char *)a->large < b->data + b->size) {
+    void *bytes = a->large->bytes;
+    a->large = a->large->below;
+    free(bytes);
+  }
+}
+
+static void drop_top(Arena *a) {
+  Block *b = a->top;
+  drop_large(a, b, 0);
+  a->top = b->below;
+  UNPOISON(b->data, b->size);
+  free(b);
+}
+
+void arena_free(Arena *a) {
+  if (!a) return;
+  while (a->top) drop_top(a);
+  free(a);
+}
+
+static void push_block(Arena *a, size_t bytes) {
+  size_t size = FIRST_BLOCK;
+  if (a->top) size = a->top->size * 2 < LAST_BLOCK ? a->top->size * 2 : LAST_BLOCK;
+  if (size < bytes) size = bytes;
+  Block *b = zeroed(sizeof(Block) + size);
+  *b = (Block){.below = a->top, .size = size};
+  POISON(b->data, size);
+  a->top = b;
+}
+
+static void *bump(Arena *a, size_t bytes) {
+  size_t room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
+  Block *b = a->top;
+  char *p = b->data + b->used;
+  UNPOISON(p, bytes);
+  size_t dirty = b->high > b->used ? b->high - b->used : 0;
+  if (dirty) memset(p, 0, dirty < bytes ? dirty : bytes);
+  b->used += room;
+  if (b->used > b->high) b->high = b->used;
+  return p;
+}
+
+void *arena_alloc(Arena *a, size_t bytes) {
+  if (bytes == 0) bytes = 1;
+  if (bytes > SIZE_MAX / 4) exhausted(bytes);
+  if (bytes < LARGE) return bump(a, bytes);
+  Large *l = bump(a, sizeof *l);
+  l->bytes = zeroed(bytes);
+  l->below = a->large;
+  a->large = l;
+  return l->bytes;
+}
+
+ArenaMark arena_mark(const Arena *a) {
+  return (ArenaMark){.block = a->top, .used = a->top ? a->top->used : 0};
+}
+
+void arena_reset(Arena *a, ArenaMark mark) {
+  while (a->top && a->top != mark.block) drop_top(a);
+  if (!a->top) return;
+  drop_large(a, a->top, mark.used);
+  POISON(a->top->data + mark.used, a->top->size - mark.used);
+  a->top->used = mark.used;
+}
+
+void *arena_copy(Arena *a, const void *bytes, size_t n) {
+  void *p = arena_alloc(a, n);
+  if (n) memcpy(p, bytes, n);
+  return p;
+}
+
+char *arena_text(Arena *a, const char *text, size_t n) {
+  char *p = arena_alloc(a, n + 1);
+  if (n) memcpy(p, text, n);
+  return p;
+}
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
+  char small[128];
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(small, sizeof small, fmt, ap);
+  if (n < 0) BUG("bad format");
+  char *p = arena_alloc(a, (size_t)n + 1);
+  if ((size_t)n < sizeof small) memcpy(p, small, (size_t)n);
+  else vsnprintf(p, (size_t)n + 1, fmt, again);
+  va_end(again);
+  return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *p = arena_vprintf(a, fmt, ap);
+  va_end(ap);
+  return p;
+}
+
+void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element) {
+  if (*cap > UINT32_MAX / 2) exhausted((size_t)*cap * 2 * element);
+  *cap = *cap ? *cap * 2 : 8;
+  void *p = arena_alloc(a, element * *cap);
+  if (n) memcpy(p, at, element * n);
+  return p;
+}
