@@ -1,0 +1,89 @@
+#!/bin/sh
+# Whole trainings, as a user runs them: Iris on a 2x2 mesh for three seeds, uneven dims, MNIST under four
+# layouts (skipped without the data), the curves compared. Ends in `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+meshc=${MESHC:-$PWD/build/release/meshc}
+data=${MESHC_DATA:-$PWD/../shared/data}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+pass() { passed=$((passed + 1)); }
+fail() { echo "FAIL $*"; failed=$((failed + 1)); }
+
+# accuracy of the last `test accuracy` line: correct of all
+correct() { sed -n 's/.*test accuracy [0-9.]* (\([0-9]*\)\/[0-9]*).*/\1/p' "$1" | tail -n 1; }
+
+# "step loss" pairs of a run's metrics.jsonl
+curve() { sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.e]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+
+# The largest relative difference of two curves over their first n steps
+difference() {
+  curve "$1" | head -n "$3" >"$tmp/a"
+  curve "$2" | head -n "$3" >"$tmp/b"
+  paste -d' ' "$tmp/a" "$tmp/b" | awk -v n="$3" '
+    { d = $2 - $4; if (d < 0) d = -d; s = $2 < 0 ? -$2 : $2; if (s < 1e-3) s = 1e-3; if (d / s > worst) worst = d / s }
+    END { if (NR != n) print 99; else printf "%.3g\n", worst }'
+}
+# The largest relative difference of the means over windows of $3 steps
+epoch_difference() {
+  curve "$1" >"$tmp/a"
+  curve "$2" >"$tmp/b"
+  paste -d' ' "$tmp/a" "$tmp/b" | awk -v n="$3" '
+    { x += $2; y += $4; if (NR % n == 0) { d = x - y; if (d < 0) d = -d; if (d / x > worst) worst = d / x; x = 0; y = 0; k++ } }
+    END { if (k < 1) print 99; else printf "%.3g\n", worst }'
+}
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }'; }
+
+for seed in 0 1 2; do
+  if "$meshc" train examples/iris.mesh --seed $seed --mesh rows=2,cols=2 --layout b=rows,h1=cols,h2=cols >"$tmp/out" 2>"$tmp/err"; then
+    n=$(correct "$tmp/out")
+    if [ "${n:-0}" -ge 29 ]; then pass; else fail "iris seed $seed: ${n:-no} of 30: $(tail -n 2 "$tmp/out" "$tmp/err")"; fi
+  else
+    fail "iris seed $seed: exit $?: $(head -n 5 "$tmp/err")"
+  fi
+done
+
+# A dim that does not divide its axis trains to the same loss.
+iris() {
+  name=$1
+  shift
+  "$meshc" train examples/iris.mesh --set train.epochs=20 --log-dir "$tmp/$name" "$@" >"$tmp/out" 2>"$tmp/err" ||
+    fail "iris $name: $(head -n 3 "$tmp/err")"
+}
+iris whole --layout none
+iris rows3 --mesh rows=3 --layout h1=rows,h2=rows
+iris batch4 --mesh rows=4 --layout b=rows
+iris both --mesh rows=3,cols=2 --layout b=cols,h1=rows
+for name in rows3 batch4 both; do
+  d=$(difference "$tmp/whole" "$tmp/$name" 20)
+  if below "$d" 1e-3; then pass; else fail "iris: curve of $name differs by $d"; fi
+done
+
+mnist() {
+  name=$1
+  shift
+  "$meshc" train examples/mnist.mesh --data-dir "$data" --log-dir "$tmp/$name" "$@" >"$tmp/$name.out" 2>"$tmp/err" ||
+    { fail "mnist $name: $(head -n 3 "$tmp/err")"; return; }
+  n=$(correct "$tmp/$name.out")
+  if [ "${n:-0}" -ge 1900 ]; then pass; else fail "mnist $name: ${n:-no} of 2000 right"; fi
+}
+if [ -r "$data/mnist-10k-images-idx3-ubyte.gz" ]; then
+  steps=$("$meshc" check examples/mnist.mesh --json | sed -n 's/.*"b": *\([0-9]*\).*/\1/p' | head -n 1)
+  epoch=$((8000 / ${steps:-100}))
+  mnist none --layout none
+  mnist b --mesh rows=2,cols=2 --layout b=rows
+  mnist h --mesh rows=2,cols=2 --layout h=cols
+  mnist bh --mesh rows=2,cols=2 --layout b=rows,h=cols
+  for name in b h bh; do
+    d=$(difference "$tmp/none" "$tmp/$name" 80)
+    if below "$d" 1e-4; then pass; else fail "mnist: first 80 steps of $name differ by $d"; fi
+    d=$(epoch_difference "$tmp/none" "$tmp/$name" "$epoch")
+    if below "$d" 1e-3; then pass; else fail "mnist: epoch means of $name differ by $d"; fi
+  done
+else
+  skipped=$((skipped + 10))
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
