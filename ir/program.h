@@ -135,11 +135,13 @@ typedef struct CollPart {
   int64_t src_block[MAX_RANK], dst_block[MAX_RANK];
   Size src_valid[MAX_RANK], dst_valid[MAX_RANK];
   int8_t gathered, cut;
+  int64_t whole;     // permute: length of dim `cut`, of which source and destination hold pieces
   const char *value; // for messages and trace
 } CollPart;
 typedef struct Collective {
   CollKind kind;
   Axes axes;
+  Axes to;           // permute: the source is cut by `axes`, the destination by `to`
   Dtype type;
   uint8_t monoid;    // a Monoid of ir/graph.h: 1 sum, 2 max, 3 min, 4 prod
   uint32_t nparts;   // packed into one call

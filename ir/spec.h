@@ -44,6 +44,7 @@ typedef struct DataSource {
   int token_bytes;         // tokens: 2 or 4
   SyntheticKind synthetic;
   double low, high;        // integers(low, high): low <= x < high
+  int64_t row_first, row_last; // rows row_first..row_last-1 of the file; row_last <= 0: to the end
   Pos pos;
 } DataSource;
 

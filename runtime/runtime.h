@@ -13,8 +13,10 @@
 typedef struct Exec Exec;
 typedef struct ExecOptions {
   int threads;       // cores in all; 0: those of this process
-  const Exec *share; // a program whose persistent tensors of equal name are used, or NULL
+  const Exec *share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
   uint64_t seed;
+  const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
+  const char *directory; // prefix of relative paths of initial values, NULL: none
 } ExecOptions;
 
 // Binds p for all processors of its mesh in this process: memory, addresses, slots. Persistent tensors
@@ -107,6 +109,9 @@ int64_t feed_next(Feed *f, const void **data);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
+// What the feed was opened with, in order of `data`.
+uint32_t feed_inputs(const Feed *f, const FeedInput **out);
+
 // -- loop.c: training and evaluation ------------------------------------------------------------------
 // One metric of an evaluation: the program hands out, for every batch, the reductions over the batch
 // dim that stand outermost in it; the loop combines them over batches in double, and `finish` computes
@@ -137,6 +142,7 @@ typedef struct TrainJob {
   int64_t batch;
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
+  const char *header;        // first line: model, parameters, mesh, device, bytes; NULL: none
   const char *curve;         // file that gets "step loss" lines, or NULL
 } TrainJob;
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7.
