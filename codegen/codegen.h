@@ -40,7 +40,9 @@ typedef struct Group {
   NodeId *node;        // ascending
   uint32_t nstored;
   NodeId *stored;      // values that leave the group
-  uint32_t launch;     // kernel groups of equal kernels that share one launch have the same number
+  uint32_t launch;     // kernel groups of equal kernels that share one launch have the same number, 0: alone
+  Dims outer, inner;   // of a kernel: the dims of its loops, before they are ordered and joined
+  int64_t load_bytes, store_bytes; // what one run moves
   const char *why;
 } Group;
 typedef struct Fusion {
@@ -50,6 +52,8 @@ typedef struct Fusion {
   uint32_t ngroups;
   Group *group;        // in an order that can be executed
   uint32_t *of;        // of[node]: index of the group that computes and stores it
+  bool *again;         // again[node]: kernels that use the value compute it again (constants, broadcasts, scalars)
+  bool *update;        // update[node]: belongs to the update of a persistent tensor, runs after the commit
 } Fusion;
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
 // `dump --stage fuse`: one group a paragraph: kind, nodes, loads, stores, bytes, reason.

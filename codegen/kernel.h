@@ -25,11 +25,16 @@ enum { MAX_LOOPS = MAX_RANK + 4, NO_STMT = -1 };
 
 typedef struct KLoop {
   const char *name; // of the dim, for the text
-  int64_t size;     // block length
+  int64_t size;     // block length; 0 in a kernel made for tensors of any size: then slot >= 0
   int16_t slot;     // kernel slot that holds the valid extent, -1: always `size`
 } KLoop;
+// A loop may stand for several adjacent dims of the graph (all pointers contiguous over them); its slot
+// then counts elements of all of them (Slot.scale), so that the kernel only ever sees one extent.
 
 // An address: ptr[p] + base (from a slot) + sum of stride * loop counter, in elements.
+// Two pointers of a call may be the same memory, one of them written (in place), only when their strides
+// are equal and they address elements of equal size; at each index the loads then stand before the store,
+// in this phase or an earlier one of the same unit. So a written pointer is not `noalias`.
 typedef struct KPtr {
   Dtype type;
   bool written;
@@ -45,7 +50,9 @@ typedef enum KKind {
   K_LOAD,    // ptr[index] at the loop counters
   K_LOAD_AT, // ptr[index] at the loop counters plus arg[0] (an integer value) * step
   K_OP,      // op on arg[..]; INDEX: global index along loop `index` (slot `slot` is its offset, -1: 0);
-             // STEP: the step counter; BOUND: arg[0] clamped to 0..step-1, status code numeric argument `index`;
+             // STEP: the step counter; BOUND: arg[0] clamped to 0..step-1, status code numeric argument `index`
+             // (1 + the check), position the row-major index of the loop counters by KLoop.size: of the outer
+             // loops at level OUTER, of outer and inner loops at level INNER, 0 in the prologue;
              // OWN_TERM: arg[0] where slot `slot` is 0, else 0
   K_REDUCE,  // combines arg[0] over the inner loops of this phase with `op` (SUM MAX MIN PROD ANY ALL)
   K_ACCUM,   // combines arg[0] over all units and the loops that ptr[index] does not move along, with `op`;
@@ -81,7 +88,9 @@ typedef struct Kernel {
   KStmt *stmt;            // topological; in order of execution within (phase, level)
 } Kernel;
 // Units: the product of the outer loops' valid extents, the vector loop (if outer) counting
-// ceil(extent / block). Unit u runs the outer loops in row-major order.
+// ceil(extent / block). Unit u runs the outer loops in row-major order of valid extents. Without outer
+// loops there is one unit. REDUCE and ACCUM start from the neutral element of `op`, so that empty loops
+// and chunks without units (and a combine over 0 chunks) leave it.
 
 // The partial row of a chunk: one element of type stmt.type for every address of ptr[index] of each
 // ACCUM statement, in order of statements, each aligned to 64 bytes.

@@ -20,6 +20,12 @@ typedef struct Slot {
   const char *dim; // name of the whole dim
   int64_t whole;   // its size
   Axes axes;       // that cut it
+  // What follows is 0 in most. The value is ceil(base value * scale / div) * value of slot times-1:
+  // loops over several dims at once, and work units in blocks.
+  Axes within;     // SLOT_OFFSET: counted from the start of the block under these leading axes
+  int64_t scale;   // 0: 1
+  int64_t div;     // 0: 1
+  int32_t times;   // 0: none
 } Slot;
 
 // A size known when bound: base, or base times a slot's value.
