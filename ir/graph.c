@@ -1,0 +1,348 @@
+// Building graphs: nodes are added through their infer rule and merge with equal ones.
+//
+//   graph_binary(g, OP_ADD, %2, %1) after graph_binary(g, OP_ADD, %1, %2) gives the same node.
+#include "ir/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/infer.h"
+
+// Hashes of nodes, of decls by name and of names by name; the latter two catch up when asked.
+typedef struct TextIndex {
+  uint32_t *slot; // 1 + position
+  uint32_t cap, seen;
+} TextIndex;
+struct GraphTable {
+  NodeId *slot;
+  uint32_t cap, n;
+  TextIndex decls, names;
+};
+
+Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
+  Graph *g = arena_new_of(a, Graph);
+  g->arena = a;
+  g->dims = dims;
+  g->mesh = mesh;
+  g->stage = stage;
+  g->table = arena_new_of(a, struct GraphTable);
+  g->table->cap = 256;
+  g->table->slot = arena_array(a, NodeId, g->table->cap);
+  vec_push(a, g->node) = (Node){0};
+  return g;
+}
+
+Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
+  Graph *g = graph_new(a, from->dims, from->mesh, stage);
+  g->model = from->model;
+  g->spec = from->spec;
+  for (uint32_t i = 0; i < from->decl.n; i++) {
+    Decl d = from->decl.at[i];
+    d.node = 0;
+    vec_push(a, g->decl) = d;
+  }
+  return g;
+}
+
+// -- equality -------------------------------------------------------------------------------------
+
+static uint32_t mix(uint32_t h, const void *bytes, size_t n) {
+  const unsigned char *p = bytes;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 16777619u;
+  return h;
+}
+
+static uint32_t node_hash(const Node *n) {
+  const Attr *t = &n->attr;
+  uint32_t h = 2166136261u;
+  uint32_t small[] = {n->op,     n->instance,    n->nargs,  (uint32_t)t->type, t->decl, t->ndims,
+                      t->nto,    t->axes.n,      (uint32_t)t->monoid, (uint32_t)t->ndata};
+  h = mix(h, small, sizeof small);
+  h = mix(h, n->args, n->nargs * sizeof *n->args);
+  h = mix(h, t->num, sizeof t->num);
+  h = mix(h, t->dims, t->ndims * sizeof *t->dims);
+  h = mix(h, t->to, t->nto * sizeof *t->to);
+  h = mix(h, t->axes.at, t->axes.n);
+  return mix(h, t->data, (size_t)t->ndata * sizeof *t->data);
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n) {
+  return n == 0 || memcmp(a, b, n) == 0;
+}
+
+static bool attr_equal(const Attr *a, const Attr *b) {
+  return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid && a->ndims == b->ndims &&
+         a->nto == b->nto && a->ndata == b->ndata && axes_equal(a->axes, b->axes) &&
+         same_bytes(a->num, b->num, sizeof a->num) &&
+         same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
+         same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
+         same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
+}
+
+static bool node_equal(const Node *a, const Node *b) {
+  return a->op == b->op && a->instance == b->instance && a->nargs == b->nargs &&
+         same_bytes(a->args, b->args, a->nargs * sizeof *a->args) && attr_equal(&a->attr, &b->attr);
+}
+
+static NodeId *find_slot(const Graph *g, const Node *n) {
+  const struct GraphTable *t = g->table;
+  uint32_t i = node_hash(n) & (t->cap - 1);
+  while (t->slot[i] && !node_equal(graph_node(g, t->slot[i]), n)) i = (i + 1) & (t->cap - 1);
+  return &t->slot[i];
+}
+
+static void grow_table(Graph *g) {
+  struct GraphTable *t = g->table;
+  t->cap *= 2;
+  t->slot = arena_array(g->arena, NodeId, t->cap);
+  for (NodeId n = 1; n <= graph_count(g); n++) *find_slot(g, graph_node(g, n)) = n;
+}
+
+// -- adding -----------------------------------------------------------------------------------------
+
+// One form for equal requests: unused fields zero, NaNs alike.
+static Attr canonical(Op op, const Attr *attr) {
+  Attr t = attr ? *attr : (Attr){0};
+  if (op != OP_CONST && op != OP_VALUES && op != OP_CAST && op != OP_CONTRACT) t.type = TYPE_F32;
+  for (int i = 0; i < 2; i++)
+    if (isnan(t.num[i])) t.num[i] = (double)NAN;
+  return t;
+}
+
+static bool dim_before(const DimTable *t, DimId a, DimId b) {
+  DimId wa = dim_get(t, a)->whole, wb = dim_get(t, b)->whole;
+  return wa != wb ? wa < wb : a < b;
+}
+
+// Puts lists whose order says nothing in canonical order; pairs of a rename move together.
+static void sort_dims(const Graph *g, Op op, Attr *t, DimId *dims, DimId *to) {
+  OpClass cls = op_row(op)->cls;
+  bool set = cls == REDUCE || cls == CONTRACT || op == OP_BROADCAST || op == OP_RENAME ||
+             op == OP_SCATTER_ADD || (cls == SOURCE && op != OP_VALUES);
+  if (!set || t->ndims < 2) return;
+  bool pairs = op == OP_RENAME && t->nto == t->ndims;
+  for (int i = 0; i < t->ndims; i++) dims[i] = t->dims[i];
+  for (int i = 0; pairs && i < t->nto; i++) to[i] = t->to[i];
+  for (int i = 1; i < t->ndims; i++) {
+    for (int j = i; j > 0 && dim_before(g->dims, dims[j], dims[j - 1]); j--) {
+      DimId d = dims[j], e = to[j];
+      dims[j] = dims[j - 1], dims[j - 1] = d;
+      to[j] = to[j - 1], to[j - 1] = e;
+    }
+  }
+  t->dims = dims;
+  if (pairs) t->to = to;
+}
+
+static void sort_args(Op op, int nargs, const NodeId *args, NodeId *sorted) {
+  for (int i = 0; i < nargs; i++) sorted[i] = args[i];
+  if (!(op_row(op)->flags & COMMUTES) || nargs != 2 || sorted[0] <= sorted[1]) return;
+  sorted[0] = args[1];
+  sorted[1] = args[0];
+}
+
+static NodeId insert(Graph *g, NodeId *slot, Node n) {
+  Arena *a = g->arena;
+  n.args = arena_copy(a, n.args, n.nargs * sizeof *n.args);
+  n.attr.dims = n.attr.ndims ? arena_copy(a, n.attr.dims, n.attr.ndims * sizeof *n.attr.dims) : NULL;
+  n.attr.to = n.attr.nto ? arena_copy(a, n.attr.to, n.attr.nto * sizeof *n.attr.to) : NULL;
+  size_t bytes = (size_t)n.attr.ndata * sizeof *n.attr.data;
+  n.attr.data = bytes ? arena_copy(a, n.attr.data, bytes) : NULL;
+  vec_push(a, g->node) = n;
+  NodeId id = *slot = graph_count(g);
+  if (n.attr.decl && !g->decl.at[n.attr.decl - 1].node) g->decl.at[n.attr.decl - 1].node = id;
+  if (++g->table->n > g->table->cap / 2) grow_table(g);
+  return id;
+}
+
+static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
+                  const Origin *origin, char *why) {
+  Attr t = canonical(op, attr);
+  NodeId sorted[4] = {0};
+  DimId dims_room[MAX_RANK] = {0}, to_room[MAX_RANK] = {0};
+  if (nargs >= 0 && nargs <= 4) sort_args(op, nargs, args, sorted);
+  Dtype type;
+  Dims dims;
+  if (!infer(g, op, nargs, sorted, &t, &type, &dims, why)) return 0;
+  sort_dims(g, op, &t, dims_room, to_room);
+  Node n = {.op = (uint16_t)op,
+            .type = (uint8_t)type,
+            .instance = instance,
+            .nargs = (uint8_t)nargs,
+            .dims = dims,
+            .args = sorted,
+            .attr = t,
+            .origin = *origin};
+  NodeId *slot = find_slot(g, &n);
+  return *slot ? *slot : insert(g, slot, n);
+}
+
+NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
+                 char *why) {
+  return add(g, op, nargs, args, attr, instance, &g->origin, why);
+}
+
+NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr) {
+  char why[200];
+  NodeId n = add(g, op, nargs, args, attr, 0, &g->origin, why);
+  if (!n) BUG("%s%s%s", why, g->origin.why ? "; " : "", g->origin.why ? g->origin.why : "");
+  return n;
+}
+
+NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
+  const Node *node = graph_node(from, n);
+  NodeId args[4];
+  char why[200];
+  for (int i = 0; i < node->nargs; i++) args[i] = map[node->args[i]];
+  NodeId copy = add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
+  if (!copy) BUG("copy of %%%u: %s", n, why);
+  return copy;
+}
+
+// -- declarations and names ---------------------------------------------------------------------------
+
+// FNV-1a
+static uint32_t text_hash(const char *s) { return mix(2166136261u, s, strlen(s)); }
+
+static const char *decl_text(const Graph *g, uint32_t i) { return g->decl.at[i].name; }
+static const char *name_text(const Graph *g, uint32_t i) { return g->name.at[i].name; }
+typedef const char *TextOf(const Graph *g, uint32_t i);
+
+static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, const char *name) {
+  uint32_t i = text_hash(name) & (x->cap - 1);
+  while (x->slot[i] && strcmp(text(g, x->slot[i] - 1), name) != 0) i = (i + 1) & (x->cap - 1);
+  return &x->slot[i];
+}
+
+// 1 + position of the last of n texts that equals name, or 0. Texts may have been added since.
+static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text, const char *name) {
+  if (n > x->cap / 2 || x->seen > n) {
+    x->cap = 64;
+    while (n > x->cap / 4) x->cap *= 2;
+    x->slot = arena_array(g->arena, uint32_t, x->cap);
+    x->seen = 0;
+  }
+  for (; x->seen < n; x->seen++) *index_slot(g, x, text, text(g, x->seen)) = x->seen + 1;
+  return n ? *index_slot(g, x, text, name) : 0;
+}
+
+DeclId graph_decl(Graph *g, const Decl *d) {
+  vec_push(g->arena, g->decl) = *d;
+  g->decl.at[g->decl.n - 1].node = 0;
+  return g->decl.n;
+}
+
+NodeId graph_decl_node(Graph *g, DeclId d) {
+  const Decl *decl = &g->decl.at[d - 1];
+  if (decl->node) return decl->node;
+  return graph_add(g, decl_op(decl->kind), 0, NULL, &(Attr){.decl = d});
+}
+
+NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims) {
+  const Decl *decl = &g->decl.at[d - 1];
+  bool blocks = false;
+  for (int i = 0; i < dims->n; i++) blocks |= dim_get(g->dims, dims->at[i])->whole != dims->at[i];
+  Attr attr = {.decl = d, .ndims = blocks ? dims->n : 0, .dims = dims->at};
+  return graph_add(g, decl_op(decl->kind), 0, NULL, &attr);
+}
+
+DeclId graph_find_decl(const Graph *g, const char *name) {
+  return index_find(g, &g->table->decls, g->decl.n, decl_text, name);
+}
+
+const Name *graph_find_name(const Graph *g, const char *name) {
+  uint32_t i = index_find(g, &g->table->names, g->name.n, name_text, name);
+  return i ? &g->name.at[i - 1] : NULL;
+}
+
+// -- short forms ----------------------------------------------------------------------------------------
+
+NodeId graph_const(Graph *g, Dtype type, double value) {
+  return graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, value)}});
+}
+
+NodeId graph_unary(Graph *g, Op op, NodeId a) { return graph_add(g, op, 1, &a, NULL); }
+
+NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b) {
+  return graph_add(g, op, 2, (NodeId[]){a, b}, NULL);
+}
+
+NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b) {
+  return graph_add(g, OP_WHERE, 3, (NodeId[]){c, a, b}, NULL);
+}
+
+NodeId graph_cast(Graph *g, NodeId a, Dtype type) {
+  if (graph_node(g, a)->type == type) return a;
+  return graph_add(g, OP_CAST, 1, &a, &(Attr){.type = type});
+}
+
+NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over) {
+  if (over->n == 0) return a;
+  return graph_add(g, op, 1, &a, &(Attr){.ndims = over->n, .dims = over->at});
+}
+
+NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to) {
+  const Dims *have = &graph_node(g, a)->dims;
+  Dims more = {0};
+  for (int i = 0; i < to->n; i++)
+    if (!dims_has(have, to->at[i])) more.at[more.n++] = to->at[i];
+  if (more.n + have->n != to->n) BUG("broadcast of %%%u to dims that lack one of its own", a);
+  if (more.n == 0) return a;
+  return graph_add(g, OP_BROADCAST, 1, &a, &(Attr){.ndims = more.n, .dims = more.at});
+}
+
+NodeId graph_index(Graph *g, DimId d) {
+  return graph_add(g, OP_INDEX, 0, NULL, &(Attr){.ndims = 1, .dims = &d});
+}
+
+int64_t node_elements(const Graph *g, NodeId n) {
+  int64_t elements;
+  if (!dims_elements(g->dims, &graph_node(g, n)->dims, &elements)) BUG("%%%u is too large", n);
+  return elements;
+}
+
+int64_t node_bytes(const Graph *g, NodeId n) {
+  int64_t bytes;
+  if (!size_mul(node_elements(g, n), dtype_bytes((Dtype)graph_node(g, n)->type), &bytes))
+    BUG("%%%u is too large", n);
+  return bytes;
+}
+
+// -- what outputs reach -----------------------------------------------------------------------------------
+
+static bool args_marked(const Node *n, const bool *marked) {
+  for (int i = 0; i < n->nargs; i++)
+    if (!marked[n->args[i]]) return false;
+  return true;
+}
+
+static bool *mark_reached(Arena *a, const Graph *g) {
+  uint32_t count = graph_count(g);
+  bool *marked = arena_array(a, bool, count + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
+  for (NodeId n = count; n >= 1; n--) {
+    if (!marked[n]) continue;
+    const Node *node = graph_node(g, n);
+    for (int i = 0; i < node->nargs; i++) marked[node->args[i]] = true;
+  }
+  for (NodeId n = 1; n <= count; n++) {
+    const Node *node = graph_node(g, n);
+    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
+  }
+  return marked;
+}
+
+Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  Graph *g = graph_like(a, from, stage);
+  bool *marked = mark_reached(a, from);
+  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
+  for (NodeId n = 1; n <= graph_count(from); n++)
+    if (marked[n]) map[n] = graph_copy(g, from, n, map);
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  if (map_out) *map_out = map;
+  return g;
+}
