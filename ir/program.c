@@ -1,0 +1,313 @@
+// Programs: run-time scalars, the directory of tensors, and the text of a program.
+//
+//   tensor 0 param w : f32[d = 8/8, h = 16/8 over cols] 256 bytes at t0+0  # model.mesh
+//   0 kernel k3 units=64 set 0: p = t0+0, work+128; slots = s0
+#include "ir/program.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *coll_text(CollKind k) {
+  static const char *const text[COLL_COUNT] = {
+#define COLL(id, text) text,
+#include "ir/coll.def"
+#undef COLL
+  };
+  return text[k];
+}
+
+// -- slots ------------------------------------------------------------------------------------------
+
+static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+// First global index and valid extent of the block that processor r has; as dim.h, blocks nest.
+static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
+                       int64_t *valid) {
+  int64_t length = s->whole;
+  *offset = 0;
+  *valid = rows;
+  for (int i = 0; i < s->axes.n; i++) {
+    int axis = s->axes.at[i];
+    length = ceil_div(length, m->axis[axis].size);
+    int64_t skipped = mesh_coord(m, r, axis) * length;
+    *offset += skipped;
+    *valid = clamp64(*valid - skipped, 0, length);
+  }
+}
+
+int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
+  if (s < 0 || (uint32_t)s >= p->nslots) BUG("no slot %d", (int)s);
+  const Slot *slot = &p->slot[s];
+  bool short_batch = rows >= 0 && same_name(p->over, slot->dim);
+  int64_t offset, valid;
+  slot_block(&p->mesh, slot, r, short_batch ? rows : slot->whole, &offset, &valid);
+  switch (slot->kind) {
+  case SLOT_EXTENT: return valid;
+  case SLOT_OFFSET: return offset;
+  case SLOT_RANK: return axes_rank(&p->mesh, slot->axes, r);
+  }
+  BUG("slot %d has no kind", (int)s);
+}
+
+int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensor[i].kind == kind && strcmp(p->tensor[i].name, name) == 0) return (int32_t)i;
+  return -1;
+}
+
+// -- text ---------------------------------------------------------------------------------------------
+
+typedef struct Out {
+  const Program *p;
+  FILE *file;
+} Out;
+
+static void put(const Out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void put(const Out *o, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vfprintf(o->file, fmt, ap);
+  va_end(ap);
+}
+
+static const char *or_dash(const char *text) { return text ? text : "-"; }
+
+static void put_axes(const Out *o, Axes a) {
+  for (int i = 0; i < a.n; i++) put(o, "%s%s", i ? "+" : "", o->p->mesh.axis[a.at[i]].name);
+}
+
+static void put_ref(const Out *o, Ref r) {
+  if (r.tensor < 0) put(o, "work+%" PRId64, r.offset);
+  else put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
+}
+
+static void put_size(const Out *o, Size s) {
+  if (s.slot < 0) put(o, "%" PRId64, s.base);
+  else if (s.base == 1) put(o, "s%" PRId32, s.slot);
+  else put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
+}
+
+static void put_slot(const Out *o, uint32_t i) {
+  static const char *const kinds[] = {
+      [SLOT_EXTENT] = "extent", [SLOT_OFFSET] = "offset", [SLOT_RANK] = "rank"};
+  const Slot *s = &o->p->slot[i];
+  put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over ", i, kinds[s->kind], or_dash(s->dim),
+      s->whole);
+  put_axes(o, s->axes);
+  put(o, "\n");
+}
+
+static void put_dim(const Out *o, const ProgDim *d) {
+  put(o, "%s = %" PRId64, or_dash(d->name), d->whole);
+  if (d->axes.n) {
+    put(o, " in %" PRId64 " over ", d->block);
+    put_axes(o, d->axes);
+  }
+  if (d->extent >= 0) put(o, " valid s%" PRId32, d->extent);
+}
+
+static void put_dims(const Out *o, int rank, const ProgDim *d) {
+  put(o, "[");
+  for (int i = 0; i < rank; i++) {
+    put(o, "%s", i ? ", " : "");
+    put_dim(o, &d[i]);
+  }
+  put(o, "]");
+}
+
+static void put_init(const Out *o, const Init *init) {
+  static const char *const kinds[] = {
+      [INIT_CONSTANT] = "constant", [INIT_NORMAL] = "normal",
+      [INIT_TRUNCATED_NORMAL] = "truncated_normal", [INIT_UNIFORM] = "uniform",
+      [INIT_ORTHOGONAL] = "orthogonal", [INIT_DATA] = "data", [INIT_FILE] = "file"};
+  put(o, " init %s", kinds[init->kind]);
+  switch (init->kind) {
+  case INIT_CONSTANT: put(o, "(%.17g)", init->a); break;
+  case INIT_NORMAL:
+  case INIT_TRUNCATED_NORMAL:
+  case INIT_UNIFORM: put(o, "(%.17g, %.17g)", init->a, init->b); break;
+  case INIT_ORTHOGONAL: put(o, "(rows = %d dims)", init->split); break;
+  case INIT_DATA: put(o, "(%" PRId64 " numbers)", init->ndata); break;
+  case INIT_FILE: put(o, "(%s, %s)", or_dash(init->path), or_dash(init->key)); break;
+  }
+}
+
+static void put_tensor(const Out *o, uint32_t i) {
+  static const char *const kinds[] = {
+      [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param",       [TENSOR_STATE] = "state",
+      [TENSOR_SLOT] = "slot",   [TENSOR_CONSTANT] = "constant", [TENSOR_OUTPUT] = "output"};
+  const ProgTensor *t = &o->p->tensor[i];
+  put(o, "tensor t%" PRIu32 " = %s %s : %s", i, kinds[t->kind], or_dash(t->name), dtype_text(t->type));
+  put_dims(o, t->rank, t->dim);
+  put(o, " declared (");
+  for (int k = 0; k < t->rank; k++) put(o, "%s%d", k ? ", " : "", t->declared[k]);
+  put(o, ") %" PRId64 " bytes at ", t->bytes);
+  put_ref(o, t->at);
+  if (t->of >= 0) put(o, " of t%" PRId32, t->of);
+  bool starts = t->kind == TENSOR_PARAM || t->kind == TENSOR_STATE || t->kind == TENSOR_SLOT;
+  if (starts) put_init(o, &t->init);
+  put(o, "\n");
+  int64_t n = 1;
+  for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
+  if (t->kind != TENSOR_CONSTANT || !t->data) return;
+  put(o, "  data");
+  for (int64_t k = 0; k < n; k++) put(o, " %.17g", t->data[k]);
+  put(o, "\n");
+}
+
+static void put_indented(const Out *o, const char *text) {
+  while (text && *text) {
+    size_t n = strcspn(text, "\n");
+    put(o, "  | %.*s\n", (int)n, text);
+    text += n + (text[n] == '\n');
+  }
+}
+
+static void put_kernel(const Out *o, uint32_t i) {
+  const ProgKernel *k = &o->p->kernel[i];
+  put(o, "kernel k%" PRIu32 " = %s pointers %u slots %u numbers %u partial %" PRId64 " bytes\n", i,
+      or_dash(k->name), k->nptr, k->nslot, k->nnum, k->partial_bytes);
+  put_indented(o, k->text);
+}
+
+static void put_check(const Out *o, uint32_t i) {
+  const Check *c = &o->p->check[i];
+  put(o, "check %" PRIu32 " = %s in 0..%s = %" PRId64 " position ", i, or_dash(c->value),
+      or_dash(c->dim), c->size);
+  put_dims(o, c->rank, c->loop);
+  put(o, "\n");
+}
+
+static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
+  put(o, "    units ");
+  put_size(o, s->units);
+  put(o, " pointers (");
+  for (int i = 0; i < k->nptr; i++) {
+    put(o, "%s", i ? ", " : "");
+    put_ref(o, s->ptr[i]);
+  }
+  put(o, ") slots (");
+  for (int i = 0; i < k->nslot; i++) put(o, "%ss%" PRId32, i ? ", " : "", s->slot[i]);
+  put(o, ") numbers (");
+  for (int i = 0; i < k->nnum; i++) put(o, "%s%.17g", i ? ", " : "", s->num[i]);
+  put(o, ")\n");
+}
+
+static void put_launch(const Out *o, const KernelLaunch *l) {
+  const ProgKernel *k = &o->p->kernel[l->kernel];
+  put(o, "kernel k%" PRIu32 " %s grain %" PRId64 " chunks %" PRId64, l->kernel, or_dash(k->name),
+      l->grain, l->chunks);
+  if (k->partial_bytes) {
+    put(o, " partial at ");
+    put_ref(o, l->partial);
+  }
+  put(o, "\n");
+  for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
+}
+
+static void put_product(const Out *o, const Product *x) {
+  put(o, "product %s m = ", dtype_text(x->type));
+  put_size(o, x->m);
+  put(o, ", n = ");
+  put_size(o, x->n);
+  put(o, ", k = ");
+  put_size(o, x->k);
+  put(o, "; a = ");
+  put_ref(o, x->a);
+  put(o, "%s by %" PRId64 ", b = ", x->ta ? " transposed" : "", x->lda);
+  put_ref(o, x->b);
+  put(o, "%s by %" PRId64 ", c = ", x->tb ? " transposed" : "", x->ldb);
+  put_ref(o, x->c);
+  put(o, " by %" PRId64 "\n", x->ldc);
+  for (int i = 0; i < x->nbatch; i++) {
+    put(o, "    batch ");
+    put_size(o, x->batch[i].count);
+    put(o, " strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n", x->batch[i].a, x->batch[i].b,
+        x->batch[i].c);
+  }
+}
+
+static void put_block(const Out *o, int rank, const int64_t *block, const Size *valid) {
+  put(o, " [");
+  for (int i = 0; i < rank; i++) {
+    put(o, "%s%" PRId64, i ? ", " : "", block[i]);
+    if (valid[i].slot >= 0 || valid[i].base != block[i]) {
+      put(o, " valid ");
+      put_size(o, valid[i]);
+    }
+  }
+  put(o, "]");
+}
+
+static void put_collective(const Out *o, const Collective *c) {
+  static const char *const monoids[] = {"none", "sum", "max", "min", "prod"};
+  put(o, "%s over ", coll_text(c->kind));
+  put_axes(o, c->axes);
+  put(o, " %s %s %" PRId64 " bytes, %" PRId64 " on wire, %s%s%s\n", dtype_text(c->type),
+      monoids[c->monoid < countof(monoids) ? c->monoid : 0], c->bytes, c->wire_bytes,
+      c->backward ? "backward" : "forward", c->why ? ": " : "", c->why ? c->why : "");
+  for (uint32_t i = 0; i < c->nparts; i++) {
+    const CollPart *x = &c->part[i];
+    put(o, "    %s: ", or_dash(x->value));
+    put_ref(o, x->src);
+    put_block(o, x->rank, x->src_block, x->src_valid);
+    put(o, " -> ");
+    put_ref(o, x->dst);
+    put_block(o, x->rank, x->dst_block, x->dst_valid);
+    if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
+    if (x->cut >= 0) put(o, " cut %d", x->cut);
+    put(o, "\n");
+  }
+}
+
+static void put_instr(const Out *o, uint32_t i) {
+  const Instr *x = &o->p->instr[i];
+  put(o, "%4" PRIu32 " ", i);
+  switch (x->kind) {
+  case INSTR_KERNEL: put_launch(o, &x->u.kernel); break;
+  case INSTR_PRODUCT: put_product(o, &x->u.product); break;
+  case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
+  case INSTR_FILL:
+    put(o, "fill ");
+    put_ref(o, x->u.fill.dst);
+    put(o, " %" PRId64 " bytes\n", x->u.fill.bytes);
+    break;
+  case INSTR_COPY:
+    put(o, "copy ");
+    put_ref(o, x->u.copy.dst);
+    put(o, " = ");
+    put_ref(o, x->u.copy.src);
+    put(o, " %" PRId64 " bytes\n", x->u.copy.bytes);
+    break;
+  case INSTR_COMMIT: put(o, "commit\n"); break;
+  }
+}
+
+static void put_program(const Out *o) {
+  const Program *p = o->p;
+  put(o, "program for %s of %s mesh (", or_dash(p->for_), or_dash(p->model));
+  for (int i = 0; i < p->mesh.naxes; i++)
+    put(o, "%s%s = %" PRId64, i ? ", " : "", p->mesh.axis[i].name, p->mesh.axis[i].size);
+  put(o, ") over %s work %" PRId64 " bytes, %" PRId64 " flops in products\n", or_dash(p->over),
+      p->arena_bytes, p->flops);
+  for (uint32_t i = 0; i < p->nslots; i++) put_slot(o, i);
+  for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(o, i);
+  for (uint32_t i = 0; i < p->nkernels; i++) put_kernel(o, i);
+  for (uint32_t i = 0; i < p->nchecks; i++) put_check(o, i);
+  for (uint32_t i = 0; i < p->ninstrs; i++) put_instr(o, i);
+}
+
+char *program_print(Arena *a, const Program *p) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *file = open_memstream(&text, &n);
+  if (!file) BUG("no memory for the text of a program");
+  put_program(&(Out){.p = p, .file = file});
+  fclose(file);
+  char *copy = arena_text(a, text, n);
+  free(text);
+  return copy;
+}
