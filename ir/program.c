@@ -23,7 +23,8 @@ const char *coll_text(CollKind k) {
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-// First global index and valid extent of the block that processor r has; as dim.h, blocks nest.
+// First global index (counted from the block under axes `within`) and valid extent of the block that
+// processor r has; blocks nest as in dim.h.
 static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
                        int64_t *valid) {
   int64_t length = s->whole;
@@ -33,23 +34,32 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
     int axis = s->axes.at[i];
     length = ceil_div(length, m->axis[axis].size);
     int64_t skipped = mesh_coord(m, r, axis) * length;
-    *offset += skipped;
+    if (i >= s->within.n) *offset += skipped;
     *valid = clamp64(*valid - skipped, 0, length);
   }
 }
 
-int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
-  if (s < 0 || (uint32_t)s >= p->nslots) BUG("no slot %d", (int)s);
-  const Slot *slot = &p->slot[s];
-  bool short_batch = rows >= 0 && same_name(p->over, slot->dim);
-  int64_t offset, valid;
-  slot_block(&p->mesh, slot, r, short_batch ? rows : slot->whole, &offset, &valid);
-  switch (slot->kind) {
-  case SLOT_EXTENT: return valid;
-  case SLOT_OFFSET: return offset;
-  case SLOT_RANK: return axes_rank(&p->mesh, slot->axes, r);
+// A slot's value without what it is multiplied by.
+static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
+  bool short_batch = rows >= 0 && same_name(p->over, s->dim);
+  int64_t offset, valid, value = 0;
+  slot_block(&p->mesh, s, r, short_batch ? rows : s->whole, &offset, &valid);
+  switch (s->kind) {
+  case SLOT_EXTENT: value = valid; break;
+  case SLOT_OFFSET: value = offset; break;
+  case SLOT_RANK: value = axes_rank(&p->mesh, s->axes, r); break;
   }
-  BUG("slot %d has no kind", (int)s);
+  return ceil_div(value * (s->scale ? s->scale : 1), s->div ? s->div : 1);
+}
+
+int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
+  int64_t value = 1;
+  uint32_t links = 0;
+  for (int32_t at = s; at >= 0; at = p->slot[at].times - 1) {
+    if ((uint32_t)at >= p->nslots || links++ == p->nslots) BUG("slot %d has no value", (int)s);
+    value *= slot_base(p, &p->slot[at], r, rows);
+  }
+  return value;
 }
 
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
@@ -97,6 +107,13 @@ static void put_slot(const Out *o, uint32_t i) {
   put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over ", i, kinds[s->kind], or_dash(s->dim),
       s->whole);
   put_axes(o, s->axes);
+  if (s->within.n) {
+    put(o, " within ");
+    put_axes(o, s->within);
+  }
+  if (s->scale) put(o, " times %" PRId64, s->scale);
+  if (s->div) put(o, " by %" PRId64, s->div);
+  if (s->times) put(o, " times s%" PRId32, s->times - 1);
   put(o, "\n");
 }
 
@@ -246,6 +263,10 @@ static void put_collective(const Out *o, const Collective *c) {
   static const char *const monoids[] = {"none", "sum", "max", "min", "prod"};
   put(o, "%s over ", coll_text(c->kind));
   put_axes(o, c->axes);
+  if (c->to.n) {
+    put(o, " to ");
+    put_axes(o, c->to);
+  }
   put(o, " %s %s %" PRId64 " bytes, %" PRId64 " on wire, %s%s%s\n", dtype_text(c->type),
       monoids[c->monoid < countof(monoids) ? c->monoid : 0], c->bytes, c->wire_bytes,
       c->backward ? "backward" : "forward", c->why ? ": " : "", c->why ? c->why : "");
@@ -259,6 +280,7 @@ static void put_collective(const Out *o, const Collective *c) {
     put_block(o, x->rank, x->dst_block, x->dst_valid);
     if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
     if (x->cut >= 0) put(o, " cut %d", x->cut);
+    if (x->whole) put(o, " of %" PRId64, x->whole);
     put(o, "\n");
   }
 }
