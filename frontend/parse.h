@@ -1,0 +1,70 @@
+// The parser's inside: what parse.c, parse_expr.c and parse_stmt.c share.
+#ifndef FRONTEND_PARSE_H
+#define FRONTEND_PARSE_H
+
+#include "frontend/ast.h"
+#include "frontend/lex.h"
+
+enum { MAX_DEPTH = 400 }; // of expressions and blocks inside one another; parentheses count twice
+
+// A parse function that returns NULL or false has said why; its caller gives up too, up to the
+// statement, behind which parsing resumes.
+typedef struct Parser {
+  Arena *a;
+  Intern *names;
+  Diag *d;
+  uint32_t source;
+  const char *text;
+  Token *token;   // the last one is EOF
+  uint32_t at;    // the next one
+  uint32_t start; // the first one of this statement or entry: a line end before it ends nothing
+  int open;       // parentheses and brackets around it: inside, line ends mean nothing
+  int depth;
+  bool for_head;  // in the range of a `for`, where `(` may start the options
+} Parser;
+
+// -- parse.c: tokens and nodes ------------------------------------------------------------------------
+// A parser at the first token of text; tokens stay where the caller put them.
+Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
+                  Tokens *tokens);
+Ast *parse_file(Parser *p);
+// A statement or an entry starts at the next token.
+void parser_start(Parser *p);
+Token *parser_peek(const Parser *p);
+Token *parser_ahead(const Parser *p, uint32_t n); // n tokens on, EOF at the end
+Token *parser_take(Parser *p);
+bool parser_at(const Parser *p, TokenKind kind);
+bool parser_at_word(const Parser *p, const char *word);
+// Takes the next token if it is of that kind and on this line (brackets and `;` aside).
+bool parser_accept(Parser *p, TokenKind kind);
+// True where a statement may end: a line end outside brackets, `;`, `}` or the end of the file.
+bool parser_at_end(const Parser *p);
+Pos token_pos(const Parser *p, const Token *t);
+// "expected WHAT, found ..." at the next token. Always false.
+bool parser_expected(Parser *p, const char *what);
+bool parser_expect(Parser *p, TokenKind kind, const char *what);
+// The name that must stand here, or NULL.
+const Token *parser_name(Parser *p, const char *what);
+// Counts one level of nesting; false (said) when there are too many. After true: parser_leave.
+bool parser_enter(Parser *p);
+void parser_leave(Parser *p);
+
+Ast *ast_new(Parser *p, AstKind kind, Pos pos);
+// Growing lists of a node under construction.
+typedef VEC(Ast *) Kids;
+typedef VEC(AstArg) Args;
+typedef VEC(AstDim) AstDims;
+void ast_set_kids(Ast *t, const Kids *kids);
+// Sets t->end to the last character taken, and returns t.
+Ast *ast_end(Parser *p, Ast *t);
+
+// -- parse_expr.c -------------------------------------------------------------------------------------
+Ast *parse_expr(Parser *p);
+// `[b, h]`, the bracket not yet taken: dims, arrows, `all but`, into t.
+bool parse_dims(Parser *p, Ast *t);
+
+// -- parse_stmt.c -------------------------------------------------------------------------------------
+// Statements up to `}` or the end of the file.
+void parse_statements(Parser *p, Kids *out);
+
+#endif

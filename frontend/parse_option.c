@@ -1,0 +1,102 @@
+// The command line's own form of a mesh and a layout:
+//
+//   rows=2,cols=4                        or   rows:2;cols:4
+//   b=rows+cols,optimizer/all=rows,soft/t=cols    or   b:rows+cols;...
+//
+// A scope stands before the slash; `soft` may stand there too. Result: the same trees as of a file.
+#include "frontend/parse.h"
+
+#include <string.h>
+
+static bool separates(const Parser *p) {
+  return parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON);
+}
+
+static bool parse_equals(Parser *p) {
+  if (parser_at(p, TOKEN_ASSIGN) || parser_at(p, TOKEN_COLON)) return parser_take(p);
+  return parser_expected(p, "'='");
+}
+
+static Ast *parse_axis(Parser *p) {
+  const Token *name = parser_name(p, "AXIS=SIZE");
+  if (!name || !parse_equals(p)) return NULL;
+  Ast *t = ast_new(p, AST_DEFINE, token_pos(p, name));
+  t->text = name->text;
+  Ast *size = parse_expr(p);
+  if (!size) return NULL;
+  Kids kids = {0};
+  vec_push(p->a, kids) = size;
+  ast_set_kids(t, &kids);
+  return ast_end(p, t);
+}
+
+// What stands before a slash: "optimizer", "layer.*.wi"; read from the text, for `*` is no name.
+static Ast *parse_scope(Parser *p) {
+  const Token *first = parser_peek(p), *last = first;
+  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT || last->kind == TOKEN_NUMBER) last++;
+  if (last == first || last->kind != TOKEN_SLASH) return NULL;
+  Ast *t = ast_new(p, AST_NAME, token_pos(p, first));
+  t->pos.len = last[-1].col + last[-1].len - first->col;
+  t->text = intern_n(p->names, p->text + first->at, last[-1].at + last[-1].bytes - first->at);
+  while (parser_take(p) != last) {}
+  return t;
+}
+
+static bool parse_rule_axes(Parser *p, Ast *t) {
+  AstDims axes = {0};
+  do {
+    const Token *axis = parser_name(p, "an axis of the mesh, or none");
+    if (!axis) return false;
+    vec_push(p->a, axes) = (AstDim){.name = axis->text, .pos = token_pos(p, axis)};
+  } while (parser_accept(p, TOKEN_PLUS));
+  t->dims = axes.at;
+  t->ndims = axes.n;
+  return true;
+}
+
+static Ast *parse_rule(Parser *p) {
+  Ast *scope = NULL, *part;
+  bool soft = false;
+  while ((part = parse_scope(p))) {
+    bool is_soft = strcmp(part->text, "soft") == 0;
+    soft |= is_soft;
+    if (!is_soft) scope = part;
+  }
+  const Token *dim = parser_name(p, "a rule: DIM=AXIS");
+  if (!dim || !parse_equals(p)) return NULL;
+  Ast *t = ast_new(p, AST_RULE, token_pos(p, dim));
+  t->text = dim->text;
+  t->integer = soft;
+  if (!parse_rule_axes(p, t)) return NULL;
+  Kids kids = {0};
+  vec_push(p->a, kids) = scope;
+  ast_set_kids(t, &kids);
+  return ast_end(p, t);
+}
+
+static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
+                        AstKind kind, Ast *(*item)(Parser *)) {
+  Tokens tokens;
+  Parser p = parser_new(a, names, d, source, text, n, &tokens);
+  p.open = 1; // line ends mean nothing here
+  Ast *t = ast_new(&p, kind, token_pos(&p, parser_peek(&p)));
+  Kids kids = {0};
+  while (!parser_at(&p, TOKEN_EOF)) {
+    Ast *one = item(&p);
+    if (!one) break;
+    vec_push(a, kids) = one;
+    if (!separates(&p)) break;
+    parser_take(&p);
+  }
+  if (!parser_at(&p, TOKEN_EOF) && !diag_errors(d)) parser_expected(&p, "',' or the end");
+  ast_set_kids(t, &kids);
+  return ast_end(&p, t);
+}
+
+Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+  return parse_items(a, names, d, source, text, n, AST_MESH, parse_axis);
+}
+
+Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+  return parse_items(a, names, d, source, text, n, AST_LAYOUT, parse_rule);
+}
