@@ -1,0 +1,41 @@
+// The ledger of collectives: one entry a call, in the order in which calls become ready.
+#include <string.h>
+
+#include "collectives/collectives.h"
+
+static bool mentioned(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = list; (at = strstr(at, name)); at += n)
+    if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
+  return false;
+}
+
+static const char *value_name(const Node *n) { return n->origin.value ? n->origin.value : op_row((Op)n->op)->text; }
+
+static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine *machine) {
+  const Node *first = graph_node(g, b->node[0]);
+  CollFact f = {.axes = first->attr.axes, .type = (Dtype)first->type, .times = 1, .backward = first->origin.backward,
+                .value = "", .pos = first->origin.pos, .why = first->origin.why};
+  if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
+  f.group = axes_size(g->mesh, f.axes);
+  for (uint32_t i = 0; i < b->n; i++) {
+    const char *name = value_name(graph_node(g, b->node[i]));
+    f.bytes += coll_node_bytes(g, b->node[i]);
+    if (!mentioned(f.value, name)) f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
+  }
+  f.elements = f.bytes / dtype_bytes(f.type);
+  f.wire_bytes = coll_wire_bytes(f.kind, f.group, f.bytes);
+  f.seconds = coll_seconds(machine, f.kind, f.group, f.bytes);
+  return f;
+}
+
+CollFacts *collectives_facts(Arena *a, const Graph *g, const Buckets *b, const Machine *machine) {
+  CollFacts *out = arena_new_of(a, CollFacts);
+  out->n = b->n;
+  out->fact = arena_array(a, CollFact, b->n + 1);
+  for (uint32_t i = 0; i < b->n; i++) {
+    out->fact[i] = fact_of(a, g, &b->bucket[i], machine);
+    out->wire_bytes += out->fact[i].wire_bytes * out->fact[i].times;
+  }
+  return out;
+}

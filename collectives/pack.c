@@ -1,0 +1,128 @@
+// Which collectives become one call: those of one kind, monoid, type, axes and phase that do not wait
+// for one another.
+//
+//   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
+//
+// A call is made when all its parts are ready, so it waits for everything that any of them waits for.
+// Joining must not close a circle: each bucket knows all buckets that it waits for, itself through others.
+// Gathers of the forward pass stay apart unless they stand on one line: packing the parameters of all
+// layers would hold them all at once.
+#include <string.h>
+
+#include "collectives/collectives.h"
+
+typedef struct Bits {
+  uint64_t *word;
+  uint32_t words;
+} Bits;
+
+static bool bit(Bits b, uint32_t i) { return b.word[i / 64] >> (i % 64) & 1; }
+static void bit_set(Bits b, uint32_t i) { b.word[i / 64] |= UINT64_C(1) << (i % 64); }
+static void bits_join(Bits a, Bits b) {
+  for (uint32_t i = 0; i < a.words; i++) a.word[i] |= b.word[i];
+}
+static bool waits_for(Bits waits, Bits left) {
+  for (uint32_t i = 0; i < left.words; i++)
+    if (waits.word[i] & left.word[i]) return true;
+  return false;
+}
+static Bits bits_new(Arena *a, uint32_t n) { return (Bits){arena_array(a, uint64_t, n / 64 + 1), n / 64 + 1}; }
+
+typedef struct Open {
+  NodeId first;
+  Bits waits;               // buckets before this one
+  VEC(NodeId) node;
+} Open;
+
+typedef struct Pack {
+  const Graph *g;
+  Arena *scratch;
+  uint32_t ncolls;
+  Bits *waits;   // of every node: buckets that must be done before it
+  VEC(Open) open;
+} Pack;
+
+static bool compatible(const Pack *p, NodeId a, NodeId b) {
+  const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
+  if (x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
+      x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes)) return false;
+  if (x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER) return true;
+  if (x->op != OP_ALL_GATHER) return false;
+  return x->origin.backward || (x->origin.pos.line == y->origin.pos.line && x->origin.pos.line);
+}
+
+static Bits node_waits(Pack *p, NodeId n, const uint32_t *of) {
+  Bits waits = bits_new(p->scratch, p->ncolls);
+  const Node *node = graph_node(p->g, n);
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId arg = node->args[i];
+    if (p->waits[arg].word) bits_join(waits, p->waits[arg]);
+    if (of[arg]) {
+      bit_set(waits, of[arg] - 1);
+      bits_join(waits, p->open.at[of[arg] - 1].waits);
+    }
+  }
+  return waits;
+}
+
+// Waits of nodes were taken before buckets behind them grew; close them again.
+static void close_waits(const Pack *p, Bits waits) {
+  for (uint32_t b = 0; b < p->open.n; b++)
+    if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
+}
+
+static void join_bucket(Pack *p, uint32_t b, NodeId n, Bits waits) {
+  Open *open = &p->open.at[b];
+  vec_push(p->scratch, open->node) = n;
+  bits_join(open->waits, waits);
+  for (uint32_t other = 0; other < p->open.n; other++)
+    if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
+}
+
+static uint32_t find_bucket(Pack *p, NodeId n, Bits waits) {
+  for (uint32_t b = 0; b < p->open.n; b++)
+    if (!bit(waits, b) && compatible(p, p->open.at[b].first, n)) return b;
+  vec_push(p->scratch, p->open) = (Open){.first = n, .waits = bits_new(p->scratch, p->ncolls)};
+  return p->open.n - 1;
+}
+
+// Buckets in an order that can be run: the first that waits for no later one.
+static Buckets *finish(Arena *a, const Pack *p, uint32_t *of) {
+  Buckets *out = arena_new_of(a, Buckets);
+  uint32_t n = p->open.n;
+  out->of = of;
+  out->bucket = arena_array(a, Bucket, n + 1);
+  Bits left = bits_new(p->scratch, n);
+  for (uint32_t b = 0; b < n; b++) bit_set(left, b);
+  for (uint32_t b = 0; b < n; b++) {
+    const Open *open = &p->open.at[b];
+    if (!bit(left, b) || waits_for(open->waits, left)) continue;
+    left.word[b / 64] &= ~(UINT64_C(1) << (b % 64));
+    NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
+    for (uint32_t i = 0; i < open->node.n; i++) of[node[i]] = out->n + 1;
+    out->bucket[out->n++] = (Bucket){.n = open->node.n, .node = node};
+    b = UINT32_MAX; // an earlier one may be free now
+  }
+  if (out->n != n) BUG("buckets wait for one another");
+  return out;
+}
+
+Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine) {
+  (void)machine; // fewest calls at equal bytes is best under every latency
+  CollKind kind;
+  Pack p = {.g = g, .scratch = arena_new()};
+  uint32_t n = graph_count(g), *of = arena_array(a, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++) p.ncolls += coll_of((Op)graph_node(g, u)->op, &kind);
+  p.waits = arena_array(p.scratch, Bits, n + 1);
+  for (NodeId u = 1; u <= n; u++) {
+    p.waits[u] = node_waits(&p, u, of);
+    if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
+    close_waits(&p, p.waits[u]);
+    uint32_t b = find_bucket(&p, u, p.waits[u]);
+    join_bucket(&p, b, u, p.waits[u]);
+    of[u] = b + 1;
+  }
+  Buckets *out = finish(a, &p, of);
+  arena_free(p.scratch);
+  return out;
+}

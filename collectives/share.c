@@ -1,0 +1,87 @@
+// Removes conversions that undo or repeat one another. Equal ones merge because equal nodes do.
+//
+//   slice_own(all_gather(x)) back to x's blocks      x
+//   all_gather(slice_own(x)), all_to_all and back    x
+//   all_reduce(all_reduce(x) over a) over b          all_reduce(x) over a and b
+//   slice_own(all_reduce(x)) over the same axes,     reduce_scatter(x)
+//     when nothing else reads the sum
+#include <string.h>
+
+#include "collectives/collectives.h"
+
+typedef struct Share {
+  const Graph *g;
+  Graph *out;
+  NodeId *map;
+  uint32_t *users; // of a node of g, outputs included
+} Share;
+
+static bool same_list(const DimId *a, const DimId *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+// b takes back what a did.
+static bool inverse(const Node *a, const Node *b) {
+  static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN}, {OP_SLICE_OWN, OP_ALL_GATHER},
+                               {OP_ALL_TO_ALL, OP_ALL_TO_ALL}, {OP_PERMUTE, OP_PERMUTE}};
+  for (size_t i = 0; i < countof(pair); i++) {
+    if (a->op != pair[i][0] || b->op != pair[i][1] || a->attr.ndims != b->attr.ndims) continue;
+    if (a->op == OP_ALL_TO_ALL) // the dim that was gathered is cut again
+      return a->attr.dims[0] == b->attr.to[1] && a->attr.to[0] == b->attr.dims[1] &&
+             a->attr.dims[1] == b->attr.to[0] && a->attr.to[1] == b->attr.dims[0];
+    return same_list(a->attr.dims, b->attr.to, a->attr.ndims) && same_list(a->attr.to, b->attr.dims, a->attr.ndims);
+  }
+  return false;
+}
+
+static Axes joined(Axes a, Axes b) {
+  Axes out = {0};
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    if (axes_has(a, axis) || axes_has(b, axis)) out.at[out.n++] = (uint8_t)axis;
+  return out;
+}
+
+static NodeId rewrite(Share *s, NodeId n) {
+  const Node *b = graph_node(s->g, n), *a = graph_node(s->g, b->args[0]);
+  if (inverse(a, b)) return s->map[a->args[0]];
+  Attr attr = b->attr;
+  NodeId x = a->op == OP_ALL_REDUCE ? s->map[a->args[0]] : 0;
+  if (a->op == OP_ALL_REDUCE && b->op == OP_ALL_REDUCE && a->attr.monoid == b->attr.monoid &&
+      s->users[b->args[0]] == 1) {
+    attr.axes = joined(a->attr.axes, b->attr.axes);
+    return graph_add(s->out, OP_ALL_REDUCE, 1, &x, &attr);
+  }
+  if (a->op == OP_ALL_REDUCE && b->op == OP_SLICE_OWN && s->users[b->args[0]] == 1 &&
+      axes_equal(a->attr.axes, joined(b->attr.axes, (Axes){0}))) {
+    attr.monoid = a->attr.monoid;
+    s->out->origin.why = a->origin.why;
+    return graph_add(s->out, OP_REDUCE_SCATTER, 1, &x, &attr);
+  }
+  return 0;
+}
+
+Graph *collectives_share(Arena *a, const Graph *g) {
+  Arena *scratch = arena_new();
+  uint32_t n = graph_count(g);
+  Share s = {.g = g, .out = graph_like(a, g, STAGE_COLLECT)};
+  s.map = arena_array(scratch, NodeId, n + 1);
+  s.users = arena_array(scratch, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) s.users[graph_node(g, u)->args[i]]++;
+  for (uint32_t o = 0; o < g->output.n; o++) s.users[g->output.at[o].value]++;
+  for (NodeId u = 1; u <= n; u++) {
+    bug_context("collectives_share", u);
+    s.out->origin = graph_node(g, u)->origin;
+    if (op_row((Op)graph_node(g, u)->op)->cls == COLLECTIVE) s.map[u] = rewrite(&s, u);
+    if (!s.map[u]) s.map[u] = graph_copy(s.out, g, u, s.map);
+  }
+  for (uint32_t o = 0; o < g->output.n; o++) {
+    Output out = g->output.at[o];
+    out.value = s.map[out.value];
+    vec_push(a, s.out->output) = out;
+  }
+  arena_free(scratch);
+  return graph_reach(a, s.out, STAGE_COLLECT, NULL);
+}

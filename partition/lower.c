@@ -1,0 +1,289 @@
+// From placed values to the graph of one processor: block dims, and conversions as collective nodes.
+//
+//   %4 = contract(%3, %2) {dims=[h]} : f32[b, o]        sum over cols
+//   %5 = relu(%4) : f32[b, o]                           whole
+// becomes
+//   %4 = contract(%3, %2) {dims=[h/cols]} : f32[b, o]
+//   %5 = all_reduce(%4) {monoid=sum axes=[cols]} : f32[b, o]  # h is summed and split over cols; needed whole by relu
+//   %6 = relu(%5) : f32[b, o]
+//
+// A value exists in versions, one for each state in which it is read; each is made once. Versions
+// without terms come from the home version, so that terms are summed once.
+#include "partition/state.h"
+
+#include <string.h>
+
+typedef struct Version {
+  State s;
+  NodeId node;
+  struct Version *next;
+} Version;
+
+typedef struct Lower {
+  const Plan *p;
+  const Graph *g;
+  Graph *out;
+  Arena *scratch;
+  Version **version; // of node: the computed one is the last of the list
+} Lower;
+
+static const Version *find_version(const Lower *l, NodeId n, const State *s) {
+  int ndims = graph_node(l->g, n)->dims.n;
+  for (const Version *v = l->version[n]; v; v = v->next)
+    if (state_equal(&v->s, s, ndims)) return v;
+  return NULL;
+}
+
+static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId node) {
+  Version *v = arena_new_of(l->scratch, Version);
+  *v = (Version){.s = *s, .node = node, .next = l->version[n]};
+  return l->version[n] = v;
+}
+
+// -- why a value is converted ---------------------------------------------------------------------------
+
+// The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
+static const char *summed_dim(const Lower *l, NodeId n, int axis) {
+  while (n) {
+    const Node *node = graph_node(l->g, n);
+    for (int i = 0; i < node_inner(node); i++)
+      if (axes_has(l->p->inner[n][i], axis)) return dim_get(l->g->dims, node->attr.dims[i])->name;
+    NodeId before = 0;
+    for (int i = 0; i < node->nargs && !before; i++)
+      if (axes_has(l->p->door.at[node->args[i]].partial, axis)) before = node->args[i];
+    n = before;
+  }
+  return "it";
+}
+
+static const char *use_text(const Lower *l, const Node *user, const char *how) {
+  if (!user) return arena_printf(l->out->arena, "needed %s by the update", how);
+  const char *name = op_row((Op)user->op)->text;
+  if (!user->origin.pos.line) return arena_printf(l->out->arena, "needed %s by %s", how, name);
+  return arena_printf(l->out->arena, "needed %s by %s at line %u", how, name, user->origin.pos.line);
+}
+
+static const char *state_after(const Lower *l, NodeId n, const Step *s) {
+  const Dims *dims = &graph_node(l->g, n)->dims;
+  if (s->to < 0) return "whole";
+  return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
+}
+
+static const char *step_why(const Lower *l, NodeId n, const Step *s, const Node *user) {
+  const Graph *g = l->g;
+  const char *axes = axes_text(l->scratch, g->mesh, s->axes);
+  const char *use = use_text(l, user, state_after(l, n, s));
+  Arena *a = l->out->arena;
+  if (s->op == OP_OWN_TERM) return arena_printf(a, "added to terms over %s: counted once", axes);
+  if (s->op == OP_SLICE_OWN) return arena_printf(a, "whole over %s; %s", axes, use);
+  if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
+    const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
+    return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how, axes, use);
+  }
+  const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
+  return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
+}
+
+// -- conversions ----------------------------------------------------------------------------------------
+
+static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
+  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
+}
+
+static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Node *user) {
+  const Node *node = graph_node(l->g, n);
+  DimId from[2], to[2];
+  Attr attr = {.axes = s->axes, .dims = from, .to = to};
+  int gone = s->from >= 0 ? s->from : -1;
+  if (gone >= 0) from[attr.ndims++] = block_of(l, n, gone, before), to[attr.nto++] = block_of(l, n, gone, &s->state);
+  if (s->to >= 0 && s->to != gone)
+    from[attr.ndims++] = block_of(l, n, s->to, before), to[attr.nto++] = block_of(l, n, s->to, &s->state);
+  if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) attr.monoid = before->monoid;
+  l->out->origin = node->origin;
+  l->out->origin.why = step_why(l, n, s, user);
+  l->out->origin.backward = node->origin.backward;
+  return graph_add(l->out, s->op, 1, &value, &attr);
+}
+
+// Sums of narrow floats are kept in f32 until they are complete.
+static NodeId finish_type(Lower *l, NodeId n, NodeId value, const State *s) {
+  Dtype type = (Dtype)graph_node(l->g, n)->type;
+  if (s->partial.n || graph_node(l->out, value)->type == type) return value;
+  l->out->origin = graph_node(l->g, n)->origin;
+  return graph_cast(l->out, value, type);
+}
+
+static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want, const Node *user) {
+  Step step[MAX_STEPS];
+  const Node *node = graph_node(l->g, n);
+  Dtype type = (Dtype)graph_node(l->out, v->node)->type;
+  int64_t bytes;
+  int count = convert_path(l->scratch, l->g, &node->dims, type, &v->s, want, step, &bytes);
+  for (int i = 0; i < count; i++) {
+    NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
+    value = finish_type(l, n, value, &step[i].state);
+    v = add_version(l, n, &step[i].state, value);
+  }
+  return v;
+}
+
+// The finished version from which `want` costs least; of equals the oldest.
+static const Version *best_version(const Lower *l, NodeId n, const State *want) {
+  const Version *best = NULL;
+  const Node *node = graph_node(l->g, n);
+  Step step[MAX_STEPS];
+  int64_t least = 0, bytes;
+  for (const Version *v = l->version[n]; v; v = v->next) {
+    if (v->s.partial.n) continue;
+    convert_path(l->scratch, l->g, &node->dims, (Dtype)node->type, &v->s, want, step, &bytes);
+    if (!best || bytes <= least) best = v, least = bytes;
+  }
+  return best;
+}
+
+static const Version *computed(const Lower *l, NodeId n) {
+  const Version *v = l->version[n];
+  while (v->next) v = v->next;
+  return v;
+}
+
+// Value n in state `want` for node `user` (NULL: an update).
+static NodeId version_for(Lower *l, NodeId n, const State *want, const Node *user) {
+  const Version *v = find_version(l, n, want);
+  if (v) return v->node;
+  const State *home = &l->p->door.reduced[n];
+  if (want->partial.n) return walk_path(l, n, computed(l, n), want, user)->node;
+  if (!find_version(l, n, home)) walk_path(l, n, computed(l, n), home, user);
+  v = find_version(l, n, want);
+  return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
+}
+
+// -- nodes over block dims -------------------------------------------------------------------------------
+
+static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
+  DimId *out = arena_array(l->scratch, DimId, n + 1);
+  for (int i = 0; i < n; i++) out[i] = dim_block(l->out->dims, l->g->mesh, list[i], axes[i]);
+  return out;
+}
+
+// Cuts of dims of the list as they stand in a value in state s; dims that it lacks are whole.
+static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const State *s) {
+  Axes axes[MAX_RANK] = {{0}};
+  for (int i = 0; i < n; i++) {
+    int k = dims_index(dims, list[i]);
+    if (k >= 0) axes[i] = s->cut[k];
+  }
+  return map_list(l, n, list, axes);
+}
+
+static Attr map_attr(Lower *l, NodeId n) {
+  const Node *node = graph_node(l->g, n);
+  Attr attr = node->attr;
+  const State *at = &l->p->door.at[n];
+  if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
+  attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
+  if (node->op == OP_INDEX || node->op == OP_BROADCAST)
+    attr.dims = map_dims(l, attr.ndims, attr.dims, &node->dims, at);
+  if (node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE) {
+    State need = plan_need(l->p, n, 0);
+    attr.dims = map_dims(l, attr.ndims, attr.dims, &graph_node(l->g, node->args[0])->dims, &need);
+  }
+  return attr;
+}
+
+// A scalar of the own block of d: its first global index, or its number of valid elements. Written as
+// reductions over the block, which only see valid elements.
+static NodeId block_start(Graph *g, DimId d) {
+  Dims over = {.n = 1, .at = {d}};
+  return graph_reduce(g, OP_MIN, graph_index(g, d), &over);
+}
+
+static NodeId block_valid(Graph *g, DimId d) {
+  Dims over = {.n = 1, .at = {d}};
+  if (!dim_uneven(g->dims, g->mesh, d)) return graph_const(g, TYPE_I32, (double)dim_get(g->dims, d)->size);
+  return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
+}
+
+// ids as indices into the own block of d, and which of them are in it.
+static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
+  NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
+  NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
+  NodeId last = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, valid, one), zero);
+  *own = graph_binary(g, OP_AND, graph_binary(g, OP_LE, zero, local), graph_binary(g, OP_LT, local, valid));
+  NodeId clip[3] = {local, zero, last};
+  return graph_add(g, OP_CLIP, 3, clip, NULL);
+}
+
+static NodeId lower_take(Lower *l, NodeId *args, const Attr *attr) {
+  Graph *g = l->out;
+  if (!dim_get(g->dims, attr->dims[0])->axes.n) return graph_add(g, OP_TAKE, 2, args, attr);
+  NodeId own, local[2] = {args[0], local_ids(g, args[1], attr->dims[0], &own)};
+  NodeId found = graph_add(g, OP_TAKE, 2, local, attr);
+  return graph_where(g, own, found, graph_const(g, (Dtype)graph_node(g, found)->type, 0));
+}
+
+static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
+  Graph *g = l->out;
+  if (!dim_get(g->dims, attr->to[0])->axes.n) return graph_add(g, OP_SCATTER_ADD, 2, args, attr);
+  NodeId own, ids = local_ids(g, args[1], attr->to[0], &own);
+  NodeId zero = graph_const(g, (Dtype)graph_node(g, args[0])->type, 0);
+  NodeId local[2] = {graph_where(g, own, args[0], zero), ids};
+  return graph_add(g, OP_SCATTER_ADD, 2, local, attr);
+}
+
+// Terms of narrow floats are computed in f32.
+static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
+  const Node *node = graph_node(l->g, n);
+  Dtype wide = dtype_accumulator((Dtype)node->type);
+  const State *at = &l->p->door.at[n];
+  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type) return;
+  if (node->op == OP_CONTRACT) attr->type = wide;
+  if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
+}
+
+static NodeId lower_node(Lower *l, NodeId n) {
+  const Node *node = graph_node(l->g, n);
+  NodeId args[3];
+  if (node->nargs > 3) BUG("%s has %d arguments", op_row((Op)node->op)->text, node->nargs);
+  for (int i = 0; i < node->nargs; i++) {
+    State need = plan_need(l->p, n, i);
+    args[i] = version_for(l, node->args[i], &need, node);
+  }
+  l->out->origin = node->origin;
+  if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
+    Dims dims = state_dims(l->g, &node->dims, &l->p->door.at[n]);
+    return graph_decl_node_over(l->out, node->attr.decl, &dims);
+  }
+  Attr attr = map_attr(l, n);
+  widen(l, n, args, &attr);
+  if (node->op == OP_TAKE) return lower_take(l, args, &attr);
+  if (node->op == OP_SCATTER_ADD) return lower_scatter(l, args, &attr);
+  return graph_add(l->out, (Op)node->op, node->nargs, args, &attr);
+}
+
+static void lower_outputs(Lower *l) {
+  for (uint32_t o = 0; o < l->g->output.n; o++) {
+    Output out = l->g->output.at[o];
+    State need = plan_output_need(l->p, &out);
+    out.value = version_for(l, out.value, &need, NULL);
+    vec_push(l->out->arena, l->out->output) = out;
+  }
+}
+
+Graph *lower(Arena *a, const Placement *placement) {
+  const Plan *p = plan_of(placement);
+  const Graph *g = placement->graph;
+  Lower l = {.p = p, .g = g, .out = graph_like(a, g, STAGE_LOWER), .scratch = arena_new()};
+  l.version = arena_array(l.scratch, Version *, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    bug_context("lower", n);
+    NodeId node = lower_node(&l, n);
+    const State *at = &placement->at[n];
+    Dims want = state_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
+    if (!dims_equal(&want, &got)) BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
+    add_version(&l, n, at, node);
+  }
+  lower_outputs(&l);
+  arena_free(l.scratch);
+  return graph_reach(a, l.out, STAGE_LOWER, NULL);
+}

@@ -1,0 +1,207 @@
+// Chooses the state of every value: cuts first, then where partial sums are reduced.
+//
+//   1. forward   rules of the layout, what arguments bring, one role table (place_rules.c)
+//   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
+//                of the optimiser: its reduction becomes a reduce-scatter)
+//   3. reduce    per axis the minimum cut of the linear regions (reduce.c)
+//   4. settle    a value that is wanted in one state only goes there without a stop at home
+#include "partition/state.h"
+
+#include <string.h>
+
+static void find_uses(Plan *p) {
+  const Graph *g = p->door.graph;
+  uint32_t n = graph_count(g), total = 0;
+  p->use_start = arena_array(p->arena, NodeId, n + 2);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) p->use_start[graph_node(g, u)->args[i]]++, total++;
+  p->use = arena_array(p->arena, NodeId, total + 1);
+  for (uint32_t i = 0, sum = 0; i <= n + 1; i++) {
+    uint32_t here = p->use_start[i];
+    p->use_start[i] = sum;
+    sum += here;
+  }
+  uint32_t *fill = arena_array(p->arena, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
+      NodeId arg = graph_node(g, u)->args[i];
+      p->use[p->use_start[arg] + fill[arg]++] = u;
+    }
+}
+
+// The one state in which everybody reads n; false when there are two or none.
+static bool common_need(const Plan *p, NodeId n, State *out) {
+  const Graph *g = p->door.graph;
+  int ndims = graph_node(g, n)->dims.n;
+  bool any = false;
+  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++) {
+    const Node *user = graph_node(g, p->use[k]);
+    for (int i = 0; i < user->nargs; i++) {
+      if (user->args[i] != n) continue;
+      State need = plan_need(p, p->use[k], i);
+      if (any && !state_equal(&need, out, ndims)) return false;
+      *out = need;
+      any = true;
+    }
+  }
+  return any;
+}
+
+// Outputs that hand out n, and whether updates agree with `need`.
+static bool outputs_agree(const Plan *p, NodeId n, const State *need, const uint32_t *first,
+                          const uint32_t *next, bool *shown) {
+  *shown = false;
+  for (uint32_t o = first[n]; o; o = next[o]) {
+    const Output *out = &p->door.graph->output.at[o - 1];
+    if (out->kind == OUT_VALUE) {
+      *shown = true;
+      continue;
+    }
+    State want = plan_output_need(p, out);
+    if (!state_equal(&want, need, graph_node(p->door.graph, n)->dims.n)) return false;
+  }
+  return true;
+}
+
+typedef struct OutputIndex {
+  uint32_t *first, *next; // outputs of a node, numbered from 1
+} OutputIndex;
+
+static OutputIndex index_outputs(const Plan *p) {
+  const Graph *g = p->door.graph;
+  OutputIndex x = {arena_array(p->arena, uint32_t, graph_count(g) + 1),
+                   arena_array(p->arena, uint32_t, g->output.n + 1)};
+  for (uint32_t o = g->output.n; o > 0; o--) {
+    NodeId n = g->output.at[o - 1].value;
+    x.next[o] = x.first[n];
+    x.first[n] = o;
+  }
+  return x;
+}
+
+static const Output *only_update(const Plan *p, NodeId n, OutputIndex x) {
+  for (uint32_t o = x.first[n]; o; o = x.next[o])
+    if (p->door.graph->output.at[o - 1].kind == OUT_UPDATE) return &p->door.graph->output.at[o - 1];
+  return NULL;
+}
+
+// The state that uses and updates of n agree on.
+static bool wanted_state(const Plan *p, NodeId n, OutputIndex x, State *out, bool *shown) {
+  const Output *update = only_update(p, n, x);
+  bool used = p->use_start[n] < p->use_start[n + 1];
+  if (used && !common_need(p, n, out)) return false;
+  if (!used && !update) return false;
+  if (!used) *out = plan_output_need(p, update);
+  return outputs_agree(p, n, out, x.first, x.next, shown);
+}
+
+// `more` cuts everything as `s` does, and then some.
+static bool extends(const State *more, const State *s, const Wish *w, int ndims) {
+  for (int k = 0; k < ndims; k++) {
+    if (!axes_starts(more->cut[k], s->cut[k])) return false;
+    if (w->whole[k] && more->cut[k].n) return false;
+  }
+  return true;
+}
+
+static void pull_back(Plan *p, NodeId n, OutputIndex x) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  State want;
+  bool shown;
+  if (node->attr.decl || !node->dims.n || !wanted_state(p, n, x, &want, &shown)) return;
+  State *at = &p->door.at[n], *home = &p->door.reduced[n];
+  if (state_equal(&want, home, node->dims.n) || !extends(&want, home, &p->wish[n], node->dims.n)) return;
+  *home = want;
+  home->partial = (Axes){0};
+  for (int k = 0; k < node->dims.n; k++) {
+    if (!axes_starts(want.cut[k], at->cut[k])) continue;
+    Axes free = at->cut[k];
+    for (int i = at->cut[k].n; i < want.cut[k].n; i++) {
+      int axis = want.cut[k].at[i];
+      if (axes_has(at->partial, axis) || state_cut_by(at, node->dims.n, axis) >= 0) break;
+      axes_append(&free, axis);
+    }
+    at->cut[k] = cut_allowed(g, n, k, free);
+  }
+}
+
+static void settle(Plan *p, NodeId n, OutputIndex x) {
+  State want;
+  bool shown = false;
+  if (graph_node(p->door.graph, n)->attr.decl || !wanted_state(p, n, x, &want, &shown) || shown) return;
+  if (!want.partial.n) p->door.reduced[n] = want;
+}
+
+static const char *rule_text(const Plan *p, const LayoutRule *r, DimId d) {
+  const char *dim = r->dim ? dim_get(p->door.graph->dims, d)->name : "all";
+  const char *axes = r->none ? "none" : axes_text(p->arena, p->door.graph->mesh, r->axes);
+  const char *soft = r->soft ? "soft " : "";
+  if (!r->pos.line) return arena_printf(p->arena, "%s%s -> %s (layout)", soft, dim, axes);
+  return arena_printf(p->arena, "%s%s -> %s (layout, line %u)", soft, dim, axes, r->pos.line);
+}
+
+static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
+  const Wish *w = &p->wish[n];
+  const Node *node = graph_node(p->door.graph, n);
+  if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
+  if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
+  return arena_printf(p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+                      p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
+}
+
+static const char *explain_choice(const Plan *p, NodeId n) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  const State *at = &p->door.at[n], *home = &p->door.reduced[n];
+  const char *text = "";
+  for (int k = 0; k < node->dims.n; k++)
+    for (int i = 0; i < home->cut[k].n; i++)
+      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", said_by(p, n, k, home->cut[k].at[i]));
+  for (int i = 0; i < node_inner(node); i++)
+    if (p->inner[n] && p->inner[n][i].n)
+      text = arena_printf(p->arena, "%s%s%s is summed over %s", text, *text ? "; " : "",
+                          dim_get(g->dims, node->attr.dims[i])->name,
+                          axes_text(p->arena, g->mesh, p->inner[n][i]));
+  if (at->partial.n && !*text) text = "takes terms and gives terms";
+  return *text ? text : "no rule names its dims";
+}
+
+static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  uint32_t n = graph_count(g) + 1;
+  Plan *p = arena_new_of(a, Plan);
+  p->arena = a;
+  p->machine = machine;
+  p->door = (Placement){.graph = g, .layout = layout};
+  p->door.at = arena_array(a, State, n);
+  p->door.reduced = arena_array(a, State, n);
+  p->door.why = arena_array(a, const char *, n);
+  p->wish = arena_array(a, Wish, n);
+  p->inner = arena_array(a, Axes *, n);
+  p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
+  p->subject = subjects_of_nodes(a, g);
+  find_uses(p);
+  return p;
+}
+
+Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, g, layout, machine);
+  uint32_t n = graph_count(g);
+  OutputIndex x = index_outputs(p);
+  for (NodeId u = 1; u <= n; u++) {
+    bug_context("place", u);
+    wish_resolve(g, layout, &p->subject[u], &p->wish[u]);
+    plan_choose(p, u);
+  }
+  for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
+  for (int axis = 0; axis < g->mesh->naxes; axis++)
+    if (g->mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
+  for (NodeId u = n; u > 0; u--) settle(p, u, x);
+  for (NodeId u = 1; u <= n; u++) p->door.why[u] = explain_choice(p, u);
+  return &p->door;
+}
+
+const char *placement_note(const void *placement, NodeId n) {
+  const Plan *p = plan_of(placement);
+  return state_text(p->arena, p->door.graph, &graph_node(p->door.graph, n)->dims, &p->door.at[n]);
+}

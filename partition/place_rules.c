@@ -1,0 +1,318 @@
+// The one table of roles: what a cut of an argument's dim means for the result, by class of operation.
+//
+//   class      dim                                   a cut over axis a
+//   pointwise  any                                   stays; arguments without it are sliced, free
+//   reduce     kept | reduced                        stays | the result is partial over a
+//   contract   kept | summed                         stays | partial over a
+//   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
+//              fast dims of a merge                  whole
+//   gather     looked up | other                     partial over a | stays
+//
+// A node first collects claims on each axis: what the layout wants of its result (hard), what its
+// arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that the
+// node reads: then terms are computed where they lie and the rule is met by a reduce-scatter.
+//
+//   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   b and h are claimed: b/rows h/cols
+//   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b kept, h summed: b/rows, sum over cols
+#include "partition/state.h"
+
+static int listed(const DimId *list, int n, DimId d) {
+  for (int i = 0; i < n; i++)
+    if (list[i] == d) return i;
+  return -1;
+}
+
+static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = dims_index(&n->dims, d)}; }
+
+static Role inner_or_keep(const Node *n, DimId d) {
+  int s = listed(n->attr.dims, n->attr.ndims, d);
+  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = s};
+}
+
+static Role move_role(const Node *n, DimId d) {
+  int s = listed(n->attr.dims, n->attr.ndims, d);
+  if (s < 0 || n->op == OP_BROADCAST) return keep(n, d);
+  if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
+  if (s > 0) return (Role){.kind = ROLE_WHOLE};
+  Role r = keep(n, n->attr.to[0]);
+  r.blocks = true;
+  return r;
+}
+
+// A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
+static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
+  Role r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
+  Dtype type = (Dtype)graph_node(g, n->args[0])->type;
+  if (r.kind == ROLE_INNER && dtype_bytes(type) == 1) r.kind = ROLE_WHOLE;
+  return r;
+}
+
+Role role_of(const Graph *g, NodeId id, int i, int j) {
+  const Node *n = graph_node(g, id);
+  DimId d = graph_node(g, n->args[i])->dims.at[j];
+  switch (op_row((Op)n->op)->cls) {
+  case SOURCE: break;
+  case POINTWISE: return keep(n, d);
+  case REDUCE:
+  case CONTRACT: return inner_or_keep(n, d);
+  case MOVE: return move_role(n, d);
+  case GATHER: return gather_role(g, n, i, d);
+  case COLLECTIVE: break;
+  }
+  BUG("%s has no arguments to place", op_row((Op)n->op)->text);
+}
+
+int node_inner(const Node *n) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  return cls == REDUCE || cls == CONTRACT || cls == GATHER ? n->attr.ndims : 0;
+}
+
+Monoid node_monoid(const Node *n) {
+  if (!node_inner(n)) return MONOID_NONE;
+  if (n->op == OP_MAX || n->op == OP_ANY) return MONOID_MAX;
+  if (n->op == OP_MIN || n->op == OP_ALL) return MONOID_MIN;
+  return n->op == OP_PROD ? MONOID_PROD : MONOID_SUM;
+}
+
+// Blocks of the slow dim times the fast size must be blocks of the merged dim, at every level.
+static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
+  int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
+  for (int i = 0; i < axes.n; i++) {
+    int64_t p = g->mesh->axis[axes.at[i]].size;
+    n = ceil_div(n, p), m = ceil_div(m, p);
+    if (n * fast != m) return axes_head(axes, i);
+  }
+  return axes;
+}
+
+Axes cut_allowed(const Graph *g, NodeId id, int k, Axes axes) {
+  const Node *n = graph_node(g, id);
+  DimId d = n->dims.at[k];
+  if (n->op == OP_VALUES) return (Axes){0};
+  if (n->op == OP_MERGE && d == n->attr.to[0]) return aligned(g, n->attr.dims[0], d, axes);
+  if (n->op != OP_SPLIT) return axes;
+  int t = listed(n->attr.to, n->attr.nto, d);
+  return t < 0 ? axes : t > 0 ? (Axes){0} : aligned(g, d, n->attr.dims[0], axes);
+}
+
+// -- claims ----------------------------------------------------------------------------------------------
+
+// The slots that an axis can cut: result dims, then reduced dims.
+enum { MAX_SLOTS = 2 * MAX_RANK };
+
+typedef struct Choice {
+  const Plan *plan;
+  NodeId id;
+  const Node *n;
+  int ndims, nslots;
+  Axes wanted[MAX_SLOTS];   // natural lists, as arguments bring them
+  Axes hard[MAX_RANK];      // as far as the node can compute such blocks
+  int slot[MAX_AXES];       // chosen slot of an axis, -1: none
+} Choice;
+
+static int slot_of(const Choice *c, Role r) {
+  return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
+}
+
+static void collect(Choice *c) {
+  const Graph *g = c->plan->door.graph;
+  for (int i = 0; i < c->n->nargs; i++) {
+    NodeId arg = c->n->args[i];
+    const State *home = &c->plan->door.reduced[arg];
+    for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
+      int slot = slot_of(c, role_of(g, c->id, i, j));
+      if (slot < 0) continue;
+      Axes cut = home->cut[j];
+      axes_join(&c->wanted[slot], slot < c->ndims ? cut_allowed(g, c->id, slot, cut) : cut);
+    }
+  }
+  const Wish *w = &c->plan->wish[c->id];
+  for (int k = 0; k < c->ndims; k++) c->hard[k] = cut_allowed(g, c->id, k, w->hard[k]);
+}
+
+// Bytes moved to bring the arguments into place when `axis` cuts `slot`.
+static double argument_cost(const Choice *c, int axis, int slot) {
+  const Graph *g = c->plan->door.graph;
+  double p = (double)g->mesh->axis[axis].size, cost = 0;
+  for (int i = 0; i < c->n->nargs; i++) {
+    NodeId arg = c->n->args[i];
+    int ndims = graph_node(g, arg)->dims.n, have, want = -1;
+    const State *home = &c->plan->door.reduced[arg];
+    have = state_cut_by(home, ndims, axis);
+    for (int j = 0; j < ndims; j++)
+      if (slot_of(c, role_of(g, c->id, i, j)) == slot) want = j;
+    if (have < 0 || have == want) continue;
+    double bytes = (double)state_bytes(g, arg, home);
+    cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
+  }
+  return cost;
+}
+
+// Bytes of the result under what is chosen so far.
+static double result_bytes(const Choice *c) {
+  const Graph *g = c->plan->door.graph;
+  double bytes = (double)dtype_bytes((Dtype)c->n->type);
+  for (int k = 0; k < c->ndims; k++) {
+    double n = (double)dim_get(g->dims, c->n->dims.at[k])->size;
+    for (int a = 0; a < g->mesh->naxes; a++)
+      if (c->slot[a] == k) n /= (double)g->mesh->axis[a].size;
+    bytes *= n;
+  }
+  return bytes;
+}
+
+static int hard_slot(const Choice *c, int axis) {
+  int best = -1;
+  double least = 0;
+  for (int k = 0; k < c->ndims; k++) {
+    if (!axes_has(c->hard[k], axis)) continue;
+    double cost = argument_cost(c, axis, k);
+    if (best < 0 || cost < least) best = k, least = cost;
+  }
+  return best;
+}
+
+// A reduced dim that is cut by axis and needs no argument to be moved.
+static int free_inner_slot(const Choice *c, int axis) {
+  for (int s = c->ndims; s < c->nslots; s++)
+    if (axes_has(c->wanted[s], axis) && argument_cost(c, axis, s) <= 0) return s;
+  return -1;
+}
+
+static int natural_slot(const Choice *c, int axis) {
+  double p = (double)c->plan->door.graph->mesh->axis[axis].size, least = 0;
+  int best = -1;
+  for (int s = 0; s < c->nslots; s++) {
+    if (!axes_has(c->wanted[s], axis)) continue;
+    double cost = argument_cost(c, axis, s);
+    if (s >= c->ndims) cost += 2 * (p - 1) / p * result_bytes(c);
+    if (best < 0 || cost < least) best = s, least = cost;
+  }
+  return best;
+}
+
+static int soft_slot(const Choice *c, int axis) {
+  const Wish *w = &c->plan->wish[c->id];
+  for (int k = 0; k < c->ndims; k++)
+    if (axes_has(cut_allowed(c->plan->door.graph, c->id, k, w->soft[k]), axis)) return k;
+  return -1;
+}
+
+static int choose_slot(const Choice *c, int axis) {
+  int slot = free_inner_slot(c, axis);
+  if (slot < 0) slot = hard_slot(c, axis);
+  if (slot < 0) slot = natural_slot(c, axis);
+  if (slot < 0) slot = soft_slot(c, axis);
+  return slot;
+}
+
+// The axes given to a slot, in the order of the rule or of the arguments.
+static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
+  Axes all = first, out = {0};
+  axes_join(&all, second);
+  axes_join(&all, third);
+  for (int i = 0; i < all.n; i++)
+    if (c->slot[all.at[i]] == slot) axes_append(&out, all.at[i]);
+  return out;
+}
+
+// -- from the choice to states ----------------------------------------------------------------------------
+
+static void put_axis(State *s, int ndims, int k, int axis, Axes order) {
+  state_remove(s, ndims, axis);
+  Axes out = {0};
+  for (int i = 0; i < order.n; i++)
+    if (order.at[i] == axis || axes_has(s->cut[k], order.at[i])) axes_append(&out, order.at[i]);
+  axes_join(&out, s->cut[k]);
+  s->cut[k] = out;
+}
+
+// Where all uses see the value: as computed, with what the rules add.
+static State home_of(const Plan *p, NodeId n, const State *at) {
+  const Node *node = graph_node(p->door.graph, n);
+  const Wish *w = &p->wish[n];
+  State home = *at;
+  home.partial = (Axes){0};
+  home.monoid = MONOID_NONE;
+  for (int k = 0; k < node->dims.n; k++)
+    if (w->whole[k]) home.cut[k] = (Axes){0};
+  bool taken[MAX_AXES] = {false};
+  for (int k = 0; k < node->dims.n; k++)
+    for (int i = 0; i < w->hard[k].n; i++) {
+      int axis = w->hard[k].at[i];
+      int other = state_cut_by(at, node->dims.n, axis);
+      bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
+      if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
+      put_axis(&home, node->dims.n, k, axis, w->hard[k]);
+      taken[axis] = true;
+    }
+  for (int k = 0; k < node->dims.n; k++)
+    for (int i = 0; i < w->soft[k].n; i++)
+      if (state_cut_by(&home, node->dims.n, w->soft[k].at[i]) < 0) axes_append(&home.cut[k], w->soft[k].at[i]);
+  return home;
+}
+
+static void choose_source(Plan *p, NodeId n) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  State none = {0}, want = home_of(p, n, &none);
+  if (node->attr.decl || node->op == OP_INDEX) p->door.at[n] = p->door.reduced[n] = want;
+}
+
+void plan_choose(Plan *p, NodeId n) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  if (op_row((Op)node->op)->cls == SOURCE) {
+    choose_source(p, n);
+    return;
+  }
+  Choice c = {.plan = p, .id = n, .n = node, .ndims = node->dims.n, .nslots = node->dims.n + node_inner(node)};
+  for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
+  collect(&c);
+  for (int a = 0; a < g->mesh->naxes; a++)
+    if (g->mesh->axis[a].size > 1) c.slot[a] = choose_slot(&c, a);
+  State *at = &p->door.at[n];
+  for (int k = 0; k < c.ndims; k++)
+    at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n].soft[k]));
+  if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
+  for (int s = c.ndims; s < c.nslots; s++) {
+    p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
+    axes_join(&at->partial, p->inner[n][s - c.ndims]);
+  }
+  at->partial = axes_sorted(at->partial);
+  at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
+  p->door.reduced[n] = home_of(p, n, at);
+}
+
+State plan_need(const Plan *p, NodeId n, int i) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  const State *at = &p->door.at[n];
+  State need = {0};
+  for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
+    Role r = role_of(g, n, i, j);
+    if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
+    if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];
+  }
+  for (int a = 0; a < g->mesh->naxes; a++)
+    if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
+  if (need.partial.n) need.monoid = MONOID_SUM;
+  return need;
+}
+
+State plan_output_need(const Plan *p, const Output *o) {
+  if (o->kind == OUT_VALUE) return p->door.reduced[o->value];
+  const Graph *g = p->door.graph;
+  DeclId target = o->target;
+  NodeId source = g->decl.at[target - 1].node;
+  if (source) return p->door.reduced[source];
+  Subject s = subject_of_decl(g, target);
+  Wish w;
+  wish_resolve(g, p->door.layout, &s, &w);
+  State need = {0};
+  for (int k = 0; k < s.dims.n; k++) need.cut[k] = w.hard[k];
+  for (int k = 0; k < s.dims.n; k++)
+    for (int i = 0; i < w.soft[k].n; i++)
+      if (state_cut_by(&need, s.dims.n, w.soft[k].at[i]) < 0) axes_append(&need.cut[k], w.soft[k].at[i]);
+  return need;
+}

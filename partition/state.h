@@ -1,0 +1,106 @@
+// States of values and what is said about them: shared by all files of this room.
+#ifndef PARTITION_STATE_H
+#define PARTITION_STATE_H
+
+#include "partition/partition.h"
+
+// -- lists of axes ---------------------------------------------------------------------------------
+void axes_append(Axes *s, int axis); // nothing if it is a member
+void axes_remove(Axes *s, int axis);
+void axes_join(Axes *s, Axes more);
+Axes axes_head(Axes s, int n);
+bool axes_starts(Axes s, Axes prefix);
+// Ascending copy: the order in which collectives name a set.
+Axes axes_sorted(Axes s);
+// "rows", "rows+cols"
+const char *axes_text(Arena *a, const Mesh *m, Axes s);
+
+// -- states ------------------------------------------------------------------------------------------
+// Index of the dim that `axis` cuts, or -1.
+int state_cut_by(const State *s, int ndims, int axis);
+void state_remove(State *s, int ndims, int axis); // from all cuts
+bool state_equal(const State *a, const State *b, int ndims);
+// Length of the blocks of n elements cut by `axes` (they nest).
+int64_t block_length(const Mesh *m, int64_t n, Axes axes);
+// Elements of one processor's buffer of a value over `dims` in state s.
+int64_t state_elements(const Graph *g, const Dims *dims, const State *s);
+int64_t state_bytes(const Graph *g, NodeId n, const State *s);
+// The block dims that a processor holds.
+Dims state_dims(const Graph *g, const Dims *dims, const State *s);
+// "b/rows h/cols", "sum over rows, h/cols", "whole"
+const char *state_text(Arena *a, const Graph *g, const Dims *dims, const State *s);
+
+// -- what a layout wants of a tensor (wish.c) ----------------------------------------------------------
+typedef struct Subject {
+  Dims dims;
+  LayoutScope scope;  // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
+  const char *name;   // full name, or NULL
+  const char *param;  // of a slot: the parameter whose rules it follows
+} Subject;
+typedef struct Wish {
+  Axes hard[MAX_RANK], soft[MAX_RANK];
+  const LayoutRule *rule[MAX_RANK], *soft_rule[MAX_RANK]; // that said it, or NULL
+  bool whole[MAX_RANK];                                   // `d -> none`
+} Wish;
+// Axes of one processor are left out. Two dims may both be given one axis: layout_check says whether that is an error.
+void wish_resolve(const Graph *g, const Layout *layout, const Subject *s, Wish *out);
+Subject subject_of_decl(const Graph *g, DeclId d);
+// The subject of every node: decls, named values (the last node of the line that binds them),
+// gradients of parameters, anything else. The array has count+1 entries.
+Subject *subjects_of_nodes(Arena *a, const Graph *g);
+
+// -- roles of dims (place_rules.c) ---------------------------------------------------------------------
+typedef enum RoleKind {
+  ROLE_KEEP,  // argument dim is result dim `at`
+  ROLE_INNER, // it is attr.dims[at], which goes: a cut makes the result partial
+  ROLE_WHOLE, // no local form for a cut
+} RoleKind;
+typedef struct Role {
+  RoleKind kind;
+  int at;
+  bool blocks;       // KEEP of a split or merge: a cut passes as far as blocks align
+} Role;
+// Role of dim j of argument i of node n.
+Role role_of(const Graph *g, NodeId n, int i, int j);
+// The longest head of `axes` under which result dim k of n can be computed block by block.
+Axes cut_allowed(const Graph *g, NodeId n, int k, Axes axes);
+// How partial terms of the reduced dims combine, NONE if there are no such dims.
+Monoid node_monoid(const Node *n);
+int node_inner(const Node *n); // number of reduced dims: attr.dims of reduce, contract, take, scatter_add
+
+// What place decides, beyond what its door shows.
+typedef struct Plan {
+  Placement door;
+  Arena *arena;
+  Wish *wish;        // of node
+  Subject *subject;
+  Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
+  uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
+  NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
+  const Machine *machine;
+} Plan;
+static inline const Plan *plan_of(const Placement *p) { return (const Plan *)p; }
+
+// The state in which node n reads its argument i, given its own state at[n] and inner cuts.
+State plan_need(const Plan *p, NodeId n, int i);
+// The state in which output o reads its value.
+State plan_output_need(const Plan *p, const Output *o);
+// Chooses at and home of node n from the homes of its arguments.
+void plan_choose(Plan *p, NodeId n);
+// Decides which linear nodes work on partial terms over `axis` (reduce.c).
+void plan_reduce_points(Plan *p, int axis);
+
+// -- conversions (convert.c) ----------------------------------------------------------------------------
+typedef struct Step {
+  Op op;
+  int from, to;     // dim whose cut shrinks (gathered), dim whose cut grows; -1: none
+  Axes axes;
+  State state;      // after it
+} Step;
+enum { MAX_STEPS = 32 };
+// The cheapest way (wire bytes, then calls) from one state to another. Returns the number of steps,
+// and in *bytes what one processor sends.
+int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
+                 const State *to, Step step[MAX_STEPS], int64_t *bytes);
+
+#endif
