@@ -1,0 +1,238 @@
+// Clusters: each node its own at first (a bucket of collectives together), then merged greedily, the
+// largest saving of bytes first: producers into consumers, then users of one value. A topological order of
+// the clusters is kept, so that a merge that would close a cycle is seen between the two ranks alone.
+#include "codegen/fuse_rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLUSTER_NODES = 128, REGION = 1024, ROUNDS = 3, SIBLINGS = 12 };
+
+static Cluster *cluster_of(const Fuser *f, NodeId n) { return f->cluster.at[f->of[n]]; }
+
+static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
+  Cluster *c = arena_new_of(f->a, Cluster);
+  c->n = n;
+  c->node = arena_copy(f->a, node, n * sizeof *node);
+  c->rank = f->sequence.n;
+  c->kernel = f->role[node[0]] == ROLE_KERNEL;
+  c->update = f->update[node[0]];
+  for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
+  vec_push(f->a, f->sequence) = f->cluster.n;
+  vec_push(f->a, f->cluster) = c;
+}
+
+static void mark_nodes(Fuser *f, uint32_t n, const NodeId *node) {
+  f->stamp += 2;
+  for (uint32_t i = 0; i < n; i++) f->mark[node[i]] = f->stamp;
+}
+
+static void take_form(Cluster *c, const Form *form) {
+  c->outer = form->outer;
+  c->inner = form->inner;
+  c->cost = form->cost;
+  c->load_bytes = form->load_bytes;
+  c->store_bytes = form->store_bytes;
+}
+
+static void form_single(Fuser *f, Cluster *c) {
+  Form form;
+  const char *why;
+  mark_nodes(f, c->n, c->node);
+  if (!form_find(f, c->n, c->node, &form, &why)) BUG("node %u fits no kernel: %s", c->node[0], why);
+  take_form(c, &form);
+}
+
+static bool args_placed(const Fuser *f, NodeId n) {
+  for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
+    if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;
+  return true;
+}
+
+// Places n, or the bucket of n if all its arguments are placed.
+static bool place_node(Fuser *f, NodeId n) {
+  uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
+  if (!bucket) {
+    if (args_placed(f, n)) cluster_new(f, 1, &n);
+    return f->of[n];
+  }
+  const Bucket *b = &f->buckets->bucket[bucket - 1];
+  for (uint32_t i = 0; i < b->n; i++)
+    if (!args_placed(f, b->node[i])) return false;
+  cluster_new(f, b->n, b->node);
+  return true;
+}
+
+// In order of ids, except that a bucket waits for all its arguments and its users for it.
+static void sequence_make(Fuser *f) {
+  VEC(NodeId) left = {0};
+  for (NodeId n = 1; n <= f->count; n++)
+    if (f->role[n] != ROLE_SOURCE && (!f->again[n] || f->memory[n])) vec_push(f->a, left) = n;
+  while (left.n) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < left.n; i++)
+      if (!f->of[left.at[i]] && !place_node(f, left.at[i])) left.at[kept++] = left.at[i];
+    if (kept == left.n) BUG("node %u is in a cycle of buckets", left.at[0]);
+    left.n = kept;
+  }
+}
+
+void clusters_make(Fuser *f) {
+  f->of = arena_array(f->a, uint32_t, f->count + 1);
+  f->mark = arena_array(f->a, uint32_t, f->count + 1);
+  f->kept = arena_array(f->a, uint32_t, REGION + 1);
+  f->after = arena_array(f->a, bool, REGION + 1);
+  vec_push(f->a, f->cluster) = NULL;
+  vec_push(f->a, f->sequence) = 0;
+  sequence_make(f);
+  for (uint32_t i = 1; i < f->cluster.n; i++)
+    if (f->cluster.at[i]->kernel) form_single(f, f->cluster.at[i]);
+}
+
+// -- one merge --------------------------------------------------------------------------------------------
+
+// Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends on one.
+static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
+  after[0] = true;
+  for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
+    if (!f->sequence.at[r]) continue;
+    const Cluster *c = f->cluster.at[f->sequence.at[r]];
+    for (uint32_t i = 0; i < c->n; i++)
+      for (uint32_t j = f->arg_at[c->node[i]]; j < f->arg_at[c->node[i] + 1]; j++) {
+        const Cluster *from = cluster_of(f, f->arg[j]);
+        if (!from || from == c || from->rank < a->rank || !after[from->rank - a->rank]) continue;
+        if (c == b && from == a) continue;
+        after[r - a->rank] = true;
+      }
+  }
+  return !after[b->rank - a->rank];
+}
+
+static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) {
+  uint32_t first = a->rank, last = b->rank, n = 0, id = f->of[a->node[0]];
+  uint32_t *kept = f->kept;
+  for (uint32_t r = first + 1; r < last; r++)
+    if (f->sequence.at[r] && !after[r - first]) kept[n++] = f->sequence.at[r];
+  kept[n++] = id;
+  for (uint32_t r = first + 1; r < last; r++)
+    if (f->sequence.at[r] && after[r - first]) kept[n++] = f->sequence.at[r];
+  for (uint32_t r = first; r <= last; r++) {
+    uint32_t at = r - first;
+    f->sequence.at[r] = at < n ? kept[at] : 0;
+    if (at < n) f->cluster.at[kept[at]]->rank = r;
+  }
+}
+
+static int by_id(const void *x, const void *y) {
+  NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
+  return a < b ? -1 : a > b;
+}
+
+static bool may_merge(const Cluster *a, const Cluster *b) {
+  return a && b && a != b && a->kernel && b->kernel && a->update == b->update &&
+         a->n + b->n <= CLUSTER_NODES;
+}
+
+static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
+  int n = 0;
+  for (int side = 0; side < 2; side++) {
+    const Cluster *c = side ? b : a;
+    bool has = false;
+    for (uint32_t i = 0; i < c->n; i++) has |= graph_node(f->g, c->node[i])->op == OP_CONTRACT;
+    n += has;
+  }
+  return n < 2;
+}
+
+static bool merge(Fuser *f, Cluster *a, Cluster *b) {
+  if (!may_merge(a, b) || !one_contraction(f, a, b)) return false;
+  if (a->rank > b->rank) {
+    Cluster *swap = a;
+    a = b;
+    b = swap;
+  }
+  if (b->rank - a->rank >= REGION) return false;
+  NodeId node[CLUSTER_NODES];
+  memcpy(node, a->node, a->n * sizeof *node);
+  memcpy(node + a->n, b->node, b->n * sizeof *node);
+  uint32_t n = a->n + b->n;
+  qsort(node, n, sizeof *node, by_id);
+  Form form;
+  const char *why;
+  mark_nodes(f, n, node);
+  if (!form_find(f, n, node, &form, &why)) return false;
+  double saved = a->cost + b->cost - form.cost;
+  if (saved <= 0 || !region_find(f, a, b, f->after)) return false;
+  region_reorder(f, a, b, f->after);
+  uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
+  a->saved += b->saved + saved;
+  a->n = n;
+  a->node = arena_copy(f->a, node, n * sizeof *node);
+  take_form(a, &form);
+  for (uint32_t i = 0; i < n; i++) f->of[node[i]] = id;
+  f->cluster.at[gone] = NULL;
+  return true;
+}
+
+// -- the order of merges ---------------------------------------------------------------------------------
+
+typedef struct Edge {
+  int64_t bytes;
+  NodeId from, to;
+} Edge;
+
+static int by_bytes(const void *x, const void *y) {
+  const Edge *a = x, *b = y;
+  if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+  if (a->to != b->to) return a->to < b->to ? -1 : 1;
+  return a->from < b->from ? -1 : a->from > b->from;
+}
+
+static Edge *edges_sorted(const Fuser *f, uint32_t *count) {
+  uint32_t n = 0, all = f->arg_at[f->count + 1];
+  Edge *edge = arena_array(f->a, Edge, all + 1);
+  for (NodeId to = 1; to <= f->count; to++)
+    for (uint32_t i = f->arg_at[to]; i < f->arg_at[to + 1]; i++)
+      if (may_merge(cluster_of(f, f->arg[i]), cluster_of(f, to)) && !f->arg_address[i])
+        edge[n++] = (Edge){node_bytes(f->g, f->arg[i]), f->arg[i], to};
+  qsort(edge, n, sizeof *edge, by_bytes);
+  *count = n;
+  return edge;
+}
+
+static bool merge_chains(Fuser *f) {
+  uint32_t n;
+  bool any = false;
+  Edge *edge = edges_sorted(f, &n);
+  for (uint32_t i = 0; i < n; i++)
+    any |= merge(f, cluster_of(f, edge[i].from), cluster_of(f, edge[i].to));
+  return any;
+}
+
+// Clusters that read one value.
+static bool merge_siblings(Fuser *f) {
+  uint32_t n = 0;
+  bool any = false;
+  Edge *value = arena_array(f->a, Edge, f->count + 1);
+  for (NodeId v = 1; v <= f->count; v++)
+    if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims.n)
+      value[n++] = (Edge){node_bytes(f->g, v), v, v};
+  qsort(value, n, sizeof *value, by_bytes);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t first = f->user_at[value[i].from], last = f->user_at[value[i].from + 1];
+    if (last > first + SIBLINGS) last = first + SIBLINGS;
+    for (uint32_t x = first; x < last; x++)
+      for (uint32_t y = x + 1; y < last; y++)
+        any |= merge(f, cluster_of(f, f->user[x]), cluster_of(f, f->user[y]));
+  }
+  return any;
+}
+
+void clusters_merge(Fuser *f) {
+  for (int round = 0; round < ROUNDS; round++) {
+    bool any = merge_chains(f);
+    any |= merge_siblings(f);
+    if (!any) break;
+  }
+}

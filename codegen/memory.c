@@ -1,0 +1,108 @@
+// How values lie in memory: strides, aliases, and which dims are filled only in part.
+#include "codegen/memory_rules.h"
+
+#include <string.h>
+
+int64_t list_elements(const Graph *g, const Dims *list) {
+  int64_t n = 1;
+  for (int i = 0; i < list->n; i++) n *= dim_get(g->dims, list->at[i])->size;
+  return n;
+}
+
+int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
+  int64_t stride = 1;
+  for (int i = order->n - 1; i >= 0; i--) {
+    if (order->at[i] == d) return stride;
+    stride *= dim_get(g->dims, order->at[i])->size;
+  }
+  return 0;
+}
+
+bool list_has_all(const Dims *list, const Dims *part) {
+  for (int i = 0; i < part->n; i++)
+    if (!dims_has(list, part->at[i])) return false;
+  return true;
+}
+
+void list_insert(Dims *list, int at, DimId d) {
+  if (list->n == MAX_RANK) BUG("more than %d dims", MAX_RANK);
+  memmove(&list->at[at + 1], &list->at[at], (size_t)(list->n - at) * sizeof list->at[0]);
+  list->at[at] = d;
+  list->n++;
+}
+
+void list_remove(Dims *list, DimId d) { dims_remove(list, d); }
+
+bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto, const DimId *to) {
+  int at = dims_index(list, dims[0]);
+  if (at < 0 || at + ndims > list->n) return false;
+  if (memcmp(&list->at[at], dims, ndims * sizeof *dims) != 0) return false;
+  for (int i = 0; i < ndims; i++) list_remove(list, dims[i]);
+  for (int i = 0; i < nto; i++) list_insert(list, at + i, to[i]);
+  return true;
+}
+
+bool op_is_alias(Op op) { return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE; }
+bool op_is_decl(Op op) { return op == OP_INPUT || op == OP_PARAM || op == OP_STATE; }
+
+NodeId memory_root(const Graph *g, NodeId n) {
+  while (op_is_alias(graph_node(g, n)->op)) n = graph_node(g, n)->args[0];
+  return n;
+}
+
+static DimId whole_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
+
+// One move: which of its new dims follow the rows when an old one does.
+static void rows_through(const Graph *g, Rows *rows, const Node *n) {
+  const Attr *at = &n->attr;
+  if (n->op == OP_RENAME)
+    for (int i = 0; i < at->ndims; i++) {
+      RowDim from = rows->at[whole_of(g, at->dims[i])];
+      if (from.scale) rows->at[whole_of(g, at->to[i])] = from;
+    }
+  if (n->op == OP_MERGE || n->op == OP_SPLIT) {
+    RowDim slow = rows->at[whole_of(g, at->dims[0])];
+    if (!slow.scale) return;
+    for (int i = 1; i < at->ndims; i++) slow.scale *= dim_get(g->dims, at->dims[i])->size;
+    for (int i = 1; i < at->nto; i++) slow.div *= dim_get(g->dims, at->to[i])->size;
+    rows->at[whole_of(g, at->to[0])] = slow;
+  }
+}
+
+Rows rows_find(Arena *a, const Graph *g, const char *over) {
+  Rows rows = {.over = over ? dim_find(g->dims, over) : 0};
+  rows.at = arena_array(a, RowDim, dim_count(g->dims) + 1);
+  if (!rows.over) return rows;
+  rows.at[rows.over] = (RowDim){1, 1};
+  for (NodeId n = 1; n <= graph_count(g); n++) rows_through(g, &rows, graph_node(g, n));
+  return rows;
+}
+
+bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
+  const Dim *dim = dim_get(g->dims, d);
+  RowDim row = rows->at[dim->whole];
+  if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
+  const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
+  *out = (Slot){.kind = SLOT_EXTENT, .dim = whole->name, .whole = whole->size, .axes = dim->axes};
+  if (row.scale > 1) out->scale = row.scale;
+  if (row.scale && row.div > 1) out->div = row.div;
+  return true;
+}
+
+bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven,
+                 Slot *slot) {
+  *base = 1;
+  *uneven = false;
+  for (int i = 0; i < list->n; i++) {
+    Slot s;
+    bool partial = extent_slot(g, rows, list->at[i], &s);
+    if (partial && i > 0) return false;
+    if (partial) {
+      *uneven = true;
+      *slot = s;
+    } else {
+      *base *= dim_get(g->dims, list->at[i])->size;
+    }
+  }
+  return true;
+}

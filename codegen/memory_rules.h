@@ -1,0 +1,38 @@
+// How values lie in memory: strides, aliases, and which dims are filled only in part. Private to the room.
+#ifndef CODEGEN_MEMORY_RULES_H
+#define CODEGEN_MEMORY_RULES_H
+
+#include "codegen/codegen.h"
+
+// Elements from one index of d to the next in a value of that order; 0 when it lacks d.
+int64_t order_stride(const Graph *g, const Dims *order, DimId d);
+// Elements of a list of dims, block lengths.
+int64_t list_elements(const Graph *g, const Dims *list);
+bool list_has_all(const Dims *list, const Dims *part); // as sets
+// The list with dims[0..ndims) in sequence replaced by to[0..nto); false when they are not adjacent in
+// that sequence.
+MUST_USE bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto, const DimId *to);
+void list_insert(Dims *list, int at, DimId d); // BUG when full
+void list_remove(Dims *list, DimId d);
+
+// RENAME, SPLIT, MERGE: the result is the argument's memory.
+bool op_is_alias(Op op);
+bool op_is_decl(Op op);
+// The node whose memory n is.
+NodeId memory_root(const Graph *g, NodeId n);
+
+// Which dims follow the rows of the dim `over` (itself, renamed, merged as the slow part, split):
+// valid elements = valid rows * scale / div.
+typedef struct RowDim { int64_t scale, div; } RowDim;
+typedef struct Rows {
+  DimId over;   // whole dim, 0: none
+  RowDim *at;   // of each whole dim; scale 0: does not follow
+} Rows;
+Rows rows_find(Arena *a, const Graph *g, const char *over);
+// The valid extent of d as a slot; false: every block is always full.
+bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out);
+// Dims in a nest (slow first) as one extent: base elements and, if the outermost is not always full,
+// its slot. False when an inner one is not always full.
+bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven, Slot *slot);
+
+#endif

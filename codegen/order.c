@@ -1,0 +1,360 @@
+// The physical order of every value's dims (decision 17), and the copies that remain.
+//
+// Declared tensors lie as declared. Going up, what users would like (an update the order of its target, a
+// merge its dims adjacent) is passed through moves, collectives and pointwise work; going down, each value
+// follows its largest operand, contractions write [batch, m, n] or what is wanted, so that a library
+// product can write it. Renames, splits and merges then move nothing where the merged dims are adjacent:
+//
+//   %5 = contract(q, k) : f32[b, t, heads, k]      wanted by the merge: b, t, heads, k
+//   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
+//
+// Where that fails a copy, a broadcast without dims, is inserted before the use.
+#include "codegen/memory_rules.h"
+
+#include <string.h>
+
+typedef struct Copy {
+  NodeId of, copy; // in the new graph
+} Copy;
+
+typedef struct Chooser {
+  Arena *a;
+  const Graph *from;
+  Graph *to;
+  Dims *want;     // of old nodes; n 0: no wish
+  bool *forced;   // the wish comes from a use that would need a copy otherwise
+  NodeId *map;
+  VEC(Dims) at;   // of new nodes, entry 0 unused
+  VEC(Copy) copy;
+} Chooser;
+
+// -- wishes, from users to arguments -----------------------------------------------------------------
+
+static void wish(Chooser *c, NodeId n, const Dims *list, bool forced) {
+  const Node *node = graph_node(c->from, n);
+  Dims own = {0};
+  for (int i = 0; i < list->n; i++)
+    if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
+  if (own.n != node->dims.n || (c->want[n].n && (c->forced[n] || !forced))) return;
+  c->want[n] = own;
+  c->forced[n] = forced;
+}
+
+// The block dims of a node in the order of whole dims `rank, whole`.
+static Dims blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
+  Dims list = {0};
+  for (int i = 0; i < rank; i++)
+    for (int j = 0; j < dims->n; j++)
+      if (dim_get(g->dims, dims->at[j])->whole == whole[i] && !dims_has(&list, dims->at[j]))
+        list_insert(&list, list.n, dims->at[j]);
+  return list;
+}
+
+static void wish_outputs(Chooser *c) {
+  const Graph *g = c->from;
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *o = &g->output.at[i];
+    const Dims *dims = &graph_node(g, o->value)->dims;
+    bool update = o->kind == OUT_UPDATE;
+    const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
+    Dims list = update ? blocks_in_order(g, dims, d->rank, d->dims)
+                       : blocks_in_order(g, dims, o->rank, o->dims);
+    if (list.n == dims->n) wish(c, o->value, &list, update);
+  }
+}
+
+static void wish_through_move(Chooser *c, const Node *n, Dims want) {
+  const Attr *at = &n->attr;
+  if (n->op == OP_MERGE) {
+    if (!want.n && n->dims.n) want = n->dims;
+    if (list_replace(&want, at->nto, at->to, at->ndims, at->dims)) wish(c, n->args[0], &want, true);
+  } else if (n->op == OP_SPLIT) {
+    if (want.n && list_replace(&want, at->nto, at->to, at->ndims, at->dims))
+      wish(c, n->args[0], &want, false);
+  } else if (want.n) {
+    for (int i = 0; i < want.n; i++)
+      for (int j = 0; j < at->nto && j < at->ndims; j++)
+        if (want.at[i] == at->to[j]) {
+          want.at[i] = at->dims[j];
+          break;
+        }
+    wish(c, n->args[0], &want, false);
+  }
+}
+
+static void wish_all(Chooser *c) {
+  wish_outputs(c);
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    OpClass cls = op_row(n->op)->cls;
+    if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
+      wish_through_move(c, n, c->want[id]);
+    else if (c->want[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
+      for (int i = 0; i < n->nargs; i++) wish(c, n->args[i], &c->want[id], false);
+  }
+}
+
+// -- orders, from arguments to results --------------------------------------------------------------
+
+// Adds the dims that list lacks, each before the dim that it stands before in `other`.
+static void list_join(Dims *list, const Dims *other) {
+  for (int i = other->n - 1; i >= 0; i--) {
+    if (dims_has(list, other->at[i])) continue;
+    int at = list->n;
+    for (int j = i + 1; j < other->n && at == list->n; j++)
+      if (dims_has(list, other->at[j])) at = dims_index(list, other->at[j]);
+    list_insert(list, at, other->at[i]);
+  }
+}
+
+static Dims order_joined(const Chooser *c, const Node *n) {
+  int64_t best = -1;
+  int first = 0;
+  for (int i = 0; i < n->nargs; i++) {
+    int64_t size = list_elements(c->to, &c->at.at[n->args[i]]);
+    if (size > best) {
+      best = size;
+      first = i;
+    }
+  }
+  Dims list = c->at.at[n->args[first]];
+  for (int i = 0; i < n->nargs; i++) list_join(&list, &c->at.at[n->args[i]]);
+  return list;
+}
+
+// [batch dims, m dims in the order of A, n dims in the order of B].
+static Dims order_contract(const Chooser *c, const Node *n) {
+  const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
+  Dims list = {0};
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < a->n; i++)
+      if (dims_has(&n->dims, a->at[i]) && dims_has(b, a->at[i]) == (pass == 0))
+        list_insert(&list, list.n, a->at[i]);
+  for (int i = 0; i < b->n; i++)
+    if (dims_has(&n->dims, b->at[i]) && !dims_has(&list, b->at[i])) list_insert(&list, list.n, b->at[i]);
+  return list;
+}
+
+static Dims order_gather(const Chooser *c, const Node *n) {
+  const Dims *x = &c->at.at[n->args[0]], *ids = &c->at.at[n->args[1]];
+  Dims list = {0};
+  const Dims *first = n->op == OP_TAKE ? ids : x, *second = n->op == OP_TAKE ? x : ids;
+  for (int i = 0; i < first->n; i++)
+    if (dims_has(&n->dims, first->at[i])) list_insert(&list, list.n, first->at[i]);
+  for (int i = 0; i < second->n; i++)
+    if (dims_has(&n->dims, second->at[i]) && !dims_has(&list, second->at[i]))
+      list_insert(&list, list.n, second->at[i]);
+  for (int i = 0; i < n->dims.n; i++)
+    if (!dims_has(&list, n->dims.at[i])) list_insert(&list, 0, n->dims.at[i]);
+  return list;
+}
+
+static Dims order_moved(const Chooser *c, const Node *n) {
+  Dims list = c->at.at[n->args[0]];
+  const Attr *at = &n->attr;
+  if (n->op == OP_SPLIT || n->op == OP_MERGE) {
+    if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to)) BUG("dims of a merge are apart");
+    return list;
+  }
+  Dims from = list;
+  for (int j = 0; j < at->nto && j < at->ndims; j++) {
+    int i = dims_index(&from, at->dims[j]);
+    if (i >= 0) list.at[i] = at->to[j];
+  }
+  return list;
+}
+
+static Dims order_source(const Chooser *c, const Node *n) {
+  if (op_is_decl(n->op)) {
+    const Decl *d = &c->to->decl.at[n->attr.decl - 1];
+    return blocks_in_order(c->to, &n->dims, d->rank, d->dims);
+  }
+  Dims list = {0};
+  if (n->op == OP_VALUES)
+    for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);
+  return n->op == OP_VALUES ? list : n->dims;
+}
+
+static Dims order_default(const Chooser *c, const Node *n) {
+  switch (op_row(n->op)->cls) {
+  case SOURCE: return order_source(c, n);
+  case POINTWISE: return order_joined(c, n);
+  case REDUCE: {
+    Dims list = c->at.at[n->args[0]];
+    for (int i = 0; i < n->attr.ndims; i++) list_remove(&list, n->attr.dims[i]);
+    return list;
+  }
+  case CONTRACT: return order_contract(c, n);
+  case GATHER: return order_gather(c, n);
+  case MOVE:
+    if (n->op != OP_BROADCAST) return order_moved(c, n);
+    break;
+  case COLLECTIVE: return order_moved(c, n);
+  }
+  Dims list = n->dims, arg = c->at.at[n->args[0]];
+  for (int i = 0; i < arg.n; i++) list_remove(&list, arg.at[i]);
+  for (int i = 0; i < arg.n; i++) list_insert(&list, list.n, arg.at[i]);
+  return list;
+}
+
+// A value that a kernel or product writes can have any order; others keep that of their memory.
+static bool follows_wish(const Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  if (!c->want[old].n) return false;
+  switch (op_row(n->op)->cls) {
+  case CONTRACT: return true;
+  case POINTWISE: case REDUCE: return c->forced[old];
+  case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
+  case MOVE: return n->op == OP_BROADCAST;
+  case SOURCE: return n->op == OP_INDEX;
+  case COLLECTIVE: return false;
+  }
+  return false;
+}
+
+static void set_order(Chooser *c, NodeId n, Dims list) {
+  if (n < c->at.n) return;
+  while (c->at.n < n) vec_push(c->a, c->at) = (Dims){0};
+  vec_push(c->a, c->at) = list;
+}
+
+// -- copies ---------------------------------------------------------------------------------------------
+
+static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
+  for (uint32_t i = 0; i < c->copy.n; i++)
+    if (c->copy.at[i].of == n && dims_equal(&c->at.at[c->copy.at[i].copy], &list))
+      return c->copy.at[i].copy;
+  char refusal[200];
+  c->to->origin = graph_node(c->to, n)->origin;
+  c->to->origin.why = why;
+  NodeId copy = graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
+  if (!copy) BUG("copy refused: %s", refusal);
+  set_order(c, copy, list);
+  vec_push(c->a, c->copy) = (Copy){n, copy};
+  return copy;
+}
+
+static bool is_number(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES;
+}
+
+// Numbers that live in no memory get some where an address is needed.
+static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
+  return is_number(c->to, n) ? copy_in_order(c, n, c->at.at[n], why) : n;
+}
+
+static bool inner_uneven(const Graph *g, int n, const DimId *dims) {
+  for (int i = 1; i < n; i++)
+    if (dim_uneven(g->dims, g->mesh, dims[i])) return true;
+  return false;
+}
+
+static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
+  const Attr *at = &n->attr;
+  if (inner_uneven(c->from, at->ndims, at->dims)) BUG("merge of a dim that is cut unevenly inside");
+  Dims list = c->at.at[arg], trial = list;
+  if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
+  int last = dims_index(&list, at->dims[at->ndims - 1]);
+  DimId before = last + 1 < list.n ? list.at[last + 1] : 0;
+  for (int i = 0; i < at->ndims; i++) list_remove(&list, at->dims[i]);
+  int place = before && dims_has(&list, before) ? dims_index(&list, before) : list.n;
+  for (int i = 0; i < at->ndims; i++) list_insert(&list, place + i, at->dims[i]);
+  return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
+}
+
+static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
+  OpClass cls = op_row(n->op)->cls;
+  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE)
+    arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
+  if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
+}
+
+static void copy_node(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  NodeId first = n->nargs ? c->map[n->args[0]] : 0;
+  if (n->nargs) {
+    NodeId arg = first;
+    argument_copies(c, n, &arg);
+    c->map[n->args[0]] = arg;
+  }
+  NodeId id = graph_copy(c->to, c->from, old, c->map);
+  if (n->nargs) c->map[n->args[0]] = first;
+  c->map[old] = id;
+  if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
+  Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
+  set_order(c, id, list);
+}
+
+// -- outputs ------------------------------------------------------------------------------------------
+
+static bool persistent_root(const Graph *g, NodeId n) {
+  Op op = graph_node(g, memory_root(g, n))->op;
+  return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
+}
+
+// What an update writes must be computed, its own, and lie as the target does.
+static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
+  const Graph *g = c->to;
+  Dims list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
+  NodeId root = memory_root(g, n);
+  if (!dims_equal(&list, &c->at.at[n])) return copy_in_order(c, n, list, "order: as the tensor that it updates");
+  if (op_row(graph_node(g, root)->op)->cls == SOURCE || taken[root])
+    return copy_in_order(c, n, list, "order: a new value of its own");
+  taken[root] = true;
+  return n;
+}
+
+static void copy_outputs(Chooser *c) {
+  uint32_t nodes = graph_count(c->to) + c->from->output.n + 2;
+  bool *taken = arena_array(c->a, bool, nodes);
+  for (uint32_t i = 0; i < c->from->output.n; i++) {
+    Output o = c->from->output.at[i];
+    o.value = c->map[o.value];
+    if (o.kind == OUT_VALUE) {
+      o.value = in_memory(c, o.value, "order: an output that is a number");
+      if (persistent_root(c->to, o.value))
+        o.value = copy_in_order(c, o.value, c->at.at[o.value], "order: an output keeps the value of this step");
+      taken[memory_root(c->to, o.value)] = true;
+    }
+    vec_push(c->to->arena, c->to->output) = o;
+  }
+  for (uint32_t i = 0; i < c->to->output.n; i++) {
+    Output *o = &c->to->output.at[i];
+    if (o->kind == OUT_UPDATE)
+      o->value = update_value(c, o->value, &c->to->decl.at[o->target - 1], taken);
+  }
+}
+
+Order *order_choose(Arena *a, const Graph *g) {
+  bug_context("order", 0);
+  uint32_t n = graph_count(g) + 1;
+  Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
+  c.want = arena_array(a, Dims, n);
+  c.forced = arena_array(a, bool, n);
+  c.map = arena_array(a, NodeId, n);
+  vec_push(a, c.at) = (Dims){0};
+  wish_all(&c);
+  for (NodeId id = 1; id < n; id++) {
+    bug_context("order", id);
+    copy_node(&c, id);
+  }
+  copy_outputs(&c);
+  Order *order = arena_new_of(a, Order);
+  order->graph = c.to;
+  order->at = c.at.at;
+  return order;
+}
+
+const char *order_note(const void *order, NodeId n) {
+  const Order *o = order;
+  static _Thread_local char text[512];
+  size_t at = 0;
+  text[0] = 0;
+  for (int i = 0; i < o->at[n].n; i++) {
+    int k = snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "",
+                     dim_get(o->graph->dims, o->at[n].at[i])->name);
+    if (k < 0 || (at += (size_t)k) >= sizeof text) break;
+  }
+  return o->at[n].n > 1 ? text : NULL;
+}

@@ -1,0 +1,23 @@
+// Contractions as library products: which dims play m, n, k and batch. Private to the room.
+#ifndef CODEGEN_PRODUCT_RULES_H
+#define CODEGEN_PRODUCT_RULES_H
+
+#include "codegen/memory_rules.h"
+
+// C[m, n] = sum over k A[m, k] B[k, n]; each list slow first and one stride in memory. `swapped`: A is
+// the second argument, so that C's last dim is n.
+typedef struct ProductForm {
+  bool swapped, ta, tb;
+  Dims batch, m, n, k;
+  int64_t lda, ldb, ldc;
+  int64_t work;       // multiplications of one call
+} ProductForm;
+
+// The roles of a contraction's dims. False when it is none for a library: types, a dim of one argument
+// alone that is summed, dims whose strides do not nest, or too small; *why then says which.
+MUST_USE bool product_form(const Graph *g, const Order *order, const Rows *rows, NodeId n, ProductForm *out,
+                           const char **why);
+// Multiply-adds of a contraction at full blocks.
+int64_t contract_work(const Graph *g, NodeId n);
+
+#endif

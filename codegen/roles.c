@@ -1,0 +1,187 @@
+// Before fusion: what each node becomes, which values need an address, which are computed again by every
+// kernel that uses them, and which belong to the update of a persistent tensor.
+//
+//   %7 = broadcast(%6) {dims=[b]}    again: a kernel reads %6 with stride 0 along b
+//   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
+#include "codegen/fuse_rules.h"
+
+enum { AGAIN_SCALARS = 24, AGAIN_INDEX = 8 };
+
+bool op_needs_address(Op op, int i) {
+  return i == 0 && (op_is_alias(op) || op == OP_TAKE || op == OP_SLICE_OWN);
+}
+
+int op_cost(Op op) {
+  switch (op) {
+  case OP_EXP: case OP_LOG: case OP_LOG1P: case OP_EXPM1: case OP_TANH: case OP_SIGMOID: case OP_ERF:
+  case OP_SOFTPLUS: case OP_SIN: case OP_COS: case OP_POW:
+    return 8;
+  case OP_DIV: case OP_SQRT: case OP_RSQRT: case OP_RECIPROCAL: case OP_MOD: case OP_FLOOR_DIV: case OP_TAKE:
+    return 3;
+  default:
+    return 1;
+  }
+}
+
+Dims node_space(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (!op_reduces(x->op)) return x->dims;
+  Dims all = graph_node(g, x->args[0])->dims;
+  for (int i = 1; i < x->nargs; i++) all = list_union(&all, &graph_node(g, x->args[i])->dims);
+  return all;
+}
+
+static Role role_of(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  ProductForm form;
+  const char *why;
+  switch (op_row(x->op)->cls) {
+  case SOURCE: return op_is_decl(x->op) || x->op == OP_VALUES ? ROLE_SOURCE : ROLE_NUMBER;
+  case CONTRACT:
+    return f->opt->products && product_form(f->g, f->order, &f->rows, n, &form, &why) ? ROLE_PRODUCT
+                                                                                      : ROLE_KERNEL;
+  case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
+  case COLLECTIVE: return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
+  case POINTWISE: case REDUCE: case GATHER: break;
+  }
+  return ROLE_KERNEL;
+}
+
+static void find_memory(Fuser *f) {
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    bool all = f->role[n] == ROLE_PRODUCT || f->role[n] == ROLE_COLLECTIVE;
+    for (int i = 0; i < x->nargs; i++)
+      if (all || op_needs_address(x->op, i)) f->memory[x->args[i]] = true;
+  }
+  for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
+}
+
+// Scalars of few operations, and arithmetic on indices: cheaper to compute than to keep.
+static bool cheap_again(const Fuser *f, NodeId n, int *size, bool *loads) {
+  const Node *x = graph_node(f->g, n);
+  if (f->memory[n] || op_row(x->op)->cls != POINTWISE || (op_row(x->op)->flags & CHECKS)) return false;
+  int total = 1;
+  bool reads = false;
+  for (int i = 0; i < x->nargs; i++) {
+    NodeId a = x->args[i];
+    total += f->again[a] ? size[a] : 1;
+    reads |= f->again[a] ? loads[a] : true;
+  }
+  size[n] = total;
+  loads[n] = reads;
+  if (x->dims.n == 0) return total <= AGAIN_SCALARS;
+  return !reads && total <= AGAIN_INDEX && op_cost(x->op) == 1;
+}
+
+static void find_again(Fuser *f) {
+  int *size = arena_array(f->a, int, f->count + 1);
+  bool *loads = arena_array(f->a, bool, f->count + 1);
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    if (f->role[n] == ROLE_NUMBER) {
+      f->again[n] = true;
+      size[n] = x->op != OP_CONST;
+    } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
+      f->again[n] = x->op == OP_SLICE_OWN || (x->op == OP_BROADCAST && x->attr.ndims > 0) ||
+                    cheap_again(f, n, size, loads);
+      if (x->op == OP_SLICE_OWN) loads[n] = true;
+      if (x->op == OP_BROADCAST && f->again[x->args[0]]) {
+        size[n] = size[x->args[0]];
+        loads[n] = loads[x->args[0]];
+      } else if (x->op == OP_BROADCAST) {
+        loads[n] = true;
+      }
+    }
+  }
+}
+
+// -- arguments and users ----------------------------------------------------------------------------------
+
+typedef struct Collector {
+  Fuser *f;
+  VEC(NodeId) arg;
+  VEC(bool) address;
+  VEC(NodeId) stack;
+  uint32_t first;  // of the node under work
+} Collector;
+
+static void collect_one(Collector *c, NodeId n, bool address) {
+  for (uint32_t i = c->first; i < c->arg.n; i++)
+    if (c->arg.at[i] == n) {
+      c->address.at[i] |= address;
+      return;
+    }
+  vec_push(c->f->a, c->arg) = n;
+  vec_push(c->f->a, c->address) = address;
+}
+
+static void collect_args(Collector *c, NodeId n) {
+  Fuser *f = c->f;
+  c->first = c->arg.n;
+  c->stack.n = 0;
+  vec_push(f->a, c->stack) = n;
+  while (c->stack.n) {
+    NodeId at = c->stack.at[--c->stack.n];
+    const Node *x = graph_node(f->g, at);
+    bool all = f->role[at] != ROLE_KERNEL;
+    for (int i = x->nargs - 1; i >= 0; i--) {
+      bool address = all || op_needs_address(x->op, i);
+      if (address || !f->again[x->args[i]]) collect_one(c, x->args[i], address);
+      else vec_push(f->a, c->stack) = x->args[i];
+    }
+  }
+}
+
+static void find_edges(Fuser *f) {
+  Collector c = {.f = f};
+  f->arg_at = arena_array(f->a, uint32_t, f->count + 2);
+  f->user_at = arena_array(f->a, uint32_t, f->count + 3);
+  for (NodeId n = 1; n <= f->count; n++) {
+    f->arg_at[n] = c.arg.n;
+    if (!f->again[n] || f->memory[n]) collect_args(&c, n);
+  }
+  f->arg_at[f->count + 1] = c.arg.n;
+  f->arg = c.arg.at;
+  f->arg_address = c.address.at;
+  for (uint32_t i = 0; i < c.arg.n; i++) f->user_at[f->arg[i] + 2]++;
+  for (NodeId n = 2; n <= f->count + 2; n++) f->user_at[n] += f->user_at[n - 1];
+  f->user = arena_array(f->a, NodeId, c.arg.n + 1);
+  for (NodeId n = 1; n <= f->count; n++)
+    for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++) f->user[f->user_at[f->arg[i] + 1]++] = n;
+}
+
+// -- updates --------------------------------------------------------------------------------------------------
+
+// Pointwise work all of whose users are updates: it runs after the commit, in place.
+static void find_update(Fuser *f) {
+  bool *other = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = 0; i < f->g->output.n; i++) {
+    const Output *o = &f->g->output.at[i];
+    if (o->kind == OUT_UPDATE) f->update[o->value] = true;
+    else other[o->value] = true;
+  }
+  for (NodeId n = f->count; n; n--) {
+    OpClass cls = op_row(graph_node(f->g, n)->op)->cls;
+    bool wanted = f->update[n];
+    for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++) {
+      if (f->update[f->user[i]]) wanted = true;
+      else other[n] = true;
+    }
+    bool copy = graph_node(f->g, n)->op == OP_BROADCAST;
+    f->update[n] = wanted && !other[n] && (cls == POINTWISE || copy) && f->role[n] == ROLE_KERNEL;
+  }
+}
+
+void roles_find(Fuser *f) {
+  uint32_t n = f->count + 1;
+  f->role = arena_array(f->a, uint8_t, n);
+  f->again = arena_array(f->a, bool, n);
+  f->memory = arena_array(f->a, bool, n);
+  f->update = arena_array(f->a, bool, n);
+  for (NodeId i = 1; i < n; i++) f->role[i] = (uint8_t)role_of(f, i);
+  find_memory(f);
+  find_again(f);
+  find_edges(f);
+  find_update(f);
+}
