@@ -1,0 +1,27 @@
+// What the rules of simplification share (simplify.c walks; rules in simplify_point.c, simplify_dims.c).
+#ifndef IR_SIMPLIFY_H
+#define IR_SIMPLIFY_H
+
+#include "ir/graph.h"
+
+// A node about to be added to g: its arguments are simple already.
+typedef struct Simplify {
+  Graph *g;
+  const Node *n; // of the old graph: op, attributes, type, dims
+  NodeId x[4];   // arguments in g
+} Simplify;
+
+// An equal value in g with the same type and dims, or with fewer dims (to be broadcast); 0: no rule applies.
+typedef NodeId SimplifyRule(Simplify *s);
+SimplifyRule simplify_point; // any pointwise op
+SimplifyRule simplify_reduce;
+SimplifyRule simplify_contract;
+SimplifyRule simplify_move;
+
+static inline const Node *simple_arg(const Simplify *s, int i) { return graph_node(s->g, s->x[i]); }
+// x without its broadcast, if it is one.
+NodeId simple_stripped(const Graph *g, NodeId x);
+// Whether x is one number, broadcast or not.
+bool simple_const(const Graph *g, NodeId x, double *out);
+
+#endif

@@ -1,0 +1,188 @@
+// Simplification of what works on dims: reductions of broadcasts and of reductions, contractions with an
+// operand that has no say over the contracted dims, moves of moves.
+//
+//   sum[b](broadcast(%1) {dims=[b]})  =>  mul(%1, size of b)
+//   contract(%1[b, d], %2[h]) {dims=[d]}  =>  mul(sum[d](%1), %2)
+//
+// Broadcast dims that are blocks stay: how many elements a processor holds differs.
+#include "ir/simplify.h"
+
+static Dims dims_of(int n, const DimId *d) {
+  Dims s = {.n = (uint8_t)n};
+  for (int i = 0; i < n; i++) s.at[i] = d[i];
+  return s;
+}
+
+// Members of `of` that are in no set of a and b (b may be NULL).
+static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
+  Dims d = {0};
+  for (int i = 0; i < of->n; i++)
+    if (!dims_has(a, of->at[i]) && !(b && dims_has(b, of->at[i]))) d.at[d.n++] = of->at[i];
+  return d;
+}
+
+// The number of elements over `lost`, if it is one of type t; false for blocks.
+static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
+  double n = 1;
+  for (int i = 0; i < lost->n; i++) {
+    const Dim *d = dim_get(g->dims, lost->at[i]);
+    if (d->whole != lost->at[i]) return false;
+    n *= (double)d->size;
+  }
+  *out = n;
+  return dtype_round(t, n) == n;
+}
+
+static NodeId times_count(Graph *g, NodeId x, double n) {
+  return n == 1 ? x : graph_binary(g, OP_MUL, x, graph_const(g, (Dtype)graph_node(g, x)->type, n));
+}
+
+// -- reductions -------------------------------------------------------------------------------------------------
+
+// One that a repeated element does not change, or (sum) that counts it.
+static bool ignores_repeats(Op op) { return op == OP_MAX || op == OP_MIN || op == OP_ANY || op == OP_ALL; }
+
+static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
+  Op op = (Op)s->n->op;
+  NodeId inner = simple_stripped(s->g, s->x[0]);
+  if (inner == s->x[0] || !(op == OP_SUM || ignores_repeats(op))) return 0;
+  const Node *x = graph_node(s->g, inner);
+  if (op == OP_SUM && x->type != s->n->type) return 0; // bool and u8, whose sums are wider
+  Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
+  double n;
+  if (lost.n == 0 || !count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
+  NodeId y = graph_reduce(s->g, op, inner, &left);
+  return op == OP_SUM ? times_count(s->g, y, n) : y;
+}
+
+static bool merges(Op op) { return op == OP_SUM || op == OP_PROD || ignores_repeats(op); }
+
+static NodeId reduce_reduced(Simplify *s, const Dims *over) {
+  const Node *x = simple_arg(s, 0);
+  if (x->op != s->n->op || !merges((Op)x->op)) return 0;
+  Dims all = *over;
+  for (int i = 0; i < x->attr.ndims; i++)
+    if (dims_has(&all, x->attr.dims[i]) || !dims_add(s->g->dims, &all, x->attr.dims[i])) return 0;
+  return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
+}
+
+// A sum of a product of which each factor lacks a dim of the other is a contraction.
+static NodeId sum_of_product(Simplify *s, const Dims *over) {
+  const Node *x = simple_arg(s, 0);
+  if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
+  const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
+  if (outside(&a->dims, &b->dims, NULL).n == 0 || outside(&b->dims, &a->dims, NULL).n == 0) return 0;
+  NodeId factor[2] = {x->args[0], x->args[1]};
+  Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
+  return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
+}
+
+NodeId simplify_reduce(Simplify *s) {
+  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
+  NodeId y = reduce_broadcast(s, &over);
+  if (!y) y = reduce_reduced(s, &over);
+  return y ? y : sum_of_product(s, &over);
+}
+
+// -- contractions -----------------------------------------------------------------------------------------------
+
+static NodeId narrow_product(Simplify *s, NodeId a, NodeId b, Dtype wide) {
+  NodeId y = graph_binary(s->g, OP_MUL, graph_cast(s->g, a, wide), graph_cast(s->g, b, wide));
+  return graph_cast(s->g, y, (Dtype)s->n->type);
+}
+
+// a sums over all contracted dims alone.
+static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
+  Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
+  NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
+  return narrow_product(s, sum, b, wide);
+}
+
+NodeId simplify_contract(Simplify *s) {
+  NodeId x[2] = {simple_stripped(s->g, s->x[0]), simple_stripped(s->g, s->x[1])};
+  Dims da = graph_node(s->g, x[0])->dims, db = graph_node(s->g, x[1])->dims;
+  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
+  Dims lost = outside(&over, &da, &db);
+  Dims left = outside(&over, &lost, NULL);
+  double n;
+  if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
+  Dtype type = (Dtype)s->n->type;
+  bool one_type = graph_node(s->g, x[0])->type == type;
+  if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
+  for (int i = 0; i < 2 && left.n > 0; i++) {
+    const Dims *other = i ? &da : &db;
+    if (outside(&left, other, NULL).n == left.n)
+      return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
+  }
+  if (x[0] == s->x[0] && x[1] == s->x[1]) return 0;
+  Attr attr = {.type = type, .ndims = left.n, .dims = left.at};
+  return times_count(s->g, graph_add(s->g, OP_CONTRACT, 2, x, &attr), n);
+}
+
+// -- moves --------------------------------------------------------------------------------------------------------
+
+static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const DimId *to) {
+  DimId dims[MAX_RANK], into[MAX_RANK];
+  int moved = 0;
+  for (int i = 0; i < n; i++) {
+    if (from[i] == to[i]) continue;
+    dims[moved] = from[i];
+    into[moved++] = to[i];
+  }
+  if (moved == 0) return x;
+  Attr attr = {.ndims = (uint8_t)moved, .dims = dims, .nto = (uint8_t)moved, .to = into};
+  return graph_add(s->g, OP_RENAME, 1, &x, &attr);
+}
+
+// rename(rename(x)): where each dim of x ends.
+static NodeId simplify_rename(Simplify *s) {
+  const Attr *t = &s->n->attr;
+  const Node *x = simple_arg(s, 0);
+  if (x->op != OP_RENAME) {
+    NodeId y = rename_to(s, s->x[0], t->ndims, t->dims, t->to);
+    return y == s->x[0] ? y : 0;
+  }
+  Dims from = graph_node(s->g, x->args[0])->dims;
+  DimId to[MAX_RANK];
+  for (int i = 0; i < from.n; i++) {
+    to[i] = from.at[i];
+    for (int k = 0; k < x->attr.ndims; k++)
+      if (x->attr.dims[k] == from.at[i]) to[i] = x->attr.to[k];
+    for (int k = 0, now = (int)to[i]; k < t->ndims; k++)
+      if (t->dims[k] == (DimId)now) to[i] = t->to[k];
+  }
+  return rename_to(s, x->args[0], from.n, from.at, to);
+}
+
+static bool same_list(int n, const DimId *a, int m, const DimId *b) {
+  for (int i = 0; i < n && n == m; i++)
+    if (a[i] != b[i]) return false;
+  return n == m;
+}
+
+// split of merge, merge of split: back where it came from, or under other names.
+static NodeId simplify_regroup(Simplify *s) {
+  const Attr *t = &s->n->attr;
+  Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;
+  const Node *x = simple_arg(s, 0);
+  if (t->ndims == 1 && t->nto == 1) return rename_to(s, s->x[0], 1, t->dims, t->to);
+  if (x->op != inverse || !same_list(t->ndims, t->dims, x->attr.nto, x->attr.to)) return 0;
+  return same_list(t->nto, t->to, x->attr.ndims, x->attr.dims) ? x->args[0] : 0;
+}
+
+// A broadcast without dims is a copy that the order of dims asked for (decision 17).
+static NodeId simplify_broadcast(Simplify *s) {
+  if (s->n->attr.ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
+  NodeId inner = simple_stripped(s->g, s->x[0]);
+  return inner == s->x[0] ? 0 : inner;
+}
+
+NodeId simplify_move(Simplify *s) {
+  switch ((int)s->n->op) {
+  case OP_RENAME: return simplify_rename(s);
+  case OP_SPLIT:
+  case OP_MERGE: return simplify_regroup(s);
+  case OP_BROADCAST: return simplify_broadcast(s);
+  }
+  BUG("%s is no move", op_row((Op)s->n->op)->text);
+}
