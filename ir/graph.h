@@ -194,6 +194,8 @@ Graph *graph_reach(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the graph).
 typedef const char *GraphNote(const void *table, NodeId n);
 char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table);
+// The line of one node, without its end.
+char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
 // Reads such a text, registered as `source` in d, into a new graph with its own dim table and mesh.
 // NULL after at least one error.
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);

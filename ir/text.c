@@ -1,0 +1,63 @@
+// The tables of text.h.
+#include "ir/text.h"
+
+#include <string.h>
+
+#define CHOICE(name, ...)                                    \
+  static const char *const name##_text[] = {__VA_ARGS__};    \
+  const Choice name = {countof(name##_text), name##_text}
+
+CHOICE(init_kinds, "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data", "file");
+CHOICE(source_kinds, "csv", "npy", "npz", "safetensors", "idx", "cifar10", "tokens", "text",
+       "synthetic");
+CHOICE(optimizer_kinds, "sgd", "adam", "adamw", "adagrad", "rmsprop", "adafactor", "lion");
+CHOICE(decl_kinds, "input", "param", "state", "slot");
+CHOICE(name_kinds, "value", "output", "metric", "decl");
+
+static const char *const synthetic_text[] = {"normal", "uniform", "integers"};
+static const Choice synthetic_kinds = {countof(synthetic_text), synthetic_text};
+
+int choice_find(const Choice *c, const char *text) {
+  for (int i = 0; i < c->n; i++)
+    if (strcmp(c->text[i], text) == 0) return i;
+  return -1;
+}
+
+#define ROW(T, kind, name) {#name, FIELD_##kind, offsetof(T, name), NULL}
+#define RECORD(name) const Record name##_record = {countof(name##_fields), name##_fields}
+
+static const Field init_fields[] = {
+    ROW(Init, REAL, a),   ROW(Init, REAL, b),   ROW(Init, INT, split),
+    ROW(Init, TEXT, path), ROW(Init, TEXT, key),
+};
+RECORD(init);
+
+static const Field source_fields[] = {
+    ROW(DataSource, TEXT, path),      ROW(DataSource, TEXT, key),
+    ROW(DataSource, LONG, first),     ROW(DataSource, LONG, last),
+    ROW(DataSource, INT, header),     ROW(DataSource, REAL, scale),
+    ROW(DataSource, LONG, skip),      ROW(DataSource, LONG, offset),
+    ROW(DataSource, INT, token_bytes), {"synthetic", FIELD_CHOICE, offsetof(DataSource, synthetic),
+                                        &synthetic_kinds},
+    ROW(DataSource, REAL, low),       ROW(DataSource, REAL, high),
+    ROW(DataSource, LONG, row_first), ROW(DataSource, LONG, row_last),
+};
+RECORD(source);
+
+static const Field block_fields[] = {ROW(DataBlock, BOOL, shuffle), ROW(DataBlock, SEED, seed)};
+RECORD(block);
+
+static const Field optimizer_fields[] = {
+    ROW(OptimizerSpec, REAL, lr),    ROW(OptimizerSpec, REAL, momentum),
+    ROW(OptimizerSpec, REAL, beta1), ROW(OptimizerSpec, REAL, beta2),
+    ROW(OptimizerSpec, REAL, eps),   ROW(OptimizerSpec, REAL, weight_decay),
+    ROW(OptimizerSpec, REAL, rho),   ROW(OptimizerSpec, REAL, decay),
+    ROW(OptimizerSpec, BOOL, nesterov), ROW(OptimizerSpec, TEXT, no_decay),
+};
+RECORD(optimizer);
+
+static const Field train_fields[] = {
+    ROW(TrainSpec, LONG, steps), ROW(TrainSpec, LONG, epochs), ROW(TrainSpec, LONG, evaluate),
+    ROW(TrainSpec, LONG, log),   ROW(TrainSpec, LONG, checkpoint),
+};
+RECORD(train);
