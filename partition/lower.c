@@ -56,11 +56,21 @@ static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   return "it";
 }
 
-static const char *use_text(const Lower *l, const Node *user, const char *how) {
-  if (!user) return arena_printf(l->out->arena, "needed %s by the update", how);
-  const char *name = op_row((Op)user->op)->text;
-  if (!user->origin.pos.line) return arena_printf(l->out->arena, "needed %s by %s", how, name);
-  return arena_printf(l->out->arena, "needed %s by %s at line %u", how, name, user->origin.pos.line);
+// Who reads a version: a node, or an output.
+typedef struct Reader {
+  const Node *node;
+  const Output *output;
+} Reader;
+
+static const char *use_text(const Lower *l, const Reader *user, const char *how) {
+  Arena *a = l->out->arena;
+  if (!user->node) {
+    const char *kind = user->output->kind == OUT_UPDATE ? "the update of" : "the output";
+    return arena_printf(a, "needed %s by %s %s", how, kind, user->output->name);
+  }
+  const char *name = op_row((Op)user->node->op)->text;
+  if (!user->node->origin.pos.line) return arena_printf(a, "needed %s by %s", how, name);
+  return arena_printf(a, "needed %s by %s at line %u", how, name, user->node->origin.pos.line);
 }
 
 static const char *state_after(const Lower *l, NodeId n, const Step *s) {
@@ -69,7 +79,7 @@ static const char *state_after(const Lower *l, NodeId n, const Step *s) {
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
 
-static const char *step_why(const Lower *l, NodeId n, const Step *s, const Node *user) {
+static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reader *user) {
   const Graph *g = l->g;
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
   const char *use = use_text(l, user, state_after(l, n, s));
@@ -90,7 +100,7 @@ static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
   return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
 }
 
-static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Node *user) {
+static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Reader *user) {
   const Node *node = graph_node(l->g, n);
   DimId from[2], to[2];
   Attr attr = {.axes = s->axes, .dims = from, .to = to};
@@ -101,7 +111,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.why = step_why(l, n, s, user);
-  l->out->origin.backward = node->origin.backward;
+  if (l->p->subject[n].name) l->out->origin.value = l->p->subject[n].name;
+  if (user->node && user->node->origin.backward) l->out->origin.backward = true;
   return graph_add(l->out, s->op, 1, &value, &attr);
 }
 
@@ -113,7 +124,7 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const State *s) {
   return graph_cast(l->out, value, type);
 }
 
-static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want, const Node *user) {
+static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want, const Reader *user) {
   Step step[MAX_STEPS];
   const Node *node = graph_node(l->g, n);
   Dtype type = (Dtype)graph_node(l->out, v->node)->type;
@@ -147,8 +158,8 @@ static const Version *computed(const Lower *l, NodeId n) {
   return v;
 }
 
-// Value n in state `want` for node `user` (NULL: an update).
-static NodeId version_for(Lower *l, NodeId n, const State *want, const Node *user) {
+// Value n in state `want`.
+static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *user) {
   const Version *v = find_version(l, n, want);
   if (v) return v->node;
   const State *home = &l->p->door.reduced[n];
@@ -247,7 +258,7 @@ static NodeId lower_node(Lower *l, NodeId n) {
   if (node->nargs > 3) BUG("%s has %d arguments", op_row((Op)node->op)->text, node->nargs);
   for (int i = 0; i < node->nargs; i++) {
     State need = plan_need(l->p, n, i);
-    args[i] = version_for(l, node->args[i], &need, node);
+    args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
   }
   l->out->origin = node->origin;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
@@ -265,7 +276,7 @@ static void lower_outputs(Lower *l) {
   for (uint32_t o = 0; o < l->g->output.n; o++) {
     Output out = l->g->output.at[o];
     State need = plan_output_need(l->p, &out);
-    out.value = version_for(l, out.value, &need, NULL);
+    out.value = version_for(l, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
     vec_push(l->out->arena, l->out->output) = out;
   }
 }
