@@ -1,0 +1,128 @@
+// Arenas, interned text, checked sizes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/intern.h"
+
+static void sizes_do_not_wrap(void **state) {
+  (void)state;
+  int64_t x = 5;
+  assert_true(size_mul(1 << 20, 1 << 20, &x));
+  assert_int_equal(x, INT64_C(1) << 40);
+  assert_false(size_mul(INT64_MAX, 2, &x));
+  assert_false(size_add(INT64_MAX, 1, &x));
+  assert_int_equal(x, INT64_C(1) << 40);
+  assert_true(size_add(INT64_MIN, INT64_MAX, &x));
+  assert_int_equal(x, -1);
+}
+
+static bool all_zero(const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i]) return false;
+  return true;
+}
+
+static void memory_is_aligned_and_zero(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  for (size_t n = 0; n < 3000; n += 7) {
+    char *p = arena_alloc(a, n);
+    assert_int_equal((uintptr_t)p % 16, 0);
+    assert_true(all_zero(p, n));
+    memset(p, 0xff, n);
+  }
+  arena_free(a);
+}
+
+static void memory_is_zero_again_after_reset(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  char *kept = arena_text(a, "kept", 4);
+  for (int round = 0; round < 3; round++) {
+    ArenaMark mark = arena_mark(a);
+    for (int i = 0; i < 300; i++) {
+      char *p = arena_alloc(a, 1000);
+      assert_true(all_zero(p, 1000));
+      memset(p, 0xff, 1000);
+    }
+    arena_reset(a, mark);
+  }
+  assert_string_equal(kept, "kept");
+  arena_free(a);
+}
+
+static void large_blocks_come_and_go(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  ArenaMark empty = arena_mark(a);
+  char *first = arena_alloc(a, 3 << 20);
+  first[(3 << 20) - 1] = 1;
+  ArenaMark mark = arena_mark(a);
+  for (int i = 0; i < 20; i++) {
+    char *p = arena_alloc(a, 1 << 20);
+    assert_true(all_zero(p, 1 << 20));
+    memset(p, 1, 1 << 20);
+    memset(arena_alloc(a, 20000), 1, 20000);
+  }
+  arena_reset(a, mark);
+  assert_int_equal(first[(3 << 20) - 1], 1);
+  arena_reset(a, empty);
+  assert_true(all_zero(arena_alloc(a, 64), 64));
+  arena_free(a);
+}
+
+static void growing_arrays_keep_their_elements(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  VEC(int) v = {0};
+  for (int i = 0; i < 1000; i++) vec_push(a, v) = i;
+  assert_int_equal(v.n, 1000);
+  for (int i = 0; i < 1000; i++) assert_int_equal(v.at[i], i);
+  arena_free(a);
+}
+
+static void formats_of_any_length(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  char *text = arena_printf(a, "%0500d|%s", 7, "end");
+  assert_int_equal(strlen(text), 504);
+  assert_string_equal(text + 499, "7|end");
+  assert_string_equal(arena_printf(a, "%d", 12), "12");
+  arena_free(a);
+}
+
+static void equal_text_is_one_pointer(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  Intern *t = intern_new(a);
+  const char *seen[5000];
+  for (int i = 0; i < 5000; i++) seen[i] = intern_printf(t, "name%d", i);
+  for (int i = 0; i < 5000; i++) {
+    char text[32];
+    snprintf(text, sizeof text, "name%dtail", i);
+    assert_ptr_equal(intern_n(t, text, strlen(text) - 4), seen[i]);
+    assert_int_equal(strlen(seen[i]), strlen(text) - 4);
+  }
+  assert_ptr_equal(intern(t, ""), intern_n(t, "x", 0));
+  assert_ptr_not_equal(intern(t, "a"), intern(t, "b"));
+  arena_free(a);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sizes_do_not_wrap),
+      cmocka_unit_test(memory_is_aligned_and_zero),
+      cmocka_unit_test(memory_is_zero_again_after_reset),
+      cmocka_unit_test(large_blocks_come_and_go),
+      cmocka_unit_test(growing_arrays_keep_their_elements),
+      cmocka_unit_test(formats_of_any_length),
+      cmocka_unit_test(equal_text_is_one_pointer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

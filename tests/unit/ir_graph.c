@@ -1,0 +1,403 @@
+// Building graphs: equal nodes merge, refusals say why, contractions take the cheap path.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "ir/graph.h"
+
+typedef struct World {
+  Arena *a;
+  Mesh mesh;
+  Graph *g;
+  DimId b, d, h, o, k;
+  NodeId x, w, ids; // f32[b, d], f32[d, h], i32[b]
+} World;
+
+static NodeId input(Graph *g, const char *name, Dtype type, int rank, DimId d0, DimId d1) {
+  Decl d = {.kind = DECL_INPUT, .name = name, .type = type, .rank = (uint8_t)rank, .dims = {d0, d1}};
+  return graph_decl_node(g, graph_decl(g, &d));
+}
+
+static World *world_new(void) {
+  Arena *a = arena_new();
+  World *w = arena_new_of(a, World);
+  w->a = a;
+  w->mesh = (Mesh){.naxes = 2, .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 2}}};
+  DimTable *t = dim_table_new(a, intern_new(a));
+  w->g = graph_new(a, t, &w->mesh, STAGE_GRAPH);
+  w->b = dim_add(t, "b", 8, (Pos){0});
+  w->d = dim_add(t, "d", 6, (Pos){0});
+  w->h = dim_add(t, "h", 16, (Pos){0});
+  w->o = dim_add(t, "o", 2, (Pos){0});
+  w->k = dim_add(t, "k", 3, (Pos){0});
+  w->x = input(w->g, "x", TYPE_F32, 2, w->b, w->d);
+  w->w = input(w->g, "w", TYPE_F32, 2, w->d, w->h);
+  w->ids = input(w->g, "ids", TYPE_I32, 1, w->b, 0);
+  return w;
+}
+
+static Dims dims_of(int n, DimId a, DimId b) { return (Dims){.n = (uint8_t)n, .at = {a, b}}; }
+
+static const char *text_of(World *w, NodeId n) {
+  const Node *node = graph_node(w->g, n);
+  return arena_printf(w->a, "%s[%s]", dtype_text((Dtype)node->type),
+                      dims_text(w->a, w->g->dims, &node->dims));
+}
+
+static void equal_nodes_merge(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  NodeId sum = graph_binary(g, OP_ADD, w->x, w->w);
+  g->origin = (Origin){.value = "later", .backward = true};
+  assert_int_equal(graph_binary(g, OP_ADD, w->w, w->x), sum);
+  assert_null(graph_node(g, sum)->origin.value); // the first origin stays
+  assert_int_not_equal(graph_binary(g, OP_SUB, w->w, w->x), graph_binary(g, OP_SUB, w->x, w->w));
+  assert_string_equal(text_of(w, sum), "f32[b, d, h]");
+
+  Dims db = dims_of(2, w->d, w->b), bd = dims_of(2, w->b, w->d);
+  assert_int_equal(graph_reduce(g, OP_SUM, w->x, &db), graph_reduce(g, OP_SUM, w->x, &bd));
+  assert_int_equal(graph_const(g, TYPE_F32, NAN), graph_const(g, TYPE_F32, -NAN));
+  assert_int_not_equal(graph_const(g, TYPE_F32, 0.0), graph_const(g, TYPE_F32, -0.0));
+  assert_int_not_equal(graph_const(g, TYPE_F32, 1), graph_const(g, TYPE_F64, 1));
+  assert_int_equal(graph_const(g, TYPE_F32, 0.1), graph_const(g, TYPE_F32, (double)0.1f));
+  char why[200];
+  NodeId clone = graph_try(g, OP_ADD, 2, (NodeId[]){w->x, w->w}, NULL, 1, why);
+  assert_int_not_equal(clone, sum);
+  assert_true(graph_verify(g, why));
+  arena_free(w->a);
+}
+
+static void many_nodes_merge(void **state) {
+  (void)state;
+  World *w = world_new();
+  for (int round = 0; round < 2; round++)
+    for (int i = 0; i < 2000; i++)
+      assert_int_equal(graph_const(w->g, TYPE_I32, i), 4 + i);
+  arena_free(w->a);
+}
+
+// Each row is refused with a sentence that holds the text.
+static void refusals_say_why(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  NodeId x = w->x, flag = graph_binary(g, OP_LT, x, w->w);
+  DimId split3[] = {w->k, w->k}, twice[] = {w->d, w->d};
+  DimId block = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {0}});
+  DimId block2 = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {1}});
+  NodeId over = graph_add(g, OP_VALUES, 0, NULL,
+                          &(Attr){.ndims = 1, .dims = &block, .data = (double[4]){0}, .ndata = 4});
+  NodeId over2 = graph_add(g, OP_VALUES, 0, NULL,
+                           &(Attr){.ndims = 1, .dims = &block2, .data = (double[4]){0}, .ndata = 4});
+  const struct {
+    Op op;
+    int nargs;
+    NodeId args[3];
+    Attr attr;
+    const char *why;
+  } cases[] = {
+      {OP_ADD, 1, {x}, {0}, "takes 2 arguments"},
+      {OP_ADD, 2, {x, 999}, {0}, "no node %999"},
+      {OP_ADD, 2, {x, w->ids}, {0}, "f32 and i32"},
+      {OP_ADD, 2, {flag, flag}, {0}, "bool"},
+      {OP_ADD, 2, {over, over2}, {0}, "blocks of one dim"},
+      {OP_EXP, 1, {w->ids}, {0}, "not a float"},
+      {OP_DIV, 2, {w->ids, w->ids}, {0}, "not a float"},
+      {OP_NOT, 1, {x}, {0}, "not bool"},
+      {OP_WHERE, 3, {x, x, x}, {0}, "not bool"},
+      {OP_SUM, 1, {x}, {0}, "no dim"},
+      {OP_SUM, 1, {x}, {.ndims = 1, .dims = &w->h}, "no dim h"},
+      {OP_SUM, 1, {x}, {.ndims = 2, .dims = twice}, "d twice"},
+      {OP_SUM, 1, {x}, {.ndims = 1, .dims = &(DimId){77}}, "no dim 77"},
+      {OP_LOGSUMEXP, 1, {w->ids}, {.ndims = 1, .dims = &w->b}, "not a float"},
+      {OP_ARGMAX, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}}, "1 dims"},
+      {OP_CONTRACT, 2, {x, w->w}, {.ndims = 1, .dims = &w->o}, "no argument has the dim o"},
+      {OP_CONTRACT, 2, {x, w->w}, {.type = TYPE_I32, .ndims = 1, .dims = &w->d}, "cannot be summed"},
+      {OP_BROADCAST, 1, {x}, {.ndims = 1, .dims = &w->b}, "has the dim b already"},
+      {OP_RENAME, 1, {x}, {.ndims = 1, .dims = &w->b, .nto = 1, .to = &w->d}, "8 elements"},
+      {OP_SPLIT, 1, {x}, {.ndims = 1, .dims = &w->d, .nto = 2, .to = split3}, "k twice"},
+      {OP_SPLIT, 1, {x}, {.ndims = 1, .dims = &w->b, .nto = 2, .to = (DimId[]){w->k, w->o}}, "8 elements"},
+      {OP_MERGE, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}, .nto = 1, .to = &w->h}, "16 elements"},
+      {OP_TAKE, 2, {w->w, x}, {.ndims = 1, .dims = &w->d}, "not i32"},
+      {OP_INPUT, 0, {0}, {0}, "names no declaration"},
+      {OP_PARAM, 0, {0}, {.decl = 1}, "not declared so"},
+      {OP_VALUES, 0, {0}, {.ndims = 1, .dims = &w->k, .ndata = 2, .data = (double[2]){0}}, "do not fill"},
+      {OP_ALL_REDUCE, 1, {x}, {.monoid = MONOID_SUM}, "names no axis"},
+      {OP_ALL_REDUCE, 1, {x}, {.axes = {1, {0}}}, "no monoid"},
+      {OP_ALL_REDUCE, 1, {x}, {.axes = {1, {2}}, .monoid = MONOID_SUM}, "no axis 2"},
+      {OP_ALL_GATHER, 1, {over}, {.axes = {1, {1}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->b}, "cut further"},
+      {OP_ALL_GATHER, 1, {over}, {.axes = {1, {0}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->d}, "no block"},
+  };
+  uint32_t before = graph_count(g);
+  for (size_t i = 0; i < countof(cases); i++) {
+    char why[200] = "accepted";
+    NodeId n = graph_try(g, cases[i].op, cases[i].nargs, cases[i].args, &cases[i].attr, 0, why);
+    if (n || !strstr(why, cases[i].why)) fail_msg("case %zu: %s", i, why);
+  }
+  assert_int_equal(graph_count(g), before);
+  arena_free(w->a);
+}
+
+static void types_and_dims_follow(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  NodeId flag = graph_binary(g, OP_LT, w->x, graph_const(g, TYPE_F32, 0));
+  Dims b = dims_of(1, w->b, 0);
+  assert_string_equal(text_of(w, flag), "bool[b, d]");
+  assert_string_equal(text_of(w, graph_reduce(g, OP_SUM, flag, &b)), "i32[d]");
+  assert_string_equal(text_of(w, graph_reduce(g, OP_MEAN, flag, &b)), "f32[d]");
+  assert_string_equal(text_of(w, graph_reduce(g, OP_ARGMAX, w->x, &b)), "i32[d]");
+  assert_string_equal(text_of(w, graph_index(g, w->k)), "i32[k]");
+  NodeId taken = graph_add(g, OP_TAKE, 2, (NodeId[]){w->w, w->ids}, &(Attr){.ndims = 1, .dims = &w->d});
+  assert_string_equal(text_of(w, taken), "f32[b, h]");
+  NodeId back = graph_add(g, OP_SCATTER_ADD, 2, (NodeId[]){taken, w->ids},
+                          &(Attr){.ndims = 1, .dims = &w->b, .nto = 1, .to = &w->d});
+  assert_string_equal(text_of(w, back), "f32[d, h]");
+  NodeId split = graph_add(g, OP_SPLIT, 1, &w->x,
+                           &(Attr){.ndims = 1, .dims = &w->d, .nto = 2, .to = (DimId[]){w->o, w->k}});
+  assert_string_equal(text_of(w, split), "f32[b, o, k]");
+  NodeId merged = graph_add(g, OP_MERGE, 1, &split,
+                            &(Attr){.ndims = 2, .dims = (DimId[]){w->o, w->k}, .nto = 1, .to = &w->d});
+  assert_string_equal(text_of(w, merged), "f32[b, d]");
+  assert_int_equal(node_bytes(g, merged), 8 * 6 * 4);
+  arena_free(w->a);
+}
+
+static void renames_may_swap(void **state) {
+  (void)state;
+  World *w = world_new();
+  DimId e = dim_add(w->g->dims, "e", 8, (Pos){0});
+  NodeId square = graph_add(w->g, OP_BROADCAST, 1, &w->x, &(Attr){.ndims = 1, .dims = &e});
+  Attr swap = {.ndims = 2, .dims = (DimId[]){w->b, e}, .nto = 2, .to = (DimId[]){e, w->b}};
+  Attr swap2 = {.ndims = 2, .dims = (DimId[]){e, w->b}, .nto = 2, .to = (DimId[]){w->b, e}};
+  NodeId n = graph_add(w->g, OP_RENAME, 1, &square, &swap);
+  assert_int_equal(graph_add(w->g, OP_RENAME, 1, &square, &swap2), n);
+  assert_string_equal(text_of(w, n), "f32[b, d, e]");
+  char why[200];
+  Attr onto = {.ndims = 1, .dims = &w->b, .nto = 1, .to = &e};
+  assert_int_equal(graph_try(w->g, OP_RENAME, 1, &square, &onto, 0, why), 0);
+  assert_non_null(strstr(why, "e twice"));
+  arena_free(w->a);
+}
+
+static void declarations_have_one_node(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  DeclId d = graph_find_decl(g, "w");
+  assert_int_equal(graph_decl_node(g, d), w->w);
+  assert_int_equal(graph_find_decl(g, "no"), 0);
+  Dims whole = dims_of(2, w->d, w->h);
+  assert_int_equal(graph_decl_node_over(g, d, &whole), w->w);
+
+  Graph *lowered = graph_like(w->a, g, STAGE_LOWER);
+  DimId hc = dim_block(g->dims, &w->mesh, w->h, (Axes){.n = 1, .at = {1}});
+  Dims blocks = dims_of(2, w->d, hc);
+  NodeId n = graph_decl_node_over(lowered, d, &blocks);
+  assert_int_equal(lowered->decl.at[d - 1].node, n);
+  assert_int_equal(graph_decl_node(lowered, d), n);
+  assert_int_equal(node_elements(lowered, n), 6 * 8);
+  char why[200];
+  assert_true(graph_verify(lowered, why));
+  lowered->stage = STAGE_SIMPLIFY;
+  assert_false(graph_verify(lowered, why));
+  assert_non_null(strstr(why, "h/cols"));
+  arena_free(w->a);
+}
+
+static void last_binding_of_a_name(void **state) {
+  (void)state;
+  World *w = world_new();
+  for (uint32_t i = 1; i <= 3; i++) {
+    vec_push(w->a, w->g->name) = (Name){.name = i == 2 ? "other" : "y", .value = i};
+    assert_int_equal(graph_find_name(w->g, "y")->value, i == 2 ? 1 : i);
+  }
+  assert_null(graph_find_name(w->g, "z"));
+  arena_free(w->a);
+}
+
+// -- contraction paths ----------------------------------------------------------------------------------
+
+static void chain_takes_cheap_end_first(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  NodeId v = input(g, "v", TYPE_F32, 1, w->h, 0);
+  Dims keep = dims_of(1, w->b, 0);
+  NodeId n = graph_contract(g, 3, (NodeId[]){w->x, w->w, v}, &keep, TYPE_F32);
+  const Node *last = graph_node(g, n);
+  assert_int_equal(last->op, OP_CONTRACT);
+  assert_string_equal(text_of(w, n), "f32[b]");
+  NodeId other = last->args[0] == w->x ? last->args[1] : last->args[0];
+  assert_string_equal(text_of(w, other), "f32[d]");
+  arena_free(w->a);
+}
+
+static void lonely_dims_are_summed_first(void **state) {
+  (void)state;
+  World *w = world_new();
+  Dims keep = dims_of(1, w->b, 0);
+  NodeId n = graph_contract(w->g, 2, (NodeId[]){w->x, w->w}, &keep, TYPE_F32);
+  const Node *last = graph_node(w->g, n);
+  assert_int_equal(last->op, OP_CONTRACT);
+  assert_int_equal(graph_node(w->g, last->args[1])->op, OP_SUM);
+  assert_string_equal(text_of(w, last->args[1]), "f32[d]");
+  arena_free(w->a);
+}
+
+static void scale_is_multiplied_last_in_the_wide_type(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  NodeId x = graph_cast(g, w->x, TYPE_BF16), m = graph_cast(g, w->w, TYPE_BF16);
+  NodeId s = input(g, "s", TYPE_BF16, 1, w->b, 0);
+  Dims keep = dims_of(2, w->b, w->h);
+  NodeId n = graph_contract(g, 3, (NodeId[]){s, x, m}, &keep, TYPE_F32);
+  const Node *last = graph_node(g, n);
+  assert_int_equal(last->op, OP_MUL);
+  assert_string_equal(text_of(w, n), "f32[b, h]");
+  bool contracted = false;
+  for (int i = 0; i < 2; i++) {
+    const Node *arg = graph_node(g, last->args[i]);
+    contracted |= arg->op == OP_CONTRACT && arg->type == TYPE_F32;
+  }
+  assert_true(contracted);
+  arena_free(w->a);
+}
+
+static void many_factors(void **state) {
+  (void)state;
+  World *w = world_new();
+  NodeId f[100];
+  for (int i = 0; i < 100; i++) f[i] = i % 2 ? w->x : w->w;
+  Dims keep = dims_of(1, w->h, 0);
+  NodeId n = graph_contract(w->g, 100, f, &keep, TYPE_F64);
+  assert_string_equal(text_of(w, n), "f64[h]");
+  char why[200];
+  assert_true(graph_verify(w->g, why));
+  arena_free(w->a);
+}
+
+// -- passes ---------------------------------------------------------------------------------------------
+
+static void only_what_outputs_reach(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  graph_unary(g, OP_EXP, w->w); // dead
+  NodeId checked = graph_add(g, OP_BOUND, 1, &w->ids, &(Attr){.ndims = 1, .dims = &w->d});
+  Dims d = dims_of(1, w->d, 0);
+  NodeId y = graph_reduce(g, OP_SUM, w->x, &d);
+  NodeId z = graph_binary(g, OP_MUL, y, graph_cast(g, w->ids, TYPE_F32));
+  vec_push(w->a, g->output) = (Output){.kind = OUT_VALUE, .name = "z", .value = z};
+  NodeId *map;
+  Graph *small = graph_reach(w->a, g, STAGE_GRAD, &map);
+  assert_int_equal(map[w->w], 0);
+  assert_int_not_equal(map[checked], 0); // its argument is reached
+  assert_int_equal(small->output.at[0].value, map[z]);
+  assert_int_equal(graph_count(small), 6);
+  assert_int_equal(small->decl.at[1].node, 0);
+  char why[200];
+  assert_true(graph_verify(small, why));
+  arena_free(w->a);
+}
+
+static void broken_graphs_are_found(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  char why[200];
+  NodeId y = graph_unary(g, OP_EXP, w->x);
+  g->node.at[y].type = TYPE_F64;
+  assert_false(graph_verify(g, why));
+  assert_string_equal(why, "%4 is f64, not f32");
+  g->node.at[y].type = TYPE_F32;
+  vec_push(w->a, g->output) = (Output){.kind = OUT_VALUE, .name = "y", .value = 9};
+  assert_false(graph_verify(g, why));
+  assert_non_null(strstr(why, "no node %9"));
+  g->output.at[0] = (Output){.kind = OUT_UPDATE, .name = "x", .value = y, .target = 1};
+  assert_false(graph_verify(g, why));
+  assert_non_null(strstr(why, "input x is updated"));
+  g->decl.at[0].kind = DECL_PARAM;
+  assert_false(graph_verify(g, why));
+  arena_free(w->a);
+}
+
+static void collectives_nest(void **state) {
+  (void)state;
+  World *w = world_new();
+  Graph *g = w->g;
+  DimId b1 = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {0}});
+  DimId b2 = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 2, .at = {0, 1}});
+  Attr own = {.axes = {1, {0}}, .ndims = 1, .dims = &w->b, .nto = 1, .to = &b1};
+  NodeId half = graph_add(g, OP_SLICE_OWN, 1, &w->x, &own);
+  assert_string_equal(text_of(w, half), "f32[b/rows, d]");
+  Attr more = {.axes = {1, {1}}, .monoid = MONOID_SUM, .ndims = 1, .dims = &b1, .nto = 1, .to = &b2};
+  NodeId quarter = graph_add(g, OP_REDUCE_SCATTER, 1, &half, &more);
+  assert_string_equal(text_of(w, quarter), "f32[b/rows+cols, d]");
+  Attr all = {.axes = {2, {0, 1}}, .ndims = 1, .dims = &b2, .nto = 1, .to = &w->b};
+  assert_string_equal(text_of(w, graph_add(g, OP_ALL_GATHER, 1, &quarter, &all)), "f32[b, d]");
+  DimId dc = dim_block(g->dims, &w->mesh, w->d, (Axes){.n = 1, .at = {1}});
+  Attr turn = {.axes = {1, {1}}, .ndims = 2, .dims = (DimId[]){b2, w->d}, .nto = 2, .to = (DimId[]){b1, dc}};
+  assert_string_equal(text_of(w, graph_add(g, OP_ALL_TO_ALL, 1, &quarter, &turn)), "f32[b/rows, d/cols]");
+  arena_free(w->a);
+}
+
+// 5 in blocks over 4 then 2 has length 1, and 10 has length 2, but 10 is cut at 3 first, not at 4.
+static void uneven_parts_do_not_fit(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  Mesh m = {.naxes = 2, .axis = {{.name = "p", .size = 4}, {.name = "q", .size = 2}}};
+  DimTable *t = dim_table_new(a, intern_new(a));
+  Graph *g = graph_new(a, t, &m, STAGE_LOWER);
+  DimId n5 = dim_add(t, "five", 5, (Pos){0}), n2 = dim_add(t, "two", 2, (Pos){0}),
+        n10 = dim_add(t, "ten", 10, (Pos){0});
+  Axes both = {.n = 2, .at = {0, 1}};
+  DimId b5 = dim_block(t, &m, n5, both), b10 = dim_block(t, &m, n10, both);
+  NodeId x = graph_add(g, OP_VALUES, 0, NULL, &(Attr){.ndims = 1, .dims = &b10, .ndata = 2, .data = (double[2]){0}});
+  char why[200];
+  Attr split = {.ndims = 1, .dims = &b10, .nto = 2, .to = (DimId[]){b5, n2}};
+  assert_int_equal(graph_try(g, OP_SPLIT, 1, &x, &split, 0, why), 0);
+  assert_non_null(strstr(why, "3 elements"));
+  arena_free(a);
+}
+
+static void every_op_has_a_name(void **state) {
+  (void)state;
+  for (int i = 0; i < OP_COUNT; i++) {
+    Op back;
+    assert_true(op_parse(op_row((Op)i)->text, &back));
+    assert_int_equal(back, i);
+  }
+  for (int i = 0; i < STAGE_COUNT; i++) assert_true(*stage_text((Stage)i) && *stage_holds((Stage)i));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(equal_nodes_merge),
+      cmocka_unit_test(many_nodes_merge),
+      cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(types_and_dims_follow),
+      cmocka_unit_test(renames_may_swap),
+      cmocka_unit_test(declarations_have_one_node),
+      cmocka_unit_test(last_binding_of_a_name),
+      cmocka_unit_test(chain_takes_cheap_end_first),
+      cmocka_unit_test(lonely_dims_are_summed_first),
+      cmocka_unit_test(scale_is_multiplied_last_in_the_wide_type),
+      cmocka_unit_test(many_factors),
+      cmocka_unit_test(only_what_outputs_reach),
+      cmocka_unit_test(broken_graphs_are_found),
+      cmocka_unit_test(collectives_nest),
+      cmocka_unit_test(uneven_parts_do_not_fit),
+      cmocka_unit_test(every_op_has_a_name),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
