@@ -1,0 +1,440 @@
+// A kernel's function: units, register tiles, phases, loops.
+//
+//   SYMBOL(call, lo, hi):  entry: pointers, extents, statements that depend on no loop
+//     counters of the outer loops from lo (the only divisions)
+//     for units lo..hi-1:  addresses; statements of the unit
+//       [vector loop outer: for tiles of vecs x lanes elements of the block, then for the masked rest]
+//       for each phase: OUTER statements, inner loops around INNER statements, ends of reductions
+//     accumulators to the partial row
+//
+// With Kernel.rows, whenever `rows` rounds of that loop lie whole within lo..hi, they are run together
+// (unroll and jam); else units go one by one. So chunks should be multiples of rows times the units
+// inside one round of that loop.
+#include "codegen/emit.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include <string.h>
+
+// -- blocks, loops, masks ------------------------------------------------------------------------------------
+
+LLVMBasicBlockRef emit_block(Emit *e) { return LLVMAppendBasicBlockInContext(e->ctx, e->fn, ""); }
+
+Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
+  Loop l = {emit_block(e), emit_block(e), NULL, to, step};
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), l.head, l.done);
+  LLVMPositionBuilderAtEnd(e->b, l.head);
+  l.var = LLVMBuildPhi(e->b, e->i64, "");
+  LLVMAddIncoming(l.var, &from, &before, 1);
+  return l;
+}
+
+void loop_end(Emit *e, const Loop *l) {
+  LLVMValueRef next = LLVMBuildNSWAdd(e->b, l->var, l->step, "");
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  LLVMAddIncoming(l->var, &next, &here, 1);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l->to, ""), l->head, l->done);
+  LLVMPositionBuilderAtEnd(e->b, l->done);
+}
+
+void emit_mask(Emit *e, LLVMValueRef left) {
+  LLVMValueRef lanes = i64_of(e, e->plan.lanes);
+  LLVMValueRef short_ = LLVMBuildICmp(e->b, LLVMIntSLT, left, lanes, "");
+  e->active = LLVMBuildSelect(e->b, short_, left, lanes, "");
+  LLVMValueRef n = emit_splat(e, LLVMBuildTrunc(e->b, e->active, e->i32, ""));
+  e->mask = LLVMBuildICmp(e->b, LLVMIntULT, const_lanes(e, e->i32, 1), n, "");
+}
+
+void emit_mask_off(Emit *e) { e->mask = e->active = NULL; }
+
+// -- statements ------------------------------------------------------------------------------------------------
+
+// Instances of a statement with an effect: all that its operands or its target tell apart.
+static int effect_rows(const Emit *e, const KStmt *s, int id) {
+  if (s->kind == K_ACCUM || e->k->rows < 0) return e->rows;
+  if (s->kind == K_SCATTER) return e->rows;
+  bool moves = s->kind == K_STORE && e->k->ptr[s->index].stride[e->k->rows] != 0;
+  return moves || depends(e, id, e->k->rows) ? e->rows : 1;
+}
+
+static int effect_vecs(const Emit *e, const KStmt *s, int id) {
+  if (!e->in_vector) return 1;
+  if (s->kind == K_ACCUM || s->kind == K_SCATTER) return e->vecs;
+  if (s->kind == K_STORE) return e->k->ptr[s->index].stride[e->k->vector] != 0 ? e->vecs : 1;
+  return !e->plan.vec_outer || depends(e, id, e->k->vector) ? e->vecs : 1;
+}
+
+static void emit_effect(Emit *e, int id) {
+  const KStmt *s = &e->k->stmt[id];
+  int rows = effect_rows(e, s, id), vecs = effect_vecs(e, s, id);
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) {
+      if (s->kind == K_REDUCE) emit_reduce(e, id, r, v);
+      if (s->kind == K_ACCUM) emit_accum(e, id, r, v);
+      if (s->kind == K_STORE) emit_store(e, s, r, v);
+      if (s->kind == K_SCATTER) emit_scatter(e, s, r, v);
+    }
+}
+
+static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
+  LLVMValueRef n = i64_of(e, s->index), at = LLVMBuildGEP2(e->b, e->f64, e->nums, &n, 1, "");
+  return emit_coerce(e, LLVMBuildLoad2(e->b, e->f64, at, ""), TYPE_F64, s->type);
+}
+
+static LLVMValueRef emit_value(Emit *e, const KStmt *s, int r, int v) {
+  if (s->kind == K_NUM) return emit_num(e, s);
+  return s->kind == K_OP ? emit_op(e, s, r, v) : emit_load(e, s, r, v);
+}
+
+static void emit_stmt(Emit *e, int id) {
+  const KStmt *s = &e->k->stmt[id];
+  if (s->kind == K_REDUCE || s->kind == K_ACCUM || s->kind == K_STORE || s->kind == K_SCATTER) {
+    emit_effect(e, id);
+    return;
+  }
+  int rows = depends(e, id, e->k->rows) ? e->rows : 1, vecs = depends(e, id, e->k->vector) ? e->vecs : 1;
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) e->value[id * TILE + r * TILE_VECS + v] = emit_value(e, s, r, v);
+}
+
+void emit_place(Emit *e, int place, int phase) {
+  for (int id = 0; id < e->k->nstmts; id++)
+    if (e->plan.place[id] == place && (place <= PLACE_UNIT || e->k->stmt[id].phase == phase)) emit_stmt(e, id);
+}
+
+// -- inner loops ------------------------------------------------------------------------------------------------
+
+// Moves every address along loop l by `counter` and returns what they were, to be put back.
+static LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
+  LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr);
+  for (int p = 0; p < e->k->nptr; p++) {
+    int64_t stride = e->k->ptr[p].stride[l];
+    if (stride == 0) continue;
+    LLVMValueRef off = LLVMBuildMul(e->b, counter, i64_of(e, stride), "");
+    e->addr[p] = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[p].type), e->addr[p], &off, 1, "");
+  }
+  e->counter[l] = counter;
+  return saved;
+}
+
+static void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, sizeof *saved * e->k->nptr); }
+
+typedef void Body(Emit *e, int phase);
+
+// The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one masked.
+// span: its length where that is known, else -1.
+static void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
+  int l = e->k->vector, lanes = e->plan.lanes, vecs = e->vecs;
+  int64_t tile = (int64_t)lanes * vecs;
+  LLVMValueRef whole = LLVMBuildSub(e->b, to, from, ""), middle = from;
+  e->in_vector = true;
+  if (span < 0 || span >= tile) {
+    LLVMValueRef rest = LLVMBuildURem(e->b, whole, i64_of(e, tile), "");
+    middle = LLVMBuildSub(e->b, to, rest, "");
+    Loop main = loop_begin(e, from, middle, i64_of(e, tile));
+    LLVMValueRef *saved = enter_loop(e, l, main.var);
+    body(e, phase);
+    leave_loop(e, saved);
+    loop_end(e, &main);
+  }
+  if (span < 0 || span % tile != 0) {
+    e->vecs = 1;
+    Loop rest = loop_begin(e, middle, to, i64_of(e, lanes));
+    LLVMValueRef *saved = enter_loop(e, l, rest.var);
+    if (span < 0 || span % lanes != 0) emit_mask(e, LLVMBuildSub(e->b, to, rest.var, ""));
+    body(e, phase);
+    emit_mask_off(e);
+    leave_loop(e, saved);
+    loop_end(e, &rest);
+    e->vecs = vecs;
+  }
+  e->in_vector = false;
+}
+
+static int64_t fixed_extent(const KLoop *l) { return l->slot < 0 ? l->size : -1; }
+
+static void innermost_body(Emit *e, int phase) { emit_place(e, PLACE_LOOP + e->k->ninner - 1, phase); }
+
+static void inner_loops(Emit *e, int i, int phase) {
+  const Kernel *k = e->k;
+  int l = k->nouter + i;
+  if (l == k->vector) {
+    vector_loop(e, i64_of(e, 0), e->extent[l], fixed_extent(&k->loop[l]), innermost_body, phase);
+    return;
+  }
+  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  LLVMValueRef *saved = enter_loop(e, l, loop.var);
+  emit_place(e, PLACE_LOOP + i, phase);
+  if (i + 1 < k->ninner) inner_loops(e, i + 1, phase);
+  leave_loop(e, saved);
+  loop_end(e, &loop);
+}
+
+static bool has_inner(const Emit *e, int phase) {
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].phase == phase && e->plan.place[s] >= PLACE_LOOP) return true;
+  return false;
+}
+
+static void emit_phases(Emit *e, int unused) {
+  (void)unused;
+  for (int phase = 0; phase < e->k->nphases; phase++) {
+    reduce_begin(e, phase);
+    emit_place(e, PLACE_PHASE, phase);
+    if (has_inner(e, phase)) inner_loops(e, 0, phase);
+    reduce_end(e, phase);
+  }
+}
+
+// -- units ---------------------------------------------------------------------------------------------------------
+
+typedef struct Units {
+  LLVMValueRef cell[MAX_LOOPS];  // counters of the outer loops, of blocks along an outer vector loop
+  LLVMValueRef count[MAX_LOOPS]; // their ends
+} Units;
+
+static bool is_blocked(const Emit *e, int l) { return e->plan.vec_outer && l == e->k->vector; }
+
+static Units units_make(Emit *e) {
+  Units u;
+  for (int l = 0; l < e->k->nouter; l++) {
+    u.cell[l] = emit_alloca(e, e->i64);
+    u.count[l] = e->extent[l];
+    if (!is_blocked(e, l)) continue;
+    LLVMValueRef up = LLVMBuildAdd(e->b, e->extent[l], i64_of(e, e->k->block - 1), "");
+    u.count[l] = LLVMBuildUDiv(e->b, up, i64_of(e, e->k->block), "");
+  }
+  return u;
+}
+
+static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
+  for (int l = e->k->nouter - 1; l > 0; l--) {
+    LLVMBuildStore(e->b, LLVMBuildURem(e->b, unit, u->count[l], ""), u->cell[l]);
+    unit = LLVMBuildUDiv(e->b, unit, u->count[l], "");
+  }
+  if (e->k->nouter) LLVMBuildStore(e->b, unit, u->cell[0]);
+}
+
+// Counter `last` moves on by n, which carries up to loop `first`.
+static void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
+  LLVMValueRef carry = i64_of(e, n);
+  for (int l = last; l >= first; l--) {
+    LLVMValueRef next = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), carry, "");
+    LLVMValueRef wraps = LLVMBuildICmp(e->b, LLVMIntEQ, next, u->count[l], "");
+    LLVMBuildStore(e->b, l == 0 ? next : LLVMBuildSelect(e->b, wraps, i64_of(e, 0), next, ""), u->cell[l]);
+    carry = LLVMBuildZExt(e->b, wraps, e->i64, "");
+  }
+}
+
+static void outer_vector_loop(Emit *e, LLVMValueRef block) {
+  const KLoop *l = &e->k->loop[e->k->vector];
+  LLVMValueRef from = LLVMBuildMul(e->b, block, i64_of(e, e->k->block), "");
+  LLVMValueRef end = LLVMBuildAdd(e->b, from, i64_of(e, e->k->block), ""), to = e->extent[e->k->vector];
+  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, to, ""), end, to, "");
+  int64_t span = l->slot >= 0 ? -1 : e->k->block >= l->size ? l->size : l->size % e->k->block == 0 ? e->k->block : -1;
+  vector_loop(e, from, to, span, emit_phases, 0);
+}
+
+// The unit at the counters, or `rows` of them jammed.
+static void emit_unit(Emit *e, const Units *u, int rows) {
+  LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr), block = NULL;
+  for (int l = 0; l < e->k->nouter; l++) {
+    LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[l], "");
+    if (is_blocked(e, l)) block = c;
+    else enter_loop(e, l, c);
+  }
+  e->rows = rows;
+  e->vecs = e->plan.vecs;
+  emit_place(e, PLACE_UNIT, 0);
+  if (block) outer_vector_loop(e, block);
+  else emit_phases(e, 0);
+  leave_loop(e, saved);
+}
+
+static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+  Loop l = loop_begin(e, lo, hi, i64_of(e, 1));
+  emit_unit(e, u, 1);
+  units_advance(e, u, 0, e->k->nouter - 1, 1);
+  loop_end(e, &l);
+}
+
+// Units inside one round of the row loop, and whether the counters stand at the start of one.
+static LLVMValueRef round_units(Emit *e, const Units *u) {
+  LLVMValueRef n = i64_of(e, 1);
+  for (int l = e->k->rows + 1; l < e->k->nouter; l++) n = LLVMBuildMul(e->b, n, u->count[l], "");
+  return n;
+}
+
+static LLVMValueRef at_round_start(Emit *e, const Units *u) {
+  LLVMValueRef any = i64_of(e, 0);
+  for (int l = e->k->rows + 1; l < e->k->nouter; l++)
+    any = LLVMBuildOr(e->b, any, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), "");
+  return LLVMBuildICmp(e->b, LLVMIntEQ, any, i64_of(e, 0), "");
+}
+
+static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi, LLVMValueRef slab) {
+  int rows = e->k->rows;
+  LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[rows], "");
+  LLVMValueRef last = LLVMBuildAdd(e->b, c, i64_of(e, e->plan.rows), "");
+  LLVMValueRef in_loop = LLVMBuildICmp(e->b, LLVMIntSLE, last, e->extent[rows], "");
+  LLVMValueRef in_chunk = LLVMBuildICmp(e->b, LLVMIntSLE, LLVMBuildAdd(e->b, unit, slab, ""), hi, "");
+  return LLVMBuildAnd(e->b, LLVMBuildAnd(e->b, in_loop, in_chunk, ""), at_round_start(e, u), "");
+}
+
+static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMBuilderRef b = e->b;
+  int rows = e->k->rows, last = e->k->nouter - 1;
+  LLVMValueRef unit = emit_alloca(e, e->i64), round = round_units(e, u);
+  LLVMValueRef slab = LLVMBuildMul(b, round, i64_of(e, e->plan.rows), "");
+  LLVMBasicBlockRef head = emit_block(e), jam = emit_block(e), one = emit_block(e), test = emit_block(e),
+                    done = emit_block(e);
+  LLVMBuildStore(b, lo, unit);
+  LLVMBuildBr(b, test);
+  LLVMPositionBuilderAtEnd(b, test);
+  LLVMValueRef at = LLVMBuildLoad2(b, e->i64, unit, "");
+  LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, at, hi, ""), head, done);
+  LLVMPositionBuilderAtEnd(b, head);
+  LLVMBuildCondBr(b, jam_fits(e, u, at, hi, slab), jam, one);
+
+  LLVMPositionBuilderAtEnd(b, jam);
+  Loop l = loop_begin(e, i64_of(e, 0), round, i64_of(e, 1));
+  emit_unit(e, u, e->plan.rows);
+  if (rows < last) units_advance(e, u, rows + 1, last, 1);
+  loop_end(e, &l);
+  units_advance(e, u, 0, rows, e->plan.rows);
+  LLVMBuildStore(b, LLVMBuildAdd(b, at, slab, ""), unit);
+  LLVMBuildBr(b, test);
+
+  LLVMPositionBuilderAtEnd(b, one);
+  emit_unit(e, u, 1);
+  units_advance(e, u, 0, last, 1);
+  LLVMBuildStore(b, LLVMBuildAdd(b, at, i64_of(e, 1), ""), unit);
+  LLVMBuildBr(b, test);
+  LLVMPositionBuilderAtEnd(b, done);
+}
+
+// -- functions -----------------------------------------------------------------------------------------------------
+
+static void emit_types(Emit *e) {
+  e->i1 = LLVMInt1TypeInContext(e->ctx);
+  e->i8 = LLVMInt8TypeInContext(e->ctx);
+  e->i16 = LLVMInt16TypeInContext(e->ctx);
+  e->i32 = LLVMInt32TypeInContext(e->ctx);
+  e->i64 = LLVMInt64TypeInContext(e->ctx);
+  e->f16 = LLVMHalfTypeInContext(e->ctx);
+  e->f32 = LLVMFloatTypeInContext(e->ctx);
+  e->f64 = LLVMDoubleTypeInContext(e->ctx);
+  e->ptr = LLVMPointerTypeInContext(e->ctx, 0);
+  e->none = LLVMVoidTypeInContext(e->ctx);
+}
+
+static void add_attribute(Emit *e, const char *key, const char *value) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, a);
+}
+
+static void add_flag(Emit *e, const char *name) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->ctx, kind, 0));
+}
+
+// void name(ptr call, i64 x n), its first blocks, the builder at the second.
+static void function_begin(Emit *e, const char *name, int n) {
+  LLVMTypeRef params[3] = {e->ptr, e->i64, e->i64};
+  e->fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->none, params, (unsigned)n + 1, false));
+  const char *bits = arena_printf(e->arena, "%d", e->target->bits);
+  add_attribute(e, "prefer-vector-width", bits);
+  add_attribute(e, "min-legal-vector-width", bits);
+  add_attribute(e, "no-builtins", "true");
+  add_flag(e, "nounwind");
+  e->allocas = emit_block(e);
+  LLVMPositionBuilderAtEnd(e->b, emit_block(e));
+  e->call = LLVMGetParam(e->fn, 0);
+  emit_mask_off(e);
+  e->in_vector = false;
+  e->rows = e->vecs = 1;
+}
+
+static void function_end(Emit *e) {
+  LLVMBuildRetVoid(e->b);
+  LLVMPositionBuilderAtEnd(e->b, e->allocas);
+  LLVMBuildBr(e->b, LLVMGetNextBasicBlock(e->allocas));
+}
+
+// Field number i of the call: they are all eight bytes.
+static LLVMValueRef field(Emit *e, LLVMTypeRef t, int i) {
+  LLVMValueRef at = i64_of(e, i);
+  return LLVMBuildLoad2(e->b, t, LLVMBuildGEP2(e->b, e->i64, e->call, &at, 1, ""), "");
+}
+
+static LLVMValueRef slot_value(Emit *e, int slot) {
+  LLVMValueRef at = i64_of(e, slot);
+  return LLVMBuildLoad2(e->b, e->i64, LLVMBuildGEP2(e->b, e->i64, e->slots, &at, 1, ""), "");
+}
+
+static void load_pointers(Emit *e) {
+  LLVMValueRef table = field(e, e->ptr, 0);
+  for (int p = 0; p < e->k->nptr; p++) {
+    const KPtr *kp = &e->k->ptr[p];
+    LLVMValueRef at = i64_of(e, p);
+    e->base[p] = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, table, &at, 1, ""), "");
+    if (kp->base_slot < 0) continue;
+    LLVMValueRef off = LLVMBuildMul(e->b, slot_value(e, kp->base_slot), i64_of(e, kp->base_stride), "");
+    e->base[p] = LLVMBuildGEP2(e->b, mem_type(e, kp->type), e->base[p], &off, 1, "");
+  }
+  memcpy(e->addr, e->base, sizeof *e->base * e->k->nptr);
+}
+
+static void load_call(Emit *e) {
+  e->slots = field(e, e->ptr, 1);
+  e->nums = field(e, e->ptr, 2);
+  e->partial = field(e, e->ptr, 3);
+  e->status = field(e, e->ptr, 4);
+  load_pointers(e);
+  for (int l = 0; l < e->k->nouter + e->k->ninner; l++) {
+    const KLoop *kl = &e->k->loop[l];
+    e->extent[l] = kl->slot < 0 ? i64_of(e, kl->size) : slot_value(e, kl->slot);
+  }
+}
+
+static void emit_run(Emit *e, const char *symbol) {
+  function_begin(e, symbol, 2);
+  LLVMValueRef lo = LLVMGetParam(e->fn, 1), hi = LLVMGetParam(e->fn, 2);
+  load_call(e);
+  cells_make(e);
+  accum_begin(e);
+  LLVMBasicBlockRef some = emit_block(e), end = emit_block(e);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, lo, hi, ""), some, end);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  emit_place(e, PLACE_ENTRY, 0);
+  Units u = units_make(e);
+  units_decode(e, &u, lo);
+  if (e->k->rows >= 0 && e->plan.rows > 1) units_jammed(e, &u, lo, hi);
+  else units_plain(e, &u, lo, hi);
+  LLVMBuildBr(e->b, end);
+  LLVMPositionBuilderAtEnd(e->b, end);
+  accum_end(e);
+  function_end(e);
+}
+
+void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t) {
+  Arena *a = arena_new();
+  Emit e = {.arena = a, .k = k, .target = t, .plan = plan_make(a, k, t), .module = module};
+  e.ctx = LLVMGetModuleContext(module);
+  e.b = LLVMCreateBuilderInContext(e.ctx);
+  e.base = arena_array(a, LLVMValueRef, k->nptr + 1);
+  e.addr = arena_array(a, LLVMValueRef, k->nptr + 1);
+  e.cell = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  e.value = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  emit_types(&e);
+  emit_run(&e, symbol);
+  if (accum_offset(k, k->nstmts) > 0) {
+    function_begin(&e, arena_printf(a, "%s_combine", symbol), 1);
+    load_call(&e);
+    emit_combine(&e);
+    function_end(&e);
+  }
+  LLVMDisposeBuilder(e.b);
+  arena_free(a);
+}
+#endif

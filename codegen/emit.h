@@ -1,0 +1,160 @@
+// Private to the emitter: one Kernel becomes two functions of an LLVM module.
+//
+// Every statement is emitted as a grid of instances, rows x vecs: rows of a register tile (the loop
+// `Kernel.rows`, unrolled and jammed) times vectors along the vector loop. An instance that a value does
+// not depend on is shared: a load that does not move along the rows is emitted once for all of them.
+//
+//   emit.c        units, tiles, phases, loops          emit_plan.c    where each statement stands
+//   emit_value.c  builder shorthand, conversions       emit_memory.c  loads, stores, gathers
+//   emit_op.c     ops.def's column `emit`              emit_math.c, emit_trig.c  polynomials
+//   emit_reduce.c REDUCE and ACCUM                     emit_combine.c the combine entry
+#ifndef CODEGEN_EMIT_H
+#define CODEGEN_EMIT_H
+
+#include "codegen/kernel.h"
+
+enum { TILE_ROWS = 14, TILE_VECS = 4, TILE = TILE_ROWS * TILE_VECS };
+
+// Places of statements; PLACE_LOOP + i is the body of inner loop i.
+enum { PLACE_ENTRY, PLACE_UNIT, PLACE_PHASE, PLACE_LOOP };
+
+// What is known of the processor that code is made for.
+typedef struct EmitTarget {
+  int bits;  // of a vector
+  bool fma;  // fused multiply-add exists
+  bool f16;  // conversions between f16 and f32 exist
+  int opt;   // 0..3
+} EmitTarget;
+
+typedef struct Plan {
+  int lanes;       // elements of a vector, the same for all types of the kernel
+  int rows, vecs;  // main register tile
+  int innermost;   // place of INNER statements with effects
+  bool vec_outer;  // the vector loop is the last outer loop
+  uint32_t *dep;   // [statement] bit l: the value depends on the counter of loop l
+  uint8_t *place;  // [statement]
+} Plan;
+
+// Decides all of it; memory from a.
+Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
+
+// ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
+int64_t accum_elements(const Kernel *k, int s);
+int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
+// Elements between neighbours along loop l in that part; 0: does not move.
+int64_t accum_stride(const Kernel *k, int s, int l);
+
+#ifdef MESHC_HAVE_LLVM
+#include <llvm-c/Core.h>
+
+typedef struct Emit {
+  Arena *arena;
+  const Kernel *k;
+  const EmitTarget *target;
+  Plan plan;
+  LLVMContextRef ctx;
+  LLVMModuleRef module;
+  LLVMBuilderRef b;
+  LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, none;
+  LLVMValueRef fn, call;
+  LLVMBasicBlockRef allocas;       // first block: only allocas
+  LLVMValueRef slots, nums, status;
+  LLVMValueRef *base;              // [pointer] at the start of the set
+  LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far
+  LLVMValueRef *cell;              // [statement * TILE + instance] accumulators
+  LLVMValueRef *value;             // [statement * TILE + instance]
+  LLVMValueRef partial;            // of this chunk, or NULL
+  LLVMValueRef extent[MAX_LOOPS];  // valid, i64
+  LLVMValueRef counter[MAX_LOOPS]; // of row 0, element 0
+  int rows, vecs;                  // instances of the body under work
+  bool in_vector;                  // inside the vector loop
+  LLVMValueRef mask, active;       // lanes in use, how many (i64); NULL: all
+} Emit;
+
+// emit.c: adds SYMBOL, and SYMBOL_combine if the kernel has ACCUM statements.
+void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);
+// Emits the statements of that place (of `phase`, where places belong to phases).
+void emit_place(Emit *e, int place, int phase);
+
+typedef struct Loop {
+  LLVMBasicBlockRef head, done;
+  LLVMValueRef var, to, step;
+} Loop;
+// for (var = from; var < to; var += step) around what is emitted until loop_end.
+Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
+void loop_end(Emit *e, const Loop *l);
+LLVMBasicBlockRef emit_block(Emit *e);
+// Sets mask and active for n elements left, at most a vector's; emit_mask_off drops them.
+void emit_mask(Emit *e, LLVMValueRef left);
+void emit_mask_off(Emit *e);
+
+// emit_value.c
+bool is_vector(LLVMValueRef v);
+LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape); // vector if shape is one
+LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element);
+LLVMValueRef const_int(LLVMTypeRef t, int64_t x);   // scalar or splat
+LLVMValueRef const_real(LLVMTypeRef t, double x);
+LLVMValueRef const_lanes(Emit *e, LLVMTypeRef element, int64_t stride); // 0, stride, 2 stride ...
+LLVMValueRef i64_of(Emit *e, int64_t x);
+LLVMValueRef emit_splat(Emit *e, LLVMValueRef v);    // v itself if a vector
+LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t);
+LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n, LLVMValueRef *args);
+LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x); // intrinsic overloaded on x's type
+LLVMValueRef fast(LLVMValueRef v);                    // reassoc nsz contract
+LLVMTypeRef reg_type(Emit *e, Dtype t);               // scalar, in registers
+LLVMTypeRef mem_type(Emit *e, Dtype t);               // scalar, in memory
+LLVMValueRef from_memory(Emit *e, Dtype t, LLVMValueRef raw);
+LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v);
+// As cast(x, to) does: truncating, saturating, NaN to 0; to bf16 and f16 rounded.
+LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
+// The register form of an argument of another type that no rounding is meant for.
+LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
+// Instance (r, v) of statement s, shared if s does not depend on rows or vector.
+LLVMValueRef value_at(Emit *e, int s, int r, int v);
+bool depends(const Emit *e, int s, int loop);         // loop -1: no
+
+// emit_memory.c
+LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v);
+void emit_store(Emit *e, const KStmt *s, int r, int v);
+void emit_scatter(Emit *e, const KStmt *s, int r, int v);
+LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector);
+void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v);
+void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef v);
+
+// emit_op.c
+LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v);
+// One step of a reduction of register type t; also joins partial results.
+LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b);
+
+// emit_reduce.c
+LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector);
+LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v);
+void cells_make(Emit *e);                  // for all statements that need them
+void accum_begin(Emit *e);                 // identities into registers and the partial row
+void accum_end(Emit *e);                   // registers to the partial row
+void reduce_begin(Emit *e, int phase);
+void reduce_end(Emit *e, int phase);
+void emit_reduce(Emit *e, int s, int r, int v);
+void emit_accum(Emit *e, int s, int r, int v);
+
+// emit_combine.c: the body of SYMBOL_combine.
+void emit_combine(Emit *e);
+
+// emit_math.c, emit_trig.c: x is f32 or f64, scalar or vector; no contraction inside.
+LLVMValueRef math_fma(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c); // highest power first
+LLVMValueRef math_exp(Emit *e, LLVMValueRef x);
+LLVMValueRef math_expm1(Emit *e, LLVMValueRef x);
+LLVMValueRef math_log(Emit *e, LLVMValueRef x);
+LLVMValueRef math_log1p(Emit *e, LLVMValueRef x);
+LLVMValueRef math_tanh(Emit *e, LLVMValueRef x);
+LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x);
+LLVMValueRef math_softplus(Emit *e, LLVMValueRef x);
+LLVMValueRef math_erf(Emit *e, LLVMValueRef x);
+LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef math_sin(Emit *e, LLVMValueRef x);
+LLVMValueRef math_cos(Emit *e, LLVMValueRef x);
+#endif
+
+#endif

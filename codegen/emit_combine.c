@@ -1,0 +1,65 @@
+// SYMBOL_combine: partial rows of all chunks, joined in order, go to where the results stand.
+//
+//   for each ACCUM, for each of its addresses: result = op(op(identity, row 0), row 1) ...
+#include "codegen/emit.h"
+
+#ifdef MESHC_HAVE_LLVM
+
+// The chunks' values at `index` joined.
+static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks, bool vector) {
+  const KStmt *st = &e->k->stmt[s];
+  LLVMTypeRef t = vector ? type_vector(e, reg_type(e, st->type)) : reg_type(e, st->type);
+  LLVMValueRef cell = emit_alloca(e, t), off = i64_of(e, accum_offset(e->k, s));
+  LLVMValueRef row = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
+  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, vector), cell);
+  Loop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
+  LLVMValueRef skip = LLVMBuildMul(e->b, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)), "");
+  LLVMValueRef at = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
+  at = LLVMBuildGEP2(e->b, mem_type(e, st->type), at, &index, 1, "");
+  LLVMValueRef x = load_raw(e, st->type, at, vector);
+  LLVMBuildStore(e->b, emit_join(e, st->op, st->type, LLVMBuildLoad2(e->b, t, cell, ""), x), cell);
+  loop_end(e, &l);
+  return LLVMBuildLoad2(e->b, t, cell, "");
+}
+
+// One address, or a vector of them along loop `l` (-1: scalar).
+static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+  const KStmt *st = &e->k->stmt[s];
+  const KPtr *p = &e->k->ptr[st->index];
+  LLVMValueRef x = emit_coerce(e, join_chunks(e, s, index, chunks, l >= 0), st->type, p->type);
+  if (l >= 0 && p->stride[l] != 1) scatter_raw(e, p->type, at, p->stride[l], x);
+  else store_raw(e, p->type, at, x);
+}
+
+static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+  const KPtr *p = &e->k->ptr[e->k->stmt[s].index];
+  int end = e->k->nouter + e->k->ninner;
+  while (l < end && accum_stride(e->k, s, l) == 0) l++;
+  if (l == end) {
+    combine_at(e, s, -1, index, at, chunks);
+    return;
+  }
+  // along the fastest loop of the row neighbours are vectors
+  bool vector = e->k->vector >= 0 && accum_stride(e->k, s, l) == 1;
+  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
+  LLVMValueRef i = LLVMBuildMul(e->b, loop.var, i64_of(e, accum_stride(e->k, s, l)), "");
+  index = LLVMBuildAdd(e->b, index, i, "");
+  LLVMValueRef off = LLVMBuildMul(e->b, loop.var, i64_of(e, p->stride[l]), "");
+  at = LLVMBuildGEP2(e->b, mem_type(e, p->type), at, &off, 1, "");
+  if (vector) {
+    emit_mask(e, LLVMBuildSub(e->b, e->extent[l], loop.var, ""));
+    combine_at(e, s, l, index, at, chunks);
+    emit_mask_off(e);
+  } else {
+    combine_loops(e, s, l + 1, index, at, chunks);
+  }
+  loop_end(e, &loop);
+}
+
+void emit_combine(Emit *e) {
+  LLVMValueRef chunks = LLVMGetParam(e->fn, 1);
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].kind == K_ACCUM)
+      combine_loops(e, s, e->k->nouter, i64_of(e, 0), e->base[e->k->stmt[s].index], chunks);
+}
+#endif

@@ -1,0 +1,317 @@
+// Elementary functions as vector IR, f32 and f64, without contraction: every kernel rounds alike
+// (decision 18). Errors are measured in units of the last place by tests/unit/codegen_math.c.
+//
+// exp:   x = n ln2 + r, |r| <= ln2/2; polynomial in r; 2^n in two factors, so that subnormals come out right
+// log:   x = 2^k m, m in [sqrt(1/2), sqrt(2)); f32 polynomial in m-1, f64 the series of atanh
+// Coefficients are Chebyshev fits of the functions stated beside them, except those of the f64 logarithm
+// (W. J. Cody's form as in fdlibm), the rational f32 tanh (13/6) and the f32 erf (N. Juffa).
+#include "codegen/emit.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include <math.h>
+
+// -- shorthand -------------------------------------------------------------------------------------------------
+
+static bool is_f32(Emit *e, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == e->f32;
+}
+static LLVMValueRef num(LLVMValueRef like, double x) { return const_real(LLVMTypeOf(like), x); }
+static LLVMValueRef add(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
+static LLVMValueRef sub(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
+static LLVMValueRef mul(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
+static LLVMValueRef quot(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFDiv(e->b, a, b, ""); }
+static LLVMValueRef scale(Emit *e, LLVMValueRef a, double k) { return mul(e, a, num(a, k)); }
+static LLVMValueRef offset(Emit *e, LLVMValueRef a, double k) { return add(e, a, num(a, k)); }
+static LLVMValueRef absolute(Emit *e, LLVMValueRef x) { return emit_unary(e, "llvm.fabs", x); }
+static LLVMValueRef negate(Emit *e, LLVMValueRef x) { return LLVMBuildFNeg(e->b, x, ""); }
+static LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(e->b, c, a, b, "");
+}
+static LLVMValueRef cmp(Emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFCmp(e->b, p, a, b, "");
+}
+static LLVMValueRef less(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOLT, a, num(a, k)); }
+static LLVMValueRef equal(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOEQ, a, num(a, k)); }
+static LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(e->b, a, b, ""); }
+static LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef sign) {
+  LLVMTypeRef t = LLVMTypeOf(magnitude);
+  LLVMValueRef args[2] = {magnitude, sign};
+  return emit_intrinsic(e, "llvm.copysign", 1, &t, 2, args);
+}
+// NaN stays NaN.
+static LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
+  x = pick(e, less(e, x, low), num(x, low), x);
+  return pick(e, cmp(e, LLVMRealOGT, x, num(x, high)), num(x, high), x);
+}
+static LLVMValueRef widen(Emit *e, LLVMValueRef x) { return LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), ""); }
+static LLVMValueRef narrow(Emit *e, LLVMValueRef x) { return LLVMBuildFPTrunc(e->b, x, type_like(e, e->f32, x), ""); }
+
+LLVMValueRef math_fma(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+  if (!e->target->fma) return add(e, mul(e, a, b), c);
+  LLVMTypeRef t = LLVMTypeOf(a);
+  LLVMValueRef args[3] = {a, b, c};
+  return emit_intrinsic(e, "llvm.fma", 1, &t, 3, args);
+}
+
+LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
+  LLVMValueRef y = num(x, c[0]);
+  for (int i = 1; i < n; i++) y = math_fma(e, y, x, num(x, c[i]));
+  return y;
+}
+#define POLY(e, x, table) math_poly(e, x, (int)countof(table), table)
+
+// -- exponentials ------------------------------------------------------------------------------------------------
+
+typedef struct Reduced {
+  LLVMValueRef n; // integer
+  LLVMValueRef r; // in [-ln2/2, ln2/2]
+} Reduced;
+
+static LLVMTypeRef bits_type(Emit *e, LLVMValueRef x) { return type_like(e, is_f32(e, x) ? e->i32 : e->i64, x); }
+
+// Adding 1.5 * 2^p rounds to an integer and leaves it in the low bits.
+static Reduced reduce_ln2(Emit *e, LLVMValueRef x) {
+  bool f32 = is_f32(e, x);
+  double magic = f32 ? 0x1.8p23 : 0x1.8p52;
+  LLVMTypeRef t = bits_type(e, x);
+  LLVMValueRef shifted = math_fma(e, x, num(x, M_LOG2E), num(x, magic)), n = sub(e, shifted, num(x, magic));
+  LLVMValueRef bits = LLVMBuildBitCast(e->b, shifted, t, "");
+  bits = LLVMBuildSub(e->b, bits, const_int(t, f32 ? 0x4b400000 : 0x4338000000000000), "");
+  LLVMValueRef r = math_fma(e, n, num(x, f32 ? -0.693359375 : -6.93147180369123816490e-01), x);
+  r = math_fma(e, n, num(x, f32 ? 2.12194440054690583e-4 : -1.90821492927058770002e-10), r);
+  return (Reduced){bits, r};
+}
+
+static LLVMValueRef power_of_two(Emit *e, LLVMValueRef like, LLVMValueRef n) {
+  bool f32 = is_f32(e, like);
+  LLVMTypeRef t = LLVMTypeOf(n);
+  n = LLVMBuildAdd(e->b, n, const_int(t, f32 ? 127 : 1023), "");
+  return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, n, const_int(t, f32 ? 23 : 52), ""), LLVMTypeOf(like), "");
+}
+
+// e^r - 1 = r + r^2 p(r); p fits (e^r - 1 - r) / r^2.
+static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
+  static const double p32[] = {0.001392618358771349454, 0.00836317905272257737, 0.0416665546172045742,
+                               0.1666657698969877568, 0.5};
+  static const double p64[] = {2.091468696808687723e-9, 2.510521700472074516e-8, 2.755727364311029533e-7,
+                               2.755725540020642443e-6, 0.00002480158732554774122, 0.0001984126987482062527,
+                               0.00138888888888837483, 0.008333333333326135126, 0.04166666666666666975,
+                               0.1666666666666667099, 0.5};
+  LLVMValueRef p = is_f32(e, r) ? POLY(e, r, p32) : POLY(e, r, p64);
+  return math_fma(e, mul(e, r, r), p, r);
+}
+
+LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
+  x = is_f32(e, x) ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710);
+  Reduced d = reduce_ln2(e, x);
+  LLVMValueRef y = offset(e, small_expm1(e, d.r), 1);
+  LLVMValueRef half = LLVMBuildAShr(e->b, d.n, const_int(LLVMTypeOf(d.n), 1), "");
+  LLVMValueRef rest = LLVMBuildSub(e->b, d.n, half, "");
+  return mul(e, mul(e, y, power_of_two(e, x, half)), power_of_two(e, x, rest));
+}
+
+// 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), where 2^n itself may overflow.
+LLVMValueRef math_expm1(Emit *e, LLVMValueRef x) {
+  LLVMValueRef c = is_f32(e, x) ? clamp(e, x, -30, 89) : clamp(e, x, -50, 710);
+  Reduced d = reduce_ln2(e, c);
+  LLVMValueRef s = power_of_two(e, x, LLVMBuildSub(e->b, d.n, const_int(LLVMTypeOf(d.n), 1), ""));
+  LLVMValueRef y = math_fma(e, s, small_expm1(e, d.r), offset(e, s, -0.5));
+  return pick(e, less(e, absolute(e, x), 1e-20), x, add(e, y, y));
+}
+
+// -- logarithms ----------------------------------------------------------------------------------------------------
+
+typedef struct Split {
+  LLVMValueRef k; // exponent, as a float
+  LLVMValueRef f; // m - 1
+} Split;
+
+static Split split(Emit *e, LLVMValueRef x) {
+  bool f32 = is_f32(e, x);
+  int shift = f32 ? 23 : 52;
+  LLVMTypeRef t = bits_type(e, x);
+  LLVMValueRef tiny = less(e, x, f32 ? 0x1p-126 : 0x1p-1022);
+  LLVMValueRef bits = LLVMBuildBitCast(e->b, pick(e, tiny, scale(e, x, f32 ? 0x1p23 : 0x1p52), x), t, "");
+  LLVMValueRef k = LLVMBuildSub(e->b, bits, const_int(t, f32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd), "");
+  k = LLVMBuildAShr(e->b, k, const_int(t, shift), "");
+  LLVMValueRef m = LLVMBuildSub(e->b, bits, LLVMBuildShl(e->b, k, const_int(t, shift), ""), "");
+  k = LLVMBuildSub(e->b, k, pick(e, tiny, const_int(t, shift), const_int(t, 0)), "");
+  LLVMValueRef f = offset(e, LLVMBuildBitCast(e->b, m, LLVMTypeOf(x), ""), -1);
+  return (Split){LLVMBuildSIToFP(e->b, k, LLVMTypeOf(x), ""), f};
+}
+
+// y where x is positive and finite; -inf at 0, inf at inf, else NaN.
+static LLVMValueRef log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef positive = cmp(e, LLVMRealOGT, x, num(x, 0)), finite = less(e, x, (double)INFINITY);
+  LLVMValueRef other = pick(e, equal(e, x, 0), num(x, -(double)INFINITY), num(x, (double)NAN));
+  return pick(e, both(e, positive, finite), y, pick(e, positive, x, other));
+}
+
+// log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
+static LLVMValueRef log32(Emit *e, Split d) {
+  static const double p[] = {0.06971620541003426762, -0.11479748625389889, 0.1168542357110526424,
+                             -0.1242568569282141988, 0.1424905714190214591, -0.1666780236757913239,
+                             0.2000071576352165949, -0.2499999695762597625, 0.333333311799725756};
+  LLVMValueRef f2 = mul(e, d.f, d.f);
+  LLVMValueRef y = mul(e, mul(e, f2, d.f), POLY(e, d.f, p));
+  y = math_fma(e, d.k, num(d.f, -2.12194440054690583e-4), y);
+  y = math_fma(e, f2, num(d.f, -0.5), y);
+  return math_fma(e, d.k, num(d.f, 0.693359375), add(e, d.f, y));
+}
+
+// log(1 + f) = 2s + s R(s^2), s = f / (2 + f).
+static LLVMValueRef log64_series(Emit *e, LLVMValueRef z) {
+  static const double p[] = {1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+                             2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+                             6.666666666666735130e-01};
+  return mul(e, z, POLY(e, z, p));
+}
+static const double ln2_hi = 6.93147180369123816490e-01, ln2_lo = 1.90821492927058770002e-10;
+
+static LLVMValueRef log64(Emit *e, Split d) {
+  LLVMValueRef f = d.f, s = quot(e, f, offset(e, f, 2)), half = mul(e, scale(e, f, 0.5), f);
+  LLVMValueRef r = log64_series(e, mul(e, s, s));
+  LLVMValueRef low = math_fma(e, s, add(e, half, r), scale(e, d.k, ln2_lo));
+  return sub(e, scale(e, d.k, ln2_hi), sub(e, sub(e, half, low), f));
+}
+
+LLVMValueRef math_log(Emit *e, LLVMValueRef x) {
+  Split d = split(e, x);
+  return log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
+}
+
+// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the second term is what the rounding lost.
+LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
+  LLVMValueRef u = offset(e, x, 1), lost = quot(e, sub(e, x, offset(e, u, -1)), u);
+  LLVMValueRef usable = both(e, cmp(e, LLVMRealOGT, u, num(u, 0)), less(e, u, (double)INFINITY));
+  LLVMValueRef y = add(e, math_log(e, u), pick(e, usable, lost, num(x, 0)));
+  return pick(e, equal(e, u, 1), x, y);
+}
+
+// -- sigmoid and relatives --------------------------------------------------------------------------------------------
+
+LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
+  LLVMValueRef y = math_exp(e, negate(e, absolute(e, x)));
+  return quot(e, pick(e, less(e, x, 0), y, num(x, 1)), offset(e, y, 1));
+}
+
+LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
+  LLVMValueRef tail = math_log1p(e, math_exp(e, negate(e, absolute(e, x))));
+  return add(e, pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0)), tail);
+}
+
+static LLVMValueRef tanh32(Emit *e, LLVMValueRef x) {
+  static const double p[] = {-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
+                             5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04,
+                             4.89352455891786e-03};
+  static const double q[] = {1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03,
+                             4.89352518554385e-03};
+  LLVMValueRef c = clamp(e, x, -7.90531110763549805, 7.90531110763549805), z = mul(e, c, c);
+  LLVMValueRef y = quot(e, mul(e, c, POLY(e, z, p)), POLY(e, z, q));
+  return pick(e, less(e, absolute(e, x), 4e-4), x, y);
+}
+
+LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
+  if (is_f32(e, x)) return tanh32(e, x);
+  LLVMValueRef a = absolute(e, x), t = math_expm1(e, scale(e, clamp(e, a, 0, 22), 2));
+  return sign_of(e, quot(e, t, offset(e, t, 2)), x);
+}
+
+static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
+  static const double near[] = {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
+                                1.28379166e-1};
+  static const double far[] = {-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1,
+                               -6.34846687e-1, -1.28717512e-1};
+  LLVMValueRef t = absolute(e, x), y = math_fma(e, POLY(e, mul(e, x, x), near), x, x);
+  LLVMValueRef q = clamp(e, t, 0, 4);
+  LLVMValueRef tail = math_exp(e, math_fma(e, POLY(e, q, far), q, negate(e, q)));
+  LLVMValueRef z = sign_of(e, sub(e, num(x, 1), tail), x);
+  return pick(e, cmp(e, LLVMRealOGT, t, num(t, 0.927734375)), z, y);
+}
+
+// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z. Beyond: 1 - exp(p(u)), u = (|x| - 3.5)/2.5, p fits log(erfc).
+static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
+  static const double near[] = {-7.795898827002142242e-10, 1.37200645467776856e-8, -1.62084838018717059e-7,
+                                1.644742470331736241e-6, -0.00001492473690741966034, 0.0001205529490483970792,
+                                -0.0008548325975389692081, 0.005223977607116422732, -0.02686617064323777036,
+                                0.1128379167094500627, -0.3761263890318354044, 1.128379167095512567};
+  static const double far[] = {
+    -7.159677424539575196e-9, 1.801934725758386537e-8, 4.239998243092615082e-9, -3.763040107372945328e-8,
+    2.00375114308128216e-8, -7.644113315668179561e-8, 3.90180391702755535e-7, -9.678311639437117813e-7,
+    1.91424749726789288e-6, -3.387990651103627066e-6, 4.567482282873930294e-6, -1.491759268684242876e-6,
+    -0.00001847493501334941312, 0.00009090481707720762468, -0.0003078194900515352426, 0.0008935759022167649747,
+    -0.00237399728718577836, 0.005953704546707300622, -0.01438454833003405567, 0.03412841107598480302,
+    -0.08165090971781220778, -6.042206592138859891, -18.16524897091297721, -14.11243740214817403};
+  LLVMValueRef t = absolute(e, x), y = mul(e, POLY(e, mul(e, x, x), near), x);
+  LLVMValueRef u = scale(e, offset(e, clamp(e, t, 0.9, 6), -3.5), 0.4);
+  LLVMValueRef z = sign_of(e, sub(e, num(x, 1), math_exp(e, POLY(e, u, far))), x);
+  return pick(e, cmp(e, LLVMRealOGE, t, num(t, 1)), z, y);
+}
+
+LLVMValueRef math_erf(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? erf32(e, x) : erf64(e, x); }
+
+// -- powers, remainders --------------------------------------------------------------------------------------------------
+
+// log of a positive f64 as high + low, with some 60 bits.
+static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef *low) {
+  Split d = split(e, x);
+  LLVMValueRef f = d.f, q = offset(e, f, 2), q_low = sub(e, f, offset(e, q, -2));
+  LLVMValueRef s = quot(e, f, q), rest = math_fma(e, negate(e, s), q, f);
+  LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q);
+  LLVMValueRef a = scale(e, d.k, ln2_hi), b = scale(e, s, 2), h = add(e, a, b);
+  LLVMValueRef tail = math_fma(e, s, log64_series(e, mul(e, s, s)), scale(e, s_low, 2));
+  tail = add(e, add(e, tail, scale(e, d.k, ln2_lo)), sub(e, b, sub(e, h, a)));
+  *high = add(e, h, tail);
+  *low = sub(e, tail, sub(e, *high, h));
+  LLVMValueRef normal = both(e, cmp(e, LLVMRealOGT, x, num(x, 0)), less(e, x, (double)INFINITY));
+  *low = pick(e, normal, *low, num(x, 0));
+  *high = log_special(e, x, *high);
+}
+
+static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef h, l;
+  log_double(e, x, &h, &l);
+  LLVMValueRef p = mul(e, y, h), tail = math_fma(e, y, l, math_fma(e, y, h, negate(e, p)));
+  tail = pick(e, less(e, absolute(e, p), 800), tail, num(p, 0));
+  LLVMValueRef z = math_exp(e, p);
+  LLVMValueRef w = math_fma(e, z, tail, z);
+  // inf times a negative tail, or 0 of a subnormal, is no correction
+  return pick(e, less(e, z, (double)INFINITY), w, z);
+}
+
+static LLVMValueRef pow32_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  return narrow(e, math_exp(e, mul(e, widen(e, y), math_log(e, widen(e, x)))));
+}
+
+LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef a = absolute(e, x), one = num(x, 1), half = scale(e, y, 0.5);
+  LLVMValueRef z = is_f32(e, x) ? pow32_positive(e, a, y) : pow64_positive(e, a, y);
+  LLVMValueRef whole = cmp(e, LLVMRealOEQ, y, emit_unary(e, "llvm.floor", y));
+  LLVMValueRef odd = both(e, whole, cmp(e, LLVMRealONE, half, emit_unary(e, "llvm.floor", half)));
+  z = pick(e, odd, sign_of(e, z, x), z);
+  LLVMValueRef negative = both(e, less(e, x, 0), cmp(e, LLVMRealOGT, x, num(x, -(double)INFINITY)));
+  z = pick(e, both(e, negative, LLVMBuildNot(e->b, whole, "")), num(x, (double)NAN), z);
+  LLVMValueRef unit = both(e, equal(e, a, 1), equal(e, absolute(e, y), (double)INFINITY));
+  LLVMValueRef is_one = LLVMBuildOr(e->b, unit, LLVMBuildOr(e->b, equal(e, x, 1), equal(e, y, 0), ""), "");
+  return pick(e, is_one, one, z);
+}
+
+// x - y floor(x/y), exact while |x/y| < 2^150: each round takes off all but the last 52 bits of the quotient.
+static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef r = x;
+  for (int round = 0; round < 3; round++) {
+    LLVMValueRef q = emit_unary(e, "llvm.trunc", quot(e, r, y));
+    r = math_fma(e, negate(e, q), y, r);
+  }
+  LLVMValueRef wide = both(e, equal(e, absolute(e, y), (double)INFINITY), less(e, absolute(e, x), (double)INFINITY));
+  r = pick(e, wide, x, r);
+  LLVMValueRef apart = LLVMBuildXor(e->b, less(e, r, 0), less(e, y, 0), "");
+  LLVMValueRef some = cmp(e, LLVMRealONE, r, num(r, 0));
+  return pick(e, both(e, apart, some), add(e, r, y), r);
+}
+
+LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  return is_f32(e, x) ? narrow(e, mod64(e, widen(e, x), widen(e, y))) : mod64(e, x, y);
+}
+#endif

@@ -1,0 +1,185 @@
+// The schedule of a kernel on a CPU: lanes, register tile, and the place of each statement.
+//
+// A value that does not depend on a loop is computed outside it: levels say where a statement may stand
+// at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay where the
+// kernel puts them, and so do loads from memory that the kernel writes.
+#include "codegen/emit.h"
+
+static uint32_t loop_bit(int l) { return l < 0 ? 0 : UINT32_C(1) << l; }
+
+static uint32_t pointer_dep(const KPtr *p, int nloops) {
+  uint32_t m = 0;
+  for (int l = 0; l < nloops; l++)
+    if (p->stride[l] != 0) m |= loop_bit(l);
+  return m;
+}
+
+static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
+  uint32_t m = 0;
+  for (int i = 0; i < 3; i++)
+    if (s->arg[i] != NO_STMT) m |= dep[s->arg[i]];
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
+  if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
+  // what a reduction leaves is the same for all rounds of the inner loops
+  if (s->kind == K_REDUCE) m &= loop_bit(k->nouter) - 1;
+  return m;
+}
+
+static bool has_effect(const Kernel *k, const KStmt *s) {
+  switch (s->kind) {
+  case K_NUM: return false;
+  case K_LOAD:
+  case K_LOAD_AT: return k->ptr[s->index].written;
+  case K_OP: return s->op == OP_BOUND;
+  case K_REDUCE:
+  case K_ACCUM:
+  case K_STORE:
+  case K_SCATTER: return true;
+  }
+  BUG("statement of unknown kind %d", (int)s->kind);
+}
+
+static int place_of_dep(const Kernel *k, const Plan *p, uint32_t dep) {
+  for (int i = k->ninner - 1; i >= 0; i--)
+    if (dep & loop_bit(k->nouter + i)) return PLACE_LOOP + i;
+  if (p->vec_outer && dep & loop_bit(k->vector)) return PLACE_PHASE;
+  return dep ? PLACE_UNIT : PLACE_ENTRY;
+}
+
+static int stmt_place(const Kernel *k, const Plan *p, const KStmt *s, uint32_t dep) {
+  if (has_effect(k, s)) {
+    if (s->level == LEVEL_PROLOGUE) return PLACE_ENTRY;
+    return s->level == LEVEL_INNER || s->kind == K_REDUCE ? p->innermost : PLACE_PHASE;
+  }
+  int place = place_of_dep(k, p, dep);
+  for (int i = 0; i < 3; i++) {
+    if (s->arg[i] == NO_STMT) continue;
+    int of = k->stmt[s->arg[i]].kind == K_REDUCE ? PLACE_PHASE : p->place[s->arg[i]];
+    if (of > place) place = of;
+  }
+  return place;
+}
+
+// Elements along the vector loop that one unit has at most.
+static int64_t vector_span(const Kernel *k, bool outer) {
+  int64_t size = k->loop[k->vector].size;
+  return outer && k->block < size ? k->block : size;
+}
+
+// Instructions of what takes many, in units of an addition.
+static const uint8_t op_weight[OP_COUNT] = {
+  [OP_EXP] = 20, [OP_LOG] = 20, [OP_EXPM1] = 20, [OP_TANH] = 20, [OP_SIGMOID] = 20, [OP_ERF] = 40,
+  [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_POW] = 80, [OP_MOD] = 80,
+};
+
+// How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile time.
+static int body_weight(const Kernel *k) {
+  int w = 0;
+  for (int i = 0; i < k->nstmts; i++) w += 1 + (k->stmt[i].kind == K_OP ? op_weight[k->stmt[i].op] : 0);
+  return w;
+}
+
+static int vecs_by_weight(const Kernel *k) {
+  int w = body_weight(k);
+  return w <= 16 ? 4 : w <= 70 ? 2 : 1;
+}
+
+// Accumulators that a tile instance keeps alive in its busiest phase, at least 1.
+static int reductions(const Kernel *k) {
+  int most = 1;
+  for (int ph = 0; ph < k->nphases; ph++) {
+    int n = 0;
+    for (int i = 0; i < k->nstmts; i++) n += k->stmt[i].kind == K_REDUCE && k->stmt[i].phase == ph;
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+// Estimated time of `size` rows by `span` vectors: a tile of r x v issues r*v products and r+v loads a
+// round; what is left over runs row by row, bound by the latency of its few accumulators.
+static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
+  double round = r * v * 0.5 + (r + v) * 0.25 + 1;
+  double latency = r * v < 8 ? 4.0 : 0;
+  if (round < latency) round = latency;
+  double tail = r * 0.75 + 1.5 < 4 ? 4 : r * 0.75 + 1.5;
+  double tiles = (double)(vectors / v), tails = (double)(vectors % v);
+  double left = v * 0.75 + 1.25 < 4 ? 4 : v * 0.75 + 1.25;
+  return (double)(size / r) * (tiles * round + tails * tail) + (double)(size % r) * (tiles * left + tails * 4);
+}
+
+static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
+  int64_t size = k->loop[k->rows].size, vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
+  int budget = (t->bits == 512 ? 28 : 12) / reductions(k);
+  // along an inner vector loop all vectors of a row end in one sum: vecs only hide latency there
+  int64_t spread = p->vec_outer ? vectors : 1;
+  double best = -1;
+  for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
+    for (int r = 1; r <= TILE_ROWS && r <= size && (r * v <= budget || r * v == 1); r++) {
+      double cost = tile_cost(size, p->vec_outer ? spread : v, r, v) / (p->vec_outer ? 1 : v);
+      if (best >= 0 && cost >= best) continue;
+      best = cost;
+      p->rows = r;
+      p->vecs = v;
+    }
+}
+
+static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
+  p->rows = p->vecs = 1;
+  if (k->vector < 0 || t->opt == 0) return;
+  if (k->rows >= 0) {
+    choose_tile(k, t, p);
+    return;
+  }
+  p->vecs = vecs_by_weight(k);
+  while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
+}
+
+static int choose_lanes(const Kernel *k, const EmitTarget *t) {
+  int64_t widest = 4;
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind != K_NUM && dtype_bytes(k->stmt[i].type) > widest) widest = dtype_bytes(k->stmt[i].type);
+  return t->bits / 8 / (int)widest;
+}
+
+Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
+  Plan p = {.lanes = choose_lanes(k, t),
+            .innermost = k->ninner ? PLACE_LOOP + k->ninner - 1 : PLACE_PHASE,
+            .vec_outer = k->vector >= 0 && k->vector < k->nouter,
+            .dep = arena_array(a, uint32_t, k->nstmts + 1),
+            .place = arena_array(a, uint8_t, k->nstmts + 1)};
+  for (int i = 0; i < k->nstmts; i++) {
+    p.dep[i] = stmt_dep(k, p.dep, &k->stmt[i]);
+    p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);
+  }
+  choose_vecs(k, t, &p);
+  return p;
+}
+
+// -- the partial row --------------------------------------------------------------------------------------
+
+static int64_t accum_moves(const Kernel *k, int s, int l) {
+  return l >= k->nouter && k->ptr[k->stmt[s].index].stride[l] != 0;
+}
+
+int64_t accum_elements(const Kernel *k, int s) {
+  int64_t n = 1;
+  for (int l = k->nouter; l < k->nouter + k->ninner; l++)
+    if (accum_moves(k, s, l)) n *= k->loop[l].size;
+  return n;
+}
+
+int64_t accum_stride(const Kernel *k, int s, int l) {
+  if (!accum_moves(k, s, l)) return 0;
+  int64_t n = 1;
+  for (int i = l + 1; i < k->nouter + k->ninner; i++)
+    if (accum_moves(k, s, i)) n *= k->loop[i].size;
+  return n;
+}
+
+int64_t accum_offset(const Kernel *k, int s) {
+  int64_t at = 0;
+  for (int i = 0; i < s; i++)
+    if (k->stmt[i].kind == K_ACCUM)
+      at += ceil_div(accum_elements(k, i) * dtype_bytes(k->stmt[i].type), 64) * 64;
+  return at;
+}
