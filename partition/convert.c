@@ -177,14 +177,17 @@ static int path_to(const Search *x, uint32_t at, Step step[MAX_STEPS]) {
 
 int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
                  const State *to, Step step[MAX_STEPS], int64_t *bytes) {
+  ArenaMark mark = arena_mark(scratch);
   Search x = {.g = g, .dims = dims, .element = dtype_bytes(type), .to = to, .arena = scratch};
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   for (;;) {
     uint32_t at = nearest(&x);
     x.seen.at[at].done = true;
     if (state_equal(&x.seen.at[at].s, to, dims->n)) {
+      int n = path_to(&x, at, step);
       *bytes = x.seen.at[at].bytes;
-      return path_to(&x, at, step);
+      arena_reset(scratch, mark);
+      return n;
     }
     try_reductions(&x, at);
     try_scatters(&x, at);

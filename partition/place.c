@@ -3,6 +3,7 @@
 //   1. forward   rules of the layout, what arguments bring, one role table (place_rules.c)
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
 //                of the optimiser: its reduction becomes a reduce-scatter)
+//                the norm of the gradients does not mind and sums its squares block by block
 //   3. reduce    per axis the minimum cut of the linear regions (reduce.c)
 //   4. settle    a value that is wanted in one state only goes there without a stop at home
 #include "partition/state.h"
@@ -126,6 +127,98 @@ static void pull_back(Plan *p, NodeId n, OutputIndex x) {
   }
 }
 
+// -- values that some users want cut and the others do not mind -----------------------------------------
+//
+// The norm of all gradients reads each gradient whole only because nothing cuts it; its squares may as
+// well be summed block by block. So the gradient follows the slot that it updates.
+
+enum { FLEXIBLE_DEPTH = 8 };
+
+// Whether a cut of dim d ends in a reduction on all ways from node u, within few pointwise steps.
+static bool flexible(const Plan *p, NodeId u, DimId d, OutputIndex x, int depth) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, u);
+  OpClass cls = op_row((Op)node->op)->cls;
+  if (cls == REDUCE)
+    for (int i = 0; i < node->attr.ndims; i++)
+      if (node->attr.dims[i] == d) return true;
+  int k = dims_index(&node->dims, d);
+  if (cls != POINTWISE || k < 0 || !depth || x.first[u] || p->wish[u].whole[k]) return false;
+  for (uint32_t i = p->use_start[u]; i < p->use_start[u + 1]; i++)
+    if (!flexible(p, p->use[i], d, x, depth - 1)) return false;
+  return p->use_start[u] < p->use_start[u + 1];
+}
+
+// The one state with more cuts that some users of n ask for while the others read it at home.
+static bool wanted_by_some(const Plan *p, NodeId n, OutputIndex x, State *out) {
+  const Graph *g = p->door.graph;
+  const State *home = &p->door.reduced[n];
+  int ndims = graph_node(g, n)->dims.n;
+  bool any = false;
+  for (uint32_t i = p->use_start[n]; i < p->use_start[n + 1]; i++)
+    for (int j = 0; j < graph_node(g, p->use[i])->nargs; j++) {
+      if (graph_node(g, p->use[i])->args[j] != n) continue;
+      State need = plan_need(p, p->use[i], j);
+      if (state_equal(&need, home, ndims)) continue;
+      if (any && !state_equal(&need, out, ndims)) return false;
+      *out = need;
+      any = true;
+    }
+  if (!any || x.first[n] || !extends(out, home, &p->wish[n], ndims)) return false;
+  return true;
+}
+
+static bool others_flexible(const Plan *p, NodeId n, OutputIndex x, const State *want) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  const State *home = &p->door.reduced[n];
+  for (uint32_t i = p->use_start[n]; i < p->use_start[n + 1]; i++)
+    for (int j = 0; j < graph_node(g, p->use[i])->nargs; j++) {
+      if (graph_node(g, p->use[i])->args[j] != n) continue;
+      State need = plan_need(p, p->use[i], j);
+      if (state_equal(&need, want, node->dims.n)) continue;
+      for (int k = 0; k < node->dims.n; k++)
+        if (want->cut[k].n > home->cut[k].n && !flexible(p, p->use[i], node->dims.at[k], x, FLEXIBLE_DEPTH))
+          return false;
+    }
+  return true;
+}
+
+// Chooses again behind values whose home has changed, as far as that changes anything.
+static void push_forward(Plan *p, bool *changed) {
+  const Graph *g = p->door.graph;
+  for (NodeId u = 1; u <= graph_count(g); u++) {
+    const Node *node = graph_node(g, u);
+    bool again = false;
+    for (int i = 0; i < node->nargs; i++) again |= changed[node->args[i]];
+    if (!again || changed[u]) continue;
+    State at = p->door.at[u], home = p->door.reduced[u];
+    Axes *inner = p->inner[u];
+    p->door.at[u] = p->door.reduced[u] = (State){0};
+    plan_choose(p, u);
+    for (int k = 0; k < node->dims.n; k++) // what users asked for stays
+      if (axes_starts(home.cut[k], p->door.reduced[u].cut[k]) && home.cut[k].n > p->door.reduced[u].cut[k].n) {
+        p->door.at[u] = at;
+        p->door.reduced[u] = home;
+        p->inner[u] = inner;
+        break;
+      }
+    changed[u] = !state_equal(&home, &p->door.reduced[u], node->dims.n);
+  }
+}
+
+static void follow_some(Plan *p, OutputIndex x) {
+  const Graph *g = p->door.graph;
+  bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
+  for (NodeId n = graph_count(g); n > 0; n--) {
+    State want;
+    if (!p->door.at[n].partial.n || !wanted_by_some(p, n, x, &want) || !others_flexible(p, n, x, &want)) continue;
+    p->door.reduced[n] = want;
+    changed[n] = any = true;
+  }
+  if (any) push_forward(p, changed);
+}
+
 static void settle(Plan *p, NodeId n, OutputIndex x) {
   State want;
   bool shown = false;
@@ -194,6 +287,7 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
     plan_choose(p, u);
   }
   for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
+  follow_some(p, x);
   for (int axis = 0; axis < g->mesh->naxes; axis++)
     if (g->mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
   for (NodeId u = n; u > 0; u--) settle(p, u, x);

@@ -133,7 +133,10 @@ static bool same_element(const Tensor *x, const Tensor *y, int64_t i) {
   return fabs(x->value[i] - y->value[i]) <= x->bound[i] + y->bound[i];
 }
 
+static const char vacuous[] = "more than one element in ten may be anything";
+
 static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
+  int64_t elements = 0, tainted = 0;
   for (uint32_t o = 0; o < whole->graph->output.n; o++) {
     const Output *a = &whole->graph->output.at[o], *b = &split->graph->output.at[o];
     bool agree;
@@ -141,12 +144,14 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
     Tensor *y = eval_whole(m->a, split, b->value, 0, NULL, &agree);
     if (!agree) return arena_printf(m->a, "%s: replicas differ", a->name);
     if (!dims_equal(&x->dims, &y->dims)) return arena_printf(m->a, "%s: other dims", a->name);
+    elements += x->elements;
+    for (int64_t i = 0; i < x->elements; i++) tainted += x->tainted[i];
     for (int64_t i = 0; i < x->elements; i++)
       if (!same_element(x, y, i))
         return arena_printf(m->a, "%s[%lld] is %.9g, whole %.9g (bounds %.3g, %.3g)", a->name, (long long)i, y->value[i],
                             x->value[i], y->bound[i], x->bound[i]);
   }
-  return NULL;
+  return tainted * 10 > elements ? vacuous : NULL;
 }
 
 static const char *layout_text(Maker *m) {
@@ -203,11 +208,11 @@ static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
 }
 
 static void report(Maker *m, const char *name, const Graph *g, const char *wrong) {
-  if (!wrong) {
-    passed++;
+  if (!wrong || wrong == vacuous) {
+    *(wrong ? &skipped : &passed) += 1;
     return;
   }
-  if (failed++ > 20) return;
+  if (failed++ >= 20) return;
   printf("FAILED %s on %s layout%s: %s\n", name, mesh_text(m), layout_text(m), wrong);
   if (getenv("SHOW")) {
     Machine machine = machine_default();
@@ -566,6 +571,7 @@ static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   DimId d = pick_dim(m, s);
+  if (d == m->two) return 0; // ids go up to 2
   if (m->ninputs + 1 >= MAX_INPUTS) return 0;
   NodeId ids = random_ids(m);
   if (draw(m, 2)) return fits(m, x, ids) ? take(m, x, ids, d) : 0;

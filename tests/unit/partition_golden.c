@@ -192,6 +192,59 @@ static void momentum(Model *m, const Mlp *p) {
   }
 }
 
+// The same with gradients scaled to a global norm of at most 1.
+static void clipped(Model *m, const Mlp *p) {
+  NodeId by[2] = {p->w, p->v}, grad[2], norm = 0;
+  DimId dims[2][2] = {{p->d, p->h}, {p->h, p->o}};
+  const char *name[2] = {"optimizer.w.m", "optimizer.v.m"};
+  graph_gradients(m->g, p->loss, 2, by, grad);
+  m->g->origin = (Origin){.backward = true};
+  for (int i = 0; i < 2; i++) {
+    NodeId square = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, grad[i], grad[i]), &graph_node(m->g, grad[i])->dims);
+    norm = norm ? graph_binary(m->g, OP_ADD, norm, square) : square;
+  }
+  NodeId one = graph_const(m->g, TYPE_F32, 1);
+  NodeId scale = graph_binary(m->g, OP_DIV, one, graph_binary(m->g, OP_MAXIMUM, graph_unary(m->g, OP_SQRT, norm), one));
+  for (int i = 0; i < 2; i++) {
+    DeclId param = graph_node(m->g, by[i])->attr.decl, slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
+    m->g->decl.at[slot - 1].of = param;
+    NodeId next = graph_binary(m->g, OP_ADD, graph_decl_node(m->g, slot), graph_binary(m->g, OP_MUL, grad[i], scale));
+    update(m, slot, next);
+    update(m, param, graph_binary(m->g, OP_SUB, by[i], next));
+  }
+}
+
+// One scalar more than without the norm.
+static void test_zero_1_clipped(void **state) {
+  (void)state;
+  Model m;
+  start(&m, 1, eight);
+  rule(&m, LAYOUT_ALL, NULL, "b", "p");
+  rule(&m, LAYOUT_OPTIMIZER, NULL, NULL, "p");
+  Mlp p = mlp(&m, 16, 8, 32, 8);
+  clipped(&m, &p);
+  CollFacts *f = compile(&m, NULL);
+  assert_int_equal(count(f, COLL_REDUCE_SCATTER), 1);
+  assert_int_equal(count(f, COLL_ALL_GATHER), 1);
+  assert_int_equal(count(f, COLL_ALL_REDUCE), 1);
+  assert_int_equal(f->wire_bytes, 3584 + 7);
+  arena_free(m.a);
+}
+
+static void test_clipped_over_hidden(void **state) {
+  (void)state;
+  Model m;
+  start(&m, 2, two_four);
+  rule(&m, LAYOUT_ALL, NULL, "b", "p1");
+  rule(&m, LAYOUT_ALL, NULL, "h", "p2");
+  Mlp p = mlp(&m, 16, 8, 32, 8);
+  clipped(&m, &p);
+  CollFacts *f = compile(&m, NULL);
+  assert_int_equal(f->n, 3); // y, the gradients, the norm
+  assert_int_equal(f->wire_bytes, 896 + 6);
+  arena_free(m.a);
+}
+
 static void test_zero_1(void **state) {
   (void)state;
   Model m;
@@ -221,6 +274,55 @@ static void test_zero_3(void **state) {
   assert_int_equal(count(f, COLL_ALL_REDUCE), 0);
   assert_true(count(f, COLL_ALL_GATHER) >= 1);
   assert_int_equal(f->wire_bytes, 3584);
+  arena_free(m.a);
+}
+
+// -- a feed-forward layer, f over cols -------------------------------------------------------------------------
+
+// loss = sum(square(x + relu(norm(x) w1) w2)), norm over d; gradients of everything.
+static CollFacts *layer(Model *m, bool sequence) {
+  start(m, 1, (AxisSize[]){{"cols", 4}});
+  DimId b = dim(m, "b", 2), t = dim(m, "t", 16), d = dim(m, "d", 8), f = dim(m, "f", 32);
+  rule(m, LAYOUT_ALL, NULL, "f", "cols");
+  if (sequence) rule(m, LAYOUT_ALL, NULL, "t", "cols")->soft = true;
+  NodeId x = tensor(m, DECL_INPUT, "x", 3, (DimId[]){b, t, d}), gain = tensor(m, DECL_PARAM, "gain", 1, &d);
+  NodeId w1 = tensor(m, DECL_PARAM, "w1", 2, (DimId[]){d, f}), w2 = tensor(m, DECL_PARAM, "w2", 2, (DimId[]){f, d});
+  m->g->origin = (Origin){.value = "norm"};
+  NodeId square = graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, x, x), &(Dims){.n = 1, .at = {d}});
+  NodeId r = graph_unary(m->g, OP_RSQRT, graph_binary(m->g, OP_ADD, square, graph_const(m->g, TYPE_F32, 1e-6)));
+  NodeId norm = graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, x, r), gain);
+  NodeId hidden = unary(m, "hidden", OP_RELU, product(m, "hidden", norm, w1, 1, &d));
+  m->g->origin = (Origin){.value = "y"};
+  NodeId y = graph_binary(m->g, OP_ADD, product(m, "y", hidden, w2, 1, &f), x);
+  NodeId by[4] = {x, gain, w1, w2}, out[4];
+  m->g->origin = (Origin){.value = "loss"};
+  graph_gradients(m->g, sum_all(m, "loss", graph_binary(m->g, OP_MUL, y, y)), 4, by, out);
+  static const char *const name[] = {"grad(x)", "grad(gain)", "grad(w1)", "grad(w2)"};
+  for (int i = 0; i < 4; i++) output(m, name[i], out[i]);
+  return compile(m, NULL);
+}
+
+enum { LAYER_BYTES = 2 * 16 * 8 * 4 };
+
+static void test_megatron(void **state) {
+  (void)state;
+  Model m;
+  CollFacts *f = layer(&m, false);
+  assert_int_equal(f->n, 2);
+  assert_int_equal(count(f, COLL_ALL_REDUCE), 2);
+  assert_int_equal(f->wire_bytes, 2 * (2 * 3 * LAYER_BYTES / 4));
+  arena_free(m.a);
+}
+
+// The same bytes as reduce_scatter and all_gather, and one all_reduce for the gain.
+static void test_sequence_parallel(void **state) {
+  (void)state;
+  Model m;
+  CollFacts *f = layer(&m, true);
+  assert_int_equal(count(f, COLL_ALL_GATHER), 2);
+  assert_int_equal(count(f, COLL_REDUCE_SCATTER), 2);
+  assert_int_equal(count(f, COLL_ALL_REDUCE), 1);
+  assert_int_equal(f->wire_bytes, 4 * (3 * LAYER_BYTES / 4) + 2 * 3 * 8 * 4 / 4);
   arena_free(m.a);
 }
 
@@ -325,7 +427,11 @@ int main(void) {
       cmocka_unit_test(test_mlp_hidden),
       cmocka_unit_test(test_mlp_both),
       cmocka_unit_test(test_zero_1),
+      cmocka_unit_test(test_zero_1_clipped),
+      cmocka_unit_test(test_clipped_over_hidden),
       cmocka_unit_test(test_zero_3),
+      cmocka_unit_test(test_megatron),
+      cmocka_unit_test(test_sequence_parallel),
       cmocka_unit_test(test_one_reduction_after_adds),
       cmocka_unit_test(test_reduction_after_shrinking),
       cmocka_unit_test(test_softmax_over_split_dim),
