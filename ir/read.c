@@ -20,14 +20,14 @@ typedef struct Reader {
 // -- references ---------------------------------------------------------------------------------------
 
 static bool read_dim(Reader *r, DimId *out) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   *out = dim_find(r->g->dims, name);
   return *out || scan_fail(&r->s, at, "no dim is called %s", name);
 }
 
 static bool read_whole(Reader *r, DimId *out) {
-  const char *at = r->s.p;
+  const char *at = scan_here(&r->s);
   if (!read_dim(r, out)) return false;
   const Dim *d = dim_get(r->g->dims, *out);
   return d->whole == *out || scan_fail(&r->s, at, "%s is a block", d->name);
@@ -47,7 +47,7 @@ static bool read_dims(Reader *r, uint8_t *n, DimId *d) {
 
 // The same of distinct whole dims.
 static bool read_order(Reader *r, uint8_t *n, DimId *d) {
-  const char *at = r->s.p;
+  const char *at = scan_here(&r->s);
   if (!read_dims(r, n, d)) return false;
   for (int i = 0; i < *n; i++) {
     if (dim_get(r->g->dims, d[i])->whole != d[i]) return scan_fail(&r->s, at, "a block stands here");
@@ -58,7 +58,7 @@ static bool read_order(Reader *r, uint8_t *n, DimId *d) {
 }
 
 static bool read_axis(Reader *r, uint8_t *out) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   int axis = mesh_axis(r->mesh, name);
   if (axis < 0) return scan_fail(&r->s, at, "the mesh has no axis %s", name);
@@ -71,7 +71,7 @@ static bool read_axes(Reader *r, Axes *out) {
   if (!scan_expect(&r->s, "[")) return false;
   while (!scan_accept(&r->s, "]")) {
     uint8_t axis = 0;
-    const char *at = r->s.p;
+    const char *at = scan_here(&r->s);
     if ((out->n && !scan_expect(&r->s, ",")) || !read_axis(r, &axis)) return false;
     if (axes_has(*out, axis)) return scan_fail(&r->s, at, "an axis stands here twice");
     out->at[out->n++] = axis;
@@ -80,7 +80,7 @@ static bool read_axes(Reader *r, Axes *out) {
 }
 
 static bool read_decl_name(Reader *r, DeclId *out) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   *out = graph_find_decl(r->g, name);
   return *out || scan_fail(&r->s, at, "nothing is declared as %s", name);
@@ -92,7 +92,7 @@ static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, N
 
 static bool read_mesh_axis(Reader *r) {
   Mesh *m = r->mesh;
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (m->naxes == MAX_AXES) return scan_fail(&r->s, at, "more than %d axes", MAX_AXES);
   if (mesh_axis(m, name) >= 0) return scan_fail(&r->s, at, "two axes are called %s", name);
@@ -105,7 +105,7 @@ static bool read_mesh_axis(Reader *r) {
 }
 
 static bool read_stage(Reader *r) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   for (int i = 0; i < STAGE_COUNT; i++) {
     if (strcmp(stage_text((Stage)i), name) != 0) continue;
@@ -137,7 +137,7 @@ static bool read_seed(Reader *r) {
 }
 
 static bool read_dim_line(Reader *r) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   int64_t size;
   if (!name || !scan_expect(&r->s, "=") || !scan_long(&r->s, 1, MAX_DIM_SIZE, &size)) return false;
   if (dim_find(r->g->dims, name)) return scan_fail(&r->s, at, "two dims are called %s", name);
@@ -152,7 +152,7 @@ static bool read_dim_line(Reader *r) {
 
 static bool read_block_line(Reader *r) {
   Scan *s = &r->s;
-  const char *at = s->p, *name = scan_word(s);
+  const char *at = scan_here(s), *name = scan_word(s);
   int64_t size;
   DimId whole;
   Axes axes;
@@ -200,7 +200,7 @@ static bool init_fits(Reader *r, const char *at, const Decl *d) {
 static bool read_decl(Reader *r, DeclKind kind) {
   Scan *s = &r->s;
   Decl d = {.kind = kind};
-  const char *at = s->p;
+  const char *at = scan_here(s);
   d.name = scan_word(s);
   if (!d.name || !scan_expect(s, ":") || !scan_type(s, &d.type) || !read_order(r, &d.rank, d.dims))
     return false;
@@ -230,7 +230,7 @@ static void close_block(Reader *r) {
 }
 
 static bool read_data(Reader *r) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   close_block(r);
   for (int k = 0; k < DATA_BLOCKS; k++)
@@ -309,7 +309,7 @@ static bool key_data(Reader *r, Line *l) { return scan_reals(&r->s, &l->attr.nda
 static bool key_num(Reader *r, Line *l) {
   int64_t n;
   const double *x;
-  const char *at = r->s.p;
+  const char *at = scan_here(&r->s);
   if (!scan_reals(&r->s, &n, &x)) return false;
   if (n < 1 || n > 2) return scan_fail(&r->s, at, "one or two numbers stand here");
   memcpy(l->attr.num, x, (size_t)n * sizeof *x);
@@ -317,7 +317,7 @@ static bool key_num(Reader *r, Line *l) {
 }
 
 static bool key_monoid(Reader *r, Line *l) {
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   for (int m = MONOID_SUM; m <= MONOID_PROD; m++)
     if (strcmp(monoid_text((Monoid)m), name) == 0) l->attr.monoid = (Monoid)m;
@@ -346,7 +346,7 @@ static bool read_key(Reader *r, Line *l) {
               {"to", key_to},         {"axes", key_axes}, {"monoid", key_monoid},
               {"data", key_data},     {"instance", key_instance},
               {"group", key_group}};
-  const char *at = r->s.p, *name = scan_word(&r->s);
+  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (strcmp(name, "backward") == 0) return l->origin.backward = true;
   for (size_t i = 0; i < countof(keys); i++)
@@ -356,7 +356,7 @@ static bool read_key(Reader *r, Line *l) {
 
 static bool read_op(Reader *r, Line *l) {
   Scan *s = &r->s;
-  const char *at = s->p, *name = scan_word(s);
+  const char *at = scan_here(s), *name = scan_word(s);
   if (!name) return false;
   if (!op_parse(name, &l->op)) return scan_fail(s, at, "no operation is called %s", name);
   if (!scan_expect(s, "(")) return false;
@@ -385,9 +385,9 @@ static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, Nod
 static bool read_node(Reader *r) {
   Scan *s = &r->s;
   Line l = {0};
-  const char *at = s->p;
+  const char *at = scan_here(s);
   NodeId id, want = graph_count(r->g) + 1;
-  if (!scan_node(s, want, &id)) return false;
+  if (!scan_node(s, UINT32_MAX, &id)) return false;
   if (id != want) return scan_fail(s, at, "the next node is %%%u", want);
   if (!scan_expect(s, "=") || !read_op(r, &l) || !scan_expect(s, ":") || !scan_type(s, &l.type) ||
       !read_dims(r, &l.rank, l.shape))
@@ -420,7 +420,7 @@ static bool read_name(Reader *r) {
 }
 
 static bool read_out_value(Reader *r, Output *o) {
-  const char *at = r->s.p;
+  const char *at = scan_here(&r->s);
   Pos pos;
   if (!scan_expect(&r->s, "=") || !scan_node(&r->s, graph_count(r->g), &o->value) ||
       !read_order(r, &o->rank, o->dims) || !line_end(r, &pos))

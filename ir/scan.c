@@ -29,6 +29,11 @@ static void skip_blanks(Scan *s) {
   while (s->p < s->end && (*s->p == ' ' || *s->p == '\t')) s->p++;
 }
 
+const char *scan_here(Scan *s) {
+  skip_blanks(s);
+  return s->p;
+}
+
 static bool at_line_end(const Scan *s) {
   return s->p == s->end || *s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
 }
@@ -191,13 +196,13 @@ bool scan_reals(Scan *s, int64_t *n, const double **out) {
 }
 
 bool scan_type(Scan *s, Dtype *out) {
-  const char *at = s->p, *text = scan_word(s);
+  const char *at = scan_here(s), *text = scan_word(s);
   if (!text) return false;
   return dtype_parse(text, out) || scan_fail(s, at, "no element type is called %s", text);
 }
 
 int scan_choice(Scan *s, const Choice *c) {
-  const char *at = s->p, *text = scan_word(s);
+  const char *at = scan_here(s), *text = scan_word(s);
   if (!text) return -1;
   int i = choice_find(c, text);
   if (i < 0) scan_fail(s, at, "%s is unknown here", text);
@@ -272,8 +277,7 @@ bool scan_record(Scan *s, const Record *r, void *record) {
   if (!scan_expect(s, "{")) return false;
   for (bool first = true; !scan_accept(s, "}"); first = false) {
     if (!first && !scan_expect(s, ",")) return false;
-    skip_blanks(s);
-    const char *at = s->p, *name = scan_word(s);
+    const char *at = scan_here(s), *name = scan_word(s);
     if (!name) return false;
     const Field *f = field_find(r, name);
     if (!f) return scan_fail(s, at, "no field is called %s", name);

@@ -22,6 +22,8 @@ bool scan_fail(Scan *s, const char *at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 // Goes to the next line that is neither blank nor a comment; false at the end of the text.
 bool scan_line(Scan *s);
+// Where the next word begins.
+const char *scan_here(Scan *s);
 // Skips blanks; whether the text goes on with `mark`, which is then passed. `mark` has no blanks.
 bool scan_accept(Scan *s, const char *mark);
 bool scan_expect(Scan *s, const char *mark);
