@@ -61,7 +61,7 @@ Cell cell_finish(Dtype t, Cell c) {
 }
 
 Cell cell_rounded(Dtype t, double v, double b, bool exact) {
-  if (exact && b == 0 && dtype_round(t, v) == v) return (Cell){v, 0, false};
+  if ((exact && b == 0 && dtype_round(t, v) == v) || !isfinite(v)) return (Cell){v, b, false};
   return (Cell){v, b + unit_roundoff(t) * fabs(v) + least_subnormal(t), false};
 }
 
@@ -88,11 +88,11 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule) {
   Format f = format_of(acc);
   bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
                s->abs <= ldexp(1, f.p + granule);
-  double n = (double)s->n;
-  double b = exact ? 0
-                   : s->b + (n + 4) * unit_roundoff(acc) * s->abs + n * least_subnormal(acc);
+  double n = (double)s->n, b = s->b;
+  if (!exact && isfinite(s->v)) b += (n + 4) * unit_roundoff(acc) * s->abs + n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
-  c.t = s->t;
+  // finite terms whose partial sums may leave the range
+  c.t = s->t || (isfinite(s->v) && s->abs > f.max);
   return cell_finish(t, c);
 }
 

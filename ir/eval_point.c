@@ -199,37 +199,44 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// floor(a / b) of floats; tainted unless the rounded quotient has the same floor. *exact: a / b is.
+// floor(a / b) of floats in type t; tainted unless the rounded quotient has the same floor.
 static Cell quotient_floor(Dtype t, Cell a, Cell b) {
   double q = a.v / b.v, e = a.b == 0 && b.b == 0 ? 0 : div_bound(a, b);
-  bool exact = e == 0 && fma(q, b.v, -a.v) == 0;
-  Cell r = cell_rounded(t, q, e, exact);
+  Cell r = cell_rounded(t, q, e, fma(q, b.v, -a.v) == 0);
   return step_at(floor(q), floor(q - r.b), floor(q + r.b));
 }
 
 // Integers divided by zero may be anything.
 static Cell point_floor_div(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (!is_int(p->type)) return quotient_floor(p->type, a, b);
+  if (!is_int(p->type)) {
+    Cell q = quotient_floor(dtype_accumulator(p->type), a, b), y = cell_rounded(p->type, q.v, 0, true);
+    return (Cell){y.v, y.b, q.t};
+  }
   if (b.v == 0) return (Cell){0, 0, true};
   return plain(int_wrap(p->type, floor_quotient((int64_t)a.v, (int64_t)b.v)));
 }
 
-static Cell point_mod(const Point *p) {
+// a - floor(a / b) b in the accumulator type, then stored.
+static Cell float_mod(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type)) {
-    if (b.v == 0) return (Cell){0, 0, true};
-    int64_t x = (int64_t)a.v, y = (int64_t)b.v;
-    return plain((double)(x - floor_quotient(x, y) * y));
-  }
-  Cell q = quotient_floor(p->type, a, b);
+  Dtype acc = dtype_accumulator(p->type);
+  double u = unit_roundoff(acc);
+  Cell q = quotient_floor(acc, a, b);
   double whole = q.v * b.v, y = a.v - whole;
-  double roundings = unit_roundoff(p->type) * (fabs(a.v) + fabs(whole)) * 2;
-  bool exact = a.b == 0 && b.b == 0 && fma(q.v, b.v, -whole) == 0 && dtype_round(p->type, whole) == whole &&
-               a.v - y == whole && dtype_round(p->type, y) == y;
-  Cell c = {y, exact ? 0 : a.b + times(q.v, b.b) + roundings + 2 * least_subnormal(p->type), q.t};
-  c.t = c.t || isinf(b.v) || fabs(q.v) > 1 / unit_roundoff(p->type);
-  return c;
+  bool exact = a.b == 0 && b.b == 0 && fma(q.v, b.v, -whole) == 0 && dtype_round(acc, whole) == whole &&
+               a.v - y == whole && dtype_round(acc, y) == y;
+  double e = a.b + times(q.v, b.b) + 2 * u * (fabs(a.v) + fabs(whole)) + 2 * least_subnormal(acc);
+  Cell stored = acc == p->type ? (Cell){y, exact ? 0 : e, false} : cell_rounded(p->type, y, exact ? 0 : e, exact);
+  stored.t = q.t || isinf(b.v) || fabs(q.v) > 1 / u;
+  return stored;
+}
+
+static Cell point_mod(const Point *p) {
+  if (!is_int(p->type)) return float_mod(p);
+  int64_t a = (int64_t)p->x[0].v, b = (int64_t)p->x[1].v;
+  if (b == 0) return (Cell){0, 0, true};
+  return plain(int_wrap(p->type, (int64_t)((uint64_t)a - (uint64_t)floor_quotient(a, b) * (uint64_t)b)));
 }
 
 static Cell int_pow(Dtype t, int64_t base, int64_t exponent) {

@@ -79,7 +79,7 @@ void eval_mean(const EvalNode *c) {
     Cell total = sum_cell(acc, acc, &s[i], granule);
     double n = (double)s[i].n, y = total.v / n;
     bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // a power of two
-    Cell scaled = cell_rounded(acc, y, total.b / n + (exact ? 0 : unit_roundoff(acc) * fabs(y)), exact);
+    Cell scaled = cell_rounded(acc, y, total.b / n + (exact || isinf(y) ? 0 : unit_roundoff(acc) * fabs(y)), exact);
     Cell stored = acc == t ? scaled : cell_rounded(t, scaled.v, scaled.b, true);
     stored.t = total.t;
     tensor_put(c->out, i, cell_finish(t, stored));
@@ -199,7 +199,7 @@ void eval_logsumexp(const EvalNode *c) {
   for (int64_t i = 0; i < n; i++) {
     double m = isinf(c->out->value[i]) ? 0 : c->out->value[i], l = log(sum[i]), y = l + m;
     double b = isfinite(y) ? bound[i] / sum[i] + (terms + 4) * u + ULPS_OF_EXP * u * (fabs(l) + fabs(m)) + least_normal(acc) : 0;
-    Cell stored = acc == t ? (Cell){y, b + u * fabs(y), false} : cell_rounded(t, y, b, false);
+    Cell stored = acc == t ? (Cell){y, isfinite(y) ? b + u * fabs(y) : 0, false} : cell_rounded(t, y, b, false);
     stored.t = c->out->tainted[i];
     tensor_put(c->out, i, cell_finish(t, stored));
   }

@@ -3,7 +3,6 @@
 //   %3 = mul(%1, broadcast(1)); %4 = pow(%3, 2); %5 = rename(rename(%4))   =>   %2 = mul(%1, %1); %3 = rename(%2)
 //
 // A rule never changes what is NaN or infinite, and no value beyond the rounding that its op may have.
-// (x^0.5 of -inf, which becomes NaN, is the one exception.)
 #include "ir/simplify.h"
 
 NodeId simple_stripped(const Graph *g, NodeId x) {

@@ -1,10 +1,12 @@
-// Simplification of what works on dims: reductions of broadcasts and of reductions, contractions with an
-// operand that has no say over the contracted dims, moves of moves.
+// Simplification of what works on dims: reductions of broadcasts and of reductions, contractions of
+// broadcasts and constants, moves of moves.
 //
 //   sum[b](broadcast(%1) {dims=[b]})  =>  mul(%1, size of b)
-//   contract(%1[b, d], %2[h]) {dims=[d]}  =>  mul(sum[d](%1), %2)
+//   contract(%1[b, d], const(2)) {dims=[d]}  =>  mul(sum[d](%1), 2)
 //
 // Broadcast dims that are blocks stay: how many elements a processor holds differs.
+#include <math.h>
+
 #include "ir/simplify.h"
 
 static Dims dims_of(int n, const DimId *d) {
@@ -86,16 +88,12 @@ NodeId simplify_reduce(Simplify *s) {
 
 // -- contractions -----------------------------------------------------------------------------------------------
 
-static NodeId narrow_product(Simplify *s, NodeId a, NodeId b, Dtype wide) {
-  NodeId y = graph_binary(s->g, OP_MUL, graph_cast(s->g, a, wide), graph_cast(s->g, b, wide));
-  return graph_cast(s->g, y, (Dtype)s->n->type);
-}
-
-// a sums over all contracted dims alone.
+// sum(a) b, both wide, then stored.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
   Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
   NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
-  return narrow_product(s, sum, b, wide);
+  NodeId y = graph_binary(s->g, OP_MUL, sum, graph_cast(s->g, b, wide));
+  return graph_cast(s->g, y, (Dtype)s->n->type);
 }
 
 NodeId simplify_contract(Simplify *s) {
@@ -110,8 +108,8 @@ NodeId simplify_contract(Simplify *s) {
   bool one_type = graph_node(s->g, x[0])->type == type;
   if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
   for (int i = 0; i < 2 && left.n > 0; i++) {
-    const Dims *other = i ? &da : &db;
-    if (outside(&left, other, NULL).n == left.n)
+    double c; // an infinite one would turn terms of both signs into NaN, their sum into inf
+    if (simple_const(s->g, x[1 - i], &c) && isfinite(c) && c != 0)
       return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
   }
   if (x[0] == s->x[0] && x[1] == s->x[1]) return 0;

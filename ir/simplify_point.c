@@ -148,6 +148,43 @@ static NodeId simplify_floor_div(Simplify *s) {
   return is_num(s, 1, 1) && !dtype_is_float((Dtype)s->n->type) ? s->x[0] : 0;
 }
 
+// Whether x is surely no negative number and no -0; looks a few ops deep.
+static bool never_negative(const Graph *g, NodeId x, int depth) {
+  const Node *n = graph_node(g, x);
+  switch ((int)n->op) {
+  case OP_ABS:
+  case OP_EXP:
+  case OP_SIGMOID: return true;
+  case OP_CONST: return n->attr.num[0] > 0;
+  case OP_MUL:
+    if (n->args[0] == n->args[1]) return true;
+    break;
+  case OP_ADD:
+  case OP_SUM:
+  case OP_MAX:
+  case OP_MEAN:
+  case OP_BROADCAST:
+  case OP_RENAME:
+  case OP_CAST: break;
+  case OP_CONTRACT: return n->args[0] == n->args[1];
+  default: return false;
+  }
+  for (int i = 0; i < n->nargs; i++)
+    if (depth == 0 || !never_negative(g, n->args[i], depth - 1)) return false;
+  return true;
+}
+
+// pow(-inf, 0.5) is inf and pow(-0, -0.5) inf, where roots are NaN and -inf.
+static NodeId root(Simplify *s, Op op) {
+  Graph *g = s->g;
+  NodeId x = s->x[0];
+  if (never_negative(g, x, 4)) return graph_unary(g, op, x);
+  Dtype t = (Dtype)s->n->type;
+  NodeId infinite = graph_binary(g, OP_EQ, x, graph_const(g, t, -(double)INFINITY)), zero = graph_const(g, t, 0);
+  NodeId y = graph_where(g, infinite, graph_const(g, t, (double)INFINITY), x);
+  return graph_unary(g, op, graph_where(g, graph_binary(g, OP_EQ, x, zero), zero, y));
+}
+
 static NodeId simplify_pow(Simplify *s) {
   double e;
   NodeId x = s->x[0];
@@ -160,8 +197,8 @@ static NodeId simplify_pow(Simplify *s) {
   if (square) return e == 2 ? square : again(s, OP_MUL, square, e == 3 ? x : square);
   if (!dtype_is_float((Dtype)s->n->type)) return 0;
   if (e == -1) return graph_unary(s->g, OP_RECIPROCAL, x);
-  if (e == 0.5) return graph_unary(s->g, OP_SQRT, x);
-  return e == -0.5 ? graph_unary(s->g, OP_RSQRT, x) : 0;
+  if (e == 0.5) return root(s, OP_SQRT);
+  return e == -0.5 ? root(s, OP_RSQRT) : 0;
 }
 
 static NodeId equal_args(Simplify *s) { return s->x[0] == s->x[1] ? s->x[0] : 0; }

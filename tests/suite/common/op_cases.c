@@ -1,0 +1,348 @@
+// The generator of op cases: rows of dim patterns, expanded over types and kinds of inputs.
+#include "tests/suite/common/op_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Dims are letters; their sizes are small, different and mostly not divisible.
+static const struct {
+  char name;
+  int64_t size;
+} dim_rows[] = {{'a', 3}, {'b', 5}, {'c', 17}, {'d', 4}, {'e', 3}, {'p', 12}, {'v', 7}};
+
+// An argument: letters of dims; "@ab" ids below size(v); "?ab" bool; "=2" a constant; NULL: none.
+typedef struct Row {
+  const char *arg[3], *dims, *to;
+  int type; // 1 + attr.type, 0: the arguments' type
+} Row;
+
+static const Row unary[] = {{{"ab"}, 0, 0, 0}, {{"bc"}, 0, 0, 0}, {{""}, 0, 0, 0}};
+static const Row binary[] = {
+    {{"ab", "ab"}, 0, 0, 0}, {{"abc", "b"}, 0, 0, 0}, {{"a", "bc"}, 0, 0, 0}, {{"bc", ""}, 0, 0, 0}};
+static const Row clip_rows[] = {{{"ab", "", ""}, 0, 0, 0}, {{"bc", "b", "ab"}, 0, 0, 0}};
+static const Row where_rows[] = {
+    {{"?ab", "ab", "ab"}, 0, 0, 0}, {{"?b", "ab", ""}, 0, 0, 0}, {{"?ab", "a", "c"}, 0, 0, 0}};
+static const Row pow_rows[] = {{{"ab", "ab"}, 0, 0, 0}, {{"bc", "b"}, 0, 0, 0}, {{"bc", "=0"}, 0, 0, 0},
+                               {{"bc", "=1"}, 0, 0, 0}, {{"bc", "=2"}, 0, 0, 0}, {{"bc", "=3"}, 0, 0, 0},
+                               {{"bc", "=4"}, 0, 0, 0}, {{"bc", "=0.5"}, 0, 0, 0}, {{"bc", "=-1"}, 0, 0, 0},
+                               {{"bc", "=-0.5"}, 0, 0, 0}, {{"bc", "=1.7"}, 0, 0, 0}};
+static const Row cast_rows[] = {{{"bc"}, 0, 0, 1 + TYPE_F32}, {{"bc"}, 0, 0, 1 + TYPE_BF16},
+                                {{"bc"}, 0, 0, 1 + TYPE_F16}, {{"bc"}, 0, 0, 1 + TYPE_F64},
+                                {{"bc"}, 0, 0, 1 + TYPE_I32}, {{"bc"}, 0, 0, 1 + TYPE_U8},
+                                {{"bc"}, 0, 0, 1 + TYPE_BOOL}};
+static const Row bound_rows[] = {{{"@ab"}, "v", 0, 0}};
+static const Row key_rows[] = {{{"ab"}, 0, 0, 0}, {{"bc"}, 0, 0, 0}};
+static const Row reduce_rows[] = {{{"abc"}, "b", 0, 0}, {{"abc"}, "c", 0, 0}, {{"abc"}, "ac", 0, 0},
+                                  {{"bc"}, "bc", 0, 0}, {{"c"}, "c", 0, 0}, {{"ab"}, "a", 0, 0}};
+static const Row arg_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b", 0, 0}, {{"c"}, "c", 0, 0}};
+static const Row contract_rows[] = {
+    {{"ab", "bc"}, "b", 0, 0},   {{"cb", "ab"}, "b", 0, 0},   {{"abc", "abd"}, "b", 0, 0}, {{"abc", "bcd"}, "bc", 0, 0},
+    {{"bc", "bc"}, "bc", 0, 0},  {{"bc", "c"}, "c", 0, 0},    {{"abc", "ad"}, "c", 0, 0},  {{"ab", "cd"}, "", 0, 0},
+    {{"abc", "cv"}, "c", 0, 0},  {{"abcd", "acv"}, "cd", 0, 0}, {{"ab", "ab"}, "a", 0, 0}, {{"c", "c"}, "c", 0, 0},
+    {{"bc", "cd"}, "c", 0, 1 + TYPE_F32}};
+static const Row broadcast_rows[] = {{{"a"}, "bc", 0, 0}, {{"b"}, "a", 0, 0}, {{""}, "ab", 0, 0}, {{"ac"}, "b", 0, 0}};
+static const Row rename_rows[] = {{{"ab"}, "a", "e", 0}, {{"be"}, "e", "a", 0}, {{"aeb"}, "ae", "ea", 0}};
+static const Row split_rows[] = {{{"p"}, "p", "da", 0}, {{"bp"}, "p", "ad", 0}, {{"pv"}, "p", "de", 0}};
+static const Row merge_rows[] = {{{"da"}, "da", "p", 0}, {{"abd"}, "ad", "p", 0}, {{"adb"}, "da", "p", 0}};
+static const Row take_rows[] = {{{"vb", "@a"}, "v", 0, 0}, {{"avb", "@ac"}, "v", 0, 0}, {{"v", "@ab"}, "v", 0, 0},
+                                {{"vb", "@"}, "v", 0, 0}, {{"abv", "@ab"}, "v", 0, 0}};
+static const Row scatter_rows[] = {{{"cb", "@c"}, "c", "v", 0}, {{"abc", "@ab"}, "b", "v", 0}, {{"b", "@cb"}, "cb", "v", 0},
+                                   {{"ab", "@"}, "", "v", 0}, {{"c", "@c"}, "c", "v", 0}};
+static const Row decl_rows[] = {{{0}, "ab", 0, 0}, {{0}, "", 0, 0}};
+static const Row scalar_rows[] = {{{0}, "", 0, 0}};
+static const Row index_rows[] = {{{0}, "b", 0, 0}, {{0}, "c", 0, 0}};
+static const Row values_rows[] = {{{0}, "bc", 0, 0}, {{0}, "cb", 0, 0}, {{0}, "", 0, 0}};
+
+typedef struct Rows {
+  const Row *at;
+  int n;
+} Rows;
+#define ROWS(r) ((Rows){r, (int)countof(r)})
+
+// Ops with rows of their own; the others go by class and number of arguments.
+static Rows rows_of(Op op) {
+  static const struct {
+    Op op;
+    const Row *at;
+    int n;
+  } own[] = {{OP_CLIP, clip_rows, countof(clip_rows)},          {OP_WHERE, where_rows, countof(where_rows)},
+             {OP_POW, pow_rows, countof(pow_rows)},             {OP_CAST, cast_rows, countof(cast_rows)},
+             {OP_BOUND, bound_rows, countof(bound_rows)},       {OP_ARG_KEY, key_rows, countof(key_rows)},
+             {OP_KEY_INDEX, key_rows, countof(key_rows)},       {OP_ARGMAX, arg_rows, countof(arg_rows)},
+             {OP_ARGMIN, arg_rows, countof(arg_rows)},          {OP_CONTRACT, contract_rows, countof(contract_rows)},
+             {OP_BROADCAST, broadcast_rows, countof(broadcast_rows)}, {OP_RENAME, rename_rows, countof(rename_rows)},
+             {OP_SPLIT, split_rows, countof(split_rows)},       {OP_MERGE, merge_rows, countof(merge_rows)},
+             {OP_TAKE, take_rows, countof(take_rows)},          {OP_SCATTER_ADD, scatter_rows, countof(scatter_rows)},
+             {OP_INPUT, decl_rows, countof(decl_rows)},         {OP_PARAM, decl_rows, countof(decl_rows)},
+             {OP_STATE, decl_rows, countof(decl_rows)},         {OP_CONST, scalar_rows, countof(scalar_rows)},
+             {OP_STEP, scalar_rows, countof(scalar_rows)},      {OP_VALUES, values_rows, countof(values_rows)},
+             {OP_INDEX, index_rows, countof(index_rows)}};
+  for (size_t i = 0; i < countof(own); i++)
+    if (own[i].op == op) return (Rows){own[i].at, own[i].n};
+  const OpRow *row = op_row(op);
+  if (row->cls == POINTWISE) return row->nargs == 1 ? ROWS(unary) : ROWS(binary);
+  if (row->cls == REDUCE) return ROWS(reduce_rows);
+  return (Rows){NULL, 0}; // training is folded before; collectives have no whole graph
+}
+
+static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64, TYPE_I32, TYPE_U8, TYPE_BOOL};
+
+typedef struct Choice {
+  Op op;
+  const Row *row;
+  Dtype type;
+  OpInputs inputs;
+} Choice;
+
+static bool choose(int i, Choice *out) {
+  for (int op = 0; op < OP_COUNT; op++) {
+    Rows rows = rows_of((Op)op);
+    int each = (int)countof(types) * INPUTS_KINDS;
+    if (i >= rows.n * each) {
+      i -= rows.n * each;
+      continue;
+    }
+    *out = (Choice){(Op)op, &rows.at[i / each], types[i % each / INPUTS_KINDS], (OpInputs)(i % INPUTS_KINDS)};
+    return true;
+  }
+  return false;
+}
+
+int op_case_count(void) {
+  int n = 0;
+  for (int op = 0; op < OP_COUNT; op++) n += rows_of((Op)op).n * (int)countof(types) * INPUTS_KINDS;
+  return n;
+}
+
+// -- inputs -----------------------------------------------------------------------------------------------
+
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014)
+static uint64_t next_random(uint64_t *state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+typedef struct Range {
+  double low, high;
+  bool both_signs; // low..high in magnitude
+} Range;
+
+// Where the op is defined and not too steep.
+static Range smooth_range(Op op, int arg) {
+  switch ((int)op) {
+  case OP_LOG:
+  case OP_SQRT:
+  case OP_RSQRT: return (Range){0.1, 4, false};
+  case OP_LOG1P: return (Range){-0.9, 3, false};
+  case OP_POW: return arg == 0 ? (Range){0.1, 3, false} : (Range){-2, 2, false};
+  case OP_RECIPROCAL: return (Range){0.5, 3, true};
+  case OP_DIV:
+  case OP_MOD:
+  case OP_FLOOR_DIV: return arg == 0 ? (Range){-9, 9, false} : (Range){0.7, 3, true};
+  case OP_PROD: return (Range){0.6, 1.6, true};
+  case OP_FLOOR:
+  case OP_CEIL:
+  case OP_ROUND:
+  case OP_CAST: return (Range){-9, 9, false};
+  }
+  return (Range){-2, 2, false};
+}
+
+static double smooth_number(Range range, uint64_t *state) {
+  double unit = (double)(next_random(state) >> 11) * 0x1p-53;
+  double x = range.low + (range.high - range.low) * unit;
+  return range.both_signs && next_random(state) & 1 ? -x : x;
+}
+
+static bool divides(Op op, int arg) { return arg == 1 && (op == OP_MOD || op == OP_FLOOR_DIV || op == OP_DIV); }
+
+static double whole_number(Op op, int arg, Dtype t, uint64_t *state) {
+  double reach = op == OP_POW && arg == 1 ? 3 : op == OP_PROD ? 2 : 4;
+  double x = (double)(next_random(state) % (uint64_t)(2 * reach + 1)) - reach;
+  if (t == TYPE_BOOL) return x > 0;
+  if (t == TYPE_U8 || (op == OP_POW && arg == 1)) x = fabs(x);
+  if ((op == OP_PROD || (op == OP_POW && arg == 0)) && !dtype_is_float(t) && x == 0) x = 1;
+  return divides(op, arg) && x == 0 ? 1 : x;
+}
+
+static double special_number(Op op, uint64_t *state) {
+  double large = op == OP_POW ? 9 : 300; // within f16 to the fourth power
+  const double odd[] = {0.0, -0.0, 1, -1, 0.5, -2.5, 3, -large, large, 1e-30};
+  uint64_t k = next_random(state) % 26;
+  if (k >= countof(odd) + 3) return smooth_number((Range){-3, 3, false}, state);
+  return k == 10 ? (double)NAN : k == 11 ? (double)INFINITY : k == 12 ? -(double)INFINITY : odd[k];
+}
+
+void op_case_draw(Op op, int arg, Dtype t, OpInputs kind, uint64_t seed, int64_t n, double *out) {
+  uint64_t state = seed;
+  for (int64_t i = 0; i < n; i++) {
+    double x = !dtype_is_float(t) || kind == INPUTS_TIES ? whole_number(op, arg, t, &state)
+               : kind == INPUTS_SPECIAL                 ? special_number(op, &state)
+                                                        : smooth_number(smooth_range(op, arg), &state);
+    out[i] = dtype_round(t, x);
+  }
+}
+
+// -- graphs -----------------------------------------------------------------------------------------------
+
+typedef struct Build {
+  Arena *a;
+  Graph *g;
+  Choice c;
+  uint64_t seed;
+  VEC(EvalFeed) feeds;
+  NodeId arg[3];
+  DeclId decl[3];
+  int nargs;
+} Build;
+
+static DimId letter(DimTable *t, char name) {
+  char text[2] = {name, 0};
+  DimId d = dim_find(t, text);
+  for (size_t i = 0; i < countof(dim_rows) && !d; i++)
+    if (dim_rows[i].name == name) d = dim_add(t, text, dim_rows[i].size, (Pos){0});
+  return d;
+}
+
+static int letters(DimTable *t, const char *text, DimId *out) {
+  int n = 0;
+  for (; text && text[n]; n++) out[n] = letter(t, text[n]);
+  return n;
+}
+
+static double *draw_feed(Build *b, int arg, Dtype type, bool ids, int64_t n) {
+  double *x = arena_array(b->a, double, n);
+  uint64_t seed = b->seed + (uint64_t)arg * 7919;
+  op_case_draw(b->c.op, arg, type, b->c.inputs, seed, n, x);
+  for (int64_t i = 0; i < n && ids; i++) x[i] = (double)(next_random(&seed) % 7);
+  return x;
+}
+
+static DeclId declare(Build *b, DeclKind kind, const char *name, const char *dims, Dtype type, int arg, bool ids) {
+  Decl d = {.kind = kind, .name = name, .type = type};
+  d.rank = (uint8_t)letters(b->g->dims, dims, d.dims);
+  int64_t n = 1;
+  for (int i = 0; i < d.rank; i++) n *= dim_get(b->g->dims, d.dims[i])->size;
+  DeclId id = graph_decl(b->g, &d);
+  vec_push(b->a, b->feeds) = (EvalFeed){id, draw_feed(b, arg, type, ids, n), n};
+  graph_decl_node(b->g, id);
+  return id;
+}
+
+static void add_arg(Build *b, const char *spec) {
+  int i = b->nargs++;
+  if (spec[0] == '=') {
+    double v = strtod(spec + 1, NULL);
+    b->arg[i] = graph_const(b->g, b->c.type, v);
+    return;
+  }
+  bool ids = spec[0] == '@', predicate = spec[0] == '?';
+  Dtype type = ids ? TYPE_I32 : predicate ? TYPE_BOOL : b->c.type;
+  const char *name = arena_printf(b->a, "x%d", i);
+  b->decl[i] = declare(b, DECL_INPUT, name, spec + (ids || predicate), type, i, ids);
+  b->arg[i] = b->g->decl.at[b->decl[i] - 1].node;
+}
+
+static NodeId build_source(Build *b) {
+  const Row *row = b->c.row;
+  DeclKind kind = b->c.op == OP_INPUT ? DECL_INPUT : b->c.op == OP_PARAM ? DECL_PARAM : DECL_STATE;
+  DimId dims[MAX_RANK];
+  int n = letters(b->g->dims, row->dims, dims);
+  if (b->c.op == OP_INPUT || b->c.op == OP_PARAM || b->c.op == OP_STATE) {
+    b->decl[0] = declare(b, kind, "x0", row->dims, b->c.type, 0, false);
+    b->nargs = 1;
+    return b->arg[0] = b->g->decl.at[b->decl[0] - 1].node;
+  }
+  if ((b->c.op == OP_STEP || b->c.op == OP_INDEX) && b->c.type != TYPE_I32) return 0;
+  Attr attr = {.type = b->c.type, .ndims = (uint8_t)n, .dims = dims, .ndata = 1};
+  for (int i = 0; i < n; i++) attr.ndata *= dim_get(b->g->dims, dims[i])->size;
+  attr.data = draw_feed(b, 0, b->c.type, false, attr.ndata);
+  attr.num[0] = attr.data[0];
+  if (b->c.op != OP_VALUES) attr.ndata = 0, attr.data = NULL;
+  return graph_add(b->g, b->c.op, 0, NULL, &attr);
+}
+
+// An arg_key lives between its index and a maximum: keys themselves are never handed out.
+static NodeId build_key(Build *b) {
+  char why[200];
+  DimId d = graph_node(b->g, b->arg[0])->dims.at[0];
+  NodeId args[2] = {b->arg[0], graph_index(b->g, d)};
+  NodeId key = graph_try(b->g, OP_ARG_KEY, 2, args, NULL, 0, why);
+  if (key && b->c.op == OP_ARG_KEY) key = graph_reduce(b->g, OP_MAX, key, &(Dims){.n = 1, .at = {d}});
+  return key ? graph_unary(b->g, OP_KEY_INDEX, key) : 0;
+}
+
+static NodeId build_y(Build *b) {
+  const Row *row = b->c.row;
+  if (op_row(b->c.op)->cls == SOURCE) return build_source(b);
+  for (int i = 0; i < 3 && row->arg[i]; i++) add_arg(b, row->arg[i]);
+  if (b->c.op == OP_ARG_KEY || b->c.op == OP_KEY_INDEX) return build_key(b);
+  DimId dims[MAX_RANK], to[MAX_RANK];
+  Attr attr = {.type = row->type ? (Dtype)(row->type - 1) : b->c.type, .dims = dims, .to = to};
+  attr.ndims = (uint8_t)letters(b->g->dims, row->dims, dims);
+  attr.nto = (uint8_t)letters(b->g->dims, row->to, to);
+  bool widening = b->c.op == OP_CONTRACT && row->type;
+  if (widening && dtype_bytes(b->c.type) != 2) return 0;
+  char why[200];
+  return graph_try(b->g, b->c.op, b->nargs, b->arg, &attr, 0, why);
+}
+
+static void add_gradients(Build *b, OpCase *out) {
+  Node y = *graph_node(b->g, out->y);
+  NodeId by[3];
+  for (int i = 0; i < b->nargs; i++) {
+    if (!b->decl[i] || !dtype_is_float((Dtype)graph_node(b->g, b->arg[i])->type)) continue;
+    out->by[out->ngrads] = b->decl[i];
+    by[out->ngrads++] = b->arg[i];
+  }
+  if (out->ngrads == 0 || !dtype_is_float((Dtype)y.type) || b->c.inputs == INPUTS_SPECIAL) {
+    out->ngrads = 0;
+    return;
+  }
+  char dims[MAX_RANK + 1] = {0};
+  for (int i = 0; i < y.dims.n; i++) dims[i] = dim_get(b->g->dims, y.dims.at[i])->name[0];
+  DeclId w = declare(b, DECL_INPUT, "w", dims, (Dtype)y.type, 3, false);
+  NodeId weighted = graph_binary(b->g, OP_MUL, out->y, b->g->decl.at[w - 1].node);
+  out->loss = graph_reduce(b->g, OP_SUM, weighted, &y.dims);
+  graph_gradients(b->g, out->loss, out->ngrads, by, out->grad);
+}
+
+static void hand_out(Build *b, const char *name, NodeId value) {
+  const Dims *d = &graph_node(b->g, value)->dims;
+  Output o = {.kind = OUT_VALUE, .name = name, .value = value, .rank = d->n};
+  for (int i = 0; i < d->n; i++) o.dims[i] = d->at[i];
+  vec_push(b->a, b->g->output) = o;
+}
+
+static const char *case_name(Arena *a, const Choice *c) {
+  static const char *const kind[] = {"", " ties", " special"};
+  const Row *r = c->row;
+  const char *args = "";
+  for (int i = 0; i < 3 && r->arg[i]; i++) args = arena_printf(a, "%s%s[%s]", args, i ? " " : "", r->arg[i]);
+  return arena_printf(a, "%s %s %s%s%s%s%s%s%s", op_row(c->op)->text, dtype_text(c->type), args,
+                      r->dims ? " over " : "", r->dims ? r->dims : "", r->to ? " to " : "", r->to ? r->to : "",
+                      r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
+}
+
+bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out) {
+  Build b = {.a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH), .seed = (uint64_t)i * 1000003 + 17};
+  if (!choose(i, &b.c)) BUG("there is no case %d", i);
+  if (b.c.inputs == INPUTS_SPECIAL && (b.c.op == OP_MOD || b.c.op == OP_FLOOR_DIV)) return false; // jumps everywhere
+  bool only_floats = b.c.inputs != INPUTS_SMOOTH;
+  if (only_floats && !dtype_is_float(b.c.type)) return false; // integers are drawn in one way
+  for (size_t k = 0; k < countof(dim_rows); k++) letter(dims, dim_rows[k].name);
+  b.g->model = "op_cases";
+  b.g->origin.why = "case";
+  *out = (OpCase){.name = case_name(a, &b.c), .op = b.c.op, .type = b.c.type, .inputs = b.c.inputs, .graph = b.g};
+  out->y = build_y(&b);
+  if (!out->y) return false;
+  add_gradients(&b, out);
+  hand_out(&b, "y", out->y);
+  for (int k = 0; k < out->ngrads; k++)
+    hand_out(&b, arena_printf(a, "grad %s", b.g->decl.at[out->by[k] - 1].name), out->grad[k]);
+  out->nfeeds = b.feeds.n;
+  out->feeds = b.feeds.at;
+  return true;
+}
