@@ -1,7 +1,8 @@
 // Bump arenas over a list of blocks.
 //
-// Small requests are cut from the newest block. A large one gets a block of its own, recorded by a small
-// header cut from the newest block, so that giving back follows the order of allocation for both.
+// Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
+// small header cut from the newest block, so that giving back follows the order of allocation for
+// both.
 #include "ir/arena.h"
 
 #include <stdio.h>
@@ -155,8 +156,10 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
   int n = vsnprintf(small, sizeof small, fmt, ap);
   if (n < 0) BUG("bad format");
   char *p = arena_alloc(a, (size_t)n + 1);
-  if ((size_t)n < sizeof small) memcpy(p, small, (size_t)n);
-  else vsnprintf(p, (size_t)n + 1, fmt, again);
+  if ((size_t)n < sizeof small)
+    memcpy(p, small, (size_t)n);
+  else
+    vsnprintf(p, (size_t)n + 1, fmt, again);
   va_end(again);
   return p;
 }

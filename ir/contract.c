@@ -2,8 +2,8 @@
 //
 //   sum[d, h](x[b, d] * w[d, h] * v[h]):  w with v first (d*h), then x (b*d); not x with w (b*d*h)
 //
-// Greedy: of all pairs that sum something away the one of least work, at ties of the smallest result;
-// plain products only while no pair sums anything.
+// Greedy: of all pairs that sum something away the one of least work, at ties of the smallest
+// result; plain products only while no pair sums anything.
 #include "ir/graph.h"
 
 enum { MAX_FACTORS = 32 }; // beyond, factors are multiplied in the order given
@@ -42,7 +42,8 @@ static void sum_lonely_dims(Factors *f, int i) {
   Dims over = {0};
   const Dims *s = dims_of(f, i);
   for (int k = 0; k < s->n; k++)
-    if (!dims_has(f->keep, s->at[k]) && !other_uses(f, s->at[k], i, i)) over.at[over.n++] = s->at[k];
+    if (!dims_has(f->keep, s->at[k]) && !other_uses(f, s->at[k], i, i))
+      over.at[over.n++] = s->at[k];
   f->at[i] = graph_reduce(f->g, OP_SUM, f->at[i], &over);
 }
 
@@ -107,8 +108,10 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
   Factors f = {.g = g, .keep = keep};
   NodeId rest = 0;
   for (int i = 0; i < n; i++) {
-    if (i < MAX_FACTORS - 1) f.at[f.n++] = factors[i];
-    else rest = rest ? graph_binary(g, OP_MUL, rest, factors[i]) : factors[i];
+    if (i < MAX_FACTORS - 1)
+      f.at[f.n++] = factors[i];
+    else
+      rest = rest ? graph_binary(g, OP_MUL, rest, factors[i]) : factors[i];
   }
   if (rest) f.at[f.n++] = rest;
   for (int i = 0; i < f.n; i++) sum_lonely_dims(&f, i);

@@ -45,9 +45,9 @@ struct Diag {
   VEC(Source) source;
   VEC(Message) message;
   uint32_t printed;
-  bool open;                 // notes and hints go to the last message
-  int nerrors, nwarnings;    // said, kept or not
-  int kept[2];               // by `warning`
+  bool open;              // notes and hints go to the last message
+  int nerrors, nwarnings; // said, kept or not
+  int kept[2];            // by `warning`
   int more_printed[2];
   int exit;
 };
@@ -119,9 +119,7 @@ void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
   va_end(ap);
 }
 
-static Message *last_message(Diag *d) {
-  return d->open ? &d->message.at[d->message.n - 1] : NULL;
-}
+static Message *last_message(Diag *d) { return d->open ? &d->message.at[d->message.n - 1] : NULL; }
 
 void diag_note(Diag *d, Pos at, const char *fmt, ...) {
   Message *m = last_message(d);
@@ -186,12 +184,16 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
   return best;
 }
 
-// -- printing -----------------------------------------------------------------------------------------
+// -- printing
+// -----------------------------------------------------------------------------------------
 
 // Bytes of the UTF-8 character at p, 0 if it is not one.
 static size_t utf8_length(const unsigned char *p, size_t n) {
-  size_t k = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-           : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+  size_t k = p[0] < 0x80                   ? 1
+             : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+             : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+             : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                           : 0;
   if (k == 0 || k > n) return 0;
   for (size_t i = 1; i < k; i++)
     if ((p[i] & 0xc0) != 0x80) return 0;
@@ -251,8 +253,8 @@ typedef struct Paint {
   const char *error, *warning, *note, *hint, *bold, *off;
 } Paint;
 static const Paint plain = {"", "", "", "", "", ""};
-static const Paint coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033[1;32m", "\033[1m",
-                               "\033[0m"};
+static const Paint coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
+                               "\033[1;32m", "\033[1m",    "\033[0m"};
 
 // Prints characters first..first+MAX_SHOWN of the line.
 static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
@@ -282,9 +284,12 @@ static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos
   for (size_t i = 0; col <= last; col++) {
     int width = 1;
     bool tab = i < n && line[i] == '\t';
-    if (tab) i++;
-    else if (i < n) i += put_char(NULL, line + i, n - i, &width);
-    else if (col > at.col) break; // a mark runs at most one past the end of the line
+    if (tab)
+      i++;
+    else if (i < n)
+      i += put_char(NULL, line + i, n - i, &width);
+    else if (col > at.col)
+      break; // a mark runs at most one past the end of the line
     if (col < first) continue;
     for (int w = 0; w < width; w++)
       fputc(col < at.col ? (tab ? '\t' : ' ') : col == at.col && w == 0 ? '^' : '~', out);
@@ -308,8 +313,10 @@ static void put_excerpt(const Diag *d, FILE *out, Pos at, const Paint *paint, co
 
 static void put_place(const Diag *d, FILE *out, Pos at) {
   const Source *s = source_of(d, at.source);
-  if (s) put_text(out, s->name);
-  else fputs("meshc", out);
+  if (s)
+    put_text(out, s->name);
+  else
+    fputs("meshc", out);
   if (at.line) fprintf(out, ":%u", at.line);
   if (at.line && at.col) fprintf(out, ":%u", at.col);
   fputs(": ", out);
@@ -342,7 +349,8 @@ static void put_more(Diag *d, FILE *out, bool warning) {
   int more = (warning ? d->nwarnings : d->nerrors) - d->kept[warning];
   int news = more - d->more_printed[warning];
   d->more_printed[warning] = more;
-  if (news > 0) fprintf(out, "%d more %s%s\n", news, warning ? "warning" : "error", news > 1 ? "s" : "");
+  if (news > 0)
+    fprintf(out, "%d more %s%s\n", news, warning ? "warning" : "error", news > 1 ? "s" : "");
 }
 
 void diag_print(Diag *d, FILE *out, bool colour) {

@@ -1,7 +1,7 @@
 // The table of dims, blocks of dims over mesh axes, and sets of dims.
 //
-//   h = 5 over cols = 2, rows = 2: blocks of ceil(5/2) = 3 by cols, each of ceil(3/2) = 2 by rows, so
-//   "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
+//   h = 5 over cols = 2, rows = 2: blocks of ceil(5/2) = 3 by cols, each of ceil(3/2) = 2 by rows,
+//   so "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
 #include "ir/dim.h"
 
 #include <stdio.h>
@@ -39,7 +39,8 @@ uint32_t dim_count(const DimTable *t) { return t->entry.n; }
 
 static DimId *find_slot(const DimTable *t, const char *interned) {
   uint32_t i = (uint32_t)((uintptr_t)interned >> 4) * 2654435761u & (t->cap - 1);
-  while (t->slot[i] && t->entry.at[t->slot[i] - 1]->dim.name != interned) i = (i + 1) & (t->cap - 1);
+  while (t->slot[i] && t->entry.at[t->slot[i] - 1]->dim.name != interned)
+    i = (i + 1) & (t->cap - 1);
   return &t->slot[i];
 }
 
@@ -176,7 +177,6 @@ char *dims_text(Arena *a, const DimTable *t, const Dims *s) {
   size_t n = 1;
   for (int i = 0; i < s->n; i++) n += strlen(dim_get(t, s->at[i])->name) + 2;
   char *text = arena_alloc(a, n), *p = text;
-  for (int i = 0; i < s->n; i++)
-    p += sprintf(p, "%s%s", i ? ", " : "", dim_get(t, s->at[i])->name);
+  for (int i = 0; i < s->n; i++) p += sprintf(p, "%s%s", i ? ", " : "", dim_get(t, s->at[i])->name);
   return text;
 }

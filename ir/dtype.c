@@ -114,7 +114,7 @@ static uint16_t f16_bits(double x) {
 
 static double f16_value(uint16_t h) {
   int e = h >> 10 & 31, m = h & 1023;
-  double x = e == 31 ? (m ? (double)NAN : (double)INFINITY)
+  double x = e == 31  ? (m ? (double)NAN : (double)INFINITY)
              : e == 0 ? ldexp(m, -24)
                       : ldexp(1024 + m, e - 25);
   return h & 0x8000 ? -x : x;

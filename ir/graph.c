@@ -55,8 +55,8 @@ static uint32_t mix(uint32_t h, const void *bytes, size_t n) {
 static uint32_t node_hash(const Node *n) {
   const Attr *t = &n->attr;
   uint32_t h = 2166136261u;
-  uint32_t small[] = {n->op,     n->instance,    n->nargs,  (uint32_t)t->type, t->decl, t->ndims,
-                      t->nto,    t->axes.n,      (uint32_t)t->monoid, (uint32_t)t->ndata};
+  uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
+                      t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
   h = mix(h, small, sizeof small);
   h = mix(h, n->args, n->nargs * sizeof *n->args);
   h = mix(h, t->num, sizeof t->num);
@@ -71,9 +71,9 @@ static bool same_bytes(const void *a, const void *b, size_t n) {
 }
 
 static bool attr_equal(const Attr *a, const Attr *b) {
-  return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid && a->ndims == b->ndims &&
-         a->nto == b->nto && a->ndata == b->ndata && axes_equal(a->axes, b->axes) &&
-         same_bytes(a->num, b->num, sizeof a->num) &&
+  return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
+         a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata &&
+         axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
          same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
          same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
          same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
@@ -98,7 +98,8 @@ static void grow_table(Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) *find_slot(g, graph_node(g, n)) = n;
 }
 
-// -- adding -----------------------------------------------------------------------------------------
+// -- adding
+// -----------------------------------------------------------------------------------------
 
 // One form for equal requests: unused fields zero, NaNs alike.
 static Attr canonical(Op op, const Attr *attr) {
@@ -144,7 +145,8 @@ static void sort_args(Op op, int nargs, const NodeId *args, NodeId *sorted) {
 static NodeId insert(Graph *g, NodeId *slot, Node n) {
   Arena *a = g->arena;
   n.args = arena_copy(a, n.args, n.nargs * sizeof *n.args);
-  n.attr.dims = n.attr.ndims ? arena_copy(a, n.attr.dims, n.attr.ndims * sizeof *n.attr.dims) : NULL;
+  n.attr.dims =
+      n.attr.ndims ? arena_copy(a, n.attr.dims, n.attr.ndims * sizeof *n.attr.dims) : NULL;
   n.attr.to = n.attr.nto ? arena_copy(a, n.attr.to, n.attr.nto * sizeof *n.attr.to) : NULL;
   size_t bytes = (size_t)n.attr.ndata * sizeof *n.attr.data;
   n.attr.data = bytes ? arena_copy(a, n.attr.data, bytes) : NULL;
@@ -155,8 +157,8 @@ static NodeId insert(Graph *g, NodeId *slot, Node n) {
   return id;
 }
 
-static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
-                  const Origin *origin, char *why) {
+static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
+                  uint16_t instance, const Origin *origin, char *why) {
   Attr t = canonical(op, attr);
   NodeId sorted[4] = {0};
   DimId dims_room[MAX_RANK] = {0}, to_room[MAX_RANK] = {0};
@@ -177,8 +179,8 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
   return *slot ? *slot : insert(g, slot, n);
 }
 
-NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
-                 char *why) {
+NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
+                 uint16_t instance, char *why) {
   return add(g, op, nargs, args, attr, instance, &g->origin, why);
 }
 
@@ -194,12 +196,14 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   NodeId args[4];
   char why[200];
   for (int i = 0; i < node->nargs; i++) args[i] = map[node->args[i]];
-  NodeId copy = add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
+  NodeId copy =
+      add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
   if (!copy) BUG("copy of %%%u: %s", n, why);
   return copy;
 }
 
-// -- declarations and names ---------------------------------------------------------------------------
+// -- declarations and names
+// ---------------------------------------------------------------------------
 
 // FNV-1a
 static uint32_t text_hash(const char *s) { return mix(2166136261u, s, strlen(s)); }
@@ -215,7 +219,8 @@ static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, co
 }
 
 // 1 + position of the last of n texts that equals name, or 0. Texts may have been added since.
-static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text, const char *name) {
+static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
+                           const char *name) {
   if (n > x->cap / 2 || x->seen > n) {
     x->cap = 64;
     while (n > x->cap / 4) x->cap *= 2;
@@ -255,7 +260,8 @@ const Name *graph_find_name(const Graph *g, const char *name) {
   return i ? &g->name.at[i - 1] : NULL;
 }
 
-// -- short forms ----------------------------------------------------------------------------------------
+// -- short forms
+// ----------------------------------------------------------------------------------------
 
 NodeId graph_const(Graph *g, Dtype type, double value) {
   return graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, value)}});
@@ -308,7 +314,8 @@ int64_t node_bytes(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// -- what outputs reach -----------------------------------------------------------------------------------
+// -- what outputs reach
+// -----------------------------------------------------------------------------------
 
 static bool args_marked(const Node *n, const bool *marked) {
   for (int i = 0; i < n->nargs; i++)

@@ -1,8 +1,8 @@
 // What each op makes of its arguments: the infer column of ops.def, one rule a name.
 //
 // A rule reads Call and sets type and dims of the result, or returns refuse(...). It may be handed
-// anything (graph text is a way in), so it relies on nothing but what infer() checks first: number of
-// arguments, dims, axes, types and the declaration exist.
+// anything (graph text is a way in), so it relies on nothing but what infer() checks first: number
+// of arguments, dims, axes, types and the declaration exist.
 #include "ir/infer.h"
 
 #include <stdarg.h>
@@ -31,7 +31,8 @@ static bool refuse(const Call *c, const char *fmt, ...) {
   return false;
 }
 
-// -- parts of rules ---------------------------------------------------------------------------------
+// -- parts of rules
+// ---------------------------------------------------------------------------------
 
 static const Dim *dim_of(const Call *c, DimId d) { return dim_get(c->g->dims, d); }
 static Dtype arg_type(const Call *c, int i) { return (Dtype)c->arg[i]->type; }
@@ -41,7 +42,8 @@ static bool add_dim(Call *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
     if (other != d && dim_of(c, other)->whole == dim_of(c, d)->whole)
-      return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name, dim_of(c, d)->name);
+      return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name,
+                    dim_of(c, d)->name);
   }
   return dims_add(c->g->dims, &c->dims, d) || refuse(c, "more than %d dims", MAX_RANK);
 }
@@ -67,8 +69,8 @@ static bool same_types(const Call *c, int first) {
 }
 
 static bool want_type(const Call *c, int i, Dtype t) {
-  return arg_type(c, i) == t || refuse(c, "argument %d is %s, not %s", i + 1,
-                                       dtype_text(arg_type(c, i)), dtype_text(t));
+  return arg_type(c, i) == t ||
+         refuse(c, "argument %d is %s, not %s", i + 1, dtype_text(arg_type(c, i)), dtype_text(t));
 }
 
 static bool want_float(const Call *c, int i) {
@@ -105,7 +107,8 @@ static bool without_dims(Call *c, int i) {
   return add_dims(c, &left);
 }
 
-// -- sources ------------------------------------------------------------------------------------------
+// -- sources
+// ------------------------------------------------------------------------------------------
 
 static bool infer_decl(Call *c) {
   if (c->attr->decl == 0) return refuse(c, "names no declaration");
@@ -156,7 +159,8 @@ static bool infer_training(Call *c) {
   return true;
 }
 
-// -- pointwise ----------------------------------------------------------------------------------------
+// -- pointwise
+// ----------------------------------------------------------------------------------------
 
 static bool infer_same(Call *c) {
   c->type = arg_type(c, 0);
@@ -206,7 +210,8 @@ static bool infer_key_index(Call *c) {
   return want_type(c, 0, TYPE_U64) && union_of_args(c);
 }
 
-// -- reductions, contraction --------------------------------------------------------------------------
+// -- reductions, contraction
+// --------------------------------------------------------------------------
 
 static bool infer_reduce(Call *c) {
   c->type = arg_type(c, 0);
@@ -250,7 +255,8 @@ static bool infer_contract(Call *c) {
   return true;
 }
 
-// -- moves --------------------------------------------------------------------------------------------
+// -- moves
+// --------------------------------------------------------------------------------------------
 
 static bool infer_broadcast(Call *c) {
   c->type = arg_type(c, 0);
@@ -267,7 +273,8 @@ static int64_t whole_size(const Call *c, DimId d) { return dim_of(c, dim_of(c, d
 
 // Adds `to`, which may not be a dim that remained.
 static bool add_new(Call *c, DimId to) {
-  if (dims_has(&c->dims, to)) return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
+  if (dims_has(&c->dims, to))
+    return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
   return add_dim(c, to);
 }
 
@@ -279,7 +286,8 @@ static bool infer_rename(Call *c) {
     DimId from = c->attr->dims[i], to = c->attr->to[i];
     if (whole_size(c, from) != whole_size(c, to))
       return refuse(c, "%s has %lld elements, %s has %lld", dim_of(c, from)->name,
-                    (long long)whole_size(c, from), dim_of(c, to)->name, (long long)whole_size(c, to));
+                    (long long)whole_size(c, from), dim_of(c, to)->name,
+                    (long long)whole_size(c, to));
     if (!axes_equal(dim_of(c, from)->axes, dim_of(c, to)->axes))
       return refuse(c, "%s and %s are blocks over different axes", dim_of(c, from)->name,
                     dim_of(c, to)->name);
@@ -288,15 +296,16 @@ static bool infer_rename(Call *c) {
   return true;
 }
 
-// Whether `long_` is the dims part[0..n) counted together, part[0] slow. When axes cut them, each level
-// of blocks of the long dim must be a whole number of rows of part[0], else blocks would hold other
-// elements.
+// Whether `long_` is the dims part[0..n) counted together, part[0] slow. When axes cut them, each
+// level of blocks of the long dim must be a whole number of rows of part[0], else blocks would hold
+// other elements.
 static bool parts_fit(const Call *c, DimId long_, int n, const DimId *part) {
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
     if (dim_of(c, part[i])->axes.n)
       return refuse(c, "only the slow dim may be cut, not %s", dim_of(c, part[i])->name);
-    if (!size_mul(rest, dim_of(c, part[i])->size, &rest)) return refuse(c, "its dims are too large");
+    if (!size_mul(rest, dim_of(c, part[i])->size, &rest))
+      return refuse(c, "its dims are too large");
   }
   Axes axes = dim_of(c, long_)->axes;
   if (!axes_equal(axes, dim_of(c, part[0])->axes))
@@ -328,7 +337,8 @@ static bool infer_merge(Call *c) {
   return add_new(c, c->attr->to[0]) && parts_fit(c, c->attr->to[0], c->attr->ndims, c->attr->dims);
 }
 
-// -- lookups ------------------------------------------------------------------------------------------
+// -- lookups
+// ------------------------------------------------------------------------------------------
 
 static bool infer_take(Call *c) {
   c->type = arg_type(c, 0);
@@ -349,7 +359,8 @@ static bool infer_scatter(Call *c) {
   return add_new(c, c->attr->to[0]);
 }
 
-// -- collectives --------------------------------------------------------------------------------------
+// -- collectives
+// --------------------------------------------------------------------------------------
 
 static bool infer_all_reduce(Call *c) {
   c->type = arg_type(c, 0);
@@ -358,8 +369,8 @@ static bool infer_all_reduce(Call *c) {
   return union_of_args(c);
 }
 
-// Whether the axes of `fine` are those of `coarse` followed by those of the collective: blocks nest, so
-// only the last axes of a dim can be gathered, and new ones come last.
+// Whether the axes of `fine` are those of `coarse` followed by those of the collective: blocks
+// nest, so only the last axes of a dim can be gathered, and new ones come last.
 static bool nests(const Call *c, DimId fine, DimId coarse) {
   Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
   bool fits = all.n + more.n <= MAX_AXES;
@@ -394,7 +405,8 @@ static bool infer_reblock(Call *c) {
   return blocks_follow(c);
 }
 
-// -- the door -----------------------------------------------------------------------------------------
+// -- the door
+// -----------------------------------------------------------------------------------------
 
 typedef bool InferRule(Call *c);
 static InferRule *const rules[OP_COUNT] = {
@@ -416,12 +428,14 @@ static bool lists_exist(const Call *c) {
 
 static bool attr_exists(const Call *c) {
   const Attr *t = c->attr;
-  if ((unsigned)t->type >= TYPE_COUNT) return refuse(c, "there is no element type %d", (int)t->type);
+  if ((unsigned)t->type >= TYPE_COUNT)
+    return refuse(c, "there is no element type %d", (int)t->type);
   if ((unsigned)t->monoid > MONOID_PROD) return refuse(c, "there is no monoid %d", (int)t->monoid);
   if (t->decl > c->g->decl.n) return refuse(c, "there is no declaration %u", t->decl);
   if (t->axes.n > MAX_AXES) return refuse(c, "more than %d axes", MAX_AXES);
   for (int i = 0; i < t->axes.n; i++) {
-    if (t->axes.at[i] >= c->g->mesh->naxes) return refuse(c, "the mesh has no axis %d", t->axes.at[i]);
+    if (t->axes.at[i] >= c->g->mesh->naxes)
+      return refuse(c, "the mesh has no axis %d", t->axes.at[i]);
     for (int j = 0; j < i; j++)
       if (t->axes.at[i] == t->axes.at[j]) return refuse(c, "names an axis twice");
   }
@@ -434,7 +448,8 @@ bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   int want = op_row(op)->nargs;
   if (nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
   for (int i = 0; i < nargs; i++) {
-    if (args[i] == 0 || args[i] > graph_count(g)) return refuse(&c, "there is no node %%%u", args[i]);
+    if (args[i] == 0 || args[i] > graph_count(g))
+      return refuse(&c, "there is no node %%%u", args[i]);
     c.arg[i] = graph_node(g, args[i]);
   }
   if (!attr_exists(&c) || !rules[op](&c)) return false;

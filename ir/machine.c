@@ -91,8 +91,8 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
   uint32_t source = diag_source(d, path, NULL, 0);
   FILE *f = fopen(path, "r");
   if (!f) {
-    diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s", path,
-               strerror(errno));
+    diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s",
+               path, strerror(errno));
     return false;
   }
   char line[512];

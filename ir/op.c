@@ -3,10 +3,8 @@
 
 #include "ir/graph.h"
 
-
-
 static const OpRow op_rows[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) \
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
   {text, args, cls, flags, LINEAR_##linear},
 #include "ir/ops.def"
 #undef OP

@@ -6,9 +6,8 @@
 //   input x : f32[b, d]  # model.mesh:3:7
 //   param w : f32[d, h] = normal{b = 0.02}  # model.mesh:4:7
 //   %1 = input() {decl = x} : f32[b, d]  # model.mesh:3:7: x
-//   %3 = contract(%1, %2) {dims = [d]} : f32[b, h]  @ b -> rows  # model.mesh:7:1: hidden: the reason
-//   name hidden = value %3 [b, h] stated  # model.mesh:7:1
-//   output hidden = %3 [b, h]
+//   %3 = contract(%1, %2) {dims = [d]} : f32[b, h]  @ b -> rows  # model.mesh:7:1: hidden: the
+//   reason name hidden = value %3 [b, h] stated  # model.mesh:7:1 output hidden = %3 [b, h]
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -32,15 +31,21 @@ static void put(const Out *o, const char *fmt, ...) {
   va_end(ap);
 }
 
-// -- words, numbers, lists --------------------------------------------------------------------------
+// -- words, numbers, lists
+// --------------------------------------------------------------------------
 
 static void put_escaped(const Out *o, const char *text, bool quotes) {
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-    if (*p == '\\' || (quotes && *p == '"')) put(o, "\\%c", *p);
-    else if (*p == '\n') put(o, "\\n");
-    else if (*p == '\t') put(o, "\\t");
-    else if (*p < 0x20 || *p == 0x7f) put(o, "\\x%02x", *p);
-    else fputc(*p, o->file);
+    if (*p == '\\' || (quotes && *p == '"'))
+      put(o, "\\%c", *p);
+    else if (*p == '\n')
+      put(o, "\\n");
+    else if (*p == '\t')
+      put(o, "\\t");
+    else if (*p < 0x20 || *p == 0x7f)
+      put(o, "\\x%02x", *p);
+    else
+      fputc(*p, o->file);
   }
 }
 
@@ -53,15 +58,19 @@ static void put_quoted(const Out *o, const char *text) {
 static void put_word(const Out *o, const char *text) {
   bool bare = *text;
   for (const char *p = text; *p; p++) bare &= is_word_char((unsigned char)*p);
-  if (bare) put(o, "%s", text);
-  else put_quoted(o, text);
+  if (bare)
+    put(o, "%s", text);
+  else
+    put_quoted(o, text);
 }
 
 static void put_comment_word(const Out *o, const char *text) {
   bool bare = *text && strcmp(text, "-") != 0;
   for (const char *p = text; *p; p++) bare &= is_comment_char((unsigned char)*p);
-  if (bare) put(o, "%s", text);
-  else put_quoted(o, text);
+  if (bare)
+    put(o, "%s", text);
+  else
+    put_quoted(o, text);
 }
 
 // The fewest digits that read back exactly.
@@ -106,7 +115,8 @@ static void put_axes(const Out *o, Axes a) {
   put(o, "]");
 }
 
-// -- where things come from ---------------------------------------------------------------------------
+// -- where things come from
+// ---------------------------------------------------------------------------
 
 static void put_place(const Out *o, Pos at) {
   char number[32];
@@ -119,13 +129,17 @@ static void put_place(const Out *o, Pos at) {
 static void put_origin(const Out *o, Pos at, const char *value, const char *why) {
   if (at.line || value || why) {
     put(o, "  # ");
-    if (at.line) put_place(o, at);
-    else put(o, "-");
+    if (at.line)
+      put_place(o, at);
+    else
+      put(o, "-");
   }
   if (value || why) {
     put(o, ": ");
-    if (value) put_comment_word(o, value);
-    else put(o, "-");
+    if (value)
+      put_comment_word(o, value);
+    else
+      put(o, "-");
   }
   if (why) {
     put(o, ": ");
@@ -134,13 +148,15 @@ static void put_origin(const Out *o, Pos at, const char *value, const char *why)
   put(o, "\n");
 }
 
-// -- records --------------------------------------------------------------------------------------------
+// -- records
+// --------------------------------------------------------------------------------------------
 
 static bool field_is_zero(const Field *f, const void *record) {
-  static const size_t bytes[] = {[FIELD_REAL] = sizeof(double),   [FIELD_INT] = sizeof(int),
-                                 [FIELD_LONG] = sizeof(int64_t),  [FIELD_SEED] = sizeof(uint64_t),
-                                 [FIELD_BOOL] = sizeof(bool),     [FIELD_TEXT] = sizeof(char *),
-                                 [FIELD_CHOICE] = sizeof(SyntheticKind)};
+  static const size_t bytes[] = {
+      [FIELD_REAL] = sizeof(double),         [FIELD_INT] = sizeof(int),
+      [FIELD_LONG] = sizeof(int64_t),        [FIELD_SEED] = sizeof(uint64_t),
+      [FIELD_BOOL] = sizeof(bool),           [FIELD_TEXT] = sizeof(char *),
+      [FIELD_CHOICE] = sizeof(SyntheticKind)};
   static const char zero[16];
   return memcmp((const char *)record + f->offset, zero, bytes[f->kind]) == 0;
 }
@@ -198,7 +214,8 @@ static void put_record(const Out *o, const Record *r, const void *record) {
   put(o, *between == '{' ? "{}" : "}");
 }
 
-// -- sections -------------------------------------------------------------------------------------------
+// -- sections
+// -------------------------------------------------------------------------------------------
 
 static void put_header(const Out *o) {
   const Graph *g = o->g;
@@ -227,7 +244,8 @@ static void mark(bool *used, int n, const DimId *d) {
   for (int i = 0; i < n; i++) used[d[i]] = true;
 }
 
-// The table of dims is shared by all graphs of a compile: only blocks that this one has are its own.
+// The table of dims is shared by all graphs of a compile: only blocks that this one has are its
+// own.
 static void put_dim_table(const Out *o) {
   const Graph *g = o->g;
   bool *used = calloc(dim_count(g->dims) + 1, sizeof *used);
@@ -318,7 +336,8 @@ static void put_train(const Out *o, const TrainSpec *t) {
   put_origin(o, t->optimizer.pos, NULL, NULL);
 }
 
-// -- nodes ------------------------------------------------------------------------------------------------
+// -- nodes
+// ------------------------------------------------------------------------------------------------
 
 // Starts one more `key` inside the braces of a node.
 static void put_key(const Out *o, const char **between, const char *key) {
@@ -415,7 +434,8 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
   for (uint32_t i = 0; i < g->output.n; i++) put_output(o, &g->output.at[i]);
 }
 
-// -- doors ------------------------------------------------------------------------------------------------
+// -- doors
+// ------------------------------------------------------------------------------------------------
 
 static FILE *open_text(char **text, size_t *n) {
   FILE *file = open_memstream(text, n);

@@ -19,12 +19,13 @@ const char *coll_text(CollKind k) {
   return text[k];
 }
 
-// -- slots ------------------------------------------------------------------------------------------
+// -- slots
+// ------------------------------------------------------------------------------------------
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-// First global index (counted from the block under axes `within`) and valid extent of the block that
-// processor r has; blocks nest as in dim.h.
+// First global index (counted from the block under axes `within`) and valid extent of the block
+// that processor r has; blocks nest as in dim.h.
 static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
                        int64_t *valid) {
   int64_t length = s->whole;
@@ -68,7 +69,8 @@ int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
   return -1;
 }
 
-// -- text ---------------------------------------------------------------------------------------------
+// -- text
+// ---------------------------------------------------------------------------------------------
 
 typedef struct Out {
   const Program *p;
@@ -90,14 +92,19 @@ static void put_axes(const Out *o, Axes a) {
 }
 
 static void put_ref(const Out *o, Ref r) {
-  if (r.tensor < 0) put(o, "work+%" PRId64, r.offset);
-  else put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
+  if (r.tensor < 0)
+    put(o, "work+%" PRId64, r.offset);
+  else
+    put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
 }
 
 static void put_size(const Out *o, Size s) {
-  if (s.slot < 0) put(o, "%" PRId64, s.base);
-  else if (s.base == 1) put(o, "s%" PRId32, s.slot);
-  else put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
+  if (s.slot < 0)
+    put(o, "%" PRId64, s.base);
+  else if (s.base == 1)
+    put(o, "s%" PRId32, s.slot);
+  else
+    put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
 }
 
 static void put_slot(const Out *o, uint32_t i) {
@@ -136,10 +143,13 @@ static void put_dims(const Out *o, int rank, const ProgDim *d) {
 }
 
 static void put_init(const Out *o, const Init *init) {
-  static const char *const kinds[] = {
-      [INIT_CONSTANT] = "constant", [INIT_NORMAL] = "normal",
-      [INIT_TRUNCATED_NORMAL] = "truncated_normal", [INIT_UNIFORM] = "uniform",
-      [INIT_ORTHOGONAL] = "orthogonal", [INIT_DATA] = "data", [INIT_FILE] = "file"};
+  static const char *const kinds[] = {[INIT_CONSTANT] = "constant",
+                                      [INIT_NORMAL] = "normal",
+                                      [INIT_TRUNCATED_NORMAL] = "truncated_normal",
+                                      [INIT_UNIFORM] = "uniform",
+                                      [INIT_ORTHOGONAL] = "orthogonal",
+                                      [INIT_DATA] = "data",
+                                      [INIT_FILE] = "file"};
   put(o, " init %s", kinds[init->kind]);
   switch (init->kind) {
   case INIT_CONSTANT: put(o, "(%.17g)", init->a); break;
@@ -157,7 +167,8 @@ static void put_tensor(const Out *o, uint32_t i) {
       [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param",       [TENSOR_STATE] = "state",
       [TENSOR_SLOT] = "slot",   [TENSOR_CONSTANT] = "constant", [TENSOR_OUTPUT] = "output"};
   const ProgTensor *t = &o->p->tensor[i];
-  put(o, "tensor t%" PRIu32 " = %s %s : %s", i, kinds[t->kind], or_dash(t->name), dtype_text(t->type));
+  put(o, "tensor t%" PRIu32 " = %s %s : %s", i, kinds[t->kind], or_dash(t->name),
+      dtype_text(t->type));
   put_dims(o, t->rank, t->dim);
   put(o, " declared (");
   for (int k = 0; k < t->rank; k++) put(o, "%s%d", k ? ", " : "", t->declared[k]);

@@ -14,10 +14,11 @@ typedef struct Reader {
   int block;            // a BlockKind, or -1 before the first
   bool in_field;        // a field line waits for its source line
   VEC(TrainSpec) train;
-  bool in_train;        // a train line waits for its optimizer line
+  bool in_train; // a train line waits for its optimizer line
 } Reader;
 
-// -- references ---------------------------------------------------------------------------------------
+// -- references
+// ---------------------------------------------------------------------------------------
 
 static bool read_dim(Reader *r, DimId *out) {
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
@@ -50,7 +51,8 @@ static bool read_order(Reader *r, uint8_t *n, DimId *d) {
   const char *at = scan_here(&r->s);
   if (!read_dims(r, n, d)) return false;
   for (int i = 0; i < *n; i++) {
-    if (dim_get(r->g->dims, d[i])->whole != d[i]) return scan_fail(&r->s, at, "a block stands here");
+    if (dim_get(r->g->dims, d[i])->whole != d[i])
+      return scan_fail(&r->s, at, "a block stands here");
     for (int j = 0; j < i; j++)
       if (d[i] == d[j]) return scan_fail(&r->s, at, "a dim stands here twice");
   }
@@ -88,7 +90,8 @@ static bool read_decl_name(Reader *r, DeclId *out) {
 
 static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, NULL); }
 
-// -- header, dims -------------------------------------------------------------------------------------
+// -- header, dims
+// -------------------------------------------------------------------------------------
 
 static bool read_mesh_axis(Reader *r) {
   Mesh *m = r->mesh;
@@ -171,7 +174,8 @@ static bool read_block_line(Reader *r) {
   return true;
 }
 
-// -- declarations ---------------------------------------------------------------------------------------
+// -- declarations
+// ---------------------------------------------------------------------------------------
 
 static bool read_init(Reader *r, Init *init) {
   int kind = scan_choice(&r->s, &init_kinds);
@@ -187,7 +191,8 @@ static bool init_fits(Reader *r, const char *at, const Decl *d) {
   Dims dims = {.n = d->rank};
   memcpy(dims.at, d->dims, sizeof dims.at);
   int64_t n;
-  if (!dims_elements(r->g->dims, &dims, &n)) return scan_fail(&r->s, at, "%s is too large", d->name);
+  if (!dims_elements(r->g->dims, &dims, &n))
+    return scan_fail(&r->s, at, "%s is too large", d->name);
   bool data = d->init.kind == INIT_DATA;
   if (data ? d->init.ndata != n : d->init.ndata != 0)
     return scan_fail(&r->s, at, "%lld numbers do not fill %s", (long long)d->init.ndata, d->name);
@@ -218,7 +223,8 @@ static bool read_param(Reader *r) { return read_decl(r, DECL_PARAM); }
 static bool read_state(Reader *r) { return read_decl(r, DECL_STATE); }
 static bool read_slot(Reader *r) { return read_decl(r, DECL_SLOT); }
 
-// -- spec -------------------------------------------------------------------------------------------------
+// -- spec
+// -------------------------------------------------------------------------------------------------
 
 static void close_block(Reader *r) {
   if (r->block < 0) return;
@@ -245,7 +251,8 @@ static bool read_data(Reader *r) {
 
 static bool read_field(Reader *r) {
   DataField f = {0};
-  if (r->block < 0 || r->in_field) return scan_fail(&r->s, r->s.p, "a field stands in a data block");
+  if (r->block < 0 || r->in_field)
+    return scan_fail(&r->s, r->s.p, "a field stands in a data block");
   f.input = scan_word(&r->s);
   if (!f.input || !line_end(r, &f.pos)) return false;
   vec_push(r->s.arena, r->field) = f;
@@ -284,7 +291,8 @@ static bool read_optimizer(Reader *r) {
   return scan_record(&r->s, &optimizer_record, o) && line_end(r, &o->pos);
 }
 
-// -- nodes ------------------------------------------------------------------------------------------------
+// -- nodes
+// ------------------------------------------------------------------------------------------------
 
 // A node while its line is read.
 typedef struct Line {
@@ -304,7 +312,9 @@ static bool key_decl(Reader *r, Line *l) { return read_decl_name(r, &l->attr.dec
 static bool key_dims(Reader *r, Line *l) { return read_dims(r, &l->attr.ndims, l->dims); }
 static bool key_to(Reader *r, Line *l) { return read_dims(r, &l->attr.nto, l->to); }
 static bool key_axes(Reader *r, Line *l) { return read_axes(r, &l->attr.axes); }
-static bool key_data(Reader *r, Line *l) { return scan_reals(&r->s, &l->attr.ndata, &l->attr.data); }
+static bool key_data(Reader *r, Line *l) {
+  return scan_reals(&r->s, &l->attr.ndata, &l->attr.data);
+}
 
 static bool key_num(Reader *r, Line *l) {
   int64_t n;
@@ -342,10 +352,9 @@ static bool read_key(Reader *r, Line *l) {
   static const struct {
     const char *name;
     bool (*read)(Reader *r, Line *l);
-  } keys[] = {{"decl", key_decl},     {"num", key_num},   {"dims", key_dims},
-              {"to", key_to},         {"axes", key_axes}, {"monoid", key_monoid},
-              {"data", key_data},     {"instance", key_instance},
-              {"group", key_group}};
+  } keys[] = {{"decl", key_decl}, {"num", key_num},           {"dims", key_dims},
+              {"to", key_to},     {"axes", key_axes},         {"monoid", key_monoid},
+              {"data", key_data}, {"instance", key_instance}, {"group", key_group}};
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (strcmp(name, "backward") == 0) return l->origin.backward = true;
@@ -402,7 +411,8 @@ static bool read_node(Reader *r) {
   return id ? node_agrees(r, at, &l, id, want) : scan_fail(s, at, "%s", why);
 }
 
-// -- names, outputs ---------------------------------------------------------------------------------------
+// -- names, outputs
+// ---------------------------------------------------------------------------------------
 
 static bool read_name(Reader *r) {
   Scan *s = &r->s;
@@ -443,18 +453,19 @@ static bool read_update(Reader *r) {
   return read_out_value(r, &o);
 }
 
-// -- the whole ----------------------------------------------------------------------------------------------
+// -- the whole
+// ----------------------------------------------------------------------------------------------
 
 typedef struct LineKind {
   const char *word;
   bool (*read)(Reader *r);
 } LineKind;
 static const LineKind line_kinds[] = {
-    {"axis", read_axis_line}, {"seed", read_seed},     {"dim", read_dim_line},
-    {"block", read_block_line}, {"input", read_input}, {"param", read_param},
-    {"state", read_state},    {"slot", read_slot},     {"data", read_data},
-    {"field", read_field},    {"source", read_source}, {"train", read_train},
-    {"optimizer", read_optimizer}, {"name", read_name}, {"output", read_output},
+    {"axis", read_axis_line},      {"seed", read_seed},     {"dim", read_dim_line},
+    {"block", read_block_line},    {"input", read_input},   {"param", read_param},
+    {"state", read_state},         {"slot", read_slot},     {"data", read_data},
+    {"field", read_field},         {"source", read_source}, {"train", read_train},
+    {"optimizer", read_optimizer}, {"name", read_name},     {"output", read_output},
     {"update", read_update},
 };
 

@@ -35,7 +35,8 @@ const char *scan_here(Scan *s) {
 }
 
 static bool at_line_end(const Scan *s) {
-  return s->p == s->end || *s->p == '\n' || (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
+  return s->p == s->end || *s->p == '\n' ||
+         (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
 }
 
 static void skip_to_line_end(Scan *s) {
@@ -110,8 +111,10 @@ static const char *unescape(Scan *s, bool quoted) {
   for (;;) {
     if (quoted ? s->p == stop : at_line_end(s)) break;
     int c = s->p < stop ? (unsigned char)*s->p++ : -1;
-    if (c == '\\') c = escaped(s);
-    else if (c < 0x20 || c == 0x7f) c = -1;
+    if (c == '\\')
+      c = escaped(s);
+    else if (c < 0x20 || c == 0x7f)
+      c = -1;
     if (c < 0) {
       scan_fail(s, s->p < stop ? s->p : stop, quoted ? "bad string" : "bad text");
       return NULL;
@@ -216,7 +219,8 @@ bool scan_node(Scan *s, NodeId last, NodeId *out) {
   return true;
 }
 
-// -- records ------------------------------------------------------------------------------------------
+// -- records
+// ------------------------------------------------------------------------------------------
 
 static bool scan_field(Scan *s, const Field *f, void *record) {
   char *p = (char *)record + f->offset;
@@ -286,7 +290,8 @@ bool scan_record(Scan *s, const Record *r, void *record) {
   return true;
 }
 
-// -- comments -------------------------------------------------------------------------------------------
+// -- comments
+// -------------------------------------------------------------------------------------------
 
 static bool file_source(Scan *s, const char *name, uint32_t *out) {
   for (uint32_t i = s->file.n; i-- > 0;) {

@@ -13,7 +13,7 @@ typedef struct Scan {
   const char *p, *end, *line_start; // text[p..end) is left
   uint32_t line;
   bool failed;
-  VEC(const char *) file;     // names of files in places, and the sources they became
+  VEC(const char *) file; // names of files in places, and the sources they became
   VEC(uint32_t) file_source;
 } Scan;
 

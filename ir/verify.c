@@ -27,7 +27,8 @@ static bool broken(const Check *c, const char *fmt, ...) {
   return false;
 }
 
-// -- declarations, nodes, outputs ------------------------------------------------------------------------
+// -- declarations, nodes, outputs
+// ------------------------------------------------------------------------
 
 static bool order_is_whole(const Check *c, const char *name, int rank, const DimId *d) {
   if (rank > MAX_RANK) return broken(c, "%s has more than %d dims", name, MAX_RANK);
@@ -85,16 +86,16 @@ static bool check_node(const Check *c, NodeId id) {
   if (!infer(g, (Op)n->op, n->nargs, n->args, &n->attr, &type, &dims, why))
     return broken(c, "%%%u: %.180s", id, why);
   if (n->type != type)
-    return broken(c, "%%%u is %s, not %s", id, n->type < TYPE_COUNT ? dtype_text((Dtype)n->type) : "?",
-                  dtype_text(type));
+    return broken(c, "%%%u is %s, not %s", id,
+                  n->type < TYPE_COUNT ? dtype_text((Dtype)n->type) : "?", dtype_text(type));
   if (!dims_equal(&n->dims, &dims)) return broken(c, "%%%u has other dims than follow", id);
   if (n->attr.decl && g->decl.at[n->attr.decl - 1].node != id)
     return broken(c, "%%%u is a second node of %s", id, g->decl.at[n->attr.decl - 1].name);
   return check_legal(c, id);
 }
 
-// The dims of an update are those of its target: as it is held here, or whole, or any blocks of them
-// when nothing here reads it.
+// The dims of an update are those of its target: as it is held here, or whole, or any blocks of
+// them when nothing here reads it.
 static bool update_fits(const Check *c, const Output *o) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[o->target - 1];
@@ -117,8 +118,10 @@ static bool check_output(const Check *c, const Output *o) {
   if (o->value == 0 || o->value > graph_count(c->g))
     return broken(c, "output %s has no node %%%u", o->name, o->value);
   if (o->kind == OUT_VALUE) return order_is_whole(c, o->name, o->rank, o->dims);
-  if (o->target == 0 || o->target > c->g->decl.n) return broken(c, "update %s has no target", o->name);
-  if (c->g->decl.at[o->target - 1].kind == DECL_INPUT) return broken(c, "input %s is updated", o->name);
+  if (o->target == 0 || o->target > c->g->decl.n)
+    return broken(c, "update %s has no target", o->name);
+  if (c->g->decl.at[o->target - 1].kind == DECL_INPUT)
+    return broken(c, "input %s is updated", o->name);
   return update_fits(c, o);
 }
 
@@ -141,7 +144,8 @@ bool graph_verify(const Graph *g, char *why) {
   return true;
 }
 
-// -- after every pass ----------------------------------------------------------------------------------
+// -- after every pass
+// ----------------------------------------------------------------------------------
 
 #ifdef NDEBUG
 void graph_check(const Graph *g, const char *pass) {

@@ -65,7 +65,8 @@ static void error_with_caret_note_and_hint(void **state) {
 static void caret_stands_right_after_tabs_and_wide_bytes(void **state) {
   (void)state;
   Fixture f = setup();
-  const char *text = "\tä\x01" "b = c";
+  const char *text = "\tä\x01"
+                     "b = c";
   uint32_t s = diag_source(f.d, "m.mesh", text, strlen(text));
   diag_error(f.d, DIAG_SYNTAX, (Pos){s, 1, 4, 1}, "tab\tand \x1b[31m");
   expect(f.d, "m.mesh:1:4: error: tab\\x09and \\x1b[31m [E0105]\n"
@@ -152,8 +153,7 @@ static void table_of_codes(void **state) {
   assert_null(diag_default_hint(DIAG_SYNTAX));
   assert_null(diag_code(DIAG_COUNT));
   for (int i = 0; i < DIAG_COUNT; i++)
-    for (int j = 0; j < i; j++)
-      assert_string_not_equal(diag_code((DiagId)i), diag_code((DiagId)j));
+    for (int j = 0; j < i; j++) assert_string_not_equal(diag_code((DiagId)i), diag_code((DiagId)j));
 }
 
 int main(void) {

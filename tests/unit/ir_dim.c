@@ -31,7 +31,8 @@ static void coordinates_are_row_major(void **state) {
 static void groups_have_ranks(void **state) {
   (void)state;
   Mesh m = mesh_of(2, 3);
-  Axes both[] = {axes_of(1, 0, 0), axes_of(1, 1, 0), axes_of(2, 0, 1), axes_of(2, 1, 0), axes_of(0, 0, 0)};
+  Axes both[] = {axes_of(1, 0, 0), axes_of(1, 1, 0), axes_of(2, 0, 1), axes_of(2, 1, 0),
+                 axes_of(0, 0, 0)};
   for (size_t i = 0; i < countof(both); i++) {
     for (int64_t r = 0; r < 6; r++) {
       assert_int_equal(axes_peer(&m, both[i], r, axes_rank(&m, both[i], r)), r);
@@ -53,10 +54,17 @@ static void patterns_match(void **state) {
   static const struct {
     const char *pattern, *name;
     bool match;
-  } cases[] = {{"head.kernel", "head.kernel", true}, {"head.kernel", "head.kernels", false},
-               {"*", "", true},        {"*.kernel", "a.b.kernel", true}, {"*.kernel", "kernel", false},
-               {"layer.*.wi", "layer.3.moe.wi", true}, {"a*b*c", "axxbyybc", true},
-               {"a*b*c", "axxbyy", false}, {"", "x", false}, {"**", "anything", true}, {"a?", "ab", false}};
+  } cases[] = {{"head.kernel", "head.kernel", true},
+               {"head.kernel", "head.kernels", false},
+               {"*", "", true},
+               {"*.kernel", "a.b.kernel", true},
+               {"*.kernel", "kernel", false},
+               {"layer.*.wi", "layer.3.moe.wi", true},
+               {"a*b*c", "axxbyybc", true},
+               {"a*b*c", "axxbyy", false},
+               {"", "x", false},
+               {"**", "anything", true},
+               {"a?", "ab", false}};
   for (size_t i = 0; i < countof(cases); i++)
     assert_int_equal(name_matches(cases[i].pattern, cases[i].name), cases[i].match);
 }
@@ -160,9 +168,12 @@ static void sizes_are_checked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(coordinates_are_row_major), cmocka_unit_test(groups_have_ranks),
-      cmocka_unit_test(patterns_match),            cmocka_unit_test(blocks_cover_their_dim),
-      cmocka_unit_test(nested_blocks),             cmocka_unit_test(sets_stay_in_order),
+      cmocka_unit_test(coordinates_are_row_major),
+      cmocka_unit_test(groups_have_ranks),
+      cmocka_unit_test(patterns_match),
+      cmocka_unit_test(blocks_cover_their_dim),
+      cmocka_unit_test(nested_blocks),
+      cmocka_unit_test(sets_stay_in_order),
       cmocka_unit_test(sizes_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

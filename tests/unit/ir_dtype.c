@@ -12,8 +12,10 @@
 #include "ir/dtype.h"
 
 static void same(double got, double want) {
-  if (isnan(want)) assert_true(isnan(got));
-  else assert_memory_equal(&got, &want, sizeof want);
+  if (isnan(want))
+    assert_true(isnan(got));
+  else
+    assert_memory_equal(&got, &want, sizeof want);
 }
 
 static void rounds_to_nearest_even(void **state) {
@@ -22,8 +24,8 @@ static void rounds_to_nearest_even(void **state) {
     Dtype type;
     double x, want;
   } cases[] = {
-      {TYPE_BF16, 1.0 + 0x1p-8, 1.0},                 // tie to even
-      {TYPE_BF16, 1.0 + 3 * 0x1p-8, 1.0 + 0x1p-6},    // tie to even, upward
+      {TYPE_BF16, 1.0 + 0x1p-8, 1.0},                  // tie to even
+      {TYPE_BF16, 1.0 + 3 * 0x1p-8, 1.0 + 0x1p-6},     // tie to even, upward
       {TYPE_BF16, 1.0 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7}, // f32 first would make it a tie
       {TYPE_BF16, 0x1.fep127, 0x1.fep127},
       {TYPE_BF16, 0x1.ffp127, INFINITY},
@@ -74,8 +76,10 @@ static void halves_survive(void **state) {
       uint16_t in = (uint16_t)bits, out;
       double x = dtype_load(type, &in);
       dtype_store(type, &out, dtype_round(type, x));
-      if (isnan(x)) assert_true(isnan(dtype_load(type, &out)));
-      else assert_int_equal(in, out);
+      if (isnan(x))
+        assert_true(isnan(dtype_load(type, &out)));
+      else
+        assert_int_equal(in, out);
     }
   }
 }
@@ -131,8 +135,10 @@ static void names_and_sizes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rounds_to_nearest_even), cmocka_unit_test(halves_survive),
-      cmocka_unit_test(known_bits),             cmocka_unit_test(types_mix),
+      cmocka_unit_test(rounds_to_nearest_even),
+      cmocka_unit_test(halves_survive),
+      cmocka_unit_test(known_bits),
+      cmocka_unit_test(types_mix),
       cmocka_unit_test(names_and_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,8 @@ typedef struct World {
 } World;
 
 static NodeId input(Graph *g, const char *name, Dtype type, int rank, DimId d0, DimId d1) {
-  Decl d = {.kind = DECL_INPUT, .name = name, .type = type, .rank = (uint8_t)rank, .dims = {d0, d1}};
+  Decl d = {
+      .kind = DECL_INPUT, .name = name, .type = type, .rank = (uint8_t)rank, .dims = {d0, d1}};
   return graph_decl_node(g, graph_decl(g, &d));
 }
 
@@ -78,8 +79,7 @@ static void many_nodes_merge(void **state) {
   (void)state;
   World *w = world_new();
   for (int round = 0; round < 2; round++)
-    for (int i = 0; i < 2000; i++)
-      assert_int_equal(graph_const(w->g, TYPE_I32, i), 4 + i);
+    for (int i = 0; i < 2000; i++) assert_int_equal(graph_const(w->g, TYPE_I32, i), 4 + i);
   arena_free(w->a);
 }
 
@@ -94,8 +94,9 @@ static void refusals_say_why(void **state) {
   DimId block2 = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {1}});
   NodeId over = graph_add(g, OP_VALUES, 0, NULL,
                           &(Attr){.ndims = 1, .dims = &block, .data = (double[4]){0}, .ndata = 4});
-  NodeId over2 = graph_add(g, OP_VALUES, 0, NULL,
-                           &(Attr){.ndims = 1, .dims = &block2, .data = (double[4]){0}, .ndata = 4});
+  NodeId over2 =
+      graph_add(g, OP_VALUES, 0, NULL,
+                &(Attr){.ndims = 1, .dims = &block2, .data = (double[4]){0}, .ndata = 4});
   const struct {
     Op op;
     int nargs;
@@ -119,21 +120,45 @@ static void refusals_say_why(void **state) {
       {OP_LOGSUMEXP, 1, {w->ids}, {.ndims = 1, .dims = &w->b}, "not a float"},
       {OP_ARGMAX, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}}, "1 dims"},
       {OP_CONTRACT, 2, {x, w->w}, {.ndims = 1, .dims = &w->o}, "no argument has the dim o"},
-      {OP_CONTRACT, 2, {x, w->w}, {.type = TYPE_I32, .ndims = 1, .dims = &w->d}, "cannot be summed"},
+      {OP_CONTRACT,
+       2,
+       {x, w->w},
+       {.type = TYPE_I32, .ndims = 1, .dims = &w->d},
+       "cannot be summed"},
       {OP_BROADCAST, 1, {x}, {.ndims = 1, .dims = &w->b}, "has the dim b already"},
       {OP_RENAME, 1, {x}, {.ndims = 1, .dims = &w->b, .nto = 1, .to = &w->d}, "8 elements"},
       {OP_SPLIT, 1, {x}, {.ndims = 1, .dims = &w->d, .nto = 2, .to = split3}, "k twice"},
-      {OP_SPLIT, 1, {x}, {.ndims = 1, .dims = &w->b, .nto = 2, .to = (DimId[]){w->k, w->o}}, "8 elements"},
-      {OP_MERGE, 1, {x}, {.ndims = 2, .dims = (DimId[]){w->b, w->d}, .nto = 1, .to = &w->h}, "16 elements"},
+      {OP_SPLIT,
+       1,
+       {x},
+       {.ndims = 1, .dims = &w->b, .nto = 2, .to = (DimId[]){w->k, w->o}},
+       "8 elements"},
+      {OP_MERGE,
+       1,
+       {x},
+       {.ndims = 2, .dims = (DimId[]){w->b, w->d}, .nto = 1, .to = &w->h},
+       "16 elements"},
       {OP_TAKE, 2, {w->w, x}, {.ndims = 1, .dims = &w->d}, "not i32"},
       {OP_INPUT, 0, {0}, {0}, "names no declaration"},
       {OP_PARAM, 0, {0}, {.decl = 1}, "not declared so"},
-      {OP_VALUES, 0, {0}, {.ndims = 1, .dims = &w->k, .ndata = 2, .data = (double[2]){0}}, "do not fill"},
+      {OP_VALUES,
+       0,
+       {0},
+       {.ndims = 1, .dims = &w->k, .ndata = 2, .data = (double[2]){0}},
+       "do not fill"},
       {OP_ALL_REDUCE, 1, {x}, {.monoid = MONOID_SUM}, "names no axis"},
       {OP_ALL_REDUCE, 1, {x}, {.axes = {1, {0}}}, "no monoid"},
       {OP_ALL_REDUCE, 1, {x}, {.axes = {1, {2}}, .monoid = MONOID_SUM}, "no axis 2"},
-      {OP_ALL_GATHER, 1, {over}, {.axes = {1, {1}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->b}, "cut further"},
-      {OP_ALL_GATHER, 1, {over}, {.axes = {1, {0}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->d}, "no block"},
+      {OP_ALL_GATHER,
+       1,
+       {over},
+       {.axes = {1, {1}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->b},
+       "cut further"},
+      {OP_ALL_GATHER,
+       1,
+       {over},
+       {.axes = {1, {0}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->d},
+       "no block"},
   };
   uint32_t before = graph_count(g);
   for (size_t i = 0; i < countof(cases); i++) {
@@ -156,16 +181,19 @@ static void types_and_dims_follow(void **state) {
   assert_string_equal(text_of(w, graph_reduce(g, OP_MEAN, flag, &b)), "f32[d]");
   assert_string_equal(text_of(w, graph_reduce(g, OP_ARGMAX, w->x, &b)), "i32[d]");
   assert_string_equal(text_of(w, graph_index(g, w->k)), "i32[k]");
-  NodeId taken = graph_add(g, OP_TAKE, 2, (NodeId[]){w->w, w->ids}, &(Attr){.ndims = 1, .dims = &w->d});
+  NodeId taken =
+      graph_add(g, OP_TAKE, 2, (NodeId[]){w->w, w->ids}, &(Attr){.ndims = 1, .dims = &w->d});
   assert_string_equal(text_of(w, taken), "f32[b, h]");
   NodeId back = graph_add(g, OP_SCATTER_ADD, 2, (NodeId[]){taken, w->ids},
                           &(Attr){.ndims = 1, .dims = &w->b, .nto = 1, .to = &w->d});
   assert_string_equal(text_of(w, back), "f32[d, h]");
-  NodeId split = graph_add(g, OP_SPLIT, 1, &w->x,
-                           &(Attr){.ndims = 1, .dims = &w->d, .nto = 2, .to = (DimId[]){w->o, w->k}});
+  NodeId split =
+      graph_add(g, OP_SPLIT, 1, &w->x,
+                &(Attr){.ndims = 1, .dims = &w->d, .nto = 2, .to = (DimId[]){w->o, w->k}});
   assert_string_equal(text_of(w, split), "f32[b, o, k]");
-  NodeId merged = graph_add(g, OP_MERGE, 1, &split,
-                            &(Attr){.ndims = 2, .dims = (DimId[]){w->o, w->k}, .nto = 1, .to = &w->d});
+  NodeId merged =
+      graph_add(g, OP_MERGE, 1, &split,
+                &(Attr){.ndims = 2, .dims = (DimId[]){w->o, w->k}, .nto = 1, .to = &w->d});
   assert_string_equal(text_of(w, merged), "f32[b, d]");
   assert_int_equal(node_bytes(g, merged), 8 * 6 * 4);
   arena_free(w->a);
@@ -224,7 +252,8 @@ static void last_binding_of_a_name(void **state) {
   arena_free(w->a);
 }
 
-// -- contraction paths ----------------------------------------------------------------------------------
+// -- contraction paths
+// ----------------------------------------------------------------------------------
 
 static void chain_takes_cheap_end_first(void **state) {
   (void)state;
@@ -286,7 +315,8 @@ static void many_factors(void **state) {
   arena_free(w->a);
 }
 
-// -- passes ---------------------------------------------------------------------------------------------
+// -- passes
+// ---------------------------------------------------------------------------------------------
 
 static void only_what_outputs_reach(void **state) {
   (void)state;
@@ -340,14 +370,17 @@ static void collectives_nest(void **state) {
   Attr own = {.axes = {1, {0}}, .ndims = 1, .dims = &w->b, .nto = 1, .to = &b1};
   NodeId half = graph_add(g, OP_SLICE_OWN, 1, &w->x, &own);
   assert_string_equal(text_of(w, half), "f32[b/rows, d]");
-  Attr more = {.axes = {1, {1}}, .monoid = MONOID_SUM, .ndims = 1, .dims = &b1, .nto = 1, .to = &b2};
+  Attr more = {
+      .axes = {1, {1}}, .monoid = MONOID_SUM, .ndims = 1, .dims = &b1, .nto = 1, .to = &b2};
   NodeId quarter = graph_add(g, OP_REDUCE_SCATTER, 1, &half, &more);
   assert_string_equal(text_of(w, quarter), "f32[b/rows+cols, d]");
   Attr all = {.axes = {2, {0, 1}}, .ndims = 1, .dims = &b2, .nto = 1, .to = &w->b};
   assert_string_equal(text_of(w, graph_add(g, OP_ALL_GATHER, 1, &quarter, &all)), "f32[b, d]");
   DimId dc = dim_block(g->dims, &w->mesh, w->d, (Axes){.n = 1, .at = {1}});
-  Attr turn = {.axes = {1, {1}}, .ndims = 2, .dims = (DimId[]){b2, w->d}, .nto = 2, .to = (DimId[]){b1, dc}};
-  assert_string_equal(text_of(w, graph_add(g, OP_ALL_TO_ALL, 1, &quarter, &turn)), "f32[b/rows, d/cols]");
+  Attr turn = {
+      .axes = {1, {1}}, .ndims = 2, .dims = (DimId[]){b2, w->d}, .nto = 2, .to = (DimId[]){b1, dc}};
+  assert_string_equal(text_of(w, graph_add(g, OP_ALL_TO_ALL, 1, &quarter, &turn)),
+                      "f32[b/rows, d/cols]");
   arena_free(w->a);
 }
 
@@ -362,7 +395,8 @@ static void uneven_parts_do_not_fit(void **state) {
         n10 = dim_add(t, "ten", 10, (Pos){0});
   Axes both = {.n = 2, .at = {0, 1}};
   DimId b5 = dim_block(t, &m, n5, both), b10 = dim_block(t, &m, n10, both);
-  NodeId x = graph_add(g, OP_VALUES, 0, NULL, &(Attr){.ndims = 1, .dims = &b10, .ndata = 2, .data = (double[2]){0}});
+  NodeId x = graph_add(g, OP_VALUES, 0, NULL,
+                       &(Attr){.ndims = 1, .dims = &b10, .ndata = 2, .data = (double[2]){0}});
   char why[200];
   Attr split = {.ndims = 1, .dims = &b10, .nto = 2, .to = (DimId[]){b5, n2}};
   assert_int_equal(graph_try(g, OP_SPLIT, 1, &x, &split, 0, why), 0);
@@ -377,7 +411,8 @@ static void every_op_has_a_name(void **state) {
     assert_true(op_parse(op_row((Op)i)->text, &back));
     assert_int_equal(back, i);
   }
-  for (int i = 0; i < STAGE_COUNT; i++) assert_true(*stage_text((Stage)i) && *stage_holds((Stage)i));
+  for (int i = 0; i < STAGE_COUNT; i++)
+    assert_true(*stage_text((Stage)i) && *stage_holds((Stage)i));
 }
 
 int main(void) {

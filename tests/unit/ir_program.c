@@ -16,12 +16,13 @@
 #include "ir/program.h"
 
 static Program small_program(Slot *slot, uint32_t n) {
-  return (Program){.model = "m.mesh",
-                   .for_ = "eval",
-                   .over = "b",
-                   .mesh = {.naxes = 2, .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 3}}},
-                   .nslots = n,
-                   .slot = slot};
+  return (Program){
+      .model = "m.mesh",
+      .for_ = "eval",
+      .over = "b",
+      .mesh = {.naxes = 2, .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 3}}},
+      .nslots = n,
+      .slot = slot};
 }
 
 static void slots_agree_with_dims(void **state) {
@@ -38,7 +39,8 @@ static void slots_agree_with_dims(void **state) {
     DimId d = dim_block(t, &p.mesh, dim_add(t, "b", n, (Pos){0}), axes);
     for (int64_t r = 0; r < 6; r++) {
       for (int64_t rows = -1; rows <= n; rows++)
-        assert_int_equal(program_slot(&p, 0, r, rows), dim_valid(t, &p.mesh, d, r, rows < 0 ? n : rows));
+        assert_int_equal(program_slot(&p, 0, r, rows),
+                         dim_valid(t, &p.mesh, d, r, rows < 0 ? n : rows));
       assert_int_equal(program_slot(&p, 1, r, 1), dim_offset(t, &p.mesh, d, r));
       assert_int_equal(program_slot(&p, 2, r, -1), axes_rank(&p.mesh, axes, r));
       assert_int_equal(program_slot(&p, 3, r, 0), dim_valid(t, &p.mesh, d, r, n));
@@ -50,9 +52,10 @@ static void slots_agree_with_dims(void **state) {
 static void slots_scale_and_multiply(void **state) {
   (void)state;
   Axes rows = {.n = 1, .at = {0}}, both = {.n = 2, .at = {0, 1}};
-  Slot slot[] = {{.kind = SLOT_EXTENT, .dim = "h", .whole = 7, .axes = rows},
-                 {.kind = SLOT_EXTENT, .dim = "b", .whole = 10, .axes = rows, .div = 4, .times = 1},
-                 {.kind = SLOT_OFFSET, .dim = "k", .whole = 12, .axes = both, .within = rows, .scale = 3}};
+  Slot slot[] = {
+      {.kind = SLOT_EXTENT, .dim = "h", .whole = 7, .axes = rows},
+      {.kind = SLOT_EXTENT, .dim = "b", .whole = 10, .axes = rows, .div = 4, .times = 1},
+      {.kind = SLOT_OFFSET, .dim = "k", .whole = 12, .axes = both, .within = rows, .scale = 3}};
   Program p = small_program(slot, 3);
   assert_int_equal(program_slot(&p, 1, 0, -1), 2 * 4);
   assert_int_equal(program_slot(&p, 1, 3, -1), 2 * 3);
@@ -65,17 +68,31 @@ static void directory_and_text(void **state) {
   Arena *a = arena_new();
   Slot slot[] = {{.kind = SLOT_EXTENT, .dim = "b", .whole = 10, .axes = {1, {0}}}};
   ProgTensor tensor[] = {
-      {.kind = TENSOR_PARAM, .name = "w", .rank = 1, .dim = {{"b", 10, 5, {1, {0}}, 0}}, .bytes = 20, .of = -1,
+      {.kind = TENSOR_PARAM,
+       .name = "w",
+       .rank = 1,
+       .dim = {{"b", 10, 5, {1, {0}}, 0}},
+       .bytes = 20,
+       .of = -1,
        .init = {.kind = INIT_NORMAL, .b = 0.5}},
       {.kind = TENSOR_SLOT, .name = "w", .of = 0, .at = {1, 0}},
   };
   ProgKernel kernel = {.name = "add", .text = "one\ntwo", .nptr = 1, .nnum = 1};
   KernelSet set = {.ptr = &(Ref){-1, 64}, .num = &(double){0.25}, .units = {1, 0}};
-  CollPart part = {.src = {-1, 0}, .dst = {-1, 0}, .rank = 1, .src_block = {5}, .dst_block = {5},
-                   .src_valid = {{1, 0}}, .dst_valid = {{5, -1}}, .gathered = -1, .cut = -1, .value = "loss"};
+  CollPart part = {.src = {-1, 0},
+                   .dst = {-1, 0},
+                   .rank = 1,
+                   .src_block = {5},
+                   .dst_block = {5},
+                   .src_valid = {{1, 0}},
+                   .dst_valid = {{5, -1}},
+                   .gathered = -1,
+                   .cut = -1,
+                   .value = "loss"};
   Instr instr[] = {
       {.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 8, .chunks = 2}},
-      {.kind = INSTR_COLLECTIVE, .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
+      {.kind = INSTR_COLLECTIVE,
+       .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
       {.kind = INSTR_PRODUCT, .u.product = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
       {.kind = INSTR_FILL, .u.fill = {{-1, 0}, 20}},
       {.kind = INSTR_COMMIT},
@@ -89,14 +106,21 @@ static void directory_and_text(void **state) {
   assert_int_equal(program_tensor(&p, TENSOR_PARAM, "w"), 0);
   assert_int_equal(program_tensor(&p, TENSOR_PARAM, "v"), -1);
   char *text = program_print(a, &p);
-  static const char *const parts[] = {
-      "program for eval of m.mesh mesh (rows = 2, cols = 3) over b",
-      "slot s0 = extent of b = 10 over rows\n",
-      "tensor t0 = param w : f32[b = 10 in 5 over rows valid s0] declared (0) 20 bytes at t0+0 init normal(0, 0.5)\n",
-      "tensor t1 = slot w : f32[]", "of t0", "  | one\n  | two\n", "   0 kernel k0 add grain 8 chunks 2\n",
-      "units s0 pointers (work+64) slots () numbers (0.25)\n", "   1 all_reduce over cols f32 sum 20 bytes",
-      "loss: work+0 [5 valid s0] -> work+0 [5]\n", "product f32 m = 5, n = 1, k = s0; a = t0+0 transposed",
-      "fill work+0 20 bytes\n", "commit\n", "copy t0+0 = work+64 20 bytes\n"};
+  static const char *const parts[] = {"program for eval of m.mesh mesh (rows = 2, cols = 3) over b",
+                                      "slot s0 = extent of b = 10 over rows\n",
+                                      "tensor t0 = param w : f32[b = 10 in 5 over rows valid s0] "
+                                      "declared (0) 20 bytes at t0+0 init normal(0, 0.5)\n",
+                                      "tensor t1 = slot w : f32[]",
+                                      "of t0",
+                                      "  | one\n  | two\n",
+                                      "   0 kernel k0 add grain 8 chunks 2\n",
+                                      "units s0 pointers (work+64) slots () numbers (0.25)\n",
+                                      "   1 all_reduce over cols f32 sum 20 bytes",
+                                      "loss: work+0 [5 valid s0] -> work+0 [5]\n",
+                                      "product f32 m = 5, n = 1, k = s0; a = t0+0 transposed",
+                                      "fill work+0 20 bytes\n",
+                                      "commit\n",
+                                      "copy t0+0 = work+64 20 bytes\n"};
   const char *at = text;
   for (size_t i = 0; i < countof(parts); i++) {
     at = strstr(at, parts[i]);
@@ -134,9 +158,10 @@ static void machine_files(void **state) {
   assert_true(m.latency > 0.9e-6 && m.latency < 1.1e-6);
   assert_int_equal(m.l2, 2097152);
   assert_int_equal(m.l3, 32 << 20);
-  static const char *const bad[][2] = {{"latency 3\n", "name = number"}, {"flops = fast\n", "fast is not"},
-                                       {"flop = 3\n", "did you mean flops?"}, {"l2 = -1\n", "-1 is not"},
-                                       {"memory = nan\n", "nan is not"}, {"latency =\n", "is not a number"}};
+  static const char *const bad[][2] = {
+      {"latency 3\n", "name = number"},      {"flops = fast\n", "fast is not"},
+      {"flop = 3\n", "did you mean flops?"}, {"l2 = -1\n", "-1 is not"},
+      {"memory = nan\n", "nan is not"},      {"latency =\n", "is not a number"}};
   for (size_t i = 0; i < countof(bad); i++) {
     assert_false(read_machine(bad[i][0], &m, &said));
     assert_non_null(strstr(said, bad[i][1]));

@@ -17,9 +17,10 @@
 static Graph *rich_graph(Arena *a, Diag *d) {
   Mesh *m = arena_new_of(a, Mesh);
   uint32_t s = diag_source(d, "my model.mesh", NULL, 0);
-  *m = (Mesh){.naxes = 2,
-              .axis = {{.name = "rows", .size = 2, .pos = {s, 20, 6, 4}}, {.name = "cols", .size = 3}},
-              .pos = {s, 20, 1, 4}};
+  *m = (Mesh){
+      .naxes = 2,
+      .axis = {{.name = "rows", .size = 2, .pos = {s, 20, 6, 4}}, {.name = "cols", .size = 3}},
+      .pos = {s, 20, 1, 4}};
   Intern *names = intern_new(a);
   DimTable *t = dim_table_new(a, names);
   Graph *g = graph_new(a, t, m, STAGE_COLLECT);
@@ -32,14 +33,31 @@ static Graph *rich_graph(Arena *a, Diag *d) {
   dim_block(t, m, h, (Axes){.n = 1, .at = {0}}); // not used: not printed
 
   static const double numbers[7] = {0.1, -0.0, 1e300, INFINITY, -INFINITY, NAN, 1.0 / 3};
-  Decl x = {.kind = DECL_INPUT, .name = "x", .type = TYPE_F32, .rank = 2, .dims = {h, b}, .pos = {s, 3, 7, 1}};
-  Decl w = {.kind = DECL_PARAM, .name = "layer.0.w", .rank = 1, .dims = {h}, .frozen = true,
+  Decl x = {.kind = DECL_INPUT,
+            .name = "x",
+            .type = TYPE_F32,
+            .rank = 2,
+            .dims = {h, b},
+            .pos = {s, 3, 7, 1}};
+  Decl w = {.kind = DECL_PARAM,
+            .name = "layer.0.w",
+            .rank = 1,
+            .dims = {h},
+            .frozen = true,
             .init = {.kind = INIT_DATA, .data = numbers, .ndata = 7}};
-  Decl v = {.kind = DECL_PARAM, .name = "v", .type = TYPE_BF16, .rank = 2, .dims = {h, h2},
+  Decl v = {.kind = DECL_PARAM,
+            .name = "v",
+            .type = TYPE_BF16,
+            .rank = 2,
+            .dims = {h, h2},
             .init = {.kind = INIT_FILE, .path = "a \"b\"\n.npz", .key = "k"}};
   Decl slot = {.kind = DECL_SLOT, .name = "optimizer.layer.0.w.m", .rank = 1, .dims = {h}};
   Decl st = {.kind = DECL_STATE, .name = "m", .init = {.kind = INIT_NORMAL, .a = 1, .b = 0.02}};
-  Decl o = {.kind = DECL_STATE, .name = "o", .rank = 2, .dims = {b, h}, .init = {.kind = INIT_ORTHOGONAL, .split = 1}};
+  Decl o = {.kind = DECL_STATE,
+            .name = "o",
+            .rank = 2,
+            .dims = {b, h},
+            .init = {.kind = INIT_ORTHOGONAL, .split = 1}};
   DeclId dx = graph_decl(g, &x), dw = graph_decl(g, &w);
   graph_decl(g, &v);
   slot.of = dw;
@@ -48,49 +66,90 @@ static Graph *rich_graph(Arena *a, Diag *d) {
   graph_decl(g, &o);
 
   DataField *field = arena_array(a, DataField, 2);
-  field[0] = (DataField){.input = "x", .pos = {s, 30, 1, 1},
-                         .source = {.kind = SOURCE_CSV, .path = "iris train.csv", .first = 0, .last = 4,
-                                    .header = -1, .scale = 1, .row_last = 5, .pos = {s, 30, 5, 1}}};
-  field[1] = (DataField){.input = "y", .source = {.kind = SOURCE_SYNTHETIC, .synthetic = SYNTHETIC_INTEGERS,
-                                                  .low = 0.5, .high = 10, .token_bytes = 2, .skip = 9}};
-  g->spec.data[DATA_TRAIN] = (DataBlock){.present = true, .over = b, .nfields = 2, .field = field,
-                                         .shuffle = true, .seed = 3, .pos = {s, 29, 1, 4}};
+  field[0] = (DataField){.input = "x",
+                         .pos = {s, 30, 1, 1},
+                         .source = {.kind = SOURCE_CSV,
+                                    .path = "iris train.csv",
+                                    .first = 0,
+                                    .last = 4,
+                                    .header = -1,
+                                    .scale = 1,
+                                    .row_last = 5,
+                                    .pos = {s, 30, 5, 1}}};
+  field[1] = (DataField){.input = "y",
+                         .source = {.kind = SOURCE_SYNTHETIC,
+                                    .synthetic = SYNTHETIC_INTEGERS,
+                                    .low = 0.5,
+                                    .high = 10,
+                                    .token_bytes = 2,
+                                    .skip = 9}};
+  g->spec.data[DATA_TRAIN] = (DataBlock){.present = true,
+                                         .over = b,
+                                         .nfields = 2,
+                                         .field = field,
+                                         .shuffle = true,
+                                         .seed = 3,
+                                         .pos = {s, 29, 1, 4}};
   g->spec.data[DATA_TEST] = (DataBlock){.present = true, .over = b};
   g->spec.ntrain = 2;
   g->spec.train = arena_array(a, TrainSpec, 2);
-  g->spec.train[0] = (TrainSpec){.loss = "loss", .steps = 100, .log = 10, .pos = {s, 40, 1, 1},
-                                 .optimizer = {.kind = OPTIMIZER_ADAMW, .lr = 1e-3, .beta1 = 0.9, .eps = 1e-8,
-                                               .no_decay = "*.bias,*.b", .nesterov = true, .pos = {s, 41, 3, 1}}};
+  g->spec.train[0] = (TrainSpec){.loss = "loss",
+                                 .steps = 100,
+                                 .log = 10,
+                                 .pos = {s, 40, 1, 1},
+                                 .optimizer = {.kind = OPTIMIZER_ADAMW,
+                                               .lr = 1e-3,
+                                               .beta1 = 0.9,
+                                               .eps = 1e-8,
+                                               .no_decay = "*.bias,*.b",
+                                               .nesterov = true,
+                                               .pos = {s, 41, 3, 1}}};
   g->spec.train[1] = (TrainSpec){.loss = "other loss", .epochs = 3};
 
   Dims xb = {.n = 2, .at = {bc, h}};
   g->origin = (Origin){.pos = {s, 3, 7, 1}, .value = "x"};
   NodeId nx = graph_decl_node_over(g, dx, &xb);
-  g->origin = (Origin){.pos = {s, 5, 0, 0}, .value = "a b:c", .why = " grad: of x\n through \\ ", .group = 4, .backward = true};
+  g->origin = (Origin){.pos = {s, 5, 0, 0},
+                       .value = "a b:c",
+                       .why = " grad: of x\n through \\ ",
+                       .group = 4,
+                       .backward = true};
   NodeId nw = graph_decl_node(g, dw);
   NodeId ny = graph_binary(g, OP_MUL, nx, nw);
   g->origin = (Origin){.why = "because"};
-  NodeId nv = graph_add(g, OP_VALUES, 0, NULL,
-                        &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &h, .data = numbers, .ndata = 7});
+  NodeId nv =
+      graph_add(g, OP_VALUES, 0, NULL,
+                &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &h, .data = numbers, .ndata = 7});
   g->origin = (Origin){.value = "-"};
   NodeId nc = graph_cast(g, nv, TYPE_F32);
   NodeId half = graph_const(g, TYPE_BF16, -0.5);
   g->origin = (Origin){0};
-  NodeId sum = graph_add(g, OP_CONTRACT, 2, (NodeId[]){ny, nc}, &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &bc});
+  NodeId sum = graph_add(g, OP_CONTRACT, 2, (NodeId[]){ny, nc},
+                         &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &bc});
   char why[200];
   NodeId clone = graph_try(g, OP_MUL, 2, (NodeId[]){nx, nw}, NULL, 2, why);
-  NodeId red = graph_add(g, OP_ALL_REDUCE, 1, &sum, &(Attr){.axes = {2, {1, 0}}, .monoid = MONOID_MAX});
+  NodeId red =
+      graph_add(g, OP_ALL_REDUCE, 1, &sum, &(Attr){.axes = {2, {1, 0}}, .monoid = MONOID_MAX});
   DimId b1 = dim_block(t, m, b, (Axes){.n = 1, .at = {1}});
-  NodeId gathered = graph_add(g, OP_ALL_GATHER, 1, &clone,
-                              &(Attr){.axes = {1, {0}}, .ndims = 1, .dims = &bc, .nto = 1, .to = &b1});
-  NodeId renamed = graph_add(g, OP_RENAME, 1, &gathered, &(Attr){.ndims = 1, .dims = &h, .nto = 1, .to = &h2});
+  NodeId gathered =
+      graph_add(g, OP_ALL_GATHER, 1, &clone,
+                &(Attr){.axes = {1, {0}}, .ndims = 1, .dims = &bc, .nto = 1, .to = &b1});
+  NodeId renamed =
+      graph_add(g, OP_RENAME, 1, &gathered, &(Attr){.ndims = 1, .dims = &h, .nto = 1, .to = &h2});
   graph_cast(g, half, TYPE_F32);
-  vec_push(a, g->name) = (Name){.name = "y", .kind = NAME_METRIC, .value = ny, .rank = 2, .dims = {h, b},
-                                .stated = true, .pos = {s, 5, 1, 1}};
+  vec_push(a, g->name) = (Name){.name = "y",
+                                .kind = NAME_METRIC,
+                                .value = ny,
+                                .rank = 2,
+                                .dims = {h, b},
+                                .stated = true,
+                                .pos = {s, 5, 1, 1}};
   vec_push(a, g->name) = (Name){.name = "w", .kind = NAME_DECL};
-  vec_push(a, g->output) = (Output){.kind = OUT_VALUE, .name = "grad(w)", .value = red, .rank = 1, .dims = {h}};
+  vec_push(a, g->output) =
+      (Output){.kind = OUT_VALUE, .name = "grad(w)", .value = red, .rank = 1, .dims = {h}};
   vec_push(a, g->output) = (Output){.kind = OUT_VALUE, .name = "r", .value = renamed};
-  vec_push(a, g->output) = (Output){.kind = OUT_UPDATE, .name = "layer.0.w", .value = nc, .target = dw};
+  vec_push(a, g->output) =
+      (Output){.kind = OUT_UPDATE, .name = "layer.0.w", .value = nc, .target = dw};
   return g;
 }
 
@@ -128,7 +187,8 @@ static void all_comes_back(void **state) {
   assert_true(r->spec.seed == UINT64_MAX);
   assert_int_equal(r->spec.data[DATA_TRAIN].nfields, 2);
   const DataSource *source = &r->spec.data[DATA_TRAIN].field[1].source;
-  assert_true(source->synthetic == SYNTHETIC_INTEGERS && source->skip == 9 && source->token_bytes == 2);
+  assert_true(source->synthetic == SYNTHETIC_INTEGERS && source->skip == 9 &&
+              source->token_bytes == 2);
   assert_false(r->spec.data[DATA_VALID].present);
   assert_string_equal(r->spec.train[0].optimizer.no_decay, "*.bias,*.b");
   assert_true(r->spec.train[0].optimizer.nesterov);
@@ -173,7 +233,8 @@ static void one_line_of_a_node(void **state) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   Graph *g = rich_graph(a, d);
-  assert_string_equal(graph_node_text(a, g, d, 6), "%6 = const() {num = [-0.5]} : bf16[]  # -: \"-\"");
+  assert_string_equal(graph_node_text(a, g, d, 6),
+                      "%6 = const() {num = [-0.5]} : bf16[]  # -: \"-\"");
   arena_free(a);
 }
 
@@ -197,8 +258,10 @@ static void refused_text_has_a_place(void **state) {
       {"graph graph mesh ()\n%1 = step() : f32[]", "the node is i32[]"},
       {"graph graph mesh ()\n%1 = neg(%1) : i32[]", "not within 0 to 0"},
       {"graph graph mesh ()\n%1 = step() : i32[]\n%2 = step() : i32[]", "equal to %1"},
-      {"graph graph mesh ()\n%1 = step() : i32[]\n%2 = exp(%1) : f32[]", "g:3:1: error: exp: argument 1 is i32"},
-      {"graph simplify mesh ()\n%1 = const() {num = [1]} : f32[]\n%2 = stop_gradient(%1) : f32[]", "not legal at stage"},
+      {"graph graph mesh ()\n%1 = step() : i32[]\n%2 = exp(%1) : f32[]",
+       "g:3:1: error: exp: argument 1 is i32"},
+      {"graph simplify mesh ()\n%1 = const() {num = [1]} : f32[]\n%2 = stop_gradient(%1) : f32[]",
+       "not legal at stage"},
       {"graph graph mesh ()\noutput y = %0 []", "needs a node"},
       {"graph graph mesh ()\nfield x", "in a data block"},
       {"graph graph mesh ()\ndata train {}\nfield x", "lacks its source"},
@@ -219,13 +282,15 @@ static void refused_text_has_a_place(void **state) {
     FILE *f = open_memstream(&said, &n);
     diag_print(d, f, false);
     fclose(f);
-    if (g || diag_errors(d) != 1 || !strstr(said, cases[i].error)) fail_msg("case %zu: %s", i, said);
+    if (g || diag_errors(d) != 1 || !strstr(said, cases[i].error))
+      fail_msg("case %zu: %s", i, said);
     free(said);
     arena_free(a);
   }
 }
 
-// Reads a copy without a final NUL, so that the sanitizer sees a step too far; whatever is read prints.
+// Reads a copy without a final NUL, so that the sanitizer sees a step too far; whatever is read
+// prints.
 static void try_text(const char *text, size_t n) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -238,7 +303,8 @@ static void try_text(const char *text, size_t n) {
     Diag *d2 = diag_new(a);
     Graph *again = read_text(a, d2, first, strlen(first));
     if (!again) fail_msg("cannot read back:\n%s", first);
-    if (strcmp(graph_print(a, again, d2, NULL, NULL), first) != 0) fail_msg("no fixed point:\n%s", first);
+    if (strcmp(graph_print(a, again, d2, NULL, NULL), first) != 0)
+      fail_msg("no fixed point:\n%s", first);
   }
   char *said = NULL;
   size_t said_n;
@@ -280,9 +346,12 @@ static void hostile_texts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fixed_point),           cmocka_unit_test(all_comes_back),
-      cmocka_unit_test(notes_are_passed_over), cmocka_unit_test(one_line_of_a_node),
-      cmocka_unit_test(refused_text_has_a_place), cmocka_unit_test(hostile_texts),
+      cmocka_unit_test(fixed_point),
+      cmocka_unit_test(all_comes_back),
+      cmocka_unit_test(notes_are_passed_over),
+      cmocka_unit_test(one_line_of_a_node),
+      cmocka_unit_test(refused_text_has_a_place),
+      cmocka_unit_test(hostile_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
