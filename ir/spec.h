@@ -40,7 +40,7 @@ typedef struct DataSource {
   int64_t first, last;     // csv columns first..last-1; -1: by key
   int header;              // csv: -1 auto, 0 no, 1 yes
   double scale;            // idx, cifar10; 1 otherwise
-  int64_t skip, offset;    // tokens, text
+  int64_t skip, offset;    // tokens, text: bytes before the first, tokens before row 0
   int token_bytes;         // tokens: 2 or 4
   SyntheticKind synthetic;
   double low, high;        // integers(low, high): low <= x < high
@@ -80,9 +80,25 @@ typedef struct OptimizerSpec {
   Pos pos;
 } OptimizerSpec;
 
+// A factor on the learning rate, t = 0 in the first step (design: language, Training).
+typedef enum ScheduleKind {
+  SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_INVERSE_SQRT, SCHEDULE_EXPONENTIAL,
+  SCHEDULE_STEP, SCHEDULE_PIECEWISE,
+} ScheduleKind;
+enum { MAX_PIECES = 8 };
+
+typedef struct ScheduleSpec {
+  ScheduleKind kind;
+  double warmup, total, final, scale, rate, every, factor;
+  int64_t npieces;          // piecewise: value[i] while t < at[i], the last one from then on
+  double at[MAX_PIECES], value[MAX_PIECES];
+} ScheduleSpec;
+
 typedef struct TrainSpec {
   const char *loss;         // name of the loss
   OptimizerSpec optimizer;
+  ScheduleSpec schedule;
+  double clip_norm, clip_value; // 0: none
   int64_t steps, epochs;    // 0: not given; steps wins
   int64_t evaluate, log, checkpoint; // every so many steps, 0: never (log: 0 means a default)
   Pos pos;

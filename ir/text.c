@@ -11,6 +11,7 @@ CHOICE(init_kinds, "constant", "normal", "truncated_normal", "uniform", "orthogo
 CHOICE(source_kinds, "csv", "npy", "npz", "safetensors", "idx", "cifar10", "tokens", "text",
        "synthetic");
 CHOICE(optimizer_kinds, "sgd", "adam", "adamw", "adagrad", "rmsprop", "adafactor", "lion");
+CHOICE(schedule_kinds, "constant", "linear", "cosine", "inverse_sqrt", "exponential", "step", "piecewise");
 CHOICE(decl_kinds, "input", "param", "state", "slot");
 CHOICE(name_kinds, "value", "output", "metric", "decl");
 
@@ -56,8 +57,18 @@ static const Field optimizer_fields[] = {
 };
 RECORD(optimizer);
 
+#define PIECE(i)                                                              \
+  {"schedule.at" #i, FIELD_REAL, offsetof(TrainSpec, schedule.at[i]), NULL}, \
+  {"schedule.value" #i, FIELD_REAL, offsetof(TrainSpec, schedule.value[i]), NULL}
 static const Field train_fields[] = {
     ROW(TrainSpec, LONG, steps), ROW(TrainSpec, LONG, epochs), ROW(TrainSpec, LONG, evaluate),
     ROW(TrainSpec, LONG, log),   ROW(TrainSpec, LONG, checkpoint),
+    ROW(TrainSpec, REAL, clip_norm), ROW(TrainSpec, REAL, clip_value),
+    {"schedule", FIELD_CHOICE, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
+    ROW(TrainSpec, REAL, schedule.warmup), ROW(TrainSpec, REAL, schedule.total),
+    ROW(TrainSpec, REAL, schedule.final),  ROW(TrainSpec, REAL, schedule.scale),
+    ROW(TrainSpec, REAL, schedule.rate),   ROW(TrainSpec, REAL, schedule.every),
+    ROW(TrainSpec, REAL, schedule.factor), ROW(TrainSpec, LONG, schedule.npieces),
+    PIECE(0), PIECE(1), PIECE(2), PIECE(3), PIECE(4), PIECE(5), PIECE(6), PIECE(7),
 };
 RECORD(train);

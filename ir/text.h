@@ -10,7 +10,7 @@ typedef struct Choice {
   int n;
   const char *const *text;
 } Choice;
-extern const Choice init_kinds, source_kinds, optimizer_kinds, decl_kinds, name_kinds;
+extern const Choice init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds, name_kinds;
 // The value named by text, or -1.
 int choice_find(const Choice *c, const char *text);
 

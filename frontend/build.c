@@ -1,0 +1,429 @@
+// Statements: the walk over a model file, and the door model_build.
+//
+// One statement at a time; an expression with an error binds poison, so that what uses the name says
+// nothing more. Dims, consts and functions are known before the first statement is built.
+#include <string.h>
+
+#include "frontend/build.h"
+
+// -- what a statement binds -----------------------------------------------------------------------------------
+
+// Nodes from here on belong to the value `name`; inside a function without a scope, to the caller's.
+static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
+  if (!b->frame->anonymous) b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
+  b->g->origin.pos = pos;
+}
+
+static bool name_free(Build *b, const char *name, Pos pos) {
+  const Function *f = b->frame->fn ? NULL : map_get(&b->functions, name);
+  const Binding *constant = b->frame->fn ? NULL : map_get(&b->consts, name);
+  if (!f && !constant) return true;
+  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is the name of a %s already", name, f ? "function" : "const");
+  diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
+  return false;
+}
+
+// Whether v has just the dims that a left side states.
+static bool dims_match(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
+  const Dims *have = build_dims(b, v);
+  for (int i = 0; i < stated->n; i++)
+    if (!dims_has(have, stated->at[i])) {
+      diag_error(b->d, DIAG_MISSING_DIM, pos, "'%s' is to have dim '%s', which the right side lacks: it is over %s", name,
+                 dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
+      return false;
+    }
+  for (int i = 0; i < have->n; i++)
+    if (!dims_has(stated, have->at[i])) {
+      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' is to be over %s, but the right side has dim '%s' too", name,
+                 dims_listed(b, stated), dim_get(b->g->dims, have->at[i])->name);
+      diag_hint(b->d, "reduce over it, or state it on the left side");
+      return false;
+    }
+  return true;
+}
+
+static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
+  Dims stated;
+  bool has = target->has_brackets;
+  if (has && !dims_stated(b, target, &stated)) v = value_poison;
+  if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
+  if (v.kind != VALUE_POISON && has && !dims_match(b, target->text, target->pos, &stated, &v)) v = value_poison;
+  if (v.kind != VALUE_POISON && kind == NAME_METRIC && build_dims(b, &v)->n) {
+    diag_error(b->d, DIAG_NOT_SCALAR, target->pos, "metric '%s' has dims %s", target->text, dims_listed(b, build_dims(b, &v)));
+    v = value_poison;
+  }
+  if (name_free(b, target->text, target->pos))
+    binding_set(b, target->text, v, target->pos, kind, has && v.kind != VALUE_POISON ? &stated : NULL);
+}
+
+static Value right_side(Build *b, const Ast *e, bool stated) {
+  bool outer = b->outer;
+  b->outer = stated;
+  Value v = build_expr(b, e);
+  b->outer = outer;
+  return v;
+}
+
+static void build_bind(Build *b, const Ast *s) {
+  uint32_t n = s->nkids - 1;
+  bool stated = true;
+  for (uint32_t i = 0; i < n; i++) stated &= s->kids[i]->has_brackets;
+  origin_of(b, s->kids[0]->text, "value", s->pos);
+  Value v = right_side(b, s->kids[n], stated);
+  if (n == 1) {
+    bind_target(b, s->kids[0], v, NAME_VALUE);
+    return;
+  }
+  if (v.kind != VALUE_POISON && (v.kind != VALUE_TUPLE || v.n != n)) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "%u names for %u results", n, v.kind == VALUE_TUPLE ? v.n : 1);
+    v = value_poison;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    bind_target(b, s->kids[i], v.kind == VALUE_TUPLE ? v.item[i] : value_poison, NAME_VALUE);
+}
+
+static void build_metric(Build *b, const Ast *s) {
+  const Ast *target = s->kids[0];
+  origin_of(b, target->text, "metric", s->pos);
+  bind_target(b, target, right_side(b, s->kids[1], target->has_brackets), NAME_METRIC);
+}
+
+// `output x` names a value that exists and keeps the order of its dims.
+static void build_output(Build *b, const Ast *s) {
+  const Ast *target = s->kids[0];
+  if (s->nkids > 1 && s->kids[1]) {
+    origin_of(b, target->text, "output", s->pos);
+    bind_target(b, target, right_side(b, s->kids[1], target->has_brackets), NAME_OUTPUT);
+    return;
+  }
+  Value v = value_of_name(b, target->text, target->pos);
+  const Binding *old = binding_find(b, target->text);
+  if (target->has_brackets || !old) {
+    bind_target(b, target, v, NAME_OUTPUT);
+    return;
+  }
+  Dims order = {.n = old->rank};
+  memcpy(order.at, old->dims, sizeof order.at);
+  if (v.kind == VALUE_TENSOR || v.kind == VALUE_NUMBER)
+    binding_set(b, target->text, v, target->pos, NAME_OUTPUT, old->stated ? &order : NULL);
+}
+
+// -- declarations -----------------------------------------------------------------------------------------------
+
+static bool declared_type(Build *b, const Ast *type, DeclKind kind, Dtype *out) {
+  *out = TYPE_F32;
+  if (!type) return true;
+  bool known = type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 && *out != TYPE_U64;
+  if (known && (kind != DECL_PARAM || dtype_is_float(*out))) return true;
+  if (known) diag_error(b->d, DIAG_BAD_TYPE, type->pos, "a parameter is trained, so its type is a float, not %s", type->text);
+  else diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'", type->kind == AST_NAME ? type->text : "?");
+  diag_hint(b->d, known ? "use input or state" : "types are f32 bf16 f16 f64 i32 u8 bool");
+  return false;
+}
+
+static bool frozen_of(Build *b, const Ast *s, bool *out) {
+  *out = false;
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    bool trainable = true;
+    if (!s->args[i].name || strcmp(s->args[i].name, "trainable")) {
+      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "a declaration has no option '%s'", s->args[i].name ? s->args[i].name : "?");
+      diag_hint(b->d, "there is: trainable = false");
+      return false;
+    }
+    if (!build_bool(b, s->args[i].value, &trainable)) return false;
+    *out = !trainable;
+  }
+  return true;
+}
+
+static bool declaration_new(Build *b, const Ast *s, const char *full) {
+  DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
+  const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
+  if (!old && !bound) return name_free(b, s->text, s->pos);
+  diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "'%s' is declared twice", full);
+  diag_note(b->d, old ? b->g->decl.at[old - 1].pos : bound->pos, "first here");
+  return false;
+}
+
+static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
+  Dims order = {0};
+  if (id) {
+    const Decl *d = &b->g->decl.at[id - 1];
+    order.n = d->rank;
+    memcpy(order.at, d->dims, sizeof order.at);
+  }
+  binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
+}
+
+static void declare(Build *b, const Ast *s, DeclKind kind) {
+  const char *full = name_join(b, b->frame->scope->path, s->text);
+  DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
+  if (old && b->frame->scope->shared) {
+    bind_decl(b, s, old, value_tensor(graph_decl_node(b->g, old)));
+    return;
+  }
+  Decl d = {.kind = kind, .name = full, .pos = s->pos};
+  Dims order;
+  bool fresh = declaration_new(b, s, full);
+  bool good = fresh && dims_stated(b, s, &order) && dims_fit(b, &order, s->pos, "a tensor") &&
+              declared_type(b, s->nkids ? s->kids[0] : NULL, kind, &d.type);
+  if (good) {
+    d.rank = order.n;
+    memcpy(d.dims, order.at, sizeof d.dims);
+  }
+  if (good && kind != DECL_INPUT) good = frozen_of(b, s, &d.frozen) && init_build(b, s, &d, &d.init);
+  if (!good) {
+    if (fresh) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+    return;
+  }
+  origin_of(b, s->text, kind == DECL_INPUT ? "input" : kind == DECL_PARAM ? "parameter" : "state", s->pos);
+  DeclId id = graph_decl(b->g, &d);
+  map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
+  bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
+}
+
+static void build_input(Build *b, const Ast *s) { declare(b, s, DECL_INPUT); }
+static void build_param(Build *b, const Ast *s) { declare(b, s, DECL_PARAM); }
+static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
+
+// -- updates ----------------------------------------------------------------------------------------------------
+
+static DeclId state_of(Build *b, const Ast *s) {
+  const Binding *bound = binding_find(b, s->text);
+  if (bound && bound->value.kind == VALUE_TENSOR) {
+    const Node *n = graph_node(b->g, bound->value.node);
+    if (n->op == OP_STATE) return n->attr.decl;
+  }
+  DeclId d = (DeclId)(uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, s->text));
+  if (!d && !b->frame->fn) d = (DeclId)(uintptr_t)map_get(&b->decls, s->text);
+  if (d && b->g->decl.at[d - 1].kind == DECL_STATE) return d;
+  if (bound && bound->value.kind == VALUE_POISON) return 0;
+  diag_error(b->d, DIAG_UNKNOWN_NAME, s->pos, "there is no state '%s' to update", s->text);
+  diag_hint(b->d, "declare it: state %s = 0", s->text);
+  return 0;
+}
+
+// The new value in type and dims of its state; a number fills it.
+static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
+  Dims stated = {.n = d->rank}, all = {0};
+  memcpy(stated.at, d->dims, sizeof stated.at);
+  for (int i = 0; i < d->rank; i++)
+    if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
+  if (v.kind == VALUE_NUMBER) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
+  Dtype from = (Dtype)graph_node(b->g, v.node)->type;
+  if (!dims_match(b, s->text, s->pos, &stated, &v)) return 0;
+  if (dtype_class(from) > dtype_class(d->type)) {
+    diag_error(b->d, DIAG_BAD_TYPE, s->pos, "state '%s' is %s, its new value %s", d->name, dtype_text(d->type), dtype_text(from));
+    return 0;
+  }
+  return graph_cast(b->g, v.node, d->type);
+}
+
+static void build_update(Build *b, const Ast *s) {
+  DeclId id = state_of(b, s);
+  origin_of(b, s->text, "update", s->pos);
+  Value v = right_side(b, s->kids[0], s->has_brackets);
+  Dims stated;
+  if (!id || !value_is_tensor(b, &v, s->pos)) return;
+  const Decl *d = &b->g->decl.at[id - 1];
+  if (s->has_brackets && (!dims_stated(b, s, &stated) || !dims_match(b, s->text, s->pos, &stated, &v))) return;
+  const Binding *old = map_get(&b->updated, d->name);
+  if (old) {
+    diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "state '%s' is updated twice", d->name);
+    diag_note(b->d, old->pos, "first here");
+    return;
+  }
+  Output o = {.kind = OUT_UPDATE, .name = d->name, .target = id, .value = as_state(b, s, d, v)};
+  if (!o.value) return;
+  Binding *mark = arena_new_of(b->a, Binding);
+  mark->pos = s->pos;
+  map_put(b->a, &b->updated, d->name, mark);
+  vec_push(b->g->arena, b->g->output) = o;
+}
+
+// -- blocks of statements -------------------------------------------------------------------------------------------
+
+static bool loop_options(Build *b, const Ast *s, const char **base) {
+  *base = s->text;
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    const AstArg *arg = &s->args[i];
+    bool recompute;
+    if (arg->name && !strcmp(arg->name, "name")) {
+      if (!build_string(b, arg->value, base)) return false;
+    } else if (arg->name && !strcmp(arg->name, "checkpoint")) {
+      if (!build_bool(b, arg->value, &recompute)) return false;
+      if (recompute) diag_error(b->d, DIAG_UNSUPPORTED, arg->pos, "checkpoint is not in this version");
+      if (recompute) return false;
+    } else {
+      diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'", arg->name ? arg->name : "?");
+      diag_hint(b->d, "there are: name = \"...\", checkpoint = true");
+      return false;
+    }
+  }
+  return true;
+}
+
+// One round; names first bound in it are gone afterwards. False after an error.
+static bool build_round(Build *b, const Ast *s, const char *base, int64_t i) {
+  Frame *f = b->frame;
+  int errors = diag_errors(b->d);
+  Scope *outer = f->scope;
+  if (!f->anonymous) {
+    f->scope = scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
+    if (!f->scope) {
+      f->scope = outer;
+      return false;
+    }
+  }
+  Round round = {.outer = f->round};
+  Binding *hidden = binding_find(b, s->text), *number = arena_new_of(b->a, Binding);
+  *number = (Binding){.value = value_number((double)i, true), .graph = b->g, .pos = s->pos};
+  map_put(b->a, &f->values, s->text, number);
+  f->round = &round;
+  build_block(b, s->kids[1]);
+  f->round = round.outer;
+  f->scope = outer;
+  for (uint32_t k = 0; k < round.name.n; k++) map_put(b->a, &f->values, round.name.at[k], NULL);
+  map_put(b->a, &f->values, s->text, hidden);
+  return diag_errors(b->d) == errors;
+}
+
+static void build_for(Build *b, const Ast *s) {
+  int64_t lo, hi;
+  const char *base;
+  const Ast *range = s->kids[0];
+  if (range->kind != AST_RANGE) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "a loop runs over a range: for i in 0..12");
+    return;
+  }
+  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) || !loop_options(b, s, &base)) return;
+  if (hi < lo) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards", (long long)lo, (long long)hi);
+    return;
+  }
+  for (int64_t i = lo; i < hi; i++)
+    if (!build_round(b, s, base, i)) return;
+}
+
+static void build_return(Build *b, const Ast *s) {
+  Frame *f = b->frame;
+  Value *item = arena_array(b->a, Value, s->nkids);
+  for (uint32_t i = 0; i < s->nkids; i++) {
+    item[i] = build_expr(b, s->kids[i]);
+    bool good = s->nkids == 1 ? true : value_is_tensor(b, &item[i], s->kids[i]->pos);
+    if (!good) item[i] = value_poison;
+  }
+  f->returned = true;
+  f->result = s->nkids == 1 ? item[0] : (Value){.kind = VALUE_TUPLE, .n = s->nkids, .item = item};
+}
+
+static void build_local_dims(Build *b, const Ast *s) {
+  if (b->frame->fn) dims_declare_local(b, s); // those of the file are declared already
+}
+
+static void build_nothing(Build *b, const Ast *s) { (void)b, (void)s; }
+
+static void build_unsupported(Build *b, const Ast *s) {
+  static const char *const words[AST_COUNT] = {[AST_SCAN] = "scan", [AST_YIELD] = "yield", [AST_IMPORT] = "import"};
+  diag_error(b->d, DIAG_UNSUPPORTED, s->pos, "%s is not in this version", words[s->kind]);
+  for (uint32_t i = 1; s->kind == AST_SCAN && i < s->nkids; i++)
+    binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
+  for (uint32_t i = 0; s->kind == AST_SCAN && i < s->kids[0]->nkids; i++) {
+    const Ast *inside = s->kids[0]->kids[i];
+    if (inside->kind == AST_YIELD) binding_set(b, inside->text, value_poison, s->pos, NAME_VALUE, NULL);
+  }
+  if (s->kind == AST_YIELD) binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
+}
+
+typedef struct Statement {
+  void (*build)(Build *b, const Ast *s);
+  bool in_function, in_loop;
+} Statement;
+static const Statement statements[AST_COUNT] = {
+    [AST_DIM] = {build_local_dims, true, false},   [AST_CONST] = {build_nothing, false, false},
+    [AST_INPUT] = {build_input, false, false},     [AST_PARAM] = {build_param, true, true},
+    [AST_STATE] = {build_state, true, true},       [AST_UPDATE] = {build_update, true, true},
+    [AST_BIND] = {build_bind, true, true},         [AST_METRIC] = {build_metric, false, false},
+    [AST_OUTPUT] = {build_output, false, false},   [AST_FN] = {build_nothing, false, false},
+    [AST_FOR] = {build_for, true, true},           [AST_SCAN] = {build_unsupported, true, true},
+    [AST_YIELD] = {build_unsupported, true, true}, [AST_RETURN] = {build_return, true, false},
+    [AST_IMPORT] = {build_unsupported, false, false}, [AST_DATA] = {build_nothing, false, false},
+    [AST_TRAIN] = {build_nothing, false, false},   [AST_MESH] = {build_nothing, false, false},
+    [AST_LAYOUT] = {build_nothing, false, false},
+};
+
+static const char *misplaced(const Build *b, const Ast *s, const Statement *row) {
+  bool initial = b->g != b->model->graph;
+  if (!row->build) return "no statement";
+  if (b->frame->returned) return "behind the return it is never reached";
+  if (s->kind == AST_RETURN && !b->frame->fn) return "return stands in a function";
+  if (b->frame->fn && !row->in_function) return "it stands at the top level of a file, not in a function";
+  if (b->frame->round && !row->in_loop) return "it may not stand in a loop";
+  if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE)) return "an initial value declares nothing";
+  return NULL;
+}
+
+static void build_statement(Build *b, const Ast *s) {
+  const Statement *row = &statements[s->kind];
+  const char *why = misplaced(b, s, row);
+  if (why) diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
+  else row->build(b, s);
+}
+
+void build_block(Build *b, const Ast *block) {
+  for (uint32_t i = 0; i < block->nkids; i++) build_statement(b, block->kids[i]);
+}
+
+// -- the file -----------------------------------------------------------------------------------------------------
+
+static void declare_functions(Build *b, const Ast *file) {
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    const Ast *s = file->kids[i];
+    if (s->kind != AST_FN) continue;
+    const Function *old = map_get(&b->functions, s->text);
+    if (old || builtin_find(s->text)) {
+      diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "%s '%s'", old ? "there is already a function" : "there is a built-in function", s->text);
+      if (old) diag_note(b->d, old->ast->pos, "declared here");
+      continue;
+    }
+    Function *f = arena_new_of(b->a, Function);
+    *f = (Function){.name = s->text, .ast = s};
+    map_put(b->a, &b->functions, s->text, f);
+  }
+}
+
+static void check_settings(Build *b) {
+  VEC(const char *) near = {0};
+  const NameMap *maps[] = {&b->file->dims, &b->consts};
+  for (size_t m = 0; m < countof(maps); m++)
+    for (uint32_t i = 0; i < maps[m]->cap; i++)
+      if (maps[m]->value[i]) vec_push(b->a, near) = maps[m]->key[i];
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    const Setting *s = &b->opt->setting[i];
+    if (s->used) continue;
+    diag_error(b->d, DIAG_UNKNOWN_SET, s->pos, "--set %s: the model has no such dim, const, or key of a block", s->path);
+    diag_nearest(b->d, s->path, near.at, near.n);
+  }
+}
+
+Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  Model *m = arena_new_of(a, Model);
+  *m = (Model){.arena = a, .names = names, .diag = d};
+  m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);
+  m->graph->model = opt->path;
+  m->graph->spec.seed = opt->seed;
+  Scope scope = {.path = ""};
+  Frame frame = {.base = &scope, .scope = &scope};
+  Build b = {.a = a, .names = names, .d = d, .opt = opt, .model = m, .g = m->graph, .frame = &frame, .file = &frame};
+  declare_functions(&b, file);
+  functions_scan(&b);
+  dims_declare_file(&b, file);
+  mesh_build(&b, file);
+  build_block(&b, file);
+  data_build(&b, file);
+  train_build(&b, file);
+  layout_build(&b, file);
+  check_settings(&b);
+  m->graph->origin = (Origin){0};
+  return diag_errors(d) ? NULL : m;
+}

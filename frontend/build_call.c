@@ -1,0 +1,438 @@
+// Calls: built-ins by their row of builtin.def, and functions of the model.
+//
+//   fn dense[in, out](x) { param kernel[in, out]  return sum[in](x * kernel) }
+//   y = dense[d, h](x)             in and out stand for d and h inside; parameter dense.kernel
+//   z = dense[h, h](y)             out is a dim "dense_1.out" of h's size; the result leaves with h
+#include <math.h>
+#include <string.h>
+
+#include "frontend/build.h"
+
+// -- binding arguments to formals ---------------------------------------------------------------------------
+
+static uint32_t formals_count(const Formal *f) {
+  uint32_t n = 0;
+  while (f[n].name) n++;
+  return n;
+}
+
+static int formal_index(const Formal *f, const char *name) {
+  for (int i = 0; f[i].name; i++)
+    if (!strcmp(f[i].name, name)) return i;
+  return -1;
+}
+
+static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const AstArg *arg) {
+  const char *near[MAX_FORMALS];
+  size_t n = 0;
+  for (; f[n].name; n++) near[n] = f[n].name;
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
+  diag_nearest(b->d, arg->name, near, n);
+  return false;
+}
+
+bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out) {
+  uint32_t n = formals_count(formal), next = 0;
+  bool good = true;
+  memset(out, 0, n * sizeof *out);
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    const AstArg *arg = &call->args[i];
+    int at = arg->name ? formal_index(formal, arg->name) : next < n ? (int)next++ : -1;
+    if (arg->key || arg->arrow) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", call->text);
+      good = false;
+    } else if (at < 0 && arg->name) {
+      good = unknown_argument(b, call, formal, arg);
+    } else if (at < 0) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", call->text, n);
+      good = false;
+    } else if (out[at]) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal[at].name, call->text);
+      good = false;
+    } else {
+      out[at] = arg->value;
+    }
+  }
+  for (uint32_t i = 0; good && i < n; i++) {
+    if (!formal[i].required || out[i]) continue;
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", call->text, formal[i].name);
+    good = false;
+  }
+  return good;
+}
+
+bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) {
+  const Ast *arg[MAX_FORMALS];
+  bool good = call_bind(b, call, formal, arg);
+  for (int i = 0; good && formal[i].name; i++) {
+    out[i] = formal[i].value;
+    if (arg[i] && !formal[i].raw && !build_number(b, arg[i], &out[i])) good = false;
+  }
+  return good;
+}
+
+// -- built-ins ----------------------------------------------------------------------------------------------
+
+#define V(name) {#name, false, true, 0}
+#define D(name, value) {#name, false, false, value}
+#define A(name) {#name, true, true, 0}
+#define O(name) {#name, true, false, 0}
+#define NOTHING {NULL, false, false, 0}
+static const Builtin builtins[] = {
+#define BUILTIN(name, bracket, rule, op, typing, ...) \
+  {#name, BRACKET_##bracket, builtin_##rule, op, typing, (const Formal[]){__VA_ARGS__, NOTHING}},
+#include "frontend/builtin.def"
+#undef BUILTIN
+};
+
+const Builtin *builtin_find(const char *name) {
+  for (size_t i = 0; i < countof(builtins); i++)
+    if (!strcmp(builtins[i].name, name)) return &builtins[i];
+  return NULL;
+}
+
+static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
+  static const char *const wants[] = {
+      [BRACKET_NONE] = "no dims in brackets", [BRACKET_REDUCE] = "dims in brackets",
+      [BRACKET_ONE] = "one dim in brackets",  [BRACKET_SOME] = "dims in brackets",
+      [BRACKET_MAP] = "[from -> to]",         [BRACKET_ANY] = "",
+  };
+  bool arrows = false;
+  for (uint32_t i = 0; i < call->ndims; i++) arrows |= call->dims[i].arrow;
+  bool good = true;
+  switch (row->bracket) {
+  case BRACKET_NONE: good = !call->has_brackets; break;
+  case BRACKET_REDUCE: good = !arrows; break;
+  case BRACKET_ONE: good = call->ndims == 1 && !arrows && !call->all_but; break;
+  case BRACKET_SOME: good = call->ndims > 0 && !arrows && !call->all_but; break;
+  case BRACKET_MAP: good = arrows && !call->all_but && !call->dims[0].arrow; break;
+  case BRACKET_ANY: break;
+  }
+  if (!good) diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
+  return good;
+}
+
+static bool resolve_brackets(Build *b, Call *c) {
+  bool good = true;
+  if (c->ast->ndims > MAX_RANK) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "more than %d dims", MAX_RANK);
+    return false;
+  }
+  for (uint32_t i = 0; i < c->ast->ndims; i++) {
+    const AstDim *item = &c->ast->dims[i];
+    c->dim[i] = dim_lookup(b, item->name, item->pos);
+    c->arrow[i] = item->arrow;
+    good &= c->dim[i] != 0;
+  }
+  c->ndims = c->ast->ndims;
+  return good;
+}
+
+// Inside a reduction an outer product is what a contraction is made of.
+static bool eval_arguments(Build *b, Call *c) {
+  bool outer = b->outer, good = true;
+  if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
+  for (int i = 0; c->row->formal[i].name; i++) {
+    const Formal *f = &c->row->formal[i];
+    c->arg[i] = value_number(f->value, f->value == floor(f->value));
+    if (f->raw || !c->raw[i]) continue;
+    c->arg[i] = build_expr(b, c->raw[i]);
+    good &= value_is_tensor(b, &c->arg[i], c->raw[i]->pos);
+  }
+  b->outer = outer;
+  return good;
+}
+
+static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
+  Call c = {.ast = ast, .row = row, .pos = ast->pos};
+  if (row->rule == builtin_unsupported) return row->rule(b, &c);
+  if (!bracket_count_ok(b, row, ast)) return value_poison;
+  if (!ast->has_parens && row->formal[0].name) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses", ast->text);
+    return value_poison;
+  }
+  bool good = resolve_brackets(b, &c);
+  // rules that read all their arguments themselves take any number of them
+  if (row->rule != builtin_values) good &= call_bind(b, ast, row->formal, c.raw);
+  if (!good || !eval_arguments(b, &c)) return value_poison;
+  b->g->origin.pos = c.pos;
+  return row->rule(b, &c);
+}
+
+// -- which functions open scopes ------------------------------------------------------------------------------
+
+typedef VEC(const Ast *) AstList;
+
+static void push_all(Build *b, AstList *todo, const Ast *e) {
+  for (uint32_t i = 0; i < e->nkids; i++)
+    if (e->kids[i]) vec_push(b->a, *todo) = e->kids[i];
+  for (uint32_t i = 0; i < e->nargs; i++)
+    if (e->args[i].value) vec_push(b->a, *todo) = e->args[i].value;
+}
+
+// One look at a body; true when it makes f a function with a scope.
+static bool body_declares(Build *b, Function *f) {
+  AstList todo = {0};
+  push_all(b, &todo, f->ast);
+  while (todo.n) {
+    const Ast *e = todo.at[--todo.n];
+    if (e->kind == AST_PARAM || e->kind == AST_STATE) return true;
+    if (e->kind == AST_DIM) f->has_dims = true;
+    const Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
+    if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm"))) return true;
+    push_all(b, &todo, e);
+  }
+  return false;
+}
+
+void functions_scan(Build *b) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = 0; i < b->functions.cap; i++) {
+      Function *f = b->functions.value[i];
+      if (!f || f->scoped || !body_declares(b, f)) continue;
+      f->scoped = changed = true;
+    }
+  }
+}
+
+// -- functions of the model -----------------------------------------------------------------------------------
+
+static const AstArg *option(const Function *f, const Ast *call, const char *name) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++)
+    if (!strcmp(f->ast->args[i].name, name)) return NULL; // an argument of that name is no option
+  for (uint32_t i = 0; i < call->nargs; i++)
+    if (call->args[i].name && !strcmp(call->args[i].name, name)) return &call->args[i];
+  return NULL;
+}
+
+// The scope that an earlier call of f opened, to be run through again.
+static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
+  const char *name;
+  if (!build_string(b, share->value, &name)) return NULL;
+  const Scope *first = map_get(&b->scopes, name_join(b, b->frame->scope->path, name));
+  if (!first || first->fn != f) {
+    diag_error(b->d, DIAG_UNKNOWN_NAME, share->pos, "no earlier call of %s opened a scope '%s'", f->name, name);
+    return NULL;
+  }
+  Scope *again = arena_new_of(b->a, Scope);
+  *again = (Scope){.path = first->path, .fn = f, .shared = true};
+  return again;
+}
+
+static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
+  const AstArg *name = option(f, call, "name"), *share = option(f, call, "share");
+  const char *base = f->name;
+  if (share) return scope_share(b, f, share);
+  if (name && !build_string(b, name->value, &base)) return NULL;
+  if (!name && !f->scoped && !f->has_dims) return b->frame->scope;
+  return scope_open(b, intern(b->names, base), name != NULL, f, name ? name->pos : call->pos);
+}
+
+// The second and later formals that stand for one dim get dims of their own that follow it.
+static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal, DimId first, Pos pos) {
+  const char *base = scope == b->frame->scope ? intern_printf(b->names, "%s.%s", f->name, formal) : formal;
+  const char *full = name_join(b, scope->path, base);
+  for (uint32_t i = 1;; i++) {
+    DimId d = dim_find(b->g->dims, full);
+    if (d && dim_get(b->g->dims, d)->follows == first) return d;
+    if (!d) {
+      d = dim_add(b->g->dims, full, dim_get(b->g->dims, first)->size, pos);
+      dim_set_follows(b->g->dims, d, first);
+      return d;
+    }
+    full = intern_printf(b->names, "%s_%u", name_join(b, scope->path, base), i);
+  }
+}
+
+// Pairs of dims to be renamed in a result: from a follower back to its first.
+typedef struct Renames {
+  int n;
+  DimId from[MAX_RANK], to[MAX_RANK];
+} Renames;
+
+static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
+  const Ast *fn = f->ast;
+  DimId given[MAX_RANK];
+  if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dims in brackets, not %u", f->name, fn->ndims, call->ndims);
+    diag_note(b->d, fn->pos, "declared here");
+    return false;
+  }
+  bool good = true;
+  for (uint32_t i = 0; i < fn->ndims; i++) {
+    given[i] = dim_lookup(b, call->dims[i].name, call->dims[i].pos);
+    if (!given[i]) {
+      good = false;
+      continue;
+    }
+    DimId inside = given[i];
+    for (uint32_t k = 0; k < i; k++)
+      if (given[k] == given[i]) inside = 0;
+    if (!inside) {
+      inside = dim_of_formal(b, f, frame->scope, fn->dims[i].name, given[i], fn->dims[i].pos);
+      back->from[back->n] = inside;
+      back->to[back->n++] = given[i];
+    }
+    map_put(b->a, &frame->dims, fn->dims[i].name, (void *)(uintptr_t)inside);
+  }
+  return good;
+}
+
+static const Ast *argument_for(const Function *f, const Ast *call, uint32_t formal) {
+  const char *name = f->ast->args[formal].name;
+  uint32_t position = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    if (call->args[i].name ? !strcmp(call->args[i].name, name) : position++ == formal) return call->args[i].value;
+  }
+  return NULL;
+}
+
+static bool is_formal(const Function *f, const char *name) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++)
+    if (!strcmp(f->ast->args[i].name, name)) return true;
+  return false;
+}
+
+static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
+  uint32_t positional = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    const AstArg *arg = &call->args[i];
+    positional += !arg->name;
+    bool known = !arg->name || is_formal(f, arg->name) || !strcmp(arg->name, "name") || !strcmp(arg->name, "share");
+    if (!known) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name, arg->name);
+      diag_note(b->d, f->ast->pos, "declared here");
+      return false;
+    }
+    for (uint32_t k = 0; k < f->ast->nargs && arg->name; k++)
+      if (!strcmp(f->ast->args[k].name, arg->name) && k < positional) {
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", arg->name, f->name);
+        return false;
+      }
+    if (arg->key || arg->arrow || positional > f->ast->nargs) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", f->name, f->ast->nargs);
+      diag_note(b->d, f->ast->pos, "declared here");
+      return false;
+    }
+  }
+  return true;
+}
+
+// Evaluates the arguments in the caller's frame; defaults are left to the callee's.
+static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *frame) {
+  bool good = arguments_ok(b, f, call);
+  for (uint32_t i = 0; good && i < f->ast->nargs; i++) {
+    const AstArg *formal = &f->ast->args[i];
+    const Ast *given = argument_for(f, call, i);
+    if (!given && !formal->value) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", f->name, formal->name);
+      diag_note(b->d, f->ast->pos, "declared here");
+      return false;
+    }
+    if (!given) continue;
+    Binding *bound = arena_new_of(b->a, Binding);
+    *bound = (Binding){.value = build_expr(b, given), .graph = b->g, .pos = given->pos};
+    good = bound->value.kind == VALUE_STRING || value_is_tensor(b, &bound->value, given->pos);
+    map_put(b->a, &frame->values, formal->name, bound);
+  }
+  return good;
+}
+
+static void bind_defaults(Build *b, const Function *f) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++) {
+    const AstArg *formal = &f->ast->args[i];
+    if (map_get(&b->frame->values, formal->name)) continue;
+    Binding *bound = arena_new_of(b->a, Binding);
+    *bound = (Binding){.value = build_expr(b, formal->value), .graph = b->g, .pos = formal->pos};
+    map_put(b->a, &b->frame->values, formal->name, bound);
+  }
+}
+
+// A result leaves with the caller's dims.
+static Value rename_back(Build *b, const Function *f, Value v, const Renames *back, Pos pos) {
+  if (v.kind != VALUE_TENSOR) return v;
+  Attr attr = {0};
+  DimId from[MAX_RANK], to[MAX_RANK];
+  const Dims *have = build_dims(b, &v);
+  for (int i = 0; i < back->n; i++) {
+    if (!dims_has(have, back->from[i])) continue;
+    bool clash = dims_has(have, back->to[i]);
+    for (int k = 0; k < attr.ndims; k++) clash |= to[k] == back->to[i];
+    if (clash) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice", f->name,
+                 dim_get(b->g->dims, back->to[i])->name);
+      return value_poison;
+    }
+    from[attr.ndims] = back->from[i];
+    to[attr.ndims++] = back->to[i];
+  }
+  if (!attr.ndims) return v;
+  attr.nto = attr.ndims;
+  attr.dims = from;
+  attr.to = to;
+  return value_tensor(build_emit(b, pos, OP_RENAME, 1, &v.node, &attr));
+}
+
+static Value run_body(Build *b, const Function *f, Pos pos) {
+  const Ast *body = f->ast->kids[0];
+  if (body->kind != AST_BLOCK) return build_expr(b, body);
+  build_block(b, body);
+  if (b->frame->returned) return b->frame->result;
+  diag_error(b->d, DIAG_MISPLACED, f->ast->pos, "function %s returns nothing", f->name);
+  diag_note(b->d, pos, "called here");
+  return value_poison;
+}
+
+static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *back, Pos pos) {
+  Frame *caller = b->frame;
+  Origin origin = b->g->origin;
+  bool outer = b->outer;
+  b->frame = frame;
+  b->outer = false;
+  f->active = true;
+  bind_defaults(b, f);
+  Value v = run_body(b, f, pos);
+  f->active = false;
+  b->frame = caller;
+  b->outer = outer;
+  b->g->origin = origin;
+  if (v.kind != VALUE_TUPLE) return rename_back(b, f, v, back, pos);
+  for (uint32_t i = 0; i < v.n; i++) v.item[i] = rename_back(b, f, v.item[i], back, pos);
+  return v;
+}
+
+static Value call_function(Build *b, Function *f, const Ast *call) {
+  if (f->active) {
+    diag_error(b->d, DIAG_RECURSION, call->pos, "function %s calls itself", f->name);
+    diag_note(b->d, f->ast->pos, "declared here");
+    return value_poison;
+  }
+  Frame *frame = arena_new_of(b->a, Frame);
+  *frame = (Frame){.fn = f, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
+  Renames back = {0};
+  // arguments belong to the caller: calls in them take their numbers first
+  bool good = bind_arguments(b, f, call, frame);
+  frame->base = frame->scope = scope_of_call(b, f, call);
+  if (!frame->scope || !bind_dims(b, f, call, frame, &back) || !good) return value_poison;
+  frame->anonymous |= frame->scope == b->frame->scope;
+  return call_inside(b, f, frame, &back, call->pos);
+}
+
+static Value unknown_function(Build *b, const Ast *call) {
+  VEC(const char *) near = {0};
+  for (size_t i = 0; i < countof(builtins); i++) vec_push(b->a, near) = builtins[i].name;
+  for (uint32_t i = 0; i < b->functions.cap; i++)
+    if (b->functions.key[i]) vec_push(b->a, near) = b->functions.key[i];
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "unknown function '%s'", call->text);
+  if (binding_find(b, call->text)) diag_hint(b->d, "'%s' is a value: it is named without brackets and parentheses", call->text);
+  else diag_nearest(b->d, call->text, near.at, near.n);
+  return value_poison;
+}
+
+Value build_call(Build *b, const Ast *call) {
+  Function *f = map_get(&b->functions, call->text);
+  if (f) return call_function(b, f, call);
+  const Builtin *row = builtin_find(call->text);
+  return row ? call_builtin(b, row, call) : unknown_function(b, call);
+}

@@ -1,0 +1,318 @@
+// Expressions: operators, the mixing of types, literals that take the type of what they meet, and the
+// rule for outer products. What the operands are is decided here, what an operation means in ir/.
+//
+//   x * 0.5 + flag     flag is cast to the type of x, 0.5 becomes a constant of that type
+//
+// A chain of operators is a left-leaning tree of any length, so it is walked by a loop.
+#include <math.h>
+#include <string.h>
+
+#include "frontend/build.h"
+
+enum { MAX_BUILD_DEPTH = 2000 }; // C stack: expressions and calls inside one another
+
+// -- operators ------------------------------------------------------------------------------------------
+
+// Operators of one chain form one outer-product check together.
+typedef struct Operator {
+  const char *text;
+  Op op;
+  Typing typing;
+  bool swapped;
+  int chain;
+} Operator;
+static const Operator operators[] = {
+    {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1}, {"*", OP_MUL, ARITHMETIC, false, 2},
+    {"/", OP_DIV, FLOATING, false, 2},   {"%", OP_MOD, ARITHMETIC, false, 0}, {"^", OP_POW, ARITHMETIC, false, 0},
+    {"==", OP_EQ, COMPARING, false, 0},  {"!=", OP_NE, COMPARING, false, 0},  {"<", OP_LT, COMPARING, false, 0},
+    {"<=", OP_LE, COMPARING, false, 0},  {">", OP_LT, COMPARING, true, 0},    {">=", OP_LE, COMPARING, true, 0},
+    {"and", OP_AND, LOGICAL, false, 3},  {"or", OP_OR, LOGICAL, false, 4},
+};
+
+static const Operator *operator_of(const Ast *e) {
+  for (size_t i = 0; i < countof(operators); i++)
+    if (!strcmp(operators[i].text, e->text)) return &operators[i];
+  BUG("operator %s", e->text);
+}
+
+// -- values as nodes ------------------------------------------------------------------------------------
+
+const Dims *build_dims(const Build *b, const Value *v) {
+  static const Dims none;
+  return v->kind == VALUE_TENSOR ? &graph_node(b->g, v->node)->dims : &none;
+}
+
+static bool fits_int(double x) { return x >= -2147483648.0 && x <= 2147483647.0; }
+
+static bool number_is_int(const Value *v) { return v->integer && fits_int(v->number); }
+
+Dtype build_join(const Build *b, Typing typing, int n, const Value *v) {
+  bool tensors = false, fraction = false;
+  Dtype t = TYPE_I32;
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind == VALUE_NUMBER) {
+      fraction |= !number_is_int(&v[i]);
+    } else {
+      Dtype own = (Dtype)graph_node(b->g, v[i].node)->type;
+      t = !tensors || own == t ? own : dtype_join(t, own);
+      tensors = true;
+    }
+  }
+  bool small = t == TYPE_BOOL || t == TYPE_U8;
+  if (small && (typing == ARITHMETIC || n > 1)) {
+    // two bools may be compared or chosen between as they are, a bool and a literal may not
+    bool literal = false;
+    for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
+    if (typing == ARITHMETIC || literal) t = TYPE_I32;
+  }
+  if ((typing == FLOATING || fraction) && !dtype_is_float(t)) t = TYPE_F32;
+  return t;
+}
+
+NodeId build_node(Build *b, Value v, Dtype type) {
+  if (v.kind == VALUE_NUMBER) return graph_const(b->g, type, v.number);
+  return graph_cast(b->g, v.node, type);
+}
+
+NodeId build_natural(Build *b, Value v) {
+  return v.kind == VALUE_TENSOR ? v.node : build_node(b, v, number_is_int(&v) ? TYPE_I32 : TYPE_F32);
+}
+
+NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FLOATING, 1, &v)); }
+
+bool value_is_tensor(Build *b, const Value *v, Pos pos) {
+  if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER) return true;
+  if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "a string is no tensor");
+  if (v->kind == VALUE_TUPLE) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed", v->n);
+    diag_hint(b->d, "take them apart first: p, q = f(x)");
+  }
+  return false;
+}
+
+NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr) {
+  char why[200];
+  b->g->origin.pos = pos;
+  NodeId n = graph_try(b->g, op, nargs, args, attr, 0, why);
+  if (!n) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "%s", why);
+    return 0;
+  }
+  return dims_fit(b, &graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
+}
+
+// -- outer products -------------------------------------------------------------------------------------
+
+// Grows the set of dims from the first operand that has any until nothing joins it any more.
+bool build_joined(Build *b, Pos pos, int n, const Value *v) {
+  if (b->outer) return true;
+  VEC(int) apart = {0};
+  Dims seen = {0};
+  int first = -1;
+  for (int i = 0; i < n; i++) {
+    const Dims *s = build_dims(b, &v[i]);
+    bool joins = seen.n == 0;
+    for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
+    if (s->n == 0) continue;
+    if (first < 0) first = i;
+    if (!joins) vec_push(b->a, apart) = i;
+    for (int k = 0; k < s->n && joins; k++)
+      if (!dims_add(b->g->dims, &seen, s->at[k])) return true; // too many dims is said elsewhere
+  }
+  while (apart.n) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < apart.n; i++) {
+      const Dims *s = build_dims(b, &v[apart.at[i]]);
+      bool joins = false;
+      for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
+      if (!joins) apart.at[left++] = apart.at[i];
+      for (int k = 0; k < s->n && joins; k++)
+        if (!dims_add(b->g->dims, &seen, s->at[k])) return true;
+    }
+    if (left == apart.n) break;
+    apart.n = left;
+  }
+  if (!apart.n) return true;
+  diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s", dims_listed(b, build_dims(b, &v[first])),
+             dims_listed(b, build_dims(b, &v[apart.at[0]])));
+  return false;
+}
+
+// -- one operation ----------------------------------------------------------------------------------------
+
+static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v) {
+  bool good = true;
+  for (int i = 0; i < n; i++) {
+    if (!value_is_tensor(b, &v[i], pos)) {
+      good = false;
+    } else if (typing == LOGICAL || (typing == CHOOSING && i == 0)) {
+      if (v[i].kind == VALUE_TENSOR && graph_node(b->g, v[i].node)->type == TYPE_BOOL) continue;
+      diag_error(b->d, DIAG_BAD_TYPE, pos, "a bool is needed here, not %s",
+                 v[i].kind == VALUE_NUMBER ? "a number" : dtype_text((Dtype)graph_node(b->g, v[i].node)->type));
+      diag_hint(b->d, "compare it: x != 0");
+      good = false;
+    }
+  }
+  return good;
+}
+
+Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v) {
+  NodeId args[3];
+  if (!operands_ok(b, pos, typing, n, v)) return value_poison;
+  int first = typing == CHOOSING;
+  Dtype type = typing == LOGICAL ? TYPE_BOOL : build_join(b, typing, n - first, v + first);
+  b->g->origin.pos = pos;
+  if (first) args[0] = v[0].node;
+  for (int i = first; i < n; i++) args[i] = build_node(b, v[i], type);
+  return value_tensor(build_emit(b, pos, op, n, args, NULL));
+}
+
+static double modulo(double x, double y) {
+  double r = fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+static bool fold(Op op, const Value *l, const Value *r, Value *out) {
+  double x = l->number, y = r->number, z;
+  bool integer = l->integer && r->integer;
+  if (op == OP_ADD) z = x + y;
+  else if (op == OP_SUB) z = x - y;
+  else if (op == OP_MUL) z = x * y;
+  else if (op == OP_DIV) z = x / y;
+  else if (op == OP_MOD) z = modulo(x, y);
+  else if (op == OP_POW) z = pow(x, y);
+  else return false;
+  *out = value_number(z, integer && op != OP_DIV && z == floor(z) && fabs(z) < 0x1p53);
+  return true;
+}
+
+static Value power(Build *b, Pos pos, const Value *v) {
+  const Value *exponent = &v[1];
+  if (exponent->kind == VALUE_NUMBER && exponent->number == 2)
+    return build_pointwise(b, pos, OP_MUL, ARITHMETIC, 2, (Value[]){v[0], v[0]});
+  if (exponent->kind == VALUE_NUMBER && exponent->number < 0) // an integer to it is a fraction
+    return build_pointwise(b, pos, OP_POW, FLOATING, 2, v);
+  return build_pointwise(b, pos, OP_POW, ARITHMETIC, 2, v);
+}
+
+static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
+  Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
+  if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
+  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(o->op, &l, &r, &folded)) return folded;
+  return o->op == OP_POW ? power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
+}
+
+// -- trees ----------------------------------------------------------------------------------------------
+
+// Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that follow
+// one another in one chain are checked together.
+static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
+  Value *operand = arena_array(b->a, Value, n + 1);
+  for (uint32_t i = n; i > 0;) {
+    const Operator *first = operator_of(spine[i - 1]);
+    uint32_t end = i - 1; // the run is spine[end .. i-1]
+    while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain && !spine[end]->has_parens) end--;
+    uint32_t count = 0;
+    bool poison = value.kind == VALUE_POISON;
+    operand[count++] = value;
+    for (uint32_t k = i; k-- > end;) {
+      operand[count++] = build_expr(b, spine[k]->kids[1]);
+      poison |= operand[count - 1].kind == VALUE_POISON;
+    }
+    if (poison || !build_joined(b, spine[end]->pos, (int)count, operand)) value = value_poison;
+    for (uint32_t k = 1; k < count; k++) {
+      const Ast *e = spine[i - k];
+      value = binary(b, e->pos, operator_of(e), value, operand[k]);
+    }
+    i = end;
+  }
+  return value;
+}
+
+static Value build_unary(Build *b, const Ast *e) {
+  Value v = build_expr(b, e->kids[0]);
+  if (v.kind == VALUE_POISON) return v;
+  bool minus = e->text[0] == '-';
+  if (minus && v.kind == VALUE_NUMBER) return value_number(-v.number, v.integer);
+  return build_pointwise(b, e->pos, minus ? OP_NEG : OP_NOT, minus ? ARITHMETIC : LOGICAL, 1, &v);
+}
+
+static Value build_leaf(Build *b, const Ast *e) {
+  switch (e->kind) {
+  case AST_NUMBER: return value_number(e->number, e->integer);
+  case AST_STRING: return (Value){.kind = VALUE_STRING, .text = e->text};
+  case AST_NAME: return value_of_name(b, e->text, e->pos);
+  case AST_CALL: return build_call(b, e);
+  case AST_UNARY: return build_unary(b, e);
+  default:
+    diag_error(b->d, DIAG_MISPLACED, e->pos, "a value must stand here");
+    return value_poison;
+  }
+}
+
+Value build_expr(Build *b, const Ast *e) {
+  VEC(const Ast *) spine = {0};
+  if (++b->depth > MAX_BUILD_DEPTH) {
+    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d calls and expressions inside one another", MAX_BUILD_DEPTH);
+    b->depth--;
+    return value_poison;
+  }
+  const Ast *leaf = e;
+  for (; leaf->kind == AST_BINARY; leaf = leaf->kids[0]) vec_push(b->a, spine) = leaf;
+  Value v = build_leaf(b, leaf);
+  if (spine.n) v = fold_spine(b, v, spine.n, spine.at);
+  b->depth--;
+  return v;
+}
+
+// -- what must be known at compile time -------------------------------------------------------------------
+
+bool build_number(Build *b, const Ast *e, double *out) {
+  Value v = build_expr(b, e);
+  *out = v.number;
+  if (v.kind == VALUE_NUMBER) return true;
+  if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a number must stand here");
+  return false;
+}
+
+bool build_integer(Build *b, const Ast *e, int64_t *out) {
+  double x;
+  if (!build_number(b, e, &x)) return false;
+  *out = fabs(x) < 0x1p53 ? (int64_t)x : 0;
+  if ((double)*out == x) return true;
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "an integer must stand here, not %g", x);
+  return false;
+}
+
+bool build_string(Build *b, const Ast *e, const char **out) {
+  Value v = build_expr(b, e);
+  *out = v.text;
+  if (v.kind == VALUE_STRING) return build_template(b, v.text, e->pos, out);
+  if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_BAD_TYPE, e->pos, "a string must stand here");
+  return false;
+}
+
+bool build_bool(Build *b, const Ast *e, bool *out) {
+  *out = e->kind == AST_NAME && !strcmp(e->text, "true");
+  if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "true or false must stand here");
+  return false;
+}
+
+bool build_template(Build *b, const char *text, Pos pos, const char **out) {
+  const char *done = "", *open;
+  while ((open = strchr(text, '{')) && strchr(open, '}')) {
+    const char *close = strchr(open, '}');
+    Value v = value_of_name(b, intern(b->names, arena_text(b->a, open + 1, (size_t)(close - open - 1))), pos);
+    done = arena_printf(b->a, "%s%.*s", done, (int)(open - text), text);
+    if (v.kind == VALUE_NUMBER) done = arena_printf(b->a, "%s%.15g", done, v.number);
+    else if (v.kind == VALUE_STRING) done = arena_printf(b->a, "%s%s", done, v.text);
+    else {
+      if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "between { } stands a number or string known at compile time");
+      return false;
+    }
+    text = close + 1;
+  }
+  *out = arena_printf(b->a, "%s%s", done, text);
+  return true;
+}

@@ -1,0 +1,223 @@
+// Optimisers: update nodes and slots for every trained parameter, formulas as in PyTorch.
+//
+//   adam: m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) + eps)
+//
+// Every parameter gets the same shape of expression, so that one kernel serves all of a type. Scalars
+// (rate, bias corrections) are nodes of their own, computed once a step. Arithmetic is f32 or wider.
+#include <math.h>
+#include <string.h>
+
+#include "frontend/frontend.h"
+
+typedef struct Optim {
+  Graph *g;
+  const TrainSpec *train;
+  const OptimizerSpec *spec;
+  DeclId param;
+  Dtype type;  // that the update is computed in
+  NodeId w, grad, lr;
+} Optim;
+
+static NodeId num(const Optim *o, double x) { return graph_const(o->g, o->type, x); }
+static NodeId add(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_ADD, x, y); }
+static NodeId sub(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_SUB, x, y); }
+static NodeId mul(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_MUL, x, y); }
+static NodeId quot(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_DIV, x, y); }
+static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
+
+// -- the learning rate ------------------------------------------------------------------------------------
+
+static NodeId steps(const Optim *o) {
+  return graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
+}
+
+// How far between the end of the warmup and `total`: 0 to 1.
+static NodeId progress(const Optim *o, const ScheduleSpec *s) {
+  NodeId u = quot(o, sub(o, steps(o), num(o, s->warmup)), num(o, s->total - s->warmup));
+  NodeId clipped[] = {u, num(o, 0), num(o, 1)};
+  return graph_add(o->g, OP_CLIP, 3, clipped, NULL);
+}
+
+static NodeId pieces(const Optim *o, const ScheduleSpec *s) {
+  NodeId y = num(o, s->value[s->npieces - 1]);
+  for (int64_t i = s->npieces - 2; i >= 0; i--)
+    y = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->at[i])), num(o, s->value[i]), y);
+  return y;
+}
+
+static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
+  switch (s->kind) {
+  case SCHEDULE_CONSTANT: break;
+  case SCHEDULE_LINEAR: return sub(o, num(o, 1), mul(o, num(o, 1 - s->final), progress(o, s)));
+  case SCHEDULE_COSINE: {
+    NodeId wave = graph_unary(o->g, OP_COS, mul(o, progress(o, s), num(o, 3.14159265358979323846)));
+    return add(o, num(o, s->final), mul(o, num(o, 0.5 * (1 - s->final)), add(o, wave, num(o, 1))));
+  }
+  case SCHEDULE_INVERSE_SQRT:
+    return root(o, quot(o, num(o, s->scale), graph_binary(o->g, OP_MAXIMUM, steps(o), num(o, s->scale))));
+  case SCHEDULE_EXPONENTIAL:
+    return graph_binary(o->g, OP_POW, num(o, s->rate), quot(o, steps(o), num(o, s->every)));
+  case SCHEDULE_STEP:
+    return graph_binary(o->g, OP_POW, num(o, s->factor), graph_unary(o->g, OP_FLOOR, quot(o, steps(o), num(o, s->every))));
+  case SCHEDULE_PIECEWISE: return pieces(o, s);
+  }
+  return num(o, 1);
+}
+
+static NodeId learning_rate(const Optim *o) {
+  const ScheduleSpec *s = &o->train->schedule;
+  NodeId lr = num(o, o->spec->lr);
+  if (o->spec->decay != 0) lr = quot(o, lr, add(o, num(o, 1), mul(o, steps(o), num(o, o->spec->decay))));
+  if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0) return lr;
+  NodeId factor = after_warmup(o, s);
+  if (s->warmup > 0) {
+    NodeId rising = quot(o, add(o, steps(o), num(o, 1)), num(o, s->warmup));
+    factor = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->warmup)), rising, factor);
+  }
+  return mul(o, lr, factor);
+}
+
+// -- parts ------------------------------------------------------------------------------------------------
+
+static DeclId slot_new(const Optim *o, const char *which) {
+  const Decl *p = &o->g->decl.at[o->param - 1];
+  Decl d = {.kind = DECL_SLOT, .type = o->type, .rank = p->rank, .of = o->param, .pos = p->pos};
+  d.name = arena_printf(o->g->arena, "optimizer.%s.%s", p->name, which);
+  memcpy(d.dims, p->dims, sizeof d.dims);
+  return graph_decl(o->g, &d);
+}
+
+static void put_update(const Optim *o, DeclId target, NodeId value) {
+  const Decl *d = &o->g->decl.at[target - 1];
+  Output out = {.kind = OUT_UPDATE, .name = d->name, .target = target, .value = graph_cast(o->g, value, d->type)};
+  vec_push(o->g->arena, o->g->output) = out;
+}
+
+// decay * slot + gain * x, which the slot becomes.
+static NodeId average(const Optim *o, const char *which, double decay, double gain, NodeId x) {
+  DeclId slot = slot_new(o, which);
+  NodeId fresh = gain == 1 ? x : mul(o, num(o, gain), x);
+  NodeId next = add(o, mul(o, num(o, decay), graph_decl_node(o->g, slot)), fresh);
+  put_update(o, slot, next);
+  return next;
+}
+
+// 1 - beta^(step + 1), without the cancellation at beta near 1.
+static NodeId correction(const Optim *o, double beta) {
+  NodeId t = add(o, steps(o), num(o, 1));
+  return graph_unary(o->g, OP_NEG, graph_unary(o->g, OP_EXPM1, mul(o, t, num(o, log(beta)))));
+}
+
+static bool decays(const Optim *o) {
+  const OptimizerSpec *s = o->spec;
+  if (s->weight_decay == 0) return false;
+  if (!s->no_decay) return true;
+  char *list = arena_printf(o->g->arena, "%s", s->no_decay), *save = NULL;
+  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save))
+    if (name_matches(p, o->g->decl.at[o->param - 1].name)) return false;
+  return true;
+}
+
+// w (1 - lr * weight_decay)
+static NodeId shrunk(const Optim *o) {
+  if (!decays(o)) return o->w;
+  return mul(o, o->w, sub(o, num(o, 1), mul(o, o->lr, num(o, o->spec->weight_decay))));
+}
+
+// -- rules: the next value of the parameter -------------------------------------------------------------------
+
+static NodeId update_sgd(const Optim *o) {
+  const OptimizerSpec *s = o->spec;
+  NodeId g = decays(o) ? add(o, o->grad, mul(o, o->w, num(o, s->weight_decay))) : o->grad;
+  if (s->momentum != 0) {
+    NodeId v = average(o, "v", s->momentum, 1, g);
+    g = s->nesterov ? add(o, g, mul(o, num(o, s->momentum), v)) : v;
+  }
+  return sub(o, o->w, mul(o, o->lr, g));
+}
+
+static NodeId update_adamw(const Optim *o) {
+  const OptimizerSpec *s = o->spec;
+  NodeId m = average(o, "m", s->beta1, 1 - s->beta1, o->grad);
+  NodeId v = average(o, "v", s->beta2, 1 - s->beta2, mul(o, o->grad, o->grad));
+  NodeId rate = quot(o, o->lr, correction(o, s->beta1));
+  NodeId spread = graph_unary(o->g, OP_RSQRT, correction(o, s->beta2));
+  NodeId scale = add(o, mul(o, root(o, v), spread), num(o, s->eps));
+  return sub(o, shrunk(o), quot(o, mul(o, rate, m), scale));
+}
+
+// Adam is AdamW without decay: its weight_decay is 0.
+static NodeId update_adam(const Optim *o) { return update_adamw(o); }
+
+static NodeId update_adagrad(const Optim *o) {
+  NodeId v = average(o, "v", 1, 1, mul(o, o->grad, o->grad));
+  return sub(o, o->w, quot(o, mul(o, o->lr, o->grad), add(o, root(o, v), num(o, o->spec->eps))));
+}
+
+static NodeId update_rmsprop(const Optim *o) {
+  const OptimizerSpec *s = o->spec;
+  NodeId v = average(o, "v", s->rho, 1 - s->rho, mul(o, o->grad, o->grad));
+  NodeId d = quot(o, o->grad, add(o, root(o, v), num(o, s->eps)));
+  if (s->momentum != 0) d = average(o, "m", s->momentum, 1, d);
+  return sub(o, o->w, mul(o, o->lr, d));
+}
+
+static NodeId update_lion(const Optim *o) {
+  const OptimizerSpec *s = o->spec;
+  DeclId slot = slot_new(o, "m");
+  NodeId m = graph_decl_node(o->g, slot);
+  NodeId ahead = add(o, mul(o, num(o, s->beta1), m), mul(o, num(o, 1 - s->beta1), o->grad));
+  put_update(o, slot, add(o, mul(o, num(o, s->beta2), m), mul(o, num(o, 1 - s->beta2), o->grad)));
+  return sub(o, shrunk(o), mul(o, o->lr, graph_unary(o->g, OP_SIGN, ahead)));
+}
+
+static NodeId update_adafactor(const Optim *o) {
+  BUG("adafactor for %s: the train block refuses it", o->g->decl.at[o->param - 1].name);
+}
+
+typedef NodeId UpdateRule(const Optim *o);
+static UpdateRule *const rules[] = {
+    [OPTIMIZER_SGD] = update_sgd,         [OPTIMIZER_ADAM] = update_adam,       [OPTIMIZER_ADAMW] = update_adamw,
+    [OPTIMIZER_ADAGRAD] = update_adagrad, [OPTIMIZER_RMSPROP] = update_rmsprop, [OPTIMIZER_ADAFACTOR] = update_adafactor,
+    [OPTIMIZER_LION] = update_lion,
+};
+
+// -- clipping -------------------------------------------------------------------------------------------------
+
+// c / max(norm, c) where norm is that of all gradients together; 0 without clipping.
+static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId *gradients) {
+  NodeId sum = 0;
+  if (t->clip_norm <= 0) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    NodeId x = graph_cast(g, gradients[i], TYPE_F32);
+    Dims all = graph_node(g, x)->dims;
+    NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
+    sum = sum ? graph_binary(g, OP_ADD, sum, one) : one;
+  }
+  NodeId limit = graph_const(g, TYPE_F32, t->clip_norm);
+  return sum ? graph_binary(g, OP_DIV, limit, graph_binary(g, OP_MAXIMUM, graph_unary(g, OP_SQRT, sum), limit)) : 0;
+}
+
+static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
+  double c = o->train->clip_value;
+  if (factor) grad = mul(o, grad, graph_cast(o->g, factor, o->type));
+  if (c <= 0) return grad;
+  return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
+}
+
+void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params, const NodeId *gradients) {
+  Origin before = g->origin;
+  g->origin = (Origin){.pos = train->optimizer.pos, .why = "optimizer", .backward = true};
+  NodeId factor = norm_factor(g, train, n, gradients);
+  for (uint32_t i = 0; i < n; i++) {
+    const Decl *d = &g->decl.at[params[i] - 1];
+    Optim o = {.g = g, .train = train, .spec = &train->optimizer, .param = params[i]};
+    o.type = d->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    g->origin.value = d->name;
+    o.w = graph_cast(g, graph_decl_node(g, params[i]), o.type);
+    o.lr = learning_rate(&o);
+    o.grad = clipped(&o, factor, graph_cast(g, gradients[i], o.type));
+    put_update(&o, params[i], rules[o.spec->kind](&o));
+  }
+  g->origin = before;
+}
