@@ -1,0 +1,173 @@
+// Commands that compile nothing: stages, ops, fmt, doctor, version.
+#include "frontend/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
+
+// -- stages, ops ----------------------------------------------------------------------------------------
+
+int cmd_stages(Session *s) {
+  json_t *list = json_array(), *out = json_object();
+  for (int i = 0; i < stage_name_count; i++) {
+    if (!wants_json(s)) printf("%-12s %s\n", stage_names[i].name, stage_names[i].holds);
+    json_t *one = json_object();
+    json_object_set_new(one, "name", json_string(stage_names[i].name));
+    json_object_set_new(one, "holds", json_string(stage_names[i].holds));
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(out, "schema", json_string("meshc.stages/1"));
+  json_object_set_new(out, "stages", list);
+  if (wants_json(s)) return json_finish(out);
+  json_decref(out);
+  return 0;
+}
+
+// How dims of an operation may be split follows from its class, how partial sums pass from its column.
+static const struct { const char *name, *split; } class_row[] = {
+    [SOURCE] = {"source", "any dim, as the layout says"},
+    [POINTWISE] = {"pointwise", "any dim, without communication"},
+    [REDUCE] = {"reduce", "any dim; a reduced one leaves partial results, which are reduced where it is cheapest"},
+    [CONTRACT] = {"contract", "any dim; a summed one leaves partial sums, which are reduced where it is cheapest"},
+    [MOVE] = {"move", "any dim; the split follows the elements"},
+    [GATHER] = {"lookup", "any dim; over the looked-up one each processor contributes the rows that it has"},
+    [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
+};
+static const char *const linear_text[] = {
+    [LINEAR_NO] = "no",
+    [LINEAR_ALL] = "if all arguments are",
+    [LINEAR_FIRST] = "in the first argument",
+    [LINEAR_ONE] = "in any one argument",
+    [LINEAR_BRANCH] = "if both branches are",
+};
+
+int cmd_ops(Session *s) {
+  json_t *list = json_array(), *out = json_object();
+  if (!wants_json(s)) printf("%-15s %-10s %-22s %s\n", "operation", "class", "passes partial sums", "may be split over");
+  for (int op = 0; op < OP_COUNT; op++) {
+    const OpRow *row = op_row((Op)op);
+    if (!wants_json(s)) printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name, linear_text[row->linear], class_row[row->cls].split);
+    json_t *one = json_object();
+    json_object_set_new(one, "name", json_string(row->text));
+    json_object_set_new(one, "arguments", json_integer(row->nargs));
+    json_object_set_new(one, "class", json_string(class_row[row->cls].name));
+    json_object_set_new(one, "partial_sums", json_string(linear_text[row->linear]));
+    json_object_set_new(one, "split", json_string(class_row[row->cls].split));
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(out, "schema", json_string("meshc.ops/1"));
+  json_object_set_new(out, "ops", list);
+  if (wants_json(s)) return json_finish(out);
+  json_decref(out);
+  return 0;
+}
+
+// -- fmt ------------------------------------------------------------------------------------------------
+
+// Replaces the model file by its new text, written aside and renamed.
+static bool replace_file(Session *s, const char *path, const char *text) {
+  const char *aside = arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
+  FILE *f = fopen(aside, "wb");
+  bool good = f && fputs(text, f) >= 0;
+  if (f) good &= fclose(f) == 0;
+  good = good && rename(aside, path) == 0;
+  if (good) return true;
+  diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  remove(aside);
+  return false;
+}
+
+int cmd_fmt(Session *s) {
+  if (!session_read(s)) return 0;
+  const char *text = ast_format(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
+  if (!text) return 0;
+  if (!option_given(s->opt, OPTION_WRITE)) fputs(text, stdout);
+  else if (strcmp(text, s->text) != 0) (void)replace_file(s, s->opt->argument.at[0], text);
+  return 0;
+}
+
+// -- doctor, version ------------------------------------------------------------------------------------
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5 };
+
+// Bytes a second of one core, read and written; best of several copies.
+static double measure_copy(void) {
+  char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+  double best = 0;
+  if (from && to) {
+    memset(from, 1, COPY_BYTES);
+    memset(to, 2, COPY_BYTES);
+    for (int i = 0; i < REPEATS; i++) {
+      double start = now();
+      memcpy(to, from, COPY_BYTES);
+      double rate = 2.0 * COPY_BYTES / (now() - start);
+      if (rate > best) best = rate;
+    }
+  }
+  free(from);
+  free(to);
+  return best;
+}
+
+// Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
+static double measure_product(void) {
+  float *x = calloc(3 * SIDE * SIDE, sizeof *x);
+  double best = 0;
+  for (int i = 0; x && i < REPEATS; i++) {
+    double start = now();
+    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE, x + 2 * SIDE * SIDE, SIDE);
+    double rate = 2.0 * SIDE * SIDE * SIDE / (now() - start);
+    if (rate > best) best = rate;
+  }
+  free(x);
+  return best;
+}
+
+int cmd_doctor(Session *s) {
+  bool blas = blas_open(&s->blas);
+  double copy = measure_copy(), product = blas ? measure_product() : 0;
+  if (!wants_json(s)) {
+    printf("cores      %d\n", cores_available());
+    printf("cpu        %s\n", code_cpu());
+    printf("compiler   %s\n", code_version());
+    printf("products   %s\n", blas ? s->blas : "no BLAS library found: generated kernels do them");
+    printf("copy       %.1f GB/s, one core, read and written\n", copy / 1e9);
+    if (blas) printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", product / 1e9, SIDE, SIDE);
+    printf("devices    cpu\n");
+    printf("comm       local\n");
+    return 0;
+  }
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
+  json_object_set_new(out, "cores", json_integer(cores_available()));
+  json_object_set_new(out, "cpu", json_string(code_cpu()));
+  json_object_set_new(out, "compiler", json_string(code_version()));
+  json_object_set_new(out, "blas", blas ? json_string(s->blas) : json_null());
+  json_object_set_new(out, "copy_bytes_per_second", json_real(copy));
+  json_object_set_new(out, "product_flops_per_second", json_real(product));
+  json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
+  json_object_set_new(out, "comm", json_pack("[s]", "local"));
+  return json_finish(out);
+}
+
+int cmd_version(Session *s) {
+  if (!wants_json(s)) {
+    printf("meshc %s (%s)\n", MESHC_VERSION, code_version());
+    return 0;
+  }
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.version/1"));
+  json_object_set_new(out, "version", json_string(MESHC_VERSION));
+  json_object_set_new(out, "compiler", json_string(code_version()));
+  return json_finish(out);
+}

@@ -1,0 +1,160 @@
+// train and eval: the blocks of the model brought together with the runtime's loop.
+#include "frontend/session.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+// A program with its data.
+typedef struct Part {
+  const Graph *graph;
+  Compilation made;
+  Exec *exec;
+  Feed *feed;
+  uint32_t nmetrics;
+  const Metric *metric;
+} Part;
+
+static void part_free(Part *p) {
+  exec_free(p->exec);
+  feed_close(p->feed);
+  code_free(p->made.code);
+}
+
+// -- training -------------------------------------------------------------------------------------------
+
+static bool train_part(Session *s, Part *p) {
+  p->graph = select_train(s->arena, s->model, NULL);
+  if (!p->graph) return false;
+  p->feed = data_open(s, p->graph, DATA_TRAIN, false);
+  if (!p->feed || !session_compile(s, p->graph, "train", NULL, NULL, &p->made)) return false;
+  p->exec = session_exec(s, &p->made, NULL, s->model->loss);
+  return p->exec != NULL;
+}
+
+static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
+  EvalMetric *metric;
+  p->graph = select_eval(s->arena, s->model, &p->nmetrics, &metric);
+  if (!p->graph) return false;
+  p->metric = metrics_of(s, p->nmetrics, metric);
+  p->feed = data_open(s, p->graph, block, true);
+  if (!p->feed || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made)) return false;
+  p->exec = session_exec(s, &p->made, share, NULL);
+  return p->exec != NULL;
+}
+
+// Scalars among the outputs: the loss first, then metrics.
+static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
+  const char **names = arena_array(s->arena, const char *, g->output.n + 1);
+  *n = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; i < g->output.n; i++) {
+      const Output *o = &g->output.at[i];
+      bool loss = s->model->loss && o->name && strcmp(o->name, s->model->loss) == 0;
+      if (o->kind == OUT_VALUE && o->rank == 0 && loss == (pass == 0)) names[(*n)++] = o->name;
+    }
+  return (const char *const *)names;
+}
+
+static const char *header(Session *s, const Part *p) {
+  const char *figures = arena_printf(s->arena, "%d threads, %s, %s", exec_workers(p->exec), code_cpu(), s->blas ? s->blas : "no BLAS");
+  return arena_printf(s->arena, "%s: %lld parameters, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
+                      s->opt->argument.at[0], (long long)parameter_count(s->model->graph), mesh_text(s->arena, &s->model->mesh), figures,
+                      1e3 * predicted_seconds(s, &p->made), bytes_text(s->arena, exec_bytes(p->exec)));
+}
+
+static bool count_steps(Session *s, const Part *p, int64_t *steps) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  *steps = spec->steps ? spec->steps : spec->epochs * feed_batches(p->feed);
+  if (*steps > 0) return true;
+  diag_error(s->diag, DIAG_MISSING_KEY, spec->pos, spec->epochs ? "the data has fewer rows than one batch" : "the train block says neither steps nor epochs");
+  if (!spec->epochs) diag_hint(s->diag, "add: steps = 1000, or say --set train.steps=1000");
+  return false;
+}
+
+static bool log_folder(Session *s, const char **curve) {
+  const char *folder = option_text(s->opt, OPTION_LOG_DIR);
+  *curve = folder ? arena_printf(s->arena, "%s/metrics.jsonl", folder) : NULL;
+  return !folder || session_folder(s, folder);
+}
+
+static int train(Session *s, Part *train_with, Part *test_with) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  const DataBlock *data = s->model->graph->spec.data;
+  BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
+  TrainJob job = {.test_name = block_text(block), .log = spec->log, .evaluate = spec->evaluate};
+  int64_t before;
+  if (!train_part(s, train_with) || !count_steps(s, train_with, &job.steps)) return 0;
+  if (data[block].present && !eval_part(s, block, train_with->exec, test_with)) return 0;
+  const Program *p = train_with->made.compiled->program;
+  if (!params_load(s, train_with->exec, p, true, &before) || !log_folder(s, &job.curve)) return 0;
+  job.train = train_with->exec;
+  job.feed = train_with->feed;
+  job.eval = test_with->exec;
+  job.test = test_with->feed;
+  job.metric = test_with->metric;
+  job.nmetrics = test_with->nmetrics;
+  job.shown = shown_names(s, train_with->graph, &job.nshown);
+  job.batch = dim_get(s->model->graph->dims, data[DATA_TRAIN].over)->size;
+  job.quiet = option_given(s->opt, OPTION_QUIET);
+  job.terminal = isatty(STDERR_FILENO);
+  job.out = stdout;
+  job.header = header(s, train_with);
+  int code = train_run(&job, s->diag);
+  if (code == 0 && !params_save(s, train_with->exec, p, before + job.steps)) return 0;
+  return code;
+}
+
+int cmd_train(Session *s) {
+  Part train_with = {0}, test_with = {0};
+  if (!session_load(s)) return 0;
+  if (!s->model->graph->spec.ntrain) {
+    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block", s->opt->argument.at[0]);
+    return 0;
+  }
+  int code = train(s, &train_with, &test_with);
+  part_free(&test_with); // it uses tensors of the other
+  part_free(&train_with);
+  return code;
+}
+
+// -- evaluation -----------------------------------------------------------------------------------------
+
+static void print_metrics(const Session *s, BlockKind block, const Part *p, const double *value, int64_t rows) {
+  if (option_given(s->opt, OPTION_JSON)) {
+    json_t *out = json_object(), *metrics = json_object();
+    for (uint32_t i = 0; i < p->nmetrics; i++)
+      json_object_set_new(metrics, p->metric[i].name, isfinite(value[i]) ? json_real(value[i]) : json_null());
+    json_object_set_new(out, "schema", json_string("meshc.eval/1"));
+    json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
+    json_object_set_new(out, "data", json_string(block_text(block)));
+    json_object_set_new(out, "rows", json_integer(rows));
+    json_object_set_new(out, "metrics", metrics);
+    json_finish(out);
+    return;
+  }
+  for (uint32_t i = 0; i < p->nmetrics; i++) {
+    printf("%s %s %.4f", block_text(block), p->metric[i].name, value[i]);
+    if (p->metric[i].ratio) printf(" (%.0f/%lld)", round(value[i] * (double)rows), (long long)rows);
+    printf("\n");
+  }
+}
+
+static int evaluate(Session *s, BlockKind block, Part *p) {
+  int64_t before, rows;
+  if (!eval_part(s, block, NULL, p) || !params_load(s, p->exec, p->made.compiled->program, false, &before)) return 0;
+  double *value = arena_array(s->arena, double, p->nmetrics + 1);
+  int code = eval_metrics(p->exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
+  if (code == 0) print_metrics(s, block, p, value, rows);
+  return code;
+}
+
+int cmd_eval(Session *s) {
+  BlockKind block;
+  Part p = {0};
+  const char *wanted = option_text(s->opt, OPTION_DATA);
+  if (!session_load(s) || !data_choose(s, wanted ? wanted : "test", &block)) return 0;
+  int code = evaluate(s, block, &p);
+  part_free(&p);
+  return code;
+}

@@ -1,0 +1,50 @@
+// The program: options, one command, one exit code. Results go to standard output, all else to standard error.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "frontend/session.h"
+
+typedef int RunCommand(Session *s);
+static RunCommand *const run_command[COMMAND_COUNT] = {
+#define COMMAND(id, name, arguments, help, run, example, other) run,
+#include "frontend/options.def"
+#undef COMMAND
+};
+
+static void out_of_memory(size_t bytes) {
+  fprintf(stderr, "meshc: error: no memory for %zu bytes\n", bytes);
+  exit(7);
+}
+
+static bool colour(void) {
+  const char *no = getenv("NO_COLOR");
+  return (!no || !*no) && isatty(STDERR_FILENO);
+}
+
+static int run(Session *s, int argc, char **argv) {
+  Options options;
+  s->opt = &options;
+  if (!options_parse(&options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
+  if (options.help) {
+    if (options.command == COMMAND_COUNT) help_program(stdout);
+    else help_command(stdout, options.command);
+    return 0;
+  }
+  int code = run_command[options.command](s);
+  return code ? code : diag_exit(s->diag);
+}
+
+int main(int argc, char **argv) {
+  arena_on_exhausted(out_of_memory);
+  Session s = {.arena = arena_new()};
+  s.names = intern_new(s.arena);
+  s.diag = diag_new(s.arena);
+  int code = run(&s, argc, argv);
+  diag_print(s.diag, stderr, colour());
+  if (fflush(stdout) != 0 && code == 0) {
+    fprintf(stderr, "meshc: error: cannot write to standard output\n");
+    code = 7;
+  }
+  arena_free(s.arena);
+  return code;
+}

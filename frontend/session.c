@@ -1,0 +1,208 @@
+// One run of the program: model file and options to a Model, a Model to a bound program.
+#include "frontend/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const Pos nowhere = {0};
+
+bool text_ends(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+// -- files ----------------------------------------------------------------------------------------------
+
+char *session_file(Session *s, const char *path, size_t *n) {
+  struct stat info;
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  if (fstat(fileno(f), &info) == 0 && S_ISDIR(info.st_mode)) {
+    fclose(f);
+    errno = EISDIR;
+    return NULL;
+  }
+  VEC(char) text = {0};
+  char piece[65536];
+  for (size_t got; (got = fread(piece, 1, sizeof piece, f)) > 0;)
+    for (size_t i = 0; i < got; i++) vec_push(s->arena, text) = piece[i];
+  bool failed = ferror(f);
+  fclose(f);
+  if (failed) return NULL;
+  *n = text.n;
+  vec_push(s->arena, text) = '\0';
+  return text.at;
+}
+
+bool session_folder(Session *s, const char *path) {
+  char *part = arena_text(s->arena, path, strlen(path));
+  for (char *c = part + 1;; c++) {
+    if (*c != '/' && *c != '\0') continue;
+    char kept = *c;
+    *c = '\0';
+    if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+      diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, nowhere, "cannot make the folder %s: %s", part, strerror(errno));
+      return false;
+    }
+    if (!kept) return true;
+    *c = kept;
+  }
+}
+
+static const char *folder_of(Session *s, const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
+}
+
+// -- options --------------------------------------------------------------------------------------------
+
+// An option whose other words this version lacks.
+static bool only_word(const Session *s, OptionId id, int n, const char *const *word, const char *why) {
+  int k;
+  if (!option_word(s->opt, id, n, word, s->diag, &k)) return false;
+  if (k == 0) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos, "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
+  return false;
+}
+
+static bool refuse_unavailable(const Session *s) {
+  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"}, *const types[] = {"f32", "bf16", "f16"};
+  bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
+  good &= only_word(s, OPTION_COMM, 3, comms, "the processors of a mesh run in one process");
+  good &= only_word(s, OPTION_PRECISION, 3, types, "every value has the type that the model says");
+  if (option_given(s->opt, OPTION_EXACT)) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EXACT)->pos,
+               "--exact is refused: sums over a split dim are not added in an order that every mesh shares");
+    good = false;
+  }
+  const char *layout = option_text(s->opt, OPTION_LAYOUT);
+  if (layout && strcmp(layout, "auto") == 0) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_LAYOUT)->pos, "--layout auto: the search for a layout is not in this version of meshc");
+    diag_hint(s->diag, "write the layout: --layout b=rows,h=cols");
+    good = false;
+  }
+  return good;
+}
+
+static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
+  const char *equals = strchr(use->text, '=');
+  if (!equals || equals == use->text) {
+    diag_error(s->diag, DIAG_UNKNOWN_SET, use->pos, "--set takes NAME=VALUE, not '%s'", use->text);
+    return false;
+  }
+  size_t n = (size_t)(equals - use->text);
+  int errors = diag_errors(s->diag);
+  uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text), equals + 1, strlen(equals + 1));
+  *out = (Setting){.path = intern_n(s->names, use->text, n), .pos = use->pos};
+  out->value = ast_parse_expression(s->arena, s->names, s->diag, source, equals + 1, strlen(equals + 1));
+  return diag_errors(s->diag) == errors;
+}
+
+static bool parse_settings(Session *s, ModelOptions *m) {
+  uint32_t n = s->opt->use[OPTION_SET].n;
+  bool good = true;
+  m->setting = arena_array(s->arena, Setting, n + 1);
+  m->nsettings = n;
+  for (uint32_t i = 0; i < n; i++) good &= parse_setting(s, &s->opt->use[OPTION_SET].at[i], &m->setting[i]);
+  return good;
+}
+
+static bool model_options(Session *s, ModelOptions *m) {
+  int errors = diag_errors(s->diag);
+  int64_t seed;
+  const OptionUse *mesh = option_use(s->opt, OPTION_MESH), *layout = option_use(s->opt, OPTION_LAYOUT);
+  *m = (ModelOptions){.path = s->opt->argument.at[0], .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
+  bool good = refuse_unavailable(s) & option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed) & parse_settings(s, m);
+  m->seed = (uint64_t)seed;
+  m->no_layout = layout && strcmp(layout->text, "none") == 0;
+  if (mesh) m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text, strlen(mesh->text));
+  if (layout && !m->no_layout)
+    m->layout = ast_parse_layout(s->arena, s->names, s->diag, layout->pos.source, layout->text, strlen(layout->text));
+  return good && diag_errors(s->diag) == errors;
+}
+
+static bool read_machine(Session *s) {
+  s->machine = machine_default();
+  const char *path = option_text(s->opt, OPTION_MACHINE);
+  return !path || machine_read(&s->machine, s->diag, path);
+}
+
+// -- the model ------------------------------------------------------------------------------------------
+
+bool session_read(Session *s) {
+  const char *path = s->opt->argument.at[0];
+  s->text = session_file(s, path, &s->text_bytes);
+  if (!s->text) {
+    diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path, strerror(errno));
+    return false;
+  }
+  s->source = diag_source(s->diag, path, s->text, s->text_bytes);
+  const char *data_dir = option_text(s->opt, OPTION_DATA_DIR);
+  s->directory = data_dir ? data_dir : folder_of(s, path);
+  return true;
+}
+
+bool session_load(Session *s) {
+  ModelOptions options;
+  if (!session_read(s) || !model_options(s, &options) || !read_machine(s)) return false;
+  s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
+  if (diag_errors(s->diag)) return false;
+  s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
+  return s->model && layout_check(s->model->graph, &s->model->layout, s->diag);
+}
+
+// Names between commas, those inside parentheses aside.
+Fetch session_fetch(const Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_FETCH);
+  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS), .training = option_given(s->opt, OPTION_TRAINING)};
+  VEC(const char *) names = {0};
+  if (!use) return f;
+  f.pos = use->pos;
+  int depth = 0;
+  for (const char *from = use->text, *c = from;; c++) {
+    depth += (*c == '(') - (*c == ')');
+    if (*c && (*c != ',' || depth > 0)) continue;
+    const char *end = c;
+    while (from < end && *from == ' ') from++;
+    while (end > from && end[-1] == ' ') end--;
+    if (end > from) vec_push(s->arena, names) = intern_n(s->names, from, (size_t)(end - from));
+    if (!*c) break;
+    from = c + 1;
+  }
+  f.name = (const char *const *)names.at;
+  f.n = names.n;
+  return f;
+}
+
+// -- compiling ------------------------------------------------------------------------------------------
+
+static const char *cache_folder(Session *s) {
+  if (option_given(s->opt, OPTION_NO_CACHE)) return NULL;
+  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  if (base && *base == '/') return arena_printf(s->arena, "%s/meshc", base);
+  return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
+}
+
+bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over, const char *last, Compilation *out) {
+  int64_t opt;
+  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return false;
+  bool runs = last == NULL;
+  bool blas = runs && blas_open(&s->blas);
+  PipelineOptions options = {
+      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE), .products = blas || !runs, .for_ = purpose, .over = over},
+      .code = {.opt = (int)opt, .cache = cache_folder(s)},
+      .machine = &s->machine,
+      .machine_code = runs,
+  };
+  static const Layout no_rules = {0};
+  return pipeline_run(s->arena, g, s->model ? &s->model->layout : &no_rules, &options, last, s->diag, out);
+}
+
+Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
+  int64_t threads;
+  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return NULL;
+  ExecOptions options = {.threads = (int)threads, .share = share, .seed = s->model->graph->spec.seed, .watch = watch, .directory = s->directory};
+  return exec_new(c->compiled->program, &options, s->diag);
+}
