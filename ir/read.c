@@ -276,6 +276,9 @@ static bool read_train(Reader *r) {
   t.loss = scan_word(&r->s);
   if (!t.loss || !scan_record(&r->s, &train_record, &t) || !line_end(r, &t.pos)) return false;
   if (!*t.loss) t.loss = NULL;
+  bool piecewise = t.schedule.kind == SCHEDULE_PIECEWISE;
+  if (t.schedule.npieces < piecewise || t.schedule.npieces > MAX_PIECES)
+    return scan_fail(&r->s, r->s.p, "a schedule has up to %d pieces", MAX_PIECES);
   vec_push(r->s.arena, r->train) = t;
   r->in_train = true;
   return true;

@@ -104,7 +104,11 @@ static Graph *rich_graph(Arena *a, Diag *d) {
                                                .no_decay = "*.bias,*.b",
                                                .nesterov = true,
                                                .pos = {s, 41, 3, 1}}};
-  g->spec.train[1] = (TrainSpec){.loss = "other loss", .epochs = 3};
+  g->spec.train[1] = (TrainSpec){
+      .loss = "other loss",
+      .epochs = 3,
+      .clip_norm = 0.5,
+      .schedule = {.kind = SCHEDULE_PIECEWISE, .npieces = 2, .at = {10, 20}, .value = {1, 0.1}}};
 
   Dims xb = {.n = 2, .at = {bc, h}};
   g->origin = (Origin){.pos = {s, 3, 7, 1}, .value = "x"};
@@ -269,6 +273,8 @@ static void refused_text_has_a_place(void **state) {
       {"graph graph mesh ()\nparam \"a\\q\" : f32[]", "bad string"},
       {"graph graph mesh ()\nparam w : f32[] = data{} [1, 2]", "do not fill"},
       {"graph graph mesh ()\nslot s : f32[]", "belongs to no parameter"},
+      {"graph graph mesh ()\ntrain loss {schedule = piecewise}", "up to 8 pieces"},
+      {"graph graph mesh ()\ntrain loss {schedule.npieces = 9}", "up to 8 pieces"},
       {"graph graph mesh ()\nseed -1", "not a seed"},
       {"graph graph mesh ()\nseed 1 2", "unexpected text"},
   };
