@@ -9,10 +9,11 @@
 
 #include "ir/program.h"
 
-// The operands of one processor in a call, part by part.
+// The operands of one processor in a call, part by part. member[i] of a call is the i-th context of
+// the process; in `local`, processor i.
 typedef struct CommMember {
   int64_t processor;
-  void *const *src, *const *dst;            // nparts each; equal pointers: in place
+  void *const *src, *const *dst;            // nparts each; equal pointers (all_reduce only): in place
   const int64_t *src_valid, *dst_valid;     // nparts * MAX_RANK valid extents
 } CommMember;
 typedef struct CommCall {
@@ -31,8 +32,9 @@ typedef struct CommCount {
 typedef struct Comm Comm;
 typedef struct CommTable {
   const char *name;
-  // Runs worker `worker` of `workers` of this process; all call it with the same `call`. False after a
-  // failure, which comm_error describes; then every worker returns false.
+  // Runs worker `worker` of `workers` of this process; all call it with the same `call`, after a barrier
+  // of theirs and before the next. False after a failure, which `error` describes; then every worker
+  // returns false.
   bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
   void (*free)(Comm *c);
 } CommTable;

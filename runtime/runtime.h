@@ -12,7 +12,7 @@
 // workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
 typedef struct ExecOptions {
-  int threads;       // cores in all; 0: those of this process
+  int threads;       // cores in all; 0: those of this process; with `share` its threads are used
   const Exec *share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
   uint64_t seed;
   const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
@@ -47,7 +47,7 @@ void exec_fault(const Exec *e, Diag *d);
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
 int exec_workers(const Exec *e);
-int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena
+int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
 
 // -- array.c and readers: files of numbers -----------------------------------------------------------
 // A whole array in memory, C order.
@@ -69,6 +69,11 @@ MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d
 // Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with an
 // error in d that names `what` and the first bad element.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
+// "[2, 3]"; in a buffer of the caller.
+const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
+// True if one shape becomes the other by splitting or merging neighbouring axes: runs of axes of equal
+// product of which one side is a single axis.
+bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other);
 // Writers: written aside and renamed, so that no half-written file is left. bf16 is written as f32,
 // bool as npy bool.
 typedef struct NamedArray { const char *name; Array array; } NamedArray;
@@ -95,12 +100,14 @@ typedef struct FeedInput {
   const DataSource *source;
   Pos pos;
 } FeedInput;
-// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. `directory`
-// is prefixed to relative paths. NULL after errors in d.
+// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. The strings and
+// sources that input points to must outlive the feed. `directory`
+// is prefixed to relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after errors in d.
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d);
 void feed_close(Feed *f);
 int64_t feed_rows(const Feed *f);    // of the data set
+int64_t feed_batch(const Feed *f);   // rows of a full batch
 int64_t feed_batches(const Feed *f); // of an epoch
 // The next batch: data[i] is input i, whole, in declared order, valid until the next call. Returns its
 // rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1 after an

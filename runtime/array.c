@@ -1,0 +1,212 @@
+// Arrays: whole files of numbers into memory, in C order and native byte order, and conversions.
+#include "runtime/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+void array_free(Array *x) {
+  if (x->map) munmap(x->map, x->map_bytes);
+  else free(x->data);
+  *x = (Array){0};
+}
+
+// -- shapes -----------------------------------------------------------------------------------------------
+
+const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
+  size_t n = (size_t)snprintf(out, room, "[");
+  for (int i = 0; i < rank && n < room; i++)
+    n += (size_t)snprintf(out + n, room - n, "%s%lld", i ? ", " : "", (long long)size[i]);
+  if (n < room) snprintf(out + n, room - n, "]");
+  return out;
+}
+
+// Axes of one element say nothing.
+static int without_ones(int rank, const int64_t *size, int64_t *out) {
+  int n = 0;
+  for (int i = 0; i < rank; i++)
+    if (size[i] != 1) out[n++] = size[i];
+  return n;
+}
+
+bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other) {
+  int64_t a[MAX_RANK], b[MAX_RANK];
+  int na = without_ones(rank, size, a), nb = without_ones(other_rank, other, b);
+  int i = 0, j = 0;
+  while (i < na && j < nb) {
+    int64_t x = a[i++], y = b[j++];
+    int from_a = 1, from_b = 1;
+    while (x != y) {
+      bool grow_a = x < y;
+      if (grow_a ? i == na : j == nb) return false;
+      if (!size_mul(grow_a ? x : y, grow_a ? a[i++] : b[j++], grow_a ? &x : &y)) return false;
+      *(grow_a ? &from_a : &from_b) += 1;
+      if ((from_a > 1 && from_b > 1) || x == 0 || y == 0) return false;
+    }
+  }
+  return i == na && j == nb;
+}
+
+// -- reading ----------------------------------------------------------------------------------------------
+
+ArrayFormat array_format(const Datafile *f) {
+  char why[WHY];
+  unsigned char b[9] = {0};
+  size_t n = strlen(f->path);
+  static const char index_end[] = ".index.json", safe_end[] = ".safetensors";
+  if (n >= sizeof index_end && strcmp(f->path + n - (sizeof index_end - 1), index_end) == 0)
+    return FORMAT_INDEX;
+  if (n >= sizeof safe_end && strcmp(f->path + n - (sizeof safe_end - 1), safe_end) == 0)
+    return FORMAT_SAFETENSORS;
+  if (!datafile_read(f, 0, f->size < 9 ? f->size : 9, b, why)) return FORMAT_NONE;
+  if (memcmp(b, "\x93NUMPY", 6) == 0) return FORMAT_NPY;
+  if (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PK\5\6", 4) == 0) return FORMAT_NPZ;
+  return b[8] == '{' ? FORMAT_SAFETENSORS : FORMAT_NONE;
+}
+
+// Element i of the array in C order stands at this place of a file in Fortran order.
+static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
+  int64_t index[MAX_RANK], at = 0;
+  for (int d = p->rank - 1; d >= 0; d--) {
+    index[d] = i % p->size[d];
+    i /= p->size[d];
+  }
+  for (int d = p->rank - 1; d >= 0; d--) at = at * p->size[d] + index[d];
+  return at;
+}
+
+// The elements in `bytes` as an array that owns its memory.
+static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char *why) {
+  *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
+  memcpy(out->size, p->size, sizeof out->size);
+  int64_t width = dtype_bytes(out->type), bad;
+  out->data = malloc((size_t)(p->elements * width) + 1);
+  if (!out->data) return why_not(why, "no memory for %lld elements", (long long)p->elements);
+  bool ok = true;
+  if (!p->fortran || p->rank < 2) {
+    ok = raw_convert(p->raw, bytes, p->elements, 1, out->type, out->data, &bad);
+  } else {
+    for (int64_t i = 0; ok && i < p->elements; i++)
+      ok = raw_convert(p->raw, bytes + fortran_index(p, i) * p->raw.bytes, 1, 1, out->type,
+                       (char *)out->data + i * width, &bad);
+  }
+  return ok || why_not(why, "has an element that no type holds");
+}
+
+static bool read_place(Array *out, const Datafile *f, const ArrayPlace *p, char *why) {
+  int64_t n = p->elements * p->raw.bytes;
+  char *bytes = malloc((size_t)n + 1);
+  bool ok = bytes ? datafile_read(f, p->offset, n, bytes, why)
+                  : why_not(why, "no memory for %lld bytes", (long long)n);
+  ok = ok && array_make(out, p, bytes, why);
+  free(bytes);
+  return ok;
+}
+
+static bool read_npy(Array *out, const Datafile *f, const char *key, char *why) {
+  ArrayPlace p;
+  (void)key;
+  return npy_find(f, &p, why) && read_place(out, f, &p, why);
+}
+
+static bool read_npz(Array *out, const Datafile *f, const char *key, char *why) {
+  ArrayPlace p;
+  char *bytes;
+  int64_t n;
+  if (!npz_member(f, key, &bytes, &n, why)) return false;
+  bool ok = npy_header((unsigned char *)bytes, n, &p, why);
+  if (ok && p.offset + p.elements * p.raw.bytes != n)
+    ok = why_not(why, "has %lld bytes for '%.60s' and not those of its shape", (long long)n, key);
+  ok = ok && array_make(out, &p, bytes + p.offset, why);
+  free(bytes);
+  return ok;
+}
+
+static bool read_safetensors(Array *out, const Datafile *f, const char *key, char *why) {
+  ArrayPlace p;
+  return safetensors_find(f, key, &p, why) && read_place(out, f, &p, why);
+}
+
+typedef bool ReadFormat(Array *out, const Datafile *f, const char *key, char *why);
+static ReadFormat *const readers[] = {
+    [FORMAT_NPY] = read_npy, [FORMAT_NPZ] = read_npz, [FORMAT_SAFETENSORS] = read_safetensors};
+
+static bool read_shard(Array *out, const char *path, const char *key, Diag *d, Pos at) {
+  char why[WHY];
+  char *shard = safetensors_shard(path, key, why);
+  if (!shard) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  bool ok = shard && array_read(out, shard, key, d, at);
+  free(shard);
+  return ok;
+}
+
+bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at) {
+  Datafile f;
+  char why[WHY] = "is no .npy, .npz or .safetensors file";
+  *out = (Array){0};
+  if (!datafile_open(&f, path, d, at)) return false;
+  ArrayFormat format = array_format(&f);
+  bool ok = false;
+  if (format == FORMAT_INDEX && key) {
+    datafile_close(&f);
+    return read_shard(out, path, key, d, at);
+  }
+  if (format != FORMAT_NONE && format != FORMAT_NPY && !key)
+    why_not(why, "holds several arrays: name one");
+  else if (format != FORMAT_NONE)
+    ok = readers[format](out, &f, key, why);
+  datafile_close(&f);
+  if (ok) return true;
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  array_free(out);
+  return false;
+}
+
+bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at) {
+  Datafile f;
+  char why[WHY] = "is no .npz or .safetensors file";
+  if (!datafile_open(&f, path, d, at)) return false;
+  ArrayFormat format = array_format(&f);
+  bool ok = false;
+  if (format == FORMAT_NPZ) ok = npz_names(a, &f, out, why);
+  if (format == FORMAT_SAFETENSORS) ok = safetensors_names(a, &f, out, why);
+  if (format == FORMAT_INDEX) ok = safetensors_index_names(a, path, out, why);
+  datafile_close(&f);
+  if (!ok) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  return ok;
+}
+
+// -- converting -------------------------------------------------------------------------------------------
+
+static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, Diag *d, Pos at) {
+  int64_t index[MAX_RANK], rest = bad;
+  char where[256];
+  for (int i = x->rank - 1; i >= 0; i--) {
+    index[i] = rest % x->size[i];
+    rest /= x->size[i];
+  }
+  const char *p = (const char *)x->data + bad * dtype_bytes(x->type);
+  diag_error(d, DIAG_DATA_TYPE, at, "%s is %s, and element %s of what it is given, %.17g, is none", what,
+             dtype_text(type), sizes_text(x->rank, index, where, sizeof where), dtype_load(x->type, p));
+}
+
+bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at) {
+  if (x->type == type) return true;
+  int64_t bad;
+  void *to = malloc((size_t)(x->elements * dtype_bytes(type)) + 1);
+  if (!to) {
+    diag_error(d, DIAG_NO_MEMORY, at, "no memory to convert %s", what);
+    return false;
+  }
+  if (!raw_convert(raw_of(x->type), x->data, x->elements, 1, type, to, &bad)) {
+    say_lost(x, type, what, bad, d, at);
+    free(to);
+    return false;
+  }
+  Array old = *x;
+  x->map = NULL;
+  x->data = to;
+  x->type = type;
+  array_free(&old);
+  return true;
+}

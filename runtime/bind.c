@@ -1,0 +1,308 @@
+// Binding: memory of the processors, and a Program's references and slots as addresses and numbers,
+// so that a step looks nothing up and allocates nothing.
+#define _GNU_SOURCE
+#include "runtime/bound.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64, SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18 };
+
+// -- memory -----------------------------------------------------------------------------------------
+
+static bool is_persistent(const Program *p, uint32_t t) {
+  return p->tensor[t].at.tensor == (int32_t)t;
+}
+
+// The tensor of e->share that tensor t of e->program uses, or -1.
+static int32_t shared_tensor(const Exec *e, uint32_t t) {
+  const ProgTensor *x = &e->program->tensor[t];
+  if (!e->share || x->kind == TENSOR_CONSTANT) return -1;
+  return program_tensor(e->share->program, x->kind, x->name);
+}
+
+static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
+  bool same = a->type == b->type && a->rank == b->rank && a->bytes == b->bytes;
+  for (int d = 0; same && d < a->rank; d++)
+    same = a->dim[d].whole == b->dim[d].whole && a->dim[d].block == b->dim[d].block &&
+           axes_equal(a->dim[d].axes, b->dim[d].axes);
+  return same;
+}
+
+// Places persistent tensors one behind the other; those of e->share take no room.
+static bool lay_out(Exec *e, Diag *d) {
+  const Program *p = e->program;
+  e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
+  e->own_bytes = 0;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    e->own_offset[t] = -1;
+    if (!is_persistent(p, t)) continue;
+    int32_t other = shared_tensor(e, t);
+    if (other >= 0 && !same_blocks(&p->tensor[t], &e->share->program->tensor[other])) {
+      diag_error(d, DIAG_FAILURE, p->tensor[t].pos,
+                 "%s is laid out differently in the programs for %s and %s", p->tensor[t].name,
+                 e->share->program->for_, p->for_);
+      return false;
+    }
+    if (other >= 0) continue;
+    e->own_offset[t] = e->own_bytes;
+    e->own_bytes += ceil_div(p->tensor[t].bytes, ALIGN) * ALIGN;
+  }
+  return true;
+}
+
+static bool enough_memory(const Exec *e, Diag *d) {
+  int64_t each, needed, available = memory_free_bytes();
+  bool fits = size_add(e->own_bytes, e->program->arena_bytes, &each) &&
+              size_mul(each, e->processors, &needed) && needed <= available;
+  if (fits) return true;
+  double gib = 1024.0 * 1024.0 * 1024.0;
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "%lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
+             "available in all",
+             (long long)e->processors, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+             (double)e->own_bytes / gib, (double)available / gib);
+  diag_hint(d, "take a smaller batch, or split more dims over the mesh");
+  return false;
+}
+
+// Zeroed, with its pages present; NULL when there is no room. At least one page, so that an address
+// always exists.
+static char *map_memory(int64_t bytes) {
+  size_t n = (size_t)(bytes > 0 ? bytes : 1);
+  char *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+  if (n >= 4u << 20) madvise(at, n, MADV_HUGEPAGE);
+#endif
+  memset(at, 0, n);
+  return at;
+}
+
+static void unmap_memory(char *at, int64_t bytes) {
+  if (at) munmap(at, (size_t)(bytes > 0 ? bytes : 1));
+}
+
+static char *address(const Context *c, Ref r) {
+  return (r.tensor < 0 ? c->arena : c->tensor[r.tensor]) + r.offset;
+}
+
+// Persistent tensors first: others may be a view of one.
+static void place_tensors(Exec *e, Context *c) {
+  const Program *p = e->program;
+  int64_t index = c - e->context;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    if (!is_persistent(p, t)) continue;
+    int32_t other = shared_tensor(e, t);
+    c->tensor[t] =
+        other >= 0 ? e->share->context[index].tensor[other] : c->own + e->own_offset[t];
+  }
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (!is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
+}
+
+typedef struct ConstantFill {
+  const ProgTensor *tensor;
+  char *block;
+} ConstantFill;
+static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const ConstantFill *f = context;
+  int64_t bytes = dtype_bytes(f->tensor->type);
+  for (int64_t i = 0; i < n; i++)
+    dtype_store(f->tensor->type, f->block + (at + i) * bytes,
+                dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
+}
+
+// Constants are given in physical order, so a visit must count that as the declared one.
+static void fill_constants(const Exec *e, const Context *c) {
+  for (uint32_t t = 0; t < e->program->ntensors; t++) {
+    ProgTensor x = e->program->tensor[t];
+    if (x.kind != TENSOR_CONSTANT || !x.data) continue;
+    for (uint8_t d = 0; d < x.rank; d++) x.declared[d] = d;
+    ConstantFill f = {&x, c->tensor[t]};
+    block_visit(e->program, &x, c->processor, -1, fill_run, &f);
+  }
+}
+
+// -- instructions -------------------------------------------------------------------------------------
+
+static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
+  const ProgKernel *k = &e->program->kernel[l->kernel];
+  b->kernel = k;
+  b->nsets = l->nsets;
+  b->grain = l->grain > 0 ? l->grain : 1;
+  b->partial = address(c, l->partial);
+  b->set = arena_array(e->memory, BoundSet, l->nsets);
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    BoundSet *set = &b->set[s];
+    set->ptr = arena_array(e->memory, void *, k->nptr + 1u);
+    set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
+    set->num = l->set[s].num;
+    for (int i = 0; i < k->nptr; i++) set->ptr[i] = address(c, l->set[s].ptr[i]);
+  }
+}
+
+static void bind_collective(Exec *e, const Context *c, const Collective *w, CommMember *m,
+                            BoundInstr *b) {
+  void **src = arena_array(e->memory, void *, w->nparts + 1);
+  void **dst = arena_array(e->memory, void *, w->nparts + 1);
+  for (uint32_t i = 0; i < w->nparts; i++) {
+    src[i] = address(c, w->part[i].src);
+    dst[i] = address(c, w->part[i].dst);
+  }
+  m->processor = c->processor;
+  m->src = src;
+  m->dst = dst;
+  m->src_valid = b->u.valid.src = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
+  m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
+}
+
+static void bind_instr(Exec *e, const Context *c, uint32_t i) {
+  const Instr *in = &e->program->instr[i];
+  BoundInstr *b = &c->instr[i];
+  b->kind = in->kind;
+  switch (in->kind) {
+  case INSTR_KERNEL: bind_kernel(e, c, &in->u.kernel, &b->u.kernel); break;
+  case INSTR_PRODUCT:
+    b->u.product.what = &in->u.product;
+    b->u.product.a = address(c, in->u.product.a);
+    b->u.product.b = address(c, in->u.product.b);
+    b->u.product.c = address(c, in->u.product.c);
+    break;
+  case INSTR_COLLECTIVE:
+    bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
+    break;
+  case INSTR_FILL:
+    b->u.copy.dst = address(c, in->u.fill.dst);
+    b->u.copy.src = NULL;
+    b->u.copy.bytes = in->u.fill.bytes;
+    b->solo = b->u.copy.bytes < SOLO_BYTES;
+    break;
+  case INSTR_COPY:
+    b->u.copy.dst = address(c, in->u.copy.dst);
+    b->u.copy.src = address(c, in->u.copy.src);
+    b->u.copy.bytes = in->u.copy.bytes;
+    b->solo = b->u.copy.bytes < SOLO_BYTES;
+    break;
+  case INSTR_COMMIT: break;
+  }
+}
+
+// -- sizes: what follows from slots -----------------------------------------------------------------------
+
+static int64_t size_value(const Context *c, Size s) {
+  return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
+}
+
+static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b) {
+  b->chunks = 0;
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    BoundSet *set = &b->set[s];
+    for (int i = 0; i < b->kernel->nslot; i++) {
+      int32_t slot = l->set[s].slot[i];
+      set->slot[i] = slot < 0 ? 0 : c->slot[slot];
+    }
+    set->units = size_value(c, l->set[s].units);
+    set->chunks = ceil_div(set->units, b->grain);
+    set->first = b->chunks;
+    b->chunks += set->chunks;
+  }
+}
+
+static void size_product(const Context *c, BoundProduct *b) {
+  b->m = size_value(c, b->what->m);
+  b->n = size_value(c, b->what->n);
+  b->k = size_value(c, b->what->k);
+  b->batches = 1;
+  for (int i = 0; i < b->what->nbatch; i++) {
+    b->count[i] = size_value(c, b->what->batch[i].count);
+    b->batches *= b->count[i];
+  }
+}
+
+static void size_collective(const Context *c, const Collective *w, BoundInstr *b) {
+  for (uint32_t i = 0; i < w->nparts; i++)
+    for (int d = 0; d < w->part[i].rank; d++) {
+      b->u.valid.src[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].src_valid[d]);
+      b->u.valid.dst[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].dst_valid[d]);
+    }
+}
+
+static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
+  switch (in->kind) {
+  case INSTR_KERNEL:
+    size_kernel(c, &in->u.kernel, &b->u.kernel);
+    b->solo = b->u.kernel.chunks <= 1;
+    break;
+  case INSTR_PRODUCT: {
+    size_product(c, &b->u.product);
+    const BoundProduct *p = &b->u.product;
+    b->solo = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batches < SOLO_FLOPS;
+    break;
+  }
+  case INSTR_COLLECTIVE: size_collective(c, &in->u.collective, b); break;
+  case INSTR_FILL:
+  case INSTR_COPY:
+  case INSTR_COMMIT: break;
+  }
+}
+
+void exec_bind_sizes(Exec *e) {
+  const Program *p = e->program;
+  for (int64_t r = 0; r < e->processors; r++) {
+    Context *c = &e->context[r];
+    for (uint32_t s = 0; s < p->nslots; s++)
+      c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
+    for (uint32_t i = 0; i < p->ninstrs; i++) size_instr(c, &p->instr[i], &c->instr[i]);
+  }
+}
+
+// -- whole ------------------------------------------------------------------------------------------------
+
+static void bind_calls(Exec *e) {
+  const Program *p = e->program;
+  e->call = arena_array(e->memory, CommCall, p->ninstrs + 1);
+  e->member = arena_array(e->memory, CommMember *, p->ninstrs + 1);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
+    e->member[i] = arena_array(e->memory, CommMember, e->processors);
+    e->call[i] = (CommCall){&p->instr[i].u.collective, 0, e->processors, e->member[i]};
+  }
+}
+
+static bool bind_context(Exec *e, int64_t r, Diag *d) {
+  const Program *p = e->program;
+  Context *c = &e->context[r];
+  c->processor = r;
+  c->own = map_memory(e->own_bytes);
+  c->arena = map_memory(p->arena_bytes);
+  if (!c->own || !c->arena) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes", (long long)r,
+               (long long)(e->own_bytes + p->arena_bytes));
+    return false;
+  }
+  c->tensor = arena_array(e->memory, char *, p->ntensors + 1);
+  c->slot = arena_array(e->memory, int64_t, p->nslots + 1);
+  c->instr = arena_array(e->memory, BoundInstr, p->ninstrs + 1);
+  place_tensors(e, c);
+  fill_constants(e, c);
+  for (uint32_t i = 0; i < p->ninstrs; i++) bind_instr(e, c, i);
+  return true;
+}
+
+bool exec_bind(Exec *e, Diag *d) {
+  if (!lay_out(e, d) || !enough_memory(e, d)) return false;
+  e->context = arena_array(e->memory, Context, e->processors);
+  bind_calls(e);
+  for (int64_t r = 0; r < e->processors; r++)
+    if (!bind_context(e, r, d)) return false;
+  exec_bind_sizes(e);
+  return true;
+}
+
+void exec_unbind(Exec *e) {
+  for (int64_t r = 0; e->context && r < e->processors; r++) {
+    unmap_memory(e->context[r].own, e->own_bytes);
+    unmap_memory(e->context[r].arena, e->program->arena_bytes);
+  }
+}

@@ -1,0 +1,90 @@
+// BLAS: OpenBLAS loaded at run time, so that its core type can be chosen before its constructor runs
+// and a machine without it still runs programs that have no products.
+//
+// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have; a CPU with the
+// AVX-512 subsets that its SkylakeX kernels need gets those, unless the user chose.
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+
+typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                   const float *b, int ldb, float beta, float *c, int ldc);
+typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                   const double *b, int ldb, double beta, double *c, int ldc);
+
+static Sgemm *sgemm;
+static Dgemm *dgemm;
+static char blas_name[128] = "none";
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static bool has_skylake_subsets(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+// ISO C has no cast from object to function pointers; POSIX says their bytes agree.
+static bool symbol(void *library, const char *name, void *out, size_t size) {
+  void *p = dlsym(library, name);
+  memcpy(out, &p, size);
+  return p != NULL;
+}
+
+static void name_library(void *library) {
+  char *(*config)(void) = NULL, *(*core)(void) = NULL;
+  const char *version = "", *core_name = "";
+  if (symbol(library, "openblas_get_config", &config, sizeof config)) version = config();
+  if (symbol(library, "openblas_get_corename", &core, sizeof core)) core_name = core();
+  int length = 0, words = 0; // "OpenBLAS 0.3.21 ..."
+  while (version[length] && !(version[length] == ' ' && ++words == 2)) length++;
+  snprintf(blas_name, sizeof blas_name, "%.*s %s", length, version, core_name);
+}
+
+static void open_library(void) {
+  const char *choice = getenv("MESHC_BLAS");
+  if (choice && strcmp(choice, "none") == 0) return;
+  if (has_skylake_subsets()) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  void *library = dlopen(choice && *choice ? choice : "libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+  void (*set_threads)(int) = NULL;
+  if (symbol(library, "openblas_set_num_threads", &set_threads, sizeof set_threads)) set_threads(1);
+  bool found = symbol(library, "cblas_dgemm", &dgemm, sizeof dgemm) &&
+               symbol(library, "cblas_sgemm", &sgemm, sizeof sgemm);
+  if (!found) sgemm = NULL;
+  if (found) name_library(library);
+}
+
+bool blas_open(const char **name) {
+  pthread_once(&once, open_library);
+  if (name) *name = blas_name;
+  return sgemm != NULL;
+}
+
+static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {
+  int64_t bytes = dtype_bytes(type);
+  for (int64_t i = 0; i < m; i++) memset((char *)c + i * ldc * bytes, 0, (size_t)(n * bytes));
+}
+
+void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
+               const void *b, int64_t ldb, void *c, int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    zero_rows(type, m, n, c, ldc);
+    return;
+  }
+  int opa = ta ? TRANS : NO_TRANS, opb = tb ? TRANS : NO_TRANS;
+  if (type == TYPE_F64)
+    dgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
+  else
+    sgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
+}

@@ -1,0 +1,102 @@
+// A Program bound to the processors of a mesh: addresses and sizes in place of references and slots.
+#ifndef RUNTIME_BOUND_H
+#define RUNTIME_BOUND_H
+
+#include "runtime/internal.h"
+
+typedef struct BoundSet {
+  void **ptr;
+  int64_t *slot;
+  const double *num;
+  int64_t units, chunks; // chunks at present extents
+  int64_t first;         // number of its first chunk: place of its partial results
+} BoundSet;
+
+typedef struct BoundKernel {
+  const ProgKernel *kernel;
+  uint32_t nsets;
+  BoundSet *set;
+  char *partial;
+  int64_t grain, chunks; // chunks of all sets
+} BoundKernel;
+
+typedef struct BoundProduct {
+  const Product *what;
+  const char *a, *b;
+  char *c;
+  int64_t m, n, k, batches;
+  int64_t count[MAX_RANK];
+} BoundProduct;
+
+typedef struct BoundInstr {
+  InstrKind kind;
+  bool solo; // too small to share: the first worker of a context does it
+  union {
+    BoundKernel kernel;
+    BoundProduct product;
+    struct { void *dst; const void *src; int64_t bytes; } copy; // FILL: src NULL
+    struct { int64_t *src, *dst; } valid; // COLLECTIVE: extents of this processor's operands
+  } u;
+} BoundInstr;
+
+// A processor: its memory and its view of every instruction.
+typedef struct Context {
+  int64_t processor;
+  char *arena, *own; // work memory; persistent tensors of this program
+  char **tensor;     // address of every tensor of the directory
+  int64_t *slot;
+  BoundInstr *instr;
+} Context;
+
+// The first error that a worker saw in a context.
+typedef struct Fault {
+  uint32_t instr;
+  Status status; // code 0: none
+} Fault;
+
+struct Exec {
+  const Program *program;
+  const Exec *share;
+  const char *directory;
+  uint64_t seed;
+  Arena *memory;      // of everything but tensors
+  Team *team;
+  Barrier *all;       // of all workers
+  Barrier **of_context; // one a context when it has several workers
+  Comm *comm;
+  int workers;
+  int64_t processors;
+  Context *context;
+  int64_t own_bytes;  // persistent, of one processor, shared ones not counted
+  int64_t *own_offset; // of every tensor in Context.own, -1: shared or in the arena
+  CommCall *call;     // of every instruction
+  CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
+  int64_t rows;
+  uint64_t sequence;
+  // of the step under way
+  int64_t step;
+  bool commit, stop;
+  StepResult result;
+  Fault *fault;       // [context * workers + worker]
+  int32_t watched;    // tensor, -1: none
+};
+
+// Memory of tensors, and all references of p resolved. False after an error in d.
+MUST_USE bool exec_bind(Exec *e, Diag *d);
+void exec_unbind(Exec *e);
+// Slots and whatever follows from them, for e->rows.
+void exec_bind_sizes(Exec *e);
+
+// Where processor r's block of a dim begins, and its valid length when the dim `over` has `rows` rows.
+int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
+int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
+// True if r is the first of the processors that hold the same block of tensor t.
+bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
+// Visits the valid elements of processor r's block of t in runs along the last physical dim:
+// block[at..] with stride 1, whole[index..] with stride `step`, n elements. `rows` as exec_rows.
+typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
+void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
+                 void *context);
+
+
+#endif

@@ -1,0 +1,317 @@
+// Executor: workers walk the instructions of a bound Program for the processors of a mesh.
+//
+// A processor is a context (decision 22). With as many contexts as workers or more, each worker has
+// some and runs them one after the other up to the next collective, so that nobody waits in between:
+//
+//   4 processors, 2 workers:  worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier| ...
+//                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier| ...
+//
+// With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
+// Chunks are the same for every number of workers (decision 18), and so are the bits.
+#include "runtime/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- one instruction ------------------------------------------------------------------------------------
+
+// The contexts of a worker, and its place among those who share one.
+typedef struct Seat {
+  int64_t first, last; // contexts
+  int member, members;
+} Seat;
+
+static Seat seat_of(const Exec *e, int worker) {
+  int64_t p = e->processors, w = e->workers;
+  if (p >= w) return (Seat){worker * p / w, (worker + 1) * p / w, 0, 1};
+  int64_t context = worker * p / w; // context c has the workers from ceil(c*w/p) to the next's
+  int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
+  return (Seat){context, context + 1, (int)(worker - lo), (int)(hi - lo)};
+}
+
+static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s) {
+  Fault *f = &e->fault[context * e->workers + worker];
+  if (s->code != 0 && f->status.code == 0) *f = (Fault){instr, *s};
+}
+
+// Chunks lo..hi-1 of a launch, counted over its sets.
+static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi) {
+  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  int64_t partial = b->kernel->partial_bytes;
+  Status status = {0};
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    int64_t from = lo > set->first ? lo - set->first : 0;
+    int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
+    KernelCall call = {set->ptr, set->slot, set->num, NULL, &status, e->step};
+    // Without partial results neighbouring chunks are one call: their bits are the same.
+    int64_t stride = partial ? 1 : to - from;
+    for (int64_t c = from; c < to; c += stride) {
+      int64_t end = (c + stride) * b->grain;
+      call.partial = b->partial + (set->first + c) * partial;
+      b->kernel->run(&call, c * b->grain, end < set->units ? end : set->units);
+      note_fault(e, context, worker, instr, &status);
+    }
+  }
+}
+
+static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker) {
+  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  Status status = {0};
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    KernelCall call = {set->ptr,  set->slot, set->num, b->partial + set->first * b->kernel->partial_bytes,
+                       &status, e->step};
+    b->kernel->combine(&call, set->chunks);
+  }
+  note_fault(e, context, worker, instr, &status);
+}
+
+// Rows [0, n) dealt to `members` in multiples of `unit`.
+static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
+  int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
+  *lo = clamp64(each * member, 0, n);
+  *hi = clamp64(*lo + each, 0, n);
+}
+
+// Panel [m0, m1) x [n0, n1) of one product of the batch.
+static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const Product *w = b->what;
+  int64_t a = 0, bb = 0, c = 0;
+  for (int i = w->nbatch - 1; i >= 0; i--) {
+    int64_t at = batch % b->count[i];
+    batch /= b->count[i];
+    a += at * w->batch[i].a;
+    bb += at * w->batch[i].b;
+    c += at * w->batch[i].c;
+  }
+  int64_t bytes = dtype_bytes(w->type);
+  a += w->ta ? m0 : m0 * w->lda;
+  bb += w->tb ? n0 * w->ldb : n0;
+  c += m0 * w->ldc + n0;
+  blas_gemm(w->type, w->ta, w->tb, m1 - m0, n1 - n0, b->k, b->a + a * bytes, w->lda, b->b + bb * bytes,
+            w->ldb, b->c + c * bytes, w->ldc);
+}
+
+static void run_product(const BoundProduct *b, int member, int members) {
+  int64_t lo = 0, hi = b->batches, m0 = 0, m1 = b->m, n0 = 0, n1 = b->n;
+  if (b->batches >= 2 * members)
+    share_of(b->batches, 1, member, members, &lo, &hi);
+  else if (b->m >= b->n)
+    share_of(b->m, 16, member, members, &m0, &m1);
+  else
+    share_of(b->n, 32, member, members, &n0, &n1);
+  if (m0 == m1 || n0 == n1) return;
+  for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1);
+}
+
+static void run_copy(const BoundInstr *b, int member, int members) {
+  int64_t lo, hi;
+  share_of(b->u.copy.bytes, 4096, member, members, &lo, &hi);
+  char *dst = (char *)b->u.copy.dst + lo;
+  if (b->kind == INSTR_FILL)
+    memset(dst, 0, (size_t)(hi - lo));
+  else
+    memmove(dst, (const char *)b->u.copy.src + lo, (size_t)(hi - lo));
+}
+
+static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members);
+  if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members);
+  if (b->kind != INSTR_KERNEL) return;
+  int64_t lo, hi;
+  share_of(b->u.kernel.chunks, 1, member, members, &lo, &hi);
+  run_chunks(e, context, i, worker, lo, hi);
+}
+
+// -- a segment: instructions between two meetings of all ------------------------------------------------------
+
+static void run_alone(Exec *e, int64_t context, uint32_t i, int worker) {
+  run_instr(e, context, i, worker, 0, 1);
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker);
+}
+
+// Small instructions are all done by member 0, so the members meet only around shared ones.
+static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s) {
+  bool apart = false; // member 0 may be ahead of the others
+  for (uint32_t i = lo; i < hi; i++) {
+    const BoundInstr *b = &e->context[context].instr[i];
+    if (s.members == 1 || b->solo) {
+      if (s.member == 0) run_alone(e, context, i, worker);
+      apart = true;
+      continue;
+    }
+    Barrier *meet = e->of_context[context];
+    if (apart) barrier_wait(meet);
+    run_instr(e, context, i, worker, s.member, s.members);
+    barrier_wait(meet);
+    apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
+    if (apart && s.member == 0) combine_chunks(e, context, i, worker);
+  }
+}
+
+// -- a step ---------------------------------------------------------------------------------------------------
+
+static bool is_faulty(const Exec *e) {
+  for (int64_t i = 0; i < e->processors * e->workers; i++)
+    if (e->fault[i].status.code != 0) return true;
+  return false;
+}
+
+static bool is_finite(const Exec *e) {
+  if (e->watched < 0) return true;
+  const ProgTensor *t = &e->program->tensor[e->watched];
+  for (int64_t r = 0; r < e->processors; r++)
+    if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->watched]))) return false;
+  return true;
+}
+
+// What the processors' status words say together.
+static void judge(Exec *e) {
+  if (e->result != STEP_OK) return;
+  if (is_faulty(e)) e->result = STEP_BAD_INDEX;
+  else if (!is_finite(e)) e->result = STEP_NOT_FINITE;
+}
+
+static bool all_meet(const Instr *in) {
+  return in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT;
+}
+
+// All workers come here at instruction i; false ends the step.
+static bool meet(Exec *e, uint32_t i, int worker) {
+  const Instr *in = &e->program->instr[i];
+  barrier_wait(e->all);
+  if (in->kind == INSTR_COMMIT) {
+    if (worker == 0) {
+      judge(e);
+      e->stop = e->result != STEP_OK || !e->commit;
+    }
+    barrier_wait(e->all);
+    return !e->stop;
+  }
+  bool ok = comm_run(e->comm, &e->call[i], worker, e->workers);
+  if (!ok && worker == 0) e->result = STEP_FAILED;
+  barrier_wait(e->all);
+  return ok;
+}
+
+static void run_worker(void *exec, int worker) {
+  Exec *e = exec;
+  Seat s = seat_of(e, worker);
+  uint32_t n = e->program->ninstrs, i = 0;
+  for (;;) {
+    uint32_t end = i;
+    while (end < n && !all_meet(&e->program->instr[end])) end++;
+    for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s);
+    if (end == n || !meet(e, end, worker)) return;
+    i = end + 1;
+  }
+}
+
+StepResult exec_step(Exec *e, int64_t step, bool commit) {
+  const Program *p = e->program;
+  e->step = step;
+  e->commit = commit;
+  e->result = STEP_OK;
+  memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_COLLECTIVE) e->call[i].sequence = e->sequence++;
+  team_run(e->team, run_worker, e);
+  judge(e);
+  return e->result;
+}
+
+// -- making one ---------------------------------------------------------------------------------------------
+
+static bool check_kernels(const Program *p, Diag *d) {
+  for (uint32_t k = 0; k < p->nkernels; k++)
+    if (!p->kernel[k].run || (p->kernel[k].partial_bytes && !p->kernel[k].combine)) {
+      diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
+      return false;
+    }
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_PRODUCT && !blas_open(NULL)) {
+      diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the program has matrix products and there is no BLAS");
+      diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
+      return false;
+    }
+  return true;
+}
+
+static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
+  if (opt->share) {
+    e->team = team_share(opt->share->team);
+  } else {
+    e->team = team_new(opt->threads > 0 ? opt->threads : cores_available());
+  }
+  if (!e->team) {
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "the system gave no worker threads");
+    return false;
+  }
+  e->workers = team_workers(e->team);
+  bool spin = team_spins(e->team);
+  e->all = barrier_new(e->workers, spin);
+  e->comm = comm_local(&e->program->mesh, e->workers);
+  e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
+  e->of_context = arena_array(e->memory, Barrier *, e->processors);
+  bool made = e->all && e->comm;
+  for (int w = 0; made && w < e->workers; w++) {
+    Seat s = seat_of(e, w);
+    if (s.members == 1 || s.member != 0) continue;
+    e->of_context[s.first] = barrier_new(s.members, spin);
+    made = e->of_context[s.first] != NULL;
+  }
+  if (!made) diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for the workers' barriers");
+  return made;
+}
+
+static int32_t watched_tensor(const Program *p, const char *name) {
+  int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
+  return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
+}
+
+Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
+  if (!check_kernels(p, d)) return NULL;
+  Exec *e = calloc(1, sizeof *e);
+  if (!e) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a program");
+    return NULL;
+  }
+  e->program = p;
+  e->share = opt->share;
+  e->seed = opt->seed;
+  e->directory = opt->directory;
+  e->rows = -1;
+  e->watched = watched_tensor(p, opt->watch);
+  e->memory = arena_new();
+  e->processors = mesh_size(&p->mesh);
+  if (start_workers(e, opt, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
+  exec_free(e);
+  return NULL;
+}
+
+void exec_free(Exec *e) {
+  if (!e) return;
+  team_free(e->team);
+  exec_unbind(e);
+  comm_free(e->comm);
+  barrier_free(e->all);
+  for (int64_t c = 0; e->of_context && c < e->processors; c++) barrier_free(e->of_context[c]);
+  arena_free(e->memory);
+  free(e);
+}
+
+const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
+int exec_workers(const Exec *e) { return e->workers; }
+int64_t exec_bytes(const Exec *e) {
+  return e->own_bytes + e->program->arena_bytes;
+}
+
+void exec_rows(Exec *e, int64_t rows) {
+  if (rows == e->rows) return;
+  e->rows = rows;
+  exec_bind_sizes(e);
+}

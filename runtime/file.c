@@ -1,0 +1,151 @@
+// Files: reading with checked sizes, and writing aside so that no half-written file is left.
+//
+// Files are read, not mapped: one that shrinks meanwhile is an error here and a signal there.
+#include "runtime/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+bool why_not(char *why, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(why, WHY, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
+  struct stat s;
+  *out = (Datafile){open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0, path};
+  if (out->fd < 0) {
+    diag_error(d, DIAG_FILE_MISSING, at, "%s: %s", path, strerror(errno));
+    return false;
+  }
+  if (fstat(out->fd, &s) != 0 || !S_ISREG(s.st_mode)) {
+    diag_error(d, DIAG_FILE_MISSING, at, "%s is not a regular file", path);
+    datafile_close(out);
+    return false;
+  }
+  out->size = s.st_size;
+  return true;
+}
+
+void datafile_close(Datafile *f) {
+  if (f->fd >= 0) close(f->fd);
+  f->fd = -1;
+}
+
+bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why) {
+  char *p = out;
+  while (n > 0) {
+    ssize_t got = pread(f->fd, p, (size_t)n, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return why_not(why, "reading at byte %lld: %s", (long long)offset, strerror(errno));
+    if (got == 0)
+      return why_not(why, "ends at byte %lld, %lld bytes too early", (long long)offset, (long long)n);
+    p += got;
+    n -= got;
+    offset += got;
+  }
+  return true;
+}
+
+// The buffer grows as bytes arrive, so that a short file with a high limit costs little.
+static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *why) {
+  int64_t room = 0;
+  *out = NULL;
+  *n = 0;
+  while (*n < limit) {
+    if (*n == room) {
+      room = clamp64(room ? 2 * room : 1 << 16, 1, limit);
+      char *more = realloc(*out, (size_t)room);
+      if (!more) return why_not(why, "no memory for %lld bytes", (long long)room);
+      *out = more;
+    }
+    int got = gzread(in, *out + *n, (unsigned)clamp64(room - *n, 0, 1 << 24));
+    if (got < 0) return why_not(why, "broken gzip data after %lld bytes", (long long)*n);
+    if (got == 0) break;
+    *n += got;
+  }
+  return true;
+}
+
+bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why) {
+  gzFile in = gzopen(path, "rb");
+  *out = NULL;
+  if (!in) return why_not(why, "cannot be opened");
+  bool ok = inflate_all(in, limit, out, n, why);
+  int code = Z_OK;
+  if (ok) gzerror(in, &code);
+  if (ok && code != Z_OK) ok = why_not(why, "broken gzip data after %lld bytes", (long long)*n);
+  gzclose_r(in);
+  if (ok) return true;
+  free(*out);
+  *out = NULL;
+  return false;
+}
+
+char *path_under(const char *directory, const char *path) {
+  bool alone = !directory || !*directory || path[0] == '/';
+  size_t n = (alone ? 0 : strlen(directory) + 1) + strlen(path) + 1;
+  char *out = malloc(n);
+  if (!out) return NULL;
+  if (alone) memcpy(out, path, n);
+  else snprintf(out, n, "%s/%s", directory, path);
+  return out;
+}
+
+// -- writing aside --------------------------------------------------------------------------------------
+
+bool aside_open(Aside *w, const char *path, Diag *d) {
+  size_t n = strlen(path) + sizeof ".partial";
+  *w = (Aside){.path = path, .partial = malloc(n)};
+  if (w->partial) {
+    snprintf(w->partial, n, "%s.partial", path);
+    w->out = fopen(w->partial, "wbe");
+  }
+  if (w->out) return true;
+  diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  free(w->partial);
+  return false;
+}
+
+void aside_put(Aside *w, const void *bytes, size_t n) {
+  if (n > 0 && fwrite(bytes, 1, n, w->out) != n) w->failed = true;
+}
+
+// The new name is only safe when the directory that holds it is on disk.
+static void sync_directory(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *directory = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+  int fd = directory ? open(directory, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd >= 0) {
+    fsync(fd);
+    close(fd);
+  }
+  free(directory);
+}
+
+bool aside_close(Aside *w, Diag *d) {
+  bool ok = !w->failed && fflush(w->out) == 0 && fsync(fileno(w->out)) == 0;
+  int error = errno;
+  if (fclose(w->out) != 0) ok = false;
+  if (ok && rename(w->partial, w->path) != 0) {
+    error = errno;
+    ok = false;
+  }
+  if (ok) {
+    sync_directory(w->path);
+  } else {
+    unlink(w->partial);
+    diag_error(d, DIAG_NO_DISK, (Pos){0}, "cannot write %s: %s", w->path, strerror(error));
+  }
+  free(w->partial);
+  return ok;
+}

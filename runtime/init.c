@@ -1,0 +1,185 @@
+// Initial values of parameters, states and slots: drawn by global index, copied, or read from a file.
+//
+// A value depends on the seed, the full name and the element's index in declared order only, so it is
+// the same on every mesh and adding a layer moves no others (decision 25).
+#include "runtime/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 512 };
+
+typedef struct Fill {
+  const Init *init;
+  Dtype type;
+  uint64_t key;
+  char *block;
+  const double *values; // INIT_DATA and INIT_ORTHOGONAL: of the whole tensor
+  int64_t nvalues;      // 1: the same everywhere
+} Fill;
+
+static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
+  int64_t bytes = dtype_bytes(f->type);
+  for (int64_t i = 0; i < n; i++)
+    dtype_store(f->type, f->block + (at + i) * bytes, dtype_round(f->type, x[i]));
+}
+
+static void draw_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Fill *f = context;
+  int64_t where[PIECE];
+  double x[PIECE];
+  for (int64_t lo = 0; lo < n; lo += PIECE) {
+    int64_t m = n - lo < PIECE ? n - lo : PIECE;
+    for (int64_t i = 0; i < m; i++) where[i] = index + (lo + i) * step;
+    rng_draw(f->init, f->key, m, where, x);
+    store_all(f, at + lo, m, x);
+  }
+}
+
+static void value_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Fill *f = context;
+  double x[PIECE];
+  for (int64_t lo = 0; lo < n; lo += PIECE) {
+    int64_t m = n - lo < PIECE ? n - lo : PIECE;
+    for (int64_t i = 0; i < m; i++) x[i] = f->values[f->nvalues == 1 ? 0 : index + (lo + i) * step];
+    store_all(f, at + lo, m, x);
+  }
+}
+
+// -- orthogonal -------------------------------------------------------------------------------------------
+
+static double dot(int64_t n, const double *a, const double *b) {
+  double s = 0;
+  for (int64_t i = 0; i < n; i++) s += a[i] * b[i];
+  return s;
+}
+
+// Gram and Schmidt, every vector twice against those before it (Giraud et al., 2005: twice is enough).
+// The factor left out has a positive diagonal, so the vectors are those of a uniformly drawn rotation.
+static void orthonormalise(int64_t n, int64_t length, double *v) {
+  for (int64_t j = 0; j < n; j++) {
+    double *x = v + j * length;
+    for (int64_t i = 0; i < 2 * j; i++) {
+      const double *y = v + i % j * length;
+      double s = dot(length, x, y);
+      for (int64_t k = 0; k < length; k++) x[k] -= s * y[k];
+    }
+    double norm = sqrt(dot(length, x, x));
+    for (int64_t k = 0; k < length; k++) x[k] /= norm;
+  }
+}
+
+// The matrix rows x cols in declared order, malloc'd; its shorter side is orthonormal.
+static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
+  int64_t rows = 1, cols = 1;
+  for (int i = 0; i < t->rank; i++)
+    *(i < t->init.split ? &rows : &cols) *= t->dim[t->declared[i]].whole;
+  int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
+  double *v = malloc(sizeof *v * (size_t)(n * length)), *out = malloc(sizeof *v * (size_t)(n * length));
+  if (v && out) {
+    Init normal = {.kind = INIT_NORMAL, .b = 1};
+    for (int64_t i = 0; i < n * length; i++) rng_draw(&normal, key, 1, &i, &v[i]);
+    orthonormalise(n, length, v);
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t c = 0; c < cols; c++)
+        out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
+  } else {
+    free(out);
+    out = NULL;
+  }
+  free(v);
+  return out;
+}
+
+// -- one tensor --------------------------------------------------------------------------------------------
+
+// The first of equal blocks is made by `run`, the others are copied from it.
+static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
+  const ProgTensor *x = &e->program->tensor[t];
+  const Mesh *m = &e->program->mesh;
+  for (int64_t r = 0; r < e->processors; r++) {
+    char *block = e->context[r].tensor[t];
+    memset(block, 0, (size_t)x->bytes);
+    if (block_is_first(m, x, r)) {
+      f.block = block;
+      block_visit(e->program, x, r, -1, run, &f);
+      continue;
+    }
+    Axes cut = {0};
+    for (uint8_t a = 0; a < m->naxes; a++)
+      for (int d = 0; d < x->rank; d++)
+        if (axes_has(x->dim[d].axes, a) && !axes_has(cut, a)) cut.at[cut.n++] = a;
+    int64_t first = axes_peer(m, cut, 0, axes_rank(m, cut, r));
+    memcpy(block, e->context[first].tensor[t], (size_t)x->bytes);
+  }
+}
+
+static bool fill_orthogonal(Exec *e, uint32_t t, Fill f, Diag *d) {
+  const ProgTensor *x = &e->program->tensor[t];
+  double *values = orthogonal_values(x, f.key);
+  if (!values) {
+    diag_error(d, DIAG_NO_MEMORY, x->pos, "no memory to draw %s", x->name);
+    return false;
+  }
+  f.values = values;
+  f.nvalues = INT64_MAX;
+  fill_blocks(e, t, f, value_run);
+  free(values);
+  return true;
+}
+
+static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
+  const ProgTensor *x = &e->program->tensor[t];
+  char *path = path_under(e->directory, x->init.path);
+  Array array = {0};
+  int64_t size[MAX_RANK];
+  for (int i = 0; i < x->rank; i++) size[i] = x->dim[x->declared[i]].whole;
+  bool ok = path && array_read(&array, path, x->init.key, d, x->pos);
+  if (ok && !sizes_fit(array.rank, array.size, x->rank, size)) {
+    char got[256], want[256];
+    diag_error(d, DIAG_DATA_SHAPE, x->pos, "%s holds %s, but %s is %s", path,
+               sizes_text(array.rank, array.size, got, sizeof got), x->name,
+               sizes_text(x->rank, size, want, sizeof want));
+    ok = false;
+  }
+  ok = ok && array_convert(&array, x->type, x->name, d, x->pos);
+  if (ok) exec_write(e, x->kind, x->name, x->type, array.data);
+  array_free(&array);
+  free(path);
+  return ok;
+}
+
+static bool initialise_tensor(Exec *e, uint32_t t, Diag *d) {
+  const ProgTensor *x = &e->program->tensor[t];
+  Fill f = {.init = &x->init, .type = x->type, .key = rng_key(e->seed, x->name)};
+  switch (x->init.kind) {
+  case INIT_CONSTANT:
+    f.values = &x->init.a;
+    f.nvalues = 1;
+    fill_blocks(e, t, f, value_run);
+    return true;
+  case INIT_DATA:
+    f.values = x->init.data;
+    f.nvalues = x->init.ndata;
+    fill_blocks(e, t, f, value_run);
+    return true;
+  case INIT_NORMAL:
+  case INIT_TRUNCATED_NORMAL:
+  case INIT_UNIFORM: fill_blocks(e, t, f, draw_run); return true;
+  case INIT_ORTHOGONAL: return fill_orthogonal(e, t, f, d);
+  case INIT_FILE: return fill_from_file(e, t, d);
+  }
+  BUG("%s has no initial value", x->name);
+}
+
+bool exec_initialise(Exec *e, Diag *d) {
+  const Program *p = e->program;
+  bool ok = true;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    TensorKind k = p->tensor[t].kind;
+    bool begins = k == TENSOR_PARAM || k == TENSOR_STATE || k == TENSOR_SLOT;
+    if (begins && e->own_offset[t] >= 0) ok = initialise_tensor(e, t, d) && ok;
+  }
+  return ok;
+}

@@ -1,0 +1,103 @@
+// What files of the runtime share among themselves.
+#ifndef RUNTIME_INTERNAL_H
+#define RUNTIME_INTERNAL_H
+
+#include "runtime/runtime.h"
+
+// -- cores.c --------------------------------------------------------------------------------------------
+int64_t memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
+double clock_seconds(void);       // of a monotonic clock
+
+// -- team.c: the threads of a process ---------------------------------------------------------------------
+// The caller of team_run is worker 0; the others sleep between runs. Counted references, because
+// programs that share tensors share the threads too.
+typedef struct Team Team;
+typedef void TeamWork(void *context, int worker);
+Team *team_new(int workers); // NULL: no threads or memory
+Team *team_share(Team *t);
+void team_free(Team *t);
+int team_workers(const Team *t);
+bool team_spins(const Team *t); // there is a core for every worker
+// Runs work(context, w) on every worker; returns when all have. One run at a time.
+void team_run(Team *t, TeamWork *work, void *context);
+
+// Readers say what is wrong with a file in one sentence, why[0..WHY); the caller adds path and place.
+enum { WHY = 200 };
+bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3); // always false
+
+// -- file.c: bytes of files ---------------------------------------------------------------------------------
+typedef struct Datafile {
+  int fd;
+  int64_t size;
+  const char *path;
+} Datafile;
+// Regular files only. False after an error in d.
+MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
+void datafile_close(Datafile *f);
+// Exactly n bytes from `offset`; why says what went wrong. Safe from several threads.
+MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
+// Inflates the gzip file at path: the first `limit` bytes or all, into *out (malloc'd). False with why.
+MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why);
+// `directory`/path for relative paths; malloc'd.
+char *path_under(const char *directory, const char *path);
+
+// A file that replaces `path` when it is complete.
+typedef struct Aside {
+  FILE *out;
+  char *partial;
+  const char *path;
+  bool failed;
+} Aside;
+MUST_USE bool aside_open(Aside *w, const char *path, Diag *d);
+void aside_put(Aside *w, const void *bytes, size_t n);
+// fsync, rename, fsync of the directory; removes the partial file and says NO_DISK after a failure.
+MUST_USE bool aside_close(Aside *w, Diag *d);
+
+// -- raw.c: elements as files hold them -----------------------------------------------------------------------
+typedef struct Raw {
+  char kind;    // 'f' float, 'b' bfloat, 'i', 'u', '?' bool
+  uint8_t bytes;
+  bool big;     // big-endian
+} Raw;
+Raw raw_of(Dtype t);
+Dtype raw_type(Raw r); // the element type that holds all its values
+double raw_value(Raw r, const void *p);
+// n elements, times `scale` (1: none), into type `to`. False when a value would be lost: *bad is its
+// index. Floats round to narrower floats.
+MUST_USE bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
+                          int64_t *bad);
+// n doubles into `to`; the same rules.
+MUST_USE bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad);
+
+// -- npy.c, npz.c, safetensors.c ---------------------------------------------------------------------------------
+// Where an array stands in its file.
+typedef struct ArrayPlace {
+  Raw raw;
+  bool fortran;   // first axis fastest
+  int rank;
+  int64_t size[MAX_RANK], elements;
+  int64_t offset; // of the first byte
+} ArrayPlace;
+// Sizes and elements of a place from its sizes. False: more than 2^40 elements.
+MUST_USE bool place_count(ArrayPlace *p);
+// Parses an npy header in bytes[0..n); `offset` is where data starts. False with why.
+MUST_USE bool npy_header(const unsigned char *bytes, int64_t n, ArrayPlace *out, char *why);
+enum { NPY_HEADER_MAX = 65536 + 12 };
+// Header text of an array of `type` (v1, data at a multiple of 64); returns its length.
+size_t npy_header_text(const Array *x, Dtype type, char *out, size_t room);
+// Finds the array in a plain .npy file, checks that the bytes are there.
+MUST_USE bool npy_find(const Datafile *f, ArrayPlace *out, char *why);
+MUST_USE bool safetensors_find(const Datafile *f, const char *key, ArrayPlace *out, char *why);
+MUST_USE bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why);
+// A set of shards: the file that holds key, in the index's directory. malloc'd path, NULL with why.
+bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
+char *safetensors_shard(const char *index_path, const char *key, char *why);
+// Member `key` (with or without .npy) of a zip file, inflated: *out is malloc'd.
+MUST_USE bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why);
+MUST_USE bool npz_names(Arena *a, const Datafile *f, const char ***out, char *why);
+
+// -- array.c ---------------------------------------------------------------------------------------------------------
+typedef enum ArrayFormat { FORMAT_NONE, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_INDEX } ArrayFormat;
+ArrayFormat array_format(const Datafile *f);
+
+#endif

@@ -1,0 +1,290 @@
+// Training and evaluation: feeds steps, prints what users watch, stops with a reason.
+#include "runtime/internal.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024 };
+
+// -- evaluation -------------------------------------------------------------------------------------------
+
+static double combine_part(int how, double sum, double x, int64_t rows) {
+  switch (how) {
+  case PART_SUM: return sum + x;
+  case PART_MAX: return isnan(x) || x > sum ? x : sum;
+  case PART_MIN: return isnan(x) || x < sum ? x : sum;
+  case PART_PROD: return sum * x;
+  case PART_ROW_MEAN: return sum + x * (double)rows;
+  }
+  BUG("no way %d to combine a part", how);
+}
+
+static double empty_part(int how) {
+  static const double empty[] = {[PART_SUM] = 0, [PART_MAX] = -(double)INFINITY, [PART_MIN] = (double)INFINITY,
+                                 [PART_PROD] = 1, [PART_ROW_MEAN] = 0};
+  return empty[how];
+}
+
+static void give_batch(Exec *e, Feed *f, const void **data) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(f, &input);
+  for (uint32_t i = 0; i < n; i++) exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+}
+
+static int say_fault(const Exec *e, StepResult r, Diag *d) {
+  if (r == STEP_NOT_FINITE) diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
+  else exec_fault(e, d);
+  return diag_exit(d);
+}
+
+// Runs all batches of an epoch; part[] gets the combined parts.
+static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, const void **data, double *part,
+                        int64_t *rows, Diag *d) {
+  int64_t got;
+  *rows = 0;
+  while ((got = feed_next(f, data)) > 0) {
+    exec_rows(e, got < feed_batch(f) ? got : -1);
+    give_batch(e, f, data);
+    StepResult r = exec_step(e, 0, false);
+    if (r != STEP_OK) return say_fault(e, r, d);
+    double *p = part;
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t k = 0; k < metric[i].nparts; k++, p++)
+        *p = combine_part(metric[i].part[k].how, *p, exec_scalar(e, metric[i].part[k].output), got);
+    *rows += got;
+  }
+  if (got < 0) {
+    feed_fault(f, d);
+    return diag_exit(d);
+  }
+  return 0;
+}
+
+static void finish_metrics(uint32_t n, const Metric *metric, double *part, int64_t rows, double *out) {
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t k = 0; k < metric[i].nparts; k++)
+      if (metric[i].part[k].how == PART_ROW_MEAN) part[k] /= (double)rows;
+    out[i] = metric[i].finish(metric[i].context, part, rows);
+    part += metric[i].nparts;
+  }
+}
+
+int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d) {
+  const FeedInput *input;
+  uint32_t ninputs = feed_inputs(f, &input), nparts = 0;
+  for (uint32_t i = 0; i < n; i++) nparts += metric[i].nparts;
+  const void **data = calloc(ninputs + 1u, sizeof *data);
+  double *part = calloc(nparts + 1u, sizeof *part);
+  if (!data || !part) BUG("no memory to evaluate");
+  double *p = part;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < metric[i].nparts; k++) *p++ = empty_part(metric[i].part[k].how);
+  int code = eval_batches(e, f, n, metric, data, part, rows, d);
+  exec_rows(e, -1);
+  if (code == 0) finish_metrics(n, metric, part, *rows, out);
+  free(data);
+  free(part);
+  return code;
+}
+
+// -- what is printed ----------------------------------------------------------------------------------------
+
+typedef struct Run {
+  const TrainJob *job;
+  int64_t step, log; // steps done; steps a line
+  double began, last_time;
+  int64_t last_step;
+  double drawn;      // time of the last progress line
+  bool line_open;    // a progress line stands on the terminal
+  FILE *curve;
+} Run;
+
+// "0.8714", "1.235e-05": four digits, for reading.
+static const char *number_text(double x, char out[NUMBER]) {
+  double a = fabs(x);
+  snprintf(out, NUMBER, a != 0 && (a < 1e-3 || a >= 1e6) ? "%.3e" : "%.4f", x);
+  return out;
+}
+
+static const char *rate_text(double x, char out[NUMBER]) {
+  static const char *const unit[] = {"", "k", "M", "G", "T"};
+  size_t i = 0;
+  while (x >= 1000 && i + 1 < countof(unit)) x /= 1000, i++;
+  snprintf(out, NUMBER, x < 10 || i ? "%.1f%s" : "%.0f%s", x, unit[i]);
+  return out;
+}
+
+static const char *time_text(double seconds, char out[NUMBER]) {
+  long long s = seconds < 0 ? 0 : (long long)(seconds + 0.5);
+  if (s >= 3600) snprintf(out, NUMBER, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else snprintf(out, NUMBER, "%lld:%02lld", s / 60, s % 60);
+  return out;
+}
+
+static void append(char *line, size_t *n, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void append(char *line, size_t *n, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  int more = vsnprintf(line + *n, LINE - *n, fmt, ap);
+  va_end(ap);
+  *n = more < 0 || *n + (size_t)more >= LINE ? LINE - 1 : *n + (size_t)more;
+}
+
+// step 200/5000  loss 1.2345  accuracy 0.8710  12.3 ms/step  41.6k rows/s  eta 0:59
+static void progress_text(const Run *r, double now, char line[LINE]) {
+  const TrainJob *j = r->job;
+  char b[NUMBER];
+  size_t n = 0;
+  append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
+  for (uint32_t i = 0; i < j->nshown; i++)
+    append(line, &n, "  %s %s", j->shown[i], number_text(exec_scalar(j->train, j->shown[i]), b));
+  double each = (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
+  append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
+  if (each > 0) append(line, &n, "  %s rows/s", rate_text((double)j->batch / each, b));
+  double mean = (now - r->began) / (double)r->step;
+  append(line, &n, "  eta %s", time_text(mean * (double)(j->steps - r->step), b));
+}
+
+static void clear_progress(Run *r) {
+  if (r->line_open) fputs("\r\033[K", stderr);
+  r->line_open = false;
+}
+
+static void show_step(Run *r) {
+  const TrainJob *j = r->job;
+  char line[LINE];
+  double now = clock_seconds();
+  bool due = !j->quiet && (r->step % r->log == 0 || r->step == j->steps);
+  bool redraw = j->terminal && !j->quiet && now - r->drawn >= 0.1;
+  if (!due && !redraw) return;
+  progress_text(r, now, line);
+  clear_progress(r);
+  if (due) {
+    fprintf(j->out, "%s\n", line);
+    fflush(j->out);
+    r->last_time = now;
+    r->last_step = r->step;
+  } else {
+    fputs(line, stderr);
+    r->line_open = true;
+  }
+  r->drawn = now;
+}
+
+// test accuracy 0.9667 (29/30)
+static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t rows, char *line, size_t *n) {
+  char b[NUMBER];
+  append(line, n, "%s %s %s", j->test_name, m->name, number_text(x, b));
+  if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
+}
+
+// Evaluates; at the end of training every metric has a line of its own.
+static int evaluate(Run *r, bool last, Diag *d) {
+  const TrainJob *j = r->job;
+  double began = clock_seconds();
+  double *x = calloc(j->nmetrics + 1u, sizeof *x);
+  int64_t rows;
+  if (!x) BUG("no memory to evaluate");
+  int code = eval_metrics(j->eval, j->test, j->nmetrics, j->metric, x, &rows, d);
+  clear_progress(r);
+  char line[LINE];
+  size_t n = 0;
+  if (code == 0 && !last) append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
+  for (uint32_t i = 0; code == 0 && i < j->nmetrics; i++) {
+    if (!last) append(line, &n, "  ");
+    metric_text(j, &j->metric[i], x[i], rows, line, &n);
+    if (last) fprintf(j->out, "%s\n", line);
+    if (last) n = 0;
+  }
+  if (code == 0 && !last && !j->quiet) fprintf(j->out, "%s\n", line);
+  fflush(j->out);
+  free(x);
+  double spent = clock_seconds() - began; // is no training time
+  r->last_time += spent;
+  r->began += spent;
+  return code;
+}
+
+// -- training -----------------------------------------------------------------------------------------------
+
+static int say_not_finite(const Run *r, Diag *d) {
+  const TrainJob *j = r->job;
+  const char *name = j->nshown ? j->shown[0] : "loss";
+  diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "%s is %g in step %lld; the update of that step was not made", name,
+             j->nshown ? exec_scalar(j->train, name) : (double)NAN, (long long)r->step);
+  diag_hint(d, "try a lower learning rate, or look for log or / of zero");
+  return diag_exit(d);
+}
+
+// The next batch; an epoch's end is passed over.
+static int next_batch(const TrainJob *j, const void **data, Diag *d) {
+  int64_t rows = feed_next(j->feed, data);
+  if (rows == 0) rows = feed_next(j->feed, data);
+  if (rows > 0) return 0;
+  feed_fault(j->feed, d);
+  return diag_exit(d);
+}
+
+static int train_step(Run *r, const void **data, Diag *d) {
+  const TrainJob *j = r->job;
+  int code = next_batch(j, data, d);
+  if (code != 0) return code;
+  give_batch(j->train, j->feed, data);
+  StepResult result = exec_step(j->train, r->step, true);
+  if (result == STEP_NOT_FINITE) return say_not_finite(r, d);
+  if (result != STEP_OK) {
+    exec_fault(j->train, d);
+    return diag_exit(d);
+  }
+  r->step++;
+  if (r->curve && j->nshown)
+    fprintf(r->curve, "%lld %.9g\n", (long long)(r->step - 1), exec_scalar(j->train, j->shown[0]));
+  return 0;
+}
+
+static int run_steps(Run *r, const void **data, Diag *d) {
+  const TrainJob *j = r->job;
+  bool evaluates = j->eval && j->test;
+  while (r->step < j->steps) {
+    int code = train_step(r, data, d);
+    if (code != 0) return code;
+    show_step(r);
+    if (evaluates && j->evaluate > 0 && r->step % j->evaluate == 0 && r->step < j->steps)
+      if ((code = evaluate(r, false, d)) != 0) return code;
+  }
+  return evaluates ? evaluate(r, true, d) : 0;
+}
+
+static bool close_curve(Run *r, Diag *d) {
+  bool bad = ferror(r->curve);
+  bool ok = fclose(r->curve) == 0 && !bad;
+  if (!ok) diag_error(d, DIAG_NO_DISK, (Pos){0}, "cannot write %s", r->job->curve);
+  return ok;
+}
+
+int train_run(const TrainJob *job, Diag *d) {
+  const FeedInput *input;
+  Run r = {.job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN)};
+  if (r.log < 1) r.log = 1;
+  const void **data = calloc(feed_inputs(job->feed, &input) + 1u, sizeof *data);
+  if (!data) BUG("no memory to train");
+  if (job->curve && !(r.curve = fopen(job->curve, "we"))) {
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot write %s", job->curve);
+    free(data);
+    return diag_exit(d);
+  }
+  if (job->header && !job->quiet) fprintf(job->out, "%s\n", job->header);
+  double start = clock_seconds();
+  r.began = r.last_time = r.drawn = start;
+  int code = run_steps(&r, data, d);
+  clear_progress(&r);
+  char b[NUMBER];
+  if (code == 0 && !job->quiet)
+    fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)r.step,
+            time_text(clock_seconds() - start, b), feed_wait_seconds(job->feed));
+  if (r.curve && !close_curve(&r, d) && code == 0) code = diag_exit(d);
+  free(data);
+  return code;
+}

@@ -1,0 +1,134 @@
+// Random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
+// draws by global element index, and permutations computed on demand.
+//
+// Element i of a draw uses the one block with counter (i, 0): two uniforms of 53 bits. So any processor
+// draws any element without the others (decision 25).
+#include "runtime/runtime.h"
+
+#include <math.h>
+
+static void philox_round(uint32_t c[4], const uint32_t k[2]) {
+  uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
+  uint32_t c1 = c[1], c3 = c[3];
+  c[0] = (uint32_t)(b >> 32) ^ c1 ^ k[0];
+  c[1] = (uint32_t)b;
+  c[2] = (uint32_t)(a >> 32) ^ c3 ^ k[1];
+  c[3] = (uint32_t)a;
+}
+
+void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+  uint32_t k[2] = {key[0], key[1]};
+  for (int i = 0; i < 4; i++) out[i] = counter[i];
+  for (int round = 0; round < 10; round++) {
+    philox_round(out, k);
+    k[0] += 0x9E3779B9u;
+    k[1] += 0xBB67AE85u;
+  }
+}
+
+// Finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+static uint64_t mix64(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9u;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+uint64_t rng_key(uint64_t seed, const char *name) {
+  uint64_t h = 0xcbf29ce484222325u; // FNV-1a
+  for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+  return mix64(h ^ mix64(seed + 0x9e3779b97f4a7c15u));
+}
+
+// Two uniforms in (0, 1) for element i.
+static void uniforms(uint64_t key, uint64_t i, double u[2]) {
+  uint32_t counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), 0, 0};
+  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, x[4];
+  philox4x32(counter, k, x);
+  for (int j = 0; j < 2; j++) {
+    uint64_t bits = ((uint64_t)x[2 * j] << 32 | x[2 * j + 1]) >> 11;
+    u[j] = ((double)bits + 0.5) * 0x1p-53;
+  }
+}
+
+static double polynomial(const double *c, int n, double x) {
+  double y = c[n - 1];
+  for (int i = n - 2; i >= 0; i--) y = y * x + c[i];
+  return y;
+}
+
+// Quantile of the standard normal: algorithm AS 241, PPND16 (Wichura, Applied Statistics 37, 1988),
+// relative accuracy about 1e-16.
+static double normal_quantile(double p) {
+  static const double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
+                             1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
+                             3.3430575583588128105e+4, 2.5090809287301226727e+3};
+  static const double b[] = {1.0,                      4.2313330701600911252e+1, 6.8718700749205790830e+2,
+                             5.3941960214247511077e+3, 2.1213794301586595867e+4, 3.9307895800092710610e+4,
+                             2.8729085735721942674e+4, 5.2264952788528545610e+3};
+  static const double c[] = {1.42343711074968357734e0,  4.63033784615654529590e0, 5.76949722146069140550e0,
+                             3.64784832476320460504e0,  1.27045825245236838258e0, 2.41780725177450611770e-1,
+                             2.27238449892691845833e-2, 7.74545014278341407640e-4};
+  static const double d[] = {1.0,                       2.05319162663775882187e0,  1.67638483018380384940e0,
+                             6.89767334985100004550e-1, 1.48103976427480074590e-1, 1.51986665636164571966e-2,
+                             5.47593808499534494600e-4, 1.05075007164441684324e-9};
+  static const double e[] = {6.65790464350110377720e0,  5.46378491116411436990e0,  1.78482653991729133580e0,
+                             2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                             2.71155556874348757815e-5, 2.01033439929228813265e-7};
+  static const double f[] = {1.0,                       5.99832206555887937690e-1, 1.36929880922735805310e-1,
+                             1.48753612908506148525e-2, 7.86869131145613259100e-4, 1.84631831751005468180e-5,
+                             1.42151175831644588870e-7, 2.04426310338993978564e-15};
+  double q = p - 0.5;
+  if (fabs(q) <= 0.425) {
+    double r = 0.180625 - q * q;
+    return q * polynomial(a, 8, r) / polynomial(b, 8, r);
+  }
+  double r = sqrt(-log(q < 0 ? p : 1 - p));
+  double x = r <= 5 ? polynomial(c, 8, r - 1.6) / polynomial(d, 8, r - 1.6)
+                    : polynomial(e, 8, r - 5) / polynomial(f, 8, r - 5);
+  return q < 0 ? -x : x;
+}
+
+static double draw_uniform(const Init *init, const double u[2]) { return init->a + (init->b - init->a) * u[0]; }
+
+// Box and Muller, Annals of Mathematical Statistics 29, 1958.
+static double draw_normal(const Init *init, const double u[2]) {
+  return init->a + init->b * sqrt(-2 * log(u[0])) * cos(6.283185307179586477 * u[1]);
+}
+
+static double draw_truncated(const Init *init, const double u[2]) {
+  const double low = 0.02275013194817920720; // the normal distribution at -2
+  double x = normal_quantile(low + (1 - 2 * low) * u[0]);
+  return init->a + init->b * (x < -2 ? -2 : x > 2 ? 2 : x);
+}
+
+void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out) {
+  double (*draw)(const Init *, const double *) = init->kind == INIT_UNIFORM            ? draw_uniform
+                                                 : init->kind == INIT_TRUNCATED_NORMAL ? draw_truncated
+                                                                                       : draw_normal;
+  for (int64_t i = 0; i < n; i++) {
+    double u[2];
+    uniforms(key, (uint64_t)index[i], u);
+    out[i] = draw(init, u);
+  }
+}
+
+// A Feistel network over the least even number of bits that hold n, walked until it lands below n: at
+// most four rounds of it on average.
+int64_t rng_permute(uint64_t key, int64_t n, int64_t i) {
+  if (n <= 1) return 0;
+  int half = 1;
+  while (half < 31 && (uint64_t)(n - 1) >> (2 * half)) half++;
+  uint64_t mask = ((uint64_t)1 << half) - 1, x = (uint64_t)i;
+  do {
+    uint64_t l = x >> half, r = x & mask;
+    for (uint64_t round = 0; round < 6; round++) {
+      uint64_t next = l ^ (mix64(r ^ mix64(key + round)) & mask);
+      l = r;
+      r = next;
+    }
+    x = l << half | r;
+  } while (x >= (uint64_t)n);
+  return (int64_t)x;
+}

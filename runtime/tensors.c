@@ -1,0 +1,127 @@
+// Tensors from and to outside: whole arrays in declared order against the blocks of all processors, and
+// the message about an element that left its range.
+#include "runtime/bound.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Move {
+  char *block;
+  const char *in; // whole; or NULL: out
+  char *out;
+  Dtype type, whole_type;
+} Move;
+
+static void write_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Move *m = context;
+  int64_t to = dtype_bytes(m->type), from = dtype_bytes(m->whole_type);
+  char *dst = m->block + at * to;
+  const char *src = m->in + index * from;
+  if (m->type == m->whole_type && step == 1) {
+    memcpy(dst, src, (size_t)(n * to));
+  } else if (m->type == m->whole_type) {
+    for (int64_t i = 0; i < n; i++) memcpy(dst + i * to, src + i * step * from, (size_t)to);
+  } else {
+    for (int64_t i = 0; i < n; i++)
+      dtype_store(m->type, dst + i * to,
+                  dtype_round(m->type, dtype_load(m->whole_type, src + i * step * from)));
+  }
+}
+
+static void read_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Move *m = context;
+  int64_t bytes = dtype_bytes(m->type);
+  const char *src = m->block + at * bytes;
+  char *dst = m->out + index * bytes;
+  if (step == 1) {
+    memcpy(dst, src, (size_t)(n * bytes));
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) memcpy(dst + i * step * bytes, src + i * bytes, (size_t)bytes);
+}
+
+void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole) {
+  int32_t i = program_tensor(e->program, kind, name);
+  if (i < 0) return;
+  const ProgTensor *t = &e->program->tensor[i];
+  for (int64_t r = 0; r < e->processors; r++) {
+    Move m = {e->context[r].tensor[i], whole, NULL, t->type, type};
+    block_visit(e->program, t, r, e->rows, write_run, &m);
+  }
+}
+
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
+  int32_t i = program_tensor(e->program, kind, name);
+  if (i < 0) BUG("program has no tensor %s", name);
+  const ProgTensor *t = &e->program->tensor[i];
+  for (int64_t r = 0; r < e->processors; r++) {
+    if (!block_is_first(&e->program->mesh, t, r)) continue;
+    Move m = {e->context[r].tensor[i], NULL, whole, t->type, t->type};
+    block_visit(e->program, t, r, e->rows, read_run, &m);
+  }
+}
+
+double exec_scalar(const Exec *e, const char *output) {
+  int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
+  if (i < 0) BUG("program has no output %s", output);
+  return dtype_load(e->program->tensor[i].type, e->context[0].tensor[i]);
+}
+
+// -- faults ---------------------------------------------------------------------------------------------
+
+// Global counters of the loops of a check at flat position `at` on processor r; the position counts
+// block lengths.
+static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
+  for (int d = c->rank - 1; d >= 0; d--) {
+    int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
+    out[d] = block_offset(&p->mesh, &c->loop[d], r) + at % n;
+    at /= n;
+  }
+}
+
+static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return a[i] < b[i];
+  return false;
+}
+
+// The first fault by order of instructions, then by global position: the same one on every mesh.
+static const Fault *first_fault(const Exec *e, int64_t *position) {
+  const Fault *best = NULL;
+  for (int64_t i = 0; i < e->processors * e->workers; i++) {
+    const Fault *f = &e->fault[i];
+    if (f->status.code == 0 || f->status.code > e->program->nchecks) continue;
+    if (best && f->instr > best->instr) continue;
+    const Check *c = &e->program->check[f->status.code - 1];
+    int64_t at[MAX_RANK] = {0};
+    unflatten(e->program, c, i / e->workers, f->status.position, at);
+    bool same = best && f->instr == best->instr && f->status.code == best->status.code;
+    if (best && f->instr == best->instr && (!same || !is_earlier(at, position, c->rank))) continue;
+    best = f;
+    memcpy(position, at, sizeof at);
+  }
+  return best;
+}
+
+void exec_fault(const Exec *e, Diag *d) {
+  if (e->result == STEP_FAILED) {
+    diag_error(d, DIAG_PEER_LOST, (Pos){0}, "%s", e->comm->error);
+    return;
+  }
+  int64_t position[MAX_RANK] = {0};
+  const Fault *f = first_fault(e, position);
+  if (!f) {
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "a step failed and no processor says why");
+    return;
+  }
+  const Check *c = &e->program->check[f->status.code - 1];
+  char where[512] = "";
+  size_t n = 0;
+  for (int i = 0; i < c->rank && n < sizeof where; i++)
+    n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", i ? ", " : "", c->loop[i].name,
+                          (long long)position[i]);
+  diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s",
+             c->value ? c->value : "an index", c->rank ? "[" : "", where, c->rank ? "]" : "",
+             (long long)f->status.value, (long long)(c->size - 1), c->dim ? " of dim " : "",
+             c->dim ? c->dim : "");
+}
