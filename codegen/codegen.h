@@ -55,9 +55,19 @@ typedef struct Fusion {
   bool *again;         // again[node]: kernels that use the value compute it again (constants, broadcasts, scalars)
   bool *update;        // update[node]: belongs to the update of a persistent tensor, runs after the commit
 } Fusion;
+// buckets: of order->graph; NULL: each collective alone.
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
 // `dump --stage fuse`: one group a paragraph: kind, nodes, loads, stores, bytes, reason.
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
+
+// A piece of the work arena: what it holds, and the instructions between which it does.
+typedef struct PlanBuffer {
+  const char *value;
+  int64_t bytes, offset;
+  uint32_t first, last;  // instructions
+  bool kept;             // inputs and outputs: from the start, to the end
+  uint32_t same;         // 1 + the buffer whose memory it took over in place, 0: none
+} PlanBuffer;
 
 // kernels.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels, kernels[i]
 // being that of Program.kernel[i].
@@ -65,6 +75,9 @@ typedef struct Compiled {
   Program *program;
   Kernel **kernels;
   int64_t activation_bytes; // of the arena at its peak, inputs and outputs included
+  int64_t live_bytes;       // most bytes live at one instruction: what no plan can beat
+  uint32_t nbuffers;
+  PlanBuffer *buffer;
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
 char *plan_print(Arena *a, const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak

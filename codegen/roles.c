@@ -153,23 +153,36 @@ static void find_edges(Fuser *f) {
 
 // -- updates --------------------------------------------------------------------------------------------------
 
-// Pointwise work all of whose users are updates: it runs after the commit, in place.
+// Values that become an update by collectives and renames alone.
+static bool *find_chains(const Fuser *f) {
+  bool *chain = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = 0; i < f->g->output.n; i++)
+    if (f->g->output.at[i].kind == OUT_UPDATE) chain[f->g->output.at[i].value] = true;
+  for (NodeId n = f->count; n; n--)
+    if (chain[n] && (f->role[n] == ROLE_COLLECTIVE || f->role[n] == ROLE_ALIAS))
+      chain[graph_node(f->g, n)->args[0]] = true;
+  return chain;
+}
+
+// Pointwise work all of whose users are updates, and such chains: it runs after the commit, in place.
 static void find_update(Fuser *f) {
-  bool *other = arena_array(f->a, bool, f->count + 1);
+  bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {
     const Output *o = &f->g->output.at[i];
     if (o->kind == OUT_UPDATE) f->update[o->value] = true;
     else other[o->value] = true;
   }
   for (NodeId n = f->count; n; n--) {
-    OpClass cls = op_row(graph_node(f->g, n)->op)->cls;
+    const Node *x = graph_node(f->g, n);
     bool wanted = f->update[n];
     for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++) {
       if (f->update[f->user[i]]) wanted = true;
       else other[n] = true;
     }
-    bool copy = graph_node(f->g, n)->op == OP_BROADCAST;
-    f->update[n] = wanted && !other[n] && (cls == POINTWISE || copy) && f->role[n] == ROLE_KERNEL;
+    bool point = f->role[n] == ROLE_KERNEL && (op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST);
+    bool moved = chain[n] && (f->role[n] == ROLE_COLLECTIVE || f->role[n] == ROLE_ALIAS);
+    bool checks = op_row(x->op)->flags & CHECKS;
+    f->update[n] = wanted && !other[n] && !checks && (point || moved);
   }
 }
 

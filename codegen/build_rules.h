@@ -1,0 +1,51 @@
+// From groups to kernels and instructions: what the parts of program_build share. Private to the room.
+#ifndef CODEGEN_BUILD_RULES_H
+#define CODEGEN_BUILD_RULES_H
+
+#include "codegen/product_rules.h"
+
+// A kernel and what it is called with in this place of the graph.
+typedef struct Built {
+  Kernel *kernel;
+  NodeId *ptr;     // whose memory each pointer is
+  bool *address;   // used by a lookup or scatter: not element by element
+  Slot *slot;      // values of the kernel's slots
+  double *num;
+  NodeId *check;   // of each numeric argument: the bound_index whose status code it is, else 0
+  Dims outer, inner; // dims of the loops in order, before they were joined: what `position` counts
+} Built;
+
+// kernels.c. any_size: a kernel over one joined loop gets no size of its own, so that tensors of all
+// sizes share it.
+Built *kernel_build(Arena *a, const Fusion *f, const Rows *rows, const Group *g, bool any_size);
+
+// build_loops.c: the loops of a group in order, then (finish) joined where all pointers allow.
+typedef struct LoopPlan {
+  Dims outer, inner;
+  bool vector_outer;
+  DimId rows;          // 0: none
+} LoopPlan;
+LoopPlan loops_choose(const Fusion *f, const Group *g);
+
+// A growing kernel.
+typedef struct KernelMaker {
+  Arena *a;
+  const Fusion *f;
+  const Rows *rows;
+  const Group *g;
+  LoopPlan plan;
+  VEC(KStmt) stmt;
+  VEC(DimId) stmt_dim;   // of an INDEX statement, else 0
+  VEC(KPtr) ptr;
+  VEC(NodeId) ptr_node;
+  VEC(NodeId) ptr_view;  // the slice that the pointer looks through, else the node itself
+  VEC(bool) ptr_address;
+  VEC(Slot) slot;
+  VEC(double) num;
+  VEC(NodeId) check;
+} KernelMaker;
+int16_t maker_slot(KernelMaker *m, Slot s);
+void loops_finish(KernelMaker *m, Kernel *k, bool any_size);
+bool slot_equal(const Slot *a, const Slot *b);
+
+#endif

@@ -1,0 +1,195 @@
+// Kernel as text, its identity, its invariants.
+//
+//   kernel k1a2b outer(b:64) inner(c:10 vector) phases 3  # softmax rows
+//     p0 f32 [10 1] read
+//     p1 f32 [10 1] written
+//     %0 = load p0 : f32  inner 0
+//     %1 = reduce max %0 : f32  inner 0
+#include "codegen/kernel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_text[] = {
+    [K_NUM] = "num", [K_LOAD] = "load", [K_LOAD_AT] = "load_at", [K_OP] = "op", [K_REDUCE] = "reduce",
+    [K_ACCUM] = "accum", [K_STORE] = "store", [K_SCATTER] = "scatter",
+};
+static const char *const level_text[] = {
+    [LEVEL_PROLOGUE] = "prologue", [LEVEL_OUTER] = "outer", [LEVEL_INNER] = "inner",
+};
+
+typedef struct Out {
+  const Kernel *k;
+  FILE *file;
+  bool named; // names of loops, kernel and reason
+} Out;
+
+static int loops(const Kernel *k) { return k->nouter + k->ninner; }
+
+static void print_loops(const Out *o, const char *what, int first, int n) {
+  fprintf(o->file, " %s(", what);
+  for (int i = first; i < first + n; i++) {
+    const KLoop *l = &o->k->loop[i];
+    fprintf(o->file, "%s", i > first ? ", " : "");
+    if (o->named) fprintf(o->file, "%s:", l->name);
+    if (l->size) fprintf(o->file, "%lld", (long long)l->size);
+    if (l->slot >= 0) fprintf(o->file, "%ss%d", l->size ? " up to " : "", l->slot);
+    if (i == o->k->vector) fprintf(o->file, " vector");
+    if (i == o->k->vector && i < o->k->nouter) fprintf(o->file, " block %lld", (long long)o->k->block);
+    if (i == o->k->rows) fprintf(o->file, " rows");
+  }
+  fprintf(o->file, ")");
+}
+
+static void print_pointer(const Out *o, int p) {
+  const KPtr *ptr = &o->k->ptr[p];
+  fprintf(o->file, "  p%d %s [", p, dtype_text(ptr->type));
+  for (int i = 0; i < loops(o->k); i++) fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
+  fprintf(o->file, "]");
+  if (ptr->base_slot >= 0) fprintf(o->file, " from s%d*%lld", ptr->base_slot, (long long)ptr->base_stride);
+  fprintf(o->file, " %s\n", ptr->written ? "written" : "read");
+}
+
+static bool has_op(KKind kind) { return kind == K_OP || kind == K_REDUCE || kind == K_ACCUM; }
+static bool has_pointer(KKind kind) {
+  return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE || kind == K_SCATTER;
+}
+
+static void print_stmt(const Out *o, int i) {
+  const KStmt *s = &o->k->stmt[i];
+  fprintf(o->file, "  %%%d = %s", i, has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
+  if (has_op(s->kind) && s->kind != K_OP) fprintf(o->file, " %s", op_row(s->op)->text);
+  if (has_pointer(s->kind)) fprintf(o->file, " p%d", s->index);
+  else if (s->index >= 0) fprintf(o->file, " #%d", s->index);
+  for (int j = 0; j < 3; j++)
+    if (s->arg[j] != NO_STMT) fprintf(o->file, " %%%d", s->arg[j]);
+  if (s->step) fprintf(o->file, " step %lld", (long long)s->step);
+  if (s->slot >= 0) fprintf(o->file, " s%d", s->slot);
+  fprintf(o->file, " : %s  %s %d\n", dtype_text(s->type), level_text[s->level], s->phase);
+}
+
+static char *print(Arena *a, const Kernel *k, bool named) {
+  char *text = NULL;
+  size_t n = 0;
+  Out o = {.k = k, .named = named, .file = open_memstream(&text, &n)};
+  if (!o.file) BUG("no memory for the text of a kernel");
+  fprintf(o.file, "kernel");
+  if (named && k->name) fprintf(o.file, " %s", k->name);
+  print_loops(&o, "outer", 0, k->nouter);
+  print_loops(&o, "inner", k->nouter, k->ninner);
+  fprintf(o.file, " phases %d slots %d numbers %d", k->nphases, k->nslots, k->nnum);
+  if (named && k->why) fprintf(o.file, "  # %s", k->why);
+  fprintf(o.file, "\n");
+  for (int p = 0; p < k->nptr; p++) print_pointer(&o, p);
+  for (int i = 0; i < k->nstmts; i++) print_stmt(&o, i);
+  fclose(o.file);
+  char *out = arena_text(a, text, n);
+  free(text);
+  return out;
+}
+
+char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }
+char *kernel_identity(Arena *a, const Kernel *k) { return print(a, k, false); }
+
+int64_t kernel_partial_bytes(const Kernel *k) {
+  int64_t bytes = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind != K_ACCUM) continue;
+    int64_t n = dtype_bytes(s->type);
+    for (int l = k->nouter; l < loops(k); l++)
+      if (k->ptr[s->index].stride[l]) n *= k->loop[l].size;
+    bytes += ceil_div(n, 64) * 64;
+  }
+  return bytes;
+}
+
+// -- invariants --------------------------------------------------------------------------------------------
+
+static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool fail(char *why, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(why, 200, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+// A value can be used by what runs after it: in the same phase at its level or deeper, at any time later
+// unless it lives inside the inner loops; a reduction only in later phases.
+static bool usable(const KStmt *from, const KStmt *to) {
+  if (from->level == LEVEL_PROLOGUE) return true;
+  if (to->level == LEVEL_PROLOGUE) return false;
+  if (from->kind == K_REDUCE) return to->phase > from->phase;
+  if (from->level == LEVEL_INNER) return to->level == LEVEL_INNER && to->phase == from->phase;
+  return to->phase >= from->phase;
+}
+
+static bool verify_args(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  static const int8_t count[] = {[K_NUM] = 0,    [K_LOAD] = 0,  [K_LOAD_AT] = 1, [K_OP] = -1,
+                                 [K_REDUCE] = 1, [K_ACCUM] = 1, [K_STORE] = 1,   [K_SCATTER] = 2};
+  int want = count[s->kind] >= 0 ? count[s->kind] : op_row(s->op)->nargs;
+  for (int j = 0; j < 3; j++) {
+    if (j >= want && s->arg[j] != NO_STMT) return fail(why, "statement %d has too many arguments", i);
+    if (j >= want) continue;
+    if (s->arg[j] < 0 || s->arg[j] >= i) return fail(why, "argument %d of statement %d is no earlier one", j, i);
+    const KStmt *from = &k->stmt[s->arg[j]];
+    if (from->kind == K_STORE || from->kind == K_ACCUM || from->kind == K_SCATTER)
+      return fail(why, "statement %d uses statement %d, which has no value", i, s->arg[j]);
+    if (!usable(from, s)) return fail(why, "statement %d uses statement %d, which runs elsewhere", i, s->arg[j]);
+  }
+  return true;
+}
+
+static bool moves_along(const Kernel *k, const KPtr *p, int first, int n) {
+  for (int i = first; i < first + n && i < loops(k); i++)
+    if (p->stride[i]) return true;
+  return false;
+}
+
+static bool verify_pointer(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (!has_pointer(s->kind)) return true;
+  if (s->index < 0 || s->index >= k->nptr) return fail(why, "statement %d has no pointer", i);
+  const KPtr *p = &k->ptr[s->index];
+  bool writes = s->kind != K_LOAD && s->kind != K_LOAD_AT;
+  if (p->written != writes) return fail(why, "statement %d %s pointer %d", i, writes ? "writes read-only" : "reads written", s->index);
+  if (s->level < LEVEL_INNER && moves_along(k, p, k->nouter, k->ninner) && s->kind != K_ACCUM)
+    return fail(why, "statement %d of an outer level moves along an inner loop", i);
+  if (s->level == LEVEL_PROLOGUE && (writes || moves_along(k, p, 0, k->nouter)))
+    return fail(why, "statement %d of the prologue writes or moves", i);
+  if (s->kind == K_ACCUM && moves_along(k, p, 0, k->nouter))
+    return fail(why, "accumulator %d moves along an outer loop", i);
+  return true;
+}
+
+static bool verify_stmt(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (s->phase >= k->nphases) return fail(why, "statement %d is in no phase", i);
+  if (s->level == LEVEL_PROLOGUE && s->phase) return fail(why, "statement %d of the prologue has a phase", i);
+  if (s->kind == K_REDUCE && (s->level != LEVEL_INNER)) return fail(why, "reduction %d is not inside the inner loops", i);
+  bool num = s->kind == K_NUM || (s->kind == K_OP && s->op == OP_BOUND);
+  if (num && (s->index < 0 || s->index >= k->nnum)) return fail(why, "statement %d has no numeric argument", i);
+  if (s->kind == K_OP && s->op == OP_INDEX && (s->index < 0 || s->index >= loops(k)))
+    return fail(why, "index %d has no loop", i);
+  if (s->slot >= k->nslots) return fail(why, "statement %d has no slot", i);
+  return verify_args(k, i, why) && verify_pointer(k, i, why);
+}
+
+bool kernel_verify(const Kernel *k, char *why) {
+  if (loops(k) > MAX_LOOPS) return fail(why, "%d loops", loops(k));
+  int last_inner = loops(k) - 1, last_outer = k->nouter - 1;
+  if (k->vector >= 0 && k->vector != last_outer && k->vector != last_inner)
+    return fail(why, "vector loop %d is not the last of its kind", k->vector);
+  if (k->vector >= 0 && k->vector < k->nouter && k->block < 1) return fail(why, "an outer vector loop without blocks");
+  if (k->rows >= k->nouter) return fail(why, "the rows loop is not outer");
+  for (int i = 0; i < loops(k); i++)
+    if (k->loop[i].slot >= k->nslots || (k->loop[i].slot < 0 && k->loop[i].size < 1))
+      return fail(why, "loop %d has no extent", i);
+  for (int i = 0; i < k->nstmts; i++)
+    if (!verify_stmt(k, i, why)) return false;
+  return true;
+}

@@ -1,0 +1,227 @@
+// Instructions: launches of kernels over sets of operands, library products, collectives.
+#include "codegen/program_rules.h"
+
+#include <string.h>
+
+enum { CHUNK_BYTES = 65536, CHUNKS = 64, FLOPS_A_BYTE = 8 };
+
+static uint64_t hash_text(const char *text) {
+  uint64_t h = UINT64_C(14695981039346656037);
+  for (; *text; text++) h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+  return h;
+}
+
+static void hash_grow(Builder *b) {
+  if (b->kernel.n * 2 < b->hash_size) return;
+  b->hash_size = b->hash_size ? b->hash_size * 2 : 64;
+  b->hash = arena_array(b->a, uint32_t, b->hash_size);
+  for (uint32_t i = 0; i < b->kernel.n; i++) {
+    uint32_t at = (uint32_t)hash_text(b->kernel.at[i].text) & (b->hash_size - 1);
+    while (b->hash[at]) at = (at + 1) & (b->hash_size - 1);
+    b->hash[at] = i + 1;
+  }
+}
+
+static uint32_t kernel_share(Builder *b, Kernel *k) {
+  hash_grow(b);
+  const char *text = kernel_identity(b->a, k);
+  uint64_t h = hash_text(text);
+  uint32_t at = (uint32_t)h & (b->hash_size - 1);
+  for (; b->hash[at]; at = (at + 1) & (b->hash_size - 1))
+    if (strcmp(b->kernel.at[b->hash[at] - 1].text, text) == 0) return b->hash[at] - 1;
+  k->name = arena_printf(b->a, "k%016llx", (unsigned long long)h);
+  vec_push(b->a, b->kernels) = k;
+  vec_push(b->a, b->kernel) = (ProgKernel){.name = k->name, .text = text, .nptr = k->nptr, .nslot = k->nslots,
+                                           .nnum = k->nnum, .partial_bytes = kernel_partial_bytes(k)};
+  b->hash[at] = b->kernel.n;
+  return b->kernel.n - 1;
+}
+
+// -- checks --------------------------------------------------------------------------------------------------
+
+static void check_dims(Builder *b, Check *c, const Dims *dims) {
+  for (int i = 0; i < dims->n && c->rank < MAX_RANK; i++) c->loop[c->rank++] = builder_dim(b, dims->at[i]);
+}
+
+static KLevel level_of_check(const Kernel *k, NodeId n) {
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].node == n && k->stmt[i].op == OP_BOUND) return k->stmt[i].level;
+  return LEVEL_PROLOGUE;
+}
+
+// Status code of a bound_index: 1 + its check.
+static double check_add(Builder *b, const Built *built, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
+  Check c = {.value = x->origin.value, .dim = dim->name, .size = dim->size, .pos = x->origin.pos};
+  KLevel level = level_of_check(built->kernel, n);
+  if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer);
+  if (level == LEVEL_INNER) check_dims(b, &c, &built->inner);
+  vec_push(b->a, b->check) = c;
+  return b->check.n;
+}
+
+// -- sets -----------------------------------------------------------------------------------------------------
+
+// Work units at full blocks, and as the executor computes them when bound.
+static int64_t full_units(const Builder *b, const Built *built) {
+  const Kernel *k = built->kernel;
+  int64_t units = 1;
+  for (int i = 0; i < k->nouter; i++) {
+    int64_t size = k->loop[i].size ? k->loop[i].size : list_elements(b->g, &built->outer);
+    units *= i == k->vector ? ceil_div(size, k->block) : size;
+  }
+  return units;
+}
+
+static Size units_of(Builder *b, const Built *built) {
+  const Kernel *k = built->kernel;
+  Size s = {.base = 1, .slot = -1};
+  for (int i = 0; i < k->nouter; i++) {
+    int64_t block = i == k->vector ? k->block : 1;
+    if (k->loop[i].slot < 0) {
+      s.base *= ceil_div(k->loop[i].size, block);
+      continue;
+    }
+    Slot slot = built->slot[k->loop[i].slot];
+    int64_t scale = slot.scale ? slot.scale : 1, div = slot.div ? slot.div : 1;
+    if (!*slot.dim) {
+      s.base *= ceil_div(slot.whole * scale, div * block);
+      continue;
+    }
+    slot.div = div * block > 1 ? div * block : 0;
+    slot.times = s.slot + 1;
+    s.slot = builder_slot(b, slot);
+  }
+  return s;
+}
+
+static KernelSet set_of(Builder *b, const Built *built) {
+  const Kernel *k = built->kernel;
+  KernelSet s = {.ptr = arena_array(b->a, Ref, k->nptr + 1), .slot = arena_array(b->a, int32_t, k->nslots + 1),
+                 .num = arena_array(b->a, double, k->nnum + 1)};
+  for (int i = 0; i < k->nptr; i++) s.ptr[i] = builder_place(b, built->ptr[i]);
+  for (int i = 0; i < k->nslots; i++) s.slot[i] = builder_slot(b, built->slot[i]);
+  for (int i = 0; i < k->nnum; i++)
+    s.num[i] = built->check[i] ? check_add(b, built, built->check[i]) : built->num[i];
+  s.units = units_of(b, built);
+  return s;
+}
+
+// Scatters add to zero.
+static void fill_targets(Builder *b, const Group *g) {
+  for (uint32_t i = 0; i < g->nnodes; i++) {
+    if (graph_node(b->g, g->node[i])->op != OP_SCATTER_ADD) continue;
+    Instr fill = {.kind = INSTR_FILL};
+    fill.u.fill.dst = builder_place(b, g->node[i]);
+    fill.u.fill.bytes = node_bytes(b->g, g->node[i]);
+    vec_push(b->a, b->instr) = fill;
+  }
+}
+
+static int64_t weight_of(const Builder *b, const Group *g) {
+  int64_t bytes = g->load_bytes + g->store_bytes;
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (graph_node(b->g, g->node[i])->op == OP_CONTRACT) {
+      int64_t work = 2 * contract_work(b->g, g->node[i]) / FLOPS_A_BYTE;
+      if (work > bytes) bytes = work;
+    }
+  return bytes;
+}
+
+void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
+  Instr in = {.kind = INSTR_KERNEL};
+  KernelLaunch *l = &in.u.kernel;
+  int64_t units = 0, bytes = 0;
+  l->kernel = kernel_share(b, b->built[group[0]]->kernel);
+  l->nsets = n;
+  l->set = arena_array(b->a, KernelSet, n);
+  for (uint32_t i = 0; i < n; i++) {
+    fill_targets(b, &b->f->group[group[i]]);
+    l->set[i] = set_of(b, b->built[group[i]]);
+    units += full_units(b, b->built[group[i]]);
+    bytes += weight_of(b, &b->f->group[group[i]]);
+  }
+  int64_t by_bytes = bytes ? clamp64((int64_t)((double)CHUNK_BYTES * (double)units / (double)bytes), 1, units) : units;
+  l->grain = by_bytes > ceil_div(units, CHUNKS) ? by_bytes : ceil_div(units, CHUNKS);
+  if (l->grain < 1) l->grain = 1;
+  for (uint32_t i = 0; i < n; i++) l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);
+  int64_t partial = b->kernel.at[l->kernel].partial_bytes;
+  l->partial = (Ref){.tensor = -1, .offset = -1};
+  if (partial) l->partial = builder_buffer(b, "partial results", partial * (l->chunks ? l->chunks : 1));
+  vec_push(b->a, b->instr) = in;
+}
+
+// -- products ----------------------------------------------------------------------------------------------
+
+void product_emit(Builder *b, NodeId n) {
+  ProductForm form;
+  const char *why;
+  if (!product_form(b->g, b->f->order, &b->rows, n, &form, &why)) BUG("node %u is no product: %s", n, why);
+  const Node *x = graph_node(b->g, n);
+  NodeId left = x->args[form.swapped], right = x->args[!form.swapped];
+  Instr in = {.kind = INSTR_PRODUCT};
+  Product *p = &in.u.product;
+  *p = (Product){.type = (Dtype)x->type, .ta = form.ta, .tb = form.tb, .lda = form.lda, .ldb = form.ldb, .ldc = form.ldc};
+  p->m = builder_size(b, &form.m);
+  p->n = builder_size(b, &form.n);
+  p->k = builder_size(b, &form.k);
+  p->nbatch = form.batch.n;
+  for (int i = 0; i < form.batch.n; i++) {
+    Dims one = {.n = 1, .at = {form.batch.at[i]}};
+    p->batch[i].count = builder_size(b, &one);
+    p->batch[i].a = order_stride(b->g, &b->f->order->at[left], one.at[0]);
+    p->batch[i].b = order_stride(b->g, &b->f->order->at[right], one.at[0]);
+    p->batch[i].c = order_stride(b->g, &b->f->order->at[n], one.at[0]);
+  }
+  p->a = builder_place(b, left);
+  p->b = builder_place(b, right);
+  p->c = builder_place(b, n);
+  vec_push(b->a, b->instr) = in;
+}
+
+// -- collectives --------------------------------------------------------------------------------------------
+
+static void part_dims(Builder *b, const Dims *order, int64_t *block, Size *valid) {
+  for (int i = 0; i < order->n; i++) {
+    Dims one = {.n = 1, .at = {order->at[i]}};
+    block[i] = dim_get(b->g->dims, order->at[i])->size;
+    valid[i] = builder_size(b, &one);
+  }
+}
+
+static CollPart part_of(Builder *b, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  const Dims *to = &b->f->order->at[n];
+  CollPart p = {.src = builder_place(b, x->args[0]), .dst = builder_place(b, n), .rank = to->n,
+                .gathered = -1, .cut = -1, .value = x->origin.value};
+  part_dims(b, &b->f->order->at[x->args[0]], p.src_block, p.src_valid);
+  part_dims(b, to, p.dst_block, p.dst_valid);
+  const Attr *at = &x->attr;
+  if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL) p.gathered = (int8_t)dims_index(to, at->to[0]);
+  if (x->op == OP_REDUCE_SCATTER || x->op == OP_PERMUTE) p.cut = (int8_t)dims_index(to, at->to[0]);
+  if (x->op == OP_ALL_TO_ALL) p.cut = (int8_t)dims_index(to, at->to[1]);
+  if (x->op == OP_PERMUTE) p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
+  return p;
+}
+
+void collective_emit(Builder *b, const Group *g) {
+  const Node *x = graph_node(b->g, g->node[0]);
+  Instr in = {.kind = INSTR_COLLECTIVE};
+  Collective *c = &in.u.collective;
+  *c = (Collective){.axes = x->attr.axes, .type = (Dtype)x->type, .monoid = (uint8_t)x->attr.monoid,
+                    .backward = x->origin.backward, .pos = x->origin.pos, .why = x->origin.why};
+  if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
+  if (x->op == OP_PERMUTE) {
+    c->axes = dim_get(b->g->dims, x->attr.dims[0])->axes;
+    c->to = dim_get(b->g->dims, x->attr.to[0])->axes;
+  }
+  c->nparts = g->nnodes;
+  c->part = arena_array(b->a, CollPart, g->nnodes);
+  for (uint32_t i = 0; i < g->nnodes; i++) {
+    c->part[i] = part_of(b, g->node[i]);
+    c->bytes += coll_node_bytes(b->g, g->node[i]);
+  }
+  c->wire_bytes = coll_wire_bytes(c->kind, axes_size(b->g->mesh, x->attr.axes), c->bytes);
+  vec_push(b->a, b->instr) = in;
+}

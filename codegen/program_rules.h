@@ -1,0 +1,73 @@
+// What the parts of program_build share while a Program grows. Private to the room.
+#ifndef CODEGEN_PROGRAM_RULES_H
+#define CODEGEN_PROGRAM_RULES_H
+
+#include "codegen/build_rules.h"
+
+// schedule.c: the groups that execute, in order; those at `commit` and after change persistent tensors.
+typedef struct Schedule {
+  uint32_t n;
+  uint32_t *group;
+  uint32_t commit;    // index into group
+  uint32_t *position; // of a group; of one launch equal
+  bool *post;         // after the commit
+} Schedule;
+// Groups whose values group i reads, ascending, without those already in memory.
+typedef struct GroupDeps {
+  uint32_t *at;       // ngroups + 1
+  uint32_t *on;
+} GroupDeps;
+GroupDeps group_deps(Arena *a, const Fusion *f);
+bool group_executes(const Group *g);
+// Whether the group belongs to an update and nothing before the commit needs it.
+bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
+// Steps from the first post group: post groups of one level do not depend on one another.
+uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
+Schedule schedule_make(Arena *a, const Fusion *f);
+
+// A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's number.
+typedef struct Builder {
+  Arena *a;
+  const Fusion *f;
+  const Graph *g;
+  const CodegenOptions *opt;
+  Rows rows;
+  Schedule schedule;
+  Built **built;        // of a group
+  Ref *place;           // of a root: persistent tensor or buffer
+  bool *placed;
+  int32_t *decl_tensor; // of a decl: index of its tensor, -1
+  Program *p;
+  VEC(ProgTensor) tensor;
+  VEC(Slot) slot;
+  VEC(Check) check;
+  VEC(ProgKernel) kernel;
+  VEC(Kernel *) kernels;
+  VEC(Instr) instr;
+  VEC(PlanBuffer) buffer;
+  uint32_t *hash;       // kernel index + 1 by hash of its identity
+  uint32_t hash_size;
+} Builder;
+
+int32_t builder_slot(Builder *b, Slot s);
+// A group of dims in a nest as one Size.
+Size builder_size(Builder *b, const Dims *list);
+Ref builder_buffer(Builder *b, const char *value, int64_t bytes);
+Ref builder_place(Builder *b, NodeId n); // of n's memory, made on first use
+ProgDim builder_dim(Builder *b, DimId d);
+
+// directory.c: declared tensors, constants, outputs; updates that can be written in place.
+void directory_make(Builder *b);
+void directory_outputs(Builder *b);
+void updates_place(Builder *b);
+void updates_copy(Builder *b); // the copies that updates need after everything else
+// launch.c, collect.c: instructions of groups.
+void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
+void product_emit(Builder *b, NodeId n);
+void collective_emit(Builder *b, const Group *g);
+
+// plan.c: lifetimes, in-place reuse, offsets; turns buffer numbers into offsets.
+void plan_make(Builder *b);
+int64_t plan_live(const Builder *b); // most bytes live at one instruction
+
+#endif

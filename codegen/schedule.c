@@ -1,0 +1,187 @@
+// The order of execution: before the commit everything that may fail, after it the updates.
+//
+// Before the commit a list schedule takes, of what is ready, the group that makes memory grow least, the
+// earlier one among equals. After it groups go by levels, so that equal kernels of one level share a launch.
+#include "codegen/program_rules.h"
+
+#include <stdlib.h>
+
+bool group_executes(const Group *g) {
+  return g->kind == GROUP_KERNEL || g->kind == GROUP_PRODUCT || g->kind == GROUP_COLLECTIVE;
+}
+
+static int by_number(const void *x, const void *y) {
+  uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+  return a < b ? -1 : a > b;
+}
+
+static bool reads_address(const Group *g, Op op, int i) {
+  return g->kind != GROUP_KERNEL || (i == 0 && (op == OP_TAKE || op == OP_SLICE_OWN));
+}
+
+// The group that writes what argument i of x stands in; ngroups: none that runs.
+static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
+  NodeId a = x->args[i];
+  if (f->again[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
+  uint32_t of = f->of[memory_root(f->graph, a)];
+  return group_executes(&f->group[of]) ? of : f->ngroups;
+}
+
+GroupDeps group_deps(Arena *a, const Fusion *f) {
+  GroupDeps d = {.at = arena_array(a, uint32_t, f->ngroups + 1)};
+  VEC(uint32_t) on = {0};
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    const Group *g = &f->group[i];
+    uint32_t first = on.n;
+    d.at[i] = first;
+    for (uint32_t j = 0; j < g->nnodes && group_executes(g); j++) {
+      const Node *x = graph_node(f->graph, g->node[j]);
+      for (int k = 0; k < x->nargs; k++) {
+        uint32_t of = group_read(f, g, x, k);
+        if (of != f->ngroups && of != i) vec_push(a, on) = of;
+      }
+    }
+    if (on.n > first) qsort(on.at + first, on.n - first, sizeof *on.at, by_number);
+    uint32_t kept = first;
+    for (uint32_t j = first; j < on.n; j++)
+      if (j == first || on.at[j] != on.at[kept - 1]) on.at[kept++] = on.at[j];
+    on.n = kept;
+  }
+  d.at[f->ngroups] = on.n;
+  d.on = on.at;
+  return d;
+}
+
+bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps) {
+  bool *post = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = f->ngroups; i-- > 0;) {
+    const Group *g = &f->group[i];
+    bool all = group_executes(g);
+    for (uint32_t j = 0; j < g->nnodes; j++)
+      all &= f->update[g->node[j]] || (f->again[g->node[j]] && g->kind == GROUP_KERNEL);
+    post[i] = all;
+  }
+  // groups are in an order that can be executed, so one pass backward settles them
+  for (uint32_t i = f->ngroups; i-- > 0;)
+    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && !post[i]; j++) post[deps->on[j]] = false;
+  return post;
+}
+
+uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post) {
+  uint32_t *level = arena_array(a, uint32_t, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && post[i]; j++)
+      if (post[deps->on[j]] && level[deps->on[j]] >= level[i]) level[i] = level[deps->on[j]] + 1;
+  return level;
+}
+
+// -- before the commit -------------------------------------------------------------------------------------
+
+typedef struct Lister {
+  const Fusion *f;
+  const GroupDeps *deps;
+  uint32_t *waits;    // groups that group i still waits for
+  uint32_t *readers;  // groups that still read group i
+  uint32_t *user_at, *user;
+  int64_t *bytes;     // that group i stores
+  bool *kept;         // its values are outputs
+} Lister;
+
+static int64_t growth(const Lister *l, uint32_t i) {
+  int64_t grows = l->bytes[i];
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+    uint32_t on = l->deps->on[j];
+    if (l->readers[on] == 1 && !l->kept[on]) grows -= l->bytes[on];
+  }
+  return grows;
+}
+
+static void lister_make(Arena *a, Lister *l, const bool *post) {
+  const Fusion *f = l->f;
+  uint32_t n = f->ngroups;
+  l->waits = arena_array(a, uint32_t, n + 1);
+  l->readers = arena_array(a, uint32_t, n + 1);
+  l->user_at = arena_array(a, uint32_t, n + 3);
+  l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
+  l->bytes = arena_array(a, int64_t, n + 1);
+  l->kept = arena_array(a, bool, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t j = 0; j < f->group[i].nstored; j++) l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      l->readers[l->deps->on[j]]++;
+      l->user_at[l->deps->on[j] + 2]++;
+      if (!post[i]) l->waits[i]++;
+    }
+  }
+  for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+      l->user[l->user_at[l->deps->on[j] + 1]++] = i;
+  for (uint32_t i = 0; i < f->graph->output.n; i++)
+    l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
+}
+
+static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
+  VEC(uint32_t) ready = {0};
+  for (uint32_t i = 0; i < l->f->ngroups; i++)
+    if (group_executes(&l->f->group[i]) && !post[i] && !l->waits[i]) vec_push(a, ready) = i;
+  while (ready.n) {
+    uint32_t best = 0;
+    int64_t least = 0;
+    for (uint32_t i = 0; i < ready.n; i++) {
+      int64_t grows = growth(l, ready.at[i]);
+      if (i && (grows > least || (grows == least && ready.at[i] > ready.at[best]))) continue;
+      best = i;
+      least = grows;
+    }
+    uint32_t g = ready.at[best];
+    ready.at[best] = ready.at[--ready.n];
+    s->group[s->n++] = g;
+    for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
+    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
+      if (!post[l->user[j]] && !--l->waits[l->user[j]]) vec_push(a, ready) = l->user[j];
+  }
+}
+
+// -- after it ------------------------------------------------------------------------------------------------
+
+typedef struct Late {
+  uint32_t level, launch, group;
+} Late;
+
+static int by_level(const void *x, const void *y) {
+  const Late *a = x, *b = y;
+  if (a->level != b->level) return a->level < b->level ? -1 : 1;
+  if (a->launch != b->launch) return a->launch < b->launch ? -1 : 1;
+  return a->group < b->group ? -1 : a->group > b->group;
+}
+
+static void list_late(Arena *a, const Fusion *f, const GroupDeps *deps, Schedule *s) {
+  uint32_t *level = post_levels(a, f, deps, s->post), n = 0;
+  Late *late = arena_array(a, Late, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (s->post[i]) late[n++] = (Late){level[i], f->group[i].launch, i};
+  qsort(late, n, sizeof *late, by_level);
+  s->commit = s->n;
+  for (uint32_t i = 0; i < n; i++) s->group[s->n++] = late[i].group;
+}
+
+Schedule schedule_make(Arena *a, const Fusion *f) {
+  GroupDeps deps = group_deps(a, f);
+  Schedule s = {.group = arena_array(a, uint32_t, f->ngroups + 1)};
+  s.position = arena_array(a, uint32_t, f->ngroups + 1);
+  s.post = groups_post(a, f, &deps);
+  Lister l = {.f = f, .deps = &deps};
+  lister_make(a, &l, s.post);
+  list_groups(a, &l, s.post, &s);
+  list_late(a, f, &deps, &s);
+  uint32_t expected = 0;
+  for (uint32_t i = 0; i < f->ngroups; i++) expected += group_executes(&f->group[i]);
+  if (s.n != expected) BUG("%u of %u groups can be scheduled", s.n, expected);
+  for (uint32_t i = 0; i < s.n; i++) {
+    const Group *g = &f->group[s.group[i]];
+    bool shares = i > s.commit && g->launch && f->group[s.group[i - 1]].launch == g->launch;
+    s.position[s.group[i]] = shares ? s.position[s.group[i - 1]] : i;
+  }
+  return s;
+}
