@@ -189,7 +189,7 @@ bool scan_reals(Scan *s, int64_t *n, const double **out) {
   VEC(double) v = {0};
   if (!scan_expect(s, "[")) return false;
   while (!scan_accept(s, "]")) {
-    double x;
+    double x = 0;
     if ((v.n && !scan_expect(s, ",")) || !scan_real(s, &x)) return false;
     vec_push(s->arena, v) = x;
   }
