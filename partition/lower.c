@@ -163,8 +163,10 @@ static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *u
   const Version *v = find_version(l, n, want);
   if (v) return v->node;
   const State *home = &l->p->door.reduced[n];
-  if (want->partial.n) return walk_path(l, n, computed(l, n), want, user)->node;
-  if (!find_version(l, n, home)) walk_path(l, n, computed(l, n), home, user);
+  const Version *made = computed(l, n);
+  bool terms = want->partial.n && made->s.monoid == want->monoid;
+  if (terms) return walk_path(l, n, made, want, user)->node;
+  if (!find_version(l, n, home)) walk_path(l, n, made, home, user);
   v = find_version(l, n, want);
   return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
 }

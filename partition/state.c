@@ -60,7 +60,7 @@ void state_remove(State *s, int ndims, int axis) {
 bool state_equal(const State *a, const State *b, int ndims) {
   for (int i = 0; i < ndims; i++)
     if (!axes_equal(a->cut[i], b->cut[i])) return false;
-  return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial));
+  return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && (!a->partial.n || a->monoid == b->monoid);
 }
 
 int64_t block_length(const Mesh *m, int64_t n, Axes axes) {

@@ -2,7 +2,7 @@
 // processors in lockstep against the whole graph, within the bounds that the evaluator carries. Inputs
 // that are small integers have bound 0 wherever sums are exact, so those compare bit for bit.
 //
-//   layouts [CASE | seed=N]    one case by name, or one random graph
+//   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ static const MeshCase meshes[] = {
     {2, {{"rows", 2}, {"cols", 3}}},
     {1, {{"rows", 4}}},
     {2, {{"rows", 2}, {"cols", 4}}},
+    {3, {{"rows", 2}, {"cols", 2}, {"deep", 2}}},
 };
 
 enum { MAX_RULES = 24, MAX_INPUTS = 32 };
@@ -70,9 +71,17 @@ static void make(Maker *m, const MeshCase *mesh, uint64_t seed) {
 
 // -- inputs ------------------------------------------------------------------------------------------------
 
+// A parameter that a slot can belong to, 0: none.
+static DeclId some_parameter(const Maker *m) {
+  for (DeclId d = m->g->decl.n; d > 0; d--)
+    if (m->g->decl.at[d - 1].kind == DECL_PARAM) return d;
+  return 0;
+}
+
 static NodeId declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims) {
   Decl x = {.kind = kind, .name = intern_printf(m->names, "x%u", m->g->decl.n), .type = type, .rank = (uint8_t)n};
   Dims set = {0};
+  if (kind == DECL_SLOT && !(x.of = some_parameter(m))) x.kind = DECL_STATE;
   for (int i = 0; i < n; i++) {
     x.dims[i] = dims[i];
     if (!dims_add(m->dims, &set, dims[i])) abort();
@@ -505,8 +514,8 @@ static NodeId random_input(Maker *m) {
     for (int i = 0; i < n; i++) have |= list[i] == d;
     if (!have) list[n++] = d;
   }
-  static const DeclKind kind[] = {DECL_INPUT, DECL_PARAM, DECL_STATE};
-  return declared(m, kind[draw(m, 3)], TYPE_F32, n, list);
+  static const DeclKind kind[] = {DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT};
+  return declared(m, kind[draw(m, 4)], TYPE_F32, n, list);
 }
 
 static NodeId random_ids(Maker *m) {
@@ -623,6 +632,7 @@ static void random_rule(Maker *m) {
   uint32_t kind = draw(m, 8);
   r.dim = dim_get(m->dims, 1 + draw(m, m->two))->name;
   if (kind == 0) r.scope = LAYOUT_PARAMETERS, r.dim = NULL;
+  if (kind == 3) r.scope = LAYOUT_OPTIMIZER, r.dim = draw(m, 2) ? r.dim : NULL;
   if (kind == 1 || kind == 2) {
     r.scope = LAYOUT_TENSOR;
     r.pattern = draw(m, 2) ? intern_printf(m->names, "x%u", draw(m, m->g->decl.n)) : intern_printf(m->names, "t%u", draw(m, 40));
@@ -660,7 +670,8 @@ int main(int argc, char **argv) {
     random_case(strtoull(argv[1] + 5, NULL, 10));
   } else {
     for (size_t i = 0; i < countof(meshes); i++) run_ops(&meshes[i], argc, argv);
-    for (uint64_t seed = 1; argc < 2 && seed <= 400; seed++) random_case(seed);
+    uint64_t seeds = getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 10) : 400;
+    for (uint64_t seed = 1; argc < 2 && seed <= seeds; seed++) random_case(seed);
   }
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;
