@@ -103,7 +103,27 @@ static void extremes(const EvalNode *c, bool max) {
     }
 }
 
-void eval_max(const EvalNode *c) { extremes(c, true); }
+// Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against it.
+static void largest_keys(const EvalNode *c) {
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      if (key_bits(x.v) > key_bits(c->out->value[at])) tensor_put(c->out, at, x);
+    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell best = tensor_cell(c->out, at), x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      if (key_bits(x.v) != key_bits(best.v) || x.t) tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
+    }
+}
+
+void eval_max(const EvalNode *c) {
+  if (c->out->type == TYPE_U64) largest_keys(c);
+  else extremes(c, true);
+}
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
 // any and all: an element that is sure and decides leaves no doubt.
