@@ -13,8 +13,8 @@
 #include "ir/diag.h"
 
 static char *printed(Diag *d, bool colour) {
-  char *text = NULL;
-  size_t n = 0;
+  static char *text; // static: gcc 12 takes the buffer for one of this frame
+  size_t n;
   FILE *f = open_memstream(&text, &n);
   diag_print(d, f, colour);
   fclose(f);
