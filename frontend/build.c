@@ -366,8 +366,13 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
 static void build_statement(Build *b, const Ast *s) {
   const Statement *row = &statements[s->kind];
   const char *why = misplaced(b, s, row);
-  if (why) diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
-  else row->build(b, s);
+  if (!why) {
+    row->build(b, s);
+    return;
+  }
+  diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
+  bool declares = s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE;
+  if (declares && !binding_find(b, s->text)) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
 }
 
 void build_block(Build *b, const Ast *block) {
