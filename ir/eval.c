@@ -14,12 +14,13 @@
 #define RULE_GATHER(rule) eval_##rule
 #define RULE_COLLECTIVE(rule) eval_##rule
 static EvalRule *const eval_rule[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = RULE_##cls(eval),
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
+  [OP_##id] = RULE_##cls(eval),
 #include "ir/ops.def"
 #undef OP
 };
 
-// -- sources ----------------------------------------------------------------------------------------------
+// -- sources -------------------------------------------------------------------------------------
 
 static const EvalFeed *find_feed(const EvalNode *c) {
   for (uint32_t i = 0; i < c->nfeeds; i++)
@@ -75,7 +76,7 @@ void eval_index(const EvalNode *c) {
 void eval_step(const EvalNode *c) { c->out->value[0] = (double)c->step; }
 void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
-// -- the run ------------------------------------------------------------------------------------------------
+// -- the run -------------------------------------------------------------------------------------
 
 static void run_node(Arena *a, EvalNode *c) {
   tensor_shape(a, c->g, c->n, c->r, c->out);
@@ -92,8 +93,15 @@ Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
   ArenaMark mark = arena_mark(scratch);
   for (NodeId n = 1; n <= graph_count(g); n++)
     for (int64_t r = 0; r < e->processors; r++) {
-      EvalNode c = {.e = e, .arena = scratch, .g = g, .n = graph_node(g, n), .id = n, .r = r,
-                    .out = &e->at[(int64_t)n * e->processors + r], .nfeeds = nfeeds, .feeds = feeds,
+      EvalNode c = {.e = e,
+                    .arena = scratch,
+                    .g = g,
+                    .n = graph_node(g, n),
+                    .id = n,
+                    .r = r,
+                    .out = &e->at[(int64_t)n * e->processors + r],
+                    .nfeeds = nfeeds,
+                    .feeds = feeds,
                     .step = step};
       bug_context("eval", n);
       run_node(a, &c);
@@ -103,7 +111,7 @@ Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
   return e;
 }
 
-// -- putting blocks together --------------------------------------------------------------------------------
+// -- putting blocks together ---------------------------------------------------------------------
 
 static bool agree(Cell x, Cell y) {
   if (x.t || y.t || x.v == y.v || (isnan(x.v) && isnan(y.v))) return true;
@@ -113,7 +121,8 @@ static bool agree(Cell x, Cell y) {
 static Tensor *whole_shape(Arena *a, const Graph *g, const Node *n, int rank, const DimId *order) {
   Tensor *t = arena_new_of(a, Tensor);
   *t = (Tensor){.type = (Dtype)n->type, .dims = {.n = n->dims.n}, .elements = 1};
-  if (rank != 0 && rank != n->dims.n) BUG("an order of %d dims for a tensor of %d", rank, n->dims.n);
+  if (rank != 0 && rank != n->dims.n)
+    BUG("an order of %d dims for a tensor of %d", rank, n->dims.n);
   for (int i = 0; i < n->dims.n; i++) {
     t->dims.at[i] = rank ? order[i] : dim_get(g->dims, n->dims.at[i])->whole;
     t->extent[i] = dim_get(g->dims, t->dims.at[i])->size;
@@ -126,7 +135,8 @@ static Tensor *whole_shape(Arena *a, const Graph *g, const Node *n, int rank, co
 }
 
 // Copies the block of processor r into `whole`; false when an element that stands there differs.
-static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *whole, uint8_t *filled) {
+static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *whole,
+                        uint8_t *filled) {
   const Graph *g = e->graph;
   Walk w;
   walk_init(&w);
@@ -142,8 +152,10 @@ static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *w
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = from + w.at[1] + i * w.step[1];
       Cell x = tensor_cell(block, w.at[0] + i * w.step[0]);
-      if (filled[at]) same = same && agree(tensor_cell(whole, at), x);
-      else tensor_put(whole, at, x);
+      if (filled[at])
+        same = same && agree(tensor_cell(whole, at), x);
+      else
+        tensor_put(whole, at, x);
       filled[at] = 1;
     }
   return same;

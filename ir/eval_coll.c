@@ -1,7 +1,8 @@
 // Collectives of the evaluator: the result on one processor from the operands of its group.
 //
-// all_gather, all_to_all, permute and slice_own are one thing here: the new block is put together from
-// whichever members hold its elements. What no member holds becomes NaN, which no test overlooks.
+// all_gather, all_to_all, permute and slice_own are one thing here: the new block is put together
+// from whichever members hold its elements. What no member holds becomes NaN, which no test
+// overlooks.
 #include "ir/eval_rules.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
   return eval_at(c->e, c->n->args[0], peer);
 }
 
-// The elements of the result that `from`, the operand of processor `peer`, holds too: extents of the common
-// box and where it starts in both.
+// The elements of the result that `from`, the operand of processor `peer`, holds too: extents of
+// the common box and where it starts in both.
 typedef struct Box {
   Walk w;
   int64_t out, from;
@@ -84,9 +85,10 @@ void eval_permute(const EvalNode *c) {
   reblock(c, axes);
 }
 
-// -- reductions -----------------------------------------------------------------------------------------------
+// -- reductions ----------------------------------------------------------------------------------
 
-// Terms of element `at`, one a member; sums are kept in the node's own type, as the wire carries it.
+// Terms of element `at`, one a member; sums are kept in the node's own type, as the wire carries
+// it.
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;

@@ -30,7 +30,8 @@ void eval_rename(const EvalNode *c) {
   int64_t stride[MAX_RANK];
   same_strides(c, stride);
   for (int i = 0; i < c->n->attr.nto; i++)
-    stride[dims_index(&c->out->dims, c->n->attr.to[i])] = tensor_stride(c->arg[0], c->n->attr.dims[i]);
+    stride[dims_index(&c->out->dims, c->n->attr.to[i])] =
+        tensor_stride(c->arg[0], c->n->attr.dims[i]);
   copy_strided(c, stride);
 }
 
@@ -72,9 +73,10 @@ void eval_merge(const EvalNode *c) {
       tensor_put(c->out, w.at[1] + i * w.step[1], tensor_cell(c->arg[0], w.at[0] + i * w.step[0]));
 }
 
-// -- lookups --------------------------------------------------------------------------------------------------
+// -- lookups -------------------------------------------------------------------------------------
 
-// An id outside is the caller's to mask (bound_index); it reads the nearest row, of an empty table zero.
+// An id outside is the caller's to mask (bound_index); it reads the nearest row, of an empty table
+// zero.
 void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
   DimId d = c->n->attr.dims[0];

@@ -1,8 +1,8 @@
 // Numbers of the evaluator: unit roundoffs, rounding bounds, exact sums, and the keys of argmax.
 //
-// A bound of zero means that every correct implementation gets this very value. It survives where no
-// rounding can happen: selections, moves, integers, and sums of small whole numbers in whatever order,
-// so that such tests compare bit for bit.
+// A bound of zero means that every correct implementation gets this very value. It survives where
+// no rounding can happen: selections, moves, integers, and sums of small whole numbers in whatever
+// order, so that such tests compare bit for bit.
 #include "ir/eval_rules.h"
 
 #include <float.h>
@@ -81,7 +81,7 @@ double int_wrap(Dtype t, int64_t x) {
   BUG("no such type %d", (int)t);
 }
 
-// -- sums -----------------------------------------------------------------------------------------------
+// -- sums ----------------------------------------------------------------------------------------
 
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule) {
   if (!dtype_is_float(t)) return (Cell){s->v, 0, s->t};
@@ -89,7 +89,8 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule) {
   bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
                s->abs <= ldexp(1, f.p + granule);
   double n = (double)s->n, b = s->b;
-  if (!exact && isfinite(s->v)) b += (n + 4) * unit_roundoff(acc) * s->abs + n * least_subnormal(acc);
+  if (!exact && isfinite(s->v))
+    b += (n + 4) * unit_roundoff(acc) * s->abs + n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
   // finite terms whose partial sums may leave the range
   c.t = s->t || (isfinite(s->v) && s->abs > f.max);
@@ -115,7 +116,7 @@ int tensor_granule(const Tensor *t) {
   return g == 100000 ? 0 : g;
 }
 
-// -- keys -------------------------------------------------------------------------------------------------
+// -- keys ----------------------------------------------------------------------------------------
 
 uint64_t key_bits(double v) {
   uint64_t bits;
@@ -139,7 +140,7 @@ static uint32_t ordered_float(double x) {
 
 uint64_t key_make(Dtype x_type, double x, int32_t index) {
   uint32_t high = dtype_is_float(x_type) ? ordered_float(x) : (uint32_t)(int32_t)x ^ 0x80000000U;
-  return (uint64_t)high << 32 | (uint32_t)~(uint32_t)index;
+  return (uint64_t)high << 32 | (uint32_t) ~(uint32_t)index;
 }
 
 double key_value(double key, bool is_float) {
@@ -152,4 +153,4 @@ double key_value(double key, bool is_float) {
   return (double)f;
 }
 
-int32_t key_index(double key) { return (int32_t)~(uint32_t)key_bits(key); }
+int32_t key_index(double key) { return (int32_t) ~(uint32_t)key_bits(key); }

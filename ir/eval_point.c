@@ -1,7 +1,7 @@
 // Pointwise ops of the evaluator: one function of cells an op, mapped over the elements.
 //
-// Smooth functions widen the bound by their derivative and by what they do at the ends of the argument's
-// interval, so that steep places are covered too. Around a jump the result is tainted.
+// Smooth functions widen the bound by their derivative and by what they do at the ends of the
+// argument's interval, so that steep places are covered too. Around a jump the result is tainted.
 #include "ir/eval_rules.h"
 
 #include <math.h>
@@ -39,16 +39,18 @@ static Cell smooth(const Point *p, double y, double low, double high, double slo
   bool t = false;
   if (x.b > 0) {
     t = isnan(low) != isnan(y) || isnan(high) != isnan(y);
-    if (isinf(y)) b = low == y && high == y ? 0 : INF;
-    else b = fmax(times(slope, x.b), fmax(fabs(low - y), fabs(high - y)));
+    if (isinf(y))
+      b = low == y && high == y ? 0 : INF;
+    else
+      b = fmax(times(slope, x.b), fmax(fabs(low - y), fabs(high - y)));
   }
   return (Cell){y, isnan(y) || isinf(y) ? b : b + approximation(p->type, y), t};
 }
 
-#define SMOOTH(name, f, slope)                                                        \
-  static Cell point_##name(const Point *p) {                                          \
-    double x = p->x[0].v, b = p->x[0].b, y = f(x);                                    \
-    return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));     \
+#define SMOOTH(name, f, slope)                                                                     \
+  static Cell point_##name(const Point *p) {                                                       \
+    double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
+    return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                  \
   }
 
 static double f_rsqrt(double x) { return 1 / sqrt(x); }
@@ -61,6 +63,7 @@ static double f_sigmoid(double x) {
 // fmax would drop a NaN
 static double f_softplus_nan(double x) { return isnan(x) ? x : f_softplus(x); }
 
+// clang-format off
 SMOOTH(exp, exp, y)
 SMOOTH(log, log, 1 / x)
 SMOOTH(log1p, log1p, 1 / (1 + x))
@@ -70,6 +73,7 @@ SMOOTH(sigmoid, f_sigmoid, y * (1 - y))
 SMOOTH(erf, erf, M_2_SQRTPI * exp(-x * x))
 SMOOTH(softplus, f_softplus_nan, f_sigmoid(x))
 SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
+// clang-format on
 
 static Cell point_sqrt(const Point *p) {
   Cell x = p->x[0];
@@ -95,13 +99,14 @@ static Cell point_reciprocal(const Point *p) {
 static Cell wave(const Point *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
-  return (Cell){y, times(slope, x.b) + x.b * x.b / 2 + approximation(p->type, y) + ULPS * u * u * fabs(x.v),
-                false};
+  return (Cell){
+      y, times(slope, x.b) + x.b * x.b / 2 + approximation(p->type, y) + ULPS * u * u * fabs(x.v),
+      false};
 }
 static Cell point_sin(const Point *p) { return wave(p, sin(p->x[0].v), cos(p->x[0].v)); }
 static Cell point_cos(const Point *p) { return wave(p, cos(p->x[0].v), sin(p->x[0].v)); }
 
-// -- exact ones -------------------------------------------------------------------------------------------
+// -- exact ones ----------------------------------------------------------------------------------
 
 static Cell point_neg(const Point *p) {
   Cell x = p->x[0];
@@ -129,10 +134,10 @@ static Cell step_at(double y, double low, double high) {
 
 static double f_sign(double x) { return isnan(x) ? x : (double)(x > 0) - (double)(x < 0); }
 
-#define STEP(name, f)                                     \
-  static Cell point_##name(const Point *p) {              \
-    Cell x = p->x[0];                                     \
-    return step_at(f(x.v), f(x.v - x.b), f(x.v + x.b));   \
+#define STEP(name, f)                                                                              \
+  static Cell point_##name(const Point *p) {                                                       \
+    Cell x = p->x[0];                                                                              \
+    return step_at(f(x.v), f(x.v - x.b), f(x.v + x.b));                                            \
   }
 STEP(sign, f_sign)
 STEP(floor, floor)
@@ -155,11 +160,12 @@ static Cell point_bound(const Point *p) {
   return plain(x < 0 ? 0 : x > last ? last : x);
 }
 
-// -- two arguments ----------------------------------------------------------------------------------------
+// -- two arguments -------------------------------------------------------------------------------
 
 static Cell point_add(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type)) return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v + (uint64_t)(int64_t)b.v)));
+  if (is_int(p->type))
+    return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v + (uint64_t)(int64_t)b.v)));
   double y = a.v + b.v, part = y - a.v; // the error of y is what two-sum says (Knuth)
   bool exact = (a.v - (y - part)) + (b.v - part) == 0;
   return cell_rounded(p->type, y, a.b + b.b, exact);
@@ -168,7 +174,8 @@ static Cell point_add(const Point *p) {
 static Cell point_sub(const Point *p) {
   Cell negated[2] = {p->x[0], p->x[1]};
   if (is_int(p->type))
-    return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)negated[0].v - (uint64_t)(int64_t)negated[1].v)));
+    return plain(int_wrap(
+        p->type, (int64_t)((uint64_t)(int64_t)negated[0].v - (uint64_t)(int64_t)negated[1].v)));
   negated[1].v = -negated[1].v;
   Point q = *p;
   q.x = negated;
@@ -177,13 +184,17 @@ static Cell point_sub(const Point *p) {
 
 static Cell point_mul(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type)) return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v * (uint64_t)(int64_t)b.v)));
+  if (is_int(p->type))
+    return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v * (uint64_t)(int64_t)b.v)));
   double y = a.v * b.v;
   if (isinf(y) && fabs(a.v) > a.b && fabs(b.v) > b.b) return plain(y);
-  return cell_rounded(p->type, y, times(a.v, b.b) + times(b.v, a.b) + a.b * b.b, fma(a.v, b.v, -y) == 0);
+  return cell_rounded(p->type, y, times(a.v, b.b) + times(b.v, a.b) + a.b * b.b,
+                      fma(a.v, b.v, -y) == 0);
 }
 
-static double div_bound(Cell a, Cell b) { return a.b / fmax(fabs(b.v) - b.b, 0) + times(a.v, pole(b.v, b.b)); }
+static double div_bound(Cell a, Cell b) {
+  return a.b / fmax(fabs(b.v) - b.b, 0) + times(a.v, pole(b.v, b.b));
+}
 
 static Cell point_div(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
@@ -210,7 +221,8 @@ static Cell quotient_floor(Dtype t, Cell a, Cell b) {
 static Cell point_floor_div(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
   if (!is_int(p->type)) {
-    Cell q = quotient_floor(dtype_accumulator(p->type), a, b), y = cell_rounded(p->type, q.v, 0, true);
+    Cell q = quotient_floor(dtype_accumulator(p->type), a, b),
+         y = cell_rounded(p->type, q.v, 0, true);
     return (Cell){y.v, y.b, q.t};
   }
   if (b.v == 0) return (Cell){0, 0, true};
@@ -224,10 +236,11 @@ static Cell float_mod(const Point *p) {
   double u = unit_roundoff(acc);
   Cell q = quotient_floor(acc, a, b);
   double whole = q.v * b.v, y = a.v - whole;
-  bool exact = a.b == 0 && b.b == 0 && fma(q.v, b.v, -whole) == 0 && dtype_round(acc, whole) == whole &&
-               a.v - y == whole && dtype_round(acc, y) == y;
+  bool exact = a.b == 0 && b.b == 0 && fma(q.v, b.v, -whole) == 0 &&
+               dtype_round(acc, whole) == whole && a.v - y == whole && dtype_round(acc, y) == y;
   double e = a.b + times(q.v, b.b) + 2 * u * (fabs(a.v) + fabs(whole)) + 2 * least_subnormal(acc);
-  Cell stored = acc == p->type ? (Cell){y, exact ? 0 : e, false} : cell_rounded(p->type, y, exact ? 0 : e, exact);
+  Cell stored = acc == p->type ? (Cell){y, exact ? 0 : e, false}
+                               : cell_rounded(p->type, y, exact ? 0 : e, exact);
   stored.t = q.t || isinf(b.v) || fabs(q.v) > 1 / u;
   return stored;
 }
@@ -236,11 +249,13 @@ static Cell point_mod(const Point *p) {
   if (!is_int(p->type)) return float_mod(p);
   int64_t a = (int64_t)p->x[0].v, b = (int64_t)p->x[1].v;
   if (b == 0) return (Cell){0, 0, true};
-  return plain(int_wrap(p->type, (int64_t)((uint64_t)a - (uint64_t)floor_quotient(a, b) * (uint64_t)b)));
+  return plain(
+      int_wrap(p->type, (int64_t)((uint64_t)a - (uint64_t)floor_quotient(a, b) * (uint64_t)b)));
 }
 
 static Cell int_pow(Dtype t, int64_t base, int64_t exponent) {
-  if (exponent < 0) return (Cell){base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0, 0, base == 0};
+  if (exponent < 0)
+    return (Cell){base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0, 0, base == 0};
   uint64_t y = 1, x = (uint64_t)base;
   for (; exponent > 0; exponent >>= 1, x *= x)
     if (exponent & 1) y *= x;
@@ -262,7 +277,8 @@ static Cell point_pow(const Point *p) {
   double log_y = y > 0 ? fabs(log(y)) : 0;
   double slopes = times(a.v == 0 ? 0 : b.v * y / a.v, a.b) + times(log_y, b.b) * y;
   Dtype acc = dtype_accumulator(p->type);
-  return (Cell){y, fmax(e, slopes) + approximation(p->type, y) + log_y * unit_roundoff(acc) * fabs(y), t};
+  return (Cell){
+      y, fmax(e, slopes) + approximation(p->type, y) + log_y * unit_roundoff(acc) * fabs(y), t};
 }
 
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
@@ -288,7 +304,7 @@ static Cell point_clip(const Point *p) {
   return cell_extreme(p->type, false, cell_extreme(p->type, true, p->x[0], p->x[1]), p->x[2]);
 }
 
-// -- comparisons ------------------------------------------------------------------------------------------
+// -- comparisons ---------------------------------------------------------------------------------
 
 static Cell compared(const Point *p, bool y) {
   double reach = p->x[0].b + p->x[1].b;
@@ -325,7 +341,7 @@ static Cell point_arg_key(const Point *p) {
 }
 static Cell point_key_index(const Point *p) { return plain(key_index(p->x[0].v)); }
 
-// -- mapping ----------------------------------------------------------------------------------------------
+// -- mapping -------------------------------------------------------------------------------------
 
 #define RULE_SOURCE(id, rule)
 #define RULE_POINTWISE(id, rule) [OP_##id] = point_##rule,

@@ -1,8 +1,8 @@
 // Reductions and contractions of the evaluator.
 //
-// Sums carry value, sum of magnitudes and sum of bounds for each element of the result; extremes are
-// folded pairwise (cell_extreme); a product's bound is the gap between the products of magnitudes with
-// and without the bounds.
+// Sums carry value, sum of magnitudes and sum of bounds for each element of the result; extremes
+// are folded pairwise (cell_extreme); a product's bound is the gap between the products of
+// magnitudes with and without the bounds.
 #include "ir/eval_rules.h"
 
 #include <math.h>
@@ -17,9 +17,17 @@ double monoid_identity(Monoid m, Dtype t) {
   case MONOID_SUM: return 0;
   case MONOID_PROD: return 1;
   case MONOID_MAX:
-    return is_float ? -INF : t == TYPE_I32 ? -0x1p31 : t == TYPE_I64 ? -0x1p63 : t == TYPE_U64 ? key_double(0) : 0;
+    return is_float        ? -INF
+           : t == TYPE_I32 ? -0x1p31
+           : t == TYPE_I64 ? -0x1p63
+           : t == TYPE_U64 ? key_double(0)
+                           : 0;
   case MONOID_MIN:
-    return is_float ? INF : t == TYPE_I32 ? 0x1p31 - 1 : t == TYPE_U8 ? 255 : t == TYPE_BOOL ? 1 : 0x1p63;
+    return is_float         ? INF
+           : t == TYPE_I32  ? 0x1p31 - 1
+           : t == TYPE_U8   ? 255
+           : t == TYPE_BOOL ? 1
+                            : 0x1p63;
   }
   BUG("no monoid");
 }
@@ -34,7 +42,7 @@ static Walk reduction(const EvalNode *c) {
   return w;
 }
 
-// -- sums ---------------------------------------------------------------------------------------------------
+// -- sums ----------------------------------------------------------------------------------------
 
 static void sum_term(Sum *s, Cell x, bool is_float) {
   if (is_float) {
@@ -63,7 +71,8 @@ static Sum *sum_all(const EvalNode *c) {
   Walk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++)
-      sum_term(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]), is_float);
+      sum_term(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
+               is_float);
   return s;
 }
 
@@ -79,14 +88,15 @@ void eval_mean(const EvalNode *c) {
     Cell total = sum_cell(acc, acc, &s[i], granule);
     double n = (double)s[i].n, y = total.v / n;
     bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // a power of two
-    Cell scaled = cell_rounded(acc, y, total.b / n + (exact || isinf(y) ? 0 : unit_roundoff(acc) * fabs(y)), exact);
+    Cell scaled = cell_rounded(
+        acc, y, total.b / n + (exact || isinf(y) ? 0 : unit_roundoff(acc) * fabs(y)), exact);
     Cell stored = acc == t ? scaled : cell_rounded(t, scaled.v, scaled.b, true);
     stored.t = total.t;
     tensor_put(c->out, i, cell_finish(t, stored));
   }
 }
 
-// -- extremes -----------------------------------------------------------------------------------------------
+// -- extremes ------------------------------------------------------------------------------------
 
 static void extremes(const EvalNode *c, bool max) {
   Dtype t = c->out->type;
@@ -103,7 +113,8 @@ static void extremes(const EvalNode *c, bool max) {
     }
 }
 
-// Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against it.
+// Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against
+// it.
 static void largest_keys(const EvalNode *c) {
   Walk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
@@ -116,13 +127,16 @@ static void largest_keys(const EvalNode *c) {
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
       Cell best = tensor_cell(c->out, at), x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      if (key_bits(x.v) != key_bits(best.v) || x.t) tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
+      if (key_bits(x.v) != key_bits(best.v) || x.t)
+        tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
     }
 }
 
 void eval_max(const EvalNode *c) {
-  if (c->out->type == TYPE_U64) largest_keys(c);
-  else extremes(c, true);
+  if (c->out->type == TYPE_U64)
+    largest_keys(c);
+  else
+    extremes(c, true);
 }
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
@@ -144,10 +158,12 @@ static void decide(const EvalNode *c, bool decisive) {
 void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
-// First index of the largest (max) or smallest element, NaN before all; its position and the rest compared.
+// First index of the largest (max) or smallest element, NaN before all; its position and the rest
+// compared.
 static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
-  int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)], step = tensor_stride(c->arg[0], d);
+  int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
+          step = tensor_stride(c->arg[0], d);
   Walk w;
   walk_init(&w);
   walk_dims(&w, c->out);
@@ -174,18 +190,21 @@ static void arg_extreme(const EvalNode *c, bool max) {
 void eval_argmax(const EvalNode *c) { arg_extreme(c, true); }
 void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
-// -- product, logsumexp -------------------------------------------------------------------------------------
+// -- product, logsumexp --------------------------------------------------------------------------
 
 void eval_prod(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   double *wide = arena_array(c->arena, double, c->out->elements + 1), u = unit_roundoff(acc);
-  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
+  for (int64_t i = 0; i < c->out->elements; i++)
+    tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
   Walk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
       Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]), y = tensor_cell(c->out, at);
-      double p = dtype_is_float(t) ? y.v * x.v : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
+      double p = dtype_is_float(t)
+                     ? y.v * x.v
+                     : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
       bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
       wide[at] *= (fabs(x.v) + x.b) * (exact ? 1 : 1 + 2 * u);
       tensor_put(c->out, at, (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t});
@@ -218,14 +237,17 @@ void eval_logsumexp(const EvalNode *c) {
   double terms = n == 0 ? 0 : (double)(c->arg[0]->elements / n);
   for (int64_t i = 0; i < n; i++) {
     double m = isinf(c->out->value[i]) ? 0 : c->out->value[i], l = log(sum[i]), y = l + m;
-    double b = isfinite(y) ? bound[i] / sum[i] + (terms + 4) * u + ULPS_OF_EXP * u * (fabs(l) + fabs(m)) + least_normal(acc) : 0;
-    Cell stored = acc == t ? (Cell){y, isfinite(y) ? b + u * fabs(y) : 0, false} : cell_rounded(t, y, b, false);
+    double b = isfinite(y) ? bound[i] / sum[i] + (terms + 4) * u +
+                                 ULPS_OF_EXP * u * (fabs(l) + fabs(m)) + least_normal(acc)
+                           : 0;
+    Cell stored = acc == t ? (Cell){y, isfinite(y) ? b + u * fabs(y) : 0, false}
+                           : cell_rounded(t, y, b, false);
     stored.t = c->out->tainted[i];
     tensor_put(c->out, i, cell_finish(t, stored));
   }
 }
 
-// -- contraction ----------------------------------------------------------------------------------------------
+// -- contraction ---------------------------------------------------------------------------------
 
 // Offsets of both arguments for every position of the contracted dims.
 typedef struct Inner {
@@ -300,7 +322,8 @@ void eval_contract(const EvalNode *c) {
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
-      Sum s = dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
+      Sum s =
+          dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
       tensor_put(c->out, w.at[0] + i * w.step[0], sum_cell(acc, t, &s, granule));
     }
 }

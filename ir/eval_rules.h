@@ -1,8 +1,8 @@
 // What the evaluator's rules share: the node under work, strided walks, and rounding bounds.
 //
-// A rule computes one node on one processor. Its arguments on all processors are there already, so a
-// collective rule looks at its peers' tensors directly. Pointwise ops have one rule (eval_point), which
-// maps a function of cells (value, bound, taint) over the elements.
+// A rule computes one node on one processor. Its arguments on all processors are there already, so
+// a collective rule looks at its peers' tensors directly. Pointwise ops have one rule (eval_point),
+// which maps a function of cells (value, bound, taint) over the elements.
 #ifndef IR_EVAL_RULES_H
 #define IR_EVAL_RULES_H
 
@@ -14,7 +14,7 @@
 
 typedef struct EvalNode {
   Eval *e;
-  Arena *arena;         // given back after the node
+  Arena *arena; // given back after the node
   const Graph *g;
   const Node *n;
   NodeId id;
@@ -28,6 +28,7 @@ typedef struct EvalNode {
 
 typedef void EvalRule(const EvalNode *c);
 EvalRule eval_point;
+// clang-format off
 #define RULE_SOURCE(rule) EvalRule eval_##rule;
 #define RULE_POINTWISE(rule)
 #define RULE_REDUCE(rule) EvalRule eval_##rule;
@@ -45,9 +46,11 @@ EvalRule eval_point;
 #undef RULE_MOVE
 #undef RULE_GATHER
 #undef RULE_COLLECTIVE
+// clang-format on
 
-// -- eval_num.c: numbers ------------------------------------------------------------------------------
-// One element: value, what a correct implementation may be off by, and whether it may be anything.
+// -- eval_num.c: numbers
+// ------------------------------------------------------------------------------ One element:
+// value, what a correct implementation may be off by, and whether it may be anything.
 typedef struct Cell {
   double v, b;
   bool t;
@@ -70,8 +73,9 @@ typedef struct Sum {
   int64_t n;
   bool t;
 } Sum;
-// The sum in accumulator type acc, then rounded to t. Every term is a multiple of 2^granule and exact
-// when granule > NO_GRANULE: then no order of additions rounds while abs stays below 2^(granule + p).
+// The sum in accumulator type acc, then rounded to t. Every term is a multiple of 2^granule and
+// exact when granule > NO_GRANULE: then no order of additions rounds while abs stays below
+// 2^(granule + p).
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule);
 // The largest g such that every element is exact and a multiple of 2^g.
@@ -84,11 +88,11 @@ uint64_t key_make(Dtype x_type, double x, int32_t index); // f64 is rounded to f
 double key_value(double key, bool is_float);
 int32_t key_index(double key);
 
-// -- eval_walk.c: strided loops -------------------------------------------------------------------------
+// -- eval_walk.c: strided loops ------------------------------------------------------------------
 enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 
-// Rows of the last dim, in row-major order over `extent`; operand k of a row starts at at[k] and moves by
-// step[k], `inner` times.
+// Rows of the last dim, in row-major order over `extent`; operand k of a row starts at at[k] and
+// moves by step[k], `inner` times.
 //   for (bool on = walk_first(&w); on; on = walk_next(&w))
 //     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k]
 typedef struct Walk {
@@ -118,8 +122,9 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
   t->tainted[i] = c.t;
 }
 
-// -- eval_point.c -----------------------------------------------------------------------------------------
-// One pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
+// -- eval_point.c
+// ----------------------------------------------------------------------------------------- One
+// pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
 // What a sum, maximum ... of nothing is.
 double monoid_identity(Monoid m, Dtype t);

@@ -28,26 +28,29 @@ static NodeId expand_mean(Expand *c) {
   return graph_cast(g, graph_binary(g, OP_MUL, sum, graph_const(g, wide, 1 / n)), (Dtype)c->n.type);
 }
 
-// The maximum is left out where it is infinite: all -inf then gives log(0) = -inf, and not -inf - -inf.
+// The maximum is left out where it is infinite: all -inf then gives log(0) = -inf, and not -inf -
+// -inf.
 static NodeId expand_logsumexp(Expand *c) {
   Graph *g = c->g;
   Dtype wide = wide_type(x_type(c));
   NodeId x = graph_cast(g, c->x, wide), max = graph_reduce(g, OP_MAX, x, &c->over);
-  NodeId infinite = graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, wide, (double)INFINITY));
+  NodeId infinite =
+      graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, wide, (double)INFINITY));
   NodeId shift = graph_where(g, infinite, graph_const(g, wide, 0), max);
   NodeId e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, shift));
   NodeId log = graph_unary(g, OP_LOG, graph_reduce(g, OP_SUM, e, &c->over));
   return graph_cast(g, graph_binary(g, OP_ADD, log, shift), (Dtype)c->n.type);
 }
 
-// An f64 does not fit a key: the best value first, then the least index that has it. NaN is found by
-// being unequal to itself.
+// An f64 does not fit a key: the best value first, then the least index that has it. NaN is found
+// by being unequal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
   Graph *g = c->g;
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
   NodeId best_nan = graph_binary(g, OP_NE, best, best), x_nan = graph_binary(g, OP_NE, c->x, c->x);
   NodeId hit = graph_where(g, best_nan, x_nan, graph_binary(g, OP_EQ, c->x, best));
-  NodeId index = graph_where(g, hit, graph_index(g, c->over.at[0]), graph_const(g, TYPE_I32, INT32_MAX));
+  NodeId index =
+      graph_where(g, hit, graph_index(g, c->over.at[0]), graph_const(g, TYPE_I32, INT32_MAX));
   return graph_reduce(g, OP_MIN, index, &c->over);
 }
 
@@ -66,7 +69,8 @@ static NodeId expand_argmax(Expand *c) {
   return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
 }
 
-// The order turned round: -x keeps NaN a NaN, which ranks first again; -1 - x of integers cannot overflow.
+// The order turned round: -x keeps NaN a NaN, which ranks first again; -1 - x of integers cannot
+// overflow.
 static NodeId expand_argmin(Expand *c) {
   if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
   NodeId x = key_operand(c);

@@ -1,10 +1,12 @@
 // Gradients: reverse mode over the prefix of a graph, as new nodes of the same graph.
 //
-// From the loss backward, each node that lies between it and `by` receives the sum of what its users
-// hand down, in descending order of users, and its rule hands parts of it to its arguments. Rules are
-// written in ops that have gradients themselves, so gradients of gradients need nothing more.
+// From the loss backward, each node that lies between it and `by` receives the sum of what its
+// users hand down, in descending order of users, and its rule hands parts of it to its arguments.
+// Rules are written in ops that have gradients themselves, so gradients of gradients need nothing
+// more.
 //
-//   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]},  d w = contract(dy, x) {dims=[b]}
+//   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]},  d w = contract(dy, x)
+//   {dims=[b]}
 #include "ir/grad_rules.h"
 
 static GradRule *const grad_rule[OP_COUNT] = {
@@ -67,7 +69,7 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
   return graph_cast(c->g, y, type);
 }
 
-// -- the walk ---------------------------------------------------------------------------------------------
+// -- the walk ------------------------------------------------------------------------------------
 
 // needed[n]: some `by` reaches n through floats, so n's gradient is worth having.
 static bool *mark_needed(Arena *a, const Graph *g, NodeId loss, int n, const NodeId *by) {
@@ -90,7 +92,8 @@ static const char *node_name(Arena *a, const Graph *g, NodeId id) {
 
 static Origin origin_of(Graph *g, const Node *n, NodeId id) {
   Origin o = n->origin;
-  o.why = arena_printf(g->arena, "grad of %s through %s", node_name(g->arena, g, id), op_row((Op)n->op)->text);
+  o.why = arena_printf(g->arena, "grad of %s through %s", node_name(g->arena, g, id),
+                       op_row((Op)n->op)->text);
   o.backward = true;
   return o;
 }
@@ -104,8 +107,11 @@ static bool any_wanted(const Grad *c) {
 void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out) {
   Origin before = g->origin;
   Arena *scratch = arena_new();
-  Grad c = {.g = g, .needed = mark_needed(scratch, g, loss, n, by), .adjoint = arena_array(scratch, NodeId, loss + 1)};
-  g->origin = origin_of(g, &(Node){.op = graph_node(g, loss)->op, .origin = graph_node(g, loss)->origin}, loss);
+  Grad c = {.g = g,
+            .needed = mark_needed(scratch, g, loss, n, by),
+            .adjoint = arena_array(scratch, NodeId, loss + 1)};
+  g->origin = origin_of(
+      g, &(Node){.op = graph_node(g, loss)->op, .origin = graph_node(g, loss)->origin}, loss);
   c.adjoint[loss] = graph_const(g, (Dtype)graph_node(g, loss)->type, 1);
   for (NodeId id = loss; id >= 1; id--) {
     if (!c.adjoint[id] || !c.needed[id]) continue;

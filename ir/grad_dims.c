@@ -1,5 +1,5 @@
-// Derivative rules of reductions, contractions, moves and lookups: what goes forward over a dim comes back
-// over the same dim.
+// Derivative rules of reductions, contractions, moves and lookups: what goes forward over a dim
+// comes back over the same dim.
 #include "ir/grad_rules.h"
 
 static NodeId x_of(const Grad *c) { return c->n.args[0]; }
@@ -10,13 +10,14 @@ static Dims reduced(const Grad *c) {
   return d;
 }
 
-// -- reductions -----------------------------------------------------------------------------------------------
+// -- reductions ----------------------------------------------------------------------------------
 
 void grad_sum(Grad *c) { grad_to(c, 0, c->dy); }
 
 void grad_mean(Grad *c) {
   double n = 1;
-  for (int i = 0; i < c->n.attr.ndims; i++) n *= (double)dim_get(c->g->dims, c->n.attr.dims[i])->size;
+  for (int i = 0; i < c->n.attr.ndims; i++)
+    n *= (double)dim_get(c->g->dims, c->n.attr.dims[i])->size;
   grad_to(c, 0, grad_scaled(c, c->dy, 1 / n));
 }
 
@@ -29,9 +30,9 @@ void grad_max(Grad *c) {
   grad_to(c, 0, graph_where(c->g, best, share, grad_const(c, 0)));
 }
 
-// The product of the others. With p the product of those that are not 0 and s the sum of those that are
-// (0 in value, not in derivative): no zero: p/x; one zero: p at it and s p/x elsewhere; two: (s - x) p at
-// them. What has value 0 is written out so that the second derivative is right too.
+// The product of the others. With p the product of those that are not 0 and s the sum of those that
+// are (0 in value, not in derivative): no zero: p/x; one zero: p at it and s p/x elsewhere; two: (s
+// - x) p at them. What has value 0 is written out so that the second derivative is right too.
 void grad_prod(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -57,7 +58,7 @@ void grad_logsumexp(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_EXP, away));
 }
 
-// -- contraction ------------------------------------------------------------------------------------------------
+// -- contraction ---------------------------------------------------------------------------------
 
 void grad_contract(Grad *c) {
   for (int i = 0; i < 2; i++) {
@@ -68,29 +69,31 @@ void grad_contract(Grad *c) {
   }
 }
 
-// -- moves --------------------------------------------------------------------------------------------------------
+// -- moves ---------------------------------------------------------------------------------------
 
 void grad_broadcast(Grad *c) { grad_to(c, 0, c->dy); }
 
 static void move_back(Grad *c, Op op) {
-  Attr back = {.ndims = c->n.attr.nto, .dims = c->n.attr.to, .nto = c->n.attr.ndims, .to = c->n.attr.dims};
+  Attr back = {
+      .ndims = c->n.attr.nto, .dims = c->n.attr.to, .nto = c->n.attr.ndims, .to = c->n.attr.dims};
   grad_to(c, 0, graph_add(c->g, op, 1, &c->dy, &back));
 }
 void grad_rename(Grad *c) { move_back(c, OP_RENAME); }
 void grad_split(Grad *c) { move_back(c, OP_MERGE); }
 void grad_merge(Grad *c) { move_back(c, OP_SPLIT); }
 
-// -- lookups --------------------------------------------------------------------------------------------------------
+// -- lookups -------------------------------------------------------------------------------------
 
-// Rows add up where they came from. Dims of ids that the table lacks, or that bear the name of the dim
-// looked up, are summed away.
+// Rows add up where they came from. Dims of ids that the table lacks, or that bear the name of the
+// dim looked up, are summed away.
 void grad_take(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);
   DimId row = c->n.attr.dims[0];
   Dims sum = {0};
   for (int i = 0; i < ids->dims.n; i++)
-    if (!dims_has(&table->dims, ids->dims.at[i]) || ids->dims.at[i] == row) sum.at[sum.n++] = ids->dims.at[i];
+    if (!dims_has(&table->dims, ids->dims.at[i]) || ids->dims.at[i] == row)
+      sum.at[sum.n++] = ids->dims.at[i];
   Attr attr = {.ndims = sum.n, .dims = sum.at, .nto = 1, .to = &row};
   grad_to(c, 0, graph_add(c->g, OP_SCATTER_ADD, 2, (NodeId[]){c->dy, c->n.args[1]}, &attr));
 }

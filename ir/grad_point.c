@@ -20,7 +20,9 @@ void grad_log1p(Grad *c) {
   NodeId below = graph_binary(c->g, OP_ADD, x_of(c), one(c));
   grad_to(c, 0, graph_binary(c->g, OP_DIV, c->dy, below));
 }
-void grad_expm1(Grad *c) { grad_product_to(c, 0, c->dy, graph_binary(c->g, OP_ADD, c->id, one(c))); }
+void grad_expm1(Grad *c) {
+  grad_product_to(c, 0, c->dy, graph_binary(c->g, OP_ADD, c->id, one(c)));
+}
 void grad_sqrt(Grad *c) { // 1 / (2 y)
   grad_to(c, 0, graph_binary(c->g, OP_DIV, grad_scaled(c, c->dy, 0.5), c->id));
 }
@@ -35,15 +37,15 @@ void grad_cos(Grad *c) {
   grad_product_to(c, 0, c->dy, slope);
 }
 void grad_tanh(Grad *c) { grad_product_to(c, 0, c->dy, sub(c, one(c), mul(c, c->id, c->id))); }
-void grad_sigmoid(Grad *c) {
-  grad_product_to(c, 0, c->dy, mul(c, c->id, sub(c, one(c), c->id)));
-}
+void grad_sigmoid(Grad *c) { grad_product_to(c, 0, c->dy, mul(c, c->id, sub(c, one(c), c->id))); }
 void grad_relu(Grad *c) { masked_to(c, 0, graph_binary(c->g, OP_LT, zero(c), x_of(c)), c->dy); }
 void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
   NodeId bell = graph_unary(c->g, OP_EXP, graph_unary(c->g, OP_NEG, mul(c, x_of(c), x_of(c))));
   grad_product_to(c, 0, c->dy, grad_scaled(c, bell, M_2_SQRTPI));
 }
-void grad_softplus(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGMOID, x_of(c))); }
+void grad_softplus(Grad *c) {
+  grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGMOID, x_of(c)));
+}
 void grad_reciprocal(Grad *c) {
   grad_product_to(c, 0, graph_unary(c->g, OP_NEG, c->dy), mul(c, c->id, c->id));
 }
@@ -63,7 +65,7 @@ void grad_cast(Grad *c) {
   }
 }
 
-// -- two arguments ------------------------------------------------------------------------------------------
+// -- two arguments -------------------------------------------------------------------------------
 
 void grad_add(Grad *c) {
   grad_to(c, 0, c->dy);

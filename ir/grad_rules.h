@@ -20,8 +20,8 @@ typedef void GradRule(Grad *c);
 
 // Whether the gradient by argument i is asked for.
 bool grad_wanted(const Grad *c, int i);
-// Adds `term` to the gradient by argument i: summed over dims that the argument lacks, broadcast to those
-// that only it has, cast to its type. Nothing when it is not wanted.
+// Adds `term` to the gradient by argument i: summed over dims that the argument lacks, broadcast to
+// those that only it has, cast to its type. Nothing when it is not wanted.
 void grad_to(Grad *c, int i, NodeId term);
 // The same for the term a * b, as a contraction where dims are summed.
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b);

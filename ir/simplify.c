@@ -1,8 +1,11 @@
-// Simplification: every node is looked at once, as it is copied with arguments that are simple already.
+// Simplification: every node is looked at once, as it is copied with arguments that are simple
+// already.
 //
-//   %3 = mul(%1, broadcast(1)); %4 = pow(%3, 2); %5 = rename(rename(%4))   =>   %2 = mul(%1, %1); %3 = rename(%2)
+//   %3 = mul(%1, broadcast(1)); %4 = pow(%3, 2); %5 = rename(rename(%4))   =>   %2 = mul(%1, %1);
+//   %3 = rename(%2)
 //
-// A rule never changes what is NaN or infinite, and no value beyond the rounding that its op may have.
+// A rule never changes what is NaN or infinite, and no value beyond the rounding that its op may
+// have.
 #include "ir/simplify.h"
 
 NodeId simple_stripped(const Graph *g, NodeId x) {
@@ -23,8 +26,13 @@ static NodeId keep(Simplify *s) {
 }
 
 static SimplifyRule *const simplify_class[] = {
-    [SOURCE] = keep, [POINTWISE] = simplify_point, [REDUCE] = simplify_reduce, [CONTRACT] = simplify_contract,
-    [MOVE] = simplify_move, [GATHER] = keep, [COLLECTIVE] = keep,
+    [SOURCE] = keep,
+    [POINTWISE] = simplify_point,
+    [REDUCE] = simplify_reduce,
+    [CONTRACT] = simplify_contract,
+    [MOVE] = simplify_move,
+    [GATHER] = keep,
+    [COLLECTIVE] = keep,
 };
 
 static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
@@ -39,7 +47,8 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   Node *found = &to->node.at[y];
   if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
   // a name that the model gave survives the value that bore it
-  if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE) found->origin.value = n->origin.value;
+  if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
+    found->origin.value = n->origin.value;
   return y;
 }
 

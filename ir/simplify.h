@@ -1,4 +1,5 @@
-// What the rules of simplification share (simplify.c walks; rules in simplify_point.c, simplify_dims.c).
+// What the rules of simplification share (simplify.c walks; rules in simplify_point.c,
+// simplify_dims.c).
 #ifndef IR_SIMPLIFY_H
 #define IR_SIMPLIFY_H
 
@@ -11,7 +12,8 @@ typedef struct Simplify {
   NodeId x[4];   // arguments in g
 } Simplify;
 
-// An equal value in g with the same type and dims, or with fewer dims (to be broadcast); 0: no rule applies.
+// An equal value in g with the same type and dims, or with fewer dims (to be broadcast); 0: no rule
+// applies.
 typedef NodeId SimplifyRule(Simplify *s);
 SimplifyRule simplify_point; // any pointwise op
 SimplifyRule simplify_reduce;

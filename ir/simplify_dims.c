@@ -39,10 +39,12 @@ static NodeId times_count(Graph *g, NodeId x, double n) {
   return n == 1 ? x : graph_binary(g, OP_MUL, x, graph_const(g, (Dtype)graph_node(g, x)->type, n));
 }
 
-// -- reductions -------------------------------------------------------------------------------------------------
+// -- reductions ----------------------------------------------------------------------------------
 
 // One that a repeated element does not change, or (sum) that counts it.
-static bool ignores_repeats(Op op) { return op == OP_MAX || op == OP_MIN || op == OP_ANY || op == OP_ALL; }
+static bool ignores_repeats(Op op) {
+  return op == OP_MAX || op == OP_MIN || op == OP_ANY || op == OP_ALL;
+}
 
 static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   Op op = (Op)s->n->op;
@@ -73,7 +75,8 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
   const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
-  if (outside(&a->dims, &b->dims, NULL).n == 0 || outside(&b->dims, &a->dims, NULL).n == 0) return 0;
+  if (outside(&a->dims, &b->dims, NULL).n == 0 || outside(&b->dims, &a->dims, NULL).n == 0)
+    return 0;
   NodeId factor[2] = {x->args[0], x->args[1]};
   Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
@@ -86,7 +89,7 @@ NodeId simplify_reduce(Simplify *s) {
   return y ? y : sum_of_product(s, &over);
 }
 
-// -- contractions -----------------------------------------------------------------------------------------------
+// -- contractions --------------------------------------------------------------------------------
 
 // sum(a) b, both wide, then stored.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
@@ -117,7 +120,7 @@ NodeId simplify_contract(Simplify *s) {
   return times_count(s->g, graph_add(s->g, OP_CONTRACT, 2, x, &attr), n);
 }
 
-// -- moves --------------------------------------------------------------------------------------------------------
+// -- moves ---------------------------------------------------------------------------------------
 
 static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const DimId *to) {
   DimId dims[MAX_RANK], into[MAX_RANK];

@@ -1,5 +1,5 @@
-// Simplification of pointwise ops: constants folded, neutral operands, double negations, casts of casts,
-// small powers; and no broadcast below an op that broadcasts by name anyway.
+// Simplification of pointwise ops: constants folded, neutral operands, double negations, casts of
+// casts, small powers; and no broadcast below an op that broadcasts by name anyway.
 #include <math.h>
 
 #include "ir/eval_rules.h"
@@ -19,13 +19,14 @@ static NodeId made_by(const Simplify *s, NodeId x, Op op) {
 static Dtype type_of(const Simplify *s, NodeId x) { return (Dtype)graph_node(s->g, x)->type; }
 static NodeId again(Simplify *s, Op op, NodeId a, NodeId b) { return graph_binary(s->g, op, a, b); }
 
-// A power of two whose reciprocal is normal in t: products by it are exact, short of the range's ends.
+// A power of two whose reciprocal is normal in t: products by it are exact, short of the range's
+// ends.
 static bool is_power_of_two(Dtype t, double v) {
   int e;
   return dtype_is_float(t) && isfinite(v) && fabs(frexp(v, &e)) == 0.5 && e > -12 && e < 12;
 }
 
-// -- constants ------------------------------------------------------------------------------------------------
+// -- constants -----------------------------------------------------------------------------------
 
 static bool foldable(const Simplify *s) {
   if (s->n->type == TYPE_U64 || s->n->type == TYPE_I64) return false;
@@ -47,7 +48,7 @@ static NodeId fold(Simplify *s) {
   return y.t || isnan(y.v) || outside ? 0 : graph_const(s->g, (Dtype)s->n->type, y.v);
 }
 
-// -- one argument -----------------------------------------------------------------------------------------------
+// -- one argument --------------------------------------------------------------------------------
 
 static NodeId involution(Simplify *s) { return made_by(s, s->x[0], (Op)s->n->op); }
 
@@ -57,7 +58,9 @@ static NodeId simplify_abs(Simplify *s) {
   NodeId inner = made_by(s, s->x[0], OP_NEG);
   if (inner && dtype_is_float(type_of(s, inner))) return graph_unary(s->g, OP_ABS, inner);
   Op op = (Op)simple_arg(s, 0)->op;
-  return (op == OP_ABS && dtype_is_float((Dtype)s->n->type)) || op == OP_EXP || op == OP_SIGMOID ? s->x[0] : 0;
+  return (op == OP_ABS && dtype_is_float((Dtype)s->n->type)) || op == OP_EXP || op == OP_SIGMOID
+             ? s->x[0]
+             : 0;
 }
 
 // Whether every value of a is one of b.
@@ -67,9 +70,18 @@ static bool widens(Dtype a, Dtype b) {
       [TYPE_F16] = {[TYPE_F32] = true, [TYPE_F64] = true},
       [TYPE_F32] = {[TYPE_F64] = true},
       [TYPE_I32] = {[TYPE_F64] = true, [TYPE_I64] = true},
-      [TYPE_U8] = {[TYPE_I32] = true, [TYPE_F32] = true, [TYPE_F16] = true, [TYPE_F64] = true, [TYPE_I64] = true},
-      [TYPE_BOOL] = {[TYPE_I32] = true, [TYPE_U8] = true, [TYPE_I64] = true, [TYPE_F32] = true,
-                     [TYPE_BF16] = true, [TYPE_F16] = true, [TYPE_F64] = true},
+      [TYPE_U8] = {[TYPE_I32] = true,
+                   [TYPE_F32] = true,
+                   [TYPE_F16] = true,
+                   [TYPE_F64] = true,
+                   [TYPE_I64] = true},
+      [TYPE_BOOL] = {[TYPE_I32] = true,
+                     [TYPE_U8] = true,
+                     [TYPE_I64] = true,
+                     [TYPE_F32] = true,
+                     [TYPE_BF16] = true,
+                     [TYPE_F16] = true,
+                     [TYPE_F64] = true},
   };
   return a == b || table[a][b];
 }
@@ -90,7 +102,7 @@ static NodeId simplify_bound(Simplify *s) {
   return have <= dim_get(s->g->dims, s->n->attr.dims[0])->size ? s->x[0] : 0;
 }
 
-// -- two arguments ------------------------------------------------------------------------------------------------
+// -- two arguments -------------------------------------------------------------------------------
 
 static NodeId simplify_add(Simplify *s) {
   for (int i = 0; i < 2; i++) {
@@ -180,7 +192,8 @@ static NodeId root(Simplify *s, Op op) {
   NodeId x = s->x[0];
   if (never_negative(g, x, 4)) return graph_unary(g, op, x);
   Dtype t = (Dtype)s->n->type;
-  NodeId infinite = graph_binary(g, OP_EQ, x, graph_const(g, t, -(double)INFINITY)), zero = graph_const(g, t, 0);
+  NodeId infinite = graph_binary(g, OP_EQ, x, graph_const(g, t, -(double)INFINITY)),
+         zero = graph_const(g, t, 0);
   NodeId y = graph_where(g, infinite, graph_const(g, t, (double)INFINITY), x);
   return graph_unary(g, op, graph_where(g, graph_binary(g, OP_EQ, x, zero), zero, y));
 }
@@ -222,14 +235,17 @@ static NodeId simplify_where(Simplify *s) {
 }
 
 static SimplifyRule *const point_rule[OP_COUNT] = {
-    [OP_NEG] = involution,        [OP_NOT] = involution,        [OP_RELU] = same_again,
-    [OP_FLOOR] = same_again,      [OP_CEIL] = same_again,       [OP_ROUND] = same_again,
-    [OP_SIGN] = same_again,       [OP_STOP] = same_again,       [OP_ABS] = simplify_abs,
-    [OP_CAST] = simplify_cast,    [OP_BOUND] = simplify_bound,  [OP_ADD] = simplify_add,
-    [OP_SUB] = simplify_sub,      [OP_MUL] = simplify_mul,      [OP_DIV] = simplify_div,
-    [OP_FLOOR_DIV] = simplify_floor_div, [OP_POW] = simplify_pow, [OP_MAXIMUM] = equal_args,
-    [OP_MINIMUM] = equal_args,    [OP_AND] = simplify_logic,    [OP_OR] = simplify_logic,
-    [OP_WHERE] = simplify_where,
+    [OP_NEG] = involution,       [OP_NOT] = involution,
+    [OP_RELU] = same_again,      [OP_FLOOR] = same_again,
+    [OP_CEIL] = same_again,      [OP_ROUND] = same_again,
+    [OP_SIGN] = same_again,      [OP_STOP] = same_again,
+    [OP_ABS] = simplify_abs,     [OP_CAST] = simplify_cast,
+    [OP_BOUND] = simplify_bound, [OP_ADD] = simplify_add,
+    [OP_SUB] = simplify_sub,     [OP_MUL] = simplify_mul,
+    [OP_DIV] = simplify_div,     [OP_FLOOR_DIV] = simplify_floor_div,
+    [OP_POW] = simplify_pow,     [OP_MAXIMUM] = equal_args,
+    [OP_MINIMUM] = equal_args,   [OP_AND] = simplify_logic,
+    [OP_OR] = simplify_logic,    [OP_WHERE] = simplify_where,
 };
 
 // Operands are matched by name, so the op needs no broadcast before it; one after it, at most.

@@ -1,5 +1,5 @@
-// Every op x type x variant in the evaluator: gradients and their gradients against central differences
-// in f64, and every graph before expansion and simplification against itself after.
+// Every op x type x variant in the evaluator: gradients and their gradients against central
+// differences in f64, and every graph before expansion and simplification against itself after.
 //
 //   suite_ops [TEXT]   only cases whose name contains TEXT
 #include <math.h>
@@ -20,16 +20,20 @@ static void report(Tally *t, bool ok, const char *name, const char *what, const 
   if (!ok) printf("FAIL %s: %s: %s\n", name, what, why);
 }
 
-// -- before and after the passes ---------------------------------------------------------------------------
+// -- before and after the passes -----------------------------------------------------------------
 
-static void check_outputs(Tally *t, Arena *a, const OpCase *c, const Graph *after, const char *pass) {
+static void check_outputs(Tally *t, Arena *a, const OpCase *c, const Graph *after,
+                          const char *pass) {
   // declarations keep their numbers
-  Eval *x = eval_run(a, c->graph, c->nfeeds, c->feeds, 3), *y = eval_run(a, after, c->nfeeds, c->feeds, 3);
+  Eval *x = eval_run(a, c->graph, c->nfeeds, c->feeds, 3),
+       *y = eval_run(a, after, c->nfeeds, c->feeds, 3);
   for (uint32_t i = 0; i < after->output.n; i++) {
     const Output *o = &after->output.at[i];
-    const Tensor *want = eval_at(x, c->graph->output.at[i].value, 0), *got = eval_at(y, o->value, 0);
+    const Tensor *want = eval_at(x, c->graph->output.at[i].value, 0),
+                 *got = eval_at(y, o->value, 0);
     Compare cmp = compare_tensors(want, got);
-    report(t, compare_ok(&cmp), c->name, arena_printf(a, "%s after %s", o->name, pass), compare_text(a, &cmp));
+    report(t, compare_ok(&cmp), c->name, arena_printf(a, "%s after %s", o->name, pass),
+           compare_text(a, &cmp));
   }
 }
 
@@ -40,7 +44,7 @@ static void check_passes(Tally *t, Arena *a, const OpCase *c) {
   check_outputs(t, a, c, simple, "expand and simplify");
 }
 
-// -- finite differences --------------------------------------------------------------------------------------
+// -- finite differences --------------------------------------------------------------------------
 
 // `loss` alone, with its declarations.
 static Graph *only(Arena *a, const Graph *g, NodeId loss, NodeId *out) {
@@ -72,8 +76,8 @@ static double loss_at(const Slope *s, double *x, double value) {
   return y;
 }
 
-// Central differences at h and h/2, extrapolated; their difference measures the truncation error, and where
-// they have nothing to do with each other lies a jump: *error is then infinite.
+// Central differences at h and h/2, extrapolated; their difference measures the truncation error,
+// and where they have nothing to do with each other lies a jump: *error is then infinite.
 static double difference(const Slope *s, double *x, double *error) {
   bool jumps = s->c->op == OP_MOD || s->c->op == OP_FLOOR_DIV || s->c->op == OP_FLOOR;
   double h = (jumps ? 1e-6 : 1e-3) * fmax(1, fabs(*x)), slope[2], reach = 0;
@@ -93,7 +97,8 @@ static Slope slope_of(Arena *a, const OpCase *c, NodeId loss) {
   s.feeds = arena_copy(a, c->feeds, sizeof *s.feeds * c->nfeeds);
   s.value = arena_array(a, double *, c->nfeeds);
   for (uint32_t i = 0; i < c->nfeeds; i++)
-    s.feeds[i].value = s.value[i] = arena_copy(a, c->feeds[i].value, sizeof(double) * (size_t)c->feeds[i].n);
+    s.feeds[i].value = s.value[i] =
+        arena_copy(a, c->feeds[i].value, sizeof(double) * (size_t)c->feeds[i].n);
   return s;
 }
 
@@ -103,14 +108,16 @@ static Compare compare_slopes(const Slope *s, double *x, const Tensor *g) {
   for (int64_t i = 0; i < g->elements; i += g->elements / 24 + 1) {
     double error, want = difference(s, &x[i], &error), got = g->value[i];
     cmp.n++;
-    if (g->tainted[i] || isinf(error)) cmp.tainted++;
+    if (g->tainted[i] || isinf(error))
+      cmp.tainted++;
     else if (!(fabs(got - want) <= error) && cmp.wrong++ == 0)
       cmp = (Compare){cmp.n, 1, cmp.tainted, i, got, want, error};
   }
   return cmp;
 }
 
-static void check_slopes(Tally *t, Arena *a, const OpCase *c, NodeId loss, const NodeId *grad, const char *what) {
+static void check_slopes(Tally *t, Arena *a, const OpCase *c, NodeId loss, const NodeId *grad,
+                         const char *what) {
   Slope s = slope_of(a, c, loss);
   Eval *e = eval_run(a, c->graph, c->nfeeds, c->feeds, 3);
   for (int k = 0; k < c->ngrads; k++) {
@@ -119,7 +126,8 @@ static void check_slopes(Tally *t, Arena *a, const OpCase *c, NodeId loss, const
     const Decl *d = &c->graph->decl.at[c->by[k] - 1];
     const Tensor *g = eval_whole(a, e, grad[k], d->rank, d->dims, NULL);
     Compare cmp = compare_slopes(&s, s.value[feed], g);
-    report(t, compare_ok(&cmp), c->name, arena_printf(a, "%s by %s", what, d->name), compare_text(a, &cmp));
+    report(t, compare_ok(&cmp), c->name, arena_printf(a, "%s by %s", what, d->name),
+           compare_text(a, &cmp));
   }
   arena_free(s.scratch);
 }
@@ -141,7 +149,8 @@ static void check_second(Tally *t, Arena *a, const OpCase *c) {
 static void check_case(Tally *t, Arena *a, const OpCase *c) {
   check_passes(t, a, c);
   bool smooth = c->inputs == INPUTS_SMOOTH || (c->inputs == INPUTS_TIES && c->op == OP_PROD);
-  if (c->type != TYPE_F64 || c->ngrads == 0 || !smooth || c->op == OP_STOP || c->op == OP_CAST) return;
+  if (c->type != TYPE_F64 || c->ngrads == 0 || !smooth || c->op == OP_STOP || c->op == OP_CAST)
+    return;
   if (graph_node(c->graph, c->loss)->type != TYPE_F64) return;
   check_slopes(t, a, c, c->loss, c->grad, "gradient");
   check_second(t, a, c);
@@ -155,8 +164,10 @@ int main(int argc, char **argv) {
   for (int i = 0; i < op_case_count(); i++) {
     OpCase c;
     ArenaMark mark = arena_mark(a);
-    if (!op_case_build(a, dims, &mesh, i, &c)) t.skipped++;
-    else if (argc < 2 || strstr(c.name, argv[1])) check_case(&t, a, &c);
+    if (!op_case_build(a, dims, &mesh, i, &c))
+      t.skipped++;
+    else if (argc < 2 || strstr(c.name, argv[1]))
+      check_case(&t, a, &c);
     arena_reset(a, mark);
   }
   arena_free(a);

@@ -38,7 +38,8 @@ bool compare_ok(const Compare *c) { return c->wrong == 0 && c->tainted * 10 <= c
 
 char *compare_text(Arena *a, const Compare *c) {
   if (c->wrong)
-    return arena_printf(a, "%lld of %lld wrong, first at %lld: %.17g, not %.17g (bound %.3g)", (long long)c->wrong,
-                        (long long)c->n, (long long)c->first, c->got, c->want, c->bound);
+    return arena_printf(a, "%lld of %lld wrong, first at %lld: %.17g, not %.17g (bound %.3g)",
+                        (long long)c->wrong, (long long)c->n, (long long)c->first, c->got, c->want,
+                        c->bound);
   return arena_printf(a, "%lld of %lld tainted", (long long)c->tainted, (long long)c->n);
 }

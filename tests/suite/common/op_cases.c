@@ -16,6 +16,7 @@ typedef struct Row {
   int type; // 1 + attr.type, 0: the arguments' type
 } Row;
 
+// clang-format off
 static const Row unary[] = {{{"ab"}, 0, 0, 0}, {{"bc"}, 0, 0, 0}, {{""}, 0, 0, 0}};
 static const Row binary[] = {
     {{"ab", "ab"}, 0, 0, 0}, {{"abc", "b"}, 0, 0, 0}, {{"a", "bc"}, 0, 0, 0}, {{"bc", ""}, 0, 0, 0}};
@@ -52,6 +53,7 @@ static const Row decl_rows[] = {{{0}, "ab", 0, 0}, {{0}, "", 0, 0}};
 static const Row scalar_rows[] = {{{0}, "", 0, 0}};
 static const Row index_rows[] = {{{0}, "b", 0, 0}, {{0}, "c", 0, 0}};
 static const Row values_rows[] = {{{0}, "bc", 0, 0}, {{0}, "cb", 0, 0}, {{0}, "", 0, 0}};
+// clang-format on
 
 typedef struct Rows {
   const Row *at;
@@ -61,6 +63,7 @@ typedef struct Rows {
 
 // Ops with rows of their own; the others go by class and number of arguments.
 static Rows rows_of(Op op) {
+  // clang-format off
   static const struct {
     Op op;
     const Row *at;
@@ -77,6 +80,7 @@ static Rows rows_of(Op op) {
              {OP_STATE, decl_rows, countof(decl_rows)},         {OP_CONST, scalar_rows, countof(scalar_rows)},
              {OP_STEP, scalar_rows, countof(scalar_rows)},      {OP_VALUES, values_rows, countof(values_rows)},
              {OP_INDEX, index_rows, countof(index_rows)}};
+  // clang-format on
   for (size_t i = 0; i < countof(own); i++)
     if (own[i].op == op) return (Rows){own[i].at, own[i].n};
   const OpRow *row = op_row(op);
@@ -85,7 +89,8 @@ static Rows rows_of(Op op) {
   return (Rows){NULL, 0}; // training is folded before; collectives have no whole graph
 }
 
-static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64, TYPE_I32, TYPE_U8, TYPE_BOOL};
+static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64,
+                              TYPE_I32, TYPE_U8,   TYPE_BOOL};
 
 typedef struct Choice {
   Op op;
@@ -102,7 +107,8 @@ static bool choose(int i, Choice *out) {
       i -= rows.n * each;
       continue;
     }
-    *out = (Choice){(Op)op, &rows.at[i / each], types[i % each / INPUTS_KINDS], (OpInputs)(i % INPUTS_KINDS)};
+    *out = (Choice){(Op)op, &rows.at[i / each], types[i % each / INPUTS_KINDS],
+                    (OpInputs)(i % INPUTS_KINDS)};
     return true;
   }
   return false;
@@ -114,7 +120,7 @@ int op_case_count(void) {
   return n;
 }
 
-// -- inputs -----------------------------------------------------------------------------------------------
+// -- inputs --------------------------------------------------------------------------------------
 
 // splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014)
 static uint64_t next_random(uint64_t *state) {
@@ -156,7 +162,9 @@ static double smooth_number(Range range, uint64_t *state) {
   return range.both_signs && next_random(state) & 1 ? -x : x;
 }
 
-static bool divides(Op op, int arg) { return arg == 1 && (op == OP_MOD || op == OP_FLOOR_DIV || op == OP_DIV); }
+static bool divides(Op op, int arg) {
+  return arg == 1 && (op == OP_MOD || op == OP_FLOOR_DIV || op == OP_DIV);
+}
 
 static double whole_number(Op op, int arg, Dtype t, uint64_t *state) {
   double reach = op == OP_POW && arg == 1 ? 3 : op == OP_PROD ? 2 : 4;
@@ -179,13 +187,13 @@ void op_case_draw(Op op, int arg, Dtype t, OpInputs kind, uint64_t seed, int64_t
   uint64_t state = seed;
   for (int64_t i = 0; i < n; i++) {
     double x = !dtype_is_float(t) || kind == INPUTS_TIES ? whole_number(op, arg, t, &state)
-               : kind == INPUTS_SPECIAL                 ? special_number(op, &state)
-                                                        : smooth_number(smooth_range(op, arg), &state);
+               : kind == INPUTS_SPECIAL                  ? special_number(op, &state)
+                                        : smooth_number(smooth_range(op, arg), &state);
     out[i] = dtype_round(t, x);
   }
 }
 
-// -- graphs -----------------------------------------------------------------------------------------------
+// -- graphs --------------------------------------------------------------------------------------
 
 typedef struct Build {
   Arena *a;
@@ -220,7 +228,8 @@ static double *draw_feed(Build *b, int arg, Dtype type, bool ids, int64_t n) {
   return x;
 }
 
-static DeclId declare(Build *b, DeclKind kind, const char *name, const char *dims, Dtype type, int arg, bool ids) {
+static DeclId declare(Build *b, DeclKind kind, const char *name, const char *dims, Dtype type,
+                      int arg, bool ids) {
   Decl d = {.kind = kind, .name = name, .type = type};
   d.rank = (uint8_t)letters(b->g->dims, dims, d.dims);
   int64_t n = 1;
@@ -270,7 +279,8 @@ static NodeId build_key(Build *b) {
   DimId d = graph_node(b->g, b->arg[0])->dims.at[0];
   NodeId args[2] = {b->arg[0], graph_index(b->g, d)};
   NodeId key = graph_try(b->g, OP_ARG_KEY, 2, args, NULL, 0, why);
-  if (key && b->c.op == OP_ARG_KEY) key = graph_reduce(b->g, OP_MAX, key, &(Dims){.n = 1, .at = {d}});
+  if (key && b->c.op == OP_ARG_KEY)
+    key = graph_reduce(b->g, OP_MAX, key, &(Dims){.n = 1, .at = {d}});
   return key ? graph_unary(b->g, OP_KEY_INDEX, key) : 0;
 }
 
@@ -320,22 +330,30 @@ static const char *case_name(Arena *a, const Choice *c) {
   static const char *const kind[] = {"", " ties", " special"};
   const Row *r = c->row;
   const char *args = "";
-  for (int i = 0; i < 3 && r->arg[i]; i++) args = arena_printf(a, "%s%s[%s]", args, i ? " " : "", r->arg[i]);
-  return arena_printf(a, "%s %s %s%s%s%s%s%s%s", op_row(c->op)->text, dtype_text(c->type), args,
-                      r->dims ? " over " : "", r->dims ? r->dims : "", r->to ? " to " : "", r->to ? r->to : "",
-                      r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
+  for (int i = 0; i < 3 && r->arg[i]; i++)
+    args = arena_printf(a, "%s%s[%s]", args, i ? " " : "", r->arg[i]);
+  return arena_printf(
+      a, "%s %s %s%s%s%s%s%s%s", op_row(c->op)->text, dtype_text(c->type), args,
+      r->dims ? " over " : "", r->dims ? r->dims : "", r->to ? " to " : "", r->to ? r->to : "",
+      r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
 }
 
 bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out) {
-  Build b = {.a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH), .seed = (uint64_t)i * 1000003 + 17};
+  Build b = {
+      .a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH), .seed = (uint64_t)i * 1000003 + 17};
   if (!choose(i, &b.c)) BUG("there is no case %d", i);
-  if (b.c.inputs == INPUTS_SPECIAL && (b.c.op == OP_MOD || b.c.op == OP_FLOOR_DIV)) return false; // jumps everywhere
+  if (b.c.inputs == INPUTS_SPECIAL && (b.c.op == OP_MOD || b.c.op == OP_FLOOR_DIV))
+    return false; // jumps everywhere
   bool only_floats = b.c.inputs != INPUTS_SMOOTH;
   if (only_floats && !dtype_is_float(b.c.type)) return false; // integers are drawn in one way
   for (size_t k = 0; k < countof(dim_rows); k++) letter(dims, dim_rows[k].name);
   b.g->model = "op_cases";
   b.g->origin.why = "case";
-  *out = (OpCase){.name = case_name(a, &b.c), .op = b.c.op, .type = b.c.type, .inputs = b.c.inputs, .graph = b.g};
+  *out = (OpCase){.name = case_name(a, &b.c),
+                  .op = b.c.op,
+                  .type = b.c.type,
+                  .inputs = b.c.inputs,
+                  .graph = b.g};
   out->y = build_y(&b);
   if (!out->y) return false;
   add_gradients(&b, out);

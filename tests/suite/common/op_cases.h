@@ -1,5 +1,6 @@
-// Small graphs over the whole op table: each op x type x variant (patterns of dims, constants, attributes)
-// x kind of input, with seeded inputs. The suites share them: evaluator, compiled kernels, layouts.
+// Small graphs over the whole op table: each op x type x variant (patterns of dims, constants,
+// attributes) x kind of input, with seeded inputs. The suites share them: evaluator, compiled
+// kernels, layouts.
 #ifndef TESTS_SUITE_COMMON_OP_CASES_H
 #define TESTS_SUITE_COMMON_OP_CASES_H
 
@@ -13,22 +14,22 @@ typedef enum OpInputs {
 } OpInputs;
 
 typedef struct OpCase {
-  const char *name;    // "contract bf16 ab,bc over b, ties"
+  const char *name; // "contract bf16 ab,bc over b, ties"
   Op op;
-  Dtype type;          // of the arguments
+  Dtype type; // of the arguments
   OpInputs inputs;
-  Graph *graph;        // STAGE_GRAPH, outputs "y" first, then "grad x0", ...
+  Graph *graph; // STAGE_GRAPH, outputs "y" first, then "grad x0", ...
   uint32_t nfeeds;
-  EvalFeed *feeds;     // all decls: arguments x0, x1, x2 and weights w
-  NodeId y, loss;      // loss: sum of y * w, 0 when y or all arguments are no floats
+  EvalFeed *feeds; // all decls: arguments x0, x1, x2 and weights w
+  NodeId y, loss;  // loss: sum of y * w, 0 when y or all arguments are no floats
   int ngrads;
-  DeclId by[3];        // declarations that grad[i] belongs to
+  DeclId by[3]; // declarations that grad[i] belongs to
   NodeId grad[3];
 } OpCase;
 
 int op_case_count(void);
-// Builds case i, 0 <= i < op_case_count(). False when the op does not take that type (a case to skip).
-// dims may be shared by all cases: their dims are added once.
+// Builds case i, 0 <= i < op_case_count(). False when the op does not take that type (a case to
+// skip). dims may be shared by all cases: their dims are added once.
 bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out);
 
 // n numbers of type t for argument `arg` of op, as the cases draw them.
