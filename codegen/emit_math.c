@@ -201,7 +201,10 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   return add(e, pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0)), tail);
 }
 
+// |x| < 0.4: x + x z r(z), z = x^2, r fits (tanh(x)/x - 1) / z. Beyond: a quotient of polynomials.
 static LLVMValueRef tanh32(Emit *e, LLVMValueRef x) {
+  static const double r[] = {-0.007565543338940317187, 0.02169377285669912329, -0.05395836251493266148,
+                             0.1333331368424605073, -0.3333333327053769438};
   static const double p[] = {-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
                              5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04,
                              4.89352455891786e-03};
@@ -209,7 +212,8 @@ static LLVMValueRef tanh32(Emit *e, LLVMValueRef x) {
                              4.89352518554385e-03};
   LLVMValueRef c = clamp(e, x, -7.90531110763549805, 7.90531110763549805), z = mul(e, c, c);
   LLVMValueRef y = quot(e, mul(e, c, POLY(e, z, p)), POLY(e, z, q));
-  return pick(e, less(e, absolute(e, x), 4e-4), x, y);
+  LLVMValueRef w = mul(e, x, x), near = mul(e, x, math_fma(e, w, POLY(e, w, r), num(x, 1)));
+  return pick(e, less(e, absolute(e, x), 0.4), near, y);
 }
 
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
@@ -253,15 +257,29 @@ LLVMValueRef math_erf(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? erf32(e, 
 
 // -- powers, remainders --------------------------------------------------------------------------------------------------
 
-// log of a positive f64 as high + low, with some 60 bits.
+// 2/3 s^3 of s + s_low as high + low.
+static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLVMValueRef *low) {
+  const double c = 2.0 / 3, c_low = 3.70074341541718826e-17;
+  LLVMValueRef z = mul(e, s, s), t = mul(e, s, z), u = scale(e, t, c);
+  LLVMValueRef z_low = math_fma(e, s, scale(e, s_low, 2), math_fma(e, s, s, negate(e, z)));
+  LLVMValueRef t_low = math_fma(e, s, z_low, math_fma(e, s_low, z, math_fma(e, s, z, negate(e, t))));
+  *low = math_fma(e, t_low, num(t, c), math_fma(e, t, num(t, c_low), math_fma(e, t, num(t, c), negate(e, u))));
+  return u;
+}
+
+// log of a positive f64 as high + low, with more than 64 bits: log m = 2s + 2/3 s^3 + s^5 p(s^2).
 static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef *low) {
+  static const double p[] = {0.1308803485092755383, 0.1326863836926682388, 0.1538624473762166661, 0.1818179554752113623,
+                             0.222222223925810451,  0.2857142857079978503, 0.4000000000000088324};
   Split d = split(e, x);
   LLVMValueRef f = d.f, q = offset(e, f, 2), q_low = sub(e, f, offset(e, q, -2));
   LLVMValueRef s = quot(e, f, q), rest = math_fma(e, negate(e, s), q, f);
-  LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q);
-  LLVMValueRef a = scale(e, d.k, ln2_hi), b = scale(e, s, 2), h = add(e, a, b);
-  LLVMValueRef tail = math_fma(e, s, log64_series(e, mul(e, s, s)), scale(e, s_low, 2));
-  tail = add(e, add(e, tail, scale(e, d.k, ln2_lo)), sub(e, b, sub(e, h, a)));
+  LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q), cube_low, z = mul(e, s, s);
+  LLVMValueRef cube = cube_double(e, s, s_low, &cube_low);
+  LLVMValueRef a = scale(e, d.k, ln2_hi), b = scale(e, s, 2), ab = add(e, a, b), h = add(e, ab, cube);
+  LLVMValueRef tail = math_fma(e, mul(e, mul(e, z, z), s), POLY(e, z, p), math_fma(e, s_low, num(x, 2), cube_low));
+  tail = math_fma(e, d.k, num(x, ln2_lo), tail);
+  tail = add(e, tail, add(e, sub(e, b, sub(e, ab, a)), sub(e, cube, sub(e, h, ab))));
   *high = add(e, h, tail);
   *low = sub(e, tail, sub(e, *high, h));
   LLVMValueRef normal = both(e, cmp(e, LLVMRealOGT, x, num(x, 0)), less(e, x, (double)INFINITY));
@@ -297,18 +315,24 @@ LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, is_one, one, z);
 }
 
-// x - y floor(x/y), exact while |x/y| < 2^150: each round takes off all but the last 52 bits of the quotient.
+// x - y floor(x/y), exact while |x/y| < 2^150: each round takes off all but the last 52 bits of the
+// quotient. Beyond that 0: no digit of the quotient's last places is known.
 static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef r = x;
   for (int round = 0; round < 3; round++) {
-    LLVMValueRef q = emit_unary(e, "llvm.trunc", quot(e, r, y));
+    LLVMValueRef q = emit_unary(e, "llvm.trunc", clamp(e, quot(e, r, y), -0x1p900, 0x1p900));
     r = math_fma(e, negate(e, q), y, r);
   }
   LLVMValueRef wide = both(e, equal(e, absolute(e, y), (double)INFINITY), less(e, absolute(e, x), (double)INFINITY));
   r = pick(e, wide, x, r);
+  LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), absolute(e, y));
+  LLVMValueRef lost = both(e, both(e, left, less(e, absolute(e, x), (double)INFINITY)), cmp(e, LLVMRealONE, y, num(y, 0)));
+  r = pick(e, lost, num(r, 0), r);
   LLVMValueRef apart = LLVMBuildXor(e->b, less(e, r, 0), less(e, y, 0), "");
   LLVMValueRef some = cmp(e, LLVMRealONE, r, num(r, 0));
-  return pick(e, both(e, apart, some), add(e, r, y), r);
+  r = pick(e, both(e, apart, some), add(e, r, y), r);
+  LLVMValueRef none = LLVMBuildOr(e->b, equal(e, y, 0), equal(e, absolute(e, x), (double)INFINITY), "");
+  return pick(e, none, num(r, (double)NAN), r);
 }
 
 LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {

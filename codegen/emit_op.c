@@ -1,7 +1,8 @@
 // Pointwise ops on one instance: the column `emit` of ops.def, one rule a name.
 //
-// Arithmetic carries the flags reassoc, nsz and contract; comparisons and selections carry none, so that
-// NaN survives. Maximum and minimum let NaN win. Integer division never traps.
+// Sums of a reduction carry the flags reassoc, nsz and contract, products contract, so that a sum of products
+// uses fused multiply-adds in any order. Sums of two values carry none: x - max must be what it says in every
+// kernel. Comparisons and selections carry none, so that NaN survives. Maximum and minimum let NaN win. Integer division never traps.
 #include "codegen/emit.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -73,14 +74,17 @@ static LLVMValueRef emit_own_term(Emit *e, const OpCall *c) {
 
 // -- arithmetic ------------------------------------------------------------------------------------------------
 
-#define ARITHMETIC(name, build_float, build_int)                                      \
+static LLVMValueRef exactly(LLVMValueRef v) { return v; }
+
+#define ARITHMETIC(name, build_float, build_int, flags)                               \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                         \
-    if (is_float(c)) return fast(build_float(e->b, c->x[0], c->x[1], ""));            \
+    if (is_float(c)) return flags(build_float(e->b, c->x[0], c->x[1], ""));           \
     return wrap(e, c->type, build_int(e->b, c->x[0], c->x[1], ""));                   \
   }
-ARITHMETIC(add, LLVMBuildFAdd, LLVMBuildAdd)
-ARITHMETIC(sub, LLVMBuildFSub, LLVMBuildSub)
-ARITHMETIC(mul, LLVMBuildFMul, LLVMBuildMul)
+ARITHMETIC(add, LLVMBuildFAdd, LLVMBuildAdd, exactly)
+ARITHMETIC(sub, LLVMBuildFSub, LLVMBuildSub, exactly)
+ARITHMETIC(mul, LLVMBuildFMul, LLVMBuildMul, contracting)
+ARITHMETIC(sum, LLVMBuildFAdd, LLVMBuildAdd, fast)
 
 static LLVMValueRef emit_neg(Emit *e, const OpCall *c) {
   if (is_float(c)) return fast(LLVMBuildFNeg(e->b, c->x[0], ""));
@@ -297,13 +301,13 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
 
 // -- the status word ------------------------------------------------------------------------------------------------
 
-// Flat index of lane 0 over all loops of the kernel, in order, by their sizes.
+// Flat index of a lane over the loops that are open at the statement's level, by their sizes.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
+  KLevel level = c->s->level;
+  int n = level == LEVEL_PROLOGUE ? 0 : level == LEVEL_OUTER ? e->k->nouter : e->k->nouter + e->k->ninner;
   LLVMValueRef at = i64_of(e, 0);
-  bool inner = c->s->level == LEVEL_INNER;
-  for (int l = 0; l < e->k->nouter + e->k->ninner; l++) {
+  for (int l = 0; l < n; l++) {
     at = LLVMBuildMul(e->b, at, i64_of(e, e->k->loop[l].size), "");
-    if (l >= e->k->nouter && !inner) continue;
     LLVMValueRef i = e->counter[l];
     if (l == e->k->rows) i = LLVMBuildAdd(e->b, i, i64_of(e, c->r), "");
     if (l == e->k->vector) i = LLVMBuildAdd(e->b, i, i64_of(e, (int64_t)c->v * e->plan.lanes), "");
@@ -371,7 +375,6 @@ static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
 
 // -- reductions: one step ---------------------------------------------------------------------------------------------
 
-#define emit_sum emit_add
 #define emit_prod emit_mul
 #define emit_max emit_maximum
 #define emit_min emit_minimum

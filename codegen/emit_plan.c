@@ -60,9 +60,12 @@ static int stmt_place(const Kernel *k, const Plan *p, const KStmt *s, uint32_t d
   return place;
 }
 
+// Rounds of a loop; of one for any size, many.
+static int64_t loop_size(const Kernel *k, int l) { return k->loop[l].size ? k->loop[l].size : 1 << 20; }
+
 // Elements along the vector loop that one unit has at most.
 static int64_t vector_span(const Kernel *k, bool outer) {
-  int64_t size = k->loop[k->vector].size;
+  int64_t size = loop_size(k, k->vector);
   return outer && k->block < size ? k->block : size;
 }
 
@@ -108,7 +111,7 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
 }
 
 static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
-  int64_t size = k->loop[k->rows].size, vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
+  int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
   int budget = (t->bits == 512 ? 28 : 12) / reductions(k);
   // along an inner vector loop all vectors of a row end in one sum: vecs only hide latency there
   int64_t spread = p->vec_outer ? vectors : 1;

@@ -19,7 +19,7 @@ static const uint32_t two_over_pi[PIECES] = {
   0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
 };
 // pieces are stored times 2^200 and x is taken times 2^-200: the last ones would be subnormal
-static const double SHIFT = 0x1p200;
+enum { SHIFT = 200 };
 
 static LLVMValueRef num(LLVMValueRef like, double x) { return const_real(LLVMTypeOf(like), x); }
 static LLVMValueRef add(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
@@ -61,7 +61,7 @@ static LLVMValueRef pieces_table(Emit *e) {
   if (at) return at;
   LLVMValueRef all[PIECES];
   for (int i = 0; i < PIECES; i++)
-    all[i] = LLVMConstReal(e->f64, ldexp((double)two_over_pi[i], -24 * (i + 1)) * SHIFT);
+    all[i] = LLVMConstReal(e->f64, ldexp((double)two_over_pi[i], SHIFT - 24 * (i + 1)));
   LLVMTypeRef t = LLVMArrayType2(e->f64, PIECES);
   at = LLVMAddGlobal(e->module, t, "two_over_pi");
   LLVMSetInitializer(at, LLVMConstArray2(e->f64, all, PIECES));
@@ -73,7 +73,7 @@ static LLVMValueRef pieces_table(Emit *e) {
 // (high, low) += p modulo 4, the error of the sum kept (Knuth's two-sum).
 static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
   LLVMTypeRef t = LLVMTypeOf(p);
-  LLVMValueRef turns = emit_unary(e, "llvm.floor", scale(e, p, 0.25));
+  LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));
   p = sub(e, p, scale(e, turns, 4));
   LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), sum = add(e, h, p), part = sub(e, sum, h);
   LLVMValueRef error = add(e, sub(e, h, sub(e, sum, part)), sub(e, p, part));
@@ -83,7 +83,7 @@ static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef
 
 static Angle reduce_large(Emit *e, LLVMValueRef x) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  LLVMValueRef high = emit_alloca(e, t), low = emit_alloca(e, t), y = scale(e, x, 1 / SHIFT);
+  LLVMValueRef high = emit_alloca(e, t), low = emit_alloca(e, t), y = scale(e, x, ldexp(1, -SHIFT));
   LLVMBuildStore(e->b, num(x, 0), high);
   LLVMBuildStore(e->b, num(x, 0), low);
   Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, PIECES), i64_of(e, 1));
@@ -96,7 +96,9 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   loop_end(e, &l);
   Angle a;
   LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), n = nearest(e, h, &a.n);
-  LLVMValueRef f = sub(e, h, n), rest = LLVMBuildLoad2(e->b, t, low, "");
+  LLVMValueRef whole = sub(e, h, n), rest = LLVMBuildLoad2(e->b, t, low, "");
+  LLVMValueRef f = add(e, whole, rest);
+  rest = sub(e, rest, sub(e, f, whole));
   a.r = scale(e, f, M_PI_2);
   a.tail = math_fma(e, f, num(x, M_PI_2), LLVMBuildFNeg(e->b, a.r, ""));
   a.tail = add(e, a.tail, add(e, scale(e, rest, M_PI_2), scale(e, f, 6.123233995736766036e-17)));

@@ -1,0 +1,165 @@
+// LLVM's context, target machine, passes and output.
+//
+// Kernels arrive as explicit vector IR, so that no optimiser is wanted: mem2reg makes registers of
+// accumulators, early-cse joins equal addresses and splats, and code generation does the rest.
+#include "codegen/llvm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifdef MESHC_HAVE_LLVM
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include "codegen/emit.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char *cpu, *features, *triple;
+
+static void start(void) {
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) BUG("LLVM lacks the host's target");
+  cpu = LLVMGetHostCPUName();
+  features = LLVMGetHostCPUFeatures();
+  triple = LLVMGetDefaultTargetTriple();
+}
+
+bool llvm_available(void) { return true; }
+
+const char *llvm_version(void) {
+  static char text[32];
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  snprintf(text, sizeof text, "LLVM %u.%u.%u", major, minor, patch);
+  return text;
+}
+
+const char *llvm_cpu(void) {
+  pthread_once(&once, start);
+  return cpu;
+}
+
+static bool has_feature(const char *name) {
+  char with[32];
+  int n = snprintf(with, sizeof with, "+%s", name);
+  for (const char *p = strstr(features, with); p; p = strstr(p + 1, with))
+    if (p[n] == ',' || p[n] == 0) return true;
+  return false;
+}
+
+static LLVMTargetMachineRef machine_new(int opt, char *why) {
+  LLVMTargetRef target;
+  char *error = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
+    snprintf(why, LLVM_WHY, "%s", error);
+    LLVMDisposeMessage(error);
+    return NULL;
+  }
+  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault,
+                                              LLVMCodeGenLevelAggressive};
+  return LLVMCreateTargetMachine(target, triple, cpu, features, level[opt], LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
+// x86 has fused products with FMA3; other 64-bit targets of ours always.
+static EmitTarget emit_target(int bits, int opt) {
+  bool x86 = strncmp(triple, "x86_64", 6) == 0;
+  return (EmitTarget){bits, !x86 || has_feature("fma"), !x86 || has_feature("f16c"), opt};
+}
+
+static bool said(LLVMErrorRef error, char *why) {
+  if (!error) return false;
+  char *text = LLVMGetErrorMessage(error);
+  snprintf(why, LLVM_WHY, "%s", text);
+  LLVMDisposeErrorMessage(text);
+  return true;
+}
+
+static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *why) {
+  LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+  const char *passes = opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
+  bool failed = said(LLVMRunPasses(m, passes, tm, o), why);
+  LLVMDisposePassBuilderOptions(o);
+  return !failed;
+}
+
+static bool verify(LLVMModuleRef m, char *why) {
+#ifndef NDEBUG
+  char *text = NULL;
+  bool broken = LLVMVerifyModule(m, LLVMReturnStatusAction, &text);
+  if (broken) snprintf(why, LLVM_WHY, "%s", text);
+  LLVMDisposeMessage(text);
+  return !broken;
+#else
+  (void)m;
+  (void)why;
+  return true;
+#endif
+}
+
+static bool take_copy(const char *at, size_t n, Bytes *out) {
+  out->at = malloc(n + 1);
+  if (!out->at) BUG("no memory for %zu bytes of machine code", n);
+  memcpy(out->at, at, n);
+  out->at[n] = 0;
+  out->n = n;
+  return true;
+}
+
+static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Bytes *out, char *why) {
+  if (form == LLVM_IR) {
+    char *text = LLVMPrintModuleToString(m);
+    take_copy(text, strlen(text), out);
+    LLVMDisposeMessage(text);
+    return true;
+  }
+  LLVMMemoryBufferRef buffer;
+  char *error = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(tm, m, form == LLVM_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, &error,
+                                          &buffer)) {
+    snprintf(why, LLVM_WHY, "%s", error);
+    LLVMDisposeMessage(error);
+    return false;
+  }
+  take_copy(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out);
+  LLVMDisposeMemoryBuffer(buffer);
+  return true;
+}
+
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, int bits, int opt, LlvmForm form,
+                  Bytes *out, char *why) {
+  pthread_once(&once, start);
+  LLVMTargetMachineRef tm = machine_new(opt, why);
+  if (!tm) return false;
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
+  LLVMSetTarget(m, triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  LLVMSetModuleDataLayout(m, layout);
+  LLVMDisposeTargetData(layout);
+  EmitTarget t = emit_target(bits, opt);
+  for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
+  bool ok = verify(m, why) && run_passes(m, tm, opt, why) && output(m, tm, form, out, why);
+  LLVMDisposeModule(m);
+  LLVMContextDispose(ctx);
+  LLVMDisposeTargetMachine(tm);
+  return ok;
+}
+
+#else
+
+bool llvm_available(void) { return false; }
+const char *llvm_version(void) { return "none"; }
+const char *llvm_cpu(void) { return "none"; }
+
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, int bits, int opt, LlvmForm form,
+                  Bytes *out, char *why) {
+  (void)k, (void)symbol, (void)n, (void)bits, (void)opt, (void)form, (void)out;
+  snprintf(why, LLVM_WHY, "this build has no LLVM");
+  return false;
+}
+#endif
