@@ -1,6 +1,6 @@
 // Normalisations along dims, made of primitives and held together by a group.
 //
-//   softmax[c](x) = exp(x - logsumexp[c](x))      so that it can be recomputed from the logsumexp alone
+//   softmax[c](x) = e / sum[c](e), e = exp(x - max[c](x))      the maximum has no gradient
 #include <float.h>
 #include <math.h>
 
@@ -24,20 +24,26 @@ static Value norm_end(Build *b, const Norm *n, NodeId y) {
   return value_tensor(y);
 }
 
-static NodeId log_softmax(Build *b, const Norm *n) {
-  return graph_binary(b->g, OP_SUB, n->x, graph_reduce(b->g, OP_LOGSUMEXP, n->x, &n->over));
+// x - max: exact where it matters, near the largest; x - logsumexp(x) would carry the rounding of the
+// largest into every probability.
+static NodeId below_largest(Build *b, const Norm *n) {
+  NodeId largest = graph_unary(b->g, OP_STOP, graph_reduce(b->g, OP_MAX, n->x, &n->over));
+  return graph_binary(b->g, OP_SUB, n->x, largest);
 }
 
 Value builtin_softmax(Build *b, const Call *c) {
   Norm n;
   if (!norm_begin(b, c, &n)) return value_poison;
-  return norm_end(b, &n, graph_unary(b->g, OP_EXP, log_softmax(b, &n)));
+  NodeId e = graph_unary(b->g, OP_EXP, below_largest(b, &n));
+  return norm_end(b, &n, graph_binary(b->g, OP_DIV, e, graph_reduce(b->g, OP_SUM, e, &n.over)));
 }
 
 Value builtin_log_softmax(Build *b, const Call *c) {
   Norm n;
   if (!norm_begin(b, c, &n)) return value_poison;
-  return norm_end(b, &n, log_softmax(b, &n));
+  NodeId off = below_largest(b, &n);
+  NodeId sum = graph_reduce(b->g, OP_SUM, graph_unary(b->g, OP_EXP, off), &n.over);
+  return norm_end(b, &n, graph_binary(b->g, OP_SUB, off, graph_unary(b->g, OP_LOG, sum)));
 }
 
 static NodeId mean_square(Build *b, NodeId x, const Dims *over) {

@@ -7,14 +7,18 @@ static const char *const purposes[] = {"", "train", "eval", "run"};
 
 // -- what to describe -----------------------------------------------------------------------------------
 
+static bool names_results(const Graph *g) {
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_OUTPUT || g->name.at[i].kind == NAME_METRIC) return true;
+  return false;
+}
+
 // Every value that the file binds, for a model that names no output, loss or metric.
 static Fetch all_values(const Session *s, Fetch f) {
   const Graph *g = s->model->graph;
   const char **names = arena_array(s->arena, const char *, g->name.n + 1);
-  for (uint32_t i = 0; i < g->name.n; i++) {
-    if (g->name.at[i].kind == NAME_OUTPUT || g->name.at[i].kind == NAME_METRIC) return f;
+  for (uint32_t i = 0; i < g->name.n; i++)
     if (g->name.at[i].kind == NAME_VALUE && !strchr(g->name.at[i].name, '.')) names[f.n++] = g->name.at[i].name;
-  }
   f.name = names;
   return f;
 }
@@ -46,7 +50,10 @@ Graph *session_select(Session *s, const char **purpose, const char **over) {
   if (word == 1) return select_train(s->arena, s->model, NULL);
   if (word == 2) return select_eval_of(s, over);
   Fetch fetch = session_fetch(s);
-  if (!fetch.n && !s->model->loss) fetch = all_values(s, fetch);
+  if (!fetch.n && !s->model->loss && !names_results(s->model->graph)) {
+    fetch = all_values(s, fetch);
+    if (!fetch.n) return graph_like(s->arena, s->model->graph, STAGE_GRAD);
+  }
   return select_run(s->arena, s->model, &fetch);
 }
 
