@@ -98,8 +98,9 @@ static bool open_results(Predict *p) {
     const Output *o = &p->graph->output.at[i];
     Result r;
     if (!result_read(p->s, p->exec, program, TENSOR_OUTPUT, o->name, &r)) return false;
-    array_free(&r.array);
     int axis = axis_of(p, r.dim, r.array.rank);
+    free(r.array.data); // only the shape was wanted
+    r.array.data = NULL;
     if (axis < 0) {
       diag_error(p->s->diag, DIAG_USAGE, option_use(p->s->opt, OPTION_FETCH) ? option_use(p->s->opt, OPTION_FETCH)->pos : (Pos){0},
                  "%s does not run over %s: predict gives rows", o->name, p->over_name);

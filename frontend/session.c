@@ -150,7 +150,7 @@ bool session_load(Session *s) {
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (diag_errors(s->diag)) return false;
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  return s->model && layout_check(s->model->graph, &s->model->layout, s->diag);
+  return s->model && (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag));
 }
 
 // Names between commas, those inside parentheses aside.

@@ -227,6 +227,19 @@ static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   return diag_exit(d);
 }
 
+// {"step": 0, "loss": 1.25, "accuracy": 0.5}
+static void put_curve(const Run *r) {
+  const TrainJob *j = r->job;
+  if (!r->curve) return;
+  fprintf(r->curve, "{\"step\": %lld", (long long)r->step);
+  for (uint32_t i = 0; i < j->nshown; i++) {
+    double value = exec_scalar(j->train, j->shown[i]);
+    if (isfinite(value)) fprintf(r->curve, ", \"%s\": %.9g", j->shown[i], value);
+    else fprintf(r->curve, ", \"%s\": null", j->shown[i]);
+  }
+  fprintf(r->curve, "}\n");
+}
+
 static int train_step(Run *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code = next_batch(j, data, d);
@@ -238,9 +251,8 @@ static int train_step(Run *r, const void **data, Diag *d) {
     exec_fault(j->train, d);
     return diag_exit(d);
   }
+  put_curve(r);
   r->step++;
-  if (r->curve && j->nshown)
-    fprintf(r->curve, "%lld %.9g\n", (long long)(r->step - 1), exec_scalar(j->train, j->shown[0]));
   return 0;
 }
 

@@ -150,7 +150,7 @@ typedef struct TrainJob {
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
   const char *header;        // first line: model, parameters, mesh, device, bytes; NULL: none
-  const char *curve;         // file that gets "step loss" lines, or NULL
+  const char *curve;         // file that gets one JSON object a step and line: step and what is shown; or NULL
 } TrainJob;
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7.
 int train_run(const TrainJob *job, Diag *d);
