@@ -86,7 +86,10 @@ void directory_outputs(Builder *b) {
     if (o->kind != OUT_VALUE) continue;
     const Node *x = graph_node(b->g, o->value);
     ProgTensor t = {.kind = TENSOR_OUTPUT, .name = o->name, .type = (Dtype)x->type, .of = -1, .pos = x->origin.pos};
-    set_dims(b, &t, &b->f->order->at[o->value], o->rank, o->dims);
+    DimId canonical[MAX_RANK];
+    for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
+    // an output without a stated order has that of declaration
+    set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
     t.at = builder_place(b, o->value);
     if (t.at.tensor < 0) b->buffer.at[t.at.offset].kept = true;
     add_tensor(b, t);

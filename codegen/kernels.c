@@ -186,7 +186,8 @@ static int32_t value_of(Maker *k, NodeId a, int phase) {
 
 static int32_t cast(Maker *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
   if (k->m.stmt.at[arg].type == type) return arg;
-  if (k->m.stmt.at[arg].level > level) level = k->m.stmt.at[arg].level;
+  const KStmt *from = &k->m.stmt.at[arg];
+  if (from->kind != K_REDUCE && from->level > level) level = from->level;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
   return emit(k, s);
@@ -420,6 +421,6 @@ Built *kernel_build(Arena *a, const Fusion *f, const Rows *rows, const Group *g,
   fill_built(&k, b, any_size);
   b->kernel->nphases = (uint8_t)phases;
   char why[200];
-  if (!kernel_verify(b->kernel, why)) BUG("%s", why);
+  if (!kernel_verify(b->kernel, why)) BUG("%s\n%s", why, kernel_print(a, b->kernel));
   return b;
 }

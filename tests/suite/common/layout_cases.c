@@ -1,0 +1,597 @@
+// Graphs under layouts: the generator of cases, random graphs and random layouts.
+#include "tests/suite/common/layout_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char layout_vacuous[] = "more than one element in ten may be anything";
+static LayoutCheck *check;
+
+typedef struct AxisSize { const char *name; int64_t size; } AxisSize;
+typedef struct MeshCase { int n; AxisSize axis[3]; } MeshCase;
+static const MeshCase meshes[] = {
+    {1, {{"rows", 1}}},
+    {1, {{"rows", 2}}},
+    {1, {{"rows", 3}}},
+    {2, {{"rows", 2}, {"cols", 2}}},
+    {2, {{"rows", 2}, {"cols", 3}}},
+    {1, {{"rows", 4}}},
+    {2, {{"rows", 2}, {"cols", 4}}},
+    {3, {{"rows", 2}, {"cols", 2}, {"deep", 2}}},
+};
+
+static int passed, failed, skipped;
+
+// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators", 2016)
+static uint32_t draw(Maker *m, uint32_t below) {
+  m->random ^= m->random >> 12;
+  m->random ^= m->random << 25;
+  m->random ^= m->random >> 27;
+  return (uint32_t)((m->random * 2685821657736338717u) >> 33) % below;
+}
+
+static void make(Maker *m, const MeshCase *mesh, uint64_t seed) {
+  memset(m, 0, sizeof *m);
+  m->a = arena_new();
+  m->names = intern_new(m->a);
+  m->diag = diag_new(m->a);
+  m->layout.rule = m->rule;
+  m->random = seed * 2654435761u + 88172645463325252u;
+  for (int i = 0; i < mesh->n; i++)
+    m->mesh.axis[m->mesh.naxes++] = (MeshAxis){.name = intern(m->names, mesh->axis[i].name), .size = mesh->axis[i].size};
+  m->dims = dim_table_new(m->a, m->names);
+  m->g = graph_new(m->a, m->dims, &m->mesh, STAGE_GRAPH);
+  const struct { DimId *d; const char *name; int64_t size; } dims[] = {
+      {&m->b, "b", 5}, {&m->d, "d", 4}, {&m->e, "e", 4}, {&m->h, "h", 6}, {&m->k, "k", 3},
+      {&m->v, "v", 7}, {&m->m, "m", 12}, {&m->n, "n", 10}, {&m->two, "two", 2}};
+  for (size_t i = 0; i < countof(dims); i++) *dims[i].d = dim_add(m->dims, dims[i].name, dims[i].size, (Pos){0});
+}
+
+// -- inputs ------------------------------------------------------------------------------------------------
+
+// A parameter that a slot can belong to, 0: none.
+static DeclId some_parameter(const Maker *m) {
+  for (DeclId d = m->g->decl.n; d > 0; d--)
+    if (m->g->decl.at[d - 1].kind == DECL_PARAM) return d;
+  return 0;
+}
+
+static NodeId declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims) {
+  Decl x = {.kind = kind, .name = intern_printf(m->names, "x%u", m->g->decl.n), .type = type, .rank = (uint8_t)n};
+  Dims set = {0};
+  if (kind == DECL_SLOT && !(x.of = some_parameter(m))) x.kind = DECL_STATE;
+  for (int i = 0; i < n; i++) {
+    x.dims[i] = dims[i];
+    if (!dims_add(m->dims, &set, dims[i])) abort();
+  }
+  int64_t count;
+  if (!dims_elements(m->dims, &set, &count)) abort();
+  double *value = arena_array(m->a, double, count);
+  DeclId d = graph_decl(m->g, &x);
+  m->feed[m->ninputs++] = (EvalFeed){.decl = d, .value = value, .n = count};
+  m->g->origin = (Origin){.value = x.name};
+  NodeId node = graph_decl_node(m->g, d);
+  m->g->origin = (Origin){0};
+  if (dtype_is_float(type) && m->nfloats < 4) m->input[m->nfloats++] = node;
+  return node;
+}
+
+#define X(m, ...) \
+  declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+#define IDS(m, ...) \
+  declared(m, DECL_INPUT, TYPE_I32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+
+// Small integers (bounds 0) or halves of odd numbers and thirds.
+static void fill(Maker *m, bool integers) {
+  for (uint32_t i = 0; i < m->ninputs; i++) {
+    const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
+    double *value = arena_array(m->a, double, m->feed[i].n);
+    for (int64_t k = 0; k < m->feed[i].n; k++) {
+      if (d->type == TYPE_I32) value[k] = draw(m, 3);
+      else value[k] = integers ? (double)draw(m, 7) - 3 : ((double)draw(m, 601) - 300) / 150 + 0.00123;
+    }
+    m->feed[i].value = value;
+  }
+}
+
+static void output(Maker *m, const char *name, NodeId n) {
+  vec_push(m->a, m->g->output) = (Output){.kind = OUT_VALUE, .name = intern(m->names, name), .value = n};
+}
+
+// y and the gradients of a weighted sum of it.
+static void result(Maker *m, NodeId y) {
+  output(m, "y", y);
+  Node node = *graph_node(m->g, y);
+  if (node.type != TYPE_F32 || !m->nfloats) return;
+  uint32_t floats = m->nfloats;
+  NodeId by[4], out[4], weight = declared(m, DECL_INPUT, TYPE_F32, node.dims.n, node.dims.at);
+  memcpy(by, m->input, sizeof by);
+  NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), &node.dims);
+  graph_gradients(m->g, loss, (int)floats, by, out);
+  static const char *const name[] = {"g0", "g1", "g2", "g3"};
+  for (uint32_t i = 0; i < floats; i++) output(m, name[i], out[i]);
+}
+
+static const char *layout_text(Maker *m) {
+  const char *text = "";
+  for (uint32_t i = 0; i < m->layout.n; i++) {
+    const LayoutRule *r = &m->rule[i];
+    text = arena_printf(m->a, "%s %s%s%s%s->", text, r->soft ? "soft " : "", r->pattern ? r->pattern : "",
+                        r->pattern ? ":" : r->scope == LAYOUT_PARAMETERS ? "parameters:" : r->scope == LAYOUT_OPTIMIZER ? "optimizer:" : "",
+                        r->dim ? r->dim : "all");
+    for (int k = 0; k < r->axes.n; k++)
+      text = arena_printf(m->a, "%s%s%s", text, k ? "+" : "", m->mesh.axis[r->axes.at[k]].name);
+    if (r->none) text = arena_printf(m->a, "%snone", text);
+  }
+  return text;
+}
+
+static const char *mesh_text(Maker *m) {
+  const char *text = "";
+  for (int i = 0; i < m->mesh.naxes; i++)
+    text = arena_printf(m->a, "%s%s=%lld ", text, m->mesh.axis[i].name, (long long)m->mesh.axis[i].size);
+  return text;
+}
+
+static void report(Maker *m, const char *name, const Graph *g, const char *wrong) {
+  if (!wrong || wrong == layout_vacuous) {
+    *(wrong ? &skipped : &passed) += 1;
+    return;
+  }
+  if (failed++ >= 20) return;
+  printf("FAILED %s on %s layout%s: %s\n", name, mesh_text(m), layout_text(m), wrong);
+  if (getenv("SHOW")) {
+    Machine machine = machine_default();
+    Placement *p = place(m->a, g, &m->layout, &machine);
+    puts(graph_print(m->a, g, m->diag, placement_note, p));
+    puts(graph_print(m->a, collectives_share(m->a, lower(m->a, p)), m->diag, NULL, NULL));
+  }
+}
+
+// -- all layouts of one case -----------------------------------------------------------------------------------
+
+// Ways in which one dim can be cut on a mesh.
+static int choices(const Mesh *mesh, Axes out[8]) {
+  int n = 0;
+  out[n++] = (Axes){0};
+  for (int a = 0; a < mesh->naxes; a++) out[n++] = (Axes){.n = 1, .at = {(uint8_t)a}};
+  if (mesh->naxes == 2) {
+    out[n++] = (Axes){.n = 2, .at = {0, 1}};
+    out[n++] = (Axes){.n = 2, .at = {1, 0}};
+  }
+  return n;
+}
+
+static int used_dims(const Maker *m, const Graph *g, DimId *out) {
+  int n = 0;
+  for (DimId d = 1; d <= m->two; d++)
+    for (NodeId u = 1; u <= graph_count(g); u++)
+      if (dims_has(&graph_node(g, u)->dims, d)) {
+        out[n++] = d;
+        break;
+      }
+  return n;
+}
+
+static void set_rules(Maker *m, int n, const DimId *dims, const Axes *choice, int ways, uint64_t number) {
+  m->layout.n = 0;
+  for (int i = 0; i < n; i++, number /= (uint64_t)ways) {
+    Axes axes = choice[number % (uint64_t)ways];
+    if (axes.n) m->rule[m->layout.n++] = (LayoutRule){.dim = dim_get(m->dims, dims[i])->name, .axes = axes};
+  }
+}
+
+enum { MAX_LAYOUTS = 130 };
+
+static void all_layouts(Maker *m, const char *name) {
+  Graph *g = graph_simplify(m->a, graph_expand(m->a, m->g));
+  DimId dims[16];
+  Axes choice[8];
+  int n = used_dims(m, g, dims), ways = choices(&m->mesh, choice);
+  uint64_t total = 1;
+  for (int i = 0; i < n; i++) total *= (uint64_t)ways;
+  uint64_t stride = total > MAX_LAYOUTS ? total / MAX_LAYOUTS | 1 : 1;
+  Eval *whole[2];
+  EvalFeed feeds[2][MAX_INPUTS];
+  for (int k = 0; k < 2; k++) {
+    fill(m, k == 0);
+    memcpy(feeds[k], m->feed, sizeof m->feed);
+    whole[k] = eval_run(m->a, g, m->ninputs, m->feed, 3);
+  }
+  int index = 0;
+  for (uint64_t number = 0; number < total; number += stride, index++) {
+    set_rules(m, n, dims, choice, ways, number);
+    m->diag = diag_new(m->a);
+    if (!layout_check(g, &m->layout, m->diag)) continue;
+    memcpy(m->feed, feeds[index & 1], sizeof m->feed);
+    report(m, name, g, check(m, g, whole[index & 1]));
+  }
+}
+
+// -- cases -------------------------------------------------------------------------------------------------------
+
+static NodeId op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to) {
+  Attr t = {.ndims = (uint8_t)n, .dims = dims, .nto = (uint8_t)nto, .to = to, .type = TYPE_F32};
+  return graph_add(m->g, o, nargs, args, &t);
+}
+
+static NodeId positive(Maker *m, NodeId x) {
+  return graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, x, x), graph_const(m->g, TYPE_F32, 0.5));
+}
+
+static NodeId truth(Maker *m, NodeId x) { return graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)); }
+
+static void pointwise_one(Maker *m, Op o) {
+  NodeId x = X(m, m->b, m->d);
+  if (o == OP_NOT) x = truth(m, x);
+  if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL) x = positive(m, x);
+  if (o == OP_BOUND) {
+    result(m, op(m, OP_BOUND, 1, (NodeId[]){IDS(m, m->b, m->d)}, 1, &m->v, 0, NULL));
+  } else if (o == OP_KEY_INDEX) {
+    NodeId key = graph_binary(m->g, OP_ARG_KEY, x, graph_index(m->g, m->d));
+    result(m, graph_unary(m->g, o, graph_reduce(m->g, OP_MAX, key, &(Dims){.n = 1, .at = {m->d}})));
+  } else {
+    result(m, o == OP_CAST ? graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32) : graph_unary(m->g, o, x));
+  }
+}
+
+static void pointwise_two(Maker *m, Op o, bool wide) {
+  NodeId x = X(m, m->b, m->d), y = wide ? X(m, m->d, m->h) : X(m, m->b, m->d);
+  if (o == OP_AND || o == OP_OR) x = truth(m, x), y = truth(m, y);
+  if (o == OP_DIV || o == OP_MOD || o == OP_FLOOR_DIV) y = positive(m, y);
+  if (o == OP_POW) x = positive(m, x);
+  if (o == OP_ARG_KEY) y = graph_index(m->g, m->d);
+  NodeId z = graph_binary(m->g, o, x, y);
+  result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
+}
+
+static void pointwise_three(Maker *m, Op o) {
+  NodeId x = X(m, m->b, m->d), y = X(m, m->d, m->h), z = X(m, m->b);
+  if (o == OP_WHERE) result(m, graph_where(m->g, truth(m, x), y, z));
+  else result(m, op(m, o, 3, (NodeId[]){x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
+}
+
+static void reduce(Maker *m, Op o, int which) {
+  static const int n[] = {1, 1, 2, 3};
+  NodeId x = X(m, m->b, m->d, m->h);
+  DimId list[4][3] = {{m->b}, {m->h}, {m->b, m->h}, {m->b, m->d, m->h}};
+  if (o == OP_ARGMAX || o == OP_ARGMIN) which %= 2;
+  if (o == OP_ANY || o == OP_ALL) x = truth(m, x);
+  Dims over = {.n = (uint8_t)n[which]};
+  memcpy(over.at, list[which], sizeof(DimId) * (size_t)n[which]);
+  result(m, graph_reduce(m->g, o, x, &over));
+}
+
+static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, Dtype type) {
+  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
+}
+
+static void contract_plain(Maker *m) { result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32)); }
+static void contract_batched(Maker *m) {
+  result(m, contract(m, X(m, m->b, m->d, m->h), X(m, m->b, m->h, m->k), 1, &m->h, TYPE_F32));
+}
+static void contract_one_sided(Maker *m) {
+  result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->h), 2, (DimId[]){m->d, m->b}, TYPE_F32));
+}
+static void contract_outer(Maker *m) { result(m, contract(m, X(m, m->b), X(m, m->h), 0, NULL, TYPE_F32)); }
+static void contract_scalar(Maker *m) {
+  result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->d), 2, (DimId[]){m->b, m->d}, TYPE_F32));
+}
+static void contract_narrow(Maker *m) {
+  NodeId x = graph_cast(m->g, X(m, m->b, m->d), TYPE_BF16), y = graph_cast(m->g, X(m, m->d, m->h), TYPE_BF16);
+  NodeId z = contract(m, x, y, 1, &m->d, TYPE_BF16);
+  result(m, graph_cast(m->g, graph_reduce(m->g, OP_SUM, z, &(Dims){.n = 1, .at = {m->h}}), TYPE_F32));
+}
+static void broadcast(Maker *m) {
+  result(m, graph_broadcast(m->g, X(m, m->b, m->d), &(Dims){.n = 3, .at = {m->b, m->d, m->h}}));
+}
+static void rename_one(Maker *m) {
+  result(m, op(m, OP_RENAME, 1, (NodeId[]){X(m, m->b, m->d)}, 1, &m->d, 1, &m->e));
+}
+static void rename_swap(Maker *m) {
+  NodeId x = X(m, m->d, m->e);
+  result(m, graph_binary(m->g, OP_SUB, x, op(m, OP_RENAME, 1, &x, 2, (DimId[]){m->d, m->e}, 2, (DimId[]){m->e, m->d})));
+}
+static void gram(Maker *m) { // the product of a value with itself renamed, as in attention
+  NodeId x = X(m, m->d, m->h), y = op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
+  NodeId p = contract(m, x, y, 1, &m->h, TYPE_F32);
+  result(m, contract(m, p, y, 1, &m->e, TYPE_F32));
+}
+static void split(Maker *m) {
+  result(m, op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->b, m->m)}, 1, &m->m, 2, (DimId[]){m->d, m->k}));
+}
+static void merge(Maker *m) {
+  result(m, op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->d, m->k)}, 2, (DimId[]){m->d, m->k}, 1, &m->m));
+}
+static void split_uneven(Maker *m) {
+  result(m, op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
+}
+static void merge_uneven(Maker *m) {
+  result(m, op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->two, m->k)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
+}
+static NodeId take(Maker *m, NodeId table, NodeId ids, DimId d) {
+  return op(m, OP_TAKE, 2, (NodeId[]){table, ids}, 1, (DimId[]){d}, 0, NULL);
+}
+static void take_rows(Maker *m) { result(m, take(m, X(m, m->v, m->d), IDS(m, m->b), m->v)); }
+static void take_two(Maker *m) { result(m, take(m, X(m, m->v, m->d), IDS(m, m->b, m->h), m->v)); }
+static void take_matched(Maker *m) { result(m, take(m, X(m, m->v, m->b), IDS(m, m->b), m->v)); }
+static void take_same(Maker *m) { result(m, take(m, X(m, m->b, m->d), IDS(m, m->b), m->b)); }
+static void take_integers(Maker *m) { result(m, take(m, IDS(m, m->v, m->d), IDS(m, m->b), m->v)); }
+static void take_bool(Maker *m) { result(m, take(m, truth(m, X(m, m->v, m->d)), IDS(m, m->b), m->v)); }
+static NodeId scatter(Maker *m, NodeId x, NodeId ids, DimId from, DimId to) {
+  return op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, (DimId[]){from}, 1, (DimId[]){to});
+}
+static void scatter_rows(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->v)); }
+static void scatter_matched(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b, m->d), m->b, m->v)); }
+static void scatter_same(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->b)); }
+static void scatter_two(Maker *m) {
+  result(m, op(m, OP_SCATTER_ADD, 2, (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
+               (DimId[]){m->b, m->h}, 1, &m->v));
+}
+static void sources(Maker *m) {
+  double *data = arena_array(m->a, double, 20);
+  for (int i = 0; i < 20; i++) data[i] = i;
+  NodeId values = graph_add(m->g, OP_VALUES, 0, NULL, &(Attr){.type = TYPE_F32, .ndims = 2, .dims = (DimId[]){m->d, m->b}, .data = data, .ndata = 20});
+  NodeId step = graph_add(m->g, OP_STEP, 0, NULL, NULL), i = graph_binary(m->g, OP_ADD, graph_index(m->g, m->b), step);
+  NodeId x = graph_binary(m->g, OP_MUL, values, graph_cast(m->g, i, TYPE_F32));
+  result(m, graph_binary(m->g, OP_ADD, x, X(m, m->d)));
+}
+static void softmax_loss(Maker *m) {
+  NodeId x = X(m, m->b, m->v), ids = IDS(m, m->b);
+  NodeId z = graph_reduce(m->g, OP_LOGSUMEXP, x, &(Dims){.n = 1, .at = {m->v}});
+  NodeId hot = graph_cast(m->g, graph_binary(m->g, OP_EQ, ids, graph_index(m->g, m->v)), TYPE_F32);
+  NodeId picked = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, x, hot), &(Dims){.n = 1, .at = {m->v}});
+  result(m, graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_SUB, z, picked), &(Dims){.n = 1, .at = {m->b}}));
+}
+static void layer_norm(Maker *m) {
+  NodeId x = X(m, m->b, m->h), gain = X(m, m->h);
+  Dims over = {.n = 1, .at = {m->h}};
+  NodeId c = graph_binary(m->g, OP_SUB, x, graph_reduce(m->g, OP_MEAN, x, &over));
+  NodeId var = graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, c, c), &over);
+  NodeId r = graph_unary(m->g, OP_RSQRT, graph_binary(m->g, OP_ADD, var, graph_const(m->g, TYPE_F32, 0.01)));
+  result(m, graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, c, r), gain));
+}
+static void mlp(Maker *m) {
+  NodeId x = X(m, m->b, m->d), w = X(m, m->d, m->h), bias = X(m, m->h), v = X(m, m->h, m->k);
+  NodeId hidden = graph_unary(m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
+  result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
+}
+static void update(Maker *m, NodeId decl, NodeId value) {
+  DeclId d = graph_node(m->g, decl)->attr.decl;
+  vec_push(m->a, m->g->output) =
+      (Output){.kind = OUT_UPDATE, .name = m->g->decl.at[d - 1].name, .value = value, .target = d};
+}
+static void state_update(Maker *m) {
+  NodeId x = X(m, m->b, m->d), s = declared(m, DECL_STATE, TYPE_F32, 1, &m->d);
+  NodeId mean = graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {m->b}});
+  update(m, s, graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
+}
+
+typedef struct Case { const char *name; void (*make)(Maker *m); } Case;
+static const Case cases[] = {
+    {"contract", contract_plain}, {"contract_batched", contract_batched}, {"contract_one_sided", contract_one_sided},
+    {"contract_outer", contract_outer}, {"contract_scalar", contract_scalar}, {"contract_narrow", contract_narrow},
+    {"broadcast", broadcast}, {"rename", rename_one}, {"rename_swap", rename_swap}, {"gram", gram}, {"split", split},
+    {"merge", merge}, {"split_uneven", split_uneven}, {"merge_uneven", merge_uneven}, {"take", take_rows},
+    {"take_two", take_two}, {"take_matched", take_matched}, {"take_same", take_same}, {"take_integers", take_integers},
+    {"take_bool", take_bool}, {"scatter", scatter_rows}, {"scatter_matched", scatter_matched},
+    {"scatter_same", scatter_same}, {"scatter_two", scatter_two}, {"sources", sources}, {"softmax_loss", softmax_loss},
+    {"layer_norm", layer_norm}, {"mlp", mlp}, {"state_update", state_update},
+};
+
+static bool wanted(int argc, char **argv, const char *name) { return argc < 2 || !strcmp(argv[1], name); }
+
+static void op_case(const MeshCase *mesh, Op o, int variant) {
+  Maker m;
+  const OpRow *row = op_row(o);
+  make(&m, mesh, (uint64_t)o + 1);
+  if (row->cls == REDUCE) reduce(&m, o, variant);
+  else if (row->nargs == 1) pointwise_one(&m, o);
+  else if (row->nargs == 2) pointwise_two(&m, o, variant);
+  else pointwise_three(&m, o);
+  all_layouts(&m, row->text);
+  arena_free(m.a);
+}
+
+static void run_ops(const MeshCase *mesh, int argc, char **argv) {
+  for (int o = 0; o < OP_COUNT; o++) {
+    const OpRow *row = op_row((Op)o);
+    if (!wanted(argc, argv, row->text)) continue;
+    if (row->cls == REDUCE)
+      for (int variant = 0; variant < 4; variant++) op_case(mesh, (Op)o, variant);
+    if (row->cls == POINTWISE) op_case(mesh, (Op)o, 0);
+    if (row->cls == POINTWISE && row->nargs == 2) op_case(mesh, (Op)o, 1);
+  }
+  for (size_t i = 0; i < countof(cases); i++) {
+    if (!wanted(argc, argv, cases[i].name)) continue;
+    Maker m;
+    make(&m, mesh, i + 1);
+    cases[i].make(&m);
+    all_layouts(&m, cases[i].name);
+    arena_free(m.a);
+  }
+}
+
+// -- random graphs -----------------------------------------------------------------------------------------------
+
+enum { POOL = 64 };
+typedef struct Pool { NodeId at[POOL]; int n; } Pool;
+
+static NodeId pick(Maker *m, const Pool *p) { return p->at[draw(m, (uint32_t)p->n)]; }
+
+static DimId pick_dim(Maker *m, const Dims *s) { return s->at[draw(m, s->n)]; }
+
+static NodeId random_input(Maker *m) {
+  const DimId all[] = {m->b, m->d, m->h, m->k, m->e, m->v, m->m, m->n};
+  DimId list[3];
+  int n = 0;
+  for (uint32_t tries = 1 + draw(m, 3); tries > 0; tries--) {
+    DimId d = all[draw(m, countof(all))];
+    bool have = false;
+    for (int i = 0; i < n; i++) have |= list[i] == d;
+    if (!have) list[n++] = d;
+  }
+  static const DeclKind kind[] = {DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT};
+  return declared(m, kind[draw(m, 4)], TYPE_F32, n, list);
+}
+
+static NodeId random_ids(Maker *m) {
+  const DimId all[] = {m->b, m->d, m->h, m->k};
+  DimId d = all[draw(m, 4)];
+  return declared(m, DECL_INPUT, TYPE_I32, 1, &d);
+}
+
+static bool fits(Maker *m, NodeId x, NodeId y) {
+  Dims all = graph_node(m->g, x)->dims;
+  const Dims *more = &graph_node(m->g, y)->dims;
+  int64_t n;
+  for (int i = 0; i < more->n; i++)
+    if (!dims_add(m->dims, &all, more->at[i])) return false;
+  return dims_elements(m->dims, &all, &n) && n <= 3000;
+}
+
+static NodeId scale(Maker *m, NodeId x) { return graph_binary(m->g, OP_MUL, x, graph_const(m->g, TYPE_F32, 0.25)); }
+
+static NodeId random_unary(Maker *m, NodeId x, NodeId y) {
+  static const Op ops[] = {OP_NEG, OP_TANH, OP_RELU, OP_SIGMOID, OP_ABS, OP_SIN};
+  (void)y;
+  return graph_unary(m->g, ops[draw(m, countof(ops))], x);
+}
+static NodeId random_binary(Maker *m, NodeId x, NodeId y) {
+  static const Op ops[] = {OP_ADD, OP_SUB, OP_MUL, OP_ADD, OP_MAXIMUM, OP_MINIMUM};
+  return fits(m, x, y) ? graph_binary(m->g, ops[draw(m, countof(ops))], x, y) : 0;
+}
+static NodeId random_where(Maker *m, NodeId x, NodeId y) {
+  return fits(m, x, y) ? graph_where(m->g, truth(m, x), y, draw(m, 2) ? x : graph_const(m->g, TYPE_F32, 0)) : 0;
+}
+static NodeId random_reduce(Maker *m, NodeId x, NodeId y) {
+  static const Op ops[] = {OP_SUM, OP_SUM, OP_MEAN, OP_MAX, OP_MIN, OP_LOGSUMEXP};
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  if (!s->n) return 0;
+  return graph_reduce(m->g, ops[draw(m, countof(ops))], x, &(Dims){.n = 1, .at = {pick_dim(m, s)}});
+}
+static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
+  if (!fits(m, x, y)) return 0;
+  DimId list[3];
+  int n = 0;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  for (int i = 0; i < s->n && n < 3; i++)
+    if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? draw(m, 3) : !draw(m, 4)) list[n++] = s->at[i];
+  return scale(m, contract(m, x, y, n, list, TYPE_F32));
+}
+static NodeId random_move(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two), b = dims_has(s, m->b);
+  if (dims_has(s, m->m) && !d && !k) return op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
+  if (dims_has(s, m->n) && !b && !two) return op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
+  if (d && k && !dims_has(s, m->m)) return op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
+  if (b && two && !dims_has(s, m->n)) return op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
+  if (d && !dims_has(s, m->e)) return op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
+  if (dims_has(s, m->e) && !d) return op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
+  return 0;
+}
+static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  if (!s->n) return 0;
+  DimId d = pick_dim(m, s);
+  if (d == m->two) return 0; // ids go up to 2
+  if (m->ninputs + 1 >= MAX_INPUTS) return 0;
+  NodeId ids = random_ids(m);
+  if (draw(m, 2)) return fits(m, x, ids) ? take(m, x, ids, d) : 0;
+  DimId from = graph_node(m->g, ids)->dims.at[0];
+  if (!dims_has(s, from) || (dims_has(s, m->v) && from != m->v)) return 0;
+  return scatter(m, x, ids, from, m->v);
+}
+static NodeId random_narrow(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  return graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32);
+}
+
+typedef NodeId Grow(Maker *m, NodeId x, NodeId y);
+static Grow *const grow[] = {random_unary, random_binary, random_binary, random_where, random_reduce,
+                             random_contract, random_contract, random_move, random_lookup, random_narrow};
+
+static void random_graph(Maker *m) {
+  Pool pool = {.n = 0};
+  for (uint32_t i = 2 + draw(m, 4); i > 0; i--) pool.at[pool.n++] = random_input(m);
+  for (uint32_t i = 3 + draw(m, 38), tries = 200; i > 0 && pool.n < POOL && tries > 0; tries--) {
+    NodeId x = draw(m, 3) ? pool.at[pool.n - 1] : pick(m, &pool), y = pick(m, &pool);
+    m->g->origin.value = draw(m, 3) ? NULL : intern_printf(m->names, "t%d", pool.n);
+    NodeId z = grow[draw(m, countof(grow))](m, x, y);
+    m->g->origin = (Origin){0};
+    if (z) pool.at[pool.n++] = z, i--;
+  }
+  if (draw(m, 2)) output(m, "other", pick(m, &pool));
+  for (uint32_t i = 0; i < m->ninputs; i++) { // a state or parameter takes what has its dims
+    const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
+    if (d->kind == DECL_INPUT || !d->node) continue;
+    for (int k = pool.n - 1; k >= 0; k--)
+      if (pool.at[k] != d->node && dims_equal(&graph_node(m->g, pool.at[k])->dims, &graph_node(m->g, d->node)->dims)) {
+        update(m, d->node, pool.at[k]);
+        break;
+      }
+  }
+  if (draw(m, 2) && m->ninputs + 1 < MAX_INPUTS) result(m, pool.at[pool.n - 1]);
+  else output(m, "y", pool.at[pool.n - 1]);
+}
+
+static Axes random_axes(Maker *m) {
+  Axes choice[8];
+  int n = choices(&m->mesh, choice);
+  return choice[1 + draw(m, (uint32_t)(n - 1))];
+}
+
+static void random_rule(Maker *m) {
+  LayoutRule r = {.axes = random_axes(m), .soft = !draw(m, 5)};
+  uint32_t kind = draw(m, 8);
+  r.dim = dim_get(m->dims, 1 + draw(m, m->two))->name;
+  if (kind == 0) r.scope = LAYOUT_PARAMETERS, r.dim = NULL;
+  if (kind == 3) r.scope = LAYOUT_OPTIMIZER, r.dim = draw(m, 2) ? r.dim : NULL;
+  if (kind == 1 || kind == 2) {
+    r.scope = LAYOUT_TENSOR;
+    r.pattern = draw(m, 2) ? intern_printf(m->names, "x%u", draw(m, m->g->decl.n)) : intern_printf(m->names, "t%u", draw(m, 40));
+    if (!r.soft && !draw(m, 3)) r.none = true, r.axes = (Axes){0};
+  }
+  m->rule[m->layout.n++] = r;
+}
+
+static void random_layout(Maker *m, const Graph *g) {
+  m->layout.n = 0;
+  for (uint32_t i = 1 + draw(m, 7); i > 0; i--) {
+    random_rule(m);
+    m->diag = diag_new(m->a);
+    if (!layout_check(g, &m->layout, m->diag)) m->layout.n--;
+  }
+}
+
+static void random_case(uint64_t seed) {
+  Maker m;
+  make(&m, &meshes[1 + seed % (countof(meshes) - 1)], seed);
+  random_graph(&m);
+  Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
+  const char *name = arena_printf(m.a, "seed=%llu", (unsigned long long)seed);
+  for (int k = 0; k < 4; k++) {
+    fill(&m, k & 1);
+    Eval *whole = eval_run(m.a, g, m.ninputs, m.feed, 3);
+    random_layout(&m, g);
+    report(&m, name, g, check(&m, g, whole));
+  }
+  arena_free(m.a);
+}
+
+int layout_cases(int argc, char **argv, LayoutCheck *what) {
+  check = what;
+  if (argc > 1 && !strncmp(argv[1], "seed=", 5)) {
+    random_case(strtoull(argv[1] + 5, NULL, 10));
+  } else {
+    for (size_t i = 0; i < countof(meshes); i++) run_ops(&meshes[i], argc, argv);
+    uint64_t seeds = getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 10) : 400;
+    for (uint64_t seed = 1; argc < 2 && seed <= seeds; seed++) random_case(seed);
+  }
+  printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed != 0;
+}

@@ -1,0 +1,36 @@
+// Graphs under layouts: every operation, named cases and random graphs, each under many layouts of many
+// meshes. A suite says what to check of one; the oracle of the whole graph is computed here.
+#ifndef TESTS_SUITE_COMMON_LAYOUT_CASES_H
+#define TESTS_SUITE_COMMON_LAYOUT_CASES_H
+
+#include "ir/eval.h"
+#include "partition/partition.h"
+
+enum { MAX_RULES = 24, MAX_INPUTS = 32 };
+typedef struct Maker {
+  Arena *a;
+  Intern *names;
+  Mesh mesh;
+  DimTable *dims;
+  Graph *g;
+  Diag *diag;
+  Layout layout;
+  LayoutRule rule[MAX_RULES];
+  uint32_t ninputs;
+  EvalFeed feed[MAX_INPUTS];
+  NodeId input[MAX_INPUTS]; // float inputs, for gradients
+  uint32_t nfloats;
+  uint64_t random;
+  DimId b, d, e, h, k, v, m, n, two; // e as long as d; m = d * k, n = b * two
+} Maker;
+
+// What is wrong with simplified graph g under m->layout, whose evaluation as a whole is `whole`; NULL:
+// nothing; layout_vacuous: too much may be anything.
+typedef const char *LayoutCheck(Maker *m, const Graph *g, const Eval *whole);
+extern const char layout_vacuous[];
+
+// Runs all of them, prints failures and the line of totals; the exit code.
+//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
+int layout_cases(int argc, char **argv, LayoutCheck *check);
+
+#endif
