@@ -4,7 +4,8 @@
 //
 // From the metric downwards scalar arithmetic goes into the `finish` graph, until a reduction over the
 // batch dim is met: that becomes a part, combined over batches by its monoid. What does not depend on
-// the batch is a part too. A scalar of any other kind is averaged, weighted by rows, with a warning.
+// the batch is a part too. A scalar of any other kind is averaged, weighted by rows, with a warning; a
+// reduction over the batch inside another one sees one batch only, with the same warning.
 #include <string.h>
 
 #include "frontend/select.h"
@@ -15,12 +16,13 @@ typedef struct Split {
   Graph *g;          // the program's graph: parts are added to it
   DimId over;
   const bool *batch; // node depends on the batch
+  const bool *mixed; // so does something in it, or it, that lacks the batch dim
   const Name *name;  // of the metric under work
   Graph *finish;
   NodeId *map;       // node of g -> node of finish
   VEC(const char *) output;
   VEC(int) how;
-  bool weighted;     // something had to be averaged
+  bool inexact;      // something mixes rows in a way that batches cannot give
 } Split;
 
 // -- parts --------------------------------------------------------------------------------------------------
@@ -78,6 +80,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   if (!reduces_batch(s, &n)) return 0;
+  for (int i = 0; i < n.nargs; i++) s->inexact |= s->mixed[n.args[i]];
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_ANY || n.op == OP_ALL) return part_bool(s, id, n.op == OP_ANY ? PART_MAX : PART_MIN);
   for (size_t i = 0; i < countof(monoids); i++)
@@ -93,7 +96,7 @@ static bool is_arithmetic(const Split *s, NodeId id) {
 }
 
 static NodeId averaged(Split *s, NodeId id) {
-  s->weighted |= s->batch[id];
+  s->inexact |= s->batch[id];
   Dtype type = (Dtype)graph_node(s->g, id)->type;
   NodeId part = part_new(s, dtype_is_float(type) ? id : graph_cast(s->g, id, TYPE_F32), PART_ROW_MEAN);
   return graph_cast(s->finish, part, type);
@@ -126,7 +129,7 @@ static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
   s->output.n = s->how.n = 0;
   s->output.at = NULL, s->how.at = NULL;
   s->output.cap = s->how.cap = 0;
-  s->weighted = false;
+  s->inexact = false;
   EvalMetric e = {.name = s->name->name, .ratio = is_ratio(s, root)};
   Output value = {.kind = OUT_VALUE, .name = "value", .value = split_metric(s, root, count)};
   vec_push(s->finish->arena, s->finish->output) = value;
@@ -134,8 +137,8 @@ static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
   e.output = s->output.at;
   e.how = s->how.at;
   e.finish = s->finish;
-  if (s->weighted)
-    diag_warning(s->m->diag, DIAG_ROW_WEIGHTED, s->name->pos, "'%s' over a data set is the mean of its batches, weighted by their rows", e.name);
+  if (s->inexact)
+    diag_warning(s->m->diag, DIAG_ROW_WEIGHTED, s->name->pos, "'%s' mixes rows: over a data set it is put together from its batches, weighted by their rows", e.name);
   return e;
 }
 
@@ -149,14 +152,21 @@ static DimId batch_dim(const Model *m) {
   return 0;
 }
 
-static bool *batch_nodes(const Model *m, const Graph *g, DimId over) {
-  bool *batch = arena_array(m->arena, bool, graph_count(g) + 1);
-  for (NodeId i = 1; i <= graph_count(g); i++) {
-    const Node *n = graph_node(g, i);
-    batch[i] = dims_has(&n->dims, over);
-    for (int k = 0; k < n->nargs; k++) batch[i] |= batch[n->args[k]];
+static void mark_batch(Split *s) {
+  uint32_t count = graph_count(s->g);
+  bool *batch = arena_array(s->m->arena, bool, count + 1), *mixed = arena_array(s->m->arena, bool, count + 1);
+  for (NodeId i = 1; i <= count; i++) {
+    const Node *n = graph_node(s->g, i);
+    bool has = dims_has(&n->dims, s->over);
+    batch[i] = has;
+    for (int k = 0; k < n->nargs; k++) {
+      batch[i] |= batch[n->args[k]];
+      mixed[i] |= mixed[n->args[k]];
+    }
+    mixed[i] |= batch[i] && !has;
   }
-  return batch;
+  s->batch = batch;
+  s->mixed = mixed;
 }
 
 typedef VEC(const Name *) Metrics;
@@ -184,7 +194,8 @@ Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **me
   }
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
   Graph *g = select_copy(m, false, roots.n, roots.at, &map);
-  Split s = {.m = m, .g = g, .over = over, .batch = batch_nodes(m, g, over)};
+  Split s = {.m = m, .g = g, .over = over};
+  mark_batch(&s);
   uint32_t count = graph_count(g);
   *nmetrics = list.n;
   *metric = arena_array(a, EvalMetric, list.n);

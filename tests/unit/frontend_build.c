@@ -419,6 +419,10 @@ static void test_select_eval(void **state) {
     if (!near(a, b)) fail_msg("%s: %g in batches, %g whole", e[i].name, a, b);
   }
   assert_true(e[1].ratio && !e[0].ratio && !e[2].ratio);
+  FILE *out = tmpfile();
+  diag_print(diag, out, false);
+  assert_int_equal(ftell(out), 0); // nothing of this is inexact
+  fclose(out);
 }
 
 // -- options ---------------------------------------------------------------------------------------------------
