@@ -48,7 +48,8 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   Machine machine = machine_default();
   Graph *g = through_passes(a, c->graph, &machine);
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
-  Compiled *made = program_build(a, fuse(a, order_choose(a, g), collectives_pack(a, g, &machine), &opt), &opt);
+  Order *order = order_choose(a, g);
+  Compiled *made = program_build(a, fuse(a, order, collectives_pack(a, order->graph, &machine), &opt), &opt);
   CodeOptions code_opt = {.opt = 1};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};
