@@ -58,7 +58,7 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
   if (contractions && f->opt->products)
     for (uint32_t i = 0; i < c->n; i++)
       if (graph_node(f->g, c->node[i])->op == OP_CONTRACT &&
-          !product_form(f->g, f->order, &f->rows, c->node[i], &form, &why))
+          !product_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
         break;
   const char *what = contractions ? "generated contraction" : reductions ? "reduction" : "pointwise";
   const char *extra = why ? arena_printf(f->a, " (%s)", why) : "";

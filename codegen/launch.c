@@ -157,7 +157,7 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
 void product_emit(Builder *b, NodeId n) {
   ProductForm form;
   const char *why;
-  if (!product_form(b->g, b->f->order, &b->rows, n, &form, &why)) BUG("node %u is no product: %s", n, why);
+  if (!product_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why)) BUG("node %u is no product: %s", n, why);
   const Node *x = graph_node(b->g, n);
   NodeId left = x->args[form.swapped], right = x->args[!form.swapped];
   Instr in = {.kind = INSTR_PRODUCT};

@@ -15,8 +15,8 @@ typedef struct ProductForm {
 
 // The roles of a contraction's dims. False when it is none for a library: types, a dim of one argument
 // alone that is summed, dims whose strides do not nest, or too small; *why then says which.
-MUST_USE bool product_form(const Graph *g, const Order *order, const Rows *rows, NodeId n, ProductForm *out,
-                           const char **why);
+MUST_USE bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt, NodeId n,
+                           ProductForm *out, const char **why);
 // Multiply-adds of a contraction at full blocks.
 int64_t contract_work(const Graph *g, NodeId n);
 

@@ -99,8 +99,8 @@ static bool k_nests(Roles *r) {
   return rest.n == 0;
 }
 
-bool product_form(const Graph *g, const Order *order, const Rows *rows, NodeId n, ProductForm *out,
-                  const char **why) {
+bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt, NodeId n,
+                  ProductForm *out, const char **why) {
   const Node *x = graph_node(g, n);
   const Dims *c = &order->at[n];
   *why = "its types are not those of the library";
@@ -129,5 +129,6 @@ bool product_form(const Graph *g, const Order *order, const Rows *rows, NodeId n
   int64_t m = list_elements(g, &r.m), cols = list_elements(g, &r.n), k = list_elements(g, &r.k);
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
+  if (opt->product_work) return out->work >= opt->product_work;
   return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
 }

@@ -38,7 +38,7 @@ static Role role_of(const Fuser *f, NodeId n) {
   switch (op_row(x->op)->cls) {
   case SOURCE: return op_is_decl(x->op) || x->op == OP_VALUES ? ROLE_SOURCE : ROLE_NUMBER;
   case CONTRACT:
-    return f->opt->products && product_form(f->g, f->order, &f->rows, n, &form, &why) ? ROLE_PRODUCT
+    return f->opt->products && product_form(f->g, f->order, &f->rows, f->opt, n, &form, &why) ? ROLE_PRODUCT
                                                                                       : ROLE_KERNEL;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
   case COLLECTIVE: return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;

@@ -72,7 +72,7 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole) {
 static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   char why[200];
   Machine machine = machine_default();
-  CodegenOptions opt = {.fuse = turn % 4 != 3, .products = turn % 2 == 0, .for_ = "train"};
+  CodegenOptions opt = {.fuse = turn % 4 != 3, .products = turn % 2 == 0, .product_work = 1, .for_ = "train"};
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   Order *order = order_choose(m->a, low);
