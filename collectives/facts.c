@@ -10,7 +10,11 @@ static bool mentioned(const char *list, const char *name) {
   return false;
 }
 
-static const char *value_name(const Node *n) { return n->origin.value ? n->origin.value : op_row((Op)n->op)->text; }
+// Of the value that moves; one without a name is called after its operation.
+static const char *value_name(const Graph *g, const Node *n) {
+  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
+  return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
+}
 
 static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine *machine) {
   const Node *first = graph_node(g, b->node[0]);
@@ -19,7 +23,7 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
   for (uint32_t i = 0; i < b->n; i++) {
-    const char *name = value_name(graph_node(g, b->node[i]));
+    const char *name = value_name(g, graph_node(g, b->node[i]));
     f.bytes += coll_node_bytes(g, b->node[i]);
     if (!mentioned(f.value, name)) f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
   }

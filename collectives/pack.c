@@ -5,8 +5,8 @@
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits for.
 // Joining must not close a circle: each bucket knows all buckets that it waits for, itself through others.
-// Gathers of the forward pass stay apart unless they stand on one line: packing the parameters of all
-// layers would hold them all at once.
+// Gathers of what depends on no input stay apart in the forward pass unless they are of one scope, or
+// without scope of one line: packing the parameters of all layers would hold them all at once.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -39,8 +39,17 @@ typedef struct Pack {
   Arena *scratch;
   uint32_t ncolls;
   Bits *waits;   // of every node: buckets that must be done before it
+  bool *data;    // of every node: depends on an input
   VEC(Open) open;
 } Pack;
+
+// Whether "layer.0.attention.wq" and "layer.0.attention.wk" are of one scope, or w and v of one line.
+static bool near(const Origin *x, const Origin *y) {
+  if (!x->value || !y->value) return false;
+  const char *a = strrchr(x->value, '.'), *b = strrchr(y->value, '.');
+  if (!a && !b) return x->pos.line && x->pos.line == y->pos.line;
+  return a && b && a - x->value == b - y->value && !strncmp(x->value, y->value, (size_t)(a - x->value));
+}
 
 static bool compatible(const Pack *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
@@ -48,7 +57,14 @@ static bool compatible(const Pack *p, NodeId a, NodeId b) {
       x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes)) return false;
   if (x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER) return true;
   if (x->op != OP_ALL_GATHER) return false;
-  return x->origin.backward || (x->origin.pos.line == y->origin.pos.line && x->origin.pos.line);
+  return x->origin.backward || (p->data[a] && p->data[b]) || near(&x->origin, &y->origin);
+}
+
+static bool depends_on_input(const Pack *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  for (int i = 0; i < node->nargs; i++)
+    if (p->data[node->args[i]]) return true;
+  return node->op == OP_INPUT;
 }
 
 static Bits node_waits(Pack *p, NodeId n, const uint32_t *of) {
@@ -114,7 +130,9 @@ Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine) {
   uint32_t n = graph_count(g), *of = arena_array(a, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++) p.ncolls += coll_of((Op)graph_node(g, u)->op, &kind);
   p.waits = arena_array(p.scratch, Bits, n + 1);
+  p.data = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) {
+    p.data[u] = depends_on_input(&p, u);
     p.waits[u] = node_waits(&p, u, of);
     if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
     close_waits(&p, p.waits[u]);

@@ -108,11 +108,12 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   if (gone >= 0) from[attr.ndims++] = block_of(l, n, gone, before), to[attr.nto++] = block_of(l, n, gone, &s->state);
   if (s->to >= 0 && s->to != gone)
     from[attr.ndims++] = block_of(l, n, s->to, before), to[attr.nto++] = block_of(l, n, s->to, &s->state);
-  if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) attr.monoid = before->monoid;
+  bool reduces = s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
+  if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.why = step_why(l, n, s, user);
   if (l->p->subject[n].name) l->out->origin.value = l->p->subject[n].name;
-  if (user->node && user->node->origin.backward) l->out->origin.backward = true;
+  if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
   return graph_add(l->out, s->op, 1, &value, &attr);
 }
 
@@ -249,7 +250,7 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
   const State *at = &l->p->door.at[n];
-  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type) return;
+  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type || !dtype_is_float(wide)) return;
   if (node->op == OP_CONTRACT) attr->type = wide;
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }

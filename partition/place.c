@@ -271,10 +271,20 @@ static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Mach
   p->door.why = arena_array(a, const char *, n);
   p->wish = arena_array(a, Wish, n);
   p->inner = arena_array(a, Axes *, n);
+  p->given = arena_array(a, bool, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   p->subject = subjects_of_nodes(a, g);
   find_uses(p);
   return p;
+}
+
+// Masks and positions are cut only where that is free; a soft rule would have them gathered again.
+static void find_given(Plan *p, NodeId n) {
+  const Node *node = graph_node(p->door.graph, n);
+  p->given[n] = node->attr.decl != 0;
+  for (int i = 0; i < node->nargs; i++) p->given[n] |= p->given[node->args[i]];
+  if (p->given[n] || p->subject[n].name) return;
+  memset(p->wish[n].soft, 0, sizeof p->wish[n].soft);
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
@@ -284,6 +294,7 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
   for (NodeId u = 1; u <= n; u++) {
     bug_context("place", u);
     wish_resolve(g, layout, &p->subject[u], &p->wish[u]);
+    find_given(p, u);
     plan_choose(p, u);
   }
   for (NodeId u = n; u > 0; u--) pull_back(p, u, x);

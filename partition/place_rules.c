@@ -10,7 +10,8 @@
 //
 // A node first collects claims on each axis: what the layout wants of its result (hard), what its
 // arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that the
-// node reads: then terms are computed where they lie and the rule is met by a reduce-scatter.
+// node reads: then terms are computed where they lie and the rule is met by a reduce-scatter, if that
+// is fewer bytes.
 //
 //   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   b and h are claimed: b/rows h/cols
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b kept, h summed: b/rows, sum over cols
@@ -198,9 +199,16 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
+// Terms that meet a rule by a reduce-scatter, or arguments moved so that the rule is met at once.
+static int free_or_hard_slot(const Choice *c, int axis) {
+  int inner = free_inner_slot(c, axis), hard = hard_slot(c, axis);
+  if (inner < 0 || hard < 0) return inner < 0 ? hard : inner;
+  double p = (double)c->plan->door.graph->mesh->axis[axis].size;
+  return (p - 1) / p * result_bytes(c) <= argument_cost(c, axis, hard) ? inner : hard;
+}
+
 static int choose_slot(const Choice *c, int axis) {
-  int slot = free_inner_slot(c, axis);
-  if (slot < 0) slot = hard_slot(c, axis);
+  int slot = free_or_hard_slot(c, axis);
   if (slot < 0) slot = natural_slot(c, axis);
   if (slot < 0) slot = soft_slot(c, axis);
   return slot;

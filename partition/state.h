@@ -75,6 +75,7 @@ typedef struct Plan {
   Wish *wish;        // of node
   Subject *subject;
   Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
+  bool *given;       // node depends on a declared tensor; others are cheap to compute whole
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
   NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
   const Machine *machine;
