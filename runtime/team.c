@@ -15,7 +15,8 @@ typedef struct TeamThread {
 struct Team {
   atomic_int users;
   int workers, started; // started: threads beside the caller
-  bool spin, stop;      // stop and work are written before a barrier and read after it
+  bool spin, failed;    // failed: not all threads could be started; under gate
+  bool stop;            // as work: written before a barrier and read after it
   pthread_mutex_t gate;
   Barrier *enter, *leave;
   TeamWork *work;
@@ -27,7 +28,7 @@ static void *thread_main(void *p) {
   TeamThread *self = p;
   Team *t = self->team;
   pthread_mutex_lock(&t->gate);
-  bool failed = t->stop;
+  bool failed = t->failed;
   pthread_mutex_unlock(&t->gate);
   if (failed) return NULL;
   for (;;) {
@@ -73,8 +74,7 @@ Team *team_new(int workers) {
   t->leave = barrier_new(workers, t->spin);
   bool made = t->thread && t->enter && t->leave;
   pthread_mutex_lock(&t->gate);
-  t->stop = !made || !start_threads(t);
-  bool failed = t->stop;
+  bool failed = t->failed = !made || !start_threads(t);
   pthread_mutex_unlock(&t->gate);
   if (!failed) return t;
   join_threads(t);

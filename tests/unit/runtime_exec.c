@@ -1,0 +1,474 @@
+// Executor: a hand-made program of C kernels on meshes of one, two and four processors by one to four
+// workers: blocks, kernels with partial results, products, collectives, commit, faults, short batches.
+//
+//   h[b, u] = x[b, d] w[d, u]     b over rows, u over cols
+//   loss = mean over b of sum over u of h      all_reduce over rows and cols
+//   w -= lr * gradient (here: the column sums of x over rows, all_reduce over rows)
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+enum { B = 10, D = 6, U = 9 };
+
+// -- kernels -------------------------------------------------------------------------------------------------
+
+// h = x w for units = rows of the block; slots: valid columns; nums: block length of columns.
+static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const float *x = c->ptr[0], *w = c->ptr[1];
+  float *h = c->ptr[2];
+  int64_t block = (int64_t)c->num[0];
+  for (int64_t b = lo; b < hi; b++)
+    for (int64_t u = 0; u < c->slot[0]; u++) {
+      float s = 0;
+      for (int64_t d = 0; d < D; d++) s += x[b * D + d] * w[d * block + u];
+      h[b * block + u] = s;
+    }
+}
+// Sum of h over the block: one partial a chunk.
+static void sum_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const float *h = c->ptr[0];
+  int64_t block = (int64_t)c->num[0];
+  double s = 0;
+  for (int64_t b = lo; b < hi; b++)
+    for (int64_t u = 0; u < c->slot[0]; u++) s += (double)h[b * block + u];
+  *(double *)(void *)c->partial = s;
+}
+static void sum_combine(const KernelCall *c, int64_t n) {
+  double s = 0;
+  for (int64_t i = 0; i < n; i++) s += *(double *)(void *)(c->partial + 64 * i);
+  *(float *)c->ptr[1] = (float)s;
+}
+// Column sums of x: g[d].
+static void columns_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const float *x = c->ptr[0];
+  float *s = (float *)(void *)c->partial;
+  for (int64_t d = 0; d < D; d++) s[d] = 0;
+  for (int64_t b = lo; b < hi; b++)
+    for (int64_t d = 0; d < D; d++) s[d] += x[b * D + d];
+}
+static void columns_combine(const KernelCall *c, int64_t n) {
+  float *g = c->ptr[1];
+  for (int64_t d = 0; d < D; d++) g[d] = 0;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t d = 0; d < D; d++) g[d] += ((float *)(void *)(c->partial + 64 * i))[d];
+}
+// w[d, u] -= 0.5 g[d]; units = rows of w.
+static void update_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const float *g = c->ptr[0];
+  float *w = c->ptr[1];
+  int64_t block = (int64_t)c->num[0];
+  for (int64_t d = lo; d < hi; d++)
+    for (int64_t u = 0; u < c->slot[0]; u++) w[d * block + u] -= 0.5f * g[d];
+}
+// ids in 0..99, else the first wrong one is noted.
+static void check_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const int32_t *id = c->ptr[0];
+  for (int64_t b = lo; b < hi; b++)
+    if ((id[b] < 0 || id[b] >= 100) && c->status->code == 0) *c->status = (Status){1, id[b], b};
+}
+
+// -- the program ---------------------------------------------------------------------------------------------------
+
+typedef struct Built {
+  Program p;
+  Slot slot[3];
+  ProgTensor tensor[8];
+  ProgKernel kernel[5];
+  Instr instr[16];
+  Check check[1];
+  KernelSet set[8];
+  Ref refs[32];
+  int32_t slots[8];
+  double nums[8];
+  CollPart part[2];
+  int nrefs, nsets, nslots, nnums;
+  Arena *arena;
+  Diag *diag;
+} Built;
+
+static ProgDim dim(const char *name, const Mesh *m, int64_t whole, Axes axes, int32_t extent) {
+  ProgDim d = {name, whole, whole, axes, extent};
+  for (int i = 0; i < axes.n; i++) d.block = ceil_div(d.block, m->axis[axes.at[i]].size);
+  return d;
+}
+
+static void launch(Built *t, uint32_t kernel, int nptr, const Ref *ptr, int32_t slot, Size units, double num,
+                   int64_t grain, Ref partial) {
+  KernelSet *s = &t->set[t->nsets++];
+  s->ptr = &t->refs[t->nrefs];
+  memcpy(s->ptr, ptr, sizeof *ptr * (size_t)nptr);
+  t->nrefs += nptr;
+  s->slot = &t->slots[t->nslots++];
+  s->slot[0] = slot;
+  s->num = &t->nums[t->nnums++];
+  s->num[0] = num;
+  s->units = units;
+  Instr *in = &t->instr[t->p.ninstrs++];
+  *in = (Instr){.kind = INSTR_KERNEL};
+  in->u.kernel = (KernelLaunch){.kernel = kernel, .nsets = 1, .set = s, .grain = grain, .partial = partial};
+}
+
+static void all_reduce(Built *t, Ref at, int64_t n, Axes axes) {
+  CollPart *part = t->p.ninstrs > 6 ? &t->part[1] : &t->part[0];
+  *part = (CollPart){.src = at, .dst = at, .rank = 1, .src_block = {n}, .dst_block = {n},
+                     .src_valid = {{n, -1}}, .dst_valid = {{n, -1}}, .gathered = -1, .cut = -1, .value = "v"};
+  Instr *in = &t->instr[t->p.ninstrs++];
+  *in = (Instr){.kind = INSTR_COLLECTIVE};
+  in->u.collective = (Collective){.kind = COLL_ALL_REDUCE, .axes = axes, .type = TYPE_F32, .monoid = 1,
+                                  .nparts = 1, .part = part, .bytes = n * 4, .wire_bytes = n * 4};
+}
+
+enum { SLOT_B, SLOT_U };
+enum { AT_X = 0, AT_H = 4096, AT_LOSS = 8192, AT_G = 8256, AT_PARTIAL = 8448, AT_IDS = 16384, ARENA = 32768 };
+
+static void tensors(Built *t, Axes rows, Axes cols) {
+  const Mesh *m = &t->p.mesh;
+  ProgDim b = dim("b", m, B, rows, SLOT_B), d = dim("d", m, D, (Axes){0}, -1), u = dim("u", m, U, cols, SLOT_U);
+  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT, .name = "x", .type = TYPE_F32, .rank = 2, .dim = {b, d},
+                              .declared = {0, 1}, .bytes = b.block * D * 4, .at = {-1, AT_X}, .of = -1};
+  t->tensor[1] = (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .rank = 2, .dim = {d, u},
+                              .declared = {0, 1}, .bytes = D * u.block * 4, .at = {1, 0}, .of = -1,
+                              .init = {.kind = INIT_NORMAL, .b = 1}};
+  t->tensor[2] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "h", .type = TYPE_F32, .rank = 2, .dim = {b, u},
+                              .declared = {1, 0}, .bytes = b.block * u.block * 4, .at = {-1, AT_H}, .of = -1};
+  t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4,
+                              .at = {-1, AT_LOSS}, .of = -1};
+  t->tensor[4] = (ProgTensor){.kind = TENSOR_INPUT, .name = "ids", .type = TYPE_I32, .rank = 1, .dim = {b},
+                              .declared = {0}, .bytes = b.block * 4, .at = {-1, AT_IDS}, .of = -1};
+  static const double constant[D] = {0, 1, 2, 3, 4, 5};
+  t->tensor[5] = (ProgTensor){.kind = TENSOR_CONSTANT, .name = "c", .type = TYPE_F32, .rank = 1, .dim = {d},
+                              .declared = {0}, .bytes = D * 4, .at = {5, 0}, .of = -1, .data = constant};
+  t->check[0] = (Check){.value = "ids", .dim = "vocab", .size = 100, .rank = 1, .loop = {b}};
+  t->p.ntensors = 6;
+}
+
+static Built *build(int64_t rows_size, int64_t cols_size) {
+  Built *t = calloc(1, sizeof *t);
+  Axes rows = {1, {0}}, cols = {1, {1}}, both = {2, {0, 1}};
+  t->arena = arena_new();
+  t->diag = diag_new(t->arena);
+  t->p = (Program){.model = "test", .for_ = "train", .over = "b", .arena_bytes = ARENA, .slot = t->slot,
+                   .tensor = t->tensor, .kernel = t->kernel, .instr = t->instr, .check = t->check,
+                   .nslots = 2, .nkernels = 5, .nchecks = 1};
+  t->p.mesh = (Mesh){.naxes = 2, .axis = {{.name = "rows", .size = rows_size}, {.name = "cols", .size = cols_size}}};
+  t->slot[SLOT_B] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
+  t->slot[SLOT_U] = (Slot){.kind = SLOT_EXTENT, .dim = "u", .whole = U, .axes = cols};
+  tensors(t, rows, cols);
+  t->kernel[0] = (ProgKernel){.name = "multiply", .nptr = 3, .nslot = 1, .nnum = 1, .run = multiply_run};
+  t->kernel[1] = (ProgKernel){.name = "sum", .nptr = 2, .nslot = 1, .nnum = 1, .partial_bytes = 64,
+                              .run = sum_run, .combine = sum_combine};
+  t->kernel[2] = (ProgKernel){.name = "columns", .nptr = 2, .nslot = 1, .nnum = 1, .partial_bytes = 64,
+                              .run = columns_run, .combine = columns_combine};
+  t->kernel[3] = (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
+  t->kernel[4] = (ProgKernel){.name = "check", .nptr = 1, .nslot = 1, .nnum = 1, .run = check_run};
+  Ref x = {-1, AT_X}, w = {1, 0}, h = {-1, AT_H}, loss = {-1, AT_LOSS}, g = {-1, AT_G}, ids = {-1, AT_IDS};
+  Ref partial = {-1, AT_PARTIAL};
+  double u_block = (double)t->tensor[1].dim[1].block;
+  launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0});
+  launch(t, 0, 3, (Ref[]){x, w, h}, SLOT_U, (Size){1, SLOT_B}, u_block, 1, (Ref){-1, 0});
+  launch(t, 1, 2, (Ref[]){h, loss}, SLOT_U, (Size){1, SLOT_B}, u_block, 2, partial);
+  all_reduce(t, loss, 1, both);
+  launch(t, 2, 2, (Ref[]){x, g}, SLOT_B, (Size){1, SLOT_B}, 0, 3, partial);
+  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_FILL, .u.fill = {{-1, AT_PARTIAL}, 64}};
+  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL}, {5, 0}, D * 4}};
+  all_reduce(t, g, D, rows);
+  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COMMIT};
+  launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0});
+  t->p.instr = t->instr;
+  return t;
+}
+
+static void built_free(Built *t) {
+  arena_free(t->arena);
+  free(t);
+}
+
+static void fill_x(float x[B][D], int32_t ids[B]) {
+  for (int b = 0; b < B; b++) {
+    for (int d = 0; d < D; d++) x[b][d] = (float)((b * 5 + d * 3) % 7 - 3);
+    ids[b] = b;
+  }
+}
+
+static Exec *make(Built *t, int threads) {
+  Exec *e = exec_new(&t->p, &(ExecOptions){.threads = threads, .seed = 3, .watch = "loss"}, t->diag);
+  if (!e) diag_print(t->diag, stderr, false);
+  assert_non_null(e);
+  assert_int_equal(exec_workers(e), threads);
+  return e;
+}
+
+// -- tests --------------------------------------------------------------------------------------------------------------
+
+static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
+static const int threads[] = {1, 2, 3, 4};
+
+// Steps agree with plain loops on every mesh, and to the bit for every number of workers.
+static void steps_agree(void **state) {
+  (void)state;
+  float x[B][D], first[2][D][U];
+  int32_t ids[B];
+  fill_x(x, ids);
+  for (size_t i = 0; i < countof(meshes); i++)
+    for (size_t k = 0; k < countof(threads); k++) {
+      Built *t = build(meshes[i][0], meshes[i][1]);
+      Exec *e = make(t, threads[k]);
+      float w[D][U], h[U][B];
+      exec_read(e, TENSOR_PARAM, "w", w);
+      if (i == 0 && k == 0) memcpy(first[0], w, sizeof w);
+      assert_memory_equal(w, first[0], sizeof w); // the same draws on every mesh
+      exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+      exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+      assert_int_equal(exec_step(e, 0, true), STEP_OK);
+      exec_read(e, TENSOR_OUTPUT, "h", h);
+      double loss = 0;
+      for (int b = 0; b < B; b++)
+        for (int u = 0; u < U; u++) {
+          float s = 0;
+          for (int d = 0; d < D; d++) s += x[b][d] * w[d][u];
+          assert_true(h[u][b] == s);
+          loss += (double)s;
+        }
+      assert_true(fabs(exec_scalar(e, "loss") - loss) < 1e-4);
+      assert_int_equal(exec_counts(e)->calls[COLL_ALL_REDUCE], 2);
+      for (int step = 1; step < 20; step++) assert_int_equal(exec_step(e, step, true), STEP_OK);
+      exec_read(e, TENSOR_PARAM, "w", w);
+      if (i == 0 && k == 0) memcpy(first[1], w, sizeof w);
+      assert_memory_equal(w, first[1], sizeof w); // integer sums: exact on every mesh
+      exec_free(e);
+      built_free(t);
+    }
+}
+
+static void a_step_without_commit_changes_nothing(void **state) {
+  (void)state;
+  float x[B][D], before[D][U], after[D][U];
+  int32_t ids[B];
+  fill_x(x, ids);
+  Built *t = build(2, 2);
+  Exec *e = make(t, 2);
+  exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+  exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+  exec_read(e, TENSOR_PARAM, "w", before);
+  assert_int_equal(exec_step(e, 0, false), STEP_OK);
+  exec_read(e, TENSOR_PARAM, "w", after);
+  assert_memory_equal(before, after, sizeof after);
+  x[7][2] = NAN;
+  exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+  assert_int_equal(exec_step(e, 0, true), STEP_NOT_FINITE);
+  exec_read(e, TENSOR_PARAM, "w", after);
+  assert_memory_equal(before, after, sizeof after);
+  exec_free(e);
+  built_free(t);
+}
+
+// The same first fault is told on every mesh, by global position.
+static void faults_are_told(void **state) {
+  (void)state;
+  for (size_t i = 0; i < countof(meshes); i++)
+    for (size_t k = 0; k < countof(threads); k++) {
+      float x[B][D], before[D][U], after[D][U];
+      int32_t ids[B];
+      fill_x(x, ids);
+      ids[4] = 100;
+      ids[9] = -1;
+      Built *t = build(meshes[i][0], meshes[i][1]);
+      Exec *e = make(t, threads[k]);
+      exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+      exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+      exec_read(e, TENSOR_PARAM, "w", before);
+      assert_int_equal(exec_step(e, 0, true), STEP_BAD_INDEX);
+      exec_read(e, TENSOR_PARAM, "w", after);
+      assert_memory_equal(before, after, sizeof after);
+      exec_fault(e, t->diag);
+      assert_int_equal(diag_exit(t->diag), 5);
+      char *text;
+      size_t n;
+      FILE *out = open_memstream(&text, &n);
+      diag_print(t->diag, out, false);
+      fclose(out);
+      if (!strstr(text, "ids[b=4] is 100, outside 0..99 of dim vocab")) fail_msg("%s", text);
+      free(text);
+      exec_free(e);
+      built_free(t);
+    }
+}
+
+// A short batch computes what the rows say, and blocks beyond them are empty.
+static void short_batches(void **state) {
+  (void)state;
+  float x[B][D];
+  int32_t ids[B];
+  fill_x(x, ids);
+  for (size_t i = 0; i < countof(meshes); i++)
+    for (int64_t rows = 1; rows <= B; rows++) {
+      Built *t = build(meshes[i][0], meshes[i][1]);
+      Exec *e = make(t, 2);
+      float w[D][U], *h = malloc(sizeof(float) * U * (size_t)rows);
+      exec_read(e, TENSOR_PARAM, "w", w);
+      int32_t bad[B];
+      for (int b = 0; b < B; b++) bad[b] = 1000; // of a former full batch: must not be seen
+      exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, bad);
+      exec_rows(e, rows);
+      exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+      exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+      assert_int_equal(exec_step(e, 0, false), STEP_OK);
+      exec_read(e, TENSOR_OUTPUT, "h", h);
+      double loss = 0;
+      for (int b = 0; b < rows; b++)
+        for (int u = 0; u < U; u++) {
+          float s = 0;
+          for (int d = 0; d < D; d++) s += x[b][d] * w[d][u];
+          assert_true(h[u * rows + b] == s);
+          loss += (double)s;
+        }
+      assert_true(fabs(exec_scalar(e, "loss") - loss) < 1e-4);
+      free(h);
+      exec_free(e);
+      built_free(t);
+    }
+}
+
+static void programs_share_tensors(void **state) {
+  (void)state;
+  Built *t = build(2, 2), *v = build(2, 2);
+  Exec *e = make(t, 2);
+  Exec *f = exec_new(&v->p, &(ExecOptions){.share = e, .seed = 99}, v->diag);
+  assert_non_null(f);
+  float w[D][U], shared[D][U];
+  for (int i = 0; i < D * U; i++) (&w[0][0])[i] = (float)i;
+  exec_write(e, TENSOR_PARAM, "w", TYPE_F32, w);
+  exec_read(f, TENSOR_PARAM, "w", shared);
+  assert_memory_equal(w, shared, sizeof w);
+  exec_free(f);
+  exec_free(e);
+  built_free(v);
+  v = build(4, 1); // other blocks: refused
+  e = make(t, 2);
+  assert_null(exec_new(&v->p, &(ExecOptions){.share = e}, v->diag));
+  exec_free(e);
+  built_free(t);
+  built_free(v);
+}
+
+static void too_large_programs_are_refused(void **state) {
+  (void)state;
+  Built *t = build(2, 2);
+  t->p.arena_bytes = (int64_t)1 << 50;
+  assert_null(exec_new(&t->p, &(ExecOptions){.threads = 1}, t->diag));
+  assert_int_equal(diag_exit(t->diag), 7);
+  built_free(t);
+}
+
+// -- initial values and products -------------------------------------------------------------------------------------------
+
+static void initial_values(void **state) {
+  (void)state;
+  static const double data[D * U] = {1, 2, 3};
+  for (size_t i = 0; i < countof(meshes); i++) {
+    Built *t = build(meshes[i][0], meshes[i][1]);
+    t->tensor[1].init = (Init){.kind = INIT_ORTHOGONAL, .split = 1};
+    Exec *e = make(t, 2);
+    float w[D][U];
+    exec_read(e, TENSOR_PARAM, "w", w);
+    for (int a = 0; a < D; a++) // 6 x 9: rows are orthonormal
+      for (int b = 0; b < D; b++) {
+        double s = 0;
+        for (int u = 0; u < U; u++) s += (double)w[a][u] * (double)w[b][u];
+        assert_true(fabs(s - (a == b)) < 1e-6);
+      }
+    exec_free(e);
+    t->tensor[1].init = (Init){.kind = INIT_DATA, .data = data, .ndata = D * U};
+    e = make(t, 1);
+    exec_read(e, TENSOR_PARAM, "w", w);
+    assert_true(w[0][1] == 2 && w[0][2] == 3 && w[5][8] == 0);
+    exec_free(e);
+    t->tensor[1].init = (Init){.kind = INIT_CONSTANT, .a = 0.25};
+    e = make(t, 1);
+    exec_read(e, TENSOR_PARAM, "w", w);
+    assert_true(w[0][0] == 0.25f && w[5][8] == 0.25f);
+    exec_free(e);
+    built_free(t);
+  }
+}
+
+// One product program on one processor: panels and batches by several workers.
+static void check_product(Product *what, int64_t a_elements, int64_t b_elements, int64_t c_elements,
+                          const double *want, int workers) {
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  ProgTensor t[3] = {
+      {.kind = TENSOR_INPUT, .name = "a", .type = what->type, .rank = 1, .dim = {{"n", a_elements, a_elements, {0}, -1}},
+       .at = {-1, 0}, .of = -1},
+      {.kind = TENSOR_INPUT, .name = "b", .type = what->type, .rank = 1, .dim = {{"m", b_elements, b_elements, {0}, -1}},
+       .at = {-1, a_elements * 8}, .of = -1},
+      {.kind = TENSOR_OUTPUT, .name = "c", .type = what->type, .rank = 1, .dim = {{"k", c_elements, c_elements, {0}, -1}},
+       .at = {-1, (a_elements + b_elements) * 8}, .of = -1}};
+  what->a = t[0].at, what->b = t[1].at, what->c = t[2].at;
+  Instr in = {.kind = INSTR_PRODUCT, .u.product = *what};
+  Program p = {.model = "test", .for_ = "run", .arena_bytes = (a_elements + b_elements + c_elements) * 8,
+               .ntensors = 3, .ninstrs = 1, .tensor = t, .instr = &in};
+  Exec *e = exec_new(&p, &(ExecOptions){.threads = workers}, d);
+  assert_non_null(e);
+  double *x = calloc((size_t)(a_elements + b_elements + c_elements), 8);
+  for (int64_t i = 0; i < a_elements; i++) x[i] = (double)(i % 5 - 2);
+  exec_write(e, TENSOR_INPUT, "a", TYPE_F64, x);
+  for (int64_t i = 0; i < b_elements; i++) x[i] = (double)(i % 7 - 3);
+  exec_write(e, TENSOR_INPUT, "b", TYPE_F64, x);
+  assert_int_equal(exec_step(e, 0, true), STEP_OK);
+  exec_read(e, TENSOR_OUTPUT, "c", x);
+  for (int64_t i = 0; i < c_elements; i++) {
+    double got = what->type == TYPE_F64 ? x[i] : (double)((float *)(void *)x)[i];
+    if (got != want[i]) fail_msg("element %lld: %g is not %g", (long long)i, got, want[i]);
+  }
+  free(x);
+  exec_free(e);
+  arena_free(a);
+}
+
+static void products(void **state) {
+  (void)state;
+  if (!blas_open(NULL)) skip();
+  static const int64_t sizes[][4] = {{3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
+  for (size_t s = 0; s < countof(sizes); s++)
+    for (int form = 0; form < 8; form++) {
+      int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], batch = sizes[s][3];
+      bool ta = form & 1, tb = form & 2;
+      Product what = {.type = form & 4 ? TYPE_F64 : TYPE_F32, .ta = ta, .tb = tb, .m = {m, -1}, .n = {n, -1},
+                      .k = {k, -1}, .lda = ta ? m : k, .ldb = tb ? k : n, .ldc = n, .nbatch = 1};
+      what.batch[0].count = (Size){batch, -1};
+      what.batch[0].a = m * k, what.batch[0].b = k * n, what.batch[0].c = m * n;
+      double *want = calloc((size_t)(batch * m * n), 8);
+      for (int64_t q = 0; q < batch * m * n; q++) {
+        int64_t z = q / (m * n), i = q / n % m, j = q % n;
+        for (int64_t l = 0; l < k; l++) {
+          int64_t ai = z * m * k + (ta ? l * m + i : i * k + l), bi = z * k * n + (tb ? j * k + l : l * n + j);
+          want[q] += (double)(ai % 5 - 2) * (double)(bi % 7 - 3);
+        }
+      }
+      for (int workers = 1; workers <= 3; workers++)
+        check_product(&what, batch * m * k, batch * k * n, batch * m * n, want, workers);
+      free(want);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steps_agree),
+      cmocka_unit_test(a_step_without_commit_changes_nothing),
+      cmocka_unit_test(faults_are_told),
+      cmocka_unit_test(short_batches),
+      cmocka_unit_test(programs_share_tensors),
+      cmocka_unit_test(too_large_programs_are_refused),
+      cmocka_unit_test(initial_values),
+      cmocka_unit_test(products),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
