@@ -189,13 +189,20 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
+// A load less, and a store less when nobody else wants the value.
+static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
+  bool alone = !f->memory[from];
+  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++) alone &= f->of[f->user[i]] == f->of[to];
+  return node_bytes(f->g, from) * (alone ? 2 : 1);
+}
+
 static Edge *edges_sorted(const Fuser *f, uint32_t *count) {
   uint32_t n = 0, all = f->arg_at[f->count + 1];
   Edge *edge = arena_array(f->a, Edge, all + 1);
   for (NodeId to = 1; to <= f->count; to++)
     for (uint32_t i = f->arg_at[to]; i < f->arg_at[to + 1]; i++)
       if (may_merge(cluster_of(f, f->arg[i]), cluster_of(f, to)) && !f->arg_address[i])
-        edge[n++] = (Edge){node_bytes(f->g, f->arg[i]), f->arg[i], to};
+        edge[n++] = (Edge){edge_bytes(f, f->arg[i], to), f->arg[i], to};
   qsort(edge, n, sizeof *edge, by_bytes);
   *count = n;
   return edge;
@@ -229,10 +236,29 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
+// Scalars of a step: one launch for what is ready together.
+static bool merge_scalars(Fuser *f) {
+  bool any = false;
+  Cluster *last = NULL;
+  for (uint32_t r = 1; r < f->sequence.n; r++) {
+    Cluster *c = f->sequence.at[r] ? f->cluster.at[f->sequence.at[r]] : NULL;
+    if (!c || !c->kernel || c->outer.n || c->inner.n) continue;
+    // the later one may move: go on from where it stands
+    if (last && merge(f, last, c)) {
+      any = true;
+      r = last->rank;
+    } else {
+      last = c;
+    }
+  }
+  return any;
+}
+
 void clusters_merge(Fuser *f) {
   for (int round = 0; round < ROUNDS; round++) {
     bool any = merge_chains(f);
     any |= merge_siblings(f);
+    any |= merge_scalars(f);
     if (!any) break;
   }
 }

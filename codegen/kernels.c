@@ -234,6 +234,12 @@ static int32_t emit_value(Maker *k, int at, int phase) {
   default: break;
   }
   for (int i = 0; i < x->nargs; i++) s.arg[i] = value_of(k, x->args[i], phase);
+  // node numbers order the arguments of a graph; equal layers need equal kernels
+  if ((op_row((Op)x->op)->flags & COMMUTES) && s.arg[0] > s.arg[1]) {
+    int32_t swap = s.arg[0];
+    s.arg[0] = s.arg[1];
+    s.arg[1] = swap;
+  }
   return emit(k, s);
 }
 

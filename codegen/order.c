@@ -122,9 +122,36 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
+// A parameter, perhaps cast or renamed.
+static bool is_weight(const Graph *g, NodeId n) {
+  while (op_is_alias(graph_node(g, n)->op) || graph_node(g, n)->op == OP_CAST ||
+         op_row(graph_node(g, n)->op)->cls == COLLECTIVE)
+    n = graph_node(g, n)->args[0];
+  return graph_node(g, n)->op == OP_PARAM;
+}
+
+// Whether the second argument's dims come before the first's: those of an activation before those of a
+// weight, else in order of declaration.
+static bool second_first(const Chooser *c, const Node *n, const Dims *a, const Dims *b) {
+  bool wa = is_weight(c->to, n->args[0]), wb = is_weight(c->to, n->args[1]);
+  if (wa != wb) return wa;
+  DimId first[2] = {0};
+  for (int k = 0; k < 2; k++) {
+    const Dims *own = k ? b : a, *other = k ? a : b;
+    for (int i = 0; i < own->n && !first[k]; i++)
+      if (dims_has(&n->dims, own->at[i]) && !dims_has(other, own->at[i])) first[k] = own->at[i];
+  }
+  return first[0] && first[1] && dim_get(c->to->dims, first[1])->whole < dim_get(c->to->dims, first[0])->whole;
+}
+
 // [batch dims, m dims in the order of A, n dims in the order of B].
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
+  if (second_first(c, n, a, b)) {
+    const Dims *swap = a;
+    a = b;
+    b = swap;
+  }
   Dims list = {0};
   for (int pass = 0; pass < 2; pass++)
     for (int i = 0; i < a->n; i++)
