@@ -1,9 +1,11 @@
-// What stands beside the arithmetic: data sources, the mesh and the layout; and how --set changes blocks.
+// What stands beside the arithmetic: data sources, the mesh and the layout; and how --set changes
+// blocks.
 #include <string.h>
 
 #include "frontend/build.h"
+#include "frontend/formal.h"
 
-// -- entries -------------------------------------------------------------------------------------------
+// -- entries --------------------------------------------------------------------------------------
 
 static const char *after_prefix(const char *path, const char *prefix) {
   size_t n = strlen(prefix);
@@ -33,11 +35,15 @@ static Entry *entry_find(Entries *e, const char *key, size_t n) {
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
   Entry *old = entry_find(e, key, dot ? (size_t)(dot - key) : strlen(key));
-  if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME))) return; // stays unused
+  if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
+    return; // stays unused
   set->used = true;
-  if (dot) old->value = with_argument(b, old->value, dot + 1, set);
-  else if (old) old->value = set->value, old->pos = set->pos;
-  else e->at[e->n++] = (Entry){intern(b->names, key), set->value, set->pos};
+  if (dot)
+    old->value = with_argument(b, old->value, dot + 1, set);
+  else if (old)
+    old->value = set->value, old->pos = set->pos;
+  else
+    e->at[e->n++] = (Entry){intern(b->names, key), set->value, set->pos};
 }
 
 Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix) {
@@ -59,25 +65,37 @@ Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix)
   return e;
 }
 
-// -- sources ---------------------------------------------------------------------------------------------
+// -- sources --------------------------------------------------------------------------------------
 
 typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
 
 static bool set_path(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->path); }
 static bool set_key(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->key); }
-static bool set_skip(Build *b, const Ast *e, DataSource *s) { return build_integer(b, e, &s->skip); }
-static bool set_offset(Build *b, const Ast *e, DataSource *s) { return build_integer(b, e, &s->offset); }
-static bool set_scale(Build *b, const Ast *e, DataSource *s) { return build_number(b, e, &s->scale); }
+static bool set_skip(Build *b, const Ast *e, DataSource *s) {
+  return build_integer(b, e, &s->skip);
+}
+static bool set_offset(Build *b, const Ast *e, DataSource *s) {
+  return build_integer(b, e, &s->offset);
+}
+static bool set_scale(Build *b, const Ast *e, DataSource *s) {
+  return build_number(b, e, &s->scale);
+}
 
 static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
-  bool good = e->kind == AST_RANGE && build_integer(b, e->kids[0], first) && build_integer(b, e->kids[1], last);
+  bool good = e->kind == AST_RANGE && build_integer(b, e->kids[0], first) &&
+              build_integer(b, e->kids[1], last);
   if (good && 0 <= *first && *first < *last) return true;
-  if (e->kind != AST_RANGE || good) diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a range like 0..4 must stand here");
+  if (e->kind != AST_RANGE || good)
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a range like 0..4 must stand here");
   return false;
 }
 
-static bool set_rows(Build *b, const Ast *e, DataSource *s) { return range_of(b, e, &s->row_first, &s->row_last); }
-static bool set_columns(Build *b, const Ast *e, DataSource *s) { return range_of(b, e, &s->first, &s->last); }
+static bool set_rows(Build *b, const Ast *e, DataSource *s) {
+  return range_of(b, e, &s->row_first, &s->row_last);
+}
+static bool set_columns(Build *b, const Ast *e, DataSource *s) {
+  return range_of(b, e, &s->first, &s->last);
+}
 
 static bool set_column(Build *b, const Ast *e, DataSource *s) {
   if (e->kind == AST_STRING) return build_string(b, e, &s->key);
@@ -105,9 +123,14 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
 }
 
 static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
-  static const struct { const char *name; SyntheticKind kind; } kinds[] = {
-      {"normal", SYNTHETIC_NORMAL}, {"uniform", SYNTHETIC_UNIFORM}, {"integers", SYNTHETIC_INTEGERS}};
-  static const Formal bounds[] = {{"low", false, true, 0}, {"high", false, true, 0}, {NULL, false, false, 0}};
+  static const struct {
+    const char *name;
+    SyntheticKind kind;
+  } kinds[] = {{"normal", SYNTHETIC_NORMAL},
+               {"uniform", SYNTHETIC_UNIFORM},
+               {"integers", SYNTHETIC_INTEGERS}};
+  static const Formal bounds[] = {
+      V(low), V(high), END};
   bool named = e->kind == AST_NAME || e->kind == AST_CALL;
   for (size_t i = 0; named && i < countof(kinds); i++) {
     double v[2];
@@ -121,27 +144,34 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
     s->low = v[0], s->high = v[1];
     if (s->low < s->high) return true;
   }
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "synthetic data is normal, uniform or integers(low, high)");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+             "synthetic data is normal, uniform or integers(low, high)");
   return false;
 }
 
-static const struct { const char *name; SetSource *set; } source_arguments[] = {
-    {"path", set_path},     {"key", set_key},     {"column", set_column}, {"columns", set_columns},
-    {"header", set_header}, {"scale", set_scale}, {"dtype", set_token},   {"skip", set_skip},
-    {"offset", set_offset}, {"kind", set_synthetic}, {"rows", set_rows},
+static const struct {
+  const char *name;
+  SetSource *set;
+} source_arguments[] = {
+    {"path", set_path},       {"key", set_key},       {"column", set_column},
+    {"columns", set_columns}, {"header", set_header}, {"scale", set_scale},
+    {"dtype", set_token},     {"skip", set_skip},     {"offset", set_offset},
+    {"kind", set_synthetic},  {"rows", set_rows},
 };
 
-#define A(name) {#name, true, true, 0}
-#define O(name) {#name, true, false, 0}
-#define END {NULL, false, false, 0}
-static const struct { const char *name; SourceKind kind; const Formal *formal; } sources[] = {
+static const struct {
+  const char *name;
+  SourceKind kind;
+  const Formal *formal;
+} sources[] = {
     {"csv", SOURCE_CSV, (const Formal[]){A(path), O(column), O(columns), O(header), O(rows), END}},
     {"npy", SOURCE_NPY, (const Formal[]){A(path), O(rows), END}},
     {"npz", SOURCE_NPZ, (const Formal[]){A(path), A(key), O(rows), END}},
     {"safetensors", SOURCE_SAFETENSORS, (const Formal[]){A(path), A(key), O(rows), END}},
     {"idx", SOURCE_IDX, (const Formal[]){A(path), O(scale), O(rows), END}},
     {"cifar10", SOURCE_CIFAR10, (const Formal[]){A(path), A(key), O(scale), O(rows), END}},
-    {"tokens", SOURCE_TOKENS, (const Formal[]){A(path), O(dtype), O(skip), O(offset), O(rows), END}},
+    {"tokens", SOURCE_TOKENS,
+     (const Formal[]){A(path), O(dtype), O(skip), O(offset), O(rows), END}},
     {"text", SOURCE_TEXT, (const Formal[]){A(path), O(offset), O(rows), END}},
     {"synthetic", SOURCE_SYNTHETIC, (const Formal[]){A(kind), END}},
 };
@@ -159,7 +189,13 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     const Formal *f = sources[i].formal;
     near[i] = sources[i].name;
     if (e->kind != AST_CALL || strcmp(e->text, sources[i].name)) continue;
-    *out = (DataSource){.kind = sources[i].kind, .first = -1, .last = -1, .header = -1, .scale = 1, .token_bytes = 2, .pos = e->pos};
+    *out = (DataSource){.kind = sources[i].kind,
+                        .first = -1,
+                        .last = -1,
+                        .header = -1,
+                        .scale = 1,
+                        .token_bytes = 2,
+                        .pos = e->pos};
     if (!call_bind(b, e, f, arg)) return false;
     for (int k = 0; f[k].name; k++)
       if (arg[k] && !set_argument(b, f[k].name, arg[k], out)) return false;
@@ -172,7 +208,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
   return false;
 }
 
-// -- data blocks -------------------------------------------------------------------------------------------
+// -- data blocks ----------------------------------------------------------------------------------
 
 static const Decl *input_find(Build *b, const Entry *e) {
   VEC(const char *) near = {0};
@@ -194,7 +230,8 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   for (int i = 0; d && i < d->rank; i++) runs |= d->dims[i] == block->over;
   if (!d || !source_build(b, e->value, &field.source)) return;
   if (!runs && block->over) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', over which the rows run", e->key, dim_get(b->g->dims, block->over)->name);
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', over which the rows run",
+               e->key, dim_get(b->g->dims, block->over)->name);
     return;
   }
   block->field[block->nfields++] = field;
@@ -228,7 +265,8 @@ static void block_build(Build *b, const Ast *s) {
     for (uint32_t i = 0; i < e.n; i++) entry_build(b, &e.at[i], block);
     return;
   }
-  diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "data blocks are train, valid and test, not '%s'", s->text);
+  diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "data blocks are train, valid and test, not '%s'",
+             s->text);
 }
 
 void data_build(Build *b, const Ast *file) {
@@ -236,17 +274,22 @@ void data_build(Build *b, const Ast *file) {
     if (file->kids[i]->kind == AST_DATA) block_build(b, file->kids[i]);
 }
 
-// -- mesh ---------------------------------------------------------------------------------------------------
+// -- mesh -----------------------------------------------------------------------------------------
 
 static void axis_build(Build *b, const Ast *define) {
   Mesh *m = &b->model->mesh;
   int64_t size, all;
   if (!dims_integer(b, define->kids[0], &size)) return;
-  if (mesh_axis(m, define->text) >= 0) diag_error(b->d, DIAG_BAD_MESH, define->pos, "axis '%s' is named twice", define->text);
-  else if (m->naxes == MAX_AXES) diag_error(b->d, DIAG_BAD_MESH, define->pos, "a mesh has at most %d axes", MAX_AXES);
+  if (mesh_axis(m, define->text) >= 0)
+    diag_error(b->d, DIAG_BAD_MESH, define->pos, "axis '%s' is named twice", define->text);
+  else if (m->naxes == MAX_AXES)
+    diag_error(b->d, DIAG_BAD_MESH, define->pos, "a mesh has at most %d axes", MAX_AXES);
   else if (size < 1 || !size_mul(mesh_size(m), size, &all) || all > 65536)
-    diag_error(b->d, DIAG_BAD_MESH, define->pos, "axis '%s' cannot have size %lld: a mesh has 1 to 65536 processors", define->text, (long long)size);
-  else m->axis[m->naxes++] = (MeshAxis){.name = define->text, .size = size, .pos = define->pos};
+    diag_error(b->d, DIAG_BAD_MESH, define->pos,
+               "axis '%s' cannot have size %lld: a mesh has 1 to 65536 processors", define->text,
+               (long long)size);
+  else
+    m->axis[m->naxes++] = (MeshAxis){.name = define->text, .size = size, .pos = define->pos};
 }
 
 void mesh_build(Build *b, const Ast *file) {
@@ -268,7 +311,7 @@ void mesh_build(Build *b, const Ast *file) {
   for (uint32_t i = 0; i < mesh->nkids; i++) axis_build(b, mesh->kids[i]);
 }
 
-// -- layout -------------------------------------------------------------------------------------------------
+// -- layout ---------------------------------------------------------------------------------------
 
 static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   const Mesh *m = &b->model->mesh;
@@ -290,15 +333,20 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
 }
 
 static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
-  static const struct { const char *name; LayoutScope scope; } scopes[] = {
-      {"optimizer", LAYOUT_OPTIMIZER}, {"parameters", LAYOUT_PARAMETERS}, {"gradients", LAYOUT_GRADIENTS}};
+  static const struct {
+    const char *name;
+    LayoutScope scope;
+  } scopes[] = {{"optimizer", LAYOUT_OPTIMIZER},
+                {"parameters", LAYOUT_PARAMETERS},
+                {"gradients", LAYOUT_GRADIENTS}};
   if (!scope) return true;
   r->scope = LAYOUT_TENSOR;
   r->pattern = scope->text;
   for (size_t i = 0; i < countof(scopes); i++)
     if (!strcmp(scopes[i].name, scope->text)) r->scope = scopes[i].scope, r->pattern = NULL;
   if (r->soft && r->scope != LAYOUT_TENSOR) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule is for values, not for %s", scope->text);
+    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule is for values, not for %s",
+               scope->text);
     return false;
   }
   return true;
@@ -307,7 +355,10 @@ static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
 static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
   const Ast *scope = s->nkids ? s->kids[0] : NULL;
   bool all = !strcmp(s->text, "all");
-  *r = (LayoutRule){.soft = s->integer, .dim = all ? NULL : s->text, .pos = scope ? scope->pos : s->pos, .dim_pos = s->pos};
+  *r = (LayoutRule){.soft = s->integer,
+                    .dim = all ? NULL : s->text,
+                    .pos = scope ? scope->pos : s->pos,
+                    .dim_pos = s->pos};
   if (s->ndims == 0) return false;
   r->axis_pos = s->dims[0].pos;
   r->none = s->ndims == 1 && !strcmp(s->dims[0].name, "none");
@@ -326,7 +377,8 @@ static void rules_add(Build *b, const Ast *layout) {
   LayoutRule *grown = arena_array(b->a, LayoutRule, l->n + layout->nkids);
   if (l->n) memcpy(grown, l->rule, l->n * sizeof *grown);
   l->rule = grown;
-  for (uint32_t i = 0; i < layout->nkids; i++) l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
+  for (uint32_t i = 0; i < layout->nkids; i++)
+    l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
 
 void layout_build(Build *b, const Ast *file) {

@@ -1,16 +1,18 @@
 // Statements: the walk over a model file, and the door model_build.
 //
-// One statement at a time; an expression with an error binds poison, so that what uses the name says
-// nothing more. Dims, consts and functions are known before the first statement is built.
+// One statement at a time; an expression with an error binds poison, so that what uses the name
+// says nothing more. Dims, consts and functions are known before the first statement is built.
 #include <string.h>
 
 #include "frontend/build.h"
 
-// -- what a statement binds -----------------------------------------------------------------------------------
+// -- what a statement binds -----------------------------------------------------------------------
 
-// Nodes from here on belong to the value `name`; inside a function without a scope, to the caller's.
+// Nodes from here on belong to the value `name`; inside a function without a scope, to the
+// caller's.
 static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
-  if (!b->frame->anonymous) b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
+  if (!b->frame->anonymous)
+    b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
   b->g->origin.pos = pos;
 }
 
@@ -18,7 +20,8 @@ static bool name_free(Build *b, const char *name, Pos pos) {
   const Function *f = b->frame->fn ? NULL : map_get(&b->functions, name);
   const Binding *constant = b->frame->fn ? NULL : map_get(&b->consts, name);
   if (!f && !constant) return true;
-  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is the name of a %s already", name, f ? "function" : "const");
+  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is the name of a %s already", name,
+             f ? "function" : "const");
   diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
   return false;
 }
@@ -28,13 +31,15 @@ static bool dims_match(Build *b, const char *name, Pos pos, const Dims *stated, 
   const Dims *have = build_dims(b, v);
   for (int i = 0; i < stated->n; i++)
     if (!dims_has(have, stated->at[i])) {
-      diag_error(b->d, DIAG_MISSING_DIM, pos, "'%s' is to have dim '%s', which the right side lacks: it is over %s", name,
+      diag_error(b->d, DIAG_MISSING_DIM, pos,
+                 "'%s' is to have dim '%s', which the right side lacks: it is over %s", name,
                  dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
       return false;
     }
   for (int i = 0; i < have->n; i++)
     if (!dims_has(stated, have->at[i])) {
-      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' is to be over %s, but the right side has dim '%s' too", name,
+      diag_error(b->d, DIAG_EXTRA_DIM, pos,
+                 "'%s' is to be over %s, but the right side has dim '%s' too", name,
                  dims_listed(b, stated), dim_get(b->g->dims, have->at[i])->name);
       diag_hint(b->d, "reduce over it, or state it on the left side");
       return false;
@@ -47,13 +52,16 @@ static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   bool has = target->has_brackets;
   if (has && !dims_stated(b, target, &stated)) v = value_poison;
   if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
-  if (v.kind != VALUE_POISON && has && !dims_match(b, target->text, target->pos, &stated, &v)) v = value_poison;
+  if (v.kind != VALUE_POISON && has && !dims_match(b, target->text, target->pos, &stated, &v))
+    v = value_poison;
   if (v.kind != VALUE_POISON && kind == NAME_METRIC && build_dims(b, &v)->n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, target->pos, "metric '%s' has dims %s", target->text, dims_listed(b, build_dims(b, &v)));
+    diag_error(b->d, DIAG_NOT_SCALAR, target->pos, "metric '%s' has dims %s", target->text,
+               dims_listed(b, build_dims(b, &v)));
     v = value_poison;
   }
   if (name_free(b, target->text, target->pos))
-    binding_set(b, target->text, v, target->pos, kind, has && v.kind != VALUE_POISON ? &stated : NULL);
+    binding_set(b, target->text, v, target->pos, kind,
+                has && v.kind != VALUE_POISON ? &stated : NULL);
 }
 
 static Value right_side(Build *b, const Ast *e, bool stated) {
@@ -75,7 +83,8 @@ static void build_bind(Build *b, const Ast *s) {
     return;
   }
   if (v.kind != VALUE_POISON && (v.kind != VALUE_TUPLE || v.n != n)) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "%u names for %u results", n, v.kind == VALUE_TUPLE ? v.n : 1);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "%u names for %u results", n,
+               v.kind == VALUE_TUPLE ? v.n : 1);
     v = value_poison;
   }
   for (uint32_t i = 0; i < n; i++)
@@ -108,15 +117,20 @@ static void build_output(Build *b, const Ast *s) {
     binding_set(b, target->text, v, target->pos, NAME_OUTPUT, old->stated ? &order : NULL);
 }
 
-// -- declarations -----------------------------------------------------------------------------------------------
+// -- declarations ---------------------------------------------------------------------------------
 
 static bool declared_type(Build *b, const Ast *type, DeclKind kind, Dtype *out) {
   *out = TYPE_F32;
   if (!type) return true;
-  bool known = type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 && *out != TYPE_U64;
+  bool known = type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 &&
+               *out != TYPE_U64;
   if (known && (kind != DECL_PARAM || dtype_is_float(*out))) return true;
-  if (known) diag_error(b->d, DIAG_BAD_TYPE, type->pos, "a parameter is trained, so its type is a float, not %s", type->text);
-  else diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'", type->kind == AST_NAME ? type->text : "?");
+  if (known)
+    diag_error(b->d, DIAG_BAD_TYPE, type->pos,
+               "a parameter is trained, so its type is a float, not %s", type->text);
+  else
+    diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
+               type->kind == AST_NAME ? type->text : "?");
   diag_hint(b->d, known ? "use input or state" : "types are f32 bf16 f16 f64 i32 u8 bool");
   return false;
 }
@@ -126,7 +140,8 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
   for (uint32_t i = 0; i < s->nargs; i++) {
     bool trainable = true;
     if (!s->args[i].name || strcmp(s->args[i].name, "trainable")) {
-      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "a declaration has no option '%s'", s->args[i].name ? s->args[i].name : "?");
+      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "a declaration has no option '%s'",
+                 s->args[i].name ? s->args[i].name : "?");
       diag_hint(b->d, "there is: trainable = false");
       return false;
     }
@@ -171,12 +186,17 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
     d.rank = order.n;
     memcpy(d.dims, order.at, sizeof d.dims);
   }
-  if (good && kind != DECL_INPUT) good = frozen_of(b, s, &d.frozen) && init_build(b, s, &d, &d.init);
+  if (good && kind != DECL_INPUT)
+    good = frozen_of(b, s, &d.frozen) && init_build(b, s, &d, &d.init);
   if (!good) {
     if (fresh) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
     return;
   }
-  origin_of(b, s->text, kind == DECL_INPUT ? "input" : kind == DECL_PARAM ? "parameter" : "state", s->pos);
+  origin_of(b, s->text,
+            kind == DECL_INPUT   ? "input"
+            : kind == DECL_PARAM ? "parameter"
+                                 : "state",
+            s->pos);
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
   bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
@@ -186,7 +206,7 @@ static void build_input(Build *b, const Ast *s) { declare(b, s, DECL_INPUT); }
 static void build_param(Build *b, const Ast *s) { declare(b, s, DECL_PARAM); }
 static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
 
-// -- updates ----------------------------------------------------------------------------------------------------
+// -- updates --------------------------------------------------------------------------------------
 
 static DeclId state_of(Build *b, const Ast *s) {
   const Binding *bound = binding_find(b, s->text);
@@ -213,7 +233,8 @@ static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
   Dtype from = (Dtype)graph_node(b->g, v.node)->type;
   if (!dims_match(b, s->text, s->pos, &stated, &v)) return 0;
   if (dtype_class(from) > dtype_class(d->type)) {
-    diag_error(b->d, DIAG_BAD_TYPE, s->pos, "state '%s' is %s, its new value %s", d->name, dtype_text(d->type), dtype_text(from));
+    diag_error(b->d, DIAG_BAD_TYPE, s->pos, "state '%s' is %s, its new value %s", d->name,
+               dtype_text(d->type), dtype_text(from));
     return 0;
   }
   return graph_cast(b->g, v.node, d->type);
@@ -226,7 +247,9 @@ static void build_update(Build *b, const Ast *s) {
   Dims stated;
   if (!id || !value_is_tensor(b, &v, s->pos)) return;
   const Decl *d = &b->g->decl.at[id - 1];
-  if (s->has_brackets && (!dims_stated(b, s, &stated) || !dims_match(b, s->text, s->pos, &stated, &v))) return;
+  if (s->has_brackets &&
+      (!dims_stated(b, s, &stated) || !dims_match(b, s->text, s->pos, &stated, &v)))
+    return;
   const Binding *old = map_get(&b->updated, d->name);
   if (old) {
     diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "state '%s' is updated twice", d->name);
@@ -241,7 +264,7 @@ static void build_update(Build *b, const Ast *s) {
   vec_push(b->g->arena, b->g->output) = o;
 }
 
-// -- blocks of statements -------------------------------------------------------------------------------------------
+// -- blocks of statements -------------------------------------------------------------------------
 
 static bool loop_options(Build *b, const Ast *s, const char **base) {
   *base = s->text;
@@ -252,15 +275,26 @@ static bool loop_options(Build *b, const Ast *s, const char **base) {
       if (!build_string(b, arg->value, base)) return false;
     } else if (arg->name && !strcmp(arg->name, "checkpoint")) {
       if (!build_bool(b, arg->value, &recompute)) return false;
-      if (recompute) diag_error(b->d, DIAG_UNSUPPORTED, arg->pos, "checkpoint is not in this version");
+      if (recompute)
+        diag_error(b->d, DIAG_UNSUPPORTED, arg->pos, "checkpoint is not in this version");
       if (recompute) return false;
     } else {
-      diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'", arg->name ? arg->name : "?");
+      diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
+                 arg->name ? arg->name : "?");
       diag_hint(b->d, "there are: name = \"...\", checkpoint = true");
       return false;
     }
   }
   return true;
+}
+
+bool build_unroll(Build *b, Pos pos) {
+  enum { MAX_UNROLLED = 250000 };
+  if (++b->unrolled <= MAX_UNROLLED) return true;
+  diag_error(b->d, DIAG_TOO_DEEP, pos,
+             "the model unrolls to more than %d calls and rounds of loops", MAX_UNROLLED);
+  diag_hint(b->d, "loops inside loops and calls inside calls multiply");
+  return false;
 }
 
 // One round; names first bound in it are gone afterwards. False after an error.
@@ -269,7 +303,8 @@ static bool build_round(Build *b, const Ast *s, const char *base, int64_t i) {
   int errors = diag_errors(b->d);
   Scope *outer = f->scope;
   if (!f->anonymous) {
-    f->scope = scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
+    f->scope =
+        scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
     if (!f->scope) {
       f->scope = outer;
       return false;
@@ -296,13 +331,16 @@ static void build_for(Build *b, const Ast *s) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "a loop runs over a range: for i in 0..12");
     return;
   }
-  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) || !loop_options(b, s, &base)) return;
+  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) ||
+      !loop_options(b, s, &base))
+    return;
   if (hi < lo) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards", (long long)lo, (long long)hi);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards",
+               (long long)lo, (long long)hi);
     return;
   }
   for (int64_t i = lo; i < hi; i++)
-    if (!build_round(b, s, base, i)) return;
+    if (!build_unroll(b, s->pos) || !build_round(b, s, base, i)) return;
 }
 
 static void build_return(Build *b, const Ast *s) {
@@ -324,13 +362,15 @@ static void build_local_dims(Build *b, const Ast *s) {
 static void build_nothing(Build *b, const Ast *s) { (void)b, (void)s; }
 
 static void build_unsupported(Build *b, const Ast *s) {
-  static const char *const words[AST_COUNT] = {[AST_SCAN] = "scan", [AST_YIELD] = "yield", [AST_IMPORT] = "import"};
+  static const char *const words[AST_COUNT] = {
+      [AST_SCAN] = "scan", [AST_YIELD] = "yield", [AST_IMPORT] = "import"};
   diag_error(b->d, DIAG_UNSUPPORTED, s->pos, "%s is not in this version", words[s->kind]);
   for (uint32_t i = 1; s->kind == AST_SCAN && i < s->nkids; i++)
     binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
   for (uint32_t i = 0; s->kind == AST_SCAN && i < s->kids[0]->nkids; i++) {
     const Ast *inside = s->kids[0]->kids[i];
-    if (inside->kind == AST_YIELD) binding_set(b, inside->text, value_poison, s->pos, NAME_VALUE, NULL);
+    if (inside->kind == AST_YIELD)
+      binding_set(b, inside->text, value_poison, s->pos, NAME_VALUE, NULL);
   }
   if (s->kind == AST_YIELD) binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
 }
@@ -340,15 +380,24 @@ typedef struct Statement {
   bool in_function, in_loop;
 } Statement;
 static const Statement statements[AST_COUNT] = {
-    [AST_DIM] = {build_local_dims, true, false},   [AST_CONST] = {build_nothing, false, false},
-    [AST_INPUT] = {build_input, false, false},     [AST_PARAM] = {build_param, true, true},
-    [AST_STATE] = {build_state, true, true},       [AST_UPDATE] = {build_update, true, true},
-    [AST_BIND] = {build_bind, true, true},         [AST_METRIC] = {build_metric, false, false},
-    [AST_OUTPUT] = {build_output, false, false},   [AST_FN] = {build_nothing, false, false},
-    [AST_FOR] = {build_for, true, true},           [AST_SCAN] = {build_unsupported, true, true},
-    [AST_YIELD] = {build_unsupported, true, true}, [AST_RETURN] = {build_return, true, false},
-    [AST_IMPORT] = {build_unsupported, false, false}, [AST_DATA] = {build_nothing, false, false},
-    [AST_TRAIN] = {build_nothing, false, false},   [AST_MESH] = {build_nothing, false, false},
+    [AST_DIM] = {build_local_dims, true, false},
+    [AST_CONST] = {build_nothing, false, false},
+    [AST_INPUT] = {build_input, false, false},
+    [AST_PARAM] = {build_param, true, true},
+    [AST_STATE] = {build_state, true, true},
+    [AST_UPDATE] = {build_update, true, true},
+    [AST_BIND] = {build_bind, true, true},
+    [AST_METRIC] = {build_metric, false, false},
+    [AST_OUTPUT] = {build_output, false, false},
+    [AST_FN] = {build_nothing, false, false},
+    [AST_FOR] = {build_for, true, true},
+    [AST_SCAN] = {build_unsupported, true, true},
+    [AST_YIELD] = {build_unsupported, true, true},
+    [AST_RETURN] = {build_return, true, false},
+    [AST_IMPORT] = {build_unsupported, false, false},
+    [AST_DATA] = {build_nothing, false, false},
+    [AST_TRAIN] = {build_nothing, false, false},
+    [AST_MESH] = {build_nothing, false, false},
     [AST_LAYOUT] = {build_nothing, false, false},
 };
 
@@ -357,9 +406,11 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
   if (!row->build) return "no statement";
   if (b->frame->returned) return "behind the return it is never reached";
   if (s->kind == AST_RETURN && !b->frame->fn) return "return stands in a function";
-  if (b->frame->fn && !row->in_function) return "it stands at the top level of a file, not in a function";
+  if (b->frame->fn && !row->in_function)
+    return "it stands at the top level of a file, not in a function";
   if (b->frame->round && !row->in_loop) return "it may not stand in a loop";
-  if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE)) return "an initial value declares nothing";
+  if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE))
+    return "an initial value declares nothing";
   return NULL;
 }
 
@@ -372,14 +423,15 @@ static void build_statement(Build *b, const Ast *s) {
   }
   diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
   bool declares = s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE;
-  if (declares && !binding_find(b, s->text)) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+  if (declares && !binding_find(b, s->text))
+    binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
 }
 
 void build_block(Build *b, const Ast *block) {
   for (uint32_t i = 0; i < block->nkids; i++) build_statement(b, block->kids[i]);
 }
 
-// -- the file -----------------------------------------------------------------------------------------------------
+// -- the file -------------------------------------------------------------------------------------
 
 static void declare_functions(Build *b, const Ast *file) {
   for (uint32_t i = 0; i < file->nkids; i++) {
@@ -387,7 +439,8 @@ static void declare_functions(Build *b, const Ast *file) {
     if (s->kind != AST_FN) continue;
     const Function *old = map_get(&b->functions, s->text);
     if (old || builtin_find(s->text)) {
-      diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "%s '%s'", old ? "there is already a function" : "there is a built-in function", s->text);
+      diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "%s '%s'",
+                 old ? "there is already a function" : "there is a built-in function", s->text);
       if (old) diag_note(b->d, old->ast->pos, "declared here");
       continue;
     }
@@ -406,7 +459,8 @@ static void check_settings(Build *b) {
   for (uint32_t i = 0; i < b->opt->nsettings; i++) {
     const Setting *s = &b->opt->setting[i];
     if (s->used) continue;
-    diag_error(b->d, DIAG_UNKNOWN_SET, s->pos, "--set %s: the model has no such dim, const, or key of a block", s->path);
+    diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
+               "--set %s: the model has no such dim, const, or key of a block", s->path);
     diag_nearest(b->d, s->path, near.at, near.n);
   }
 }
@@ -419,7 +473,14 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
   m->graph->spec.seed = opt->seed;
   Scope scope = {.path = ""};
   Frame frame = {.base = &scope, .scope = &scope};
-  Build b = {.a = a, .names = names, .d = d, .opt = opt, .model = m, .g = m->graph, .frame = &frame, .file = &frame};
+  Build b = {.a = a,
+             .names = names,
+             .d = d,
+             .opt = opt,
+             .model = m,
+             .g = m->graph,
+             .frame = &frame,
+             .file = &frame};
   declare_functions(&b, file);
   functions_scan(&b);
   dims_declare_file(&b, file);

@@ -1,14 +1,14 @@
 // Private to the semantics of models: what stands between Ast and Graph while a model is built.
 //
-// A *scope* is a place in full names ("layer.0.attention"); a *frame* is what names mean: the file's or
-// that of one call. A loop changes the scope but not the frame, a function without parameters the frame
-// but not the scope.
+// A *scope* is a place in full names ("layer.0.attention"); a *frame* is what names mean: the
+// file's or that of one call. A loop changes the scope but not the frame, a function without
+// parameters the frame but not the scope.
 #ifndef FRONTEND_BUILD_H
 #define FRONTEND_BUILD_H
 
 #include "frontend/frontend.h"
 
-// -- names.c: a map from interned names ---------------------------------------------------------------
+// -- names.c: a map from interned names -----------------------------------------------------------
 typedef struct NameMap {
   uint32_t n, cap;
   const char **key;
@@ -17,24 +17,24 @@ typedef struct NameMap {
 void *map_get(const NameMap *m, const char *interned); // NULL: absent
 void map_put(Arena *a, NameMap *m, const char *interned, void *value);
 
-// -- values -------------------------------------------------------------------------------------------
+// -- values ---------------------------------------------------------------------------------------
 typedef enum ValueKind {
   VALUE_POISON, // of an expression with an error: silences what follows from it
   VALUE_NUMBER, // known at compile time, takes the type of what it meets
   VALUE_STRING,
   VALUE_TENSOR,
-  VALUE_TUPLE,  // several results of a call
+  VALUE_TUPLE, // several results of a call
 } ValueKind;
 
 typedef struct Value Value;
 struct Value {
   ValueKind kind;
-  bool integer;     // of a number: an integer literal or made of such
+  bool integer; // of a number: an integer literal or made of such
   double number;
   const char *text; // of a string
   NodeId node;
   uint32_t n;
-  Value *item;      // of a tuple
+  Value *item; // of a tuple
 };
 extern const Value value_poison;
 static inline Value value_number(double x, bool integer) {
@@ -45,7 +45,7 @@ static inline Value value_tensor(NodeId n) {
   return (Value){.kind = n ? VALUE_TENSOR : VALUE_POISON, .node = n};
 }
 
-// -- scopes and frames ----------------------------------------------------------------------------------
+// -- scopes and frames ----------------------------------------------------------------------------
 typedef struct Function {
   const char *name;
   const Ast *ast;
@@ -64,7 +64,8 @@ typedef struct Scope {
 typedef struct Binding {
   Value value;
   const Graph *graph; // that value.node belongs to
-  const Scope *home;  // where the name was bound first (a loop carries it there); NULL: the frame's base
+  const Scope
+      *home; // where the name was bound first (a loop carries it there); NULL: the frame's base
   Pos pos;
   bool stated;
   uint8_t rank;
@@ -78,13 +79,13 @@ typedef struct Round {
 } Round;
 
 typedef struct Frame {
-  Function *fn;    // NULL: the file
-  Scope *base;     // when the frame began
-  Scope *scope;    // now: deeper inside a loop
-  bool anonymous;  // under a function without a scope: values have no full names
-  NameMap values;  // name -> Binding
-  NameMap dims;    // formals and dims of a function -> Dim
-  Round *round;    // innermost loop, or NULL
+  Function *fn;   // NULL: the file
+  Scope *base;    // when the frame began
+  Scope *scope;   // now: deeper inside a loop
+  bool anonymous; // under a function without a scope: values have no full names
+  NameMap values; // name -> Binding
+  NameMap dims;   // formals and dims of a function -> Dim
+  Round *round;   // innermost loop, or NULL
   bool returned;
   Value result;
 } Frame;
@@ -95,7 +96,7 @@ typedef struct Build {
   Diag *d;
   const ModelOptions *opt;
   Model *model;
-  Graph *g;          // the model's; while an initial value is computed a small one of its own
+  Graph *g; // the model's; while an initial value is computed a small one of its own
   Frame *frame, *file;
   NameMap functions; // name -> Function
   NameMap consts;    // name -> Binding: numbers and strings that functions see too
@@ -106,22 +107,25 @@ typedef struct Build {
   bool outer;        // outer products are meant here
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
+  uint32_t unrolled; // calls and rounds of loops so far
 } Build;
 
-// -- names.c ------------------------------------------------------------------------------------------
+// -- names.c --------------------------------------------------------------------------------------
 // path.name, interned; name itself in the file's scope.
 const char *name_join(Build *b, const char *path, const char *name);
 Binding *binding_find(const Build *b, const char *name);
-// Binds name in the current frame and registers its full names for fetching. Numbers get a node when fetched.
-Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind, const Dims *stated_order);
+// Binds name in the current frame and registers its full names for fetching. Numbers get a node
+// when fetched.
+Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
+                     const Dims *stated_order);
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from);
-// The scope of a call or loop `base` (numbered base_1 ... when taken, unless `exact`) under the current
-// one; NULL after an error at pos.
+// The scope of a call or loop `base` (numbered base_1 ... when taken, unless `exact`) under the
+// current one; NULL after an error at pos.
 Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Pos pos);
 // The meaning of a name in an expression; says what is wrong and gives poison if it has none.
 Value value_of_name(Build *b, const char *name, Pos pos);
 
-// -- dims.c ---------------------------------------------------------------------------------------------
+// -- dims.c ---------------------------------------------------------------------------------------
 DimId dim_lookup(Build *b, const char *name, Pos pos); // 0 after an error
 DimId dim_visible(const Build *b, const char *name);   // 0: none
 // Declares the dims and consts of the file, --set applied.
@@ -137,7 +141,7 @@ const char *dims_listed(Build *b, const Dims *s); // "[b, h]"
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
 Setting *setting_find(const Build *b, const char *path);
 
-// -- build_expr.c -----------------------------------------------------------------------------------------
+// -- build_expr.c ---------------------------------------------------------------------------------
 typedef enum Typing {
   ARITHMETIC, // bool and u8 become i32
   FLOATING,   // integers become f32
@@ -155,8 +159,9 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 // The type that operands meet in, and an operand as a node of that type.
 Dtype build_join(const Build *b, Typing typing, int n, const Value *v);
 NodeId build_node(Build *b, Value v, Dtype type);
-NodeId build_natural(Build *b, Value v);  // as a tensor of its own type: integers i32, other numbers f32
-NodeId build_float(Build *b, Value v);    // likewise, integers and bools as f32
+NodeId build_natural(Build *b,
+                     Value v); // as a tensor of its own type: integers i32, other numbers f32
+NodeId build_float(Build *b, Value v);                  // likewise, integers and bools as f32
 const Dims *build_dims(const Build *b, const Value *v); // of a number: none
 // A number known at compile time; false after an error.
 MUST_USE bool build_number(Build *b, const Ast *e, double *out);
@@ -168,13 +173,13 @@ MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **o
 // False, with an error unless it is poison, when v is not a tensor or a number.
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
 
-// -- build_call.c -----------------------------------------------------------------------------------------
+// -- build_call.c ---------------------------------------------------------------------------------
 enum { MAX_FORMALS = 8 };
 typedef struct Formal {
   const char *name; // NULL ends a list
   bool raw;         // the rule reads the Ast
   bool required;
-  double value;     // default, NAN: none
+  double value; // default, NAN: none
 } Formal;
 
 typedef enum Bracket {
@@ -182,7 +187,7 @@ typedef enum Bracket {
   BRACKET_REDUCE, // optional, `all but` allowed
   BRACKET_ONE,
   BRACKET_SOME,
-  BRACKET_MAP,    // with arrows
+  BRACKET_MAP, // with arrows
   BRACKET_ANY,
 } Bracket;
 
@@ -217,25 +222,27 @@ MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, doub
 // Which functions open scopes.
 void functions_scan(Build *b);
 
-// -- build.c ------------------------------------------------------------------------------------------------
+// -- build.c --------------------------------------------------------------------------------------
+// Counts a call or a round; false, with an error, when the model unrolls beyond all measure.
+MUST_USE bool build_unroll(Build *b, Pos pos);
 void build_block(Build *b, const Ast *block);
 
-// -- builtin_*.c ----------------------------------------------------------------------------------------------
+// -- builtin_*.c ----------------------------------------------------------------------------------
 #define BUILTIN(name, bracket, rule, op, typing, ...) BuiltinRule builtin_##rule;
 #include "frontend/builtin.def"
 #undef BUILTIN
 // The dims that a reduction takes away from an operand of dims `have`; false after an error.
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
-// A composite begins: nodes from here on bear its place and a group of their own. Give the result to
-// group_end.
+// A composite begins: nodes from here on bear its place and a group of their own. Give the result
+// to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 
-// -- init.c -----------------------------------------------------------------------------------------------
+// -- init.c ---------------------------------------------------------------------------------------
 // The start of a PARAM or STATE statement with declaration d; false after an error.
 MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out);
 
-// -- blocks.c ------------------------------------------------------------------------------------------------
+// -- blocks.c -------------------------------------------------------------------------------------
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
@@ -251,7 +258,7 @@ typedef struct Entries {
 } Entries;
 Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char *prefix);
 
-// -- train.c --------------------------------------------------------------------------------------------
+// -- train.c --------------------------------------------------------------------------------------
 void train_build(Build *b, const Ast *file);
 
 #endif

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "frontend/build.h"
+#include "frontend/formal.h"
 
-// -- binding arguments to formals ---------------------------------------------------------------------------
+// -- binding arguments to formals -----------------------------------------------------------------
 
 static uint32_t formals_count(const Formal *f) {
   uint32_t n = 0;
@@ -26,7 +27,8 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
   const char *near[MAX_FORMALS];
   size_t n = 0;
   for (; f[n].name; n++) near[n] = f[n].name;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", call->text,
+             arg->name);
   diag_nearest(b->d, arg->name, near, n);
   return false;
 }
@@ -44,10 +46,12 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
     } else if (at < 0 && arg->name) {
       good = unknown_argument(b, call, formal, arg);
     } else if (at < 0) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", call->text, n);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", call->text,
+                 n);
       good = false;
     } else if (out[at]) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal[at].name, call->text);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
+                 formal[at].name, call->text);
       good = false;
     } else {
       out[at] = arg->value;
@@ -55,7 +59,8 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
   }
   for (uint32_t i = 0; good && i < n; i++) {
     if (!formal[i].required || out[i]) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", call->text, formal[i].name);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", call->text,
+               formal[i].name);
     good = false;
   }
   return good;
@@ -71,16 +76,11 @@ bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) 
   return good;
 }
 
-// -- built-ins ----------------------------------------------------------------------------------------------
+// -- built-ins ------------------------------------------------------------------------------------
 
-#define V(name) {#name, false, true, 0}
-#define D(name, value) {#name, false, false, value}
-#define A(name) {#name, true, true, 0}
-#define O(name) {#name, true, false, 0}
-#define NOTHING {NULL, false, false, 0}
 static const Builtin builtins[] = {
-#define BUILTIN(name, bracket, rule, op, typing, ...) \
-  {#name, BRACKET_##bracket, builtin_##rule, op, typing, (const Formal[]){__VA_ARGS__, NOTHING}},
+#define BUILTIN(name, bracket, rule, op, typing, ...)                                              \
+  {#name, BRACKET_##bracket, builtin_##rule, op, typing, (const Formal[]){__VA_ARGS__, END}},
 #include "frontend/builtin.def"
 #undef BUILTIN
 };
@@ -108,7 +108,8 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   case BRACKET_MAP: good = arrows && !call->all_but && !call->dims[0].arrow; break;
   case BRACKET_ANY: break;
   }
-  if (!good) diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
+  if (!good)
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
   return good;
 }
 
@@ -148,7 +149,8 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   if (row->rule == builtin_unsupported) return row->rule(b, &c);
   if (!bracket_count_ok(b, row, ast)) return value_poison;
   if (!ast->has_parens && row->formal[0].name) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses", ast->text);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses",
+               ast->text);
     return value_poison;
   }
   bool good = resolve_brackets(b, &c);
@@ -159,7 +161,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   return row->rule(b, &c);
 }
 
-// -- which functions open scopes ------------------------------------------------------------------------------
+// -- which functions open scopes ------------------------------------------------------------------
 
 typedef VEC(const Ast *) AstList;
 
@@ -170,8 +172,7 @@ static void push_all(Build *b, AstList *todo, const Ast *e) {
     if (e->args[i].value) vec_push(b->a, *todo) = e->args[i].value;
 }
 
-// One look at a body; true when it makes f a function with a scope.
-static bool body_declares(Build *b, Function *f) {
+static bool declares(Build *b, Function *f) {
   AstList todo = {0};
   push_all(b, &todo, f->ast);
   while (todo.n) {
@@ -179,10 +180,19 @@ static bool body_declares(Build *b, Function *f) {
     if (e->kind == AST_PARAM || e->kind == AST_STATE) return true;
     if (e->kind == AST_DIM) f->has_dims = true;
     const Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
-    if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm"))) return true;
+    if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm")))
+      return true;
     push_all(b, &todo, e);
   }
   return false;
+}
+
+// One look at a body; true when it makes f a function with a scope.
+static bool body_declares(Build *b, Function *f) {
+  ArenaMark mark = arena_mark(b->a);
+  bool scoped = declares(b, f);
+  arena_reset(b->a, mark);
+  return scoped;
 }
 
 void functions_scan(Build *b) {
@@ -196,7 +206,7 @@ void functions_scan(Build *b) {
   }
 }
 
-// -- functions of the model -----------------------------------------------------------------------------------
+// -- functions of the model -----------------------------------------------------------------------
 
 static const AstArg *option(const Function *f, const Ast *call, const char *name) {
   for (uint32_t i = 0; i < f->ast->nargs; i++)
@@ -212,7 +222,8 @@ static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   if (!build_string(b, share->value, &name)) return NULL;
   const Scope *first = map_get(&b->scopes, name_join(b, b->frame->scope->path, name));
   if (!first || first->fn != f) {
-    diag_error(b->d, DIAG_UNKNOWN_NAME, share->pos, "no earlier call of %s opened a scope '%s'", f->name, name);
+    diag_error(b->d, DIAG_UNKNOWN_NAME, share->pos, "no earlier call of %s opened a scope '%s'",
+               f->name, name);
     return NULL;
   }
   Scope *again = arena_new_of(b->a, Scope);
@@ -230,8 +241,10 @@ static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
 }
 
 // The second and later formals that stand for one dim get dims of their own that follow it.
-static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal, DimId first, Pos pos) {
-  const char *base = scope == b->frame->scope ? intern_printf(b->names, "%s.%s", f->name, formal) : formal;
+static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal,
+                           DimId first, Pos pos) {
+  const char *base =
+      scope == b->frame->scope ? intern_printf(b->names, "%s.%s", f->name, formal) : formal;
   const char *full = name_join(b, scope->path, base);
   for (uint32_t i = 1;; i++) {
     DimId d = dim_find(b->g->dims, full);
@@ -255,7 +268,8 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dims in brackets, not %u", f->name, fn->ndims, call->ndims);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dims in brackets, not %u", f->name,
+               fn->ndims, call->ndims);
     diag_note(b->d, fn->pos, "declared here");
     return false;
   }
@@ -283,7 +297,8 @@ static const Ast *argument_for(const Function *f, const Ast *call, uint32_t form
   const char *name = f->ast->args[formal].name;
   uint32_t position = 0;
   for (uint32_t i = 0; i < call->nargs; i++) {
-    if (call->args[i].name ? !strcmp(call->args[i].name, name) : position++ == formal) return call->args[i].value;
+    if (call->args[i].name ? !strcmp(call->args[i].name, name) : position++ == formal)
+      return call->args[i].value;
   }
   return NULL;
 }
@@ -299,19 +314,23 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
   for (uint32_t i = 0; i < call->nargs; i++) {
     const AstArg *arg = &call->args[i];
     positional += !arg->name;
-    bool known = !arg->name || is_formal(f, arg->name) || !strcmp(arg->name, "name") || !strcmp(arg->name, "share");
+    bool known = !arg->name || is_formal(f, arg->name) || !strcmp(arg->name, "name") ||
+                 !strcmp(arg->name, "share");
     if (!known) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name, arg->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name,
+                 arg->name);
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
     }
     for (uint32_t k = 0; k < f->ast->nargs && arg->name; k++)
       if (!strcmp(f->ast->args[k].name, arg->name) && k < positional) {
-        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", arg->name, f->name);
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
+                   arg->name, f->name);
         return false;
       }
     if (arg->key || arg->arrow || positional > f->ast->nargs) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", f->name, f->ast->nargs);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", f->name,
+                 f->ast->nargs);
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
     }
@@ -326,7 +345,8 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
     const AstArg *formal = &f->ast->args[i];
     const Ast *given = argument_for(f, call, i);
     if (!given && !formal->value) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", f->name, formal->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", f->name,
+                 formal->name);
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
     }
@@ -360,8 +380,8 @@ static Value rename_back(Build *b, const Function *f, Value v, const Renames *ba
     bool clash = dims_has(have, back->to[i]);
     for (int k = 0; k < attr.ndims; k++) clash |= to[k] == back->to[i];
     if (clash) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice", f->name,
-                 dim_get(b->g->dims, back->to[i])->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice",
+                 f->name, dim_get(b->g->dims, back->to[i])->name);
       return value_poison;
     }
     from[attr.ndims] = back->from[i];
@@ -408,6 +428,7 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
     diag_note(b->d, f->ast->pos, "declared here");
     return value_poison;
   }
+  if (!build_unroll(b, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame = (Frame){.fn = f, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};
@@ -425,8 +446,10 @@ static Value unknown_function(Build *b, const Ast *call) {
   for (uint32_t i = 0; i < b->functions.cap; i++)
     if (b->functions.key[i]) vec_push(b->a, near) = b->functions.key[i];
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "unknown function '%s'", call->text);
-  if (binding_find(b, call->text)) diag_hint(b->d, "'%s' is a value: it is named without brackets and parentheses", call->text);
-  else diag_nearest(b->d, call->text, near.at, near.n);
+  if (binding_find(b, call->text))
+    diag_hint(b->d, "'%s' is a value: it is named without brackets and parentheses", call->text);
+  else
+    diag_nearest(b->d, call->text, near.at, near.n);
   return value_poison;
 }
 

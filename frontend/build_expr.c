@@ -1,5 +1,6 @@
-// Expressions: operators, the mixing of types, literals that take the type of what they meet, and the
-// rule for outer products. What the operands are is decided here, what an operation means in ir/.
+// Expressions: operators, the mixing of types, literals that take the type of what they meet, and
+// the rule for outer products. What the operands are is decided here, what an operation means in
+// ir/.
 //
 //   x * 0.5 + flag     flag is cast to the type of x, 0.5 becomes a constant of that type
 //
@@ -11,7 +12,7 @@
 
 enum { MAX_BUILD_DEPTH = 2000 }; // C stack: expressions and calls inside one another
 
-// -- operators ------------------------------------------------------------------------------------------
+// -- operators ------------------------------------------------------------------------------------
 
 // Operators of one chain form one outer-product check together.
 typedef struct Operator {
@@ -22,10 +23,12 @@ typedef struct Operator {
   int chain;
 } Operator;
 static const Operator operators[] = {
-    {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1}, {"*", OP_MUL, ARITHMETIC, false, 2},
-    {"/", OP_DIV, FLOATING, false, 2},   {"%", OP_MOD, ARITHMETIC, false, 0}, {"^", OP_POW, ARITHMETIC, false, 0},
-    {"==", OP_EQ, COMPARING, false, 0},  {"!=", OP_NE, COMPARING, false, 0},  {"<", OP_LT, COMPARING, false, 0},
-    {"<=", OP_LE, COMPARING, false, 0},  {">", OP_LT, COMPARING, true, 0},    {">=", OP_LE, COMPARING, true, 0},
+    {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1},
+    {"*", OP_MUL, ARITHMETIC, false, 2}, {"/", OP_DIV, FLOATING, false, 2},
+    {"%", OP_MOD, ARITHMETIC, false, 0}, {"^", OP_POW, ARITHMETIC, false, 0},
+    {"==", OP_EQ, COMPARING, false, 0},  {"!=", OP_NE, COMPARING, false, 0},
+    {"<", OP_LT, COMPARING, false, 0},   {"<=", OP_LE, COMPARING, false, 0},
+    {">", OP_LT, COMPARING, true, 0},    {">=", OP_LE, COMPARING, true, 0},
     {"and", OP_AND, LOGICAL, false, 3},  {"or", OP_OR, LOGICAL, false, 4},
 };
 
@@ -35,7 +38,7 @@ static const Operator *operator_of(const Ast *e) {
   BUG("operator %s", e->text);
 }
 
-// -- values as nodes ------------------------------------------------------------------------------------
+// -- values as nodes ------------------------------------------------------------------------------
 
 const Dims *build_dims(const Build *b, const Value *v) {
   static const Dims none;
@@ -75,7 +78,8 @@ NodeId build_node(Build *b, Value v, Dtype type) {
 }
 
 NodeId build_natural(Build *b, Value v) {
-  return v.kind == VALUE_TENSOR ? v.node : build_node(b, v, number_is_int(&v) ? TYPE_I32 : TYPE_F32);
+  return v.kind == VALUE_TENSOR ? v.node
+                                : build_node(b, v, number_is_int(&v) ? TYPE_I32 : TYPE_F32);
 }
 
 NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FLOATING, 1, &v)); }
@@ -84,7 +88,8 @@ bool value_is_tensor(Build *b, const Value *v, Pos pos) {
   if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER) return true;
   if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "a string is no tensor");
   if (v->kind == VALUE_TUPLE) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed", v->n);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed",
+               v->n);
     diag_hint(b->d, "take them apart first: p, q = f(x)");
   }
   return false;
@@ -101,7 +106,7 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
   return dims_fit(b, &graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
 }
 
-// -- outer products -------------------------------------------------------------------------------------
+// -- outer products -------------------------------------------------------------------------------
 
 // Grows the set of dims from the first operand that has any until nothing joins it any more.
 bool build_joined(Build *b, Pos pos, int n, const Value *v) {
@@ -133,12 +138,13 @@ bool build_joined(Build *b, Pos pos, int n, const Value *v) {
     apart.n = left;
   }
   if (!apart.n) return true;
-  diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s", dims_listed(b, build_dims(b, &v[first])),
+  diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s",
+             dims_listed(b, build_dims(b, &v[first])),
              dims_listed(b, build_dims(b, &v[apart.at[0]])));
   return false;
 }
 
-// -- one operation ----------------------------------------------------------------------------------------
+// -- one operation --------------------------------------------------------------------------------
 
 static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   bool good = true;
@@ -148,7 +154,8 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
     } else if (typing == LOGICAL || (typing == CHOOSING && i == 0)) {
       if (v[i].kind == VALUE_TENSOR && graph_node(b->g, v[i].node)->type == TYPE_BOOL) continue;
       diag_error(b->d, DIAG_BAD_TYPE, pos, "a bool is needed here, not %s",
-                 v[i].kind == VALUE_NUMBER ? "a number" : dtype_text((Dtype)graph_node(b->g, v[i].node)->type));
+                 v[i].kind == VALUE_NUMBER ? "a number"
+                                           : dtype_text((Dtype)graph_node(b->g, v[i].node)->type));
       diag_hint(b->d, "compare it: x != 0");
       good = false;
     }
@@ -175,13 +182,20 @@ static double modulo(double x, double y) {
 static bool fold(Op op, const Value *l, const Value *r, Value *out) {
   double x = l->number, y = r->number, z;
   bool integer = l->integer && r->integer;
-  if (op == OP_ADD) z = x + y;
-  else if (op == OP_SUB) z = x - y;
-  else if (op == OP_MUL) z = x * y;
-  else if (op == OP_DIV) z = x / y;
-  else if (op == OP_MOD) z = modulo(x, y);
-  else if (op == OP_POW) z = pow(x, y);
-  else return false;
+  if (op == OP_ADD)
+    z = x + y;
+  else if (op == OP_SUB)
+    z = x - y;
+  else if (op == OP_MUL)
+    z = x * y;
+  else if (op == OP_DIV)
+    z = x / y;
+  else if (op == OP_MOD)
+    z = modulo(x, y);
+  else if (op == OP_POW)
+    z = pow(x, y);
+  else
+    return false;
   *out = value_number(z, integer && op != OP_DIV && z == floor(z) && fabs(z) < 0x1p53);
   return true;
 }
@@ -198,20 +212,23 @@ static Value power(Build *b, Pos pos, const Value *v) {
 static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
   Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
   if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
-  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(o->op, &l, &r, &folded)) return folded;
+  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(o->op, &l, &r, &folded))
+    return folded;
   return o->op == OP_POW ? power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
 }
 
-// -- trees ----------------------------------------------------------------------------------------------
+// -- trees ----------------------------------------------------------------------------------------
 
-// Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that follow
-// one another in one chain are checked together.
+// Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that
+// follow one another in one chain are checked together.
 static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
   Value *operand = arena_array(b->a, Value, n + 1);
   for (uint32_t i = n; i > 0;) {
     const Operator *first = operator_of(spine[i - 1]);
     uint32_t end = i - 1; // the run is spine[end .. i-1]
-    while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain && !spine[end]->has_parens) end--;
+    while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
+           !spine[end]->has_parens)
+      end--;
     uint32_t count = 0;
     bool poison = value.kind == VALUE_POISON;
     operand[count++] = value;
@@ -244,16 +261,15 @@ static Value build_leaf(Build *b, const Ast *e) {
   case AST_NAME: return value_of_name(b, e->text, e->pos);
   case AST_CALL: return build_call(b, e);
   case AST_UNARY: return build_unary(b, e);
-  default:
-    diag_error(b->d, DIAG_MISPLACED, e->pos, "a value must stand here");
-    return value_poison;
+  default: diag_error(b->d, DIAG_MISPLACED, e->pos, "a value must stand here"); return value_poison;
   }
 }
 
 Value build_expr(Build *b, const Ast *e) {
   VEC(const Ast *) spine = {0};
   if (++b->depth > MAX_BUILD_DEPTH) {
-    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d calls and expressions inside one another", MAX_BUILD_DEPTH);
+    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d calls and expressions inside one another",
+               MAX_BUILD_DEPTH);
     b->depth--;
     return value_poison;
   }
@@ -265,13 +281,14 @@ Value build_expr(Build *b, const Ast *e) {
   return v;
 }
 
-// -- what must be known at compile time -------------------------------------------------------------------
+// -- what must be known at compile time -----------------------------------------------------------
 
 bool build_number(Build *b, const Ast *e, double *out) {
   Value v = build_expr(b, e);
   *out = v.number;
   if (v.kind == VALUE_NUMBER) return true;
-  if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a number must stand here");
+  if (v.kind != VALUE_POISON)
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a number must stand here");
   return false;
 }
 
@@ -303,12 +320,17 @@ bool build_template(Build *b, const char *text, Pos pos, const char **out) {
   const char *done = "", *open;
   while ((open = strchr(text, '{')) && strchr(open, '}')) {
     const char *close = strchr(open, '}');
-    Value v = value_of_name(b, intern(b->names, arena_text(b->a, open + 1, (size_t)(close - open - 1))), pos);
+    Value v = value_of_name(
+        b, intern(b->names, arena_text(b->a, open + 1, (size_t)(close - open - 1))), pos);
     done = arena_printf(b->a, "%s%.*s", done, (int)(open - text), text);
-    if (v.kind == VALUE_NUMBER) done = arena_printf(b->a, "%s%.15g", done, v.number);
-    else if (v.kind == VALUE_STRING) done = arena_printf(b->a, "%s%s", done, v.text);
+    if (v.kind == VALUE_NUMBER)
+      done = arena_printf(b->a, "%s%.15g", done, v.number);
+    else if (v.kind == VALUE_STRING)
+      done = arena_printf(b->a, "%s%s", done, v.text);
     else {
-      if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "between { } stands a number or string known at compile time");
+      if (v.kind != VALUE_POISON)
+        diag_error(b->d, DIAG_NOT_A_CONSTANT, pos,
+                   "between { } stands a number or string known at compile time");
       return false;
     }
     text = close + 1;

@@ -1,5 +1,6 @@
-// Elementwise built-ins. Those with a kink are built so that the gradient at the kink is the branch's,
-// and so that the branch not taken cannot bring in an infinity: 0 * inf would be NaN in the gradient.
+// Elementwise built-ins. Those with a kink are built so that the gradient at the kink is the
+// branch's, and so that the branch not taken cannot bring in an infinity: 0 * inf would be NaN in
+// the gradient.
 #include <math.h>
 
 #include "frontend/build.h"
@@ -13,13 +14,16 @@ Origin group_begin(Build *b, Pos pos) {
 
 void group_end(Build *b, Origin before) { b->g->origin = before; }
 
-// -- plain operations ------------------------------------------------------------------------------------
+// -- plain operations -----------------------------------------------------------------------------
 
 static double one_of(Op op, double x, bool *known) {
-  static const struct { Op op; double (*f)(double); } folds[] = {
-      {OP_EXP, exp},   {OP_LOG, log},     {OP_LOG1P, log1p}, {OP_EXPM1, expm1}, {OP_SQRT, sqrt},  {OP_SIN, sin},
-      {OP_COS, cos},   {OP_TANH, tanh},   {OP_FLOOR, floor}, {OP_CEIL, ceil},   {OP_ROUND, rint}, {OP_ABS, fabs},
-      {OP_ERF, erf},
+  static const struct {
+    Op op;
+    double (*f)(double);
+  } folds[] = {
+      {OP_EXP, exp},    {OP_LOG, log},  {OP_LOG1P, log1p}, {OP_EXPM1, expm1}, {OP_SQRT, sqrt},
+      {OP_SIN, sin},    {OP_COS, cos},  {OP_TANH, tanh},   {OP_FLOOR, floor}, {OP_CEIL, ceil},
+      {OP_ROUND, rint}, {OP_ABS, fabs}, {OP_ERF, erf},
   };
   for (size_t i = 0; i < countof(folds); i++)
     if (folds[i].op == op) return folds[i].f(x);
@@ -43,7 +47,8 @@ static bool fold(Op op, int n, const Value *v, Value *out) {
     integer &= v[i].integer;
   }
   if (!known) return false;
-  double x = n == 1 ? one_of(op, v[0].number, &known) : two_of(op, v[0].number, v[1].number, &known);
+  double x =
+      n == 1 ? one_of(op, v[0].number, &known) : two_of(op, v[0].number, v[1].number, &known);
   *out = value_number(x, integer && isfinite(x));
   return known;
 }
@@ -65,7 +70,9 @@ Value builtin_square(Build *b, const Call *c) {
 Value builtin_power(Build *b, const Call *c) {
   const Value *e = &c->arg[1];
   bool numbers = c->arg[0].kind == VALUE_NUMBER && e->kind == VALUE_NUMBER;
-  if (numbers) return value_number(pow(c->arg[0].number, e->number), c->arg[0].integer && e->integer && e->number >= 0);
+  if (numbers)
+    return value_number(pow(c->arg[0].number, e->number),
+                        c->arg[0].integer && e->integer && e->number >= 0);
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   if (e->kind == VALUE_NUMBER && e->number == 2) return builtin_square(b, c);
   Typing typing = e->kind == VALUE_NUMBER && e->number < 0 ? FLOATING : ARITHMETIC;
@@ -75,18 +82,21 @@ Value builtin_power(Build *b, const Call *c) {
 Value builtin_cast(Build *b, const Call *c) {
   Dtype type;
   const Ast *name = c->raw[1];
-  bool known = name->kind == AST_NAME && dtype_parse(name->text, &type) && type != TYPE_I64 && type != TYPE_U64;
+  bool known = name->kind == AST_NAME && dtype_parse(name->text, &type) && type != TYPE_I64 &&
+               type != TYPE_U64;
   if (!known) {
     diag_error(b->d, DIAG_BAD_TYPE, name->pos, "cast needs the name of a type");
     diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
     return value_poison;
   }
-  if (c->arg[0].kind == VALUE_NUMBER) return value_tensor(graph_const(b->g, type, dtype_round(type, c->arg[0].number)));
+  if (c->arg[0].kind == VALUE_NUMBER)
+    return value_tensor(graph_const(b->g, type, dtype_round(type, c->arg[0].number)));
   return value_tensor(graph_cast(b->g, c->arg[0].node, type));
 }
 
 Value builtin_stop_gradient(Build *b, const Call *c) {
-  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0] : value_tensor(graph_unary(b->g, OP_STOP, c->arg[0].node));
+  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
+                                        : value_tensor(graph_unary(b->g, OP_STOP, c->arg[0].node));
 }
 
 Value builtin_unsupported(Build *b, const Call *c) {
@@ -94,7 +104,7 @@ Value builtin_unsupported(Build *b, const Call *c) {
   return value_poison;
 }
 
-// -- activations --------------------------------------------------------------------------------------------
+// -- activations ----------------------------------------------------------------------------------
 
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
@@ -137,7 +147,8 @@ Value builtin_elu(Build *b, const Call *c) {
 Value builtin_gelu(Build *b, const Call *c) {
   Origin before = group_begin(b, c->pos);
   NodeId x = build_float(b, c->arg[0]);
-  NodeId phi = times(b, plus(b, graph_unary(b->g, OP_ERF, times(b, x, 0.70710678118654752440)), 1), 0.5);
+  NodeId phi =
+      times(b, plus(b, graph_unary(b->g, OP_ERF, times(b, x, 0.70710678118654752440)), 1), 0.5);
   NodeId y = graph_binary(b->g, OP_MUL, x, phi);
   group_end(b, before);
   return value_tensor(y);
@@ -147,8 +158,10 @@ Value builtin_gelu_tanh(Build *b, const Call *c) {
   Origin before = group_begin(b, c->pos);
   NodeId x = build_float(b, c->arg[0]), x2 = graph_binary(b->g, OP_MUL, x, x);
   // sqrt(2/pi) (x + 0.044715 x^3)
-  NodeId inner = graph_binary(b->g, OP_MUL, times(b, x, 0.79788456080286535588), plus(b, times(b, x2, 0.044715), 1));
-  NodeId y = graph_binary(b->g, OP_MUL, x, times(b, plus(b, graph_unary(b->g, OP_TANH, inner), 1), 0.5));
+  NodeId inner = graph_binary(b->g, OP_MUL, times(b, x, 0.79788456080286535588),
+                              plus(b, times(b, x2, 0.044715), 1));
+  NodeId y =
+      graph_binary(b->g, OP_MUL, x, times(b, plus(b, graph_unary(b->g, OP_TANH, inner), 1), 0.5));
   group_end(b, before);
   return value_tensor(y);
 }

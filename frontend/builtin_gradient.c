@@ -2,17 +2,20 @@
 #include "frontend/build.h"
 
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
-  if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type)) return true;
+  if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type))
+    return true;
   diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient is a float tensor", what);
   return false;
 }
 
 Value builtin_gradient(Build *b, const Call *c) {
   const Value *loss = &c->arg[0], *w = &c->arg[1];
-  if (!differentiable(b, loss, c->raw[0]->pos, "the loss") || !differentiable(b, w, c->raw[1]->pos, "the value"))
+  if (!differentiable(b, loss, c->raw[0]->pos, "the loss") ||
+      !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
   if (build_dims(b, loss)->n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, c->raw[0]->pos, "the loss of a gradient is a scalar, this has dims %s",
+    diag_error(b->d, DIAG_NOT_SCALAR, c->raw[0]->pos,
+               "the loss of a gradient is a scalar, this has dims %s",
                dims_listed(b, build_dims(b, loss)));
     return value_poison;
   }

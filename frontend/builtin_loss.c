@@ -1,5 +1,5 @@
-// Losses. Cross entropy is logsumexp minus the label's logit, picked by comparing positions, so that a
-// split class dim needs no lookup across processors.
+// Losses. Cross entropy is logsumexp minus the label's logit, picked by comparing positions, so
+// that a split class dim needs no lookup across processors.
 #include <math.h>
 
 #include "frontend/build.h"
@@ -7,19 +7,22 @@
 typedef struct Entropy {
   Build *b;
   const Call *c;
-  Dims over;     // the class dim
+  Dims over; // the class dim
   NodeId logits, labels, lse;
   Dtype type;
   double smoothing, z_loss, ignore; // ignore: NAN for none
 } Entropy;
 
 static NodeId real(const Entropy *e, double x) { return graph_const(e->b->g, e->type, x); }
-static NodeId two(const Entropy *e, Op op, NodeId x, NodeId y) { return graph_binary(e->b->g, op, x, y); }
+static NodeId two(const Entropy *e, Op op, NodeId x, NodeId y) {
+  return graph_binary(e->b->g, op, x, y);
+}
 
 static bool option(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos, "'%s' of cross_entropy is a number", c->row->formal[i].name);
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos, "'%s' of cross_entropy is a number",
+             c->row->formal[i].name);
   return false;
 }
 
@@ -28,7 +31,8 @@ static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
   NodeId all = graph_reduce(e->b->g, OP_SUM, e->logits, &e->over);
-  return two(e, OP_ADD, two(e, OP_MUL, picked, real(e, 1 - e->smoothing)), two(e, OP_MUL, all, real(e, share)));
+  return two(e, OP_ADD, two(e, OP_MUL, picked, real(e, 1 - e->smoothing)),
+             two(e, OP_MUL, all, real(e, share)));
 }
 
 static NodeId of_ids(Entropy *e) {
@@ -43,7 +47,8 @@ static NodeId of_ids(Entropy *e) {
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
   NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->logits, real(e, 0)), &e->over);
   NodeId loss = two(e, OP_SUB, e->lse, smooth(e, picked));
-  if (e->z_loss != 0) loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
+  if (e->z_loss != 0)
+    loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
 
@@ -64,7 +69,8 @@ static NodeId of_shares(Entropy *e) {
   dims_remove(&keep, e->over.at[0]);
   NodeId product[] = {share, two(e, OP_SUB, e->lse, e->logits)};
   NodeId loss = graph_contract(g, 2, product, &keep, e->type);
-  if (e->z_loss != 0) loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
+  if (e->z_loss != 0)
+    loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
   return loss;
 }
 
@@ -74,22 +80,31 @@ static bool labels_ok(Entropy *e, bool *ids) {
   const Value *v = &e->c->arg[1];
   Pos pos = e->c->raw[1]->pos;
   DimId d = e->over.at[0];
-  Dtype type = v->kind == VALUE_TENSOR ? (Dtype)graph_node(b->g, v->node)->type : v->integer ? TYPE_I32 : TYPE_F32;
+  Dtype type = v->kind == VALUE_TENSOR ? (Dtype)graph_node(b->g, v->node)->type
+               : v->integer            ? TYPE_I32
+                                       : TYPE_F32;
   *ids = !dims_has(build_dims(b, v), d);
   if (*ids && dtype_class(type) == CLASS_INT) return true;
   if (!*ids && dtype_is_float(type) && isnan(e->ignore)) return true;
   const char *name = dim_get(b->g->dims, d)->name;
-  if (*ids) diag_error(b->d, DIAG_BAD_TYPE, pos, "labels without dim '%s' are i32, these are %s", name, dtype_text(type));
-  else if (!dtype_is_float(type)) diag_error(b->d, DIAG_BAD_TYPE, pos, "labels with dim '%s' are floats, these are %s", name, dtype_text(type));
-  else diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "ignore goes with i32 labels only");
+  if (*ids)
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels without dim '%s' are i32, these are %s", name,
+               dtype_text(type));
+  else if (!dtype_is_float(type))
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels with dim '%s' are floats, these are %s", name,
+               dtype_text(type));
+  else
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "ignore goes with i32 labels only");
   return false;
 }
 
 Value builtin_cross_entropy(Build *b, const Call *c) {
   Entropy e = {.b = b, .c = c};
   bool ids;
-  if (!option(b, c, 2, &e.smoothing) || !option(b, c, 3, &e.z_loss) || !option(b, c, 4, &e.ignore)) return value_poison;
-  if (!call_over(b, c, build_dims(b, &c->arg[0]), &e.over) || !labels_ok(&e, &ids)) return value_poison;
+  if (!option(b, c, 2, &e.smoothing) || !option(b, c, 3, &e.z_loss) || !option(b, c, 4, &e.ignore))
+    return value_poison;
+  if (!call_over(b, c, build_dims(b, &c->arg[0]), &e.over) || !labels_ok(&e, &ids))
+    return value_poison;
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);
   e.type = build_join(b, FLOATING, ids ? 1 : 2, c->arg);

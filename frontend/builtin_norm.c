@@ -24,8 +24,8 @@ static Value norm_end(Build *b, const Norm *n, NodeId y) {
   return value_tensor(y);
 }
 
-// x - max: exact where it matters, near the largest; x - logsumexp(x) would carry the rounding of the
-// largest into every probability.
+// x - max: exact where it matters, near the largest; x - logsumexp(x) would carry the rounding of
+// the largest into every probability.
 static NodeId below_largest(Build *b, const Norm *n) {
   NodeId largest = graph_unary(b->g, OP_STOP, graph_reduce(b->g, OP_MAX, n->x, &n->over));
   return graph_binary(b->g, OP_SUB, n->x, largest);
@@ -53,7 +53,8 @@ static NodeId mean_square(Build *b, NodeId x, const Dims *over) {
 // x / sqrt(square + eps)
 static NodeId scaled(Build *b, const Call *c, NodeId x, NodeId square) {
   NodeId eps = build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
-  return graph_binary(b->g, OP_MUL, x, graph_unary(b->g, OP_RSQRT, graph_binary(b->g, OP_ADD, square, eps)));
+  return graph_binary(b->g, OP_MUL, x,
+                      graph_unary(b->g, OP_RSQRT, graph_binary(b->g, OP_ADD, square, eps)));
 }
 
 Value builtin_layer_norm(Build *b, const Call *c) {
@@ -69,7 +70,8 @@ Value builtin_rms_norm(Build *b, const Call *c) {
   return norm_end(b, &n, scaled(b, c, n.x, mean_square(b, n.x, &n.over)));
 }
 
-// x / max(norm, eps) with the maximum taken of the squares: the root has no gradient at a zero norm.
+// x / max(norm, eps) with the maximum taken of the squares: the root has no gradient at a zero
+// norm.
 Value builtin_l2_normalize(Build *b, const Call *c) {
   Norm n;
   double eps = c->arg[1].number;
@@ -81,6 +83,7 @@ Value builtin_l2_normalize(Build *b, const Call *c) {
   Dtype type = (Dtype)graph_node(b->g, n.x)->type;
   double least = type == TYPE_F16 ? 0x1p-14 : type == TYPE_F64 ? DBL_MIN : (double)FLT_MIN;
   NodeId square = graph_reduce(b->g, OP_SUM, graph_binary(b->g, OP_MUL, n.x, n.x), &n.over);
-  NodeId bounded = graph_binary(b->g, OP_MAXIMUM, square, graph_const(b->g, type, fmax(eps * eps, least)));
+  NodeId bounded =
+      graph_binary(b->g, OP_MAXIMUM, square, graph_const(b->g, type, fmax(eps * eps, least)));
   return norm_end(b, &n, graph_binary(b->g, OP_MUL, n.x, graph_unary(b->g, OP_RSQRT, bounded)));
 }

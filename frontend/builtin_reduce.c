@@ -7,12 +7,13 @@
 
 #include "frontend/build.h"
 
-// -- which dims go ------------------------------------------------------------------------------------------
+// -- which dims go --------------------------------------------------------------------------------
 
 static bool operand_has(Build *b, const Call *c, uint32_t i, const Dims *have) {
   if (dims_has(have, c->dim[i])) return true;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos, "%s over dim '%s', which its operand %s lacks", c->row->name,
-             c->ast->dims[i].name, dims_listed(b, have));
+  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
+             "%s over dim '%s', which its operand %s lacks", c->row->name, c->ast->dims[i].name,
+             dims_listed(b, have));
   return false;
 }
 
@@ -23,7 +24,8 @@ bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
     if (c->ast->all_but) {
       dims_remove(over, c->dim[i]);
     } else if (dims_has(over, c->dim[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice", c->ast->dims[i].name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
+                 c->ast->dims[i].name);
       return false;
     } else if (!dims_add(b->g->dims, over, c->dim[i])) {
       return false;
@@ -35,9 +37,11 @@ bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
 // The operand as a node of the type that the row works in, and the dims to reduce.
 static bool operand(Build *b, const Call *c, NodeId *x, Dims *over) {
   if (!call_over(b, c, build_dims(b, &c->arg[0]), over)) return false;
-  *x = build_node(b, c->arg[0], build_join(b, c->row->typing == LOGICAL ? COMPARING : c->row->typing, 1, c->arg));
+  *x = build_node(b, c->arg[0],
+                  build_join(b, c->row->typing == LOGICAL ? COMPARING : c->row->typing, 1, c->arg));
   if (c->row->typing != LOGICAL || graph_node(b->g, *x)->type == TYPE_BOOL) return true;
-  diag_error(b->d, DIAG_BAD_TYPE, c->pos, "%s is of bools; this is %s", c->row->name, dtype_text((Dtype)graph_node(b->g, *x)->type));
+  diag_error(b->d, DIAG_BAD_TYPE, c->pos, "%s is of bools; this is %s", c->row->name,
+             dtype_text((Dtype)graph_node(b->g, *x)->type));
   diag_hint(b->d, "compare first: %s(x != 0)", c->row->name);
   return false;
 }
@@ -73,13 +77,14 @@ Value builtin_argument(Build *b, const Call *c) {
   Dims over;
   if (!operand(b, c, &x, &over)) return value_poison;
   if (over.n != 1) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s goes over one dim, not over %s", c->row->name, dims_listed(b, &over));
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s goes over one dim, not over %s", c->row->name,
+               dims_listed(b, &over));
     return value_poison;
   }
   return value_tensor(graph_reduce(b->g, c->row->op, x, &over));
 }
 
-// -- products ---------------------------------------------------------------------------------------------
+// -- products -------------------------------------------------------------------------------------
 
 typedef struct Factors {
   VEC(Value) factor;
@@ -100,19 +105,23 @@ static void scale_by(Factors *p, const Value *v, bool divides) {
 }
 
 static void add_value(Build *b, Factors *p, Value v, bool divides, Pos pos) {
-  if (!value_is_tensor(b, &v, pos)) p->poison = true;
-  else if (v.kind == VALUE_NUMBER) scale_by(p, &v, divides);
-  else if (divides) vec_push(b->a, p->divisor) = v;
-  else vec_push(b->a, p->factor) = v;
+  if (!value_is_tensor(b, &v, pos))
+    p->poison = true;
+  else if (v.kind == VALUE_NUMBER)
+    scale_by(p, &v, divides);
+  else if (divides)
+    vec_push(b->a, p->divisor) = v;
+  else
+    vec_push(b->a, p->factor) = v;
 }
 
 // The square of an expression is evaluated once.
 static const Ast *squared(Build *b, const Ast *e) {
-  bool caret = e->kind == AST_BINARY && e->text[0] == '^' && e->kids[1]->kind == AST_NUMBER && e->kids[1]->integer &&
-               e->kids[1]->number == 2;
+  bool caret = e->kind == AST_BINARY && e->text[0] == '^' && e->kids[1]->kind == AST_NUMBER &&
+               e->kids[1]->integer && e->kids[1]->number == 2;
   if (caret) return e->kids[0];
-  bool call = e->kind == AST_CALL && !strcmp(e->text, "square") && e->nargs == 1 && !e->has_brackets &&
-              !e->args[0].name && !map_get(&b->functions, e->text);
+  bool call = e->kind == AST_CALL && !strcmp(e->text, "square") && e->nargs == 1 &&
+              !e->has_brackets && !e->args[0].name && !map_get(&b->functions, e->text);
   return call ? e->args[0].value : NULL;
 }
 
@@ -122,7 +131,8 @@ static void flatten(Build *b, const Ast *e, Factors *p) {
   vec_push(b->a, todo) = (Piece){e, false};
   while (todo.n) {
     Piece at = todo.at[--todo.n];
-    bool product = at.e->kind == AST_BINARY && !at.e->text[1] && (at.e->text[0] == '*' || at.e->text[0] == '/');
+    bool product = at.e->kind == AST_BINARY && !at.e->text[1] &&
+                   (at.e->text[0] == '*' || at.e->text[0] == '/');
     const Ast *base = at.divides ? NULL : squared(b, at.e);
     if (product && !at.divides) {
       p->divided |= at.e->text[0] == '/';
@@ -156,7 +166,8 @@ static bool has_all(const Dims *s, const Dims *of) {
 static bool product_dims(Build *b, const Call *c, const Factors *p, Dims *out) {
   *out = (Dims){0};
   for (uint32_t i = 0; i < p->factor.n + p->divisor.n; i++) {
-    const Dims *s = build_dims(b, i < p->factor.n ? &p->factor.at[i] : &p->divisor.at[i - p->factor.n]);
+    const Dims *s =
+        build_dims(b, i < p->factor.n ? &p->factor.at[i] : &p->divisor.at[i - p->factor.n]);
     for (int k = 0; k < s->n; k++)
       if (!dims_add(b->g->dims, out, s->at[k])) {
         diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a product over more than %d dims", MAX_RANK);
@@ -186,8 +197,10 @@ static void place_divisors(Build *b, Factors *p, const Dims *over) {
     }
     uint32_t k = 0;
     while (k < p->factor.n && !has_all(&graph_node(b->g, p->factor.at[k].node)->dims, s)) k++;
-    if (k < p->factor.n) p->factor.at[k] = value_tensor(graph_binary(b->g, OP_DIV, p->factor.at[k].node, d));
-    else vec_push(b->a, p->factor) = value_tensor(graph_unary(b->g, OP_RECIPROCAL, d));
+    if (k < p->factor.n)
+      p->factor.at[k] = value_tensor(graph_binary(b->g, OP_DIV, p->factor.at[k].node, d));
+    else
+      vec_push(b->a, p->factor) = value_tensor(graph_unary(b->g, OP_RECIPROCAL, d));
   }
   p->divisor.n = left;
 }
@@ -201,26 +214,33 @@ static NodeId sum_inner(Build *b, const Factors *p, const Dims *over, Dtype type
     if (!has_any(s, over)) continue;
     vec_push(b->a, inner) = n;
     for (int k = 0; k < s->n; k++)
-      if (!dims_has(over, s->at[k]) && !dims_add(b->g->dims, &keep, s->at[k])) BUG("product of too many dims");
+      if (!dims_has(over, s->at[k]) && !dims_add(b->g->dims, &keep, s->at[k]))
+        BUG("product of too many dims");
   }
   if (inner.n == 0) return 0;
   if (inner.n == 1) return graph_reduce(b->g, OP_SUM, inner.at[0], over);
   return graph_contract(b->g, (int)inner.n, inner.at, &keep, type);
 }
 
-static NodeId multiply(Build *b, NodeId a, NodeId x) { return a ? graph_binary(b->g, OP_MUL, a, x) : x; }
+static NodeId multiply(Build *b, NodeId a, NodeId x) {
+  return a ? graph_binary(b->g, OP_MUL, a, x) : x;
+}
 
 // What lacks the summed dims is multiplied to the sum, by the law of distribution.
 static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
-  for (uint32_t i = 0; i < p->factor.n; i++) p->factor.at[i].node = graph_cast(b->g, p->factor.at[i].node, type);
-  for (uint32_t i = 0; i < p->divisor.n; i++) p->divisor.at[i].node = graph_cast(b->g, p->divisor.at[i].node, type);
+  for (uint32_t i = 0; i < p->factor.n; i++)
+    p->factor.at[i].node = graph_cast(b->g, p->factor.at[i].node, type);
+  for (uint32_t i = 0; i < p->divisor.n; i++)
+    p->divisor.at[i].node = graph_cast(b->g, p->divisor.at[i].node, type);
   place_divisors(b, p, over);
   NodeId y = sum_inner(b, p, over, type);
   if (!y && over->n) return 0;
   for (uint32_t i = 0; i < p->factor.n; i++)
-    if (!has_any(&graph_node(b->g, p->factor.at[i].node)->dims, over)) y = multiply(b, y, p->factor.at[i].node);
+    if (!has_any(&graph_node(b->g, p->factor.at[i].node)->dims, over))
+      y = multiply(b, y, p->factor.at[i].node);
   if (!y || p->scale.number != 1) y = multiply(b, y, graph_const(b->g, type, p->scale.number));
-  for (uint32_t i = 0; i < p->divisor.n; i++) y = graph_binary(b->g, OP_DIV, y, p->divisor.at[i].node);
+  for (uint32_t i = 0; i < p->divisor.n; i++)
+    y = graph_binary(b->g, OP_DIV, y, p->divisor.at[i].node);
   return y;
 }
 
@@ -231,14 +251,15 @@ Value builtin_sum(Build *b, const Call *c) {
   flatten(b, c->raw[0], &p);
   b->outer = outer;
   Dims have, over;
-  if (p.poison || !product_dims(b, c, &p, &have) || !call_over(b, c, &have, &over)) return value_poison;
+  if (p.poison || !product_dims(b, c, &p, &have) || !call_over(b, c, &have, &over))
+    return value_poison;
   for (int i = 0; i < over.n; i++) dims_remove(&have, over.at[i]);
   if (!dims_fit(b, &have, c->pos, "the result")) return value_poison;
   b->g->origin.pos = c->pos;
   return value_tensor(sum_product(b, &p, &over, product_type(b, &p)));
 }
 
-// -- over parameters ----------------------------------------------------------------------------------------
+// -- over parameters ------------------------------------------------------------------------------
 
 Value builtin_square_sum(Build *b, const Call *c) {
   const char *pattern;
@@ -257,6 +278,8 @@ Value builtin_square_sum(Build *b, const Call *c) {
     }
     sum = sum ? graph_binary(b->g, OP_ADD, sum, one) : one;
   }
-  if (!sum) diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos, "no parameter so far matches '%s'", pattern);
+  if (!sum)
+    diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos, "no parameter so far matches '%s'",
+               pattern);
   return value_tensor(sum);
 }

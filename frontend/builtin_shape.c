@@ -4,19 +4,22 @@
 static bool lacks(Build *b, const Call *c, uint32_t i) {
   const Dims *have = build_dims(b, &c->arg[0]);
   if (dims_has(have, c->dim[i])) return false;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos, "%s of dim '%s', which its operand %s lacks", c->row->name,
-             c->ast->dims[i].name, dims_listed(b, have));
+  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
+             "%s of dim '%s', which its operand %s lacks", c->row->name, c->ast->dims[i].name,
+             dims_listed(b, have));
   return true;
 }
 
-static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
+static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto,
+                        const DimId *to) {
   int64_t have = 1, want = 1;
   for (int i = 0; i < nfrom; i++)
     if (!size_mul(have, dim_get(b->g->dims, from[i])->size, &have)) return false;
   for (int i = 0; i < nto; i++)
     if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
   if (have == want) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s of %lld elements into %lld", c->row->name, (long long)have, (long long)want);
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s of %lld elements into %lld", c->row->name,
+             (long long)have, (long long)want);
   return false;
 }
 
@@ -29,7 +32,8 @@ static Value misuse(Build *b, const Call *c, const char *form) {
 static Value move(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
   for (int i = 0; i < nfrom; i++)
     for (int k = 0; k < nto; k++)
-      if (c->row->op == OP_RENAME && i == k && !sizes_agree(b, c, 1, &from[i], 1, &to[k])) return value_poison;
+      if (c->row->op == OP_RENAME && i == k && !sizes_agree(b, c, 1, &from[i], 1, &to[k]))
+        return value_poison;
   if (c->row->op != OP_RENAME && !sizes_agree(b, c, nfrom, from, nto, to)) return value_poison;
   Attr attr = {.ndims = (uint8_t)nfrom, .dims = from, .nto = (uint8_t)nto, .to = to};
   return value_tensor(build_emit(b, c->pos, c->row->op, 1, &c->arg[0].node, &attr));
@@ -39,7 +43,8 @@ Value builtin_rename(Build *b, const Call *c) {
   DimId from[MAX_RANK], to[MAX_RANK];
   int n = 0;
   for (uint32_t i = 0; i < c->ndims; i += 2) {
-    if (i + 1 == c->ndims || c->arrow[i] || !c->arrow[i + 1]) return misuse(b, c, "rename[t -> s, d -> e](x)");
+    if (i + 1 == c->ndims || c->arrow[i] || !c->arrow[i + 1])
+      return misuse(b, c, "rename[t -> s, d -> e](x)");
     if (lacks(b, c, i)) return value_poison;
     from[n] = c->dim[i];
     to[n++] = c->dim[i + 1];
@@ -77,10 +82,12 @@ Value builtin_size(Build *b, const Call *c) {
 Value builtin_values(Build *b, const Call *c) {
   Dims order, over = {0};
   int64_t n;
-  if (!dims_stated(b, c->ast, &order) || !dims_fit(b, &order, c->pos, "this constant")) return value_poison;
+  if (!dims_stated(b, c->ast, &order) || !dims_fit(b, &order, c->pos, "this constant"))
+    return value_poison;
   if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
   if (c->ast->nargs != 1 && c->ast->nargs != n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers for %lld elements", c->ast->nargs, (long long)n);
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers for %lld elements", c->ast->nargs,
+               (long long)n);
     return value_poison;
   }
   double *data = arena_array(b->g->arena, double, c->ast->nargs);
@@ -89,7 +96,8 @@ Value builtin_values(Build *b, const Call *c) {
     const AstArg *arg = &c->ast->args[i];
     Value v = build_expr(b, arg->value);
     if (v.kind != VALUE_NUMBER || arg->name || arg->key || arg->arrow) {
-      if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values are plain numbers");
+      if (v.kind != VALUE_POISON)
+        diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values are plain numbers");
       return value_poison;
     }
     data[i] = v.number;
@@ -98,7 +106,8 @@ Value builtin_values(Build *b, const Call *c) {
   Dtype type = integer ? TYPE_I32 : TYPE_F32;
   for (int i = 0; i < order.n; i++)
     if (!dims_add(b->g->dims, &over, order.at[i])) return value_poison;
-  if (c->ast->nargs == 1) return value_tensor(graph_broadcast(b->g, graph_const(b->g, type, data[0]), &over));
+  if (c->ast->nargs == 1)
+    return value_tensor(graph_broadcast(b->g, graph_const(b->g, type, data[0]), &over));
   for (int64_t i = 0; i < n; i++) data[i] = dtype_round(type, data[i]);
   Attr attr = {.type = type, .ndims = order.n, .dims = order.at, .data = data, .ndata = n};
   return value_tensor(build_emit(b, c->pos, OP_VALUES, 0, NULL, &attr));

@@ -1,7 +1,8 @@
-// Dims and consts: declaration, arithmetic on sizes, --set, and the checks that every tensor passes.
+// Dims and consts: declaration, arithmetic on sizes, --set, and the checks that every tensor
+// passes.
 //
-// Dims that are plain numbers get their ids first, in the order of the file, computed ones after them:
-// ascending ids are the order of axes where nothing else states one.
+// Dims that are plain numbers get their ids first, in the order of the file, computed ones after
+// them: ascending ids are the order of axes where nothing else states one.
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 static const int64_t max_size = INT64_C(2147483647);
 static const int64_t max_elements = INT64_C(1) << 40;
 
-// -- lookup ---------------------------------------------------------------------------------------------
+// -- lookup ---------------------------------------------------------------------------------------
 
 DimId dim_visible(const Build *b, const char *name) {
   uintptr_t d = (uintptr_t)map_get(&b->frame->dims, name);
@@ -41,7 +42,7 @@ const char *dims_listed(Build *b, const Dims *s) {
   return arena_printf(b->a, "[%s]", dims_text(b->a, b->g->dims, s));
 }
 
-// -- arithmetic -----------------------------------------------------------------------------------------
+// -- arithmetic -----------------------------------------------------------------------------------
 
 static bool later(Pos declared, Pos use) {
   return use.line && declared.source == use.source &&
@@ -65,7 +66,8 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   DimId d = dim_visible(b, e->text);
   if (bound && (bound->value.kind == VALUE_NUMBER || !d)) {
     if (bound->value.kind == VALUE_POISON) return false;
-    return bound->value.kind == VALUE_NUMBER ? integral(b, bound->value.number, e->pos, out) : not_integer(b, e->pos);
+    return bound->value.kind == VALUE_NUMBER ? integral(b, bound->value.number, e->pos, out)
+                                             : not_integer(b, e->pos);
   }
   if (!d && !dim_lookup(b, e->text, e->pos)) return false;
   const Dim *dim = dim_get(b->g->dims, d);
@@ -93,7 +95,8 @@ static bool combine(Build *b, const Ast *op, int64_t x, int64_t y, int64_t *out)
   case '/':
   case '%':
     if (y == 0 || (op->text[0] == '/' && x % y != 0)) {
-      diag_error(b->d, DIAG_DIM_DIVISION, op->pos, "%lld %c %lld is not an integer", (long long)x, op->text[0], (long long)y);
+      diag_error(b->d, DIAG_DIM_DIVISION, op->pos, "%lld %c %lld is not an integer", (long long)x,
+                 op->text[0], (long long)y);
       return false;
     }
     // like % between tensors, the remainder has the sign of the divisor
@@ -117,7 +120,8 @@ static bool leaf_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
     return true;
   }
   double x;
-  return e->kind == AST_CALL ? build_number(b, e, &x) && integral(b, x, e->pos, out) : not_integer(b, e->pos);
+  return e->kind == AST_CALL ? build_number(b, e, &x) && integral(b, x, e->pos, out)
+                             : not_integer(b, e->pos);
 }
 
 static bool integer_before(Build *b, const Ast *e, Pos use, int64_t *out) {
@@ -126,14 +130,17 @@ static bool integer_before(Build *b, const Ast *e, Pos use, int64_t *out) {
   if (!leaf_integer(b, e, use, out)) return false;
   for (uint32_t i = spine.n; i-- > 0;) {
     int64_t y, x = *out;
-    if (!integer_before(b, spine.at[i]->kids[1], use, &y) || !combine(b, spine.at[i], x, y, out)) return false;
+    if (!integer_before(b, spine.at[i]->kids[1], use, &y) || !combine(b, spine.at[i], x, y, out))
+      return false;
   }
   return true;
 }
 
-bool dims_integer(Build *b, const Ast *e, int64_t *out) { return integer_before(b, e, (Pos){0}, out); }
+bool dims_integer(Build *b, const Ast *e, int64_t *out) {
+  return integer_before(b, e, (Pos){0}, out);
+}
 
-// -- declaration ------------------------------------------------------------------------------------------
+// -- declaration ----------------------------------------------------------------------------------
 
 static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
   if (size >= 1 && size <= max_size) return true;
@@ -143,8 +150,10 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
 
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
-  if (!integer_before(b, value, use, &size)) size = 1;
-  else if (!size_ok(b, define->text, size, value->pos)) size = 1;
+  if (!integer_before(b, value, use, &size))
+    size = 1;
+  else if (!size_ok(b, define->text, size, value->pos))
+    size = 1;
   DimId d = dim_find(b->g->dims, full);
   // a call that shares parameters meets the dims of the first call again
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
@@ -163,13 +172,15 @@ static void declare_in_file(Build *b, const Ast *define, bool computed) {
   if ((define->kids[0]->kind != AST_NUMBER) != computed || !dim_is_new(b, define)) return;
   Setting *set = setting_find(b, define->text);
   if (set) set->used = true;
-  declare(b, define, define->text, set ? set->value : define->kids[0], set ? (Pos){0} : define->pos);
+  declare(b, define, define->text, set ? set->value : define->kids[0],
+          set ? (Pos){0} : define->pos);
 }
 
 static void declare_const(Build *b, const Ast *define) {
   Binding *old = map_get(&b->consts, define->text);
   if (old) {
-    diag_error(b->d, DIAG_DUPLICATE_NAME, define->pos, "const '%s' is declared twice", define->text);
+    diag_error(b->d, DIAG_DUPLICATE_NAME, define->pos, "const '%s' is declared twice",
+               define->text);
     diag_note(b->d, old->pos, "first here");
     return;
   }
@@ -191,8 +202,10 @@ void dims_declare_file(Build *b, const Ast *file) {
     for (uint32_t i = 0; i < file->nkids; i++) {
       const Ast *s = file->kids[i];
       for (uint32_t k = 0; k < s->nkids; k++) {
-        if (s->kind == AST_DIM) declare_in_file(b, s->kids[k], computed);
-        else if (s->kind == AST_CONST && computed) declare_const(b, s->kids[k]);
+        if (s->kind == AST_DIM)
+          declare_in_file(b, s->kids[k], computed);
+        else if (s->kind == AST_CONST && computed)
+          declare_const(b, s->kids[k]);
       }
     }
 }
@@ -201,11 +214,12 @@ void dims_declare_local(Build *b, const Ast *statement) {
   for (uint32_t i = 0; i < statement->nkids; i++) {
     const Ast *define = statement->kids[i];
     if (!dim_is_new(b, define)) continue;
-    declare(b, define, name_join(b, b->frame->scope->path, define->text), define->kids[0], (Pos){0});
+    declare(b, define, name_join(b, b->frame->scope->path, define->text), define->kids[0],
+            (Pos){0});
   }
 }
 
-// -- checks ---------------------------------------------------------------------------------------------
+// -- checks ---------------------------------------------------------------------------------------
 
 bool dims_stated(Build *b, const Ast *t, Dims *order) {
   *order = (Dims){0};
@@ -219,7 +233,8 @@ bool dims_stated(Build *b, const Ast *t, Dims *order) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "only names of dims stand here");
       good = false;
     } else if (dims_has(order, d)) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' stands twice in one tensor", item->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' stands twice in one tensor",
+                 item->name);
       good = false;
     } else if (order->n == MAX_RANK) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "a tensor has at most %d dims", MAX_RANK);

@@ -6,15 +6,10 @@
 #include <string.h>
 
 #include "frontend/build.h"
+#include "frontend/formal.h"
 #include "ir/eval.h"
 
-#define D(name, value) {#name, false, false, value}
-#define V(name) {#name, false, true, 0}
-#define A(name) {#name, true, true, 0}
-#define O(name) {#name, true, false, 0}
-#define END {NULL, false, false, 0}
-
-// -- draws ------------------------------------------------------------------------------------------------
+// -- draws ----------------------------------------------------------------------------------------
 
 typedef struct Draw Draw;
 struct Draw {
@@ -41,7 +36,8 @@ typedef struct Fans {
 
 static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
   if (arg->name || arg->key || arg->value->kind != AST_NAME) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "dims of the tensor stand here: glorot(in -> out)");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
+               "dims of the tensor stand here: glorot(in -> out)");
     return false;
   }
   DimId dim = dim_lookup(b, arg->value->text, arg->value->pos);
@@ -49,7 +45,8 @@ static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, dou
   for (int i = 0; i < d->rank; i++) has |= d->dims[i] == dim;
   if (!dim) return false;
   if (!has || side->n == MAX_RANK) {
-    diag_error(b->d, DIAG_MISSING_DIM, arg->value->pos, "'%s' has no dim '%s'", d->name, arg->value->text);
+    diag_error(b->d, DIAG_MISSING_DIM, arg->value->pos, "'%s' has no dim '%s'", d->name,
+               arg->value->text);
     return false;
   }
   side->at[side->n++] = dim;
@@ -64,10 +61,13 @@ static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d,
   for (uint32_t i = 0; i < call->nargs; i++) arrows |= call->args[i].arrow;
   for (uint32_t i = 0; i < call->nargs; i++) {
     out |= call->args[i].arrow || (!arrows && two_sides && i + 1 == call->nargs);
-    if (!fans_add(b, &call->args[i], d, out ? &f->out : &f->in, out ? &f->fan_out : &f->fan_in)) return false;
+    if (!fans_add(b, &call->args[i], d, out ? &f->out : &f->in, out ? &f->fan_out : &f->fan_in))
+      return false;
   }
   if (f->in.n && (f->out.n > 0) == two_sides) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, two_sides ? "%s needs dims on both sides: %s(in -> out)" : "%s takes the in dims: %s(in)",
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos,
+             two_sides ? "%s needs dims on both sides: %s(in -> out)"
+                       : "%s takes the in dims: %s(in)",
              row->name, row->name);
   return false;
 }
@@ -78,7 +78,8 @@ static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, 
   for (int i = 0; lies && i < d->rank; i++)
     lies = d->dims[i] == (i < f->in.n ? f->in.at[i] : f->out.at[i - f->in.n]);
   if (!lies) {
-    diag_error(b->d, DIAG_UNSUPPORTED, call->pos, "orthogonal needs all dims of '%s' in declared order", d->name);
+    diag_error(b->d, DIAG_UNSUPPORTED, call->pos,
+               "orthogonal needs all dims of '%s' in declared order", d->name);
     return false;
   }
   *out = (Init){.kind = INIT_ORTHOGONAL, .split = f->in.n};
@@ -90,7 +91,9 @@ static bool draw_fans(Build *b, const Ast *call, const Draw *row, const Decl *d,
   if (!fans_read(b, call, row, d, &f)) return false;
   if (row->kind == INIT_ORTHOGONAL) return orthogonal(b, call, d, &f, out);
   double limit = sqrt(6 / (f.fan_in + f.fan_out));
-  *out = (Init){.kind = row->kind, .a = row->gain > 0 ? 0 : -limit, .b = row->gain > 0 ? sqrt(row->gain / f.fan_in) : limit};
+  *out = (Init){.kind = row->kind,
+                .a = row->gain > 0 ? 0 : -limit,
+                .b = row->gain > 0 ? sqrt(row->gain / f.fan_in) : limit};
   return true;
 }
 
@@ -112,7 +115,7 @@ static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
   return false;
 }
 
-// -- files and expressions ----------------------------------------------------------------------------------
+// -- files and expressions ------------------------------------------------------------------------
 
 static bool file_build(Build *b, const Ast *call, Init *out) {
   static const Formal formal[] = {A(path), O(key), END};
@@ -129,7 +132,8 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
   const Dims *have = &graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(all, have->at[i])) {
-      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', its initial value has", d->name, dim_get(g->dims, have->at[i])->name);
+      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', its initial value has", d->name,
+                 dim_get(g->dims, have->at[i])->name);
       return false;
     }
   return true;
@@ -140,7 +144,8 @@ static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *
   Arena *scratch = arena_new();
   bool agree;
   n = graph_broadcast(g, graph_cast(g, n, d->type), all);
-  const Tensor *t = eval_whole(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
+  const Tensor *t =
+      eval_whole(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
   double *data = arena_array(b->model->graph->arena, double, t->elements);
   for (int64_t i = 0; i < t->elements; i++) data[i] = dtype_round(d->type, t->value[i]);
   *out = (Init){.kind = INIT_DATA, .data = data, .ndata = t->elements};
@@ -157,8 +162,10 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   b->outer = outer;
   bool good = value_is_tensor(b, &v, e->pos);
   Dims all;
-  if (v.kind == VALUE_NUMBER) *out = (Init){.kind = INIT_CONSTANT, .a = dtype_round(d->type, v.number)};
-  else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all))) evaluate(b, b->g, v.node, &all, d, out);
+  if (v.kind == VALUE_NUMBER)
+    *out = (Init){.kind = INIT_CONSTANT, .a = dtype_round(d->type, v.number)};
+  else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all)))
+    evaluate(b, b->g, v.node, &all, d, out);
   b->g = model;
   arena_free(scratch);
   return good;

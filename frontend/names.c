@@ -8,7 +8,7 @@
 
 const Value value_poison = {.kind = VALUE_POISON};
 
-// -- map ------------------------------------------------------------------------------------------------
+// -- map ------------------------------------------------------------------------------------------
 
 static uint32_t map_slot(const NameMap *m, const char *name) {
   uint32_t i = (uint32_t)((uintptr_t)name >> 4) * 2654435761u & (m->cap - 1);
@@ -41,7 +41,7 @@ void map_put(Arena *a, NameMap *m, const char *interned, void *value) {
   m->value[i] = value;
 }
 
-// -- bindings ---------------------------------------------------------------------------------------------
+// -- bindings -------------------------------------------------------------------------------------
 
 const char *name_join(Build *b, const char *path, const char *name) {
   return *path ? intern_printf(b->names, "%s.%s", path, name) : intern(b->names, name);
@@ -51,7 +51,8 @@ Binding *binding_find(const Build *b, const char *name) { return map_get(&b->fra
 
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from) {
   if (from->value.kind != VALUE_TENSOR && from->value.kind != VALUE_NUMBER) return;
-  Name name = {.name = full, .kind = kind, .rank = from->rank, .stated = from->stated, .pos = from->pos};
+  Name name = {
+      .name = full, .kind = kind, .rank = from->rank, .stated = from->stated, .pos = from->pos};
   memcpy(name.dims, from->dims, sizeof name.dims);
   name.value = build_natural(b, from->value);
   uintptr_t slot = (uintptr_t)map_get(&b->fetched, full);
@@ -64,7 +65,8 @@ void name_register(Build *b, const char *full, NameKind kind, const Binding *fro
   map_put(b->a, &b->fetched, full, (void *)(uintptr_t)b->g->name.n);
 }
 
-Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind, const Dims *stated_order) {
+Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
+                     const Dims *stated_order) {
   Frame *f = b->frame;
   Binding *old = binding_find(b, name), *new = arena_new_of(b->a, Binding);
   const Scope *home = !old ? f->scope : old->home ? old->home : f->base;
@@ -82,9 +84,11 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
   return new;
 }
 
-// -- scopes -------------------------------------------------------------------------------------------------
+// -- scopes ---------------------------------------------------------------------------------------
 
-typedef struct Counter { uint32_t next; } Counter;
+typedef struct Counter {
+  uint32_t next;
+} Counter;
 
 static Scope *scope_new(Build *b, const char *path, const Function *fn) {
   Scope *s = arena_new_of(b->a, Scope);
@@ -113,7 +117,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   }
 }
 
-// -- meaning ----------------------------------------------------------------------------------------------
+// -- meaning --------------------------------------------------------------------------------------
 
 static void say_unknown(Build *b, const char *name, Pos pos) {
   VEC(const char *) near = {0};
@@ -124,17 +128,27 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
   for (uint32_t i = 0; i < b->g->decl.n && !b->frame->fn; i++)
     vec_push(b->a, near) = b->g->decl.at[i].name;
   diag_error(b->d, DIAG_UNKNOWN_NAME, pos, "unknown name '%s'", name);
-  if (dim_visible(b, name)) diag_hint(b->d, "'%s' is a dim: its size is size(%s), its positions index[%s]", name, name, name);
-  else if (map_get(&b->functions, name) || builtin_find(name)) diag_hint(b->d, "'%s' is a function: call it", name);
-  else if (!strcmp(name, "nan")) diag_hint(b->d, "write 0 / 0");
-  else if (b->frame->fn && map_get(&b->file->values, name)) diag_hint(b->d, "functions see only the tensors that are passed to them");
-  else diag_nearest(b->d, name, near.at, near.n);
+  if (dim_visible(b, name))
+    diag_hint(b->d, "'%s' is a dim: its size is size(%s), its positions index[%s]", name, name,
+              name);
+  else if (map_get(&b->functions, name) || builtin_find(name))
+    diag_hint(b->d, "'%s' is a function: call it", name);
+  else if (!strcmp(name, "nan"))
+    diag_hint(b->d, "write 0 / 0");
+  else if (b->frame->fn && map_get(&b->file->values, name))
+    diag_hint(b->d, "functions see only the tensors that are passed to them");
+  else
+    diag_nearest(b->d, name, near.at, near.n);
 }
 
 static Value special_name(Build *b, const char *name, Pos pos) {
-  static const struct { const char *name; Op op; } counters[] = {{"training", OP_TRAINING}, {"step", OP_STEP}};
+  static const struct {
+    const char *name;
+    Op op;
+  } counters[] = {{"training", OP_TRAINING}, {"step", OP_STEP}};
   for (size_t i = 0; i < countof(counters) && b->g == b->model->graph; i++)
-    if (!strcmp(name, counters[i].name)) return value_tensor(build_emit(b, pos, counters[i].op, 0, NULL, NULL));
+    if (!strcmp(name, counters[i].name))
+      return value_tensor(build_emit(b, pos, counters[i].op, 0, NULL, NULL));
   bool yes = !strcmp(name, "true");
   if (yes || !strcmp(name, "false")) return value_tensor(graph_const(b->g, TYPE_BOOL, yes));
   return value_poison;
@@ -156,7 +170,8 @@ Value value_of_name(Build *b, const char *name, Pos pos) {
   }
   if (bound) return bound->value;
   Value v = special_name(b, name, pos);
-  if (v.kind == VALUE_POISON && b->g == b->model->graph && strchr(name, '.')) v = decl_by_name(b, name);
+  if (v.kind == VALUE_POISON && b->g == b->model->graph && strchr(name, '.'))
+    v = decl_by_name(b, name);
   if (v.kind == VALUE_POISON) say_unknown(b, name, pos);
   return v;
 }

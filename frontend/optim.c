@@ -1,9 +1,11 @@
 // Optimisers: update nodes and slots for every trained parameter, formulas as in PyTorch.
 //
-//   adam: m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) + eps)
+//   adam: m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) +
+//   eps)
 //
-// Every parameter gets the same shape of expression, so that one kernel serves all of a type. Scalars
-// (rate, bias corrections) are nodes of their own, computed once a step. Arithmetic is f32 or wider.
+// Every parameter gets the same shape of expression, so that one kernel serves all of a type.
+// Scalars (rate, bias corrections) are nodes of their own, computed once a step. Arithmetic is f32
+// or wider.
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ typedef struct Optim {
   const TrainSpec *train;
   const OptimizerSpec *spec;
   DeclId param;
-  Dtype type;  // that the update is computed in
+  Dtype type; // that the update is computed in
   NodeId w, grad, lr;
 } Optim;
 
@@ -25,7 +27,7 @@ static NodeId mul(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g
 static NodeId quot(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_DIV, x, y); }
 static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
 
-// -- the learning rate ------------------------------------------------------------------------------------
+// -- the learning rate ----------------------------------------------------------------------------
 
 static NodeId steps(const Optim *o) {
   return graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
@@ -41,7 +43,8 @@ static NodeId progress(const Optim *o, const ScheduleSpec *s) {
 static NodeId pieces(const Optim *o, const ScheduleSpec *s) {
   NodeId y = num(o, s->value[s->npieces - 1]);
   for (int64_t i = s->npieces - 2; i >= 0; i--)
-    y = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->at[i])), num(o, s->value[i]), y);
+    y = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->at[i])),
+                    num(o, s->value[i]), y);
   return y;
 }
 
@@ -54,11 +57,13 @@ static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
     return add(o, num(o, s->final), mul(o, num(o, 0.5 * (1 - s->final)), add(o, wave, num(o, 1))));
   }
   case SCHEDULE_INVERSE_SQRT:
-    return root(o, quot(o, num(o, s->scale), graph_binary(o->g, OP_MAXIMUM, steps(o), num(o, s->scale))));
+    return root(
+        o, quot(o, num(o, s->scale), graph_binary(o->g, OP_MAXIMUM, steps(o), num(o, s->scale))));
   case SCHEDULE_EXPONENTIAL:
     return graph_binary(o->g, OP_POW, num(o, s->rate), quot(o, steps(o), num(o, s->every)));
   case SCHEDULE_STEP:
-    return graph_binary(o->g, OP_POW, num(o, s->factor), graph_unary(o->g, OP_FLOOR, quot(o, steps(o), num(o, s->every))));
+    return graph_binary(o->g, OP_POW, num(o, s->factor),
+                        graph_unary(o->g, OP_FLOOR, quot(o, steps(o), num(o, s->every))));
   case SCHEDULE_PIECEWISE: return pieces(o, s);
   }
   return num(o, 1);
@@ -67,17 +72,19 @@ static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
 static NodeId learning_rate(const Optim *o) {
   const ScheduleSpec *s = &o->train->schedule;
   NodeId lr = num(o, o->spec->lr);
-  if (o->spec->decay != 0) lr = quot(o, lr, add(o, num(o, 1), mul(o, steps(o), num(o, o->spec->decay))));
+  if (o->spec->decay != 0)
+    lr = quot(o, lr, add(o, num(o, 1), mul(o, steps(o), num(o, o->spec->decay))));
   if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0) return lr;
   NodeId factor = after_warmup(o, s);
   if (s->warmup > 0) {
     NodeId rising = quot(o, add(o, steps(o), num(o, 1)), num(o, s->warmup));
-    factor = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->warmup)), rising, factor);
+    factor =
+        graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->warmup)), rising, factor);
   }
   return mul(o, lr, factor);
 }
 
-// -- parts ------------------------------------------------------------------------------------------------
+// -- parts ----------------------------------------------------------------------------------------
 
 static DeclId slot_new(const Optim *o, const char *which) {
   const Decl *p = &o->g->decl.at[o->param - 1];
@@ -89,7 +96,10 @@ static DeclId slot_new(const Optim *o, const char *which) {
 
 static void put_update(const Optim *o, DeclId target, NodeId value) {
   const Decl *d = &o->g->decl.at[target - 1];
-  Output out = {.kind = OUT_UPDATE, .name = d->name, .target = target, .value = graph_cast(o->g, value, d->type)};
+  Output out = {.kind = OUT_UPDATE,
+                .name = d->name,
+                .target = target,
+                .value = graph_cast(o->g, value, d->type)};
   vec_push(o->g->arena, o->g->output) = out;
 }
 
@@ -124,7 +134,7 @@ static NodeId shrunk(const Optim *o) {
   return mul(o, o->w, sub(o, num(o, 1), mul(o, o->lr, num(o, o->spec->weight_decay))));
 }
 
-// -- rules: the next value of the parameter -------------------------------------------------------------------
+// -- rules: the next value of the parameter -------------------------------------------------------
 
 static NodeId update_sgd(const Optim *o) {
   const OptimizerSpec *s = o->spec;
@@ -177,12 +187,13 @@ static NodeId update_adafactor(const Optim *o) {
 
 typedef NodeId UpdateRule(const Optim *o);
 static UpdateRule *const rules[] = {
-    [OPTIMIZER_SGD] = update_sgd,         [OPTIMIZER_ADAM] = update_adam,       [OPTIMIZER_ADAMW] = update_adamw,
-    [OPTIMIZER_ADAGRAD] = update_adagrad, [OPTIMIZER_RMSPROP] = update_rmsprop, [OPTIMIZER_ADAFACTOR] = update_adafactor,
+    [OPTIMIZER_SGD] = update_sgd,         [OPTIMIZER_ADAM] = update_adam,
+    [OPTIMIZER_ADAMW] = update_adamw,     [OPTIMIZER_ADAGRAD] = update_adagrad,
+    [OPTIMIZER_RMSPROP] = update_rmsprop, [OPTIMIZER_ADAFACTOR] = update_adafactor,
     [OPTIMIZER_LION] = update_lion,
 };
 
-// -- clipping -------------------------------------------------------------------------------------------------
+// -- clipping -------------------------------------------------------------------------------------
 
 // c / max(norm, c) where norm is that of all gradients together; 0 without clipping.
 static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId *gradients) {
@@ -195,7 +206,9 @@ static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId
     sum = sum ? graph_binary(g, OP_ADD, sum, one) : one;
   }
   NodeId limit = graph_const(g, TYPE_F32, t->clip_norm);
-  return sum ? graph_binary(g, OP_DIV, limit, graph_binary(g, OP_MAXIMUM, graph_unary(g, OP_SQRT, sum), limit)) : 0;
+  return sum ? graph_binary(g, OP_DIV, limit,
+                            graph_binary(g, OP_MAXIMUM, graph_unary(g, OP_SQRT, sum), limit))
+             : 0;
 }
 
 static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
@@ -205,7 +218,8 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params, const NodeId *gradients) {
+void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params,
+                     const NodeId *gradients) {
   Origin before = g->origin;
   g->origin = (Origin){.pos = train->optimizer.pos, .why = "optimizer", .backward = true};
   NodeId factor = norm_factor(g, train, n, gradients);

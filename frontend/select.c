@@ -1,11 +1,12 @@
 // Selection: from the whole model to what one command asks of it.
 //
-//   run --fetch probs,grad(w)     the nodes of probs, and of the loss with its gradient by w; nothing else
+//   run --fetch probs,grad(w)     the nodes of probs, and of the loss with its gradient by w;
+//   nothing else
 #include "frontend/select.h"
 
 #include <string.h>
 
-// -- copying what is needed ----------------------------------------------------------------------------------
+// -- copying what is needed -----------------------------------------------------------------------
 
 // where(true, a, b) is a, so that the branch not taken needs no feed.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
@@ -24,7 +25,8 @@ Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *root
   *map = arena_array(m->arena, NodeId, graph_count(from) + 1);
   for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;
   for (NodeId i = graph_count(from); i > 0; i--)
-    for (int k = 0; need[i] && k < graph_node(from, i)->nargs; k++) need[graph_node(from, i)->args[k]] = true;
+    for (int k = 0; need[i] && k < graph_node(from, i)->nargs; k++)
+      need[graph_node(from, i)->args[k]] = true;
   for (NodeId i = 1; i <= graph_count(from); i++) {
     if (!need[i]) continue;
     NodeId known = folded(g, from, i, *map, training);
@@ -41,10 +43,10 @@ void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
   vec_push(g->arena, g->output) = o;
 }
 
-// -- what is asked for ------------------------------------------------------------------------------------
+// -- what is asked for ----------------------------------------------------------------------------
 
 typedef struct Want {
-  const char *as;   // "w", "grad(w)"
+  const char *as; // "w", "grad(w)"
   const Name *name;
   bool gradient;
 } Want;
@@ -52,7 +54,7 @@ typedef struct Want {
 typedef struct Wants {
   const Model *m;
   const Fetch *fetch;
-  NodeId loss;      // of gradients
+  NodeId loss; // of gradients
   VEC(Want) list;
 } Wants;
 
@@ -69,22 +71,28 @@ static void unknown(const Wants *w, const char *name) {
 
 // "grad(w)" and "gradient(w)": w, else NULL.
 static const char *inside_gradient(const Model *m, const char *text) {
-  size_t head = !strncmp(text, "grad(", 5) ? 5 : !strncmp(text, "gradient(", 9) ? 9 : 0, n = strlen(text);
-  return head && n > head + 1 && text[n - 1] == ')' ? arena_text(m->arena, text + head, n - head - 1) : NULL;
+  size_t head = !strncmp(text, "grad(", 5)       ? 5
+                : !strncmp(text, "gradient(", 9) ? 9
+                                                 : 0,
+         n = strlen(text);
+  return head && n > head + 1 && text[n - 1] == ')'
+             ? arena_text(m->arena, text + head, n - head - 1)
+             : NULL;
 }
 
 static void want_add(Wants *w, const char *text) {
   const Model *m = w->m;
   const char *by = inside_gradient(m, text);
   const Name *name = graph_find_name(m->graph, by ? by : text);
-  Want want = {.as = by ? arena_printf(m->arena, "grad(%s)", by) : text, .name = name, .gradient = by};
+  Want want = {
+      .as = by ? arena_printf(m->arena, "grad(%s)", by) : text, .name = name, .gradient = by};
   if (!name) {
     unknown(w, by ? by : text);
     return;
   }
   if (by && !dtype_is_float((Dtype)graph_node(m->graph, name->value)->type)) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: there is no gradient by it", by,
-               dtype_text((Dtype)graph_node(m->graph, name->value)->type));
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: there is no gradient by it",
+               by, dtype_text((Dtype)graph_node(m->graph, name->value)->type));
     return;
   }
   for (uint32_t i = 0; i < w->list.n; i++)
@@ -107,10 +115,14 @@ static void want_loss(Wants *w) {
     }
     const Node *n = graph_node(m->graph, name->value);
     w->loss = name->value;
-    if (n->dims.n) diag_error(m->diag, DIAG_NOT_SCALAR, asked_at(w), "the loss '%s' is no scalar", given);
-    else if (!dtype_is_float((Dtype)n->type)) diag_error(m->diag, DIAG_BAD_TYPE, asked_at(w), "the loss '%s' is %s", given, dtype_text((Dtype)n->type));
+    if (n->dims.n)
+      diag_error(m->diag, DIAG_NOT_SCALAR, asked_at(w), "the loss '%s' is no scalar", given);
+    else if (!dtype_is_float((Dtype)n->type))
+      diag_error(m->diag, DIAG_BAD_TYPE, asked_at(w), "the loss '%s' is %s", given,
+                 dtype_text((Dtype)n->type));
   } else if (gradients && !w->loss) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "a gradient of what? the model has no loss");
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
+               "a gradient of what? the model has no loss");
     diag_hint(m->diag, "name a scalar: --loss NAME");
   }
 }
@@ -132,14 +144,15 @@ static bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs) {
   else
     want_all(w, outputs);
   if (!w->list.n && diag_errors(m->diag) == errors) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "the model has no output, loss or metric: nothing to compute");
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
+               "the model has no output, loss or metric: nothing to compute");
     diag_hint(m->diag, "name values: --fetch NAME,...");
   }
   want_loss(w);
   return diag_errors(m->diag) == errors;
 }
 
-// -- the two graphs ---------------------------------------------------------------------------------------
+// -- the two graphs -------------------------------------------------------------------------------
 
 typedef VEC(NodeId) Nodes;
 
@@ -161,7 +174,8 @@ static void push_gradients(const Wants *w, const NodeId *map, Nodes *by) {
 static NodeId updated(const Graph *g, NodeId n) {
   DeclId d = graph_node(g, n)->attr.decl;
   for (uint32_t i = 0; i < g->output.n && d; i++)
-    if (g->output.at[i].kind == OUT_UPDATE && g->output.at[i].target == d) return g->output.at[i].value;
+    if (g->output.at[i].kind == OUT_UPDATE && g->output.at[i].target == d)
+      return g->output.at[i].value;
   return 0;
 }
 
@@ -194,13 +208,15 @@ static bool trainable(const Model *m) {
   return false;
 }
 
-// Gradients by the trained parameters come first, those that are fetched behind them. A fetched gradient
-// of another loss (--loss) is built apart.
-static void train_gradients(const Wants *w, Graph *g, const NodeId *map, uint32_t nparams, Nodes *by, NodeId *out) {
+// Gradients by the trained parameters come first, those that are fetched behind them. A fetched
+// gradient of another loss (--loss) is built apart.
+static void train_gradients(const Wants *w, Graph *g, const NodeId *map, uint32_t nparams,
+                            Nodes *by, NodeId *out) {
   bool apart = w->loss != w->m->loss_node;
   uint32_t first = apart ? nparams : by->n;
   graph_gradients(g, map[w->m->loss_node], (int)first, by->at, out);
-  if (by->n > first) graph_gradients(g, map[w->loss], (int)(by->n - first), by->at + first, out + first);
+  if (by->n > first)
+    graph_gradients(g, map[w->loss], (int)(by->n - first), by->at + first, out + first);
 }
 
 Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
@@ -211,7 +227,8 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
   VEC(DeclId) params = {0};
   push_roots(&w, &roots);
   vec_push(m->arena, roots) = m->loss_node;
-  for (uint32_t i = 0; i < m->graph->output.n; i++) vec_push(m->arena, roots) = m->graph->output.at[i].value;
+  for (uint32_t i = 0; i < m->graph->output.n; i++)
+    vec_push(m->arena, roots) = m->graph->output.at[i].value;
   Graph *g = select_copy(m, true, roots.n, roots.at, &map);
   for (uint32_t i = 0; i < g->decl.n; i++) {
     if (g->decl.at[i].kind != DECL_PARAM || g->decl.at[i].frozen) continue;

@@ -2,10 +2,11 @@
 //
 //   perplexity = exp(mean[b](l))     per batch: part 0 = sum[b](l); at the end: exp(part.0 / rows)
 //
-// From the metric downwards scalar arithmetic goes into the `finish` graph, until a reduction over the
-// batch dim is met: that becomes a part, combined over batches by its monoid. What does not depend on
-// the batch is a part too. A scalar of any other kind is averaged, weighted by rows, with a warning; a
-// reduction over the batch inside another one sees one batch only, with the same warning.
+// From the metric downwards scalar arithmetic goes into the `finish` graph, until a reduction over
+// the batch dim is met: that becomes a part, combined over batches by its monoid. What does not
+// depend on the batch is a part too. A scalar of any other kind is averaged, weighted by rows, with
+// a warning; a reduction over the batch inside another one sees one batch only, with the same
+// warning.
 #include <string.h>
 
 #include "frontend/select.h"
@@ -13,19 +14,19 @@
 
 typedef struct Split {
   const Model *m;
-  Graph *g;          // the program's graph: parts are added to it
+  Graph *g; // the program's graph: parts are added to it
   DimId over;
   const bool *batch; // node depends on the batch
   const bool *mixed; // so does something in it, or it, that lacks the batch dim
   const Name *name;  // of the metric under work
   Graph *finish;
-  NodeId *map;       // node of g -> node of finish
+  NodeId *map; // node of g -> node of finish
   VEC(const char *) output;
   VEC(int) how;
-  bool inexact;      // something mixes rows in a way that batches cannot give
+  bool inexact; // something mixes rows in a way that batches cannot give
 } Split;
 
-// -- parts --------------------------------------------------------------------------------------------------
+// -- parts ----------------------------------------------------------------------------------------
 
 static NodeId input_of(Split *s, const char *name, Dtype type) {
   DeclId d = graph_find_decl(s->finish, name);
@@ -73,32 +74,40 @@ static bool reduces_batch(const Split *s, const Node *n) {
   return false;
 }
 
-// What node n is in `finish`, when it is a reduction over the batch that can be put together; else 0.
+// What node n is in `finish`, when it is a reduction over the batch that can be put together; else
+// 0.
 static NodeId part_of_reduction(Split *s, NodeId id) {
-  static const struct { Op op; int how; } monoids[] = {
-      {OP_SUM, PART_SUM}, {OP_CONTRACT, PART_SUM}, {OP_MAX, PART_MAX}, {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},
+  static const struct {
+    Op op;
+    int how;
+  } monoids[] = {
+      {OP_SUM, PART_SUM}, {OP_CONTRACT, PART_SUM}, {OP_MAX, PART_MAX},
+      {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   if (!reduces_batch(s, &n)) return 0;
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->mixed[n.args[i]];
   if (n.op == OP_MEAN) return part_mean(s, &n);
-  if (n.op == OP_ANY || n.op == OP_ALL) return part_bool(s, id, n.op == OP_ANY ? PART_MAX : PART_MIN);
+  if (n.op == OP_ANY || n.op == OP_ALL)
+    return part_bool(s, id, n.op == OP_ANY ? PART_MAX : PART_MIN);
   for (size_t i = 0; i < countof(monoids); i++)
     if (n.op == monoids[i].op) return part_new(s, id, monoids[i].how);
   return 0;
 }
 
-// -- one metric ---------------------------------------------------------------------------------------------
+// -- one metric -----------------------------------------------------------------------------------
 
 static bool is_arithmetic(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
-  return n->op == OP_CONST || (s->batch[id] && op_row((Op)n->op)->cls == POINTWISE && n->dims.n == 0);
+  return n->op == OP_CONST ||
+         (s->batch[id] && op_row((Op)n->op)->cls == POINTWISE && n->dims.n == 0);
 }
 
 static NodeId averaged(Split *s, NodeId id) {
   s->inexact |= s->batch[id];
   Dtype type = (Dtype)graph_node(s->g, id)->type;
-  NodeId part = part_new(s, dtype_is_float(type) ? id : graph_cast(s->g, id, TYPE_F32), PART_ROW_MEAN);
+  NodeId part =
+      part_new(s, dtype_is_float(type) ? id : graph_cast(s->g, id, TYPE_F32), PART_ROW_MEAN);
   return graph_cast(s->finish, part, type);
 }
 
@@ -112,8 +121,10 @@ static NodeId split_metric(Split *s, NodeId root, uint32_t count) {
       need[graph_node(s->g, i)->args[k]] = true;
   for (NodeId i = 1; i <= root; i++) {
     if (!need[i]) continue;
-    if (is_arithmetic(s, i)) s->map[i] = graph_copy(s->finish, s->g, i, s->map);
-    else if (!(s->map[i] = part_of_reduction(s, i))) s->map[i] = averaged(s, i);
+    if (is_arithmetic(s, i))
+      s->map[i] = graph_copy(s->finish, s->g, i, s->map);
+    else if (!(s->map[i] = part_of_reduction(s, i)))
+      s->map[i] = averaged(s, i);
   }
   return s->map[root];
 }
@@ -138,11 +149,14 @@ static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
   e.how = s->how.at;
   e.finish = s->finish;
   if (s->inexact)
-    diag_warning(s->m->diag, DIAG_ROW_WEIGHTED, s->name->pos, "'%s' mixes rows: over a data set it is put together from its batches, weighted by their rows", e.name);
+    diag_warning(s->m->diag, DIAG_ROW_WEIGHTED, s->name->pos,
+                 "'%s' mixes rows: over a data set it is put together from its batches, weighted "
+                 "by their rows",
+                 e.name);
   return e;
 }
 
-// -- the evaluation -------------------------------------------------------------------------------------------
+// -- the evaluation -------------------------------------------------------------------------------
 
 static DimId batch_dim(const Model *m) {
   static const BlockKind order[] = {DATA_VALID, DATA_TEST, DATA_TRAIN};
@@ -154,7 +168,8 @@ static DimId batch_dim(const Model *m) {
 
 static void mark_batch(Split *s) {
   uint32_t count = graph_count(s->g);
-  bool *batch = arena_array(s->m->arena, bool, count + 1), *mixed = arena_array(s->m->arena, bool, count + 1);
+  bool *batch = arena_array(s->m->arena, bool, count + 1),
+       *mixed = arena_array(s->m->arena, bool, count + 1);
   for (NodeId i = 1; i <= count; i++) {
     const Node *n = graph_node(s->g, i);
     bool has = dims_has(&n->dims, s->over);
@@ -189,7 +204,8 @@ Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **me
   if (!over) return NULL;
   list_metrics(m, &list);
   if (!list.n) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "the model has no loss and no metric to evaluate");
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, (Pos){0},
+               "the model has no loss and no metric to evaluate");
     return NULL;
   }
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;

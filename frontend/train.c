@@ -3,28 +3,38 @@
 #include <string.h>
 
 #include "frontend/build.h"
+#include "frontend/formal.h"
 
-// -- optimisers -----------------------------------------------------------------------------------------------
+// -- optimisers -----------------------------------------------------------------------------------
 
-#define V(name) {#name, false, true, 0}
-#define D(name, value) {#name, false, false, value}
-#define O(name) {#name, true, false, 0}
-#define END {NULL, false, false, 0}
-static const struct { const char *name; OptimizerKind kind; const Formal *formal; } optimizers[] = {
-    {"sgd", OPTIMIZER_SGD, (const Formal[]){V(lr), D(momentum, 0), O(nesterov), D(weight_decay, 0), END}},
-    {"adam", OPTIMIZER_ADAM, (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), END}},
+static const struct {
+  const char *name;
+  OptimizerKind kind;
+  const Formal *formal;
+} optimizers[] = {
+    {"sgd", OPTIMIZER_SGD,
+     (const Formal[]){V(lr), D(momentum, 0), O(nesterov), D(weight_decay, 0), END}},
+    {"adam", OPTIMIZER_ADAM,
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), END}},
     {"adamw", OPTIMIZER_ADAMW,
-     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), D(weight_decay, 0.01), O(no_decay), END}},
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8),
+                      D(weight_decay, 0.01), O(no_decay), END}},
     {"adagrad", OPTIMIZER_ADAGRAD, (const Formal[]){V(lr), D(eps, 1e-10), END}},
-    {"rmsprop", OPTIMIZER_RMSPROP, (const Formal[]){V(lr), D(rho, 0.99), D(momentum, 0), D(eps, 1e-8), D(decay, 0), END}},
-    {"lion", OPTIMIZER_LION, (const Formal[]){V(lr), D(beta1, 0.9), D(beta2, 0.99), D(weight_decay, 0), END}},
+    {"rmsprop", OPTIMIZER_RMSPROP,
+     (const Formal[]){V(lr), D(rho, 0.99), D(momentum, 0), D(eps, 1e-8), D(decay, 0), END}},
+    {"lion", OPTIMIZER_LION,
+     (const Formal[]){V(lr), D(beta1, 0.9), D(beta2, 0.99), D(weight_decay, 0), END}},
     {"adafactor", OPTIMIZER_ADAFACTOR, (const Formal[]){V(lr), END}},
 };
 
 static double *number_field(OptimizerSpec *o, const char *name) {
-  const struct { const char *name; double *at; } fields[] = {
-      {"lr", &o->lr},   {"momentum", &o->momentum}, {"beta1", &o->beta1}, {"beta2", &o->beta2},
-      {"eps", &o->eps}, {"weight_decay", &o->weight_decay}, {"rho", &o->rho}, {"decay", &o->decay},
+  const struct {
+    const char *name;
+    double *at;
+  } fields[] = {
+      {"lr", &o->lr},       {"momentum", &o->momentum}, {"beta1", &o->beta1},
+      {"beta2", &o->beta2}, {"eps", &o->eps},           {"weight_decay", &o->weight_decay},
+      {"rho", &o->rho},     {"decay", &o->decay},
   };
   for (size_t i = 0; i < countof(fields); i++)
     if (!strcmp(fields[i].name, name)) return fields[i].at;
@@ -60,9 +70,13 @@ static bool train_optimizer(Build *b, const Ast *e, TrainSpec *t) {
   return false;
 }
 
-// -- schedules --------------------------------------------------------------------------------------------------
+// -- schedules ------------------------------------------------------------------------------------
 
-static const struct { const char *name; ScheduleKind kind; const Formal *formal; } schedules[] = {
+static const struct {
+  const char *name;
+  ScheduleKind kind;
+  const Formal *formal;
+} schedules[] = {
     {"constant", SCHEDULE_CONSTANT, (const Formal[]){D(warmup, 0), END}},
     {"linear", SCHEDULE_LINEAR, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
     {"cosine", SCHEDULE_COSINE, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
@@ -73,8 +87,11 @@ static const struct { const char *name; ScheduleKind kind; const Formal *formal;
 };
 
 static double *schedule_field(ScheduleSpec *s, const char *name) {
-  const struct { const char *name; double *at; } fields[] = {
-      {"warmup", &s->warmup}, {"total", &s->total}, {"final", &s->final},  {"scale", &s->scale},
+  const struct {
+    const char *name;
+    double *at;
+  } fields[] = {
+      {"warmup", &s->warmup}, {"total", &s->total}, {"final", &s->final},   {"scale", &s->scale},
       {"rate", &s->rate},     {"every", &s->every}, {"factor", &s->factor},
   };
   for (size_t i = 0; i < countof(fields); i++)
@@ -91,26 +108,31 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
     }
     int64_t n = s->npieces;
     if (!arg->key || n == MAX_PIECES) {
-      diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos, "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
+      diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos,
+                 "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
       return false;
     }
-    if (!build_number(b, arg->key, &s->at[n]) || !build_number(b, arg->value, &s->value[n])) return false;
+    if (!build_number(b, arg->key, &s->at[n]) || !build_number(b, arg->value, &s->value[n]))
+      return false;
     if (n && s->at[n] <= s->at[n - 1]) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "the steps of piecewise ascend");
       return false;
     }
     s->npieces++;
   }
-  if (!s->npieces) diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "piecewise needs pieces STEP: FACTOR");
+  if (!s->npieces)
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "piecewise needs pieces STEP: FACTOR");
   return s->npieces > 0;
 }
 
 static bool schedule_ok(Build *b, const Ast *e, const ScheduleSpec *s) {
-  const char *bad = s->warmup < 0                                                                            ? "warmup"
-                    : (s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE) && s->total <= s->warmup    ? "total"
-                    : s->kind == SCHEDULE_INVERSE_SQRT && s->scale <= 0                                      ? "scale"
-                    : (s->kind == SCHEDULE_EXPONENTIAL || s->kind == SCHEDULE_STEP) && s->every <= 0         ? "every"
-                                                                                                             : NULL;
+  const char *bad =
+      s->warmup < 0 ? "warmup"
+      : (s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE) && s->total <= s->warmup
+          ? "total"
+      : s->kind == SCHEDULE_INVERSE_SQRT && s->scale <= 0                              ? "scale"
+      : (s->kind == SCHEDULE_EXPONENTIAL || s->kind == SCHEDULE_STEP) && s->every <= 0 ? "every"
+                                                                                       : NULL;
   if (bad) diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "'%s' of %s is too small", bad, e->text);
   return !bad;
 }
@@ -129,7 +151,8 @@ static bool train_schedule(Build *b, const Ast *e, TrainSpec *t) {
     for (uint32_t k = 0; k < e->nargs; k++) {
       const Ast *x = e->args[k].value;
       if (x->kind != AST_CALL || strcmp(x->text, "epochs")) continue;
-      diag_error(b->d, DIAG_UNSUPPORTED, x->pos, "epochs(...) in a schedule is not in this version");
+      diag_error(b->d, DIAG_UNSUPPORTED, x->pos,
+                 "epochs(...) in a schedule is not in this version");
       return false;
     }
     if (!call_numbers(b, e, f, v)) return false;
@@ -141,7 +164,7 @@ static bool train_schedule(Build *b, const Ast *e, TrainSpec *t) {
   return false;
 }
 
-// -- keys ---------------------------------------------------------------------------------------------------------
+// -- keys -----------------------------------------------------------------------------------------
 
 static bool count_of(Build *b, const Ast *e, int64_t *out) {
   if (!build_integer(b, e, out)) return false;
@@ -151,10 +174,16 @@ static bool count_of(Build *b, const Ast *e, int64_t *out) {
 }
 
 static bool train_steps(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->steps); }
-static bool train_epochs(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->epochs); }
-static bool train_evaluate(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->evaluate); }
+static bool train_epochs(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->epochs);
+}
+static bool train_evaluate(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->evaluate);
+}
 static bool train_log(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->log); }
-static bool train_checkpoint(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->checkpoint); }
+static bool train_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->checkpoint);
+}
 
 static bool limit_of(Build *b, const Ast *e, double *out) {
   if (!build_number(b, e, out)) return false;
@@ -163,8 +192,12 @@ static bool limit_of(Build *b, const Ast *e, double *out) {
   return false;
 }
 
-static bool train_clip_norm(Build *b, const Ast *e, TrainSpec *t) { return limit_of(b, e, &t->clip_norm); }
-static bool train_clip_value(Build *b, const Ast *e, TrainSpec *t) { return limit_of(b, e, &t->clip_value); }
+static bool train_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
+  return limit_of(b, e, &t->clip_norm);
+}
+static bool train_clip_value(Build *b, const Ast *e, TrainSpec *t) {
+  return limit_of(b, e, &t->clip_value);
+}
 
 static bool matches_any(Build *b, const char *patterns, const char *name) {
   char *list = arena_printf(b->a, "%s", patterns), *save = NULL;
@@ -202,13 +235,27 @@ static bool train_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   return false;
 }
 
-static const struct { const char *name; bool (*set)(Build *, const Ast *, TrainSpec *); } keys[] = {
-    {"optimizer", train_optimizer}, {"schedule", train_schedule},     {"steps", train_steps},
-    {"epochs", train_epochs},       {"evaluate", train_evaluate},     {"log", train_log},
-    {"checkpoint", train_checkpoint}, {"clip_norm", train_clip_norm}, {"clip_value", train_clip_value},
-    {"frozen", train_frozen},       {"precision", train_precision},   {"accumulate", train_accumulate},
-    {"stop_early", NULL},           {"average", NULL},                {"groups", NULL},
-    {"parameters", NULL},           {"repeat", NULL},
+static const struct {
+  const char *name;
+  bool (*set)(Build *, const Ast *, TrainSpec *);
+} keys[] = {
+    {"optimizer", train_optimizer},
+    {"schedule", train_schedule},
+    {"steps", train_steps},
+    {"epochs", train_epochs},
+    {"evaluate", train_evaluate},
+    {"log", train_log},
+    {"checkpoint", train_checkpoint},
+    {"clip_norm", train_clip_norm},
+    {"clip_value", train_clip_value},
+    {"frozen", train_frozen},
+    {"precision", train_precision},
+    {"accumulate", train_accumulate},
+    {"stop_early", NULL},
+    {"average", NULL},
+    {"groups", NULL},
+    {"parameters", NULL},
+    {"repeat", NULL},
 };
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
@@ -216,15 +263,17 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    if (!keys[i].set) diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "'%s' is not in this version", e->key);
-    else (void)!keys[i].set(b, e->value, t); // what is wrong has been said
+    if (!keys[i].set)
+      diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "'%s' is not in this version", e->key);
+    else
+      (void)!keys[i].set(b, e->value, t); // what is wrong has been said
     return;
   }
   diag_error(b->d, DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
   diag_nearest(b->d, e->key, near, countof(near));
 }
 
-// -- the loss -------------------------------------------------------------------------------------------------------
+// -- the loss -------------------------------------------------------------------------------------
 
 static bool is_loss(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
@@ -238,8 +287,10 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, TYPE_F32, v.number) : v.node;
   if (!is_loss(b->g, n)) {
     bool scalar = graph_node(b->g, n)->dims.n == 0;
-    diag_error(b->d, scalar ? DIAG_BAD_TYPE : DIAG_NOT_SCALAR, e->pos, "the loss is a float scalar, this is %s%s",
-               dtype_text((Dtype)graph_node(b->g, n)->type), dims_listed(b, &graph_node(b->g, n)->dims));
+    diag_error(b->d, scalar ? DIAG_BAD_TYPE : DIAG_NOT_SCALAR, e->pos,
+               "the loss is a float scalar, this is %s%s",
+               dtype_text((Dtype)graph_node(b->g, n)->type),
+               dims_listed(b, &graph_node(b->g, n)->dims));
     return;
   }
   t->loss = e->kind == AST_NAME ? e->text : graph_find_name(b->g, "loss") ? "train.loss" : "loss";

@@ -50,7 +50,9 @@ static Model *build(const char *text) {
   return m;
 }
 
-static bool has_name(const Model *m, const char *name) { return graph_find_name(m->graph, name) != NULL; }
+static bool has_name(const Model *m, const char *name) {
+  return graph_find_name(m->graph, name) != NULL;
+}
 
 static const Node *node_of(const Model *m, const char *name) {
   const Name *n = graph_find_name(m->graph, name);
@@ -68,7 +70,8 @@ static double pattern(int64_t i, size_t salt) {
   return sin(0.7 * (double)(i + 1) + 1.3 * (double)salt) * 0.8;
 }
 
-static const Tensor *value_of(const Graph *g, const char *name, size_t ngiven, const Given *given, int64_t step) {
+static const Tensor *value_of(const Graph *g, const char *name, size_t ngiven, const Given *given,
+                              int64_t step) {
   EvalFeed feed[64];
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->decl.n; i++) {
@@ -77,7 +80,9 @@ static const Tensor *value_of(const Graph *g, const char *name, size_t ngiven, c
     for (int k = 0; k < d->rank; k++) count *= dim_get(g->dims, d->dims[k])->size;
     double *x = arena_array(arena, double, count);
     for (int64_t k = 0; k < count; k++) {
-      x[k] = d->kind == DECL_SLOT ? 0 : d->type == TYPE_I32 ? (double)(k % 2) : pattern(k, strlen(d->name));
+      x[k] = d->kind == DECL_SLOT  ? 0
+             : d->type == TYPE_I32 ? (double)(k % 2)
+                                   : pattern(k, strlen(d->name));
       for (size_t j = 0; j < ngiven; j++)
         if (!strcmp(given[j].name, d->name)) x[k] = given[j].value[k];
     }
@@ -103,21 +108,24 @@ static double scalar_of(const char *text, const char *name) {
 
 static bool near(double x, double y) { return fabs(x - y) <= 1e-6 * fmax(1, fabs(y)); }
 
-// -- names ------------------------------------------------------------------------------------------------
+// -- names ----------------------------------------------------------------------------------------
 
-static const char dense[] = "fn dense[in, out](x) {\n  param kernel[in, out] ~ glorot(in, out)\n  param bias[out]\n"
-                            "  return sum[in](x * kernel) + bias\n}\n";
+static const char dense[] =
+    "fn dense[in, out](x) {\n  param kernel[in, out] ~ glorot(in, out)\n  param bias[out]\n"
+    "  return sum[in](x * kernel) + bias\n}\n";
 
 static void test_scopes(void **state) {
   (void)state;
-  Model *m = build(arena_printf(arena,
-                                "dim b = 3, d = 4, h = 5, depth = 2\ninput x[b, d]\n%s"
-                                "fn block(x) {\n  y = relu(dense[d, d](x))\n  return y + x\n}\n"
-                                "a = dense[d, h](x)\nc = dense[d, h](x)\nq = dense[d, h](x, name = \"head\")\n"
-                                "r = dense[d, h](x, share = \"head\")\n"
-                                "for layer in 0..depth { x = block(x) }\nlast = x\n",
-                                dense));
-  static const char *const names[] = {"dense.kernel", "dense_1.bias", "head.kernel", "layer.1.block.dense.kernel",
+  Model *m = build(
+      arena_printf(arena,
+                   "dim b = 3, d = 4, h = 5, depth = 2\ninput x[b, d]\n%s"
+                   "fn block(x) {\n  y = relu(dense[d, d](x))\n  return y + x\n}\n"
+                   "a = dense[d, h](x)\nc = dense[d, h](x)\nq = dense[d, h](x, name = \"head\")\n"
+                   "r = dense[d, h](x, share = \"head\")\n"
+                   "for layer in 0..depth { x = block(x) }\nlast = x\n",
+                   dense));
+  static const char *const names[] = {"dense.kernel",    "dense_1.bias",
+                                      "head.kernel",     "layer.1.block.dense.kernel",
                                       "layer.0.block.y", "layer.1.x"};
   for (size_t i = 0; i < countof(names); i++) assert_true(has_name(m, names[i]));
   assert_false(has_name(m, "head_1.kernel"));
@@ -148,50 +156,84 @@ static void test_origin(void **state) {
 
 static void test_results_and_defaults(void **state) {
   (void)state;
-  const char *text = "fn two(x, k = 3) { return x + k, x * k }\nfn third(x) = 1 / x\ninput x\n"
-                     "p, q = two(2)\nr, s = two(2, k = 10)\ny = p + 100 * q + third(4) + 0 * x\nz = r * s\n";
+  const char *text =
+      "fn two(x, k = 3) { return x + k, x * k }\nfn third(x) = 1 / x\ninput x\n"
+      "p, q = two(2)\nr, s = two(2, k = 10)\ny = p + 100 * q + third(4) + 0 * x\nz = r * s\n";
   assert_true(near(scalar_of(text, "y"), 605.25));
   assert_true(near(scalar_of(text, "z"), 240));
 }
 
 static void test_names_of_calls(void **state) {
   (void)state;
-  Model *m = build("dim b = 2, t = 3\ninput x[b, t]\nfn att(x) {\n  dim s = t\n  p = rename[t -> s](x)\n  return sum[s](p)\n}\n"
-                   "fn plain(x) {\n  y = x * 3\n  return y\n}\na = att(x)\nc = att(x)\ny = x\nz = plain(x)\n");
+  Model *m = build(
+      "dim b = 2, t = 3\ninput x[b, t]\nfn att(x) {\n  dim s = t\n  p = rename[t -> s](x)\n  "
+      "return sum[s](p)\n}\n"
+      "fn plain(x) {\n  y = x * 3\n  return y\n}\na = att(x)\nc = att(x)\ny = x\nz = plain(x)\n");
   assert_true(has_name(m, "att.p") && has_name(m, "att_1.p"));
   assert_true(dim_find(m->graph->dims, "att.s") && dim_find(m->graph->dims, "att_1.s"));
   assert_ptr_equal(node_of(m, "y"), node_of(m, "x")); // not plain's y
 }
 
-// -- types ------------------------------------------------------------------------------------------------
+// -- types ----------------------------------------------------------------------------------------
 
 static void test_types(void **state) {
   (void)state;
-  static const struct { const char *expression; Dtype type; } rows[] = {
-      {"x * 2", TYPE_F32},        {"i * 2", TYPE_I32},     {"i * 2.0", TYPE_F32},    {"i / 2", TYPE_F32},
-      {"flag + 1", TYPE_I32},     {"flag * x", TYPE_F32},  {"u + u", TYPE_I32},      {"h * 0.5", TYPE_BF16},
-      {"h * g", TYPE_F32},        {"h + d", TYPE_F64},     {"i * h", TYPE_BF16},     {"sum(flag)", TYPE_I32},
-      {"mean(flag)", TYPE_F32},   {"x > 1", TYPE_BOOL},    {"where(flag, 1, 0)", TYPE_I32}, {"where(flag, x, -1e9)", TYPE_F32},
-      {"i % 2", TYPE_I32},        {"sqrt(i)", TYPE_F32},   {"argmax(x)", TYPE_I32},  {"cast(x, u8)", TYPE_U8},
-      {"flag == flag", TYPE_BOOL}, {"u == 3", TYPE_BOOL},  {"max(i)", TYPE_I32},     {"i ^ 2", TYPE_I32},
-      {"1 / size(b)", TYPE_F32},  {"index[b]", TYPE_I32},  {"values[b](1, 2)", TYPE_I32}, {"values[b](1, 2.5)", TYPE_F32},
-      {"sum(i * flag)", TYPE_I32}, {"sum(h * x)", TYPE_F32}, {"sum(i * 0.5)", TYPE_F32}, {"step", TYPE_I32},
+  static const struct {
+    const char *expression;
+    Dtype type;
+  } rows[] = {
+      {"x * 2", TYPE_F32},
+      {"i * 2", TYPE_I32},
+      {"i * 2.0", TYPE_F32},
+      {"i / 2", TYPE_F32},
+      {"flag + 1", TYPE_I32},
+      {"flag * x", TYPE_F32},
+      {"u + u", TYPE_I32},
+      {"h * 0.5", TYPE_BF16},
+      {"h * g", TYPE_F32},
+      {"h + d", TYPE_F64},
+      {"i * h", TYPE_BF16},
+      {"sum(flag)", TYPE_I32},
+      {"mean(flag)", TYPE_F32},
+      {"x > 1", TYPE_BOOL},
+      {"where(flag, 1, 0)", TYPE_I32},
+      {"where(flag, x, -1e9)", TYPE_F32},
+      {"i % 2", TYPE_I32},
+      {"sqrt(i)", TYPE_F32},
+      {"argmax(x)", TYPE_I32},
+      {"cast(x, u8)", TYPE_U8},
+      {"flag == flag", TYPE_BOOL},
+      {"u == 3", TYPE_BOOL},
+      {"max(i)", TYPE_I32},
+      {"i ^ 2", TYPE_I32},
+      {"1 / size(b)", TYPE_F32},
+      {"index[b]", TYPE_I32},
+      {"values[b](1, 2)", TYPE_I32},
+      {"values[b](1, 2.5)", TYPE_F32},
+      {"sum(i * flag)", TYPE_I32},
+      {"sum(h * x)", TYPE_F32},
+      {"sum(i * 0.5)", TYPE_F32},
+      {"step", TYPE_I32},
   };
   for (size_t i = 0; i < countof(rows); i++) {
-    const char *text = arena_printf(arena,
-                                    "dim b = 2\ninput x[b]\ninput i[b]: i32\ninput flag[b]: bool\ninput u[b]: u8\n"
-                                    "input h[b]: bf16\ninput g[b]: f16\ninput d[b]: f64\ny = %s\n",
-                                    rows[i].expression);
+    const char *text =
+        arena_printf(arena,
+                     "dim b = 2\ninput x[b]\ninput i[b]: i32\ninput flag[b]: bool\ninput u[b]: u8\n"
+                     "input h[b]: bf16\ninput g[b]: f16\ninput d[b]: f64\ny = %s\n",
+                     rows[i].expression);
     if (node_of(build(text), "y")->type != rows[i].type)
       fail_msg("%s is %s", rows[i].expression, dtype_text((Dtype)node_of(build(text), "y")->type));
   }
 }
 
-// -- values -------------------------------------------------------------------------------------------------
+// -- values ---------------------------------------------------------------------------------------
 
 static void test_values(void **state) {
   (void)state;
-  static const struct { const char *expression; double value; } rows[] = {
+  const struct {
+    const char *expression;
+    double value;
+  } rows[] = {
       {"1 / size(c) + 7 % 3", 1.25},
       {"-2 ^ 2", -4},
       {"2 ^ 3 ^ 2", 512},
@@ -219,7 +261,8 @@ static void test_values(void **state) {
       {"cross_entropy[c](index[c], 3)", 0.4401896985611953},
       {"cross_entropy[c](index[c], 3, label_smoothing = 0.1)", 0.5901896985611953},
       {"cross_entropy[c](index[c], 3, ignore = 3)", 0},
-      {"cross_entropy[c](index[c], 3, z_loss = 0.5)", 0.4401896985611953 + 0.5 * 3.4401896985611953 * 3.4401896985611953},
+      {"cross_entropy[c](index[c], 3, z_loss = 0.5)",
+       0.4401896985611953 + 0.5 * 3.4401896985611953 * 3.4401896985611953},
       {"cross_entropy[c](index[c], values[c](0, 0, 0.5, 0.5))", 0.9401896985611953},
       {"sigmoid_cross_entropy(0, 1)", 0.6931471805599453},
       {"sum(layer_norm[c](index[c]) * index[c])", 5 / sqrt(1.25 + 1e-5)},
@@ -234,26 +277,32 @@ static void test_values(void **state) {
       {"gradient(gradient(sum(p ^ 3) * 0.5, p), p) - 3 * p", 0},
   };
   for (size_t i = 0; i < countof(rows); i++) {
-    const char *text = arena_printf(arena, "dim c = 4, e = 3, m = c * e, f = 4\nparam p = 2\ny = %s\n", rows[i].expression);
+    const char *text = arena_printf(
+        arena, "dim c = 4, e = 3, m = c * e, f = 4\nparam p = 2\ny = %s\n", rows[i].expression);
     double y = scalar_of(text, "y");
-    if (!near(y, rows[i].value)) fail_msg("%s = %.17g, expected %.17g", rows[i].expression, y, rows[i].value);
+    if (!near(y, rows[i].value))
+      fail_msg("%s = %.17g, expected %.17g", rows[i].expression, y, rows[i].value);
   }
 }
 
 static void test_contractions_store_no_product(void **state) {
   (void)state;
-  Model *m = build("dim b = 6, d = 5, h = 4\ninput x[b, d]\nparam w[d, h]\nparam v[h]\ny = sum[d, h](x * w * 2 * v / size(d))\n");
+  Model *m = build("dim b = 6, d = 5, h = 4\ninput x[b, d]\nparam w[d, h]\nparam v[h]\ny = sum[d, "
+                   "h](x * w * 2 * v / size(d))\n");
   const char *const fetch[] = {"y"};
   Graph *g = select_run(arena, m, &(Fetch){.n = 1, .name = fetch});
   for (NodeId i = 1; i <= graph_count(g); i++) assert_true(node_elements(g, i) <= 30);
-  Graph *squares = select_run(arena, build("dim b = 6\ninput x[b]\ny = sum(x * x)\n"), &(Fetch){.n = 1, .name = fetch});
+  Graph *squares = select_run(arena, build("dim b = 6\ninput x[b]\ny = sum(x * x)\n"),
+                              &(Fetch){.n = 1, .name = fetch});
   assert_int_equal(graph_node(squares, squares->output.at[0].value)->op, OP_CONTRACT);
 }
 
 static void test_initial_values(void **state) {
   (void)state;
-  Model *m = build("dim d = 2, h = 3\nconst scale = 0.5\nparam w[h, d] = index[d] * scale + index[h] * 10\nparam v[d, h] ~ he(d)\n"
-                   "param u[d, h] ~ glorot(d -> h)\nparam c[d] = 1 / size(h)\nparam f[d] = file(\"w{h2}.npy\", \"k\")\n"
+  Model *m = build("dim d = 2, h = 3\nconst scale = 0.5\nparam w[h, d] = index[d] * scale + "
+                   "index[h] * 10\nparam v[d, h] ~ he(d)\n"
+                   "param u[d, h] ~ glorot(d -> h)\nparam c[d] = 1 / size(h)\nparam f[d] = "
+                   "file(\"w{h2}.npy\", \"k\")\n"
                    "const h2 = 7\nparam o[d, h] ~ orthogonal(d -> h), trainable = false\n");
   const Decl *d = m->graph->decl.at;
   assert_int_equal(d[0].init.kind, INIT_DATA);
@@ -265,12 +314,13 @@ static void test_initial_values(void **state) {
   assert_true(d[5].init.kind == INIT_ORTHOGONAL && d[5].init.split == 1 && d[5].frozen);
 }
 
-// -- gradients and updates ------------------------------------------------------------------------------------
+// -- gradients and updates ------------------------------------------------------------------------
 
-static const char net[] = "dim b = 3, d = 4, h = 5, c = 2\ninput x[b, d]: f64\ninput label[b]: i32\n"
-                          "param w[d, h]: f64\nparam bias[h]: f64\nparam v[h, c]: f64\n"
-                          "hidden = tanh(sum[d](x * w) + bias)\nlogits = sum[h](hidden * v)\n"
-                          "loss = mean(cross_entropy[c](logits, label)) + 0.1 * sum(layer_norm[h](hidden) * hidden)\n";
+static const char net[] =
+    "dim b = 3, d = 4, h = 5, c = 2\ninput x[b, d]: f64\ninput label[b]: i32\n"
+    "param w[d, h]: f64\nparam bias[h]: f64\nparam v[h, c]: f64\n"
+    "hidden = tanh(sum[d](x * w) + bias)\nlogits = sum[h](hidden * v)\n"
+    "loss = mean(cross_entropy[c](logits, label)) + 0.1 * sum(layer_norm[h](hidden) * hidden)\n";
 
 static void check_gradient(const Model *m, const char *name, int64_t count) {
   const char *const fetch[] = {"loss", arena_printf(arena, "grad(%s)", name)};
@@ -280,11 +330,13 @@ static void check_gradient(const Model *m, const char *name, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     double *w = arena_array(arena, double, count), e = 1e-5, loss[2];
     for (int side = 0; side < 2; side++) {
-      for (int64_t k = 0; k < count; k++) w[k] = pattern(k, strlen(name)) + (k == i ? (side ? e : -e) : 0);
+      for (int64_t k = 0; k < count; k++)
+        w[k] = pattern(k, strlen(name)) + (k == i ? (side ? e : -e) : 0);
       loss[side] = value_of(g, "loss", 1, &(Given){name, w}, 0)->value[0];
     }
     double slope = (loss[1] - loss[0]) / (2 * e);
-    if (fabs(slope - grad->value[i]) > 1e-6) fail_msg("grad(%s)[%d]: %g, slope %g", name, (int)i, grad->value[i], slope);
+    if (fabs(slope - grad->value[i]) > 1e-6)
+      fail_msg("grad(%s)[%d]: %g, slope %g", name, (int)i, grad->value[i], slope);
   }
 }
 
@@ -298,8 +350,10 @@ static void test_gradients(void **state) {
 }
 
 // One scalar parameter p = 2 with gradient 3: what one and two steps make of it.
-static void run_steps(const char *optimizer, int steps, double *p, const char *slot, double *slot_value) {
-  Model *m = build(arena_printf(arena, "param p\nloss = 3 * p\ntrain loss { optimizer = %s }\n", optimizer));
+static void run_steps(const char *optimizer, int steps, double *p, const char *slot,
+                      double *slot_value) {
+  Model *m = build(
+      arena_printf(arena, "param p\nloss = 3 * p\ntrain loss { optimizer = %s }\n", optimizer));
   Graph *g = select_train(arena, m, NULL);
   assert_non_null(g);
   double slot_now = 0;
@@ -314,7 +368,11 @@ static void run_steps(const char *optimizer, int steps, double *p, const char *s
 
 static void test_optimizers(void **state) {
   (void)state;
-  static const struct { const char *text, *slot; int steps; double p, slot_value; } rows[] = {
+  const struct {
+    const char *text, *slot;
+    int steps;
+    double p, slot_value;
+  } rows[] = {
       {"sgd(lr = 0.1)", "", 2, 1.4, 0},
       {"sgd(lr = 0.1, weight_decay = 0.5)", "", 1, 1.6, 0},
       {"sgd(lr = 0.1, momentum = 0.5)", "optimizer.p.v", 2, 2 - 0.3 - 0.45, 4.5},
@@ -334,20 +392,25 @@ static void test_optimizers(void **state) {
       {"sgd(lr = 0.1), schedule = step(every = 1, factor = 0.1)", "", 2, 2 - 0.3 - 0.03, 0},
       {"sgd(lr = 0.1), schedule = exponential(rate = 0.25, every = 2)", "", 2, 2 - 0.3 - 0.15, 0},
       {"sgd(lr = 0.1), schedule = piecewise(1: 1, 5: 0.1)", "", 2, 2 - 0.3 - 0.03, 0},
-      {"sgd(lr = 0.1), schedule = inverse_sqrt(scale = 1)", "", 3, 2 - 0.6 - 0.3 / 1.4142135623730951, 0},
+      {"sgd(lr = 0.1), schedule = inverse_sqrt(scale = 1)", "", 3,
+       2 - 0.6 - 0.3 / 1.4142135623730951, 0},
   };
   for (size_t i = 0; i < countof(rows); i++) {
     double p = 2, slot;
     run_steps(rows[i].text, rows[i].steps, &p, rows[i].slot, &slot);
     bool good = near(p, rows[i].p) && (!*rows[i].slot || near(slot, rows[i].slot_value));
-    if (!good) fail_msg("%s: p = %.9g, slot %.9g; expected %.9g, %.9g", rows[i].text, p, slot, rows[i].p, rows[i].slot_value);
+    if (!good)
+      fail_msg("%s: p = %.9g, slot %.9g; expected %.9g, %.9g", rows[i].text, p, slot, rows[i].p,
+               rows[i].slot_value);
   }
 }
 
 static void test_train_outputs(void **state) {
   (void)state;
-  Model *m = build("dim b = 2\ninput x[b]\nparam w[b]\nparam fixed[b], trainable = false\nstate m = 0\nupdate m = m + 1\n"
-                   "y = where(training, x * w, x) * fixed\nloss = sum(y)\nmetric top = max(y)\ntrain loss { optimizer = sgd(lr = 1) }\n");
+  Model *m = build("dim b = 2\ninput x[b]\nparam w[b]\nparam fixed[b], trainable = false\nstate m "
+                   "= 0\nupdate m = m + 1\n"
+                   "y = where(training, x * w, x) * fixed\nloss = sum(y)\nmetric top = "
+                   "max(y)\ntrain loss { optimizer = sgd(lr = 1) }\n");
   Graph *g = select_train(arena, m, NULL);
   int updates = 0;
   for (uint32_t i = 0; i < g->output.n; i++) updates += g->output.at[i].kind == OUT_UPDATE;
@@ -360,12 +423,13 @@ static void test_train_outputs(void **state) {
   assert_true(near(value_of(g, "grad(y)", 3, given, 0)->value[1], 1));
 }
 
-// -- selection ------------------------------------------------------------------------------------------------
+// -- selection ------------------------------------------------------------------------------------
 
 static void test_select_run(void **state) {
   (void)state;
-  Model *m = build("dim h = 3, b = 2\ninput x[b, h]\ninput never[b]\nparam w[h]\ny[h, b] = x * w\nz = y * 2\n"
-                   "other = never * 2\nscore = sum(where(training, never, 0)) + sum(y)\n");
+  Model *m = build(
+      "dim h = 3, b = 2\ninput x[b, h]\ninput never[b]\nparam w[h]\ny[h, b] = x * w\nz = y * 2\n"
+      "other = never * 2\nscore = sum(where(training, never, 0)) + sum(y)\n");
   const char *const fetch[] = {"y", "z", "score", "grad(y)"};
   Graph *g = select_run(arena, m, &(Fetch){.n = 4, .name = fetch, .loss = "score"});
   assert_non_null(g);
@@ -378,7 +442,8 @@ static void test_select_run(void **state) {
   assert_int_equal(diag_exit(diag), 2);
 }
 
-static double combined(const EvalMetric *e, const Graph *g, int64_t batches, const double *rows, int64_t batch) {
+static double combined(const EvalMetric *e, const Graph *g, int64_t batches, const double *rows,
+                       int64_t batch) {
   double part[8];
   EvalFeed feed[10];
   uint32_t n = 0;
@@ -402,10 +467,11 @@ static double combined(const EvalMetric *e, const Graph *g, int64_t batches, con
 
 static void test_select_eval(void **state) {
   (void)state;
-  static const char text[] =
-      "dim b = %d\ninput x[b]\nparam w[b] = 1\nloss = exp(mean(square(x))) + 0.5 * sum(values[b](%s) * 0)\nmetric hits = mean(x > 0)\n"
-      "metric top = max(x) - sum(x) / 10\nmetric ratio = sum(x * x) / sum(abs(x))\nmetric some = cast(any(x > 0.7), f32)\n"
-      "data test over b { x = npy(\"x.npy\") }\n";
+  static const char text[] = "dim b = %d\ninput x[b]\nparam w[b] = 1\nloss = exp(mean(square(x))) "
+                             "+ 0.5 * sum(values[b](%s) * 0)\nmetric hits = mean(x > 0)\n"
+                             "metric top = max(x) - sum(x) / 10\nmetric ratio = sum(x * x) / "
+                             "sum(abs(x))\nmetric some = cast(any(x > 0.7), f32)\n"
+                             "data test over b { x = npy(\"x.npy\") }\n";
   double rows[] = {0.5, -1, 0.25, 2, 0.1, -0.3};
   uint32_t n, whole_n;
   EvalMetric *e, *whole_e;
@@ -425,7 +491,7 @@ static void test_select_eval(void **state) {
   fclose(out);
 }
 
-// -- options ---------------------------------------------------------------------------------------------------
+// -- options --------------------------------------------------------------------------------------
 
 static Model *build_set(const char *text, const char *path, const char *value) {
   Setting set = {.path = path};
@@ -436,12 +502,15 @@ static Model *build_set(const char *text, const char *path, const char *value) {
 static void test_settings(void **state) {
   (void)state;
   static const char text[] = "dim b = 4, c = 2 * b\nconst rate = 0.1\ninput x[b]\nloss = mean(x)\n"
-                             "data train over b { x = npy(\"x.npy\") }\ntrain loss { optimizer = adam(lr = rate), steps = 5 }\n";
+                             "data train over b { x = npy(\"x.npy\") }\ntrain loss { optimizer = "
+                             "adam(lr = rate), steps = 5 }\n";
   Model *m = build_set(text, "b", "7");
   assert_int_equal(dim_get(m->graph->dims, dim_find(m->graph->dims, "c"))->size, 14);
   assert_true(near(build_set(text, "rate", "0.5")->graph->spec.train->optimizer.lr, 0.5));
   assert_true(near(build_set(text, "train.optimizer.lr", "2")->graph->spec.train->optimizer.lr, 2));
-  assert_int_equal(build_set(text, "train.optimizer", "sgd(lr = 1)")->graph->spec.train->optimizer.kind, OPTIMIZER_SGD);
+  assert_int_equal(
+      build_set(text, "train.optimizer", "sgd(lr = 1)")->graph->spec.train->optimizer.kind,
+      OPTIMIZER_SGD);
   assert_int_equal(build_set(text, "train.steps", "9")->graph->spec.train->steps, 9);
   m = build_set(text, "data.train.x", "csv(\"f.csv\", column = 2, rows = 3..8)");
   const DataSource *s = &m->graph->spec.data[DATA_TRAIN].field[0].source;
@@ -462,7 +531,7 @@ static void test_size_is_no_limit(void **state) {
   assert_int_equal(node_of(build(text), "y")->op, OP_ADD);
 }
 
-// -- error cases -----------------------------------------------------------------------------------------------
+// -- error cases ----------------------------------------------------------------------------------
 
 // The diagnostics as text, one "LINE CODE message" a line.
 static bool reported(const char *said, uint32_t line, const char *code, const char *text) {
@@ -498,7 +567,8 @@ static void check_case(const char *path) {
     const char *code = arena_text(arena, p + 8, 5), *end = strchr(p, '\n');
     const char *message = arena_text(arena, p + 15, end ? (size_t)(end - p - 15) : strlen(p + 15));
     expected[line] = true;
-    if (!reported(said, line, code, message)) fail_msg("%s:%u: not said: %s %s\n%s", path, line, code, message, said);
+    if (!reported(said, line, code, message))
+      fail_msg("%s:%u: not said: %s %s\n%s", path, line, code, message, said);
   }
   for (const char *at = strstr(said, "model.mesh:"); at; at = strstr(at + 1, "model.mesh:")) {
     const char *end = strchr(at, '\n'), *error = strstr(at, ": error: ");
@@ -514,7 +584,8 @@ static void test_error_cases(void **state) {
   if (!d) skip();
   for (const struct dirent *e; (e = readdir(d));) {
     size_t n = strlen(e->d_name);
-    if (n > 5 && !strcmp(e->d_name + n - 5, ".mesh")) check_case(arena_printf(arena, "%s/%s", folder, e->d_name));
+    if (n > 5 && !strcmp(e->d_name + n - 5, ".mesh"))
+      check_case(arena_printf(arena, "%s/%s", folder, e->d_name));
   }
   closedir(d);
 }
