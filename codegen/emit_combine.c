@@ -31,6 +31,13 @@ static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef a
   else store_raw(e, p->type, at, x);
 }
 
+// No later loop moves: neighbours along l are neighbours in the row.
+static bool is_last(const Emit *e, int s, int l) {
+  for (l++; l < e->k->nouter + e->k->ninner; l++)
+    if (accum_stride(e->k, s, l) != 0) return false;
+  return true;
+}
+
 static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];
   int end = e->k->nouter + e->k->ninner;
@@ -39,8 +46,7 @@ static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRe
     combine_at(e, s, -1, index, at, chunks);
     return;
   }
-  // along the fastest loop of the row neighbours are vectors
-  bool vector = e->k->vector >= 0 && accum_stride(e->k, s, l) == 1;
+  bool vector = e->k->vector >= 0 && is_last(e, s, l);
   Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
   LLVMValueRef i = LLVMBuildMul(e->b, loop.var, i64_of(e, accum_stride(e->k, s, l)), "");
   index = LLVMBuildAdd(e->b, index, i, "");
