@@ -129,8 +129,7 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
   } kinds[] = {{"normal", SYNTHETIC_NORMAL},
                {"uniform", SYNTHETIC_UNIFORM},
                {"integers", SYNTHETIC_INTEGERS}};
-  static const Formal bounds[] = {
-      V(low), V(high), END};
+  static const Formal bounds[] = {V(low), V(high), END};
   bool named = e->kind == AST_NAME || e->kind == AST_CALL;
   for (size_t i = 0; named && i < countof(kinds); i++) {
     double v[2];
