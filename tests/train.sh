@@ -19,17 +19,17 @@ curve() { sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.e]*\).*/\1 \2/p' "$
 
 # The largest relative difference of two curves over their first n steps
 difference() {
-  curve "$1" | head -n "$3" >"$tmp/a"
-  curve "$2" | head -n "$3" >"$tmp/b"
-  paste -d' ' "$tmp/a" "$tmp/b" | awk -v n="$3" '
+  curve "$1" | head -n "$3" >"$tmp/.a"
+  curve "$2" | head -n "$3" >"$tmp/.b"
+  paste -d' ' "$tmp/.a" "$tmp/.b" | awk -v n="$3" '
     { d = $2 - $4; if (d < 0) d = -d; s = $2 < 0 ? -$2 : $2; if (s < 1e-3) s = 1e-3; if (d / s > worst) worst = d / s }
     END { if (NR != n) print 99; else printf "%.3g\n", worst }'
 }
 # The largest relative difference of the means over windows of $3 steps
 epoch_difference() {
-  curve "$1" >"$tmp/a"
-  curve "$2" >"$tmp/b"
-  paste -d' ' "$tmp/a" "$tmp/b" | awk -v n="$3" '
+  curve "$1" >"$tmp/.a"
+  curve "$2" >"$tmp/.b"
+  paste -d' ' "$tmp/.a" "$tmp/.b" | awk -v n="$3" '
     { x += $2; y += $4; if (NR % n == 0) { d = x - y; if (d < 0) d = -d; if (d / x > worst) worst = d / x; x = 0; y = 0; k++ } }
     END { if (k < 1) print 99; else printf "%.3g\n", worst }'
 }
