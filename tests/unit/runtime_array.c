@@ -1,0 +1,438 @@
+// Files of numbers: what is written is read back; what is malformed is refused with a sentence; bytes cut
+// off or changed anywhere never crash a reader.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "runtime/runtime.h"
+
+static char directory[] = "/tmp/meshc_array_XXXXXX";
+static Arena *arena;
+static Diag *diag;
+
+static int set_up(void **state) {
+  (void)state;
+  return mkdtemp(directory) ? 0 : -1;
+}
+static int tear_down(void **state) {
+  (void)state;
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", directory);
+  return system(command);
+}
+static int begin(void **state) {
+  (void)state;
+  arena = arena_new();
+  diag = diag_new(arena);
+  return 0;
+}
+static int end(void **state) {
+  (void)state;
+  arena_free(arena);
+  return 0;
+}
+
+static void again(void) { // what was said so far is forgotten
+  end(NULL);
+  begin(NULL);
+}
+
+static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", directory, name); }
+
+static void put(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(bytes, 1, n, f), n);
+  fclose(f);
+}
+static unsigned char *get(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  unsigned char *b = malloc(1 << 20);
+  *n = fread(b, 1, 1 << 20, f);
+  fclose(f);
+  return b;
+}
+
+static const char *said(void) {
+  char *text;
+  size_t n;
+  FILE *f = open_memstream(&text, &n);
+  diag_print(diag, f, false);
+  fclose(f);
+  const char *copy = arena_text(arena, text, n);
+  free(text);
+  return copy;
+}
+static void expect_said(const char *part) {
+  const char *text = said();
+  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
+}
+
+static Array make(Dtype type, int rank, const int64_t *size) {
+  Array x = {.type = type, .rank = rank, .elements = 1};
+  for (int i = 0; i < rank; i++) x.elements *= x.size[i] = size[i];
+  x.data = malloc((size_t)(x.elements * dtype_bytes(type)) + 1);
+  for (int64_t i = 0; i < x.elements; i++)
+    dtype_store(type, (char *)x.data + i * dtype_bytes(type),
+                type == TYPE_BOOL ? (double)(i % 2) : dtype_is_float(type) ? (double)i / 4 : (double)(i % 100));
+  return x;
+}
+
+static void expect_equal(const Array *x, const Array *y) {
+  Dtype type = x->type == TYPE_BF16 ? TYPE_F32 : x->type;
+  assert_int_equal(y->type, type);
+  assert_int_equal(y->rank, x->rank);
+  assert_int_equal(y->elements, x->elements);
+  for (int i = 0; i < x->rank; i++) assert_int_equal(y->size[i], x->size[i]);
+  for (int64_t i = 0; i < x->elements; i++)
+    assert_true(dtype_load(x->type, (char *)x->data + i * dtype_bytes(x->type)) ==
+                dtype_load(type, (char *)y->data + i * dtype_bytes(type)));
+}
+
+enum { SHAPES = 5 };
+static const int64_t sizes[SHAPES][3] = {{0}, {7}, {3, 5}, {2, 3, 4}, {0, 4}};
+static const int ranks[SHAPES] = {0, 1, 2, 3, 2};
+
+static void written_is_read(void **state) {
+  (void)state;
+  const char *npy = path_of("a.npy"), *npz = path_of("a.npz"), *safe = path_of("a.safetensors");
+  NamedArray all[TYPE_COUNT * SHAPES];
+  uint32_t n = 0;
+  for (int t = 0; t < TYPE_COUNT; t++)
+    for (int s = 0; s < SHAPES; s++)
+      all[n++] = (NamedArray){arena_printf(arena, "layer.%d/%d", t, s), make((Dtype)t, ranks[s], sizes[s])};
+  assert_true(npz_write(npz, n, all, diag));
+  assert_true(safetensors_write(safe, n, all, diag));
+  for (uint32_t i = 0; i < n; i++) {
+    Array y;
+    assert_true(npy_write(npy, &all[i].array, diag));
+    assert_true(array_read(&y, npy, NULL, diag, (Pos){0}));
+    expect_equal(&all[i].array, &y);
+    array_free(&y);
+    assert_true(array_read(&y, npz, all[i].name, diag, (Pos){0}));
+    expect_equal(&all[i].array, &y);
+    array_free(&y);
+    if (!array_read(&y, safe, all[i].name, diag, (Pos){0})) fail_msg("%s", said());
+    expect_equal(&all[i].array, &y);
+    array_free(&y);
+  }
+  const char **names;
+  uint32_t found = 0;
+  assert_true(array_names(arena, npz, &names, diag, (Pos){0}));
+  while (names[found]) found++;
+  assert_int_equal(found, n);
+  assert_string_equal(names[1], all[1].name);
+  assert_true(array_names(arena, safe, &names, diag, (Pos){0}));
+  for (found = 0; names[found]; found++) continue;
+  assert_int_equal(found, n);
+  assert_int_equal(access(arena_printf(arena, "%s.partial", npz), F_OK), -1);
+  for (uint32_t i = 0; i < n; i++) array_free(&all[i].array);
+}
+
+static void write_npy(const char *path, int version, const char *dict, const void *data, size_t n) {
+  unsigned char b[4096] = "\x93NUMPY";
+  size_t length = strlen(dict), at = version == 1 ? 10 : 12;
+  b[6] = (unsigned char)version;
+  b[8] = (unsigned char)(length & 255);
+  b[9] = (unsigned char)(length >> 8);
+  memcpy(b + at, dict, length);
+  memcpy(b + at + length, data, n);
+  put(path, b, at + length + n);
+}
+
+static void npy_forms(void **state) {
+  (void)state;
+  const char *path = path_of("forms.npy");
+  Array x;
+  static const unsigned char big[] = {0, 0, 1, 2, 255, 255, 255, 254};
+  write_npy(path, 2, "{'descr': '>i4', 'fortran_order': False, 'shape': (2,), }\n", big, 8);
+  assert_true(array_read(&x, path, NULL, diag, (Pos){0}));
+  assert_int_equal(((int32_t *)x.data)[0], 258);
+  assert_int_equal(((int32_t *)x.data)[1], -2);
+  array_free(&x);
+  static const float f[6] = {1, 2, 3, 4, 5, 6};
+  write_npy(path, 3, "{ \"shape\" : (2, 3), \"fortran_order\": True, 'descr':'<f4'}", f, sizeof f);
+  assert_true(array_read(&x, path, NULL, diag, (Pos){0}));
+  assert_true(((float *)x.data)[1] == 3 && ((float *)x.data)[3] == 2 && ((float *)x.data)[5] == 6);
+  array_free(&x);
+  static const uint16_t u[2] = {65535, 1};
+  write_npy(path, 1, "{'descr': '<u2', 'fortran_order': False, 'shape': (2L,), }\n", u, 4);
+  assert_true(array_read(&x, path, NULL, diag, (Pos){0}));
+  assert_int_equal(x.type, TYPE_I32);
+  assert_int_equal(((int32_t *)x.data)[0], 65535);
+  array_free(&x);
+}
+
+static void npy_refusals(void **state) {
+  (void)state;
+  static const struct { const char *dict, *says; } bad[] = {
+      {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "pickles"},
+      {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records"},
+      {"{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", "'<U5'"},
+      {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "'<c8'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "asks for"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "asks for"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "2^40"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "shape"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "shape"},
+      {"{'descr': '<f4', 'shape': (2,), }", "missing"},
+      {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "'descr'"},
+      {"{'descr': '<f4', 'fortran_order': 1, 'shape': (2,), }", "order"},
+      {"{", "broken"},
+      {"", "broken"},
+  };
+  for (size_t i = 0; i < countof(bad); i++) {
+    Array x;
+    again();
+    write_npy(path_of("bad.npy"), 1, bad[i].dict, "12345678", 8);
+    assert_false(array_read(&x, path_of("bad.npy"), NULL, diag, (Pos){0}));
+    assert_int_equal(diag_exit(diag), 5);
+    expect_said(bad[i].says);
+  }
+  again();
+  Array x;
+  assert_false(array_read(&x, path_of("none.npy"), NULL, diag, (Pos){0}));
+  assert_int_equal(diag_exit(diag), 5);
+  assert_false(array_read(&x, directory, NULL, diag, (Pos){0}));
+  expect_said("not a regular file");
+}
+
+// -- safetensors ---------------------------------------------------------------------------------------------
+
+static void write_safe(const char *path, uint64_t length, const char *header, size_t data) {
+  unsigned char b[4096] = {0};
+  for (int i = 0; i < 8; i++) b[i] = (unsigned char)(length >> (8 * i));
+  memcpy(b + 8, header, strlen(header));
+  put(path, b, 8 + strlen(header) + data);
+}
+
+static void safetensors_refusals(void **state) {
+  (void)state;
+  static const struct { const char *header; size_t data; const char *says; } bad[] = {
+      {" {}", 0, "begin with '{'"},
+      {"[]", 0, "begin with '{'"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "belong to no tensor"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "a hole"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "an overlap"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "not those of its shape"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0, "outside the file"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0, "2^40"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
+      {"{\"a\":{\"dtype\":\"Q7\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown type Q7"},
+      {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "cannot be read"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate"},
+      {"{\"__metadata__\":{\"k\":1}}", 0, "no text"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4e0]}}", 4, "offsets"},
+      {"{\"a\":7}", 0, "broken entry"},
+      {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no tensor 'a'"},
+      {"{\"a\":", 0, "broken header"},
+  };
+  for (size_t i = 0; i < countof(bad); i++) {
+    Array x;
+    again();
+    write_safe(path_of("bad.safetensors"), strlen(bad[i].header), bad[i].header, bad[i].data);
+    assert_false(array_read(&x, path_of("bad.safetensors"), "a", diag, (Pos){0}));
+    assert_int_equal(diag_exit(diag), 5);
+    expect_said(bad[i].says);
+  }
+  static const uint64_t lengths[] = {100, 100000001, UINT64_MAX, (uint64_t)1 << 63, 3};
+  for (size_t i = 0; i < countof(lengths); i++) {
+    Array x;
+    again();
+    write_safe(path_of("bad.safetensors"), lengths[i], "{}  ", 0);
+    assert_false(array_read(&x, path_of("bad.safetensors"), "a", diag, (Pos){0}));
+  }
+  again();
+}
+
+static void sets_of_shards(void **state) {
+  (void)state;
+  Array x = make(TYPE_F32, 1, (int64_t[]){4}), y;
+  NamedArray named = {"w", x};
+  assert_true(safetensors_write(path_of("one-of-two.safetensors"), 1, &named, diag));
+  const char *index = path_of("m.safetensors.index.json"), *text;
+  text = "{\"metadata\": {}, \"weight_map\": {\"w\": \"one-of-two.safetensors\", \"v\": \"../x\"}}";
+  put(index, text, strlen(text));
+  assert_true(array_read(&y, index, "w", diag, (Pos){0}));
+  expect_equal(&x, &y);
+  array_free(&y);
+  const char **names;
+  assert_true(array_names(arena, index, &names, diag, (Pos){0}));
+  assert_string_equal(names[0], "w");
+  assert_false(array_read(&y, index, "v", diag, (Pos){0}));
+  expect_said("outside its directory");
+  assert_false(array_read(&y, index, "u", diag, (Pos){0}));
+  expect_said("no tensor 'u'");
+  array_free(&x);
+}
+
+// -- npz -----------------------------------------------------------------------------------------------------------
+
+static void deflated_members(void **state) {
+  (void)state;
+  // A deflated member as zip tools write it, put together from a stored one.
+  Array x = make(TYPE_F64, 2, (int64_t[]){40, 30}), y;
+  const char *npy = path_of("d.npy"), *npz = path_of("d.npz");
+  assert_true(npy_write(npy, &x, diag));
+  size_t n;
+  unsigned char *plain = get(npy, &n), *b = calloc(1, 1 << 20);
+  z_stream s = {0};
+  assert_int_equal(deflateInit2(&s, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  s.next_in = plain, s.avail_in = (unsigned)n;
+  s.next_out = b + 35, s.avail_out = 1 << 19;
+  assert_int_equal(deflate(&s, Z_FINISH), Z_STREAM_END);
+  size_t packed = s.total_out, at = 35 + packed;
+  deflateEnd(&s);
+  unsigned char head[26] = {20, 0, 0, 0, 8, 0, 0, 0, 0, 0};
+  uint32_t fields[3] = {(uint32_t)crc32(0, plain, (unsigned)n), (uint32_t)packed, (uint32_t)n};
+  memcpy(head + 10, fields, 12);
+  head[22] = 5; // length of the name
+  memcpy(b, "PK\3\4", 4);
+  memcpy(b + 4, head, 26);
+  memcpy(b + 30, "d.npy", 5);
+  memcpy(b + at, "PK\1\2\24\0", 6);
+  memcpy(b + at + 6, head, 26);
+  memcpy(b + at + 46, "d.npy", 5);
+  size_t tail = at + 51;
+  memcpy(b + tail, "PK\5\6\0\0\0\0\1\0\1\0", 12);
+  uint32_t place[2] = {51, (uint32_t)at};
+  memcpy(b + tail + 12, place, 8);
+  put(npz, b, tail + 22);
+  if (!array_read(&y, npz, "d", diag, (Pos){0})) fail_msg("%s", said());
+  expect_equal(&x, &y);
+  array_free(&y);
+  b[35 + packed / 2] ^= 1; // a checksum finds what inflates nevertheless
+  put(npz, b, tail + 22);
+  assert_false(array_read(&y, npz, "d", diag, (Pos){0}));
+  b[35 + packed / 2] ^= 1;
+  b[at + 24 + 3] = 0x7f; // claims 2 GB
+  put(npz, b, tail + 22);
+  assert_false(array_read(&y, npz, "d", diag, (Pos){0}));
+  expect_said("claims");
+  array_free(&x);
+  free(plain);
+  free(b);
+}
+
+// -- every cut and many changed bytes --------------------------------------------------------------------------------
+
+static void try_file(const char *path, const unsigned char *b, size_t n, const char *key) {
+  Array x;
+  const char **names;
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  put(path, b, n);
+  bool read = array_read(&x, path, key, d, (Pos){0});
+  assert_int_equal(diag_errors(d) == 0, read);
+  array_free(&x);
+  if (key && array_names(a, path, &names, d, (Pos){0})) assert_non_null(names);
+  arena_free(a);
+}
+
+static void damage(const char *path, const char *key) {
+  size_t n;
+  unsigned char *b = get(path, &n);
+  const char *dot = strrchr(path, '.'), *bad = arena_printf(arena, "%s/damaged%s", directory, dot);
+  for (size_t cut = 0; cut < n; cut += n > 2000 ? 7 : 1) try_file(bad, b, cut, key);
+  uint32_t seed = 12345;
+  for (int i = 0; i < 6000; i++) {
+    unsigned char *c = malloc(n);
+    memcpy(c, b, n);
+    seed = seed * 1664525 + 1013904223;
+    for (uint32_t k = 0; k <= seed % 3; k++) {
+      uint32_t out[4], counter[4] = {(uint32_t)i, k, 0, 0}, zero[2] = {0, 0};
+      philox4x32(counter, zero, out);
+      c[out[0] % n] = out[1] % 4 == 0 ? 0xff : out[1] % 4 == 1 ? 0 : (unsigned char)out[2];
+    }
+    try_file(bad, c, n, key);
+    free(c);
+  }
+  free(b);
+}
+
+static void damaged_files_are_errors(void **state) {
+  (void)state;
+  Array x = make(TYPE_F32, 2, (int64_t[]){3, 4}), y = make(TYPE_U8, 1, (int64_t[]){5});
+  NamedArray both[2] = {{"w", x}, {"v", y}};
+  assert_true(npy_write(path_of("x.npy"), &x, diag));
+  assert_true(npz_write(path_of("x.npz"), 2, both, diag));
+  assert_true(safetensors_write(path_of("x.safetensors"), 2, both, diag));
+  damage(path_of("x.npy"), NULL);
+  damage(path_of("x.npz"), "v");
+  damage(path_of("d.npz"), "d");
+  damage(path_of("x.safetensors"), "v");
+  array_free(&x);
+  array_free(&y);
+}
+
+// -- conversions -------------------------------------------------------------------------------------------------------
+
+static bool converts(Dtype from, double value, Dtype to, double *out) {
+  Array x = make(from, 1, (int64_t[]){1});
+  dtype_store(from, x.data, value);
+  bool ok = array_convert(&x, to, "x", diag, (Pos){0});
+  if (ok) *out = dtype_load(to, x.data);
+  array_free(&x);
+  return ok;
+}
+
+static void conversions_lose_nothing(void **state) {
+  (void)state;
+  double y;
+  assert_true(converts(TYPE_F64, 0.1, TYPE_F32, &y) && y == (double)0.1f);
+  assert_false(converts(TYPE_F64, 1e300, TYPE_F32, &y));
+  assert_true(converts(TYPE_F64, (double)INFINITY, TYPE_F32, &y) && isinf(y));
+  assert_true(converts(TYPE_F64, (double)NAN, TYPE_F16, &y) && isnan(y));
+  assert_true(converts(TYPE_I64, 2147483647, TYPE_I32, &y) && y == 2147483647);
+  assert_false(converts(TYPE_I64, 2147483648, TYPE_I32, &y));
+  assert_true(converts(TYPE_I32, 1 << 24, TYPE_F32, &y));
+  assert_false(converts(TYPE_I32, (1 << 24) + 1, TYPE_F32, &y));
+  assert_true(converts(TYPE_F32, 3, TYPE_I32, &y) && y == 3);
+  assert_false(converts(TYPE_F32, 2.5, TYPE_I32, &y));
+  assert_false(converts(TYPE_F32, (double)NAN, TYPE_I32, &y));
+  assert_false(converts(TYPE_I32, -1, TYPE_U8, &y));
+  assert_false(converts(TYPE_I32, 2, TYPE_BOOL, &y));
+  assert_true(converts(TYPE_U8, 1, TYPE_BOOL, &y) && y == 1);
+  assert_true(converts(TYPE_F32, 1.0 + 1e-6, TYPE_BF16, &y) && y == 1);
+  Array x = make(TYPE_U64, 1, (int64_t[]){1});
+  *(uint64_t *)x.data = UINT64_MAX;
+  assert_false(array_convert(&x, TYPE_I64, "x", diag, (Pos){0}));
+  assert_false(array_convert(&x, TYPE_F64, "x", diag, (Pos){0}));
+  *(uint64_t *)x.data = (uint64_t)1 << 60;
+  assert_true(array_convert(&x, TYPE_I64, "x", diag, (Pos){0}));
+  assert_true(*(int64_t *)x.data == (int64_t)1 << 60);
+  array_free(&x);
+  x = make(TYPE_F32, 2, (int64_t[]){2, 3});
+  assert_false(array_convert(&x, TYPE_I32, "w", diag, (Pos){0}));
+  expect_said("w is i32, and element [0, 1]");
+  array_free(&x);
+}
+
+static void unwritable_places(void **state) {
+  (void)state;
+  Array x = make(TYPE_F32, 1, (int64_t[]){3});
+  assert_false(npy_write("/nonexistent/x.npy", &x, diag));
+  assert_int_equal(diag_exit(diag), 1);
+  again();
+  assert_false(npy_write(directory, &x, diag)); // cannot be renamed onto a directory
+  assert_int_equal(diag_exit(diag), 7);
+  array_free(&x);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+  const struct CMUnitTest tests[] = {
+      TEST(written_is_read),      TEST(npy_forms),        TEST(npy_refusals),
+      TEST(safetensors_refusals), TEST(sets_of_shards),   TEST(deflated_members),
+      TEST(damaged_files_are_errors), TEST(conversions_lose_nothing), TEST(unwritable_places),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,417 @@
+// Feeds: every kind of source against what its file says, batches, epochs, shuffling, and the sentences
+// about files that are wrong.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "runtime/runtime.h"
+
+static char directory[] = "/tmp/meshc_feed_XXXXXX";
+static Arena *arena;
+static Diag *diag;
+
+static int set_up(void **state) {
+  (void)state;
+  return mkdtemp(directory) ? 0 : -1;
+}
+static int tear_down(void **state) {
+  (void)state;
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", directory);
+  return system(command);
+}
+static int begin(void **state) {
+  (void)state;
+  arena = arena_new();
+  diag = diag_new(arena);
+  return 0;
+}
+static int end(void **state) {
+  (void)state;
+  arena_free(arena);
+  return 0;
+}
+static void again(void) {
+  end(NULL);
+  begin(NULL);
+}
+
+static void put(const char *name, const void *bytes, size_t n) {
+  FILE *f = fopen(arena_printf(arena, "%s/%s", directory, name), "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(bytes, 1, n, f), n);
+  fclose(f);
+}
+static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
+
+static void expect_said(const char *part) {
+  char *text;
+  size_t n;
+  FILE *f = open_memstream(&text, &n);
+  diag_print(diag, f, false);
+  fclose(f);
+  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
+  assert_int_equal(diag_exit(diag), 5);
+  free(text);
+}
+
+static DataSource source(SourceKind kind, const char *path) {
+  return (DataSource){.kind = kind, .path = path, .first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1};
+}
+static DataSource csv(const char *path, int64_t first, int64_t last) {
+  DataSource s = source(SOURCE_CSV, path);
+  s.first = first;
+  s.last = last;
+  return s;
+}
+// An input with rows along its first axis, and one more axis if n > 0.
+static FeedInput input(const char *name, Dtype type, int64_t n, const DataSource *s) {
+  FeedInput in = {.name = name, .type = type, .rank = n > 0 ? 2 : 1, .size = {4, n}, .source = s};
+  return in;
+}
+
+static Feed *open_one(FeedInput in, int64_t batch) {
+  in.size[in.over] = batch;
+  return feed_open(1, &in, batch, false, 1, true, directory, diag);
+}
+
+// Opens and reads the first batch, which must fail there or before, with that sentence.
+static void expect_bad(FeedInput in, const char *says) {
+  const void *data[1];
+  Feed *f = open_one(in, 4);
+  if (f) {
+    assert_true(feed_next(f, data) < 0);
+    assert_true(feed_next(f, data) < 0); // an error stays
+    feed_fault(f, diag);
+  }
+  feed_close(f);
+  expect_said(says);
+  again();
+}
+
+// -- csv ---------------------------------------------------------------------------------------------------------
+
+static void expect_csv(const char *text, const DataSource *s, int64_t n, int64_t rows, const float *want) {
+  put_text("t.csv", text);
+  const void *data[1];
+  Feed *f = open_one(input("x", TYPE_F32, n, s), 8);
+  if (!f) expect_said("nothing");
+  assert_int_equal(feed_rows(f), rows);
+  assert_int_equal(feed_next(f, data), rows);
+  for (int64_t i = 0; i < rows * (n ? n : 1); i++) assert_true(((const float *)data[0])[i] == want[i]);
+  feed_close(f);
+}
+
+static void csv_forms(void **state) {
+  (void)state;
+  DataSource two = csv("t.csv", 0, 2), last = csv("t.csv", 2, 3), named = source(SOURCE_CSV, "t.csv");
+  named.key = "species";
+  static const float want[] = {1, 2, 4, 5.5f}, third[] = {3, 6};
+  expect_csv("1,2,3\n4,5.5,6\n", &two, 2, 2, want);
+  expect_csv("1,2,3\r\n4,5.5,6", &two, 2, 2, want);
+  expect_csv("a,b,species\n1,2,3\n\n4,5.5,6\n\n", &two, 2, 2, want);
+  expect_csv("a,b,species\n1,2,3\n4,5.5,6\n", &last, 0, 2, third);
+  expect_csv("\xef\xbb\xbf" "a,b,species\n1,2,3\n4,5.5,6\n", &named, 0, 2, third);
+  expect_csv("\"a \"\"x\"\"\",\"b,\nc\", species \n\"1\",2,3\n4,5.5, 6 \n", &named, 0, 2, third);
+  expect_csv("120,4,setosa\n1,2,3\n4,5.5,6\n", &two, 2, 2, want); // a header that begins with numbers
+  two.header = 0;
+  expect_csv("1e0,+2.0,3\n4,5.5,6\n", &two, 2, 2, want);
+  two.header = 1;
+  expect_csv("7,8,9\n1,2,3\n4,5.5,6\n", &two, 2, 2, want);
+  DataSource some = csv("t.csv", 0, 1);
+  some.row_first = 1, some.row_last = 3;
+  static const float middle[] = {2, 3};
+  expect_csv("1\n2\n3\n4\n", &some, 0, 2, middle);
+}
+
+static void csv_refusals(void **state) {
+  (void)state;
+  DataSource two = csv("t.csv", 0, 2), named = source(SOURCE_CSV, "t.csv"), wide = csv("t.csv", 0, 4);
+  named.key = "speces";
+  put_text("t.csv", "a,b,species\n1,2,0\n3,,1\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: column 1: the value is missing");
+  put_text("t.csv", "a,b,species\n1,2,0\n3,4,1\n5,n/a,1\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:4: column 1: 'n/a' is no number");
+  put_text("t.csv", "a,b,species\n1,nan,0\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:2: column 1: 'nan' is no number");
+  put_text("t.csv", "a,b,species\n1,2,0\n1,2\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: 2 columns, where the first line has 3");
+  put_text("t.csv", "a,b,species\n1,2,0\n");
+  expect_bad(input("x", TYPE_F32, 2, &named), "no column \"speces\"");
+  expect_bad(input("x", TYPE_F32, 4, &wide), "columns 0..4");
+  expect_bad(input("x", TYPE_F32, 3, &two), "a row of input x is [3]");
+  put_text("t.csv", "1,2,0\n1.5,2,0\n");
+  expect_bad(input("x", TYPE_I32, 2, &two), "t.csv:2: column 0: 1.5 is no i32");
+  put_text("t.csv", "a,b\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "has no rows");
+  put_text("t.csv", "");
+  expect_bad(input("x", TYPE_F32, 2, &two), "has no rows");
+  put_text("t.csv", "1,\"2\n3");
+  expect_bad(input("x", TYPE_F32, 2, &two), "does not end");
+  put("t.csv", "1,2\n3\0,4\n", 9);
+  expect_bad(input("x", TYPE_F32, 2, &two), "zero byte");
+  two.path = "none.csv";
+  expect_bad(input("x", TYPE_F32, 2, &two), "none.csv");
+  two.path = "t.csv";
+  two.row_first = 0, two.row_last = 9;
+  put_text("t.csv", "1,2\n3,4\n");
+  expect_bad(input("x", TYPE_F32, 2, &two), "rows 0..9");
+}
+
+// -- binary sources --------------------------------------------------------------------------------------------------
+
+static void put_gzip(const char *name, const void *bytes, unsigned n) {
+  gzFile f = gzopen(arena_printf(arena, "%s/%s", directory, name), "wb");
+  assert_int_equal(gzwrite(f, bytes, n), n);
+  gzclose(f);
+}
+
+static const unsigned char images[4 + 12 + 3 * 4] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2,
+                                                      0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4};
+
+static void idx_files(void **state) {
+  (void)state;
+  put("i.idx", images, sizeof images);
+  put_gzip("i.idx.gz", images, sizeof images);
+  DataSource s = source(SOURCE_IDX, "i.idx");
+  s.scale = 1.0 / 255;
+  for (int k = 0; k < 2; k++) {
+    const void *data[1];
+    s.path = k ? "i.idx.gz" : "i.idx";
+    Feed *f = open_one(input("x", TYPE_F32, 4, &s), 3); // 2 x 2 merged into 4
+    if (!f) expect_said("nothing");
+    assert_int_equal(feed_next(f, data), 3);
+    for (int i = 0; i < 12; i++)
+      assert_true(((const float *)data[0])[i] == (float)(images[16 + i] * (1.0 / 255)));
+    feed_close(f);
+  }
+  FeedInput in = input("x", TYPE_F32, 4, &s);
+  unsigned char b[sizeof images];
+  static const struct { int at; unsigned char value; const char *says; } bad[] = {
+      {0, 1, "byte 0 is 0x01"}, {2, 0x0A, "type 0x0A at byte 2"}, {3, 0, "0 axes at byte 3"},
+      {7, 4, "asks for"}, {4, 0xff, "asks for"}, {11, 3, "asks for"}};
+  for (size_t i = 0; i < countof(bad); i++) {
+    memcpy(b, images, sizeof b);
+    b[bad[i].at] = bad[i].value;
+    put("i.idx", b, sizeof b);
+    put_gzip("i.idx.gz", b, sizeof b);
+    s.path = "i.idx";
+    expect_bad(in, bad[i].says);
+    s.path = "i.idx.gz";
+    expect_bad(in, bad[i].says);
+  }
+  s.path = "i.idx";
+  for (size_t cut = 0; cut < sizeof images; cut++) {
+    put("i.idx", images, cut);
+    expect_bad(in, "byte");
+  }
+  put("i.idx.gz", "\x1f\x8b\x08junkjunkjunk", 15);
+  s.path = "i.idx.gz";
+  expect_bad(in, "i.idx.gz");
+}
+
+static void cifar_files(void **state) {
+  (void)state;
+  unsigned char *b = malloc(3073 * 2);
+  for (int i = 0; i < 3073 * 2; i++) b[i] = (unsigned char)(i % 3073 == 0 ? 3 + i / 3073 : i % 251);
+  put("c_1.bin", b, 3073 * 2);
+  put("c_2.bin", b, 3073);
+  DataSource x = source(SOURCE_CIFAR10, "c_*.bin"), y = x;
+  x.key = "images";
+  y.key = "labels";
+  FeedInput in[2] = {{.name = "x", .type = TYPE_U8, .rank = 4, .size = {4, 3, 32, 32}, .source = &x},
+                     {.name = "y", .type = TYPE_I32, .rank = 1, .size = {4}, .source = &y}};
+  Feed *f = feed_open(2, in, 4, false, 0, true, directory, diag);
+  assert_non_null(f);
+  const void *data[2];
+  assert_int_equal(feed_next(f, data), 3);
+  assert_memory_equal(data[0], b + 1, 3072);
+  assert_memory_equal((const char *)data[0] + 2 * 3072, b + 1, 3072);
+  assert_int_equal(((const int32_t *)data[1])[1], 4);
+  assert_int_equal(((const int32_t *)data[1])[2], 3);
+  feed_close(f);
+  put("c_2.bin", b, 3000);
+  expect_bad(in[1], "no multiple of 3073");
+  free(b);
+}
+
+static void streams(void **state) {
+  (void)state;
+  uint16_t tokens[2 + 21] = {9999, 9999};
+  for (uint16_t i = 0; i < 21; i++) tokens[2 + i] = i;
+  put("t.bin", tokens, sizeof tokens);
+  DataSource x = source(SOURCE_TOKENS, "t.bin"), y;
+  x.token_bytes = 2;
+  x.skip = 4;
+  y = x;
+  y.offset = 1;
+  FeedInput in[2] = {input("x", TYPE_I32, 3, &x), input("y", TYPE_I32, 3, &y)};
+  in[0].size[0] = in[1].size[0] = 2;
+  Feed *f = feed_open(2, in, 2, false, 0, true, directory, diag);
+  assert_non_null(f);
+  assert_int_equal(feed_rows(f), 6); // 21 tokens are 7 rows, 20 behind the first are 6
+  const void *data[2];
+  for (int b = 0; b < 3; b++) {
+    assert_int_equal(feed_next(f, data), 2);
+    for (int i = 0; i < 6; i++) {
+      assert_int_equal(((const int32_t *)data[0])[i], b * 6 + i);
+      assert_int_equal(((const int32_t *)data[1])[i], b * 6 + i + 1);
+    }
+  }
+  assert_int_equal(feed_next(f, data), 0);
+  feed_close(f);
+  DataSource text = source(SOURCE_TEXT, "t.txt");
+  put_text("t.txt", "abcdefgh");
+  f = open_one(input("x", TYPE_U8, 4, &text), 2);
+  assert_int_equal(feed_next(f, data), 2);
+  assert_memory_equal(data[0], "abcdefgh", 8);
+  feed_close(f);
+  x.skip = 3;
+  expect_bad(in[0], "whole number of tokens");
+}
+
+// -- arrays, order, epochs ------------------------------------------------------------------------------------------------
+
+static void put_array(int64_t rows, int64_t n) {
+  Array x = {.type = TYPE_F32, .rank = 2, .size = {rows, n}, .elements = rows * n};
+  x.data = malloc((size_t)(rows * n) * 4);
+  for (int64_t i = 0; i < rows * n; i++) ((float *)x.data)[i] = (float)i;
+  NamedArray named = {"x", x};
+  assert_true(npy_write(arena_printf(arena, "%s/x.npy", directory), &x, diag));
+  assert_true(npz_write(arena_printf(arena, "%s/x.npz", directory), 1, &named, diag));
+  assert_true(safetensors_write(arena_printf(arena, "%s/x.safetensors", directory), 1, &named, diag));
+  array_free(&x);
+}
+
+static void arrays_and_axes(void **state) {
+  (void)state;
+  put_array(5, 6);
+  DataSource s[3] = {source(SOURCE_NPY, "x.npy"), source(SOURCE_NPZ, "x.npz"), source(SOURCE_SAFETENSORS, "x.safetensors")};
+  for (int k = 0; k < 3; k++) {
+    s[k].key = "x";
+    // x[d = 2, b, e = 3]: rows run along the middle axis
+    FeedInput in = {.name = "x", .type = TYPE_F64, .rank = 3, .size = {2, 3, 3}, .over = 1, .source = &s[k]};
+    const void *data[1];
+    Feed *f = open_one(in, 3);
+    assert_non_null(f);
+    for (int64_t first = 0; first < 5; first += 3) {
+      int64_t rows = feed_next(f, data);
+      assert_int_equal(rows, first ? 2 : 3);
+      for (int64_t d = 0; d < 2; d++)
+        for (int64_t r = 0; r < rows; r++)
+          for (int64_t e = 0; e < 3; e++)
+            assert_true(((const double *)data[0])[(d * rows + r) * 3 + e] == (double)((first + r) * 6 + d * 3 + e));
+    }
+    feed_close(f);
+  }
+  expect_bad(input("x", TYPE_F32, 5, &s[0]), "a row of");
+  s[1].key = "y";
+  expect_bad(input("x", TYPE_F32, 6, &s[1]), "no array 'y'");
+  FeedInput turned = {.name = "x", .type = TYPE_F32, .rank = 3, .size = {4, 4, 9}, .source = &s[0]};
+  put_array(5, 36);
+  Feed *f = open_one(turned, 4);
+  assert_non_null(f); // 36 splits into 4 x 9
+  feed_close(f);
+}
+
+// Each row once an epoch, in another order the next time, the same for every batch size.
+static void shuffled_epochs(void **state) {
+  (void)state;
+  enum { ROWS = 23 };
+  put_array(ROWS, 1);
+  DataSource s = source(SOURCE_NPY, "x.npy");
+  int order[2][2][ROWS];
+  for (int k = 0; k < 2; k++) {
+    int64_t batch = k ? 7 : 4;
+    FeedInput in = input("x", TYPE_F32, 1, &s);
+    in.size[0] = batch;
+    Feed *f = feed_open(1, &in, batch, true, 5, true, directory, diag);
+    const void *data[1];
+    for (int epoch = 0; epoch < 2; epoch++) {
+      bool seen[ROWS] = {false};
+      int n = 0;
+      for (int64_t rows; (rows = feed_next(f, data)) > 0;)
+        for (int64_t r = 0; r < rows; r++) {
+          int row = (int)((const float *)data[0])[r];
+          assert_false(seen[row]);
+          seen[row] = true;
+          order[k][epoch][n++] = row;
+        }
+      assert_int_equal(n, ROWS);
+    }
+    feed_close(f);
+  }
+  assert_memory_equal(order[0], order[1], sizeof order[0]);
+  assert_true(memcmp(order[0][0], order[0][1], sizeof order[0][0]) != 0);
+}
+
+static void rows_must_agree(void **state) {
+  (void)state;
+  put_array(5, 1);
+  put_text("t.csv", "1\n2\n3\n4\n");
+  DataSource x = source(SOURCE_NPY, "x.npy"), y = csv("t.csv", 0, 1);
+  FeedInput in[2] = {input("x", TYPE_F32, 1, &x), input("y", TYPE_I32, 0, &y)};
+  in[0].size[0] = in[1].size[0] = 2;
+  assert_null(feed_open(2, in, 2, false, 0, false, directory, diag));
+  expect_said("4 rows for input y");
+  again();
+  in[0].size[0] = 8;
+  assert_null(feed_open(1, in, 8, false, 0, false, directory, diag));
+  expect_said("the data has 5 rows, fewer than a batch of 8");
+  again();
+  x.row_last = 4;
+  in[0].size[0] = 3;
+  in[1].size[0] = 3;
+  Feed *f = feed_open(2, in, 3, false, 0, false, directory, diag);
+  assert_non_null(f);
+  const void *data[2];
+  assert_int_equal(feed_next(f, data), 3); // the incomplete batch is dropped
+  assert_int_equal(feed_next(f, data), 0);
+  assert_int_equal(feed_next(f, data), 3);
+  feed_close(f);
+}
+
+static void synthetic(void **state) {
+  (void)state;
+  DataSource x = source(SOURCE_SYNTHETIC, NULL), y = x;
+  x.synthetic = SYNTHETIC_NORMAL;
+  y.synthetic = SYNTHETIC_INTEGERS;
+  y.low = 3, y.high = 6;
+  FeedInput in[2] = {input("x", TYPE_F32, 2, &x), input("y", TYPE_I32, 0, &y)};
+  Feed *f = feed_open(2, in, 4, false, 9, false, NULL, diag);
+  assert_non_null(f);
+  assert_int_equal(feed_batches(f), 64);
+  const void *data[2];
+  int counts[3] = {0};
+  while (feed_next(f, data) == 4)
+    for (int i = 0; i < 4; i++) {
+      int id = ((const int32_t *)data[1])[i];
+      assert_in_range(id, 3, 5);
+      counts[id - 3]++;
+    }
+  for (int i = 0; i < 3; i++) assert_in_range(counts[i], 50, 130);
+  feed_close(f);
+  y.row_last = 10;
+  f = feed_open(2, in, 4, true, 9, true, NULL, diag);
+  assert_int_equal(feed_rows(f), 10);
+  feed_close(f);
+  y.low = 2.5;
+  y.high = 2.6;
+  expect_bad(in[1], "is no i32");
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+  const struct CMUnitTest tests[] = {
+      TEST(csv_forms), TEST(csv_refusals), TEST(idx_files),       TEST(cifar_files),     TEST(streams),
+      TEST(arrays_and_axes), TEST(shuffled_epochs), TEST(rows_must_agree), TEST(synthetic),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
