@@ -188,6 +188,17 @@ static void put_outputs(const Wants *w, Graph *g, const NodeId *map, const NodeI
   }
 }
 
+// Gradients of declared tensors bear their name from here on: in the ledger of collectives, and for
+// `layout gradients:`. A gradient that is a value of the forward graph keeps the name it has.
+static void name_gradients(const Model *m, Graph *g, const Nodes *by, const NodeId *gradient) {
+  for (uint32_t i = 0; i < by->n; i++) {
+    const Node *of = graph_node(g, by->at[i]);
+    Origin *origin = &g->node.at[gradient[i]].origin;
+    if (!of->attr.decl || !origin->backward) continue;
+    origin->value = intern_printf(m->names, "grad(%s)", g->decl.at[of->attr.decl - 1].name);
+  }
+}
+
 Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
   Wants w;
   if (!wants_read(&w, m, f, true)) return NULL;
@@ -198,6 +209,7 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
   push_gradients(&w, map, &by);
   NodeId *gradient = arena_array(m->arena, NodeId, by.n + 1);
   if (by.n) graph_gradients(g, map[w.loss], (int)by.n, by.at, gradient);
+  name_gradients(m, g, &by, gradient);
   put_outputs(&w, g, map, gradient);
   return graph_reach(a, g, STAGE_GRAD, NULL);
 }
@@ -238,6 +250,7 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
   push_gradients(&w, map, &by);
   NodeId *gradient = arena_array(m->arena, NodeId, by.n + 1);
   train_gradients(&w, g, map, params.n, &by, gradient);
+  name_gradients(m, g, &by, gradient);
   for (uint32_t i = 0; i < m->graph->output.n; i++) {
     Output o = m->graph->output.at[i];
     o.value = map[o.value];
