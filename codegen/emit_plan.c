@@ -112,7 +112,8 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
 
 static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
-  int budget = (t->bits == 512 ? 28 : 12) / reductions(k);
+  // of 32 or 16 registers some hold what is loaded; a tile that spills runs at half speed
+  int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
   // along an inner vector loop all vectors of a row end in one sum: vecs only hide latency there
   int64_t spread = p->vec_outer ? vectors : 1;
   double best = -1;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "codegen/codegen.h"
 
@@ -999,6 +1000,12 @@ static void add_random(int n) {
 
 // -- all ---------------------------------------------------------------------------------------------------------------------
 
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void run_width(int width, int *passed, int *failed) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -1008,7 +1015,9 @@ static void run_width(int width, int *passed, int *failed) {
     kernels[i] = &cases[i].k;
     p.kernel[i] = (ProgKernel){.name = "k", .partial_bytes = kernel_partial_bytes(&cases[i].k)};
   }
+  double start = seconds();
   Code *code = code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2}, d);
+  printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases, 1e3 * (seconds() - start) / ncases);
   if (!code) {
     diag_print(d, stdout, false);
     *failed += ncases;
