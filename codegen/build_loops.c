@@ -64,7 +64,8 @@ static void order_by(Dims *list, const Dims *order) {
 
 static NodeId contraction_of(const Fusion *f, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++)
-    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT) return g->node[i];
+    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT && !contract_is_dot(f->graph, g->node[i]))
+      return g->node[i];
   return 0;
 }
 

@@ -51,13 +51,14 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
   for (uint32_t i = 0; i < c->n; i++) {
     Op op = graph_node(f->g, c->node[i])->op;
     reductions += op_row(op)->cls == REDUCE;
-    contractions += op == OP_CONTRACT;
+    contractions += op_tiles(f->g, c->node[i]);
+    reductions += contract_is_dot(f->g, c->node[i]);
   }
   ProductForm form;
   const char *why = NULL;
   if (contractions && f->opt->products)
     for (uint32_t i = 0; i < c->n; i++)
-      if (graph_node(f->g, c->node[i])->op == OP_CONTRACT &&
+      if (op_tiles(f->g, c->node[i]) &&
           !product_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
         break;
   const char *what = contractions ? "generated contraction" : reductions ? "reduction" : "pointwise";
@@ -157,7 +158,14 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   f.rows = rows_find(a, f.g, opt->over);
   roles_find(&f);
   clusters_make(&f);
-  if (opt->fuse) clusters_merge(&f);
+  if (opt->fuse) {
+    // a second round knows which values are in memory anyway and what follows cheaply from them
+    clusters_merge(&f);
+    clusters_resident(&f);
+    roles_find(&f);
+    clusters_make(&f);
+    clusters_merge(&f);
+  }
   Fusion *out = fusion_make(&f);
   if (opt->fuse) launches_find(a, out, opt);
   return out;

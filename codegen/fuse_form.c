@@ -81,7 +81,7 @@ static bool reduce_fits(Trial *t, NodeId n) {
   bool used = value_used(t->f, n);
   if (x->op == OP_SCATTER_ADD) return plain && !used;
   if (plain || used) return plain;
-  if (x->op == OP_CONTRACT && x->dims.n) return false;
+  if (op_tiles(t->f->g, n) && x->dims.n) return false;
   return !half_type(x) && reduce_accumulates(t->f->g, n, &t->outer, &t->inner);
 }
 
@@ -253,7 +253,7 @@ static bool space_find(Trial *t) {
       if (t->space.n == MAX_RANK) return false;
       list_insert(&t->space, t->space.n, part.at[j]);
     }
-    t->contracts |= graph_node(t->f->g, t->node[i])->op == OP_CONTRACT;
+    t->contracts |= op_tiles(t->f->g, t->node[i]);
   }
   return true;
 }
@@ -273,7 +273,7 @@ bool form_find(Fuser *f, uint32_t n, const NodeId *node, Form *out, const char *
     Dims part = node_space(f->g, node[i]);
     if (op_reduces(x->op)) {
       try_inner(&t, list_minus(&part, &x->dims), out, &found);
-      if (x->op != OP_CONTRACT && x->op != OP_SCATTER_ADD) try_inner(&t, x->dims, out, &found);
+      if (!op_tiles(f->g, node[i]) && x->op != OP_SCATTER_ADD) try_inner(&t, x->dims, out, &found);
     } else if (value_stored(f, node[i]) && x->dims.n < t.space.n) {
       try_inner(&t, list_minus(&t.space, &x->dims), out, &found);
     }

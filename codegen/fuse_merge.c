@@ -78,6 +78,7 @@ static void sequence_make(Fuser *f) {
 }
 
 void clusters_make(Fuser *f) {
+  f->cluster.n = f->sequence.n = f->stamp = 0;
   f->of = arena_array(f->a, uint32_t, f->count + 1);
   f->mark = arena_array(f->a, uint32_t, f->count + 1);
   f->kept = arena_array(f->a, uint32_t, REGION + 1);
@@ -139,7 +140,7 @@ static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) 
   for (int side = 0; side < 2; side++) {
     const Cluster *c = side ? b : a;
     bool has = false;
-    for (uint32_t i = 0; i < c->n; i++) has |= graph_node(f->g, c->node[i])->op == OP_CONTRACT;
+    for (uint32_t i = 0; i < c->n; i++) has |= op_tiles(f->g, c->node[i]);
     n += has;
   }
   return n < 2;
@@ -252,6 +253,16 @@ static bool merge_scalars(Fuser *f) {
     }
   }
   return any;
+}
+
+void clusters_resident(Fuser *f) {
+  f->resident = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = 1; i < f->cluster.n; i++) {
+    const Cluster *c = f->cluster.at[i];
+    if (!c) continue;
+    mark_nodes(f, c->n, c->node);
+    for (uint32_t j = 0; j < c->n; j++) f->resident[c->node[j]] = !c->kernel || value_stored(f, c->node[j]);
+  }
 }
 
 void clusters_merge(Fuser *f) {

@@ -28,6 +28,7 @@ typedef struct Fuser {
   uint32_t count;     // nodes
   uint8_t *role;      // a Role
   bool *again;        // computed again in every kernel that uses it
+  bool *resident;     // stored by a first round of clusters: there to be read again
   bool *memory;       // some use needs an address
   bool *update;
   // Arguments and users between nodes that compute or lie in memory, looking through `again`.
@@ -59,6 +60,11 @@ static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
 }
 
+// A contraction that reuses its operands: worth register tiles.
+static inline bool op_tiles(const Graph *g, NodeId n) {
+  return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
+}
+
 // fuse_form.c: the loops of the nodes marked with f->stamp, `node` ascending; false with a reason when no
 // kernel can hold them together.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, Form *out, const char **why);
@@ -74,6 +80,7 @@ bool list_same(const Dims *a, const Dims *b); // as sets
 // fuse_merge.c: clusters of single nodes (and buckets), then merges, greedy by bytes saved.
 void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
+void clusters_resident(Fuser *f); // notes which values the clusters store
 
 // fuse_launch.c: update kernels that are equal and independent share one launch.
 void launches_find(Arena *a, Fusion *f, const CodegenOptions *opt);

@@ -2,8 +2,8 @@
 //
 // Declared tensors lie as declared. Going up, what users would like (an update the order of its target, a
 // merge its dims adjacent) is passed through moves, collectives and pointwise work; going down, each value
-// follows its largest operand, contractions write [batch, m, n] or what is wanted, so that a library
-// product can write it. Renames, splits and merges then move nothing where the merged dims are adjacent:
+// follows its largest operand; contractions, which can write any order, take what is wanted or the common
+// precedence of dims. Renames, splits and merges then move nothing where the merged dims are adjacent:
 //
 //   %5 = contract(q, k) : f32[b, t, heads, k]      wanted by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
@@ -24,6 +24,7 @@ typedef struct Chooser {
   Dims *want;     // of old nodes; n 0: no wish
   bool *forced;   // the wish comes from a use that would need a copy otherwise
   NodeId *map;
+  uint32_t *rank; // of whole dims: which goes first
   VEC(Dims) at;   // of new nodes, entry 0 unused
   VEC(Copy) copy;
 } Chooser;
@@ -94,6 +95,47 @@ static void wish_all(Chooser *c) {
   }
 }
 
+// -- precedence -----------------------------------------------------------------------------------------
+
+// Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A dim that
+// comes from another by renaming, splitting or merging stands where that one does, so that both sides of
+// an attention lie alike.
+static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
+  DimId whole = dim_get(c->from->dims, d)->whole;
+  if (!c->rank[whole]) c->rank[whole] = ++*next;
+}
+
+static void rank_moves(Chooser *c) {
+  for (NodeId id = 1; id <= graph_count(c->from); id++) {
+    const Node *n = graph_node(c->from, id);
+    if (!op_is_alias((Op)n->op)) continue;
+    for (int i = 0; i < n->attr.nto; i++) {
+      DimId from = dim_get(c->from->dims, n->attr.dims[n->op == OP_RENAME ? i : 0])->whole;
+      DimId to = dim_get(c->from->dims, n->attr.to[i])->whole;
+      if (!c->rank[to]) c->rank[to] = c->rank[from];
+      if (!c->rank[from]) c->rank[from] = c->rank[to];
+    }
+  }
+}
+
+static void rank_dims(Chooser *c) {
+  const Graph *g = c->from;
+  uint32_t next = 0;
+  c->rank = arena_array(c->a, uint32_t, dim_count(g->dims) + 1);
+  for (int inputs = 1; inputs >= 0; inputs--)
+    for (uint32_t i = 0; i < g->decl.n; i++)
+      for (int k = 0; k < g->decl.at[i].rank && (g->decl.at[i].kind == DECL_INPUT) == inputs; k++)
+        rank_dim(c, g->decl.at[i].dims[k], &next);
+  rank_moves(c);
+  for (DimId d = 1; d <= dim_count(g->dims); d++) rank_dim(c, d, &next);
+}
+
+static bool before(const Chooser *c, DimId x, DimId y) {
+  DimId wx = dim_get(c->to->dims, x)->whole, wy = dim_get(c->to->dims, y)->whole;
+  if (c->rank[wx] != c->rank[wy]) return c->rank[wx] < c->rank[wy];
+  return wx != wy ? wx < wy : x < y;
+}
+
 // -- orders, from arguments to results --------------------------------------------------------------
 
 // Adds the dims that list lacks, each before the dim that it stands before in `other`.
@@ -122,43 +164,22 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// A parameter, perhaps cast or renamed.
-static bool is_weight(const Graph *g, NodeId n) {
-  while (op_is_alias(graph_node(g, n)->op) || graph_node(g, n)->op == OP_CAST ||
-         op_row(graph_node(g, n)->op)->cls == COLLECTIVE)
-    n = graph_node(g, n)->args[0];
-  return graph_node(g, n)->op == OP_PARAM;
-}
-
-// Whether the second argument's dims come before the first's: those of an activation before those of a
-// weight, else in order of declaration.
-static bool second_first(const Chooser *c, const Node *n, const Dims *a, const Dims *b) {
-  bool wa = is_weight(c->to, n->args[0]), wb = is_weight(c->to, n->args[1]);
-  if (wa != wb) return wa;
-  DimId first[2] = {0};
-  for (int k = 0; k < 2; k++) {
-    const Dims *own = k ? b : a, *other = k ? a : b;
-    for (int i = 0; i < own->n && !first[k]; i++)
-      if (dims_has(&n->dims, own->at[i]) && !dims_has(other, own->at[i])) first[k] = own->at[i];
-  }
-  return first[0] && first[1] && dim_get(c->to->dims, first[1])->whole < dim_get(c->to->dims, first[0])->whole;
-}
-
-// [batch dims, m dims in the order of A, n dims in the order of B].
+// By precedence, except that the last dim belongs to one argument only: the row of a product.
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
-  if (second_first(c, n, a, b)) {
-    const Dims *swap = a;
-    a = b;
-    b = swap;
-  }
   Dims list = {0};
-  for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < a->n; i++)
-      if (dims_has(&n->dims, a->at[i]) && dims_has(b, a->at[i]) == (pass == 0))
-        list_insert(&list, list.n, a->at[i]);
-  for (int i = 0; i < b->n; i++)
-    if (dims_has(&n->dims, b->at[i]) && !dims_has(&list, b->at[i])) list_insert(&list, list.n, b->at[i]);
+  for (int i = 0; i < n->dims.n; i++) {
+    int at = list.n;
+    while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
+    list_insert(&list, at, n->dims.at[i]);
+  }
+  for (int i = list.n - 1; i >= 0; i--) {
+    DimId d = list.at[i];
+    if (dims_has(a, d) && dims_has(b, d)) continue;
+    list_remove(&list, d);
+    list_insert(&list, list.n, d);
+    break;
+  }
   return list;
 }
 
@@ -361,6 +382,7 @@ Order *order_choose(Arena *a, const Graph *g) {
   c.forced = arena_array(a, bool, n);
   c.map = arena_array(a, NodeId, n);
   vec_push(a, c.at) = (Dims){0};
+  rank_dims(&c);
   wish_all(&c);
   for (NodeId id = 1; id < n; id++) {
     bug_context("order", id);

@@ -17,6 +17,9 @@ typedef struct ProductForm {
 // alone that is summed, dims whose strides do not nest, or too small; *why then says which.
 MUST_USE bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt, NodeId n,
                            ProductForm *out, const char **why);
+// A contraction one of whose arguments has all dims: a sum of products element by element, as much bound
+// by memory as any reduction.
+bool contract_is_dot(const Graph *g, NodeId n);
 // Multiply-adds of a contraction at full blocks.
 int64_t contract_work(const Graph *g, NodeId n);
 

@@ -23,6 +23,13 @@ int64_t contract_work(const Graph *g, NodeId n) {
   return list_elements(g, &all);
 }
 
+bool contract_is_dot(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (x->op != OP_CONTRACT) return false;
+  const Dims *a = &graph_node(g, x->args[0])->dims, *b = &graph_node(g, x->args[1])->dims;
+  return list_has_all(a, b) || list_has_all(b, a);
+}
+
 static bool find_roles(Roles *r, const Dims *result) {
   for (int i = 0; i < r->c->n; i++) {
     DimId d = r->c->at[i];

@@ -5,7 +5,7 @@
 //   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
 #include "codegen/fuse_rules.h"
 
-enum { AGAIN_SCALARS = 24, AGAIN_INDEX = 8 };
+enum { AGAIN_SCALARS = 24, AGAIN_INDEX = 8, AGAIN_COST = 32 };
 
 bool op_needs_address(Op op, int i) {
   return i == 0 && (op_is_alias(op) || op == OP_TAKE || op == OP_SLICE_OWN);
@@ -57,41 +57,87 @@ static void find_memory(Fuser *f) {
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
 
-// Scalars of few operations, and arithmetic on indices: cheaper to compute than to keep.
-static bool cheap_again(const Fuser *f, NodeId n, int *size, bool *loads) {
+// What it takes to compute a value again: operations, scalar or element by element; the one value of its
+// own size that is read.
+typedef struct Again {
+  int size, cost;
+  bool loads;
+  NodeId leaf;   // 0: none
+} Again;
+
+static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
+  return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
+}
+
+// There for others anyway, and small beside n or the one leaf of its size.
+static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
+  if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
+  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_PRODUCT || f->role[arg] == ROLE_COLLECTIVE ||
+               f->role[arg] == ROLE_ALIAS || f->memory[arg] || (f->resident && f->resident[arg]);
+  if (!there || (*leaf && *leaf != arg)) return false;
+  *leaf = arg;
+  return true;
+}
+
+// Values that follow cheaply from one value of their size that is in memory: reading that one is no
+// dearer than reading them, and nobody need store them.
+static bool follows_cheaply(const Fuser *f, NodeId n, const Again *again, Again *own) {
   const Node *x = graph_node(f->g, n);
-  if (f->memory[n] || op_row(x->op)->cls != POINTWISE || (op_row(x->op)->flags & CHECKS)) return false;
-  int total = 1;
-  bool reads = false;
+  own->cost = op_cost((Op)x->op);
   for (int i = 0; i < x->nargs; i++) {
     NodeId a = x->args[i];
-    total += f->again[a] ? size[a] : 1;
-    reads |= f->again[a] ? loads[a] : true;
+    if (!f->again[a]) {
+      if (!leaf_fits(f, n, a, &own->leaf)) return false;
+      continue;
+    }
+    if (graph_node(f->g, a)->dims.n) own->cost += again[a].cost;
+    if (again[a].leaf && own->leaf && again[a].leaf != own->leaf) return false;
+    if (again[a].leaf) own->leaf = again[a].leaf;
   }
-  size[n] = total;
-  loads[n] = reads;
-  if (x->dims.n == 0) return total <= AGAIN_SCALARS;
-  return !reads && total <= AGAIN_INDEX && op_cost(x->op) == 1;
+  if (own->leaf && !full_size(f, n, own->leaf)) return false;
+  return own->cost <= AGAIN_COST && (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
+}
+
+static bool cheap_again(const Fuser *f, NodeId n, const Again *again, bool wide, Again *own) {
+  const Node *x = graph_node(f->g, n);
+  if (f->memory[n] || op_row((Op)x->op)->cls != POINTWISE || (op_row((Op)x->op)->flags & CHECKS)) return false;
+  own->size = 1;
+  for (int i = 0; i < x->nargs; i++) {
+    NodeId a = x->args[i];
+    own->size += f->again[a] ? again[a].size : 1;
+    own->loads |= f->again[a] ? again[a].loads : true;
+  }
+  if (x->dims.n == 0) return own->size <= AGAIN_SCALARS;
+  own->cost = op_cost((Op)x->op);
+  if (!own->loads && own->size <= AGAIN_INDEX && own->cost == 1) return true;
+  return !wide && follows_cheaply(f, n, again, own);
+}
+
+// Values that some use reads under more loops than they have: they would be computed too often.
+static bool *find_wide(const Fuser *f) {
+  bool *wide = arena_array(f->a, bool, f->count + 1);
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    Dims space = node_space(f->g, n);
+    for (int i = 0; i < x->nargs; i++) wide[x->args[i]] |= !list_same(&space, &graph_node(f->g, x->args[i])->dims);
+  }
+  return wide;
 }
 
 static void find_again(Fuser *f) {
-  int *size = arena_array(f->a, int, f->count + 1);
-  bool *loads = arena_array(f->a, bool, f->count + 1);
+  Again *again = arena_array(f->a, Again, f->count + 1);
+  bool *wide = find_wide(f);
   for (NodeId n = 1; n <= f->count; n++) {
     const Node *x = graph_node(f->g, n);
     if (f->role[n] == ROLE_NUMBER) {
       f->again[n] = true;
-      size[n] = x->op != OP_CONST;
+      again[n].size = x->op != OP_CONST;
     } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
-      f->again[n] = x->op == OP_SLICE_OWN || (x->op == OP_BROADCAST && x->attr.ndims > 0) ||
-                    cheap_again(f, n, size, loads);
-      if (x->op == OP_SLICE_OWN) loads[n] = true;
-      if (x->op == OP_BROADCAST && f->again[x->args[0]]) {
-        size[n] = size[x->args[0]];
-        loads[n] = loads[x->args[0]];
-      } else if (x->op == OP_BROADCAST) {
-        loads[n] = true;
-      }
+      bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
+      f->again[n] = x->op == OP_SLICE_OWN || spreads || cheap_again(f, n, again, wide[n], &again[n]);
+      if (x->op == OP_SLICE_OWN) again[n] = (Again){.loads = true, .leaf = n};
+      if (spreads && f->again[x->args[0]]) again[n] = again[x->args[0]];
+      else if (spreads) again[n].loads = true;
     }
   }
 }
