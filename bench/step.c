@@ -1,5 +1,5 @@
 // Times the training step of a model on made-up input, beside the FMA peak and the copy rate of the
-// same run: bench_step MODEL [THREADS] [STEPS]
+// same run: bench_step MODEL [THREADS] [STEPS] [profile]; with `profile` also where the time goes.
 //
 // The bound is flops / peak + unavoidable bytes / copy rate: products at the peak of all cores, and
 // what memory must move at least: every parameter with its two moments read and written once, its
@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/peak.h"
 #include "frontend/frontend.h"
@@ -32,7 +33,7 @@ static char *file_text(Arena *a, const char *path, size_t *n) {
   return text;
 }
 
-static bool bench_build(Bench *b, const char *path, int threads) {
+static bool bench_build(Bench *b, const char *path, int threads, bool profile) {
   size_t n;
   char *text = file_text(b->arena, path, &n);
   if (!text) {
@@ -52,8 +53,8 @@ static bool bench_build(Bench *b, const char *path, int threads) {
   PipelineOptions pipeline = {
       .codegen = {.fuse = true, .products = blas_open(&blas), .for_ = "train"},
       .code = {.opt = 2}, .machine = &machine, .machine_code = true};
-  if (!pipeline_run(b->arena, g, &b->model->layout, &pipeline, NULL, b->diag, &b->made)) return false;
-  ExecOptions exec = {.threads = threads};
+  if (!pipeline_run(b->arena, g, &pipeline, NULL, b->diag, &b->made)) return false;
+  ExecOptions exec = {.threads = threads, .profile = profile};
   b->exec = exec_new(b->made.compiled->program, &exec, b->diag);
   return b->exec && exec_initialise(b->exec, b->diag);
 }
@@ -96,16 +97,45 @@ static double bench_time(Bench *b, int steps) {
   return seconds[steps / 2];
 }
 
+// What an instruction is, and for products its rate.
+static void print_profile(const Bench *b, int steps) {
+  static const char *const kinds[] = {
+      [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
+      [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit"};
+  const Program *p = b->made.compiled->program;
+  const double *seconds = exec_profile(b->exec);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    const Instr *in = &p->instr[i];
+    double each = seconds[i] / (WARM + steps);
+    printf("%4u %-10s %9.2f us", i, kinds[in->kind], 1e6 * each);
+    if (in->kind == INSTR_PRODUCT) {
+      const Product *w = &in->u.product;
+      double flops = 2.0 * (double)w->m.base * (double)w->n.base * (double)w->k.base;
+      printf("  %lld x %lld x %lld%s%s", (long long)w->m.base, (long long)w->n.base,
+             (long long)w->k.base, w->ta ? " A'" : "", w->tb ? " B'" : "");
+      for (int d = 0; d < w->nbatch; d++) {
+        flops *= (double)w->batch[d].count.base;
+        printf(" times %lld", (long long)w->batch[d].count.base);
+      }
+      printf(", %.1f GFLOP/s", flops / each / 1e9);
+    }
+    if (in->kind == INSTR_KERNEL)
+      printf("  k%u, %lld chunks", in->u.kernel.kernel, (long long)in->u.kernel.chunks);
+    printf("\n");
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc < 2) {
-    fprintf(stderr, "usage: bench_step MODEL [THREADS] [STEPS]\n");
+    fprintf(stderr, "usage: bench_step MODEL [THREADS] [STEPS] [profile]\n");
     return 2;
   }
   int threads = argc > 2 ? atoi(argv[2]) : cores_available();
   int steps = argc > 3 ? (int)clamp64(atoi(argv[3]), 1, MAX_STEPS) : 100;
+  bool profile = argc > 4 && strcmp(argv[4], "profile") == 0;
   Bench b = {.arena = arena_new()};
   b.diag = diag_new(b.arena);
-  if (!bench_build(&b, argv[1], threads)) {
+  if (!bench_build(&b, argv[1], threads, profile)) {
     diag_print(b.diag, stderr, false);
     return 1;
   }
@@ -134,6 +164,7 @@ int main(int argc, char **argv) {
   printf("step       %8.3f ms, median of %d; %u launches, %u kernels\n", 1e3 * step, steps,
          b.made.compiled->program->ninstrs, b.made.compiled->program->nkernels);
   printf("ratio to the bound %.2f\n", step / bound);
+  if (profile) print_profile(&b, steps);
   exec_free(b.exec);
   code_free(b.made.code);
   arena_free(b.arena);

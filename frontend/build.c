@@ -489,6 +489,7 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
   data_build(&b, file);
   train_build(&b, file);
   layout_build(&b, file);
+  b.model->graph->layout = b.model->layout;
   check_settings(&b);
   m->graph->origin = (Origin){0};
   return diag_errors(d) ? NULL : m;

@@ -157,7 +157,7 @@ static char *machine_text(const Dump *d, const char *stage) {
 // In the order of stage_names.
 static StageText *const stage_text_of[] = {ast_text,     whole_text,   selected_text, simplified_text, placed_text,  lowered_text, collected_text,
                                            ordered_text, fused_text,   kernel_text,   planned_text,    program_text, machine_text, machine_text};
-enum { FIRST_COMPILED = 2, LOWERED = 5, LAST_GRAPH = 7, PROGRAM = 11 }; // indices of stages
+enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, PROGRAM = 11 }; // indices of stages
 
 // -- the command ----------------------------------------------------------------------------------------
 
@@ -205,18 +205,13 @@ static bool write_stages(const Dump *d, int first, int last) {
   return true;
 }
 
-// --from STAGE FILE: a graph in place of what would be selected. Up to `place` it needs the model's layout.
+// --from STAGE FILE: a graph in place of what would be selected.
 static bool read_graph(Dump *d, int *first) {
   const OptionUse *use = option_use(d->s->opt, OPTION_FROM);
   size_t n;
   if (!find_stage(d, use->text, use->pos, first)) return false;
   if (*first < FIRST_COMPILED || *first > LAST_GRAPH) {
     diag_error(d->s->diag, DIAG_USAGE, use->pos, "a compile goes on from a graph after grad or later, not from %s", use->text);
-    return false;
-  }
-  if (*first < LOWERED && !d->s->model) {
-    diag_error(d->s->diag, DIAG_USAGE, use->pos, "going on from %s needs the model, which has the layout", use->text);
-    diag_hint(d->s->diag, "meshc dump MODEL --from %s %s", use->text, use->second);
     return false;
   }
   char *text = session_file(d->s, use->second, &n);

@@ -94,8 +94,8 @@ typedef struct Compilation {
 
 // Runs the passes on a selected graph up to `last` (inclusive; see stage_names) or to machine code.
 // False after errors in d.
-MUST_USE bool pipeline_run(Arena *a, const Graph *selected, const Layout *layout, const PipelineOptions *opt,
-                           const char *last, Diag *d, Compilation *out);
+MUST_USE bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last, Diag *d,
+                           Compilation *out);
 // Names of the stages that `dump` knows, in order, with one sentence each.
 typedef struct StageName { const char *name, *holds; } StageName;
 extern const StageName stage_names[];

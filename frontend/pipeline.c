@@ -46,8 +46,8 @@ static const Graph *compute_what(Arena *a, const Graph *selected) {
 }
 
 // One processor of the mesh: where it is computed, and what moves between processors.
-static void compute_where(Arena *a, const Layout *layout, const PipelineOptions *opt, int last, Compilation *out) {
-  out->placement = place(a, out->simplified, layout, opt->machine); // a state for every value on every axis
+static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+  out->placement = place(a, out->simplified, &out->simplified->layout, opt->machine); // a state for every value on every axis
   if (last < AFTER_LOWER) return;
   out->lowered = proved(lower(a, out->placement), "lower"); // block dims, conversions become collectives
   out->partition = partition_facts(out->simplified, out->lowered);
@@ -65,14 +65,13 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
 }
 
 // A graph that was dumped and read back may be in a later stage; then the passes before it have run.
-bool pipeline_run(Arena *a, const Graph *selected, const Layout *layout, const PipelineOptions *opt, const char *last, Diag *d,
-                  Compilation *out) {
+bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last, Diag *d, Compilation *out) {
   int end = stage_index(last);
   Stage begin = selected->stage;
   *out = (Compilation){.selected = proved(selected, "select")};
   if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, selected);
   // From here on: only primitive operations on whole tensors.
-  if (begin < STAGE_LOWER && end >= AFTER_PLACE) compute_where(a, layout, opt, end, out);
+  if (begin < STAGE_LOWER && end >= AFTER_PLACE) compute_where(a, opt, end, out);
   else if (begin == STAGE_LOWER) out->lowered = selected;
   // From here on: the graph of one processor; no pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return true;

@@ -196,8 +196,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
       .machine = &s->machine,
       .machine_code = runs,
   };
-  static const Layout no_rules = {0};
-  return pipeline_run(s->arena, g, s->model ? &s->model->layout : &no_rules, &options, last, s->diag, out);
+  return pipeline_run(s->arena, g, &options, last, s->diag, out);
 }
 
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {

@@ -35,6 +35,7 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
 Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   Graph *g = graph_new(a, from->dims, from->mesh, stage);
   g->model = from->model;
+  g->layout = from->layout;
   g->spec = from->spec;
   for (uint32_t i = 0; i < from->decl.n; i++) {
     Decl d = from->decl.at[i];

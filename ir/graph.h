@@ -137,6 +137,7 @@ struct Graph {
   VEC(Decl) decl;
   VEC(Output) output;
   VEC(Name) name;     // in the graph as built; later stages carry outputs only
+  Layout layout;      // rules of the compile, axes numbered as in mesh
   ModelSpec spec;     // data and train blocks, seed (ir/spec.h): a dump is complete
   Origin origin;      // given to nodes added from here on
   struct GraphTable *table; // hash of nodes, private to graph.c

@@ -217,6 +217,36 @@ static void put_record(const Out *o, const Record *r, const void *record) {
 // -- sections
 // -------------------------------------------------------------------------------------------
 
+static const char *const layout_scopes[] = {
+    [LAYOUT_OPTIMIZER] = "optimizer: ", [LAYOUT_PARAMETERS] = "parameters: ", [LAYOUT_GRADIENTS] = "gradients: "};
+
+// soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none
+static void put_rule(const Out *o, const LayoutRule *r) {
+  if (r->soft) put(o, "soft ");
+  if (r->scope == LAYOUT_TENSOR) {
+    put(o, "tensor ");
+    put_word(o, r->pattern);
+    put(o, ": ");
+  } else if (r->scope != LAYOUT_ALL) {
+    put(o, "%s", layout_scopes[r->scope]);
+  }
+  if (r->dim) put_word(o, r->dim);
+  else put(o, "all");
+  put(o, " -> ");
+  if (r->none) put(o, "none");
+  else put_axes(o, r->axes);
+}
+
+static void put_layout(const Out *o) {
+  const Layout *l = &o->g->layout;
+  if (l->n) put(o, " layout (");
+  for (uint32_t i = 0; i < l->n; i++) {
+    if (i) put(o, ", ");
+    put_rule(o, &l->rule[i]);
+  }
+  if (l->n) put(o, ")");
+}
+
 static void put_header(const Out *o) {
   const Graph *g = o->g;
   put(o, "graph %s mesh (", stage_text(g->stage));
@@ -226,6 +256,7 @@ static void put_header(const Out *o) {
     put(o, " = %" PRId64, g->mesh->axis[i].size);
   }
   put(o, ")");
+  put_layout(o);
   if (g->model) {
     put(o, " model ");
     put_word(o, g->model);
@@ -236,6 +267,11 @@ static void put_header(const Out *o) {
     put(o, "axis ");
     put_word(o, g->mesh->axis[i].name);
     put_origin(o, g->mesh->axis[i].pos, NULL, NULL);
+  }
+  for (uint32_t i = 0; i < g->layout.n; i++) {
+    if (!g->layout.rule[i].pos.line) continue;
+    put(o, "rule %" PRIu32, i + 1);
+    put_origin(o, g->layout.rule[i].pos, NULL, NULL);
   }
   put(o, "seed %" PRIu64 "\n", g->spec.seed);
 }

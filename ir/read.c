@@ -118,6 +118,52 @@ static bool read_stage(Reader *r) {
   return scan_fail(&r->s, at, "no stage is called %s", name);
 }
 
+static LayoutScope read_scope(Reader *r, const char **pattern) {
+  static const struct {
+    const char *word;
+    LayoutScope scope;
+  } scopes[] = {{"optimizer:", LAYOUT_OPTIMIZER}, {"parameters:", LAYOUT_PARAMETERS}, {"gradients:", LAYOUT_GRADIENTS}};
+  for (size_t i = 0; i < countof(scopes); i++)
+    if (scan_accept(&r->s, scopes[i].word)) return scopes[i].scope;
+  if (!scan_accept_word(&r->s, "tensor")) return LAYOUT_ALL;
+  *pattern = scan_word(&r->s);
+  return LAYOUT_TENSOR;
+}
+
+static bool read_rule(Reader *r, LayoutRule *rule) {
+  Scan *s = &r->s;
+  *rule = (LayoutRule){.soft = scan_accept_word(s, "soft")};
+  rule->scope = read_scope(r, &rule->pattern);
+  if (rule->scope == LAYOUT_TENSOR && (!rule->pattern || !scan_expect(s, ":"))) return false;
+  if (!scan_accept_word(s, "all") && !(rule->dim = scan_word(s))) return false;
+  if (!scan_expect(s, "->")) return false;
+  rule->none = scan_accept_word(s, "none");
+  return rule->none || read_axes(r, &rule->axes);
+}
+
+static bool read_layout(Reader *r) {
+  Scan *s = &r->s;
+  VEC(LayoutRule) rule = {0};
+  if (!scan_expect(s, "(")) return false;
+  while (!scan_accept(s, ")")) {
+    LayoutRule one;
+    if ((rule.n && !scan_expect(s, ",")) || !read_rule(r, &one)) return false;
+    vec_push(s->arena, rule) = one;
+  }
+  r->g->layout = (Layout){rule.n, rule.at};
+  return true;
+}
+
+// Where rule N of the layout stands.
+static bool read_rule_line(Reader *r) {
+  int64_t n;
+  Pos at = {0};
+  if (!scan_long(&r->s, 1, r->g->layout.n, &n) || !line_end(r, &at)) return false;
+  LayoutRule *rule = &r->g->layout.rule[n - 1];
+  rule->pos = rule->dim_pos = rule->axis_pos = at;
+  return true;
+}
+
 static bool read_header(Reader *r) {
   Scan *s = &r->s;
   if (!scan_line(s)) return scan_fail(s, s->p, "the text is empty");
@@ -125,6 +171,7 @@ static bool read_header(Reader *r) {
   if (!read_stage(r) || !scan_expect(s, "mesh") || !scan_expect(s, "(")) return false;
   while (!scan_accept(s, ")"))
     if ((r->mesh->naxes && !scan_expect(s, ",")) || !read_mesh_axis(r)) return false;
+  if (scan_accept_word(s, "layout") && !read_layout(r)) return false;
   if (scan_accept_word(s, "model") && !(r->g->model = scan_word(s))) return false;
   return line_end(r, &r->mesh->pos);
 }
@@ -469,7 +516,7 @@ static const LineKind line_kinds[] = {
     {"state", read_state},         {"slot", read_slot},     {"data", read_data},
     {"field", read_field},         {"source", read_source}, {"train", read_train},
     {"optimizer", read_optimizer}, {"name", read_name},     {"output", read_output},
-    {"update", read_update},
+    {"update", read_update},       {"rule", read_rule_line},
 };
 
 static bool read_line(Reader *r) {

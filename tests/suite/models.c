@@ -89,7 +89,7 @@ static bool run_compile(Run *r) {
   machine = machine_default();
   PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = "run"},
                              .code = {.opt = 2}, .machine = &machine, .machine_code = true};
-  if (!pipeline_run(r->arena, g, &r->model->layout, &options, NULL, r->diag, &r->made)) return false;
+  if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = 7};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);
   return r->exec && exec_initialise(r->exec, r->diag);
@@ -136,6 +136,18 @@ static bool run_feed(Run *r) {
   return true;
 }
 
+// The first node of which more than one element in ten may be anything, with its arguments' bounds.
+static const char *first_doubt(Run *r, const Eval *truth) {
+  for (NodeId n = 1; n <= graph_count(truth->graph); n++) {
+    const Tensor *t = eval_at(truth, n, 0);
+    int64_t tainted = 0;
+    for (int64_t k = 0; k < t->elements; k++) tainted += t->tainted[k];
+    if (tainted * 10 <= t->elements) continue;
+    return arena_printf(r->arena, "%s", graph_node_text(r->arena, truth->graph, r->diag, n));
+  }
+  return "nothing";
+}
+
 // Output `o` of the run against the evaluator's tensor; true if all untainted elements are in bounds.
 static bool output_agrees(Run *r, const Output *o, const Eval *truth) {
   bool replicas;
@@ -158,7 +170,8 @@ static bool output_agrees(Run *r, const Output *o, const Eval *truth) {
              dtype_load(t->type, data + first * dtype_bytes(t->type)), t->value[first], t->bound[first]);
     fault(r, what);
   } else if (tainted * 10 > t->elements && t->elements > 1) {
-    snprintf(what, sizeof what, "%s: vacuous, %lld of %lld tainted", o->name, (long long)tainted, (long long)t->elements);
+    snprintf(what, sizeof what, "%s: vacuous, %lld of %lld tainted, from %s", o->name, (long long)tainted,
+             (long long)t->elements, first_doubt(r, truth));
     fault(r, what);
     bad = 1;
   }
