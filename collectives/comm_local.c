@@ -15,8 +15,13 @@
 
 enum { BLOCK = 256, SMALL_BYTES = 4096, SPLIT_ELEMENTS = 1024 };
 
+typedef struct Transfer Transfer;
+// n elements behind `from` in all sources into those behind `to` in all destinations.
+typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, unsigned monoid);
+
 typedef struct Local {
   Comm comm;
+  Combine *combine[TYPE_COUNT];
   int workers;
   int64_t processors;
   int64_t *peer;    // per worker: `processors` numbers
@@ -24,19 +29,21 @@ typedef struct Local {
 } Local;
 
 // A box of elements and where it stands in source and destination.
-typedef struct Transfer {
+struct Transfer {
   int rank;
   int64_t extent[MAX_RANK], from_stride[MAX_RANK], to_stride[MAX_RANK]; // elements
   int64_t from, to;                                                     // first element
   int64_t nsrc, ndst;
   char *const *src, *const *dst;
-} Transfer;
+  Combine *combine;
+};
 
 // What the transfers of one worker in one call have in common.
 typedef struct Share {
   const Local *local;
   const CommCall *call;
   int worker, workers;
+  Combine *combine;
   int64_t jobs; // transfers seen: small ones go to the workers in turn
   int64_t *peer;
   char **src, **dst;
@@ -75,8 +82,8 @@ static uint16_t to_f16(float f) {
     for (int64_t i = 0; i < BLOCK; i++) body;            \
   else                                                   \
     for (int64_t i = 0; i < (n); i++) body
-#define COMBINER(name, T, A, W, LOAD, STORE)                                                          \
-  static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, unsigned monoid) {         \
+#define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                                  \
+  TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, unsigned monoid) {         \
     switch (monoid) {                                                                                 \
     case 0: EACH(n, acc[i] = LOAD(x[i])); break;                                                      \
     case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)LOAD(x[i]))); break;                                  \
@@ -85,7 +92,8 @@ static uint16_t to_f16(float f) {
     case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                                  \
     }                                                                                                 \
   }                                                                                                   \
-  static void name(const Transfer *t, int64_t from, int64_t to, int64_t total, unsigned monoid) {     \
+  TARGET static void name(const Transfer *t, int64_t from, int64_t to, int64_t total,                 \
+                          unsigned monoid) {                                                          \
     A acc[BLOCK];                                                                                     \
     for (int64_t at = 0; at < total; at += BLOCK) {                                                   \
       int64_t n = total - at < BLOCK ? total - at : BLOCK;                                            \
@@ -97,18 +105,35 @@ static uint16_t to_f16(float f) {
       }                                                                                               \
     }                                                                                                 \
   }
-COMBINER(combine_f32, float, float, float, SAME, SAME)
-COMBINER(combine_bf16, uint16_t, float, float, from_bf16, to_bf16)
-COMBINER(combine_f16, uint16_t, float, float, from_f16, to_f16)
-COMBINER(combine_f64, double, double, double, SAME, SAME)
-COMBINER(combine_i32, int32_t, int32_t, uint32_t, SAME, SAME)
-COMBINER(combine_u8, uint8_t, uint8_t, uint32_t, SAME, SAME)
-COMBINER(combine_bool, uint8_t, int32_t, uint32_t, NONZERO, NONZERO)
-COMBINER(combine_i64, int64_t, int64_t, uint64_t, SAME, SAME)
-COMBINER(combine_u64, uint64_t, uint64_t, uint64_t, SAME, SAME)
+COMBINER(combine_f32, , float, float, float, SAME, SAME)
+COMBINER(combine_bf16, , uint16_t, float, float, from_bf16, to_bf16)
+COMBINER(combine_f16, , uint16_t, float, float, from_f16, to_f16)
+COMBINER(combine_f64, , double, double, double, SAME, SAME)
+COMBINER(combine_i32, , int32_t, int32_t, uint32_t, SAME, SAME)
+COMBINER(combine_u8, , uint8_t, uint8_t, uint32_t, SAME, SAME)
+COMBINER(combine_bool, , uint8_t, int32_t, uint32_t, NONZERO, NONZERO)
+COMBINER(combine_i64, , int64_t, int64_t, uint64_t, SAME, SAME)
+COMBINER(combine_u64, , uint64_t, uint64_t, uint64_t, SAME, SAME)
 
-typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, unsigned monoid);
-static Combine *const combine[TYPE_COUNT] = {
+// Sums of f32 are most of what is moved: wider vectors where the processor has them, twice the speed.
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2")))
+#if defined(__clang__)
+#define AVX512 __attribute__((target("avx512f"), min_vector_width(512)))
+#else
+#define AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
+#endif
+COMBINER(combine_f32_avx2, AVX2, float, float, float, SAME, SAME)
+COMBINER(combine_f32_avx512, AVX512, float, float, float, SAME, SAME)
+static Combine *widest_f32(void) {
+  if (__builtin_cpu_supports("avx512f")) return combine_f32_avx512;
+  return __builtin_cpu_supports("avx2") ? combine_f32_avx2 : combine_f32;
+}
+#else
+static Combine *widest_f32(void) { return combine_f32; }
+#endif
+
+static Combine *const combiners[TYPE_COUNT] = {
     [TYPE_F32] = combine_f32, [TYPE_BF16] = combine_bf16, [TYPE_F16] = combine_f16,
     [TYPE_F64] = combine_f64, [TYPE_I32] = combine_i32,   [TYPE_U8] = combine_u8,
     [TYPE_BOOL] = combine_bool, [TYPE_I64] = combine_i64, [TYPE_U64] = combine_u64,
@@ -118,7 +143,7 @@ static Combine *const combine[TYPE_COUNT] = {
 
 static void move_run(const Transfer *t, const Collective *c, int64_t from, int64_t to, int64_t n) {
   if (t->nsrc > 1) {
-    combine[c->type](t, from, to, n, c->monoid);
+    t->combine(t, from, to, n, c->monoid);
     return;
   }
   int64_t bytes = dtype_bytes(c->type);
@@ -168,6 +193,7 @@ static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64
 
 // This worker's part of a transfer.
 static void transfer(Share *s, Transfer *t) {
+  t->combine = s->combine;
   int64_t total = 1;
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
   int64_t job = s->jobs++;
@@ -370,7 +396,7 @@ static bool local_run(Comm *comm, const CommCall *call, int worker, int workers)
   // What fits a page is moved faster than another worker wakes.
   bool small = w->bytes <= SMALL_BYTES;
   if (worker == 0 || !small) {
-    Share s = {l, call, small ? 0 : worker, small ? 1 : workers, 0, l->peer + worker * l->processors,
+    Share s = {l, call, small ? 0 : worker, small ? 1 : workers, l->combine[w->type], 0, l->peer + worker * l->processors,
                l->src + worker * l->processors, l->dst + worker * l->processors};
     Axes axes = group_axes(w);
     int64_t group = axes_size(comm->mesh, axes);
@@ -401,6 +427,8 @@ Comm *comm_local(const Mesh *mesh, int workers) {
   if (!l) return NULL;
   l->comm.table = &local_table;
   l->comm.mesh = mesh;
+  memcpy(l->combine, combiners, sizeof l->combine);
+  l->combine[TYPE_F32] = widest_f32();
   l->workers = workers;
   l->processors = mesh_size(mesh);
   size_t n = (size_t)l->processors * (size_t)workers;

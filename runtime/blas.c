@@ -1,8 +1,10 @@
 // BLAS: OpenBLAS loaded at run time, so that its core type can be chosen before its constructor runs
 // and a machine without it still runs programs that have no products.
 //
-// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have; a CPU with the
-// AVX-512 subsets that its SkylakeX kernels need gets those, unless the user chose.
+// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have, and environments
+// made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512 subsets that the
+// SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others; the variables of
+// OpenBLAS are as before once it is loaded.
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -49,12 +51,43 @@ static void name_library(void *library) {
   snprintf(blas_name, sizeof blas_name, "%.*s %s", length, version, core_name);
 }
 
+// A variable of OpenBLAS, which reads it while it is loaded.
+typedef struct Setting {
+  const char *name, *value;
+  char *before;
+} Setting;
+
+static void setting_apply(Setting *s) {
+  if (!s->value) return;
+  const char *before = getenv(s->name);
+  if (before) s->before = strdup(before);
+  setenv(s->name, s->value, 1);
+}
+
+static void setting_undo(Setting *s) {
+  if (s->before)
+    setenv(s->name, s->before, 1);
+  else if (s->value)
+    unsetenv(s->name);
+  free(s->before);
+}
+
+static void *load_library(const char *path) {
+  const char *core = getenv("MESHC_BLAS_CORE");
+  if (!core || !*core) core = has_skylake_subsets() ? "SkylakeX" : NULL;
+  Setting type = {"OPENBLAS_CORETYPE", core, NULL}, threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
+  setting_apply(&type);
+  setting_apply(&threads);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  setting_undo(&type);
+  setting_undo(&threads);
+  return library;
+}
+
 static void open_library(void) {
   const char *choice = getenv("MESHC_BLAS");
   if (choice && strcmp(choice, "none") == 0) return;
-  if (has_skylake_subsets()) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  void *library = dlopen(choice && *choice ? choice : "libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  void *library = load_library(choice && *choice ? choice : "libopenblas.so.0");
   if (!library) return;
   void (*set_threads)(int) = NULL;
   if (symbol(library, "openblas_set_num_threads", &set_threads, sizeof set_threads)) set_threads(1);

@@ -79,6 +79,8 @@ struct Exec {
   StepResult result;
   Fault *fault;       // [context * workers + worker]
   int32_t watched;    // tensor, -1: none
+  double *seconds;    // of every instruction, NULL: no profile
+  double stamp;       // when the last one ended
 };
 
 // Memory of tensors, and all references of p resolved. False after an error in d.

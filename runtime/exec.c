@@ -126,6 +126,14 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
   run_chunks(e, context, i, worker, lo, hi);
 }
 
+// The time since the last stamp belongs to instruction i.
+static void profile_stamp(Exec *e, uint32_t i, int worker) {
+  if (!e->seconds || worker != 0) return;
+  double t = clock_seconds();
+  e->seconds[i] += t - e->stamp;
+  e->stamp = t;
+}
+
 // -- a segment: instructions between two meetings of all ------------------------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker) {
@@ -141,6 +149,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     const BoundInstr *b = &e->context[context].instr[i];
     if (s.members == 1 || b->solo) {
       if (s.member == 0) run_alone(e, context, i, worker);
+      profile_stamp(e, i, worker);
       apart = true;
       continue;
     }
@@ -150,6 +159,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     barrier_wait(meet);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
     if (apart && s.member == 0) combine_chunks(e, context, i, worker);
+    profile_stamp(e, i, worker);
   }
 }
 
@@ -202,11 +212,14 @@ static void run_worker(void *exec, int worker) {
   Exec *e = exec;
   Seat s = seat_of(e, worker);
   uint32_t n = e->program->ninstrs, i = 0;
+  if (e->seconds && worker == 0) e->stamp = clock_seconds();
   for (;;) {
     uint32_t end = i;
     while (end < n && !all_meet(&e->program->instr[end])) end++;
     for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s);
-    if (end == n || !meet(e, end, worker)) return;
+    bool goes_on = end < n && meet(e, end, worker);
+    if (end < n) profile_stamp(e, end, worker);
+    if (!goes_on) return;
     i = end + 1;
   }
 }
@@ -288,6 +301,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->watched = watched_tensor(p, opt->watch);
   e->memory = arena_new();
   e->processors = mesh_size(&p->mesh);
+  if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
   if (start_workers(e, opt, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
   exec_free(e);
   return NULL;
@@ -306,6 +320,7 @@ void exec_free(Exec *e) {
 
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
+const double *exec_profile(const Exec *e) { return e->seconds; }
 int64_t exec_bytes(const Exec *e) {
   return e->own_bytes + e->program->arena_bytes;
 }

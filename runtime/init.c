@@ -5,6 +5,7 @@
 #include "runtime/bound.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,13 +174,34 @@ static bool initialise_tensor(Exec *e, uint32_t t, Diag *d) {
   BUG("%s has no initial value", x->name);
 }
 
+static bool begins(const Exec *e, uint32_t t) {
+  TensorKind k = e->program->tensor[t].kind;
+  return (k == TENSOR_PARAM || k == TENSOR_STATE || k == TENSOR_SLOT) && e->own_offset[t] >= 0;
+}
+
+static bool is_drawn(const Exec *e, uint32_t t) {
+  InitKind k = e->program->tensor[t].init.kind;
+  return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
+}
+
+// Draws cannot fail and take the time: the workers share them, tensor by tensor.
+typedef struct Draws {
+  Exec *exec;
+  atomic_uint next;
+} Draws;
+static void draw_tensors(void *context, int worker) {
+  Draws *draws = context;
+  (void)worker;
+  for (uint32_t t; (t = atomic_fetch_add(&draws->next, 1)) < draws->exec->program->ntensors;)
+    if (begins(draws->exec, t) && is_drawn(draws->exec, t)) initialise_tensor(draws->exec, t, NULL);
+}
+
 bool exec_initialise(Exec *e, Diag *d) {
-  const Program *p = e->program;
   bool ok = true;
-  for (uint32_t t = 0; t < p->ntensors; t++) {
-    TensorKind k = p->tensor[t].kind;
-    bool begins = k == TENSOR_PARAM || k == TENSOR_STATE || k == TENSOR_SLOT;
-    if (begins && e->own_offset[t] >= 0) ok = initialise_tensor(e, t, d) && ok;
-  }
+  Draws draws = {.exec = e};
+  atomic_init(&draws.next, 0);
+  team_run(e->team, draw_tensors, &draws);
+  for (uint32_t t = 0; t < e->program->ntensors; t++)
+    if (begins(e, t) && !is_drawn(e, t)) ok = initialise_tensor(e, t, d) && ok;
   return ok;
 }

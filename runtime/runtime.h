@@ -17,6 +17,7 @@ typedef struct ExecOptions {
   uint64_t seed;
   const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
   const char *directory; // prefix of relative paths of initial values, NULL: none
+  bool profile;      // keep the seconds of every instruction
 } ExecOptions;
 
 // Binds p for all processors of its mesh in this process: memory, addresses, slots. Persistent tensors
@@ -47,6 +48,9 @@ void exec_fault(const Exec *e, Diag *d);
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
 int exec_workers(const Exec *e);
+// With ExecOptions.profile: seconds that the first worker spent in each instruction of the program, all
+// steps together, waiting for the others included. Else NULL.
+const double *exec_profile(const Exec *e);
 int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
 
 // -- array.c and readers: files of numbers -----------------------------------------------------------
@@ -158,7 +162,7 @@ int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out
 
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);
-// Opens OpenBLAS with the right core type (sets OPENBLAS_CORETYPE before loading), one thread. False
+// Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);
 // C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.

@@ -105,7 +105,7 @@ static const Fault *first_fault(const Exec *e, int64_t *position) {
 
 void exec_fault(const Exec *e, Diag *d) {
   if (e->result == STEP_FAILED) {
-    diag_error(d, DIAG_PEER_LOST, (Pos){0}, "%s", e->comm->error);
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s", e->comm->error);
     return;
   }
   int64_t position[MAX_RANK] = {0};

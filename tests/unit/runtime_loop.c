@@ -1,0 +1,264 @@
+// Training loop: a line fitted by a hand-made program on two processors, with evaluation over an
+// incomplete batch; what it prints; how it stops for NaN and bad data.
+//
+//   loss = mean over b of (w x - t)^2,  w -= lr * dloss/dw;  b over rows
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+enum { B = 8, AT_X = 0, AT_T = 64, AT_SUMS = 128, AT_LOSS = 192, AT_HITS = 256, AT_PARTIAL = 320, ARENA = 1024 };
+enum { SLOT_B };
+
+// sums[0] = sum (w x - t)^2, sums[1] = sum 2 (w x - t) x, sums[2] = rows whose error is below 0.5
+static void errors_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  const float *x = c->ptr[0], *t = c->ptr[1], *w = c->ptr[2];
+  float *s = (float *)(void *)c->partial;
+  s[0] = s[1] = s[2] = 0;
+  for (int64_t i = lo; i < hi; i++) {
+    float e = w[0] * x[i] - t[i];
+    s[0] += e * e;
+    s[1] += 2 * e * x[i];
+    s[2] += fabsf(e) < 0.5f ? 1.0f : 0.0f;
+    if (x[i] < 0 && c->status->code == 0) *c->status = (Status){1, (int64_t)x[i], i};
+  }
+}
+static void errors_combine(const KernelCall *c, int64_t n) {
+  float *out = c->ptr[3];
+  out[0] = out[1] = out[2] = 0;
+  for (int64_t i = 0; i < n; i++)
+    for (int k = 0; k < 3; k++) out[k] += ((float *)(void *)(c->partial + 64 * i))[k];
+}
+static void finish_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  (void)lo, (void)hi;
+  const float *s = c->ptr[0];
+  *(float *)c->ptr[1] = s[0] / B;
+  *(float *)c->ptr[2] = s[2] / B;
+}
+static void update_run(const KernelCall *c, int64_t lo, int64_t hi) {
+  (void)lo, (void)hi;
+  const float *s = c->ptr[0];
+  float *w = c->ptr[1];
+  w[0] -= (float)c->num[0] * s[1] / B;
+}
+
+typedef struct Built {
+  Program p;
+  Slot slot[1];
+  ProgTensor tensor[8];
+  ProgKernel kernel[3];
+  Instr instr[6];
+  KernelSet set[3];
+  Ref refs[3][4];
+  int32_t slots[1];
+  double num[1];
+  CollPart part[1];
+  Check check[1];
+} Built;
+
+static void build(Built *t, bool train, double lr) {
+  *t = (Built){0};
+  Axes rows = {1, {0}};
+  ProgDim b = {"b", B, B / 2, rows, SLOT_B};
+  Ref x = {-1, AT_X}, target = {-1, AT_T}, w = {2, 0}, sums = {-1, AT_SUMS}, loss = {-1, AT_LOSS}, hits = {-1, AT_HITS};
+  t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
+  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT, .name = "x", .type = TYPE_F32, .rank = 1, .dim = {b}, .bytes = 16, .at = x};
+  t->tensor[1] = (ProgTensor){.kind = TENSOR_INPUT, .name = "t", .type = TYPE_F32, .rank = 1, .dim = {b}, .bytes = 16, .at = target};
+  t->tensor[2] = (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .bytes = 4, .at = w};
+  t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4, .at = loss};
+  t->tensor[4] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "hits", .type = TYPE_F32, .bytes = 4, .at = hits};
+  t->tensor[5] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "squares", .type = TYPE_F32, .bytes = 4, .at = sums};
+  t->tensor[6] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "count", .type = TYPE_F32, .bytes = 4, .at = {-1, AT_SUMS + 8}};
+  t->kernel[0] = (ProgKernel){.name = "errors", .nptr = 4, .partial_bytes = 64, .run = errors_run, .combine = errors_combine};
+  t->kernel[1] = (ProgKernel){.name = "finish", .nptr = 3, .run = finish_run};
+  t->kernel[2] = (ProgKernel){.name = "update", .nptr = 2, .nnum = 1, .run = update_run};
+  memcpy(t->refs[0], (Ref[]){x, target, w, sums}, sizeof t->refs[0]);
+  memcpy(t->refs[1], (Ref[]){sums, loss, hits}, sizeof(Ref[3]));
+  memcpy(t->refs[2], (Ref[]){sums, w}, sizeof(Ref[2]));
+  t->num[0] = lr;
+  t->check[0] = (Check){.value = "x", .dim = "ids", .size = 10, .rank = 1, .loop = {b}};
+  for (int k = 0; k < 3; k++) {
+    t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
+    t->instr[k < 2 ? k * 2 : 4] = (Instr){.kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL}, 2}};
+  }
+  t->part[0] = (CollPart){.src = sums, .dst = sums, .rank = 1, .src_block = {3}, .dst_block = {3},
+                          .src_valid = {{3, -1}}, .dst_valid = {{3, -1}}, .gathered = -1, .cut = -1};
+  t->instr[1] = (Instr){.kind = INSTR_COLLECTIVE, .u.collective = {.kind = COLL_ALL_REDUCE, .axes = rows, .type = TYPE_F32,
+                        .monoid = 1, .nparts = 1, .part = t->part, .bytes = 12, .wire_bytes = 12}};
+  t->instr[3] = (Instr){.kind = INSTR_COMMIT};
+  t->p = (Program){.model = "line", .for_ = train ? "train" : "eval", .over = "b", .arena_bytes = ARENA, .nslots = 1,
+                   .ntensors = 7, .nkernels = 3, .ninstrs = train ? 5u : 3u, .nchecks = 1, .slot = t->slot, .tensor = t->tensor,
+                   .kernel = t->kernel, .instr = t->instr, .check = t->check,
+                   .mesh = {.naxes = 1, .axis = {{.name = "rows", .size = 2}}}};
+}
+
+// -- a job -------------------------------------------------------------------------------------------------------
+
+typedef struct Bench {
+  Built train, eval;
+  Exec *etrain, *eeval;
+  Feed *feed, *test;
+  Arena *arena;
+  Diag *diag;
+  FeedInput input[2];
+  DataSource source[2];
+  char *text;
+  size_t length;
+  FILE *out;
+  char directory[32];
+} Bench;
+
+static double mean_of(const void *context, const double *part, int64_t rows) {
+  (void)context;
+  return part[0] / (double)rows;
+}
+
+// 21 rows t = 3 x; row 13 of x is `odd`.
+static void open_bench(Bench *b, double lr, const char *odd) {
+  *b = (Bench){.arena = arena_new(), .directory = "/tmp/meshc_loop_XXXXXX"};
+  b->diag = diag_new(b->arena);
+  assert_non_null(mkdtemp(b->directory));
+  FILE *f = fopen(arena_printf(b->arena, "%s/d.csv", b->directory), "w");
+  for (int i = 0; i < 21; i++) {
+    if (i == 13 && odd) fprintf(f, "%s,1\n", odd);
+    else fprintf(f, "%g,%g\n", 0.1 * i, 0.3 * i);
+  }
+  fclose(f);
+  for (int i = 0; i < 2; i++) {
+    b->source[i] = (DataSource){.kind = SOURCE_CSV, .path = "d.csv", .first = i, .last = i + 1, .header = -1, .scale = 1};
+    b->input[i] = (FeedInput){.name = i ? "t" : "x", .type = TYPE_F32, .rank = 1, .size = {B}, .source = &b->source[i]};
+  }
+  build(&b->train, true, lr);
+  build(&b->eval, false, 0);
+  b->etrain = exec_new(&b->train.p, &(ExecOptions){.threads = 2, .watch = "loss"}, b->diag);
+  assert_non_null(b->etrain);
+  b->eeval = exec_new(&b->eval.p, &(ExecOptions){.share = b->etrain}, b->diag);
+  assert_non_null(b->eeval);
+  b->feed = feed_open(2, b->input, B, true, 1, false, b->directory, b->diag);
+  b->test = feed_open(2, b->input, B, false, 1, true, b->directory, b->diag);
+  b->out = open_memstream(&b->text, &b->length);
+}
+
+static void close_bench(Bench *b) {
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", b->directory);
+  assert_int_equal(system(command), 0);
+  feed_close(b->feed);
+  feed_close(b->test);
+  exec_free(b->eeval);
+  exec_free(b->etrain);
+  fclose(b->out);
+  free(b->text);
+  arena_free(b->arena);
+}
+
+static int run(Bench *b, int64_t steps, const char *curve) {
+  MetricPart squares = {"squares", PART_SUM}, hits = {"count", PART_SUM};
+  Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false}, {"accuracy", 1, &hits, mean_of, NULL, true}};
+  static const char *const shown[] = {"loss", "hits"};
+  TrainJob job = {.train = b->etrain, .eval = b->eeval, .feed = b->feed, .test = b->test, .test_name = "test",
+                  .nmetrics = 2, .metric = metric, .nshown = 2, .shown = shown, .steps = steps, .log = 0,
+                  .evaluate = 20, .batch = B, .out = b->out, .header = "line on a mesh of 2", .curve = curve};
+  int code = train_run(&job, b->diag);
+  fflush(b->out);
+  return code;
+}
+
+static void expect_text(const char *text, const char *part) {
+  if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
+}
+static void expect_error(Bench *b, const char *part) {
+  char *text;
+  size_t n;
+  FILE *f = open_memstream(&text, &n);
+  diag_print(b->diag, f, false);
+  fclose(f);
+  expect_text(text, part);
+  free(text);
+}
+
+static void a_line_is_fitted(void **state) {
+  (void)state;
+  Bench b;
+  open_bench(&b, 0.2, NULL);
+  const char *curve = arena_printf(b.arena, "%s/curve", b.directory);
+  assert_int_equal(run(&b, 60, curve), 0);
+  float w;
+  exec_read(b.etrain, TENSOR_PARAM, "w", &w);
+  assert_true(fabsf(w - 3) < 1e-3f);
+  expect_text(b.text, "line on a mesh of 2\n");
+  expect_text(b.text, "step 6/60  loss ");
+  expect_text(b.text, "step 60/60  loss ");
+  expect_text(b.text, " ms/step  ");
+  expect_text(b.text, " rows/s  eta 0:00");
+  expect_text(b.text, "step 20/60  test loss ");
+  expect_text(b.text, "\ntest accuracy 1.0000 (21/21)\n");
+  int lines = 0;
+  FILE *f = fopen(curve, "r");
+  for (int c; (c = fgetc(f)) != EOF;) lines += c == '\n';
+  fclose(f);
+  assert_int_equal(lines, 60);
+  close_bench(&b);
+}
+
+// 21 rows in batches of 8: the sums of the last 5 rows count as 5.
+static void evaluation_counts_every_row(void **state) {
+  (void)state;
+  Bench b;
+  open_bench(&b, 0.2, NULL);
+  MetricPart squares = {"squares", PART_SUM}, mean = {"count", PART_ROW_MEAN}, most = {"squares", PART_MAX};
+  Metric metric[3] = {{"loss", 1, &squares, mean_of, NULL, false}, {"m", 1, &mean, mean_of, NULL, false},
+                      {"most", 1, &most, mean_of, NULL, false}};
+  double out[3], want = 0;
+  int64_t rows;
+  for (int pass = 0; pass < 2; pass++) { // w is 0: the error of row i is 0.3 i
+    assert_int_equal(eval_metrics(b.eeval, b.test, 3, metric, out, &rows, b.diag), 0);
+    assert_int_equal(rows, 21);
+    want = 0;
+    for (int i = 0; i < 21; i++) want += 0.09 * i * i;
+    assert_true(fabs(out[0] - want / 21) < 1e-5);
+    assert_true(fabs(out[1] - (2.0 * 8 / 21) / 21) < 1e-9); // rows 0 and 1 in the first batch of 8
+    double last = 0;
+    for (int i = 16; i < 21; i++) last += 0.09 * i * i;
+    assert_true(fabs(out[2] * 21 - last) < 1e-3);
+  }
+  close_bench(&b);
+}
+
+static void a_loss_that_is_not_finite_stops(void **state) {
+  (void)state;
+  Bench b;
+  open_bench(&b, 1e30, NULL);
+  assert_int_equal(run(&b, 60, NULL), 4);
+  expect_error(&b, "the update of that step was not made");
+  float w;
+  exec_read(b.etrain, TENSOR_PARAM, "w", &w);
+  assert_true(isfinite(w));
+  close_bench(&b);
+}
+
+static void bad_data_stops(void **state) {
+  (void)state;
+  Bench b;
+  open_bench(&b, 0.1, "-1");
+  assert_int_equal(run(&b, 60, NULL), 5);
+  expect_error(&b, "is -1, outside 0..9 of dim ids");
+  close_bench(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_line_is_fitted),
+      cmocka_unit_test(evaluation_counts_every_row),
+      cmocka_unit_test(a_loss_that_is_not_finite_stops),
+      cmocka_unit_test(bad_data_stops),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
