@@ -1,22 +1,30 @@
 // Runs every text case under tests/cases: a model, how meshc is called on it, what must come out.
 //
-//   # meshc check --layout b=rows --mesh rows=2      first line, optional; default: check
+//   # meshc check --layout b=rows --mesh rows=2      first lines, optional; default: check
 //   dim b = 4
 //   y = relu(z)  # error E0201: unknown name z       an error expected on its line
 //   --- contains        ordered substrings of standard output, one a line
 //   --- lacks           substrings that must not occur there
 //   --- expect          standard output exactly (`golden --bless FILE` rewrites it)
+//   --- same NAME       standard output is the file NAME
 //   --- stderr          ordered substrings of standard error
 //   --- exit 3          the exit code (default 0, or not 0 when errors are expected)
-//   --- file data.csv   a file beside the model, to the next section
+//   --- memory 300      the MiB that the program may ask the system for
+//   --- file data.csv   a file beside the model, to the next section; `bytes NAME` is one in hex
+//   --- link NAME PATH  a symbolic link beside the model
 //
-// Cases are found by themselves. {dir} in the options is the folder that holds model and files. The
-// suite fails when a row of ir/diag.def has no case that names its code.
+// Several `# meshc` lines run one after the other: what is expected is expected of the last, the others
+// succeed; `> NAME` keeps an output beside the model. {dir} in the options is the folder that holds model
+// and files, empty before each case, and stands for it in what is expected. `{none}`: no model is given.
+// Cases are found by themselves. The suite fails when a row of ir/diag.def has no case that shows its code.
+#define _XOPEN_SOURCE 700 // nftw
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,10 +36,11 @@ typedef struct Section {
   char *body;       // NUL-terminated
 } Section;
 
-enum { MAX_SECTIONS = 32, MAX_LINES = 2000, MAX_ARGS = 64 };
+enum { MAX_SECTIONS = 32, MAX_LINES = 2000, MAX_ARGS = 64, MAX_COMMANDS = 8 };
 typedef struct Case {
   const char *path;
-  char *command; // of the first line, or NULL
+  int ncommands;
+  const char *command[MAX_COMMANDS]; // without "# meshc "
   char *model;
   int nsections;
   Section section[MAX_SECTIONS];
@@ -65,10 +74,9 @@ static void write_file(const char *path, const char *text) {
 static Case case_read(const char *path) {
   Case c = {.path = path, .model = read_file(path)};
   if (!c.model) return c;
-  if (!strncmp(c.model, "# meshc ", 8)) {
-    char *end = strchr(c.model, '\n');
-    c.command = arena_text(arena, c.model + 8, end ? (size_t)(end - c.model - 8) : strlen(c.model + 8));
-  }
+  for (const char *line = c.model; !strncmp(line, "# meshc ", 8) && c.ncommands < MAX_COMMANDS; line += strcspn(line, "\n") + 1)
+    c.command[c.ncommands++] = arena_text(arena, line + 8, strcspn(line + 8, "\n"));
+  if (!c.ncommands) c.command[c.ncommands++] = "check";
   char *at = !strncmp(c.model, "--- ", 4) ? c.model : strstr(c.model, "\n--- ");
   while (at && c.nsections < MAX_SECTIONS) {
     if (*at == '\n') *at++ = 0, at[-1] = '\n', at[0] = 0; // the newline belongs to what stands before
@@ -88,12 +96,57 @@ static const Section *case_section(const Case *c, const char *head) {
   return NULL;
 }
 
-// Runs argv with its output in files; the exit code, or 128 + signal.
-static int run_program(char **argv, const char *out, const char *err) {
+// -- the folder -------------------------------------------------------------------------------------
+
+static const char *beside(const char *name) { return arena_printf(arena, "%s/%s", work, name); }
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at) {
+  (void)info, (void)kind;
+  return at->level ? remove(path) : 0;
+}
+
+static void empty_folder(void) { nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+// Pairs of hex digits; blanks and line ends between them, text behind a `#` left out.
+static void write_bytes(const char *path, const char *hex) {
+  FILE *f = fopen(path, "wb");
+  if (!f) return;
+  while (*(hex += strspn(hex, " \n"))) {
+    char pair[3] = {hex[0], hex[1]};
+    if (*hex == '#' || !hex[1]) hex += strcspn(hex, "\n");
+    else fputc((int)strtol(pair, NULL, 16), f), hex += 2;
+  }
+  fclose(f);
+}
+
+static void write_link(const char *name_and_target) {
+  char *name = arena_printf(arena, "%s", name_and_target), *target = strchr(name, ' ');
+  if (!target) return;
+  *target = 0;
+  if (symlink(target + 1, beside(name)) != 0) perror(name);
+}
+
+static void fill_folder(const Case *c) {
+  empty_folder();
+  write_file(beside("model.mesh"), c->model);
+  for (int i = 0; i < c->nsections; i++) {
+    const Section *s = &c->section[i];
+    if (!strncmp(s->head, "file ", 5)) write_file(beside(s->head + 5), s->body);
+    if (!strncmp(s->head, "bytes ", 6)) write_bytes(beside(s->head + 6), s->body);
+    if (!strncmp(s->head, "link ", 5)) write_link(s->head + 5);
+  }
+}
+
+// -- the program ------------------------------------------------------------------------------------
+
+// Runs argv with its output in files and at most `memory` MiB, 0: any; the exit code, or 128 + signal.
+static int run_program(char **argv, const char *out, const char *err, int memory) {
   pid_t child = fork();
   if (child == 0) {
     int in = open("/dev/null", O_RDONLY), o = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600),
         e = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    struct rlimit limit = {(rlim_t)memory << 20, (rlim_t)memory << 20};
+    if (memory && setrlimit(RLIMIT_AS, &limit) != 0) _exit(126);
     dup2(in, 0);
     dup2(o, 1);
     dup2(e, 2);
@@ -105,21 +158,35 @@ static int run_program(char **argv, const char *out, const char *err) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Splits a command line at blanks (no quoting), putting the model behind the command's name.
-static void make_args(const Case *c, const char *model, char **argv) {
+// Splits a command line at blanks (no quoting), putting the model behind the command's name. `> NAME` at
+// its end is the file that keeps the output.
+static void make_args(const char *command, char **argv, const char **keep) {
   int n = 0;
   const char *program = getenv("MESHC");
   argv[n++] = arena_printf(arena, "%s", program ? program : "build/release/meshc");
-  char *line = arena_printf(arena, "%s", c->command ? c->command : "check"), *save = NULL;
+  char *line = arena_printf(arena, "%s", command), *save = NULL;
+  bool model = !strstr(command, "{none}");
   for (char *w = strtok_r(line, " ", &save); w && n < MAX_ARGS - 2; w = strtok_r(NULL, " ", &save)) {
     char *dir = strstr(w, "{dir}");
-    argv[n++] = dir ? arena_printf(arena, "%.*s%s%s", (int)(dir - w), w, work, dir + 5) : w;
-    if (n == 2 && !strstr(c->command ? c->command : "", "{none}")) argv[n++] = arena_printf(arena, "%s", model);
+    if (!strcmp(w, ">") && (w = strtok_r(NULL, " ", &save))) *keep = beside(w);
+    else if (w && strcmp(w, "{none}")) argv[n++] = dir ? arena_printf(arena, "%.*s%s%s", (int)(dir - w), w, work, dir + 5) : w;
+    if (n == 2 && model) argv[n++] = arena_printf(arena, "%s", beside("model.mesh")), model = false;
   }
-  int kept = 0;
-  for (int i = 0; i < n; i++)
-    if (strcmp(argv[i], "{none}")) argv[kept++] = argv[i];
-  argv[kept] = NULL;
+  argv[n] = NULL;
+}
+
+// The text with {dir} for the folder, whose name changes from run to run.
+static char *anonymous(char *text) {
+  size_t n = strlen(work);
+  VEC(char) out = {0};
+  for (const char *p = text; *p;) {
+    bool here = !strncmp(p, work, n);
+    for (const char *c = here ? "{dir}" : ""; *c; c++) vec_push(arena, out) = *c;
+    if (here) p += n;
+    else vec_push(arena, out) = *p++;
+  }
+  vec_push(arena, out) = 0;
+  return out.at;
 }
 
 // Ordered substrings, one a line of `wanted`; the first that is missing, or NULL.
@@ -191,40 +258,61 @@ static void bless(const Case *c, const char *out) {
   write_file(c->path, arena_printf(arena, "%s%s%s", text, out, rest ? rest + 1 : ""));
 }
 
+static bool check_texts(const Case *c, char *text, char *said, bool blessing) {
+  bool good = true;
+  const Section *s;
+  char *w;
+  text = anonymous(text);
+  said = anonymous(said);
+  if ((s = case_section(c, "contains")) && (w = missing_line(text, s->body))) fault(c, &good, "output lacks ", arena_printf(arena, "%s; it is\n%s", w, text));
+  if ((s = case_section(c, "lacks")) && (w = present_line(text, s->body))) fault(c, &good, "output has ", w);
+  if ((s = case_section(c, "stderr")) && (w = missing_line(said, s->body))) fault(c, &good, "messages lack ", arena_printf(arena, "%s; said:\n%s", w, said));
+  if ((s = case_section(c, "same "))) {
+    char *other = read_file(beside(s->head + 5));
+    if (!other || strcmp(text, anonymous(other))) fault(c, &good, "output is not that of ", s->head + 5);
+  }
+  if ((s = case_section(c, "expect")) && strcmp(text, s->body)) {
+    if (blessing) bless(c, text);
+    else fault(c, &good, "output differs:\n", text);
+  }
+  return good;
+}
+
+static bool check_exit(const Case *c, int code, bool errors, const char *said) {
+  bool good = true;
+  const Section *s = case_section(c, "exit ");
+  if (s && code != atoi(s->head + 5)) fault(c, &good, "exit ", arena_printf(arena, "%d, expected %s: %s", code, s->head + 5, said));
+  if (!s && (errors ? code == 0 || code > 7 : code != 0)) fault(c, &good, "exit ", arena_printf(arena, "%d: %s", code, said));
+  return good;
+}
+
+// One command of a case; only of the last is anything expected but success.
+static bool command_run(const Case *c, int i, bool blessing) {
+  char *argv[MAX_ARGS];
+  const char *out = beside("out"), *err = beside("err");
+  const Section *memory = case_section(c, "memory ");
+  bool last = i == c->ncommands - 1, good = true, errors = strstr(c->model, "# error") != NULL;
+  make_args(c->command[i], argv, &out);
+  int code = run_program(argv, out, err, last && memory ? atoi(memory->head + 7) : 0);
+  char *said = read_file(err), *text = read_file(out);
+  if (!said || !text) said = text = arena_printf(arena, "nothing could be read back");
+  note_codes(said);
+  note_codes(text);
+  if (!last) {
+    if (code != 0) fault(c, &good, c->command[i], arena_printf(arena, ": exit %d: %s", code, said));
+    return good;
+  }
+  good = check_exit(c, code, errors, said);
+  if (errors && !check_errors(c, beside("model.mesh"), said)) good = false;
+  return check_texts(c, text, said, blessing) && good;
+}
+
 static void case_run(const char *path, bool blessing) {
   ArenaMark mark = arena_mark(arena);
   Case c = case_read(path);
   bool good = c.model != NULL;
-  const char *model = arena_printf(arena, "%s/model.mesh", work);
-  char *argv[MAX_ARGS];
-  if (good) {
-    write_file(model, c.model);
-    for (int i = 0; i < c.nsections; i++)
-      if (!strncmp(c.section[i].head, "file ", 5))
-        write_file(arena_printf(arena, "%s/%s", work, c.section[i].head + 5), c.section[i].body);
-    make_args(&c, model, argv);
-    char *out = arena_printf(arena, "%s/out", work), *err = arena_printf(arena, "%s/err", work);
-    int code = run_program(argv, out, err);
-    char *said = read_file(err), *text = read_file(out);
-    note_codes(said);
-    note_codes(text);
-    const Section *s;
-    bool errors = strstr(c.model, "# error") != NULL;
-    if ((s = case_section(&c, "exit"))) {
-      if (code != atoi(s->head + 5)) fault(&c, &good, "exit ", arena_printf(arena, "%d, expected %s: %s", code, s->head + 5, said));
-    } else if (errors ? code == 0 || code > 7 : code != 0) {
-      fault(&c, &good, "exit ", arena_printf(arena, "%d: %s", code, said));
-    }
-    if (errors && !check_errors(&c, model, said)) good = false;
-    char *w;
-    if ((s = case_section(&c, "contains")) && (w = missing_line(text, s->body))) fault(&c, &good, "output lacks ", w);
-    if ((s = case_section(&c, "lacks")) && (w = present_line(text, s->body))) fault(&c, &good, "output has ", w);
-    if ((s = case_section(&c, "stderr")) && (w = missing_line(said, s->body))) fault(&c, &good, "messages lack ", arena_printf(arena, "%s; said:\n%s", w, said));
-    if ((s = case_section(&c, "expect")) && strcmp(text, s->body)) {
-      if (blessing) bless(&c, text);
-      else fault(&c, &good, "output differs:\n", text);
-    }
-  }
+  if (good) fill_folder(&c);
+  for (int i = 0; good && i < c.ncommands; i++) good = command_run(&c, i, blessing);
   *(good ? &passed : &failed) += 1;
   arena_reset(arena, mark);
 }
@@ -264,8 +352,8 @@ int main(int argc, char **argv) {
     if (!seen[i]) printf("FAIL no case under tests/cases shows %s\n", diag_code((DiagId)i));
     *(seen[i] ? &passed : &failed) += 1;
   }
-  char *argv_rm[] = {arena_printf(arena, "/bin/rm"), arena_printf(arena, "-rf"), work, NULL};
-  run_program(argv_rm, "/dev/null", "/dev/null");
+  empty_folder();
+  rmdir(work);
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed != 0;
 }
