@@ -110,6 +110,18 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
   return (double)(size / r) * (tiles * round + tails * tail) + (double)(size % r) * (tiles * left + tails * 4);
 }
 
+// Heights of tiles: of a short loop any, of others those that divide ROWS_GRAIN.
+enum { ROWS_GRAIN = 24 };
+
+static bool is_height(int64_t size, int r) { return size <= TILE_ROWS || ROWS_GRAIN % r == 0; }
+
+int64_t kernel_grain(const Kernel *k) {
+  if (k->rows < 0) return 1;
+  int64_t n = loop_size(k, k->rows) <= TILE_ROWS ? k->loop[k->rows].size : ROWS_GRAIN;
+  for (int l = k->rows + 1; l < k->nouter; l++) n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
+  return n;
+}
+
 static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
   // of 32 or 16 registers some hold what is loaded; a tile that spills runs at half speed
@@ -119,6 +131,7 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
   double best = -1;
   for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
     for (int r = 1; r <= TILE_ROWS && r <= size && (r * v <= budget || r * v == 1); r++) {
+      if (!is_height(size, r)) continue;
       double cost = tile_cost(size, p->vec_outer ? spread : v, r, v) / (p->vec_outer ? 1 : v);
       if (best >= 0 && cost >= best) continue;
       best = cost;

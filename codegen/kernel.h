@@ -92,6 +92,10 @@ typedef struct Kernel {
 // loops there is one unit. REDUCE and ACCUM start from the neutral element of `op`, so that empty loops
 // and chunks without units (and a combine over 0 chunks) leave it.
 
+// Chunks of a kernel with `rows` should hold a multiple of this many units, 1 for others: rounds of the row
+// loop run jammed only where they lie whole within a chunk (any chunk is computed right).
+int64_t kernel_grain(const Kernel *k);
+
 // The partial row of a chunk: one element of type stmt.type for every address of ptr[index] of each
 // ACCUM statement, in order of statements, each aligned to 64 bytes.
 int64_t kernel_partial_bytes(const Kernel *k);

@@ -144,7 +144,8 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
   }
   int64_t by_bytes = bytes ? clamp64((int64_t)((double)CHUNK_BYTES * (double)units / (double)bytes), 1, units) : units;
   l->grain = by_bytes > ceil_div(units, CHUNKS) ? by_bytes : ceil_div(units, CHUNKS);
-  if (l->grain < 1) l->grain = 1;
+  int64_t whole = kernel_grain(b->built[group[0]]->kernel);
+  l->grain = ceil_div(l->grain < 1 ? 1 : l->grain, whole) * whole;
   for (uint32_t i = 0; i < n; i++) l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);
   int64_t partial = b->kernel.at[l->kernel].partial_bytes;
   l->partial = (Ref){.tensor = -1, .offset = -1};
