@@ -56,6 +56,8 @@ suite() {
 MESHC=$PWD/build/$preset/meshc
 MESHC_DATA=${MESHC_DATA:-$PWD/../shared/data}
 export MESHC MESHC_DATA
+TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ${TSAN_OPTIONS:-}"
+export TSAN_OPTIONS
 
 suite tests/check_rooms.sh
 for t in build/"$preset"/test_*; do [ -x "$t" ] && unit "$t"; done
