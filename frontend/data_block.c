@@ -12,6 +12,11 @@ const char *data_over(const Session *s, BlockKind kind) {
   return dim_get(g->dims, g->spec.data[kind].over)->name;
 }
 
+static void no_block(const Session *s, BlockKind kind) {
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s", block_text(kind));
+  diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }", block_text(kind));
+}
+
 bool data_choose(Session *s, const char *wanted, BlockKind *out) {
   const DataBlock *block = s->model->graph->spec.data;
   *out = wanted || !block[DATA_VALID].present ? DATA_TEST : DATA_VALID;
@@ -22,7 +27,7 @@ bool data_choose(Session *s, const char *wanted, BlockKind *out) {
     return false;
   }
   if (block[*out].present) return true;
-  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s", block_text(*out));
+  no_block(s, *out);
   return false;
 }
 
@@ -55,7 +60,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
   const DataBlock *block = &s->model->graph->spec.data[kind];
   if (!block->present) {
-    diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s", block_text(kind));
+    no_block(s, kind);
     return NULL;
   }
   FeedInput *input = arena_array(s->arena, FeedInput, g->decl.n + 1);

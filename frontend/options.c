@@ -103,7 +103,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   }
   if (row->argument && !equals) use.text = argv[++*i];
   if (two) use.second = argv[++*i];
-  use.pos = option_source(d, row->name, use.text);
+  if (row->argument) use.pos = option_source(d, row->name, use.text);
   vec_push(a, o->use[id]) = use;
   return true;
 }

@@ -23,7 +23,7 @@ typedef enum OptionId {
 typedef struct OptionUse {
   const char *text;   // "" for a switch
   const char *second; // of --from: FILE
-  Pos pos;            // the whole text
+  Pos pos;            // the whole text; nowhere for a switch
 } OptionUse;
 
 typedef struct Options {

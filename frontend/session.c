@@ -116,11 +116,12 @@ static bool model_options(Session *s, ModelOptions *m) {
   *m = (ModelOptions){.path = s->opt->argument.at[0], .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
   bool good = refuse_unavailable(s) & option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed) & parse_settings(s, m);
   m->seed = (uint64_t)seed;
+  if (!good) return false;
   m->no_layout = layout && strcmp(layout->text, "none") == 0;
   if (mesh) m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text, strlen(mesh->text));
   if (layout && !m->no_layout)
     m->layout = ast_parse_layout(s->arena, s->names, s->diag, layout->pos.source, layout->text, strlen(layout->text));
-  return good && diag_errors(s->diag) == errors;
+  return diag_errors(s->diag) == errors;
 }
 
 static bool read_machine(Session *s) {
