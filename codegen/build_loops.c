@@ -263,3 +263,27 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
   set_vector(m, k);
   if (k->rows == k->vector) k->rows = -1;
 }
+
+// -- in place -----------------------------------------------------------------------------------------------
+
+static bool same_walk(const KPtr *a, const KPtr *b) {
+  return a->base_slot < 0 && b->base_slot < 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+         dtype_bytes(a->type) == dtype_bytes(b->type);
+}
+
+bool pointers_overlay(const Kernel *k, int load, int store) {
+  if (!same_walk(&k->ptr[load], &k->ptr[store])) return false;
+  int first_store = k->nstmts, last_load = -1;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *t = &k->stmt[i];
+    bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM || t->kind == K_STORE ||
+                   t->kind == K_SCATTER;
+    if (!touches || (t->index != load && t->index != store)) continue;
+    if (t->kind != K_LOAD && t->kind != K_STORE) return false;
+    if (t->kind == K_STORE && i < first_store) first_store = i;
+    if (t->kind == K_LOAD) last_load = i;
+  }
+  if (last_load < 0 || first_store == k->nstmts || last_load > first_store) return false;
+  const KStmt *a = &k->stmt[last_load], *z = &k->stmt[first_store];
+  return a->level == z->level && a->phase <= z->phase;
+}

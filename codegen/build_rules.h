@@ -8,7 +8,6 @@
 typedef struct Built {
   Kernel *kernel;
   NodeId *ptr;     // whose memory each pointer is
-  bool *address;   // used by a lookup or scatter: not element by element
   Slot *slot;      // values of the kernel's slots
   double *num;
   NodeId *check;   // of each numeric argument: the bound_index whose status code it is, else 0
@@ -46,6 +45,9 @@ typedef struct KernelMaker {
 } KernelMaker;
 int16_t maker_slot(KernelMaker *m, Slot s);
 void loops_finish(KernelMaker *m, Kernel *k, bool any_size);
+// Whether pointer `store` may be the memory of pointer `load`: each element is read before it is written,
+// by the unit that writes it.
+bool pointers_overlay(const Kernel *k, int load, int store);
 bool slot_equal(const Slot *a, const Slot *b);
 
 #endif

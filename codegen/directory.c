@@ -98,10 +98,6 @@ void directory_outputs(Builder *b) {
 
 // -- updates -------------------------------------------------------------------------------------------------
 
-static bool strides_equal(const KPtr *a, const KPtr *b) {
-  return a->base_slot < 0 && b->base_slot < 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
-}
-
 // Whether a kernel may write value `root` over tensor node `old` that it reads itself.
 static bool element_by_element(const Builder *b, const Built *k, NodeId root, NodeId old) {
   int store = -1;
@@ -109,9 +105,9 @@ static bool element_by_element(const Builder *b, const Built *k, NodeId root, No
     if (k->kernel->ptr[i].written && memory_root(b->g, k->ptr[i]) == root) store = i;
   for (int i = 0; i < k->kernel->nptr; i++) {
     if (k->kernel->ptr[i].written || memory_root(b->g, k->ptr[i]) != old) continue;
-    if (store < 0 || k->address[i] || !strides_equal(&k->kernel->ptr[i], &k->kernel->ptr[store])) return false;
+    if (store < 0 || !pointers_overlay(k->kernel, i, store)) return false;
   }
-  return store >= 0 && !k->address[store];
+  return store >= 0;
 }
 
 static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
@@ -124,30 +120,49 @@ static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
   return false;
 }
 
-// Old values that some group still reads when, or after, the group at `position` runs.
-static bool read_later(const Builder *b, NodeId old, uint32_t writer) {
+// The last and the last but one group, by position, that reads each declared tensor.
+typedef struct Readers {
+  uint32_t last, other; // 1 + group, 0: none
+} Readers;
+
+static Readers *readers_find(const Builder *b) {
   const Schedule *s = &b->schedule;
+  Readers *r = arena_array(b->a, Readers, graph_count(b->g) + 1);
   for (uint32_t i = s->commit; i < s->n; i++) {
-    uint32_t g = s->group[i];
-    if (g != writer && s->position[g] >= s->position[writer] && group_reads(b, g, old)) return true;
+    const Group *g = &b->f->group[s->group[i]];
+    for (uint32_t j = 0; j < g->nnodes; j++) {
+      const Node *x = graph_node(b->g, g->node[j]);
+      for (int k = 0; k < x->nargs; k++) {
+        Readers *at = &r[memory_root(b->g, x->args[k])];
+        if (at->last == s->group[i] + 1) continue;
+        *at = (Readers){s->group[i] + 1, at->last};
+      }
+    }
   }
-  return false;
+  return r;
 }
 
-static bool in_place(const Builder *b, const Output *o) {
+// Whether another group reads old values when, or after, the writer runs.
+static bool read_later(const Builder *b, Readers r, uint32_t writer) {
+  uint32_t other = r.last == writer + 1 ? r.other : r.last;
+  return other && b->schedule.position[other - 1] >= b->schedule.position[writer];
+}
+
+static bool in_place(const Builder *b, const Readers *readers, const Output *o) {
   NodeId root = memory_root(b->g, o->value), old = b->g->decl.at[o->target - 1].node;
   uint32_t writer = b->f->of[root];
   if (!group_executes(&b->f->group[writer]) || !b->schedule.post[writer]) return false;
   if (!old) return true;
-  if (read_later(b, old, writer)) return false;
+  if (read_later(b, readers[old], writer)) return false;
   if (!group_reads(b, writer, old)) return true;
   return b->built[writer] && element_by_element(b, b->built[writer], root, old);
 }
 
 void updates_place(Builder *b) {
+  const Readers *readers = readers_find(b);
   for (uint32_t i = 0; i < b->g->output.n; i++) {
     const Output *o = &b->g->output.at[i];
-    if (o->kind != OUT_UPDATE || !in_place(b, o)) continue;
+    if (o->kind != OUT_UPDATE || !in_place(b, readers, o)) continue;
     NodeId root = memory_root(b->g, o->value);
     b->place[root] = (Ref){.tensor = b->decl_tensor[o->target]};
     b->placed[root] = true;

@@ -245,8 +245,10 @@ static int32_t emit_value(Maker *k, int at, int phase) {
 
 // -- reductions ---------------------------------------------------------------------------------------------
 
+// Sums of narrow floats are kept in f32; integers wrap in their own type.
 static Dtype accumulator_of(const Maker *k, const Node *x) {
   if (x->op == OP_ANY || x->op == OP_ALL) return TYPE_BOOL;
+  if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
   bool adds = x->op == OP_SUM || x->op == OP_PROD || x->op == OP_CONTRACT;
   bool half = x->type == TYPE_BF16 || x->type == TYPE_F16;
   Dtype type = adds || half ? dtype_accumulator((Dtype)x->type) : (Dtype)x->type;
@@ -413,7 +415,7 @@ static void fill_built(Maker *k, Built *b, bool any_size) {
   kernel->nslots = (uint16_t)m->slot.n;
   kernel->nnum = (uint16_t)m->num.n;
   kernel->why = m->g->why;
-  *b = (Built){.kernel = kernel, .ptr = m->ptr_node.at, .address = m->ptr_address.at, .slot = m->slot.at,
+  *b = (Built){.kernel = kernel, .ptr = m->ptr_node.at, .slot = m->slot.at,
                .num = m->num.at, .check = m->check.at, .outer = m->plan.outer, .inner = m->plan.inner};
 }
 

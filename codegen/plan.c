@@ -84,28 +84,11 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
-// All that pointer `load` feeds is read before `store` writes the same element, and nobody else touches it.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
-  const KPtr *l = &k->ptr[load], *w = &k->ptr[store];
-  if (l->base_slot >= 0 || w->base_slot >= 0 || memcmp(l->stride, w->stride, sizeof l->stride) != 0) return false;
-  if (dtype_bytes(l->type) != dtype_bytes(w->type)) return false;
   uint32_t buffer = owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
     if (p != load && s->ptr[p].tensor < 0 && owner(b, s->ptr[p].offset) == buffer) return false;
-  int first_store = k->nstmts, last_load = -1;
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *t = &k->stmt[i];
-    if (t->kind == K_STORE && t->index == store && i < first_store) first_store = i;
-    if (t->kind == K_LOAD && t->index == load) last_load = i;
-    if (t->kind != K_STORE && t->kind != K_LOAD && t->kind != K_OP && t->kind != K_NUM && t->kind != K_REDUCE &&
-        (t->index == store || t->index == load))
-      return false;
-    bool other = t->kind == K_LOAD && t->index == load && first_store < i;
-    if (other) return false;
-  }
-  if (last_load < 0 || first_store == k->nstmts) return false;
-  const KStmt *a = &k->stmt[last_load], *z = &k->stmt[first_store];
-  return a->level == z->level && a->phase <= z->phase;
+  return pointers_overlay(k, load, store);
 }
 
 static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
@@ -204,7 +187,7 @@ int64_t plan_live(const Builder *b) {
   return most;
 }
 
-void plan_make(Builder *b) {
+void plan_memory(Builder *b) {
   visit_refs(b, see);
   settle(b);
   reuse_in_place(b);
