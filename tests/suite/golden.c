@@ -63,7 +63,17 @@ static char *read_file(const char *path) {
   return text;
 }
 
+static void make_parents(const char *path) {
+  char *part = arena_printf(arena, "%s", path);
+  for (char *slash = part; (slash = strchr(slash + 1, '/'));) {
+    *slash = 0;
+    mkdir(part, 0777);
+    *slash = '/';
+  }
+}
+
 static void write_file(const char *path, const char *text) {
+  make_parents(path);
   FILE *f = fopen(path, "wb");
   if (!f) return;
   fputs(text, f);
@@ -79,7 +89,8 @@ static Case case_read(const char *path) {
   if (!c.ncommands) c.command[c.ncommands++] = "check";
   char *at = !strncmp(c.model, "--- ", 4) ? c.model : strstr(c.model, "\n--- ");
   while (at && c.nsections < MAX_SECTIONS) {
-    if (*at == '\n') *at++ = 0, at[-1] = '\n', at[0] = 0; // the newline belongs to what stands before
+    if (*at == '\n') at++; // the newline belongs to what stands before
+    *at = 0;
     char *head = at + 4, *end = strchr(head, '\n');
     if (end) *end = 0;
     Section *s = &c.section[c.nsections++];
@@ -123,6 +134,7 @@ static void write_link(const char *name_and_target) {
   char *name = arena_printf(arena, "%s", name_and_target), *target = strchr(name, ' ');
   if (!target) return;
   *target = 0;
+  make_parents(beside(name));
   if (symlink(target + 1, beside(name)) != 0) perror(name);
 }
 
@@ -289,7 +301,7 @@ static bool check_exit(const Case *c, int code, bool errors, const char *said) {
 // One command of a case; only of the last is anything expected but success.
 static bool command_run(const Case *c, int i, bool blessing) {
   char *argv[MAX_ARGS];
-  const char *out = beside("out"), *err = beside("err");
+  const char *out = beside(".out"), *err = beside(".err");
   const Section *memory = case_section(c, "memory ");
   bool last = i == c->ncommands - 1, good = true, errors = strstr(c->model, "# error") != NULL;
   make_args(c->command[i], argv, &out);
