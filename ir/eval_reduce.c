@@ -192,28 +192,64 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
 // -- product, logsumexp --------------------------------------------------------------------------
 
+// What any partial product of an element's factors may be: products of the magnitudes above 1 and of
+// those below 1. Factors are multiplied in any order, so where a partial product may leave the type's
+// range on one side and something brings it back from there, the result cannot be known.
+typedef struct Partial {
+  double above, below;
+  bool zero, infinite;
+} Partial;
+
+static void partial_factor(Partial *p, Cell x) {
+  double high = fabs(x.v) + x.b, low = fmax(fabs(x.v) - x.b, 0);
+  if (x.v == 0 && x.b == 0) p->zero = true;
+  else if (isinf(x.v)) p->infinite = true;
+  else {
+    if (high > 1) p->above *= high;
+    if (low < 1) p->below *= low;
+  }
+}
+
+static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
+  double slack = 1 + 2 * (double)n * unit_roundoff(acc);
+  bool over = p->above * slack > largest_finite(acc), under = p->below < least_normal(acc) * slack;
+  if (isnan(y)) return false;
+  if (p->zero) return over;
+  if (p->infinite) return under;
+  return (over && fabs(y) <= largest_finite(acc)) || (under && fabs(y) >= least_normal(acc)) || (over && under);
+}
+
+static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide) {
+  double p = dtype_is_float(t) ? y.v * x.v
+                               : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
+  bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
+  *wide *= (fabs(x.v) + x.b) * (exact ? 1 : 1 + 2 * unit_roundoff(acc));
+  return (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t};
+}
+
 void eval_prod(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
-  double *wide = arena_array(c->arena, double, c->out->elements + 1), u = unit_roundoff(acc);
-  for (int64_t i = 0; i < c->out->elements; i++)
+  int64_t n = c->out->elements;
+  double *wide = arena_array(c->arena, double, n + 1);
+  Partial *partial = arena_array(c->arena, Partial, n + 1);
+  for (int64_t i = 0; i < n; i++) {
     tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
+    partial[i] = (Partial){.above = 1, .below = 1};
+  }
   Walk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]), y = tensor_cell(c->out, at);
-      double p = dtype_is_float(t)
-                     ? y.v * x.v
-                     : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
-      bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
-      wide[at] *= (fabs(x.v) + x.b) * (exact ? 1 : 1 + 2 * u);
-      tensor_put(c->out, at, (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t});
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      tensor_put(c->out, at, product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at]));
+      partial_factor(&partial[at], x);
     }
-  for (int64_t i = 0; i < c->out->elements && dtype_is_float(t); i++) {
+  int64_t factors = n ? c->arg[0]->elements / n : 0;
+  for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
     Cell y = tensor_cell(c->out, i);
     double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
     Cell stored = acc == t ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
-    stored.t = y.t;
+    stored.t = y.t || product_unknown(&partial[i], acc, factors, y.v);
     tensor_put(c->out, i, cell_finish(t, stored));
   }
 }

@@ -3,7 +3,9 @@
 //
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
-// Narrow floats and integers are averaged in f32, the type that their sums are kept in.
+// Narrow floats and integers are averaged in f32, the type that their sums are kept in. So are what
+// scatter_add, which keeps its sums in memory, adds up: it is no FINAL op, but one of a narrow float
+// becomes one of f32 between casts.
 #include <math.h>
 
 #include "ir/graph.h"
@@ -80,6 +82,17 @@ static NodeId expand_argmin(Expand *c) {
 
 static NodeId expand_stop(Expand *c) { return c->x; }
 
+static bool is_narrow_sum(const Node *n) {
+  return n->op == OP_SCATTER_ADD && dtype_accumulator((Dtype)n->type) != (Dtype)n->type &&
+         dtype_is_float((Dtype)n->type);
+}
+
+static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map) {
+  to->origin = n->origin;
+  NodeId args[2] = {graph_cast(to, map[n->args[0]], wide_type((Dtype)n->type)), map[n->args[1]]};
+  return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
+}
+
 typedef NodeId ExpandRule(Expand *c);
 static ExpandRule *const expand_rule[OP_COUNT] = {
     [OP_MEAN] = expand_mean,     [OP_LOGSUMEXP] = expand_logsumexp, [OP_ARGMAX] = expand_argmax,
@@ -88,6 +101,7 @@ static ExpandRule *const expand_rule[OP_COUNT] = {
 
 static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
   const Node *n = graph_node(from, id);
+  if (is_narrow_sum(n)) return widen_scatter(to, n, map);
   if (!(op_row((Op)n->op)->flags & FINAL)) return graph_copy(to, from, id, map);
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
   Expand c = {.g = to, .n = *n, .x = map[n->args[0]], .over = {.n = n->attr.ndims}};
