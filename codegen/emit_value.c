@@ -302,8 +302,19 @@ LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   return tf ? int_to_float(e, v, from, to) : int_to_int(e, v, from, to);
 }
 
+// Only casts saturate: the low bits of a sum or product kept in a wider integer.
+static LLVMValueRef int_wrap(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
+  LLVMTypeRef want = type_like(e, reg_type(e, to), v);
+  bool narrower = dtype_bytes(to) < 8 && dtype_bytes(from) == 8;
+  if (narrower) v = LLVMBuildTrunc(e->b, v, want, "");
+  else if (LLVMTypeOf(v) != want) v = is_unsigned(from) ? LLVMBuildZExt(e->b, v, want, "") : LLVMBuildSExt(e->b, v, want, "");
+  return to == TYPE_U8 && from != TYPE_BOOL ? LLVMBuildAnd(e->b, v, const_int(want, 255), "") : v;
+}
+
 LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
+  if (from == to) return v;
   if (dtype_is_float(from) && dtype_is_float(to) && reg_type(e, from) == reg_type(e, to)) return v;
+  if (!dtype_is_float(from) && !dtype_is_float(to) && to != TYPE_BOOL) return int_wrap(e, v, from, to);
   return emit_convert(e, v, from, to);
 }
 
