@@ -1,6 +1,6 @@
 // Machine code of hand-made kernels against a plain interpreter of kernels, at every vector width.
 //
-// The interpreter executes kernel.h to the letter, one element at a time, floats in double. Cases:
+// The interpreter is common/kernel_interp.c. Cases:
 // every pointwise op on every type it takes (both positions of the vector loop and scalar code; lengths
 // that leave tails; extents known and from slots), reductions, accumulators over several chunks, gathers
 // and scatters, narrow floats, register tiles, the status word, and random kernels.
@@ -11,8 +11,9 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
+#include "tests/suite/common/kernel_interp.h"
 
-enum { MAX_P = 8, MAX_S = 48, MAX_SLOT = 8, MAX_NUM = 8, GUARD = 64, RANK_LIMIT = 3 };
+enum { MAX_P = 8, MAX_S = MAX_INTERP_STMTS, MAX_SLOT = 8, MAX_NUM = 8, GUARD = 64, RANK_LIMIT = 3 };
 
 typedef struct Case {
   char name[96];
@@ -29,329 +30,7 @@ typedef struct Case {
 static Case *cases;
 static int ncases, capacity;
 
-// -- the interpreter ------------------------------------------------------------------------------------------
-
-typedef struct Value {
-  double f;  // floats
-  int64_t i; // others; u64 by its bits
-} Value;
-
 static bool flt(Dtype t) { return dtype_is_float(t); }
-
-static Value read_at(Dtype t, const char *p) {
-  Value v = {0, 0};
-  if (flt(t)) v.f = dtype_load(t, p);
-  else if (dtype_bytes(t) == 8) memcpy(&v.i, p, 8);
-  else v.i = (int64_t)dtype_load(t, p);
-  return v;
-}
-
-static void write_at(Dtype t, char *p, Value v) {
-  if (flt(t)) dtype_store(t, p, dtype_round(t, v.f));
-  else if (dtype_bytes(t) == 8) memcpy(p, &v.i, 8);
-  else dtype_store(t, p, (double)v.i);
-}
-
-static int64_t wrapped(Dtype t, int64_t x) {
-  if (t == TYPE_I32) return (int32_t)(uint32_t)(uint64_t)x;
-  if (t == TYPE_U8) return (uint8_t)(uint64_t)x;
-  return t == TYPE_BOOL ? x != 0 : x;
-}
-
-static Value converted(Value v, Dtype from, Dtype to) {
-  if (from == to) return v;
-  double x = flt(from) ? v.f : from == TYPE_U64 ? (double)(uint64_t)v.i : (double)v.i;
-  if (flt(to)) return (Value){dtype_round(to, x), 0};
-  if (to == TYPE_I64 && x >= 0x1p63) return (Value){0, INT64_MAX};
-  if (flt(from) || to == TYPE_BOOL) return (Value){0, (int64_t)dtype_round(to, x)};
-  if (to == TYPE_U8) return (Value){0, clamp64(v.i, 0, 255)};
-  if (to == TYPE_I32) return (Value){0, clamp64(v.i, INT32_MIN, INT32_MAX)};
-  return v;
-}
-
-static int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int64_t)(0 - (uint64_t)a);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-static double floor_mod(double x, double y) {
-  double r = fmod(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-
-static int64_t int_pow(int64_t x, int64_t n) {
-  if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0;
-  uint64_t y = 1, p = (uint64_t)x;
-  for (; n > 0; n >>= 1, p *= p)
-    if (n & 1) y *= p;
-  return (int64_t)y;
-}
-
-static uint64_t key_of(Value x, Dtype t, int64_t index) {
-  uint32_t high = (uint32_t)(int32_t)x.i ^ 0x80000000U;
-  if (flt(t)) {
-    float f = (float)x.f + 0.0F;
-    memcpy(&high, &f, 4);
-    high = isnan(f) ? UINT32_MAX : high & 0x80000000U ? ~high : high | 0x80000000U;
-  }
-  return (uint64_t)high << 32 | (uint32_t)~(uint32_t)(int32_t)index;
-}
-
-static double extreme(double a, double b, bool max) {
-  return isnan(a) || isnan(b) ? (double)NAN : max ? fmax(a, b) : fmin(a, b);
-}
-
-// One op; from: types of the arguments, already converted to `t` where the op computes in its own type.
-static double float_op(Op op, double a, double b, double c) {
-  double e = exp(-fabs(a));
-  switch ((int)op) {
-  case OP_NEG: return -a;
-  case OP_EXP: return exp(a);
-  case OP_LOG: return log(a);
-  case OP_LOG1P: return log1p(a);
-  case OP_EXPM1: return expm1(a);
-  case OP_SQRT: return sqrt(a);
-  case OP_RSQRT: return 1 / sqrt(a);
-  case OP_ABS: return fabs(a);
-  case OP_SIGN: return isnan(a) ? a : (double)(a > 0) - (double)(a < 0);
-  case OP_FLOOR: return floor(a);
-  case OP_CEIL: return ceil(a);
-  case OP_ROUND: return nearbyint(a);
-  case OP_SIN: return sin(a);
-  case OP_COS: return cos(a);
-  case OP_TANH: return tanh(a);
-  case OP_SIGMOID: return a < 0 ? e / (1 + e) : 1 / (1 + e);
-  case OP_RELU: return a < 0 ? 0 : a;
-  case OP_ERF: return erf(a);
-  case OP_SOFTPLUS: return isnan(a) ? a : fmax(a, 0) + log1p(e);
-  case OP_RECIPROCAL: return 1 / a;
-  case OP_ADD: case OP_SUM: return a + b;
-  case OP_SUB: return a - b;
-  case OP_MUL: case OP_PROD: return a * b;
-  case OP_DIV: return a / b;
-  case OP_MOD: return floor_mod(a, b);
-  case OP_FLOOR_DIV: return floor(a / b);
-  case OP_POW: return pow(a, b);
-  case OP_MAXIMUM: case OP_MAX: return extreme(a, b, true);
-  case OP_MINIMUM: case OP_MIN: return extreme(a, b, false);
-  case OP_CLIP: return extreme(extreme(a, b, true), c, false);
-  }
-  BUG("no float op %s", op_row(op)->text);
-}
-
-static bool above(Dtype t, int64_t a, int64_t b) { return t == TYPE_U64 ? (uint64_t)a > (uint64_t)b : a > b; }
-
-static int64_t int_op(Op op, Dtype t, int64_t a, int64_t b, int64_t c) {
-  switch ((int)op) {
-  case OP_NEG: return (int64_t)(0 - (uint64_t)a);
-  case OP_ABS: return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
-  case OP_SIGN: return (a > 0) - (a < 0);
-  case OP_RELU: return a < 0 ? 0 : a;
-  case OP_ADD: case OP_SUM: return (int64_t)((uint64_t)a + (uint64_t)b);
-  case OP_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
-  case OP_MUL: case OP_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
-  case OP_MOD: return b == 0 ? 0 : b == -1 ? 0 : a - floor_div(a, b) * b;
-  case OP_FLOOR_DIV: return floor_div(a, b);
-  case OP_POW: return int_pow(a, b);
-  case OP_MAXIMUM: case OP_MAX: return above(t, a, b) ? a : b;
-  case OP_MINIMUM: case OP_MIN: return above(t, b, a) ? a : b;
-  case OP_CLIP: a = a < b ? b : a; return a > c ? c : a;
-  case OP_NOT: return !a;
-  case OP_AND: case OP_ALL: return a && b;
-  case OP_OR: case OP_ANY: return a || b;
-  }
-  BUG("no integer op %s", op_row(op)->text);
-}
-
-static Value apply(Op op, Dtype t, const Value *x) {
-  if (flt(t)) return (Value){float_op(op, x[0].f, x[1].f, x[2].f), 0};
-  return (Value){0, wrapped(t, int_op(op, t, x[0].i, x[1].i, x[2].i))};
-}
-
-static Value compare(Op op, Dtype t, Value a, Value b) {
-  bool less = flt(t) ? a.f < b.f : above(t, b.i, a.i), same = flt(t) ? a.f == b.f : a.i == b.i;
-  bool y = op == OP_EQ ? same : op == OP_NE ? !same : op == OP_LT ? less : less || same;
-  return (Value){0, y};
-}
-
-typedef struct Run {
-  const Case *c;
-  const Kernel *k;
-  char *const *mem;
-  int64_t at[MAX_LOOPS]; // counters
-  Value value[MAX_S];
-  Value *accum[MAX_S];   // of ACCUM statements, by place in the partial row
-  int nfound;
-  int64_t found[4096][2]; // values and positions that a check refuses
-} Run;
-
-static int64_t extent(const Run *r, int l) {
-  const KLoop *kl = &r->k->loop[l];
-  return kl->slot < 0 ? kl->size : r->c->slot[kl->slot];
-}
-
-static char *address(const Run *r, int p, int64_t more) {
-  const KPtr *kp = &r->k->ptr[p];
-  int64_t i = more + (kp->base_slot >= 0 ? r->c->slot[kp->base_slot] * kp->base_stride : 0);
-  for (int l = 0; l < r->k->nouter + r->k->ninner; l++) i += kp->stride[l] * r->at[l];
-  return r->mem[p] + i * dtype_bytes(kp->type);
-}
-
-static Value arg(const Run *r, const KStmt *s, int i, Dtype want) {
-  if (s->arg[i] == NO_STMT) return (Value){0, 0};
-  Dtype from = r->k->stmt[s->arg[i]].type;
-  // floats meet floats unrounded: only casts and stores round
-  return flt(from) && flt(want) ? r->value[s->arg[i]] : converted(r->value[s->arg[i]], from, want);
-}
-
-static Value identity(Op op, Dtype t) {
-  Value v = {0, 0};
-  if (op == OP_PROD || op == OP_ALL) v = (Value){1, 1};
-  if (op == OP_MAX) v = (Value){-(double)INFINITY, t == TYPE_I32 ? INT32_MIN : t == TYPE_I64 ? INT64_MIN : 0};
-  if (op == OP_MIN)
-    v = (Value){(double)INFINITY, t == TYPE_I32 ? INT32_MAX : t == TYPE_I64 ? INT64_MAX : t == TYPE_U8 ? 255 : t == TYPE_BOOL ? 1 : -1};
-  return v;
-}
-
-static Value bound(Run *r, const KStmt *s) {
-  Value x = arg(r, s, 0, s->type);
-  int n = s->level == LEVEL_PROLOGUE ? 0 : s->level == LEVEL_OUTER ? r->k->nouter : r->k->nouter + r->k->ninner;
-  int64_t pos = 0;
-  for (int l = 0; l < n; l++) pos = pos * r->k->loop[l].size + r->at[l];
-  if (x.i >= 0 && x.i < s->step) return x;
-  if (r->nfound < (int)countof(r->found)) {
-    r->found[r->nfound][0] = x.i;
-    r->found[r->nfound++][1] = pos;
-  }
-  return (Value){0, clamp64(x.i, 0, s->step - 1)};
-}
-
-static Value run_op(Run *r, const KStmt *s) {
-  Dtype a = s->arg[0] == NO_STMT ? TYPE_I32 : r->k->stmt[s->arg[0]].type;
-  Value x[3] = {{0, 0}};
-  switch ((int)s->op) {
-  case OP_INDEX: return (Value){0, r->at[s->index] + (s->slot >= 0 ? r->c->slot[s->slot] : 0)};
-  case OP_STEP: return (Value){0, 17};
-  case OP_BOUND: return bound(r, s);
-  case OP_OWN_TERM: return r->c->slot[s->slot] == 0 ? r->value[s->arg[0]] : (Value){0, 0};
-  case OP_CAST: return converted(r->value[s->arg[0]], a, s->type);
-  case OP_WHERE: return arg(r, s, 0, TYPE_BOOL).i ? arg(r, s, 1, s->type) : arg(r, s, 2, s->type);
-  case OP_EQ: case OP_NE: case OP_LT: case OP_LE:
-    return compare(s->op, a, r->value[s->arg[0]], r->value[s->arg[1]]);
-  case OP_ARG_KEY: return (Value){0, (int64_t)key_of(r->value[s->arg[0]], a, r->value[s->arg[1]].i)};
-  case OP_KEY_INDEX: return (Value){0, (int32_t)~(uint32_t)(uint64_t)r->value[s->arg[0]].i};
-  }
-  for (int i = 0; i < 3; i++) x[i] = arg(r, s, i, s->type);
-  return apply(s->op, s->type, x);
-}
-
-static int64_t row_place(const Run *r, const KStmt *s) {
-  int64_t at = 0;
-  for (int l = r->k->nouter; l < r->k->nouter + r->k->ninner; l++)
-    if (r->k->ptr[s->index].stride[l]) at = at * r->k->loop[l].size + r->at[l];
-  return at;
-}
-
-static void run_stmt(Run *r, int id) {
-  const KStmt *s = &r->k->stmt[id];
-  Value *v = &r->value[id], pair[3] = {{0, 0}};
-  Dtype t = s->kind == K_NUM ? s->type : s->kind == K_OP ? s->type : TYPE_COUNT;
-  if (s->index >= 0 && t == TYPE_COUNT && s->kind != K_REDUCE) t = r->k->ptr[s->index].type;
-  switch (s->kind) {
-  case K_NUM: *v = converted((Value){r->c->num[s->index], 0}, TYPE_F64, s->type); return;
-  case K_LOAD: *v = read_at(t, address(r, s->index, 0)); return;
-  case K_LOAD_AT: *v = read_at(t, address(r, s->index, r->value[s->arg[0]].i * s->step)); return;
-  case K_OP: *v = run_op(r, s); return;
-  case K_STORE: write_at(t, address(r, s->index, 0), arg(r, s, 0, t)); return;
-  case K_REDUCE:
-    pair[0] = *v, pair[1] = arg(r, s, 0, s->type);
-    *v = apply(s->op, s->type, pair);
-    return;
-  case K_ACCUM:
-    v = &r->accum[id][row_place(r, s)];
-    pair[0] = *v, pair[1] = arg(r, s, 0, s->type);
-    *v = apply(s->op, s->type, pair);
-    return;
-  case K_SCATTER: {
-    char *p = address(r, s->index, r->value[s->arg[1]].i * s->step);
-    pair[0] = read_at(t, p), pair[1] = arg(r, s, 0, t);
-    write_at(t, p, apply(OP_ADD, t, pair));
-    return;
-  }
-  }
-}
-
-static void run_level(Run *r, KLevel level, int phase) {
-  for (int i = 0; i < r->k->nstmts; i++)
-    if (r->k->stmt[i].level == level && r->k->stmt[i].phase == phase) run_stmt(r, i);
-}
-
-// Counts loops first..first+n up; false after the last round.
-static bool count_up(Run *r, int first, int n) {
-  for (int l = first + n - 1; l >= first; l--) {
-    if (++r->at[l] < extent(r, l)) return true;
-    r->at[l] = 0;
-  }
-  return false;
-}
-
-static void run_phase(Run *r, int phase) {
-  const Kernel *k = r->k;
-  run_level(r, LEVEL_OUTER, phase);
-  for (int i = 0; i < k->nstmts; i++)
-    if (k->stmt[i].kind == K_REDUCE && k->stmt[i].phase == phase) r->value[i] = identity(k->stmt[i].op, k->stmt[i].type);
-  for (int l = k->nouter; l < k->nouter + k->ninner; l++) {
-    r->at[l] = 0;
-    if (extent(r, l) == 0) return;
-  }
-  do run_level(r, LEVEL_INNER, phase);
-  while (count_up(r, k->nouter, k->ninner));
-}
-
-static void store_accums(Run *r) {
-  for (int i = 0; i < r->k->nstmts; i++) {
-    const KStmt *s = &r->k->stmt[i];
-    if (s->kind != K_ACCUM) continue;
-    memset(r->at, 0, sizeof r->at);
-    bool some = true;
-    for (int l = r->k->nouter; l < r->k->nouter + r->k->ninner; l++)
-      if (r->k->ptr[s->index].stride[l] && extent(r, l) == 0) some = false;
-    while (some) {
-      Dtype t = r->k->ptr[s->index].type;
-      Value v = r->accum[i][row_place(r, s)];
-      write_at(t, address(r, s->index, 0), flt(t) && flt(s->type) ? v : converted(v, s->type, t));
-      int l = r->k->nouter + r->k->ninner - 1;
-      for (; l >= r->k->nouter; l--) {
-        if (!r->k->ptr[s->index].stride[l]) continue;
-        if (++r->at[l] < extent(r, l)) break;
-        r->at[l] = 0;
-      }
-      some = l >= r->k->nouter;
-    }
-  }
-}
-
-static void interpret(Run *r) {
-  const Kernel *k = r->k;
-  for (int i = 0; i < k->nstmts; i++) {
-    if (k->stmt[i].kind != K_ACCUM) continue;
-    int64_t n = 1;
-    for (int l = k->nouter; l < k->nouter + k->ninner; l++)
-      if (k->ptr[k->stmt[i].index].stride[l]) n *= k->loop[l].size;
-    r->accum[i] = malloc((size_t)n * sizeof(Value));
-    for (int64_t j = 0; j < n; j++) r->accum[i][j] = identity(k->stmt[i].op, k->stmt[i].type);
-  }
-  run_level(r, LEVEL_PROLOGUE, 0);
-  bool some = true;
-  for (int l = 0; l < k->nouter; l++) some = some && extent(r, l) > 0;
-  while (some) {
-    for (int ph = 0; ph < k->nphases; ph++) run_phase(r, ph);
-    some = count_up(r, 0, k->nouter);
-  }
-  store_accums(r);
-  for (int i = 0; i < k->nstmts; i++) free(r->accum[i]);
-}
 
 // -- memory -----------------------------------------------------------------------------------------------------
 
@@ -367,7 +46,7 @@ static double unit(void) { return (double)(next() >> 11) * 0x1p-53; }
 enum { DATA_REAL, DATA_POSITIVE, DATA_SPECIAL, DATA_SMALL, DATA_WILD, DATA_INDEX };
 
 static double number(int data) {
-  static const double special[] = {NAN, INFINITY, -INFINITY, 0, -0.0, 1, -1, 2.5, -2.5, 0.5, 1e9, -1e9, 3e38, 1e-40, 255.5};
+  static const double special[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0, -0.0, 1, -1, 2.5, -2.5, 0.5, 1e9, -1e9, 3e38, 1e-40, 255.5};
   if (data == DATA_POSITIVE) return unit() * 4 + 0.1;
   if (data == DATA_SPECIAL) return below(3) ? special[below((int)countof(special))] : unit() * 20 - 10;
   if (data == DATA_SMALL) return below(5) - 2;
@@ -398,7 +77,7 @@ static void fill(const Case *c, int p, char *at, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     char *x = at + i * dtype_bytes(t);
     Value v = {flt(t) ? number(c->data) : 0, flt(t) ? 0 : whole(c->data, t)};
-    write_at(t, x, v);
+    value_write(t, x, v);
   }
 }
 
@@ -430,7 +109,7 @@ static void run_code(const Case *c, const ProgKernel *pk, char *const *mem, Stat
   char *partial = aligned_alloc(64, (size_t)(pk->partial_bytes * (chunks + 1) + 64));
   void *ptr[MAX_P];
   for (int p = 0; p < c->k.nptr; p++) ptr[p] = mem[p];
-  KernelCall call = {.ptr = ptr, .slot = c->slot, .num = c->num, .partial = partial, .status = status, .step = 17};
+  KernelCall call = {.ptr = ptr, .slot = c->slot, .num = c->num, .partial = partial, .status = status, .step = INTERP_STEP};
   for (int64_t i = 0; i < chunks; i++) {
     call.partial = partial + i * pk->partial_bytes;
     int64_t hi = (i + 1) * grain;
@@ -456,7 +135,7 @@ static bool same_memory(const Case *c, int p, const char *got, const char *want,
   return true;
 }
 
-static bool same_status(const Case *c, const Run *r, const Status *s) {
+static bool same_status(const Case *c, const KernelRun *r, const Status *s) {
   if ((s->code != 0) != (r->nfound > 0)) {
     printf("  %s: status code %u, %d values out of range\n", c->name, s->code, r->nfound);
     return false;
@@ -481,11 +160,12 @@ static bool check(const Case *c, const ProgKernel *pk) {
     memcpy(got[p], want[p] - GUARD, bytes);
     got[p] += GUARD;
   }
-  Run *r = calloc(1, sizeof *r);
-  r->c = c;
+  KernelRun *r = calloc(1, sizeof *r);
+  r->slot = c->slot;
+  r->num = c->num;
   r->k = &c->k;
   r->mem = want;
-  interpret(r);
+  kernel_interpret(r);
   Status status = {0};
   run_code(c, pk, got, &status);
   bool ok = same_status(c, r, &status);

@@ -183,7 +183,7 @@ static void accuracy(void **state) {
 // Special arguments, against libm bit for bit but for NaN's payload.
 static void special(void **state) {
   (void)state;
-  static const double x[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-1074, -0x1p-149, 0x1p-149};
+  static const double x[] = {0, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 1, -1, 0x1p-1074, -0x1p-149, 0x1p-149};
   static float x32[N], z32[N], y32[N];
   static double x64[N], z64[N], y64[N];
   int n = (int)countof(x), bad = 0;
