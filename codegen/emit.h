@@ -101,6 +101,7 @@ LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t);
 LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n, LLVMValueRef *args);
 LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x); // intrinsic overloaded on x's type
 LLVMValueRef fast(LLVMValueRef v);                    // reassoc nsz contract
+LLVMValueRef contracting(LLVMValueRef v);             // may become part of a fused multiply-add
 LLVMTypeRef reg_type(Emit *e, Dtype t);               // scalar, in registers
 LLVMTypeRef mem_type(Emit *e, Dtype t);               // scalar, in memory
 LLVMValueRef from_memory(Emit *e, Dtype t, LLVMValueRef raw);

@@ -83,6 +83,11 @@ LLVMValueRef fast(LLVMValueRef v) {
   return v;
 }
 
+LLVMValueRef contracting(LLVMValueRef v) {
+  if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v)) LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+  return v;
+}
+
 // -- element types -----------------------------------------------------------------------------------------------
 
 LLVMTypeRef reg_type(Emit *e, Dtype t) {
