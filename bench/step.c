@@ -19,6 +19,7 @@ typedef struct Bench {
   Model *model;
   Compilation made;
   Exec *exec;
+  double *spent; // seconds of every instruction in every timed step, NULL: no profile
 } Bench;
 
 static char *file_text(Arena *a, const char *path, size_t *n) {
@@ -85,28 +86,47 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-enum { MAX_STEPS = 10000, WARM = 5 };
-static double bench_time(Bench *b, int steps) {
-  static double seconds[MAX_STEPS];
-  for (int i = 0; i < WARM + steps; i++) {
-    double start = now();
-    if (exec_step(b->exec, i, true) != STEP_OK) return NAN;
-    if (i >= WARM) seconds[i - WARM] = now() - start;
+static double median(double *at, int n) {
+  qsort(at, (size_t)n, sizeof *at, by_value);
+  return at[n / 2];
+}
+
+// The profile is a running total: what step i added to it.
+static void note_profile(Bench *b, int i, double *before) {
+  uint32_t n = b->made.compiled->program->ninstrs;
+  for (uint32_t k = 0; b->spent && k < n; k++) {
+    double total = exec_profile(b->exec)[k];
+    if (i >= 0) b->spent[(uint32_t)i * n + k] = total - before[k];
+    before[k] = total;
   }
-  qsort(seconds, (size_t)steps, sizeof *seconds, by_value);
-  return seconds[steps / 2];
+}
+
+enum { MAX_STEPS = 10000, WARM = 5 };
+static double bench_time(Bench *b, int steps, bool profile) {
+  static double seconds[MAX_STEPS];
+  uint32_t n = b->made.compiled->program->ninstrs;
+  double *before = arena_array(b->arena, double, n);
+  if (profile) b->spent = arena_array(b->arena, double, n * (uint32_t)steps);
+  for (int i = -WARM; i < steps; i++) {
+    double start = now();
+    if (exec_step(b->exec, i + WARM, true) != STEP_OK) return NAN;
+    if (i >= 0) seconds[i] = now() - start;
+    note_profile(b, i, before);
+  }
+  return median(seconds, steps);
 }
 
 // What an instruction is, and for products its rate.
-static void print_profile(const Bench *b, int steps) {
+static void print_profile(Bench *b, int steps) {
   static const char *const kinds[] = {
       [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
       [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit"};
   const Program *p = b->made.compiled->program;
-  const double *seconds = exec_profile(b->exec);
+  double *column = arena_array(b->arena, double, steps);
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
-    double each = seconds[i] / (WARM + steps);
+    for (int k = 0; k < steps; k++) column[k] = b->spent[(uint32_t)k * p->ninstrs + i];
+    double each = median(column, steps);
     printf("%4u %-10s %9.2f us", i, kinds[in->kind], 1e6 * each);
     if (in->kind == INSTR_PRODUCT) {
       const Product *w = &in->u.product;
@@ -141,7 +161,7 @@ int main(int argc, char **argv) {
   }
   int64_t inputs = bench_feed(&b);
   double flops = peak_flops(threads), copy = peak_copy(threads);
-  double step = bench_time(&b, steps);
+  double step = bench_time(&b, steps, profile);
   double again = peak_flops(threads);
   if (again > flops) flops = again;
 
