@@ -60,10 +60,18 @@ static bool bench_build(Bench *b, const char *path, int threads, bool profile) {
   return b->exec && exec_initialise(b->exec, b->diag);
 }
 
-// Numbers of every input: small integers below every dim's size for ids, else a wave.
+// Below what every id is checked against.
+static int64_t smallest_range(const Program *p) {
+  int64_t range = 10;
+  for (uint32_t i = 0; i < p->nchecks; i++)
+    if (p->check[i].size < range) range = p->check[i].size;
+  return range;
+}
+
+// Numbers of every input: a wave, or small integers where they are ids.
 static int64_t bench_feed(Bench *b) {
   const Program *p = b->made.compiled->program;
-  int64_t bytes = 0;
+  int64_t bytes = 0, range = smallest_range(p);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
     if (t->kind != TENSOR_INPUT) continue;
@@ -71,7 +79,7 @@ static int64_t bench_feed(Bench *b) {
     for (int d = 0; d < t->rank; d++) n *= t->dim[d].whole;
     char *data = malloc((size_t)(n * dtype_bytes(t->type)));
     for (int64_t k = 0; k < n; k++) {
-      double x = dtype_is_float(t->type) ? sin(0.37 * (double)k) : (double)(k * 7 % 10);
+      double x = dtype_is_float(t->type) ? sin(0.37 * (double)k) : (double)(k * 7 % range);
       dtype_store(t->type, data + k * dtype_bytes(t->type), dtype_round(t->type, x));
     }
     exec_write(b->exec, TENSOR_INPUT, t->name, t->type, data);
