@@ -195,7 +195,7 @@ static int64_t size_value(const Context *c, Size s) {
 }
 
 static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b) {
-  b->chunks = 0;
+  b->chunks = b->units = 0;
   for (uint32_t s = 0; s < l->nsets; s++) {
     BoundSet *set = &b->set[s];
     for (int i = 0; i < b->kernel->nslot; i++) {
@@ -206,6 +206,7 @@ static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b)
     set->chunks = ceil_div(set->units, b->grain);
     set->first = b->chunks;
     b->chunks += set->chunks;
+    b->units += set->units;
   }
 }
 
@@ -232,7 +233,7 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   switch (in->kind) {
   case INSTR_KERNEL:
     size_kernel(c, &in->u.kernel, &b->u.kernel);
-    b->solo = b->u.kernel.chunks <= 1;
+    b->solo = b->u.kernel.units <= b->u.kernel.grain; // no more than a chunk, though over many sets
     break;
   case INSTR_PRODUCT: {
     size_product(c, &b->u.product);
@@ -247,13 +248,21 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   }
 }
 
+static bool is_shared(const BoundInstr *b) {
+  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT;
+}
+
 void exec_bind_sizes(Exec *e) {
   const Program *p = e->program;
+  e->small = true;
   for (int64_t r = 0; r < e->processors; r++) {
     Context *c = &e->context[r];
     for (uint32_t s = 0; s < p->nslots; s++)
       c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
-    for (uint32_t i = 0; i < p->ninstrs; i++) size_instr(c, &p->instr[i], &c->instr[i]);
+    for (uint32_t i = 0; i < p->ninstrs; i++) {
+      size_instr(c, &p->instr[i], &c->instr[i]);
+      if (is_shared(&c->instr[i])) e->small = false;
+    }
   }
 }
 

@@ -17,7 +17,7 @@ typedef struct BoundKernel {
   uint32_t nsets;
   BoundSet *set;
   char *partial;
-  int64_t grain, chunks; // chunks of all sets
+  int64_t grain, chunks, units; // chunks and units of all sets
 } BoundKernel;
 
 typedef struct BoundProduct {
@@ -73,6 +73,10 @@ struct Exec {
   CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
   int64_t rows;
   uint64_t sequence;
+  bool small;         // no instruction is worth sharing: see choose_crew
+  int crew;           // workers that run a step
+  int64_t steps;      // done so far
+  double spent[2];    // seconds of trial steps by all workers, by one
   // of the step under way
   int64_t step;
   bool commit, stop;

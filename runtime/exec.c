@@ -22,8 +22,8 @@ typedef struct Seat {
   int member, members;
 } Seat;
 
-static Seat seat_of(const Exec *e, int worker) {
-  int64_t p = e->processors, w = e->workers;
+static Seat seat_of(const Exec *e, int worker, int crew) {
+  int64_t p = e->processors, w = crew;
   if (p >= w) return (Seat){worker * p / w, (worker + 1) * p / w, 0, 1};
   int64_t context = worker * p / w; // context c has the workers from ceil(c*w/p) to the next's
   int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
@@ -116,14 +116,25 @@ static void run_copy(const BoundInstr *b, int member, int members) {
     memmove(dst, (const char *)b->u.copy.src + lo, (size_t)(hi - lo));
 }
 
+// The chunk with which the part of a member begins: parts are equal in units, because the chunks of a
+// small set are small.
+static int64_t first_chunk(const BoundKernel *b, int member, int members) {
+  int64_t unit = b->units / members * member + b->units % members * member / members;
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    if (unit < set->units) return set->first + ceil_div(unit, b->grain);
+    unit -= set->units;
+  }
+  return b->chunks;
+}
+
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members);
   if (b->kind != INSTR_KERNEL) return;
-  int64_t lo, hi;
-  share_of(b->u.kernel.chunks, 1, member, members, &lo, &hi);
-  run_chunks(e, context, i, worker, lo, hi);
+  const BoundKernel *k = &b->u.kernel;
+  run_chunks(e, context, i, worker, first_chunk(k, member, members), first_chunk(k, member + 1, members));
 }
 
 // The time since the last stamp belongs to instruction i.
@@ -190,27 +201,31 @@ static bool all_meet(const Instr *in) {
   return in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT;
 }
 
+static void wait_all(Exec *e) {
+  if (e->crew > 1) barrier_wait(e->all);
+}
+
 // All workers come here at instruction i; false ends the step.
 static bool meet(Exec *e, uint32_t i, int worker) {
   const Instr *in = &e->program->instr[i];
-  barrier_wait(e->all);
+  wait_all(e);
   if (in->kind == INSTR_COMMIT) {
     if (worker == 0) {
       judge(e);
       e->stop = e->result != STEP_OK || !e->commit;
     }
-    barrier_wait(e->all);
+    wait_all(e);
     return !e->stop;
   }
-  bool ok = comm_run(e->comm, &e->call[i], worker, e->workers);
+  bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
   if (!ok && worker == 0) e->result = STEP_FAILED;
-  barrier_wait(e->all);
+  wait_all(e);
   return ok;
 }
 
 static void run_worker(void *exec, int worker) {
   Exec *e = exec;
-  Seat s = seat_of(e, worker);
+  Seat s = seat_of(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
   if (e->seconds && worker == 0) e->stamp = clock_seconds();
   for (;;) {
@@ -224,6 +239,32 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
+// A step of a small program may be over before a second worker wakes. With one processor the others
+// would have nothing to do; with several it is tried, 16 steps each way, again every 4,096 steps. The
+// choice changes no bit: such a program has nothing that is cut by the number of workers.
+enum { TRIAL = 16, TRIAL_EVERY = 4096 };
+
+static int trial_of(const Exec *e) {
+  int64_t n = e->steps % TRIAL_EVERY;
+  return n < TRIAL ? 0 : n < 2 * TRIAL ? 1 : -1;
+}
+
+static void choose_crew(Exec *e) {
+  int trial = trial_of(e);
+  bool alone = e->small && (e->processors == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
+  e->crew = alone ? 1 : e->workers;
+  if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
+}
+
+static void run_crew(Exec *e) {
+  double began = clock_seconds();
+  if (e->crew == 1) run_worker(e, 0);
+  else team_run(e->team, run_worker, e);
+  int trial = trial_of(e);
+  if (trial >= 0) e->spent[trial] += clock_seconds() - began;
+  e->steps++;
+}
+
 StepResult exec_step(Exec *e, int64_t step, bool commit) {
   const Program *p = e->program;
   e->step = step;
@@ -232,7 +273,8 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (p->instr[i].kind == INSTR_COLLECTIVE) e->call[i].sequence = e->sequence++;
-  team_run(e->team, run_worker, e);
+  choose_crew(e);
+  run_crew(e);
   judge(e);
   return e->result;
 }
@@ -272,7 +314,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
   bool made = e->all && e->comm;
   for (int w = 0; made && w < e->workers; w++) {
-    Seat s = seat_of(e, w);
+    Seat s = seat_of(e, w, e->workers);
     if (s.members == 1 || s.member != 0) continue;
     e->of_context[s.first] = barrier_new(s.members, spin);
     made = e->of_context[s.first] != NULL;

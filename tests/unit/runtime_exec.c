@@ -247,6 +247,29 @@ static void steps_agree(void **state) {
     }
 }
 
+// A program without anything to share tries a crew of one and of all, with the same bits.
+static void small_programs_try_both_crews(void **state) {
+  (void)state;
+  float x[B][D], first[D][U];
+  int32_t ids[B];
+  fill_x(x, ids);
+  for (size_t k = 0; k < countof(threads); k++) {
+    Built *t = build(2, 2);
+    for (uint32_t i = 0; i < t->p.ninstrs; i++)
+      if (t->instr[i].kind == INSTR_KERNEL) t->instr[i].u.kernel.grain = 1000;
+    Exec *e = make(t, threads[k]);
+    exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+    exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+    float w[D][U];
+    for (int step = 0; step < 50; step++) assert_int_equal(exec_step(e, step, true), STEP_OK);
+    exec_read(e, TENSOR_PARAM, "w", w);
+    if (k == 0) memcpy(first, w, sizeof w);
+    assert_memory_equal(w, first, sizeof w);
+    exec_free(e);
+    built_free(t);
+  }
+}
+
 static void a_step_without_commit_changes_nothing(void **state) {
   (void)state;
   float x[B][D], before[D][U], after[D][U];
@@ -462,6 +485,7 @@ static void products(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree),
+      cmocka_unit_test(small_programs_try_both_crews),
       cmocka_unit_test(a_step_without_commit_changes_nothing),
       cmocka_unit_test(faults_are_told),
       cmocka_unit_test(short_batches),
