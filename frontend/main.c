@@ -24,6 +24,10 @@ static bool colour(void) {
 static int run(Session *s, int argc, char **argv) {
   Options options;
   s->opt = &options;
+  if (argc < 2) {
+    help_program(stderr);
+    return 2;
+  }
   if (!options_parse(&options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
   if (options.help) {
     if (options.command == COMMAND_COUNT) help_program(stdout);

@@ -147,8 +147,8 @@ static bool count_arguments(const Options *o, Diag *d) {
 }
 
 bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
-  *out = (Options){.command = COMMAND_COUNT, .help = argc < 2 || asks_help(argc, argv)};
-  if (argc < 2 || (argv[1][0] == '-' && out->help)) return true;
+  *out = (Options){.command = COMMAND_COUNT, .help = asks_help(argc, argv)};
+  if (argv[1][0] == '-' && out->help) return true;
   if (strcmp(argv[1], "--version") == 0) argv[1] += 2;
   if (!find_command(out, d, argv[1])) return false;
   bool good = true, plain = false;

@@ -33,7 +33,7 @@ typedef struct Options {
   VEC(OptionUse) use[OPTION_COUNT];
 } Options;
 
-// False after errors in d (exit 2, or 1 for what this version lacks). `--help` stops at once.
+// argc > 1. False after errors in d (exit 2, or 1 for what this version lacks). `--help` stops at once.
 MUST_USE bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv);
 // The last use of an option, or NULL.
 const OptionUse *option_use(const Options *o, OptionId id);

@@ -55,10 +55,11 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   if (!bad) return true;
   const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf", *at = index_text(s, r, first);
   if (error)
-    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s holds %lld values that are not finite, the first %s at [%s]", r->name, (long long)bad, what, at);
+    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name, (long long)bad,
+               (long long)r->array.elements, what, at);
   else
-    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s holds %lld values that are not finite, the first %s at [%s]", r->name,
-                 (long long)bad, what, at);
+    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
+                 (long long)bad, (long long)r->array.elements, what, at);
   return !error;
 }
 
