@@ -1,8 +1,8 @@
 // Barrier: generation counter, short spin, then a futex.
 //
-// The last to arrive advances the generation. A waiter spins while that is likely to be short (there
-// is a core for every worker) and otherwise sleeps in the kernel at once: spinning with more workers
-// than cores keeps the one that is waited for off its core.
+// The last to arrive advances the generation. A waiter spins while that is likely to be short
+// (there is a core for every worker) and otherwise sleeps in the kernel at once: spinning with more
+// workers than cores keeps the one that is waited for off its core.
 #include "collectives/comm.h"
 
 #include <linux/futex.h>

@@ -1,11 +1,11 @@
-// Local communicator: processors are contexts of this process, so a collective reads the blocks of all
-// members of a group directly and writes all destinations.
+// Local communicator: processors are contexts of this process, so a collective reads the blocks of
+// all members of a group directly and writes all destinations.
 //
 // Every kind becomes transfers: a box of elements, one or several sources that are combined in the
-// order of ranks, one or several destinations. all_reduce is one transfer n -> n, reduce_scatter n of
-// n -> 1, all_gather n of 1 -> n, all_to_all and permute 1 -> 1. The elements of a box are dealt to
-// the workers in ranges; a worker reads all sources of a range before it writes a destination, so
-// equal source and destination (in place) are safe, and the number of workers changes no bit.
+// order of ranks, one or several destinations. all_reduce is one transfer n -> n, reduce_scatter n
+// of n -> 1, all_gather n of 1 -> n, all_to_all and permute 1 -> 1. The elements of a box are dealt
+// to the workers in ranges; a worker reads all sources of a range before it writes a destination,
+// so equal source and destination (in place) are safe, and the number of workers changes no bit.
 #include "collectives/comm.h"
 #include "ir/dtype.h"
 
@@ -24,7 +24,7 @@ typedef struct Local {
   Combine *combine[TYPE_COUNT];
   int workers;
   int64_t processors;
-  int64_t *peer;    // per worker: `processors` numbers
+  int64_t *peer;     // per worker: `processors` numbers
   char **src, **dst; // per worker: `processors` addresses
 } Local;
 
@@ -49,7 +49,8 @@ typedef struct Share {
   char **src, **dst;
 } Share;
 
-// -- combining ----------------------------------------------------------------------------------------
+// -- combining
+// ----------------------------------------------------------------------------------------
 
 static float from_bf16(uint16_t h) {
   uint32_t bits = (uint32_t)h << 16;
@@ -77,33 +78,34 @@ static uint16_t to_f16(float f) {
 
 // For element type T kept as A: load, fold and store of up to BLOCK elements. W is where sums and
 // products of A wrap. A full block has a constant trip count, which compilers turn into vectors.
-#define EACH(n, body)                                    \
-  if ((n) == BLOCK)                                      \
-    for (int64_t i = 0; i < BLOCK; i++) body;            \
-  else                                                   \
+#define EACH(n, body)                                                                              \
+  if ((n) == BLOCK)                                                                                \
+    for (int64_t i = 0; i < BLOCK; i++) body;                                                      \
+  else                                                                                             \
     for (int64_t i = 0; i < (n); i++) body
-#define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                                  \
-  TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, unsigned monoid) {         \
-    switch (monoid) {                                                                                 \
-    case 0: EACH(n, acc[i] = LOAD(x[i])); break;                                                      \
-    case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)LOAD(x[i]))); break;                                  \
-    case 2: EACH(n, acc[i] = MAX_OF(acc[i], LOAD(x[i]))); break;                                      \
-    case 3: EACH(n, acc[i] = MIN_OF(acc[i], LOAD(x[i]))); break;                                      \
-    case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                                  \
-    }                                                                                                 \
-  }                                                                                                   \
-  TARGET static void name(const Transfer *t, int64_t from, int64_t to, int64_t total,                 \
-                          unsigned monoid) {                                                          \
-    A acc[BLOCK];                                                                                     \
-    for (int64_t at = 0; at < total; at += BLOCK) {                                                   \
-      int64_t n = total - at < BLOCK ? total - at : BLOCK;                                            \
-      for (int64_t s = 0; s < t->nsrc; s++)                                                           \
-        name##_fold(acc, (const T *)(const void *)t->src[s] + from + at, n, s ? monoid : 0);          \
-      for (int64_t d = 0; d < t->ndst; d++) {                                                         \
-        T *restrict y = (T *)(void *)t->dst[d] + to + at;                                             \
-        EACH(n, y[i] = STORE(acc[i]));                                                                \
-      }                                                                                               \
-    }                                                                                                 \
+#define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                               \
+  TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n,                  \
+                                 unsigned monoid) {                                                \
+    switch (monoid) {                                                                              \
+    case 0: EACH(n, acc[i] = LOAD(x[i])); break;                                                   \
+    case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)LOAD(x[i]))); break;                               \
+    case 2: EACH(n, acc[i] = MAX_OF(acc[i], LOAD(x[i]))); break;                                   \
+    case 3: EACH(n, acc[i] = MIN_OF(acc[i], LOAD(x[i]))); break;                                   \
+    case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                               \
+    }                                                                                              \
+  }                                                                                                \
+  TARGET static void name(const Transfer *t, int64_t from, int64_t to, int64_t total,              \
+                          unsigned monoid) {                                                       \
+    A acc[BLOCK];                                                                                  \
+    for (int64_t at = 0; at < total; at += BLOCK) {                                                \
+      int64_t n = total - at < BLOCK ? total - at : BLOCK;                                         \
+      for (int64_t s = 0; s < t->nsrc; s++)                                                        \
+        name##_fold(acc, (const T *)(const void *)t->src[s] + from + at, n, s ? monoid : 0);       \
+      for (int64_t d = 0; d < t->ndst; d++) {                                                      \
+        T *restrict y = (T *)(void *)t->dst[d] + to + at;                                          \
+        EACH(n, y[i] = STORE(acc[i]));                                                             \
+      }                                                                                            \
+    }                                                                                              \
   }
 COMBINER(combine_f32, , float, float, float, SAME, SAME)
 COMBINER(combine_bf16, , uint16_t, float, float, from_bf16, to_bf16)
@@ -115,7 +117,8 @@ COMBINER(combine_bool, , uint8_t, int32_t, uint32_t, NONZERO, NONZERO)
 COMBINER(combine_i64, , int64_t, int64_t, uint64_t, SAME, SAME)
 COMBINER(combine_u64, , uint64_t, uint64_t, uint64_t, SAME, SAME)
 
-// Sums of f32 are most of what is moved: wider vectors where the processor has them, twice the speed.
+// Sums of f32 are most of what is moved: wider vectors where the processor has them, twice the
+// speed.
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
 #if defined(__clang__)
@@ -134,12 +137,13 @@ static Combine *widest_f32(void) { return combine_f32; }
 #endif
 
 static Combine *const combiners[TYPE_COUNT] = {
-    [TYPE_F32] = combine_f32, [TYPE_BF16] = combine_bf16, [TYPE_F16] = combine_f16,
-    [TYPE_F64] = combine_f64, [TYPE_I32] = combine_i32,   [TYPE_U8] = combine_u8,
-    [TYPE_BOOL] = combine_bool, [TYPE_I64] = combine_i64, [TYPE_U64] = combine_u64,
+    [TYPE_F32] = combine_f32,   [TYPE_BF16] = combine_bf16, [TYPE_F16] = combine_f16,
+    [TYPE_F64] = combine_f64,   [TYPE_I32] = combine_i32,   [TYPE_U8] = combine_u8,
+    [TYPE_BOOL] = combine_bool, [TYPE_I64] = combine_i64,   [TYPE_U64] = combine_u64,
 };
 
-// -- walking a box --------------------------------------------------------------------------------------
+// -- walking a box
+// --------------------------------------------------------------------------------------
 
 static void move_run(const Transfer *t, const Collective *c, int64_t from, int64_t to, int64_t n) {
   if (t->nsrc > 1) {
@@ -154,7 +158,8 @@ static void move_run(const Transfer *t, const Collective *c, int64_t from, int64
   }
 }
 
-// Joins neighbouring dims that are contiguous on both sides, so that runs are as long as they can be.
+// Joins neighbouring dims that are contiguous on both sides, so that runs are as long as they can
+// be.
 static void join_dims(Transfer *t) {
   int n = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -237,7 +242,8 @@ static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piec
   return length == piece ? start : k * piece;
 }
 
-// -- kinds ----------------------------------------------------------------------------------------------
+// -- kinds
+// ----------------------------------------------------------------------------------------------
 
 static const CommMember *member(const Share *s, int64_t k) { return &s->call->member[s->peer[k]]; }
 static const int64_t *src_valid(const Share *s, int64_t k, uint32_t part) {
@@ -253,7 +259,8 @@ static void all_reduce(Share *s, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
   t.src = s->src, t.dst = s->dst;
   t.nsrc = t.ndst = group;
-  // Whole rows of the block: what they hold beyond the valid extents reaches only what is not valid.
+  // Whole rows of the block: what they hold beyond the valid extents reaches only what is not
+  // valid.
   const int64_t *valid = src_valid(s, 0, part);
   bool empty = false;
   for (int d = 0; d < p->rank; d++) {
@@ -320,7 +327,8 @@ static void all_to_all(Share *s, const CollPart *p, int64_t group) {
 static bool serves(const Share *s, Axes cut, int64_t k, int64_t j) {
   const Mesh *m = s->local->comm.mesh;
   for (int a = 0; a < m->naxes; a++)
-    if (!axes_has(cut, a) && mesh_coord(m, s->peer[k], a) != mesh_coord(m, s->peer[j], a)) return false;
+    if (!axes_has(cut, a) && mesh_coord(m, s->peer[k], a) != mesh_coord(m, s->peer[j], a))
+      return false;
   return true;
 }
 
@@ -335,7 +343,8 @@ static void permute(Share *s, const CollPart *p, int64_t group) {
     int64_t to = piece_start(m, w->to, p->whole, p->dst_block[c], axes_rank(m, w->to, s->peer[j]));
     int64_t end = to + dst_valid(s, j, part)[c];
     for (int64_t k = 0; k < group; k++) {
-      int64_t from = piece_start(m, w->axes, p->whole, p->src_block[c], axes_rank(m, w->axes, s->peer[k]));
+      int64_t from =
+          piece_start(m, w->axes, p->whole, p->src_block[c], axes_rank(m, w->axes, s->peer[k]));
       int64_t lo = from > to ? from : to;
       int64_t hi = from + src_valid(s, k, part)[c];
       if (hi > end) hi = end;
@@ -353,12 +362,15 @@ static void permute(Share *s, const CollPart *p, int64_t group) {
 
 typedef void Kind(Share *s, const CollPart *p, int64_t group);
 static Kind *const kinds[COLL_COUNT] = {
-    [COLL_ALL_REDUCE] = all_reduce,         [COLL_ALL_GATHER] = all_gather,
-    [COLL_REDUCE_SCATTER] = reduce_scatter, [COLL_ALL_TO_ALL] = all_to_all,
+    [COLL_ALL_REDUCE] = all_reduce,
+    [COLL_ALL_GATHER] = all_gather,
+    [COLL_REDUCE_SCATTER] = reduce_scatter,
+    [COLL_ALL_TO_ALL] = all_to_all,
     [COLL_PERMUTE] = permute,
 };
 
-// -- the table ------------------------------------------------------------------------------------------
+// -- the table
+// ------------------------------------------------------------------------------------------
 
 // The axes along which the members of one group differ: those of source or destination.
 static Axes group_axes(const Collective *w) {
@@ -396,8 +408,15 @@ static bool local_run(Comm *comm, const CommCall *call, int worker, int workers)
   // What fits a page is moved faster than another worker wakes.
   bool small = w->bytes <= SMALL_BYTES;
   if (worker == 0 || !small) {
-    Share s = {l, call, small ? 0 : worker, small ? 1 : workers, l->combine[w->type], 0, l->peer + worker * l->processors,
-               l->src + worker * l->processors, l->dst + worker * l->processors};
+    Share s = {l,
+               call,
+               small ? 0 : worker,
+               small ? 1 : workers,
+               l->combine[w->type],
+               0,
+               l->peer + worker * l->processors,
+               l->src + worker * l->processors,
+               l->dst + worker * l->processors};
     Axes axes = group_axes(w);
     int64_t group = axes_size(comm->mesh, axes);
     for (int64_t r = 0; r < l->processors; r++)

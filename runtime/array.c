@@ -6,12 +6,15 @@
 #include <sys/mman.h>
 
 void array_free(Array *x) {
-  if (x->map) munmap(x->map, x->map_bytes);
-  else free(x->data);
+  if (x->map)
+    munmap(x->map, x->map_bytes);
+  else
+    free(x->data);
   *x = (Array){0};
 }
 
-// -- shapes -----------------------------------------------------------------------------------------------
+// -- shapes
+// -----------------------------------------------------------------------------------------------
 
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   size_t n = (size_t)snprintf(out, room, "[");
@@ -47,7 +50,8 @@ bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *oth
   return i == na && j == nb;
 }
 
-// -- reading ----------------------------------------------------------------------------------------------
+// -- reading
+// ----------------------------------------------------------------------------------------------
 
 ArrayFormat array_format(const Datafile *f) {
   char why[WHY];
@@ -176,7 +180,8 @@ bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at)
   return ok;
 }
 
-// -- converting -------------------------------------------------------------------------------------------
+// -- converting
+// -------------------------------------------------------------------------------------------
 
 static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, Diag *d, Pos at) {
   int64_t index[MAX_RANK], rest = bad;
@@ -186,8 +191,9 @@ static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, 
     rest /= x->size[i];
   }
   const char *p = (const char *)x->data + bad * dtype_bytes(x->type);
-  diag_error(d, DIAG_DATA_TYPE, at, "%s is %s, and element %s of what it is given, %.17g, is none", what,
-             dtype_text(type), sizes_text(x->rank, index, where, sizeof where), dtype_load(x->type, p));
+  diag_error(d, DIAG_DATA_TYPE, at, "%s is %s, and element %s of what it is given, %.17g, is none",
+             what, dtype_text(type), sizes_text(x->rank, index, where, sizeof where),
+             dtype_load(x->type, p));
 }
 
 bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at) {

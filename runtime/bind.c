@@ -8,7 +8,8 @@
 
 enum { ALIGN = 64, SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18 };
 
-// -- memory -----------------------------------------------------------------------------------------
+// -- memory
+// -----------------------------------------------------------------------------------------
 
 static bool is_persistent(const Program *p, uint32_t t) {
   return p->tensor[t].at.tensor == (int32_t)t;
@@ -25,7 +26,8 @@ static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
   bool same = a->type == b->type && a->rank == b->rank && a->bytes == b->bytes;
   for (int d = 0; same && d < a->rank; d++)
     same = a->dim[d].whole == b->dim[d].whole && a->dim[d].block == b->dim[d].block &&
-           axes_equal(a->dim[d].axes, b->dim[d].axes);
+           axes_equal(a->dim[d].axes, b->dim[d].axes) &&
+           strcmp(a->dim[d].name, b->dim[d].name) == 0;
   return same;
 }
 
@@ -57,11 +59,12 @@ static bool enough_memory(const Exec *e, Diag *d) {
               size_mul(each, e->processors, &needed) && needed <= available;
   if (fits) return true;
   double gib = 1024.0 * 1024.0 * 1024.0;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
-             "%lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
-             "available in all",
-             (long long)e->processors, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
-             (double)e->own_bytes / gib, (double)available / gib);
+  diag_error(
+      d, DIAG_NO_MEMORY, (Pos){0},
+      "%lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
+      "available in all",
+      (long long)e->processors, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+      (double)e->own_bytes / gib, (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;
 }
@@ -94,8 +97,7 @@ static void place_tensors(Exec *e, Context *c) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     if (!is_persistent(p, t)) continue;
     int32_t other = shared_tensor(e, t);
-    c->tensor[t] =
-        other >= 0 ? e->share->context[index].tensor[other] : c->own + e->own_offset[t];
+    c->tensor[t] = other >= 0 ? e->share->context[index].tensor[other] : c->own + e->own_offset[t];
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
     if (!is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
@@ -124,7 +126,8 @@ static void fill_constants(const Exec *e, const Context *c) {
   }
 }
 
-// -- instructions -------------------------------------------------------------------------------------
+// -- instructions
+// -------------------------------------------------------------------------------------
 
 static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
   const ProgKernel *k = &e->program->kernel[l->kernel];
@@ -188,7 +191,8 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   }
 }
 
-// -- sizes: what follows from slots -----------------------------------------------------------------------
+// -- sizes: what follows from slots
+// -----------------------------------------------------------------------
 
 static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
@@ -266,7 +270,8 @@ void exec_bind_sizes(Exec *e) {
   }
 }
 
-// -- whole ------------------------------------------------------------------------------------------------
+// -- whole
+// ------------------------------------------------------------------------------------------------
 
 static void bind_calls(Exec *e) {
   const Program *p = e->program;
@@ -286,8 +291,8 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   c->own = map_memory(e->own_bytes);
   c->arena = map_memory(p->arena_bytes);
   if (!c->own || !c->arena) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes", (long long)r,
-               (long long)(e->own_bytes + p->arena_bytes));
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes",
+               (long long)r, (long long)(e->own_bytes + p->arena_bytes));
     return false;
   }
   c->tensor = arena_array(e->memory, char *, p->ntensors + 1);

@@ -1,10 +1,10 @@
-// BLAS: OpenBLAS loaded at run time, so that its core type can be chosen before its constructor runs
-// and a machine without it still runs programs that have no products.
+// BLAS: OpenBLAS loaded at run time, so that its core type can be chosen before its constructor
+// runs and a machine without it still runs programs that have no products.
 //
-// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have, and environments
-// made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512 subsets that the
-// SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others; the variables of
-// OpenBLAS are as before once it is loaded.
+// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have, and
+// environments made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512
+// subsets that the SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others;
+// the variables of OpenBLAS are as before once it is loaded.
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -15,10 +15,10 @@
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                   const float *b, int ldb, float beta, float *c, int ldc);
-typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
-                   const double *b, int ldb, double beta, double *c, int ldc);
+typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                   int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
+                   int lda, const double *b, int ldb, double beta, double *c, int ldc);
 
 static Sgemm *sgemm;
 static Dgemm *dgemm;
@@ -108,8 +108,8 @@ static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i++) memset((char *)c + i * ldc * bytes, 0, (size_t)(n * bytes));
 }
 
-void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-               const void *b, int64_t ldb, void *c, int64_t ldc) {
+void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
+               int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     zero_rows(type, m, n, c, ldc);

@@ -4,13 +4,14 @@
 // physical dim and says for each run where it stands in the block and in the whole tensor, whose
 // elements are counted in declared order:
 //
-//   x[b = 5, d = 3], b over 2 processors, processor 1: runs (at 0, index 9, n 3), (at 3, index 12, n 3)
+//   x[b = 5, d = 3], b over 2 processors, processor 1: runs (at 0, index 9, n 3), (at 3, index 12,
+//   n 3)
 #include "runtime/bound.h"
 
 #include <string.h>
 
-// Length of the blocks after the first `level` + 1 axes of d. A merged or split dim may have a block
-// that is not the nested quotient of its size: then its own block length counts.
+// Length of the blocks after the first `level` + 1 axes of d. A merged or split dim may have a
+// block that is not the nested quotient of its size: then its own block length counts.
 static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
   int64_t nested = d->whole, length = d->whole, inner = d->block;
   for (int i = 0; i < d->axes.n; i++) {

@@ -1,4 +1,5 @@
-// A Program bound to the processors of a mesh: addresses and sizes in place of references and slots.
+// A Program bound to the processors of a mesh: addresses and sizes in place of references and
+// slots.
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
 
@@ -34,8 +35,14 @@ typedef struct BoundInstr {
   union {
     BoundKernel kernel;
     BoundProduct product;
-    struct { void *dst; const void *src; int64_t bytes; } copy; // FILL: src NULL
-    struct { int64_t *src, *dst; } valid; // COLLECTIVE: extents of this processor's operands
+    struct {
+      void *dst;
+      const void *src;
+      int64_t bytes;
+    } copy; // FILL: src NULL
+    struct {
+      int64_t *src, *dst;
+    } valid; // COLLECTIVE: extents of this processor's operands
   } u;
 } BoundInstr;
 
@@ -59,32 +66,32 @@ struct Exec {
   const Exec *share;
   const char *directory;
   uint64_t seed;
-  Arena *memory;      // of everything but tensors
+  Arena *memory; // of everything but tensors
   Team *team;
-  Barrier *all;       // of all workers
+  Barrier *all;         // of all workers
   Barrier **of_context; // one a context when it has several workers
   Comm *comm;
   int workers;
   int64_t processors;
   Context *context;
-  int64_t own_bytes;  // persistent, of one processor, shared ones not counted
+  int64_t own_bytes;   // persistent, of one processor, shared ones not counted
   int64_t *own_offset; // of every tensor in Context.own, -1: shared or in the arena
-  CommCall *call;     // of every instruction
+  CommCall *call;      // of every instruction
   CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
   int64_t rows;
   uint64_t sequence;
-  bool small;         // no instruction is worth sharing: see choose_crew
-  int crew;           // workers that run a step
-  int64_t steps;      // done so far
-  double spent[2];    // seconds of trial steps by all workers, by one
+  bool small;      // no instruction is worth sharing: see choose_crew
+  int crew;        // workers that run a step
+  int64_t steps;   // done so far
+  double spent[2]; // seconds of trial steps by all workers, by one
   // of the step under way
   int64_t step;
   bool commit, stop;
   StepResult result;
-  Fault *fault;       // [context * workers + worker]
-  int32_t watched;    // tensor, -1: none
-  double *seconds;    // of every instruction, NULL: no profile
-  double stamp;       // when the last one ended
+  Fault *fault;    // [context * workers + worker]
+  int32_t watched; // tensor, -1: none
+  double *seconds; // of every instruction, NULL: no profile
+  double stamp;    // when the last one ended
 };
 
 // Memory of tensors, and all references of p resolved. False after an error in d.
@@ -93,7 +100,8 @@ void exec_unbind(Exec *e);
 // Slots and whatever follows from them, for e->rows.
 void exec_bind_sizes(Exec *e);
 
-// Where processor r's block of a dim begins, and its valid length when the dim `over` has `rows` rows.
+// Where processor r's block of a dim begins, and its valid length when the dim `over` has `rows`
+// rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
 // True if r is the first of the processors that hold the same block of tensor t.
@@ -103,6 +111,5 @@ bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
 typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context);
-
 
 #endif

@@ -1,10 +1,13 @@
 // Executor: workers walk the instructions of a bound Program for the processors of a mesh.
 //
 // A processor is a context (decision 22). With as many contexts as workers or more, each worker has
-// some and runs them one after the other up to the next collective, so that nobody waits in between:
+// some and runs them one after the other up to the next collective, so that nobody waits in
+// between:
 //
-//   4 processors, 2 workers:  worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier| ...
-//                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier| ...
+//   4 processors, 2 workers:  worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier|
+//   ...
+//                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier|
+//                             ...
 //
 // With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
 // Chunks are the same for every number of workers (decision 18), and so are the bits.
@@ -14,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- one instruction ------------------------------------------------------------------------------------
+// -- one instruction
+// ------------------------------------------------------------------------------------
 
 // The contexts of a worker, and its place among those who share one.
 typedef struct Seat {
@@ -36,7 +40,8 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
 }
 
 // Chunks lo..hi-1 of a launch, counted over its sets.
-static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi) {
+static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo,
+                       int64_t hi) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   int64_t partial = b->kernel->partial_bytes;
   Status status = {0};
@@ -61,8 +66,9 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker)
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
-    KernelCall call = {set->ptr,  set->slot, set->num, b->partial + set->first * b->kernel->partial_bytes,
-                       &status, e->step};
+    KernelCall call = {set->ptr, set->slot,
+                       set->num, b->partial + set->first * b->kernel->partial_bytes,
+                       &status,  e->step};
     b->kernel->combine(&call, set->chunks);
   }
   note_fault(e, context, worker, instr, &status);
@@ -76,7 +82,8 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
 }
 
 // Panel [m0, m1) x [n0, n1) of one product of the batch.
-static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
+                      int64_t n1) {
   const Product *w = b->what;
   int64_t a = 0, bb = 0, c = 0;
   for (int i = w->nbatch - 1; i >= 0; i--) {
@@ -90,8 +97,8 @@ static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t 
   a += w->ta ? m0 : m0 * w->lda;
   bb += w->tb ? n0 * w->ldb : n0;
   c += m0 * w->ldc + n0;
-  blas_gemm(w->type, w->ta, w->tb, m1 - m0, n1 - n0, b->k, b->a + a * bytes, w->lda, b->b + bb * bytes,
-            w->ldb, b->c + c * bytes, w->ldc);
+  blas_gemm(w->type, w->ta, w->tb, m1 - m0, n1 - n0, b->k, b->a + a * bytes, w->lda,
+            b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
 }
 
 static void run_product(const BoundProduct *b, int member, int members) {
@@ -116,8 +123,8 @@ static void run_copy(const BoundInstr *b, int member, int members) {
     memmove(dst, (const char *)b->u.copy.src + lo, (size_t)(hi - lo));
 }
 
-// The chunk with which the part of a member begins: parts are equal in units, because the chunks of a
-// small set are small.
+// The chunk with which the part of a member begins: parts are equal in units, because the chunks of
+// a small set are small.
 static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -134,7 +141,8 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members);
   if (b->kind != INSTR_KERNEL) return;
   const BoundKernel *k = &b->u.kernel;
-  run_chunks(e, context, i, worker, first_chunk(k, member, members), first_chunk(k, member + 1, members));
+  run_chunks(e, context, i, worker, first_chunk(k, member, members),
+             first_chunk(k, member + 1, members));
 }
 
 // The time since the last stamp belongs to instruction i.
@@ -145,7 +153,8 @@ static void profile_stamp(Exec *e, uint32_t i, int worker) {
   e->stamp = t;
 }
 
-// -- a segment: instructions between two meetings of all ------------------------------------------------------
+// -- a segment: instructions between two meetings of all
+// ------------------------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker) {
   run_instr(e, context, i, worker, 0, 1);
@@ -174,7 +183,8 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   }
 }
 
-// -- a step ---------------------------------------------------------------------------------------------------
+// -- a step
+// ---------------------------------------------------------------------------------------------------
 
 static bool is_faulty(const Exec *e) {
   for (int64_t i = 0; i < e->processors * e->workers; i++)
@@ -193,8 +203,10 @@ static bool is_finite(const Exec *e) {
 // What the processors' status words say together.
 static void judge(Exec *e) {
   if (e->result != STEP_OK) return;
-  if (is_faulty(e)) e->result = STEP_BAD_INDEX;
-  else if (!is_finite(e)) e->result = STEP_NOT_FINITE;
+  if (is_faulty(e))
+    e->result = STEP_BAD_INDEX;
+  else if (!is_finite(e))
+    e->result = STEP_NOT_FINITE;
 }
 
 static bool all_meet(const Instr *in) {
@@ -240,8 +252,8 @@ static void run_worker(void *exec, int worker) {
 }
 
 // A step of a small program may be over before a second worker wakes. With one processor the others
-// would have nothing to do; with several it is tried, 16 steps each way, again every 4,096 steps. The
-// choice changes no bit: such a program has nothing that is cut by the number of workers.
+// would have nothing to do; with several it is tried, 16 steps each way, again every 4,096 steps.
+// The choice changes no bit: such a program has nothing that is cut by the number of workers.
 enum { TRIAL = 16, TRIAL_EVERY = 4096 };
 
 static int trial_of(const Exec *e) {
@@ -251,15 +263,18 @@ static int trial_of(const Exec *e) {
 
 static void choose_crew(Exec *e) {
   int trial = trial_of(e);
-  bool alone = e->small && (e->processors == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
+  bool alone =
+      e->small && (e->processors == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
   e->crew = alone ? 1 : e->workers;
   if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
 }
 
 static void run_crew(Exec *e) {
   double began = clock_seconds();
-  if (e->crew == 1) run_worker(e, 0);
-  else team_run(e->team, run_worker, e);
+  if (e->crew == 1)
+    run_worker(e, 0);
+  else
+    team_run(e->team, run_worker, e);
   int trial = trial_of(e);
   if (trial >= 0) e->spent[trial] += clock_seconds() - began;
   e->steps++;
@@ -279,7 +294,8 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   return e->result;
 }
 
-// -- making one ---------------------------------------------------------------------------------------------
+// -- making one
+// ---------------------------------------------------------------------------------------------
 
 static bool check_kernels(const Program *p, Diag *d) {
   for (uint32_t k = 0; k < p->nkernels; k++)
@@ -289,7 +305,8 @@ static bool check_kernels(const Program *p, Diag *d) {
     }
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (p->instr[i].kind == INSTR_PRODUCT && !blas_open(NULL)) {
-      diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the program has matrix products and there is no BLAS");
+      diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+                 "the program has matrix products and there is no BLAS");
       diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
       return false;
     }
@@ -363,9 +380,7 @@ void exec_free(Exec *e) {
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }
-int64_t exec_bytes(const Exec *e) {
-  return e->own_bytes + e->program->arena_bytes;
-}
+int64_t exec_bytes(const Exec *e) { return e->own_bytes + e->program->arena_bytes; }
 
 void exec_rows(Exec *e, int64_t rows) {
   if (rows == e->rows) return;

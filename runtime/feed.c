@@ -1,7 +1,7 @@
 // Feed: batches of a data block, read ahead by a thread of its own into a ring of slots.
 //
-// The order of an epoch is a keyed permutation computed on demand, so the position is three integers and
-// any mesh sees the same samples in the same order.
+// The order of an epoch is a keyed permutation computed on demand, so the position is three
+// integers and any mesh sees the same samples in the same order.
 #include "runtime/source.h"
 
 #include <pthread.h>
@@ -27,19 +27,20 @@ struct Feed {
   pthread_t thread;
   pthread_mutex_t lock; // of all below
   pthread_cond_t filled, emptied;
-  int first, count;     // slots that are ready, from `first`
-  bool held;            // slot `first` is in the hands of the caller
+  int first, count; // slots that are ready, from `first`
+  bool held;        // slot `first` is in the hands of the caller
   bool started, stop;
   char fault[FAULT];
   Pos fault_pos;
   double wait;
 };
 
-// -- reading thread ---------------------------------------------------------------------------------------
+// -- reading thread
+// ---------------------------------------------------------------------------------------
 
 // A row into its places of a batch of `rows` rows: elements before the batch axis are strided.
-static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r, const char *row,
-                      char *out) {
+static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
+                      const char *row, char *out) {
   int64_t inner = dtype_bytes(in->type), outer;
   for (int i = in->over + 1; i < in->rank; i++) inner *= in->size[i];
   outer = row_elements * dtype_bytes(in->type) / (inner ? inner : 1);
@@ -115,10 +116,11 @@ static void *read_ahead(void *feed) {
   return NULL;
 }
 
-// -- opening ------------------------------------------------------------------------------------------------
+// -- opening
+// ------------------------------------------------------------------------------------------------
 
-// Rows of the data set: those that the sources agree on. A stream may have one row more than another,
-// which its offset took; synthetic sources have any number, alone 64 batches an epoch.
+// Rows of the data set: those that the sources agree on. A stream may have one row more than
+// another, which its offset took; synthetic sources have any number, alone 64 batches an epoch.
 static bool agree_on_rows(Feed *f, Diag *d) {
   const RowSource *first = NULL;
   int64_t rows = SYNTHETIC_BATCHES * f->batch;
@@ -127,9 +129,11 @@ static bool agree_on_rows(Feed *f, Diag *d) {
     if (s->endless) continue;
     int64_t slack = first && s->sliding && first->sliding ? 1 : 0;
     if (first && (s->rows > rows + slack || s->rows < rows - slack)) {
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has %lld rows for input %s, and %s has %lld for input %s",
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+                 "%s has %lld rows for input %s, and %s has %lld for input %s",
                  s->path ? s->path : "synthetic(...)", (long long)s->rows, s->input->name,
-                 first->path ? first->path : "synthetic(...)", (long long)first->rows, first->input->name);
+                 first->path ? first->path : "synthetic(...)", (long long)first->rows,
+                 first->input->name);
       return false;
     }
     rows = first && rows < s->rows ? rows : s->rows;
@@ -137,8 +141,9 @@ static bool agree_on_rows(Feed *f, Diag *d) {
   }
   f->rows = rows;
   if (feed_batches(f) > 0) return true;
-  diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos, "the data has %lld rows, fewer than a batch of %lld",
-             (long long)rows, (long long)f->batch);
+  diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
+             "the data has %lld rows, fewer than a batch of %lld", (long long)rows,
+             (long long)f->batch);
   return false;
 }
 
@@ -163,7 +168,8 @@ static bool make_room(Feed *f, Diag *d) {
     }
   }
   if (ok && f->scratch && f->row) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for batches of %lld rows", (long long)f->batch);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for batches of %lld rows",
+             (long long)f->batch);
   return false;
 }
 
@@ -219,10 +225,13 @@ void feed_close(Feed *f) {
   free(f);
 }
 
-// -- the caller's side ------------------------------------------------------------------------------------------
+// -- the caller's side
+// ------------------------------------------------------------------------------------------
 
 int64_t feed_rows(const Feed *f) { return f->rows; }
-int64_t feed_batches(const Feed *f) { return f->keep_last ? ceil_div(f->rows, f->batch) : f->rows / f->batch; }
+int64_t feed_batches(const Feed *f) {
+  return f->keep_last ? ceil_div(f->rows, f->batch) : f->rows / f->batch;
+}
 int64_t feed_batch(const Feed *f) { return f->batch; }
 double feed_wait_seconds(const Feed *f) { return f->wait; }
 uint32_t feed_inputs(const Feed *f, const FeedInput **out) {

@@ -46,9 +46,11 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
   while (n > 0) {
     ssize_t got = pread(f->fd, p, (size_t)n, offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return why_not(why, "reading at byte %lld: %s", (long long)offset, strerror(errno));
+    if (got < 0)
+      return why_not(why, "reading at byte %lld: %s", (long long)offset, strerror(errno));
     if (got == 0)
-      return why_not(why, "ends at byte %lld, %lld bytes too early", (long long)offset, (long long)n);
+      return why_not(why, "ends at byte %lld, %lld bytes too early", (long long)offset,
+                     (long long)n);
     p += got;
     n -= got;
     offset += got;
@@ -96,12 +98,15 @@ char *path_under(const char *directory, const char *path) {
   size_t n = (alone ? 0 : strlen(directory) + 1) + strlen(path) + 1;
   char *out = malloc(n);
   if (!out) return NULL;
-  if (alone) memcpy(out, path, n);
-  else snprintf(out, n, "%s/%s", directory, path);
+  if (alone)
+    memcpy(out, path, n);
+  else
+    snprintf(out, n, "%s/%s", directory, path);
   return out;
 }
 
-// -- writing aside --------------------------------------------------------------------------------------
+// -- writing aside
+// --------------------------------------------------------------------------------------
 
 bool aside_open(Aside *w, const char *path, Diag *d) {
   size_t n = strlen(path) + sizeof ".partial";

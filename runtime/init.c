@@ -1,7 +1,8 @@
-// Initial values of parameters, states and slots: drawn by global index, copied, or read from a file.
+// Initial values of parameters, states and slots: drawn by global index, copied, or read from a
+// file.
 //
-// A value depends on the seed, the full name and the element's index in declared order only, so it is
-// the same on every mesh and adding a layer moves no others (decision 25).
+// A value depends on the seed, the full name and the element's index in declared order only, so it
+// is the same on every mesh and adding a layer moves no others (decision 25).
 #include "runtime/bound.h"
 
 #include <math.h>
@@ -48,7 +49,8 @@ static void value_run(void *context, int64_t at, int64_t index, int64_t step, in
   }
 }
 
-// -- orthogonal -------------------------------------------------------------------------------------------
+// -- orthogonal
+// -------------------------------------------------------------------------------------------
 
 static double dot(int64_t n, const double *a, const double *b) {
   double s = 0;
@@ -56,8 +58,9 @@ static double dot(int64_t n, const double *a, const double *b) {
   return s;
 }
 
-// Gram and Schmidt, every vector twice against those before it (Giraud et al., 2005: twice is enough).
-// The factor left out has a positive diagonal, so the vectors are those of a uniformly drawn rotation.
+// Gram and Schmidt, every vector twice against those before it (Giraud et al., 2005: twice is
+// enough). The factor left out has a positive diagonal, so the vectors are those of a uniformly
+// drawn rotation.
 static void orthonormalise(int64_t n, int64_t length, double *v) {
   for (int64_t j = 0; j < n; j++) {
     double *x = v + j * length;
@@ -77,7 +80,8 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   for (int i = 0; i < t->rank; i++)
     *(i < t->init.split ? &rows : &cols) *= t->dim[t->declared[i]].whole;
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
-  double *v = malloc(sizeof *v * (size_t)(n * length)), *out = malloc(sizeof *v * (size_t)(n * length));
+  double *v = malloc(sizeof *v * (size_t)(n * length)),
+         *out = malloc(sizeof *v * (size_t)(n * length));
   if (v && out) {
     Init normal = {.kind = INIT_NORMAL, .b = 1};
     for (int64_t i = 0; i < n * length; i++) rng_draw(&normal, key, 1, &i, &v[i]);
@@ -93,7 +97,8 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   return out;
 }
 
-// -- one tensor --------------------------------------------------------------------------------------------
+// -- one tensor
+// --------------------------------------------------------------------------------------------
 
 // The first of equal blocks is made by `run`, the others are copied from it.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {

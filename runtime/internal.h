@@ -4,13 +4,16 @@
 
 #include "runtime/runtime.h"
 
-// -- cores.c --------------------------------------------------------------------------------------------
-int64_t memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
-double clock_seconds(void);       // of a monotonic clock
+// -- cores.c
+// --------------------------------------------------------------------------------------------
+int64_t
+memory_free_bytes(void);    // bytes that can be had without swapping, by the machine and the cgroup
+double clock_seconds(void); // of a monotonic clock
 
-// -- team.c: the threads of a process ---------------------------------------------------------------------
-// The caller of team_run is worker 0; the others sleep between runs. Counted references, because
-// programs that share tensors share the threads too.
+// -- team.c: the threads of a process
+// --------------------------------------------------------------------- The caller of team_run is
+// worker 0; the others sleep between runs. Counted references, because programs that share tensors
+// share the threads too.
 typedef struct Team Team;
 typedef void TeamWork(void *context, int worker);
 Team *team_new(int workers); // NULL: no threads or memory
@@ -21,11 +24,13 @@ bool team_spins(const Team *t); // there is a core for every worker
 // Runs work(context, w) on every worker; returns when all have. One run at a time.
 void team_run(Team *t, TeamWork *work, void *context);
 
-// Readers say what is wrong with a file in one sentence, why[0..WHY); the caller adds path and place.
+// Readers say what is wrong with a file in one sentence, why[0..WHY); the caller adds path and
+// place.
 enum { WHY = 200 };
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3); // always false
 
-// -- file.c: bytes of files ---------------------------------------------------------------------------------
+// -- file.c: bytes of files
+// ---------------------------------------------------------------------------------
 typedef struct Datafile {
   int fd;
   int64_t size;
@@ -36,7 +41,8 @@ MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
 void datafile_close(Datafile *f);
 // Exactly n bytes from `offset`; why says what went wrong. Safe from several threads.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
-// Inflates the gzip file at path: the first `limit` bytes or all, into *out (malloc'd). False with why.
+// Inflates the gzip file at path: the first `limit` bytes or all, into *out (malloc'd). False with
+// why.
 MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why);
 // `directory`/path for relative paths; malloc'd.
 char *path_under(const char *directory, const char *path);
@@ -53,27 +59,29 @@ void aside_put(Aside *w, const void *bytes, size_t n);
 // fsync, rename, fsync of the directory; removes the partial file and says NO_DISK after a failure.
 MUST_USE bool aside_close(Aside *w, Diag *d);
 
-// -- raw.c: elements as files hold them -----------------------------------------------------------------------
+// -- raw.c: elements as files hold them
+// -----------------------------------------------------------------------
 typedef struct Raw {
-  char kind;    // 'f' float, 'b' bfloat, 'i', 'u', '?' bool
+  char kind; // 'f' float, 'b' bfloat, 'i', 'u', '?' bool
   uint8_t bytes;
-  bool big;     // big-endian
+  bool big; // big-endian
 } Raw;
 Raw raw_of(Dtype t);
 Dtype raw_type(Raw r); // the element type that holds all its values
 double raw_value(Raw r, const void *p);
-// n elements, times `scale` (1: none), into type `to`. False when a value would be lost: *bad is its
-// index. Floats round to narrower floats.
+// n elements, times `scale` (1: none), into type `to`. False when a value would be lost: *bad is
+// its index. Floats round to narrower floats.
 MUST_USE bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
                           int64_t *bad);
 // n doubles into `to`; the same rules.
 MUST_USE bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad);
 
-// -- npy.c, npz.c, safetensors.c ---------------------------------------------------------------------------------
-// Where an array stands in its file.
+// -- npy.c, npz.c, safetensors.c
+// --------------------------------------------------------------------------------- Where an array
+// stands in its file.
 typedef struct ArrayPlace {
   Raw raw;
-  bool fortran;   // first axis fastest
+  bool fortran; // first axis fastest
   int rank;
   int64_t size[MAX_RANK], elements;
   int64_t offset; // of the first byte
@@ -96,8 +104,15 @@ char *safetensors_shard(const char *index_path, const char *key, char *why);
 MUST_USE bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why);
 MUST_USE bool npz_names(Arena *a, const Datafile *f, const char ***out, char *why);
 
-// -- array.c ---------------------------------------------------------------------------------------------------------
-typedef enum ArrayFormat { FORMAT_NONE, FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_INDEX } ArrayFormat;
+// -- array.c
+// ---------------------------------------------------------------------------------------------------------
+typedef enum ArrayFormat {
+  FORMAT_NONE,
+  FORMAT_NPY,
+  FORMAT_NPZ,
+  FORMAT_SAFETENSORS,
+  FORMAT_INDEX
+} ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
 
 #endif

@@ -8,7 +8,8 @@
 
 enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024 };
 
-// -- evaluation -------------------------------------------------------------------------------------------
+// -- evaluation
+// -------------------------------------------------------------------------------------------
 
 static double combine_part(int how, double sum, double x, int64_t rows) {
   switch (how) {
@@ -22,26 +23,32 @@ static double combine_part(int how, double sum, double x, int64_t rows) {
 }
 
 static double empty_part(int how) {
-  static const double empty[] = {[PART_SUM] = 0, [PART_MAX] = -(double)INFINITY, [PART_MIN] = (double)INFINITY,
-                                 [PART_PROD] = 1, [PART_ROW_MEAN] = 0};
+  static const double empty[] = {[PART_SUM] = 0,
+                                 [PART_MAX] = -(double)INFINITY,
+                                 [PART_MIN] = (double)INFINITY,
+                                 [PART_PROD] = 1,
+                                 [PART_ROW_MEAN] = 0};
   return empty[how];
 }
 
 static void give_batch(Exec *e, Feed *f, const void **data) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
-  for (uint32_t i = 0; i < n; i++) exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
 }
 
 static int say_fault(const Exec *e, StepResult r, Diag *d) {
-  if (r == STEP_NOT_FINITE) diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
-  else exec_fault(e, d);
+  if (r == STEP_NOT_FINITE)
+    diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
+  else
+    exec_fault(e, d);
   return diag_exit(d);
 }
 
 // Runs all batches of an epoch; part[] gets the combined parts.
-static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, const void **data, double *part,
-                        int64_t *rows, Diag *d) {
+static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, const void **data,
+                        double *part, int64_t *rows, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
@@ -62,7 +69,8 @@ static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, cons
   return 0;
 }
 
-static void finish_metrics(uint32_t n, const Metric *metric, double *part, int64_t rows, double *out) {
+static void finish_metrics(uint32_t n, const Metric *metric, double *part, int64_t rows,
+                           double *out) {
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t k = 0; k < metric[i].nparts; k++)
       if (metric[i].part[k].how == PART_ROW_MEAN) part[k] /= (double)rows;
@@ -71,7 +79,8 @@ static void finish_metrics(uint32_t n, const Metric *metric, double *part, int64
   }
 }
 
-int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d) {
+int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows,
+                 Diag *d) {
   const FeedInput *input;
   uint32_t ninputs = feed_inputs(f, &input), nparts = 0;
   for (uint32_t i = 0; i < n; i++) nparts += metric[i].nparts;
@@ -89,15 +98,16 @@ int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out
   return code;
 }
 
-// -- what is printed ----------------------------------------------------------------------------------------
+// -- what is printed
+// ----------------------------------------------------------------------------------------
 
 typedef struct Run {
   const TrainJob *job;
   int64_t step, log; // steps done; steps a line
   double began, last_time;
   int64_t last_step;
-  double drawn;      // time of the last progress line
-  bool line_open;    // a progress line stands on the terminal
+  double drawn;   // time of the last progress line
+  bool line_open; // a progress line stands on the terminal
   FILE *curve;
 } Run;
 
@@ -118,8 +128,10 @@ static const char *rate_text(double x, char out[NUMBER]) {
 
 static const char *time_text(double seconds, char out[NUMBER]) {
   long long s = seconds < 0 ? 0 : (long long)(seconds + 0.5);
-  if (s >= 3600) snprintf(out, NUMBER, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-  else snprintf(out, NUMBER, "%lld:%02lld", s / 60, s % 60);
+  if (s >= 3600)
+    snprintf(out, NUMBER, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  else
+    snprintf(out, NUMBER, "%lld:%02lld", s / 60, s % 60);
   return out;
 }
 
@@ -140,7 +152,8 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
   append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
   for (uint32_t i = 0; i < j->nshown; i++)
     append(line, &n, "  %s %s", j->shown[i], number_text(exec_scalar(j->train, j->shown[i]), b));
-  double each = (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
+  double each =
+      (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
   append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
   if (each > 0) append(line, &n, "  %s rows/s", rate_text((double)j->batch / each, b));
   double mean = (now - r->began) / (double)r->step;
@@ -174,7 +187,8 @@ static void show_step(Run *r) {
 }
 
 // test accuracy 0.9667 (29/30)
-static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t rows, char *line, size_t *n) {
+static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t rows, char *line,
+                        size_t *n) {
   char b[NUMBER];
   append(line, n, "%s %s %s", j->test_name, m->name, number_text(x, b));
   if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
@@ -191,7 +205,8 @@ static int evaluate(Run *r, bool last, Diag *d) {
   clear_progress(r);
   char line[LINE];
   size_t n = 0;
-  if (code == 0 && !last) append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
+  if (code == 0 && !last)
+    append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
   for (uint32_t i = 0; code == 0 && i < j->nmetrics; i++) {
     if (!last) append(line, &n, "  ");
     metric_text(j, &j->metric[i], x[i], rows, line, &n);
@@ -207,12 +222,14 @@ static int evaluate(Run *r, bool last, Diag *d) {
   return code;
 }
 
-// -- training -----------------------------------------------------------------------------------------------
+// -- training
+// -----------------------------------------------------------------------------------------------
 
 static int say_not_finite(const Run *r, Diag *d) {
   const TrainJob *j = r->job;
   const char *name = j->nshown ? j->shown[0] : "loss";
-  diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "%s is %g in step %lld; the update of that step was not made", name,
+  diag_error(d, DIAG_NOT_FINITE, (Pos){0},
+             "%s is %g in step %lld; the update of that step was not made", name,
              j->nshown ? exec_scalar(j->train, name) : (double)NAN, (long long)r->step);
   diag_hint(d, "try a lower learning rate, or look for log or / of zero");
   return diag_exit(d);
@@ -234,8 +251,10 @@ static void put_curve(const Run *r) {
   fprintf(r->curve, "{\"step\": %lld", (long long)r->step);
   for (uint32_t i = 0; i < j->nshown; i++) {
     double value = exec_scalar(j->train, j->shown[i]);
-    if (isfinite(value)) fprintf(r->curve, ", \"%s\": %.9g", j->shown[i], value);
-    else fprintf(r->curve, ", \"%s\": null", j->shown[i]);
+    if (isfinite(value))
+      fprintf(r->curve, ", \"%s\": %.9g", j->shown[i], value);
+    else
+      fprintf(r->curve, ", \"%s\": null", j->shown[i]);
   }
   fprintf(r->curve, "}\n");
 }

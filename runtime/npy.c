@@ -1,5 +1,5 @@
-// The .npy format, versions 1 to 3: magic 0x93 "NUMPY", version, length of a Python dict text that says
-// type, order and shape, then the bytes.
+// The .npy format, versions 1 to 3: magic 0x93 "NUMPY", version, length of a Python dict text that
+// says type, order and shape, then the bytes.
 //
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 #include "runtime/internal.h"
@@ -13,14 +13,17 @@ bool place_count(ArrayPlace *p) {
   bool empty = false;
   for (int i = 0; i < p->rank; i++) {
     if (p->size[i] < 0) return false;
-    if (p->size[i] == 0) empty = true;
-    else if (!size_mul(n, p->size[i], &n) || n > (int64_t)1 << 40) return false;
+    if (p->size[i] == 0)
+      empty = true;
+    else if (!size_mul(n, p->size[i], &n) || n > (int64_t)1 << 40)
+      return false;
   }
   p->elements = empty ? 0 : n;
   return true;
 }
 
-// -- the dict text ----------------------------------------------------------------------------------------
+// -- the dict text
+// ----------------------------------------------------------------------------------------
 
 typedef struct Scan {
   const char *at, *end;
@@ -70,11 +73,14 @@ static bool parse_type(const char *text, Raw *out, char *why) {
   char *end;
   long bytes = strtol(p, &end, 10);
   if (kind == 'O')
-    return why_not(why, "holds Python objects, which are pickles and could run code; save it as numbers");
-  bool known = *end == 0 && end > p &&
-               ((kind == 'f' && (bytes == 2 || bytes == 4 || bytes == 8)) || (kind == 'b' && bytes == 1) ||
-                ((kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8)));
-  if (!known) return why_not(why, "holds elements of type '%.20s', not numbers that can be used", text);
+    return why_not(
+        why, "holds Python objects, which are pickles and could run code; save it as numbers");
+  bool known =
+      *end == 0 && end > p &&
+      ((kind == 'f' && (bytes == 2 || bytes == 4 || bytes == 8)) || (kind == 'b' && bytes == 1) ||
+       ((kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8)));
+  if (!known)
+    return why_not(why, "holds elements of type '%.20s', not numbers that can be used", text);
   *out = (Raw){kind == 'b' ? '?' : kind, (uint8_t)bytes, order == '>'};
   return true;
 }
@@ -112,26 +118,32 @@ static bool parse_dict(Scan s, ArrayPlace *out, char *why) {
     } else if (strcmp(key, "fortran_order") == 0) {
       now = ORDER;
       out->fortran = take_word(&s, "True");
-      if (!out->fortran && !take_word(&s, "False")) return why_not(why, "has a broken header: bad order");
+      if (!out->fortran && !take_word(&s, "False"))
+        return why_not(why, "has a broken header: bad order");
     } else if (strcmp(key, "shape") == 0) {
       now = SHAPE;
       if (!parse_shape(&s, out, why)) return false;
     }
     if (now == 0 || (seen & now)) return why_not(why, "has a broken header: key '%s'", key);
     seen |= now;
-    if (!take(&s, ',') && !take(&s, '}')) return why_not(why, "has a broken header: no end");
-    else if (s.at[-1] == '}') break;
+    if (!take(&s, ',') && !take(&s, '}'))
+      return why_not(why, "has a broken header: no end");
+    else if (s.at[-1] == '}')
+      break;
   }
   return seen == (DESCR | ORDER | SHAPE) || why_not(why, "has a broken header: a key is missing");
 }
 
-// -- files --------------------------------------------------------------------------------------------------
+// -- files
+// --------------------------------------------------------------------------------------------------
 
 bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
   *out = (ArrayPlace){0};
-  if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0) return why_not(why, "does not begin as a .npy file");
+  if (n < 10 || memcmp(b, "\x93NUMPY", 6) != 0)
+    return why_not(why, "does not begin as a .npy file");
   int version = b[6];
-  if (version < 1 || version > 3) return why_not(why, "is of .npy version %d, known are 1 to 3", version);
+  if (version < 1 || version > 3)
+    return why_not(why, "is of .npy version %d, known are 1 to 3", version);
   int64_t start = version == 1 ? 10 : 12;
   if (n < start) return why_not(why, "ends inside its header");
   uint32_t length = b[8] | (uint32_t)b[9] << 8;
@@ -152,7 +164,8 @@ bool npy_find(const Datafile *f, ArrayPlace *out, char *why) {
   if (!ok) return false;
   int64_t end = out->offset + out->elements * out->raw.bytes;
   if (end != f->size)
-    return why_not(why, "has %lld bytes, its header asks for %lld", (long long)f->size, (long long)end);
+    return why_not(why, "has %lld bytes, its header asks for %lld", (long long)f->size,
+                   (long long)end);
   return true;
 }
 
@@ -162,9 +175,12 @@ size_t npy_header_text(const Array *x, Dtype type, char *out, size_t room) {
   size_t n = 0;
   for (int i = 0; i < x->rank; i++)
     n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld%s", (long long)x->size[i],
-                          i + 1 < x->rank ? ", " : x->rank == 1 ? "," : "");
-  int used = snprintf(out + 10, room - 10, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
-                      r.bytes == 1 ? '|' : '<', r.kind == '?' ? 'b' : r.kind, r.bytes, shape);
+                          i + 1 < x->rank ? ", "
+                          : x->rank == 1  ? ","
+                                          : "");
+  int used =
+      snprintf(out + 10, room - 10, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
+               r.bytes == 1 ? '|' : '<', r.kind == '?' ? 'b' : r.kind, r.bytes, shape);
   size_t total = (10 + (size_t)used + 1 + 63) / 64 * 64;
   if (total > room) BUG("npy header of %zu bytes", total);
   memset(out + 10 + used, ' ', total - 10 - (size_t)used);

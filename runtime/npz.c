@@ -7,13 +7,18 @@
 #include <zlib.h>
 
 enum {
-  END_SIGN = 0x06054b50, CENTRAL_SIGN = 0x02014b50, LOCAL_SIGN = 0x04034b50,
-  END64_SIGN = 0x06064b50, LOCATOR64_SIGN = 0x07064b50,
-  END_BYTES = 22, CENTRAL_BYTES = 46, LOCAL_BYTES = 30,
+  END_SIGN = 0x06054b50,
+  CENTRAL_SIGN = 0x02014b50,
+  LOCAL_SIGN = 0x04034b50,
+  END64_SIGN = 0x06064b50,
+  LOCATOR64_SIGN = 0x07064b50,
+  END_BYTES = 22,
+  CENTRAL_BYTES = 46,
+  LOCAL_BYTES = 30,
 };
 
 typedef struct Member {
-  const char *name; // in the directory, not terminated
+  const char *name;                          // in the directory, not terminated
   int64_t name_length, packed, size, header; // header: offset of the local one
   int method;
   uint32_t crc;
@@ -31,11 +36,13 @@ static uint64_t little(const char *p, int n) {
   return x;
 }
 
-// Offset and length of the directory from the zip64 end record that `locator` (20 bytes before the end
-// record) points to.
-static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n, char *why) {
+// Offset and length of the directory from the zip64 end record that `locator` (20 bytes before the
+// end record) points to.
+static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n,
+                             char *why) {
   char locator[20], record[56];
-  if (end < 20 || !datafile_read(f, end - 20, 20, locator, why) || little(locator, 4) != LOCATOR64_SIGN)
+  if (end < 20 || !datafile_read(f, end - 20, 20, locator, why) ||
+      little(locator, 4) != LOCATOR64_SIGN)
     return why_not(why, "has a broken zip64 directory");
   int64_t at = (int64_t)little(locator + 8, 8);
   if (at < 0 || at > f->size - 56 || !datafile_read(f, at, 56, record, why) ||
@@ -53,7 +60,9 @@ static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char 
   if (!tail) return why_not(why, "no memory");
   bool found = false, ok = datafile_read(f, f->size - room, room, tail, why);
   for (int64_t i = room - END_BYTES; ok && !found && i >= 0; i--) {
-    if (little(tail + i, 4) != END_SIGN || i + END_BYTES + (int64_t)little(tail + i + 20, 2) != room) continue;
+    if (little(tail + i, 4) != END_SIGN ||
+        i + END_BYTES + (int64_t)little(tail + i + 20, 2) != room)
+      continue;
     found = true;
     *n = (int64_t)little(tail + i + 12, 4);
     *offset = (int64_t)little(tail + i + 16, 4);
@@ -126,7 +135,8 @@ static bool zip_next(Zip *z, Member *m, char *why) {
 static bool is_named(const Member *m, const char *key) {
   int64_t n = (int64_t)strlen(key);
   bool begins = m->name_length >= n && memcmp(m->name, key, (size_t)n) == 0;
-  return begins && (m->name_length == n || (m->name_length == n + 4 && memcmp(m->name + n, ".npy", 4) == 0));
+  return begins &&
+         (m->name_length == n || (m->name_length == n + 4 && memcmp(m->name + n, ".npy", 4) == 0));
 }
 
 static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, char *why) {
@@ -141,7 +151,8 @@ static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, cha
   }
   bool whole = code == Z_STREAM_END && room == 0 && s.avail_out == 0;
   inflateEnd(&s);
-  return whole || why_not(why, "has a member that does not inflate to the %lld bytes it claims", (long long)size);
+  return whole || why_not(why, "has a member that does not inflate to the %lld bytes it claims",
+                          (long long)size);
 }
 
 static bool check_crc(const char *bytes, int64_t n, uint32_t want, char *why) {
@@ -158,7 +169,8 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
   if (m->header < 0 || m->header > f->size - LOCAL_BYTES || m->packed < 0 || m->size < 0)
     return why_not(why, "has a member outside the file");
   if (!datafile_read(f, m->header, LOCAL_BYTES, local, why)) return false;
-  int64_t start = m->header + LOCAL_BYTES + (int64_t)little(local + 26, 2) + (int64_t)little(local + 28, 2);
+  int64_t start =
+      m->header + LOCAL_BYTES + (int64_t)little(local + 26, 2) + (int64_t)little(local + 28, 2);
   if (little(local, 4) != LOCAL_SIGN || start > f->size || m->packed > f->size - start)
     return why_not(why, "has a member outside the file");
   // Deflate shrinks at most 1032 times: what claims more is a bomb or broken.
@@ -166,7 +178,8 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
     return why_not(why, "has a member that claims %lld bytes", (long long)m->size);
   *out = malloc((size_t)m->size + 1);
   char *packed = m->method == 0 ? *out : malloc((size_t)m->packed + 1);
-  bool ok = *out && packed ? datafile_read(f, start, m->packed, packed, why) : why_not(why, "no memory");
+  bool ok =
+      *out && packed ? datafile_read(f, start, m->packed, packed, why) : why_not(why, "no memory");
   if (ok && m->method == 8) ok = inflate_member(packed, m->packed, *out, m->size, why);
   if (packed != *out) free(packed);
   if (ok && check_crc(*out, m->size, m->crc, why)) return true;
@@ -187,7 +200,8 @@ bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char
     count++;
   }
   bool ok = why[0] == 0;
-  if (ok && count != 1) ok = why_not(why, count ? "has '%.80s' twice" : "has no array '%.80s'", key);
+  if (ok && count != 1)
+    ok = why_not(why, count ? "has '%.80s' twice" : "has no array '%.80s'", key);
   ok = ok && read_member(f, &found, out, why);
   *n = found.size;
   free(z.bytes);

@@ -1,4 +1,5 @@
-// Elements as files hold them, and conversions that lose nothing (floats may round to narrower floats).
+// Elements as files hold them, and conversions that lose nothing (floats may round to narrower
+// floats).
 #include "runtime/internal.h"
 
 #include <math.h>
@@ -6,9 +7,9 @@
 
 Raw raw_of(Dtype t) {
   static const Raw raw[TYPE_COUNT] = {
-      [TYPE_F32] = {'f', 4, false}, [TYPE_BF16] = {'b', 2, false}, [TYPE_F16] = {'f', 2, false},
-      [TYPE_F64] = {'f', 8, false}, [TYPE_I32] = {'i', 4, false},  [TYPE_U8] = {'u', 1, false},
-      [TYPE_BOOL] = {'?', 1, false}, [TYPE_I64] = {'i', 8, false}, [TYPE_U64] = {'u', 8, false},
+      [TYPE_F32] = {'f', 4, false},  [TYPE_BF16] = {'b', 2, false}, [TYPE_F16] = {'f', 2, false},
+      [TYPE_F64] = {'f', 8, false},  [TYPE_I32] = {'i', 4, false},  [TYPE_U8] = {'u', 1, false},
+      [TYPE_BOOL] = {'?', 1, false}, [TYPE_I64] = {'i', 8, false},  [TYPE_U64] = {'u', 8, false},
   };
   return raw[t];
 }
@@ -17,7 +18,8 @@ Dtype raw_type(Raw r) {
   if (r.kind == 'f') return r.bytes == 8 ? TYPE_F64 : r.bytes == 4 ? TYPE_F32 : TYPE_F16;
   if (r.kind == 'b') return TYPE_BF16;
   if (r.kind == '?') return TYPE_BOOL;
-  if (r.kind == 'u') return r.bytes == 8 ? TYPE_U64 : r.bytes == 4 ? TYPE_I64 : r.bytes == 2 ? TYPE_I32 : TYPE_U8;
+  if (r.kind == 'u')
+    return r.bytes == 8 ? TYPE_U64 : r.bytes == 4 ? TYPE_I64 : r.bytes == 2 ? TYPE_I32 : TYPE_U8;
   return r.bytes == 8 ? TYPE_I64 : TYPE_I32;
 }
 
@@ -60,14 +62,17 @@ double raw_value(Raw r, const void *p) {
   return r.kind == '?' ? x != 0 : (double)x;
 }
 
-// A number into `to`; false when its value would be lost. `whole`: the source counts, so that even a
-// float must hold it exactly.
+// A number into `to`; false when its value would be lost. `whole`: the source counts, so that even
+// a float must hold it exactly.
 static bool store_value(double x, bool whole, Dtype to, char *dst) {
   double y = dtype_round(to, x);
   bool kept;
-  if (to == TYPE_BOOL) kept = x == 0 || x == 1;
-  else if (dtype_is_float(to) && !whole) kept = isnan(x) || isinf(y) == isinf(x);
-  else kept = y == x;
+  if (to == TYPE_BOOL)
+    kept = x == 0 || x == 1;
+  else if (dtype_is_float(to) && !whole)
+    kept = isnan(x) || isinf(y) == isinf(x);
+  else
+    kept = y == x;
   if (kept) dtype_store(to, dst, y);
   return kept;
 }
@@ -103,7 +108,8 @@ static void bytes_to_f32(const unsigned char *src, int64_t n, double scale, char
   for (int64_t i = 0; i < n; i++) memcpy(dst + 4 * i, &table[src[i]], 4);
 }
 
-bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst, int64_t *bad) {
+bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
+                 int64_t *bad) {
   const unsigned char *p = src;
   char *q = dst;
   bool plain = scale == 1; // exactly: no arithmetic asked for

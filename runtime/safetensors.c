@@ -2,8 +2,9 @@
 //
 //   {"__metadata__": {...}, "w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
 //
-// Everything the format forbids is refused: overlaps, holes, trailing bytes, duplicate keys. Beside a
-// set of shards stands NAME.safetensors.index.json, whose weight_map says which file holds a tensor.
+// Everything the format forbids is refused: overlaps, holes, trailing bytes, duplicate keys. Beside
+// a set of shards stands NAME.safetensors.index.json, whose weight_map says which file holds a
+// tensor.
 #include "runtime/internal.h"
 
 #include <jansson.h>
@@ -16,17 +17,21 @@ static const struct {
   const char *name;
   Raw raw;
 } types[] = {
-    {"F32", {'f', 4, false}}, {"F16", {'f', 2, false}}, {"BF16", {'b', 2, false}}, {"F64", {'f', 8, false}},
-    {"I64", {'i', 8, false}}, {"I32", {'i', 4, false}}, {"I16", {'i', 2, false}},  {"I8", {'i', 1, false}},
-    {"U64", {'u', 8, false}}, {"U32", {'u', 4, false}}, {"U16", {'u', 2, false}},  {"U8", {'u', 1, false}},
+    {"F32", {'f', 4, false}},  {"F16", {'f', 2, false}}, {"BF16", {'b', 2, false}},
+    {"F64", {'f', 8, false}},  {"I64", {'i', 8, false}}, {"I32", {'i', 4, false}},
+    {"I16", {'i', 2, false}},  {"I8", {'i', 1, false}},  {"U64", {'u', 8, false}},
+    {"U32", {'u', 4, false}},  {"U16", {'u', 2, false}}, {"U8", {'u', 1, false}},
     {"BOOL", {'?', 1, false}},
 };
 
 // Bits of an element of the types that exist and cannot be used here; 0: unknown.
 static int other_bits(const char *name) {
-  static const struct { const char *name; int bits; } other[] = {
-      {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8},
-      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64}};
+  static const struct {
+    const char *name;
+    int bits;
+  } other[] = {{"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
+               {"F8_E5M2", 8},     {"F8_E4M3", 8},     {"F8_E8M0", 8},
+               {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64}};
   for (size_t i = 0; i < countof(other); i++)
     if (strcmp(other[i].name, name) == 0) return other[i].bits;
   return 0;
@@ -53,20 +58,24 @@ static void header_free(Header *h) {
 
 static bool read_json(const Datafile *f, Header *h, char *why) {
   unsigned char b[8];
-  if (f->size < 8) return why_not(why, "has %lld bytes, too few for a safetensors file", (long long)f->size);
+  if (f->size < 8)
+    return why_not(why, "has %lld bytes, too few for a safetensors file", (long long)f->size);
   if (!datafile_read(f, 0, 8, b, why)) return false;
   uint64_t n = 0;
   for (int i = 7; i >= 0; i--) n = n << 8 | b[i];
   if (n > HEADER_MAX || (int64_t)n > f->size - 8)
-    return why_not(why, "claims a header of %llu bytes in a file of %lld", (unsigned long long)n, (long long)f->size);
+    return why_not(why, "claims a header of %llu bytes in a file of %lld", (unsigned long long)n,
+                   (long long)f->size);
   char *text = malloc(n + 1);
   if (!text) return why_not(why, "no memory for its header");
   json_error_t e;
   bool ok = datafile_read(f, 8, (int64_t)n, text, why);
-  if (ok && (n == 0 || text[0] != '{')) ok = why_not(why, "has a header that does not begin with '{'");
+  if (ok && (n == 0 || text[0] != '{'))
+    ok = why_not(why, "has a header that does not begin with '{'");
   if (ok) {
     h->json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
-    if (!h->json) ok = why_not(why, "has a broken header at byte %d: %.120s", 8 + e.position, e.text);
+    if (!h->json)
+      ok = why_not(why, "has a broken header at byte %d: %.120s", 8 + e.position, e.text);
   }
   free(text);
   h->data = 8 + (int64_t)n;
@@ -77,8 +86,8 @@ static bool check_metadata(json_t *m, char *why) {
   const char *key;
   json_t *value;
   if (!json_is_object(m)) return why_not(why, "has a __metadata__ that is no object");
-  json_object_foreach(m, key, value)
-    if (!json_is_string(value)) return why_not(why, "has a __metadata__ entry that is no text");
+  json_object_foreach(m, key, value) if (!json_is_string(value)) return why_not(
+      why, "has a __metadata__ entry that is no text");
   return true;
 }
 
@@ -110,7 +119,8 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
     e->usable = true;
     bits = 8 * types[i].raw.bytes;
   }
-  if (bits == 0) return why_not(why, "has elements of unknown type %.20s in '%.*s'", type, SHOWN, e->name);
+  if (bits == 0)
+    return why_not(why, "has elements of unknown type %.20s in '%.*s'", type, SHOWN, e->name);
   json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
   if (!json_is_integer(begin) || !json_is_integer(end))
     return why_not(why, "has bad offsets for '%.*s'", SHOWN, e->name);
@@ -119,8 +129,8 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
   if (e->begin < 0 || e->end < e->begin || e->end > f->size - h->data)
     return why_not(why, "has '%.*s' outside the file", SHOWN, e->name);
   if ((e->end - e->begin) * 8 != e->place.elements * bits)
-    return why_not(why, "has %lld bytes for '%.*s' and not those of its shape", (long long)(e->end - e->begin),
-                   SHOWN, e->name);
+    return why_not(why, "has %lld bytes for '%.*s' and not those of its shape",
+                   (long long)(e->end - e->begin), SHOWN, e->name);
   e->place.offset = h->data + e->begin;
   return true;
 }
@@ -136,11 +146,12 @@ static bool check_layout(const Datafile *f, const Header *h, char *why) {
   for (size_t i = 0; i < h->n; i++) {
     const Entry *e = &h->entry[i];
     if (e->begin != at)
-      return why_not(why, "has %s before '%.*s'", e->begin < at ? "an overlap" : "a hole", SHOWN, e->name);
+      return why_not(why, "has %s before '%.*s'", e->begin < at ? "an overlap" : "a hole", SHOWN,
+                     e->name);
     at = e->end;
   }
-  return at == f->size - h->data ||
-         why_not(why, "has %lld bytes that belong to no tensor", (long long)(f->size - h->data - at));
+  return at == f->size - h->data || why_not(why, "has %lld bytes that belong to no tensor",
+                                            (long long)(f->size - h->data - at));
 }
 
 static bool header_read(const Datafile *f, Header *h, char *why) {
@@ -151,15 +162,15 @@ static bool header_read(const Datafile *f, Header *h, char *why) {
   if (ok) h->entry = calloc(json_object_size(h->json) + 1, sizeof *h->entry);
   if (ok && !h->entry) ok = why_not(why, "no memory for its header");
   if (ok) json_object_foreach(h->json, key, value) {
-    if (!ok) break;
-    if (strcmp(key, "__metadata__") == 0) {
-      ok = check_metadata(value, why);
-      continue;
+      if (!ok) break;
+      if (strcmp(key, "__metadata__") == 0) {
+        ok = check_metadata(value, why);
+        continue;
+      }
+      Entry *e = &h->entry[h->n++];
+      e->name = key;
+      ok = read_entry(f, h, value, e, why);
     }
-    Entry *e = &h->entry[h->n++];
-    e->name = key;
-    ok = read_entry(f, h, value, e, why);
-  }
   if (ok && h->n) qsort(h->entry, h->n, sizeof *h->entry, by_offset);
   if (ok && check_layout(f, h, why)) return true;
   header_free(h);
@@ -185,13 +196,15 @@ bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why
   Header h;
   if (!header_read(f, &h, why)) return false;
   const char **names = arena_array(a, const char *, h.n + 1);
-  for (size_t i = 0; i < h.n; i++) names[i] = arena_text(a, h.entry[i].name, strlen(h.entry[i].name));
+  for (size_t i = 0; i < h.n; i++)
+    names[i] = arena_text(a, h.entry[i].name, strlen(h.entry[i].name));
   *out = names;
   header_free(&h);
   return true;
 }
 
-// -- sets of shards -----------------------------------------------------------------------------------------
+// -- sets of shards
+// -----------------------------------------------------------------------------------------
 
 static json_t *load_map(const char *path, json_t **root, char *why) {
   json_error_t e;
@@ -228,7 +241,8 @@ bool safetensors_index_names(Arena *a, const char *path, const char ***out, char
   json_t *root, *map = load_map(path, &root, why), *value;
   const char *key;
   VEC(const char *) names = {0};
-  if (map) json_object_foreach(map, key, value) vec_push(a, names) = arena_text(a, key, strlen(key));
+  if (map)
+    json_object_foreach(map, key, value) vec_push(a, names) = arena_text(a, key, strlen(key));
   vec_push(a, names) = NULL;
   *out = names.at;
   json_decref(root);

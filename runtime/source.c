@@ -1,4 +1,5 @@
-// Sources of rows: opening by kind, the range of rows, the fit of a row to its input, reading one row.
+// Sources of rows: opening by kind, the range of rows, the fit of a row to its input, reading one
+// row.
 #include "runtime/source.h"
 
 #include <math.h>
@@ -16,9 +17,15 @@ static bool source_synthetic(RowSource *s, Diag *d) {
 
 typedef bool Open(RowSource *s, Diag *d);
 static Open *const openers[] = {
-    [SOURCE_CSV] = source_csv,         [SOURCE_NPY] = source_array,    [SOURCE_NPZ] = source_array,
-    [SOURCE_SAFETENSORS] = source_array, [SOURCE_IDX] = source_idx,    [SOURCE_CIFAR10] = source_cifar10,
-    [SOURCE_TOKENS] = source_stream,   [SOURCE_TEXT] = source_stream,  [SOURCE_SYNTHETIC] = source_synthetic,
+    [SOURCE_CSV] = source_csv,
+    [SOURCE_NPY] = source_array,
+    [SOURCE_NPZ] = source_array,
+    [SOURCE_SAFETENSORS] = source_array,
+    [SOURCE_IDX] = source_idx,
+    [SOURCE_CIFAR10] = source_cifar10,
+    [SOURCE_TOKENS] = source_stream,
+    [SOURCE_TEXT] = source_stream,
+    [SOURCE_SYNTHETIC] = source_synthetic,
 };
 
 static const char *label(const RowSource *s) { return s->path ? s->path : "synthetic(...)"; }
@@ -33,8 +40,9 @@ static bool take_range(RowSource *s, Diag *d) {
   }
   int64_t last = to_end ? s->rows : w->row_last;
   if (w->row_first < 0 || (!s->endless && (last > s->rows || w->row_first >= last))) {
-    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "rows %lld..%lld of %s are asked for, which has %lld",
-               (long long)w->row_first, (long long)last, label(s), (long long)s->rows);
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+               "rows %lld..%lld of %s are asked for, which has %lld", (long long)w->row_first,
+               (long long)last, label(s), (long long)s->rows);
     return false;
   }
   s->first = w->row_first;
@@ -49,13 +57,15 @@ static bool check_row(const RowSource *s, Diag *d) {
   for (int i = 0; i < s->input->rank; i++)
     if (i != s->input->over) want[n++] = s->input->size[i];
   if (sizes_fit(s->rank, s->size, n, want)) return true;
-  diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "a row of %s is %s, and a row of input %s is %s", label(s),
-             sizes_text(s->rank, s->size, a, sizeof a), s->input->name, sizes_text(n, want, b, sizeof b));
+  diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "a row of %s is %s, and a row of input %s is %s",
+             label(s), sizes_text(s->rank, s->size, a, sizeof a), s->input->name,
+             sizes_text(n, want, b, sizeof b));
   diag_hint(d, "axes may be split or merged with their neighbours, not reordered");
   return false;
 }
 
-bool source_open(RowSource *s, const FeedInput *input, const char *directory, uint64_t seed, Diag *d) {
+bool source_open(RowSource *s, const FeedInput *input, const char *directory, uint64_t seed,
+                 Diag *d) {
   const DataSource *w = input->source;
   *s = (RowSource){.input = input, .file = {.fd = -1}, .scale = 1, .row_elements = 1};
   s->key = rng_key(seed, input->name);
@@ -91,7 +101,8 @@ static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char
     int64_t index = (s->first + row) * s->row_elements + i, bad;
     rng_draw(&init, s->key, 1, &index, &x[i]);
     if (w->synthetic == SYNTHETIC_INTEGERS) x[i] = w->low + floor(x[i] * (w->high - w->low));
-    if (!raw_from_doubles(&x[i], 1, s->input->type, (char *)out + i * dtype_bytes(s->input->type), &bad))
+    if (!raw_from_doubles(&x[i], 1, s->input->type, (char *)out + i * dtype_bytes(s->input->type),
+                          &bad))
       return why_not(why, "synthetic value %g of input %s is no %s", x[i], s->input->name,
                      dtype_text(s->input->type));
   }
@@ -109,8 +120,8 @@ bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char 
   double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
   long long column = bad + s->column, place = s->first + row;
   if (s->line)
-    return why_not(why, "%.90s:%lld: column %lld: %.17g is no %s", s->path, (long long)s->line[place],
-                   column, value, dtype_text(s->input->type));
+    return why_not(why, "%.90s:%lld: column %lld: %.17g is no %s", s->path,
+                   (long long)s->line[place], column, value, dtype_text(s->input->type));
   return why_not(why, "%.90s: row %lld, column %lld: %.17g is no %s", s->path, place, column, value,
                  dtype_text(s->input->type));
 }

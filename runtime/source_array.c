@@ -1,12 +1,13 @@
-// Rows along the first axis of an .npy, .npz or .safetensors array. Plain arrays are read row by row
-// from the file; packed ones and those in Fortran order are held in memory.
+// Rows along the first axis of an .npy, .npz or .safetensors array. Plain arrays are read row by
+// row from the file; packed ones and those in Fortran order are held in memory.
 #include "runtime/source.h"
 
 #include <string.h>
 
 static bool set_rows(RowSource *s, int rank, const int64_t *size, Diag *d) {
   if (rank < 1) {
-    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s holds a single number: it has no rows", s->path);
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s holds a single number: it has no rows",
+               s->path);
     return false;
   }
   int64_t elements = 1;
@@ -32,9 +33,12 @@ bool source_array(RowSource *s, Diag *d) {
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
   ArrayFormat format = array_format(&s->file);
   bool ok = true;
-  if (format == FORMAT_NPY) ok = npy_find(&s->file, &p, why);
-  else if (format == FORMAT_SAFETENSORS && key) ok = safetensors_find(&s->file, key, &p, why);
-  else p.fortran = true; // packed, or a set of shards, or an error that array_read says
+  if (format == FORMAT_NPY)
+    ok = npy_find(&s->file, &p, why);
+  else if (format == FORMAT_SAFETENSORS && key)
+    ok = safetensors_find(&s->file, key, &p, why);
+  else
+    p.fortran = true; // packed, or a set of shards, or an error that array_read says
   if (!ok) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
     return false;

@@ -10,14 +10,17 @@ static bool malformed(const RowSource *s, Diag *d, const char *why) {
   return false;
 }
 
-// -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements ----------------------------------
+// -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements
+// ----------------------------------
 
 enum { IDX_HEAD = 4 + 4 * 255 };
 
 static bool idx_type(unsigned char code, Raw *out) {
-  static const struct { unsigned char code; Raw raw; } types[] = {
-      {0x08, {'u', 1, true}}, {0x09, {'i', 1, true}}, {0x0B, {'i', 2, true}},
-      {0x0C, {'i', 4, true}}, {0x0D, {'f', 4, true}}, {0x0E, {'f', 8, true}}};
+  static const struct {
+    unsigned char code;
+    Raw raw;
+  } types[] = {{0x08, {'u', 1, true}}, {0x09, {'i', 1, true}}, {0x0B, {'i', 2, true}},
+               {0x0C, {'i', 4, true}}, {0x0D, {'f', 4, true}}, {0x0E, {'f', 8, true}}};
   for (size_t i = 0; i < countof(types); i++)
     if (types[i].code == code) {
       *out = types[i].raw;
@@ -32,7 +35,8 @@ static bool idx_header(const unsigned char *b, int64_t n, ArrayPlace *p, char *w
     if (b[i] != 0) return why_not(why, "is no idx file: byte %d is 0x%02X, not 0", i, b[i]);
   if (!idx_type(b[2], &p->raw)) return why_not(why, "is no idx file: type 0x%02X at byte 2", b[2]);
   p->rank = b[3];
-  if (p->rank < 1 || p->rank > MAX_RANK) return why_not(why, "is no idx file: %d axes at byte 3", b[3]);
+  if (p->rank < 1 || p->rank > MAX_RANK)
+    return why_not(why, "is no idx file: %d axes at byte 3", b[3]);
   p->offset = 4 + 4 * p->rank;
   if (n < p->offset) return why_not(why, "ends at byte %lld, inside its header", (long long)n);
   for (int i = 0; i < p->rank; i++) {
@@ -48,8 +52,8 @@ static bool is_gzip(const char *path) {
 }
 
 static bool idx_size(int64_t have, int64_t want, char *why) {
-  return have == want || why_not(why, "has %lld bytes%s, its header at byte 4 asks for %lld", (long long)have,
-                                 have > want ? " or more" : "", (long long)want);
+  return have == want || why_not(why, "has %lld bytes%s, its header at byte 4 asks for %lld",
+                                 (long long)have, have > want ? " or more" : "", (long long)want);
 }
 
 // The header is inflated first, so that no more is held than it asks for.
@@ -74,7 +78,8 @@ bool source_idx(RowSource *s, Diag *d) {
   char why[WHY];
   ArrayPlace p = {0};
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
-  if (!(is_gzip(s->path) ? idx_packed(s, &p, why) : idx_plain(s, &p, why))) return malformed(s, d, why);
+  if (!(is_gzip(s->path) ? idx_packed(s, &p, why) : idx_plain(s, &p, why)))
+    return malformed(s, d, why);
   s->raw = p.raw;
   s->base = p.offset;
   s->rows = p.size[0];
@@ -85,7 +90,8 @@ bool source_idx(RowSource *s, Diag *d) {
   return true;
 }
 
-// -- CIFAR-10: records of a label and 3 x 32 x 32 bytes, in one or several files ---------------------------------
+// -- CIFAR-10: records of a label and 3 x 32 x 32 bytes, in one or several files
+// ---------------------------------
 
 enum { CIFAR_RECORD = 3073 };
 
@@ -93,8 +99,8 @@ static bool append_file(RowSource *s, const char *path, int64_t *bytes, Diag *d)
   Datafile f;
   char why[WHY];
   if (!datafile_open(&f, path, d, s->input->pos)) return false;
-  bool ok = f.size % CIFAR_RECORD == 0 || why_not(why, "has %lld bytes, no multiple of %d", (long long)f.size,
-                                                  CIFAR_RECORD);
+  bool ok = f.size % CIFAR_RECORD == 0 ||
+            why_not(why, "has %lld bytes, no multiple of %d", (long long)f.size, CIFAR_RECORD);
   char *more = ok ? realloc(s->memory, (size_t)(*bytes + f.size) + 1) : NULL;
   if (ok && !more) ok = why_not(why, "does not fit in memory");
   if (more) s->memory = more;
@@ -128,7 +134,8 @@ bool source_cifar10(RowSource *s, Diag *d) {
   return ok;
 }
 
-// -- tokens, text: row i is the elements from i * n + offset -----------------------------------------------------
+// -- tokens, text: row i is the elements from i * n + offset
+// -----------------------------------------------------
 
 bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;

@@ -1,5 +1,5 @@
-// Rows from a CSV file: commas, quotes ("" inside quotes is one), any line ends. The columns asked for
-// must be numbers in every row.
+// Rows from a CSV file: commas, quotes ("" inside quotes is one), any line ends. The columns asked
+// for must be numbers in every row.
 #include "runtime/source.h"
 
 #include <math.h>
@@ -12,11 +12,11 @@ typedef struct Field {
 
 typedef struct Csv {
   char *at, *end;
-  int64_t line;       // of `at`
-  int64_t began;      // line of the last record
+  int64_t line;  // of `at`
+  int64_t began; // line of the last record
   size_t n, room;
   Field *field;
-  bool broken;        // an unfinished quote, or no memory
+  bool broken; // an unfinished quote, or no memory
 } Csv;
 
 static bool add_field(Csv *c, char *text) {
@@ -89,8 +89,8 @@ static bool number_of(const char *text, double *out) {
   return *end == 0 && isfinite(*out);
 }
 
-// A first line is a header if a column is no number there and one in the second line, or if a column
-// that is asked for is no number there.
+// A first line is a header if a column is no number there and one in the second line, or if a
+// column that is asked for is no number there.
 static bool looks_like_header(const Csv *first, const Csv *second, const DataSource *w) {
   double x;
   for (size_t i = 0; i < first->n; i++) {
@@ -102,15 +102,16 @@ static bool looks_like_header(const Csv *first, const Csv *second, const DataSou
 }
 
 // Columns first..last-1 that the source asks for.
-static bool find_columns(const RowSource *s, const Csv *head, bool header, int64_t *first, int64_t *last,
-                         Diag *d) {
+static bool find_columns(const RowSource *s, const Csv *head, bool header, int64_t *first,
+                         int64_t *last, Diag *d) {
   const DataSource *w = s->input->source;
   *first = w->first;
   *last = w->last;
   if (w->first >= 0) {
     if (w->last <= w->first || (size_t)w->last > head->n) {
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "columns %lld..%lld of %s are asked for, which has %zu",
-                 (long long)w->first, (long long)w->last, s->path, head->n);
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+                 "columns %lld..%lld of %s are asked for, which has %zu", (long long)w->first,
+                 (long long)w->last, s->path, head->n);
       return false;
     }
     return true;
@@ -153,8 +154,8 @@ static bool grow(Table *t) {
 static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t first, Diag *d) {
   Pos at = s->input->pos;
   if (c->n != width) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu columns, where the first line has %zu", s->path,
-               (long long)c->began, c->n, width);
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu columns, where the first line has %zu",
+               s->path, (long long)c->began, c->n, width);
     return false;
   }
   if (!grow(t)) {
@@ -185,7 +186,8 @@ static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   // The records after the first are read through another reader, so that both stand side by side.
   Csv c = {.at = head.at, .end = head.end, .line = head.line};
   bool second = any && next_record(&c);
-  bool header = w->header == 1 || (w->header < 0 && (w->first < 0 || looks_like_header(&head, &c, w)));
+  bool header =
+      w->header == 1 || (w->header < 0 && (w->first < 0 || looks_like_header(&head, &c, w)));
   int64_t first, last;
   bool ok = any && find_columns(s, &head, header, &first, &last, d);
   if (ok) {
@@ -195,8 +197,8 @@ static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   if (ok && !header) ok = add_row(s, &head, t, head.n, first, d);
   for (; ok && second; second = next_record(&c)) ok = add_row(s, &c, t, head.n, first, d);
   if (head.broken || (ok && c.broken)) {
-    diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s:%lld: a quoted field does not end", s->path,
-               (long long)(head.broken ? head.began : c.began));
+    diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s:%lld: a quoted field does not end",
+               s->path, (long long)(head.broken ? head.began : c.began));
     ok = false;
   } else if (!any || (ok && t->rows == 0)) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s has no rows", s->path);

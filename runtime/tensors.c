@@ -1,5 +1,5 @@
-// Tensors from and to outside: whole arrays in declared order against the blocks of all processors, and
-// the message about an element that left its range.
+// Tensors from and to outside: whole arrays in declared order against the blocks of all processors,
+// and the message about an element that left its range.
 #include "runtime/bound.h"
 
 #include <stdio.h>
@@ -67,7 +67,8 @@ double exec_scalar(const Exec *e, const char *output) {
   return dtype_load(e->program->tensor[i].type, e->context[0].tensor[i]);
 }
 
-// -- faults ---------------------------------------------------------------------------------------------
+// -- faults
+// ---------------------------------------------------------------------------------------------
 
 // Global counters of the loops of a check at flat position `at` on processor r; the position counts
 // block lengths.

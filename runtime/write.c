@@ -9,7 +9,9 @@
 enum { NPY_TEXT = 1024, PIECE = 4096 };
 
 static Dtype written_type(Dtype t) { return t == TYPE_BF16 ? TYPE_F32 : t; }
-static int64_t written_bytes(const Array *x) { return x->elements * dtype_bytes(written_type(x->type)); }
+static int64_t written_bytes(const Array *x) {
+  return x->elements * dtype_bytes(written_type(x->type));
+}
 
 // The elements in their written type, piece by piece, to `put`.
 typedef void Put(void *to, const void *bytes, size_t n);
@@ -38,7 +40,8 @@ bool npy_write(const char *path, const Array *x, Diag *d) {
   return aside_close(&w, d);
 }
 
-// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset ----------------------------
+// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset
+// ----------------------------
 
 typedef struct Crc {
   uLong value;
@@ -176,16 +179,19 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   return aside_close(&w, d);
 }
 
-// -- safetensors ----------------------------------------------------------------------------------------------
+// -- safetensors
+// ----------------------------------------------------------------------------------------------
 
 static const char *type_name(Dtype t) {
   static const char *const name[TYPE_COUNT] = {
-      [TYPE_F32] = "F32", [TYPE_BF16] = "BF16", [TYPE_F16] = "F16", [TYPE_F64] = "F64", [TYPE_I32] = "I32",
-      [TYPE_U8] = "U8",   [TYPE_BOOL] = "BOOL", [TYPE_I64] = "I64", [TYPE_U64] = "U64"};
+      [TYPE_F32] = "F32",   [TYPE_BF16] = "BF16", [TYPE_F16] = "F16",
+      [TYPE_F64] = "F64",   [TYPE_I32] = "I32",   [TYPE_U8] = "U8",
+      [TYPE_BOOL] = "BOOL", [TYPE_I64] = "I64",   [TYPE_U64] = "U64"};
   return name[written_type(t)];
 }
 
-// Tensors whose size is a multiple of 64 first, then wide elements before narrow ones: all are aligned.
+// Tensors whose size is a multiple of 64 first, then wide elements before narrow ones: all are
+// aligned.
 static int order_rank(const Array *x) {
   return written_bytes(x) % 64 == 0 ? 0 : 16 - (int)dtype_bytes(written_type(x->type));
 }
@@ -217,7 +223,8 @@ static char *header_text(uint32_t n, const NamedArray **order) {
 static bool put_safetensors(Aside *w, uint32_t n, const NamedArray **order) {
   char *text = header_text(n, order);
   if (!text) return false;
-  size_t length = strlen(text), padded = (8 + length + 63) / 64 * 64 - 8; // data at a multiple of 64
+  size_t length = strlen(text),
+         padded = (8 + length + 63) / 64 * 64 - 8; // data at a multiple of 64
   char size[8];
   little(size, padded, 8);
   aside_put(w, size, 8);

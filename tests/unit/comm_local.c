@@ -1,8 +1,9 @@
-// Local communicator: every kind against plain loops over whole arrays, on meshes of several shapes, even
-// and uneven, by one, two and four workers; and the barrier.
+// Local communicator: every kind against plain loops over whole arrays, on meshes of several
+// shapes, even and uneven, by one, two and four workers; and the barrier.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #include <math.h>
@@ -15,7 +16,8 @@
 
 enum { MAX_P = 8 };
 
-// -- running a call with a team ---------------------------------------------------------------------------
+// -- running a call with a team
+// ---------------------------------------------------------------------------
 
 typedef struct Run {
   Comm *comm;
@@ -41,7 +43,8 @@ static void run_all(const Mesh *m, const CommCall *call, int workers) {
   comm_free(c);
 }
 
-// -- blocks of a matrix x[rows, cols] over two mesh axes --------------------------------------------------------
+// -- blocks of a matrix x[rows, cols] over two mesh axes
+// --------------------------------------------------------
 
 typedef struct Grid {
   Mesh mesh;
@@ -97,10 +100,11 @@ static void side_check(const Side *s, const Grid *g, int64_t terms) {
     for (int64_t i = 0; i < s->valid[r][0]; i++)
       for (int64_t j = 0; j < s->valid[r][1]; j++) {
         float want = 0, got = s->data[r][i * s->length[1] + j];
-        for (int64_t t = 0; t < terms; t++) want += whole_at(t, s->start[r][0] + i, s->start[r][1] + j);
+        for (int64_t t = 0; t < terms; t++)
+          want += whole_at(t, s->start[r][0] + i, s->start[r][1] + j);
         if (got != want)
-          fail_msg("processor %lld [%lld, %lld]: %g is not %g", (long long)r, (long long)i, (long long)j,
-                   (double)got, (double)want);
+          fail_msg("processor %lld [%lld, %lld]: %g is not %g", (long long)r, (long long)i,
+                   (long long)j, (double)got, (double)want);
       }
 }
 
@@ -108,7 +112,8 @@ static void side_free(Side *s, const Grid *g) {
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++) free(s->data[r]);
 }
 
-static const Axes NONE = {0}, FIRST = {1, {0}}, SECOND = {1, {1}}, BOTH = {2, {0, 1}}, SWAPPED = {2, {1, 0}};
+static const Axes NONE = {0}, FIRST = {1, {0}}, SECOND = {1, {1}}, BOTH = {2, {0, 1}},
+                  SWAPPED = {2, {1, 0}};
 
 static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gathered, int cut,
                        const Axes src_cut[2], const Axes dst_cut[2], bool sums) {
@@ -123,12 +128,18 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
       part.dst_block[d] = dst.length[d];
     }
     if (kind == COLL_PERMUTE) part.whole = g->size[cut];
-    Collective what = {.kind = kind, .axes = axes, .to = to, .type = TYPE_F32, .monoid = sums ? 1 : 0,
-                       .nparts = 1, .part = &part, .bytes = 1 << 20};
+    Collective what = {.kind = kind,
+                       .axes = axes,
+                       .to = to,
+                       .type = TYPE_F32,
+                       .monoid = sums ? 1 : 0,
+                       .nparts = 1,
+                       .part = &part,
+                       .bytes = 1 << 20};
     CommMember member[MAX_P];
     for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
-      member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r], src.valid[r],
-                               dst.valid[r]};
+      member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
+                               src.valid[r], dst.valid[r]};
     CommCall call = {&what, 1, mesh_size(&g->mesh), member};
     run_all(&g->mesh, &call, workers);
     side_check(&dst, g, sums ? axes_size(&g->mesh, axes) : 1);
@@ -142,35 +153,51 @@ static void each_grid(void (*check)(const Grid *)) {
   static const int64_t sizes[][2] = {{8, 8}, {10, 7}, {5, 3}, {2, 9}, {64, 120}, {1, 1}};
   for (size_t i = 0; i < countof(shapes); i++)
     for (size_t k = 0; k < countof(sizes); k++) {
-      Grid g = {{.naxes = 2, .axis = {{.name = "rows", .size = shapes[i][0]}, {.name = "cols", .size = shapes[i][1]}}},
+      Grid g = {{.naxes = 2,
+                 .axis = {{.name = "rows", .size = shapes[i][0]},
+                          {.name = "cols", .size = shapes[i][1]}}},
                 {sizes[k][0], sizes[k][1]}};
       check(&g);
     }
 }
 
 static void check_all_reduce(const Grid *g) {
-  check_call(g, COLL_ALL_REDUCE, FIRST, NONE, -1, -1, (Axes[]){SECOND, NONE}, (Axes[]){SECOND, NONE}, true);
-  check_call(g, COLL_ALL_REDUCE, SECOND, NONE, -1, -1, (Axes[]){NONE, FIRST}, (Axes[]){NONE, FIRST}, true);
-  check_call(g, COLL_ALL_REDUCE, BOTH, NONE, -1, -1, (Axes[]){NONE, NONE}, (Axes[]){NONE, NONE}, true);
+  check_call(g, COLL_ALL_REDUCE, FIRST, NONE, -1, -1, (Axes[]){SECOND, NONE},
+             (Axes[]){SECOND, NONE}, true);
+  check_call(g, COLL_ALL_REDUCE, SECOND, NONE, -1, -1, (Axes[]){NONE, FIRST}, (Axes[]){NONE, FIRST},
+             true);
+  check_call(g, COLL_ALL_REDUCE, BOTH, NONE, -1, -1, (Axes[]){NONE, NONE}, (Axes[]){NONE, NONE},
+             true);
 }
 static void check_all_gather(const Grid *g) {
-  check_call(g, COLL_ALL_GATHER, FIRST, NONE, 0, -1, (Axes[]){FIRST, SECOND}, (Axes[]){NONE, SECOND}, false);
-  check_call(g, COLL_ALL_GATHER, SECOND, NONE, 1, -1, (Axes[]){FIRST, SECOND}, (Axes[]){FIRST, NONE}, false);
-  check_call(g, COLL_ALL_GATHER, BOTH, NONE, 0, -1, (Axes[]){BOTH, NONE}, (Axes[]){NONE, NONE}, false);
-  check_call(g, COLL_ALL_GATHER, SECOND, NONE, 1, -1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, FIRST}, false);
+  check_call(g, COLL_ALL_GATHER, FIRST, NONE, 0, -1, (Axes[]){FIRST, SECOND},
+             (Axes[]){NONE, SECOND}, false);
+  check_call(g, COLL_ALL_GATHER, SECOND, NONE, 1, -1, (Axes[]){FIRST, SECOND},
+             (Axes[]){FIRST, NONE}, false);
+  check_call(g, COLL_ALL_GATHER, BOTH, NONE, 0, -1, (Axes[]){BOTH, NONE}, (Axes[]){NONE, NONE},
+             false);
+  check_call(g, COLL_ALL_GATHER, SECOND, NONE, 1, -1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, FIRST},
+             false);
 }
 static void check_reduce_scatter(const Grid *g) {
-  check_call(g, COLL_REDUCE_SCATTER, FIRST, NONE, -1, 0, (Axes[]){NONE, SECOND}, (Axes[]){FIRST, SECOND}, true);
-  check_call(g, COLL_REDUCE_SCATTER, SECOND, NONE, -1, 1, (Axes[]){FIRST, NONE}, (Axes[]){FIRST, SECOND}, true);
-  check_call(g, COLL_REDUCE_SCATTER, BOTH, NONE, -1, 1, (Axes[]){NONE, NONE}, (Axes[]){NONE, BOTH}, true);
+  check_call(g, COLL_REDUCE_SCATTER, FIRST, NONE, -1, 0, (Axes[]){NONE, SECOND},
+             (Axes[]){FIRST, SECOND}, true);
+  check_call(g, COLL_REDUCE_SCATTER, SECOND, NONE, -1, 1, (Axes[]){FIRST, NONE},
+             (Axes[]){FIRST, SECOND}, true);
+  check_call(g, COLL_REDUCE_SCATTER, BOTH, NONE, -1, 1, (Axes[]){NONE, NONE}, (Axes[]){NONE, BOTH},
+             true);
 }
 static void check_all_to_all(const Grid *g) {
-  check_call(g, COLL_ALL_TO_ALL, FIRST, NONE, 0, 1, (Axes[]){FIRST, NONE}, (Axes[]){NONE, FIRST}, false);
-  check_call(g, COLL_ALL_TO_ALL, SECOND, NONE, 1, 0, (Axes[]){FIRST, SECOND}, (Axes[]){BOTH, NONE}, false);
+  check_call(g, COLL_ALL_TO_ALL, FIRST, NONE, 0, 1, (Axes[]){FIRST, NONE}, (Axes[]){NONE, FIRST},
+             false);
+  check_call(g, COLL_ALL_TO_ALL, SECOND, NONE, 1, 0, (Axes[]){FIRST, SECOND}, (Axes[]){BOTH, NONE},
+             false);
 }
 static void check_permute(const Grid *g) {
-  check_call(g, COLL_PERMUTE, FIRST, SECOND, -1, 0, (Axes[]){FIRST, NONE}, (Axes[]){SECOND, NONE}, false);
-  check_call(g, COLL_PERMUTE, BOTH, SWAPPED, -1, 1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, SWAPPED}, false);
+  check_call(g, COLL_PERMUTE, FIRST, SECOND, -1, 0, (Axes[]){FIRST, NONE}, (Axes[]){SECOND, NONE},
+             false);
+  check_call(g, COLL_PERMUTE, BOTH, SWAPPED, -1, 1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, SWAPPED},
+             false);
 }
 
 static void all_reduce(void **state) { (void)state, each_grid(check_all_reduce); }
@@ -179,14 +206,20 @@ static void reduce_scatter(void **state) { (void)state, each_grid(check_reduce_s
 static void all_to_all(void **state) { (void)state, each_grid(check_all_to_all); }
 static void permute(void **state) { (void)state, each_grid(check_permute); }
 
-// -- element types, in place, monoids ----------------------------------------------------------------------------
+// -- element types, in place, monoids
+// ----------------------------------------------------------------------------
 
 // Two processors, `n` elements each, in place.
 static void reduce_pair(Dtype type, uint8_t monoid, int64_t n, void *a, void *b, int workers) {
   Mesh m = {.naxes = 1, .axis = {{.name = "p", .size = 2}}};
   CollPart part = {.rank = 1, .src_block = {n}, .dst_block = {n}, .gathered = -1, .cut = -1};
-  Collective what = {.kind = COLL_ALL_REDUCE, .axes = FIRST, .type = type, .monoid = monoid, .nparts = 1,
-                     .part = &part, .bytes = n * dtype_bytes(type)};
+  Collective what = {.kind = COLL_ALL_REDUCE,
+                     .axes = FIRST,
+                     .type = type,
+                     .monoid = monoid,
+                     .nparts = 1,
+                     .part = &part,
+                     .bytes = n * dtype_bytes(type)};
   int64_t valid[MAX_RANK] = {n};
   void *at[2] = {a, b};
   CommMember member[2] = {{0, &at[0], &at[0], valid, valid}, {1, &at[1], &at[1], valid, valid}};
@@ -201,7 +234,8 @@ static double expected(uint8_t monoid, double x, double y) {
 
 static void types_and_monoids(void **state) {
   (void)state;
-  static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64, TYPE_I32, TYPE_U8, TYPE_I64, TYPE_U64};
+  static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64,
+                                TYPE_I32, TYPE_U8,   TYPE_I64, TYPE_U64};
   enum { N = 5000 };
   static char a[N * 8], b[N * 8];
   for (size_t t = 0; t < countof(types); t++)
@@ -211,8 +245,8 @@ static void types_and_monoids(void **state) {
       for (int i = 0; i < N; i++) {
         x[i] = i % 7;
         y[i] = i % 5;
-        if (i == 77 && dtype_is_float(types[t])) x[i] = NAN;
-        if (i == 3333 && dtype_is_float(types[t])) y[i] = NAN;
+        if (i == 77 && dtype_is_float(types[t])) x[i] = (double)NAN;
+        if (i == 3333 && dtype_is_float(types[t])) y[i] = (double)NAN;
         dtype_store(types[t], a + i * bytes, x[i]);
         dtype_store(types[t], b + i * bytes, y[i]);
       }
@@ -220,8 +254,10 @@ static void types_and_monoids(void **state) {
       for (int i = 0; i < N; i++) {
         double want = expected(monoid, x[i], y[i]);
         double p = dtype_load(types[t], a + i * bytes), q = dtype_load(types[t], b + i * bytes);
-        if (isnan(want)) assert_true(isnan(p) && isnan(q));
-        else assert_true(p == want && q == want);
+        if (isnan(want))
+          assert_true(isnan(p) && isnan(q));
+        else
+          assert_true(p == want && q == want);
       }
     }
 }
@@ -242,7 +278,8 @@ static void sums_do_not_depend_on_workers(void **state) {
   }
 }
 
-// -- barrier ----------------------------------------------------------------------------------------------------------
+// -- barrier
+// ----------------------------------------------------------------------------------------------------------
 
 enum { THREADS = 4, ROUNDS = 2000 };
 typedef struct Rounds {
@@ -286,10 +323,14 @@ static void barrier_holds_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_reduce),        cmocka_unit_test(all_gather),
-      cmocka_unit_test(reduce_scatter),    cmocka_unit_test(all_to_all),
-      cmocka_unit_test(permute),           cmocka_unit_test(types_and_monoids),
-      cmocka_unit_test(sums_do_not_depend_on_workers), cmocka_unit_test(barrier_holds_all),
+      cmocka_unit_test(all_reduce),
+      cmocka_unit_test(all_gather),
+      cmocka_unit_test(reduce_scatter),
+      cmocka_unit_test(all_to_all),
+      cmocka_unit_test(permute),
+      cmocka_unit_test(types_and_monoids),
+      cmocka_unit_test(sums_do_not_depend_on_workers),
+      cmocka_unit_test(barrier_holds_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-// Files of numbers: what is written is read back; what is malformed is refused with a sentence; bytes cut
-// off or changed anywhere never crash a reader.
+// Files of numbers: what is written is read back; what is malformed is refused with a sentence;
+// bytes cut off or changed anywhere never crash a reader.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #include <math.h>
@@ -44,7 +45,9 @@ static void again(void) { // what was said so far is forgotten
   begin(NULL);
 }
 
-static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", directory, name); }
+static const char *path_of(const char *name) {
+  return arena_printf(arena, "%s/%s", directory, name);
+}
 
 static void put(const char *path, const void *bytes, size_t n) {
   FILE *f = fopen(path, "wb");
@@ -82,7 +85,9 @@ static Array make(Dtype type, int rank, const int64_t *size) {
   x.data = malloc((size_t)(x.elements * dtype_bytes(type)) + 1);
   for (int64_t i = 0; i < x.elements; i++)
     dtype_store(type, (char *)x.data + i * dtype_bytes(type),
-                type == TYPE_BOOL ? (double)(i % 2) : dtype_is_float(type) ? (double)i / 4 : (double)(i % 100));
+                type == TYPE_BOOL      ? (double)(i % 2)
+                : dtype_is_float(type) ? (double)i / 4
+                                       : (double)(i % 100));
   return x;
 }
 
@@ -108,7 +113,8 @@ static void written_is_read(void **state) {
   uint32_t n = 0;
   for (int t = 0; t < TYPE_COUNT; t++)
     for (int s = 0; s < SHAPES; s++)
-      all[n++] = (NamedArray){arena_printf(arena, "layer.%d/%d", t, s), make((Dtype)t, ranks[s], sizes[s])};
+      all[n++] = (NamedArray){arena_printf(arena, "layer.%d/%d", t, s),
+                              make((Dtype)t, ranks[s], sizes[s])};
   assert_true(npz_write(npz, n, all, diag));
   assert_true(safetensors_write(safe, n, all, diag));
   for (uint32_t i = 0; i < n; i++) {
@@ -173,7 +179,9 @@ static void npy_forms(void **state) {
 
 static void npy_refusals(void **state) {
   (void)state;
-  static const struct { const char *dict, *says; } bad[] = {
+  static const struct {
+    const char *dict, *says;
+  } bad[] = {
       {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "pickles"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records"},
       {"{'descr': '<U5', 'fortran_order': False, 'shape': (2,), }", "'<U5'"},
@@ -205,7 +213,8 @@ static void npy_refusals(void **state) {
   expect_said("not a regular file");
 }
 
-// -- safetensors ---------------------------------------------------------------------------------------------
+// -- safetensors
+// ---------------------------------------------------------------------------------------------
 
 static void write_safe(const char *path, uint64_t length, const char *header, size_t data) {
   unsigned char b[4096] = {0};
@@ -216,19 +225,30 @@ static void write_safe(const char *path, uint64_t length, const char *header, si
 
 static void safetensors_refusals(void **state) {
   (void)state;
-  static const struct { const char *header; size_t data; const char *says; } bad[] = {
+  static const struct {
+    const char *header;
+    size_t data;
+    const char *says;
+  } bad[] = {
       {" {}", 0, "begin with '{'"},
       {"[]", 0, "begin with '{'"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "belong to no tensor"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8,
+       "belong to no tensor"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "a hole"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "an overlap"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "not those of its shape"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\","
+       "\"shape\":[2],\"data_offsets\":[4,12]}}",
+       12, "an overlap"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
+       "not those of its shape"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0, "outside the file"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0, "2^40"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0,
+       "2^40"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
       {"{\"a\":{\"dtype\":\"Q7\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown type Q7"},
       {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "cannot be read"},
-      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
+       "\"shape\":[1],\"data_offsets\":[4,8]}}",
+       8, "duplicate"},
       {"{\"__metadata__\":{\"k\":1}}", 0, "no text"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4e0]}}", 4, "offsets"},
       {"{\"a\":7}", 0, "broken entry"},
@@ -274,7 +294,8 @@ static void sets_of_shards(void **state) {
   array_free(&x);
 }
 
-// -- npz -----------------------------------------------------------------------------------------------------------
+// -- npz
+// -----------------------------------------------------------------------------------------------------------
 
 static void deflated_members(void **state) {
   (void)state;
@@ -322,7 +343,8 @@ static void deflated_members(void **state) {
   free(b);
 }
 
-// -- every cut and many changed bytes --------------------------------------------------------------------------------
+// -- every cut and many changed bytes
+// --------------------------------------------------------------------------------
 
 static void try_file(const char *path, const unsigned char *b, size_t n, const char *key) {
   Array x;
@@ -341,7 +363,7 @@ static void damage(const char *path, const char *key) {
   size_t n;
   unsigned char *b = get(path, &n);
   const char *dot = strrchr(path, '.'), *bad = arena_printf(arena, "%s/damaged%s", directory, dot);
-  for (size_t cut = 0; cut < n; cut += n > 2000 ? 7 : 1) try_file(bad, b, cut, key);
+  for (size_t cut = 0; cut<n; cut += n> 2000 ? 7 : 1) try_file(bad, b, cut, key);
   uint32_t seed = 12345;
   for (int i = 0; i < 6000; i++) {
     unsigned char *c = malloc(n);
@@ -373,7 +395,8 @@ static void damaged_files_are_errors(void **state) {
   array_free(&y);
 }
 
-// -- conversions -------------------------------------------------------------------------------------------------------
+// -- conversions
+// -------------------------------------------------------------------------------------------------------
 
 static bool converts(Dtype from, double value, Dtype to, double *out) {
   Array x = make(from, 1, (int64_t[]){1});
@@ -430,9 +453,15 @@ static void unwritable_places(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
-      TEST(written_is_read),      TEST(npy_forms),        TEST(npy_refusals),
-      TEST(safetensors_refusals), TEST(sets_of_shards),   TEST(deflated_members),
-      TEST(damaged_files_are_errors), TEST(conversions_lose_nothing), TEST(unwritable_places),
+      TEST(written_is_read),
+      TEST(npy_forms),
+      TEST(npy_refusals),
+      TEST(safetensors_refusals),
+      TEST(sets_of_shards),
+      TEST(deflated_members),
+      TEST(damaged_files_are_errors),
+      TEST(conversions_lose_nothing),
+      TEST(unwritable_places),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
-// Executor: a hand-made program of C kernels on meshes of one, two and four processors by one to four
-// workers: blocks, kernels with partial results, products, collectives, commit, faults, short batches.
+// Executor: a hand-made program of C kernels on meshes of one, two and four processors by one to
+// four workers: blocks, kernels with partial results, products, collectives, commit, faults, short
+// batches.
 //
 //   h[b, u] = x[b, d] w[d, u]     b over rows, u over cols
 //   loss = mean over b of sum over u of h      all_reduce over rows and cols
@@ -7,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #include <math.h>
@@ -17,7 +19,8 @@
 
 enum { B = 10, D = 6, U = 9 };
 
-// -- kernels -------------------------------------------------------------------------------------------------
+// -- kernels
+// -------------------------------------------------------------------------------------------------
 
 // h = x w for units = rows of the block; slots: valid columns; nums: block length of columns.
 static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
@@ -74,7 +77,8 @@ static void check_run(const KernelCall *c, int64_t lo, int64_t hi) {
     if ((id[b] < 0 || id[b] >= 100) && c->status->code == 0) *c->status = (Status){1, id[b], b};
 }
 
-// -- the program ---------------------------------------------------------------------------------------------------
+// -- the program
+// ---------------------------------------------------------------------------------------------------
 
 typedef struct Built {
   Program p;
@@ -99,8 +103,8 @@ static ProgDim dim(const char *name, const Mesh *m, int64_t whole, Axes axes, in
   return d;
 }
 
-static void launch(Built *t, uint32_t kernel, int nptr, const Ref *ptr, int32_t slot, Size units, double num,
-                   int64_t grain, Ref partial) {
+static void launch(Built *t, uint32_t kernel, int nptr, const Ref *ptr, int32_t slot, Size units,
+                   double num, int64_t grain, Ref partial) {
   KernelSet *s = &t->set[t->nsets++];
   s->ptr = &t->refs[t->nrefs];
   memcpy(s->ptr, ptr, sizeof *ptr * (size_t)nptr);
@@ -112,39 +116,103 @@ static void launch(Built *t, uint32_t kernel, int nptr, const Ref *ptr, int32_t 
   s->units = units;
   Instr *in = &t->instr[t->p.ninstrs++];
   *in = (Instr){.kind = INSTR_KERNEL};
-  in->u.kernel = (KernelLaunch){.kernel = kernel, .nsets = 1, .set = s, .grain = grain, .partial = partial};
+  in->u.kernel =
+      (KernelLaunch){.kernel = kernel, .nsets = 1, .set = s, .grain = grain, .partial = partial};
 }
 
 static void all_reduce(Built *t, Ref at, int64_t n, Axes axes) {
   CollPart *part = t->p.ninstrs > 6 ? &t->part[1] : &t->part[0];
-  *part = (CollPart){.src = at, .dst = at, .rank = 1, .src_block = {n}, .dst_block = {n},
-                     .src_valid = {{n, -1}}, .dst_valid = {{n, -1}}, .gathered = -1, .cut = -1, .value = "v"};
+  *part = (CollPart){.src = at,
+                     .dst = at,
+                     .rank = 1,
+                     .src_block = {n},
+                     .dst_block = {n},
+                     .src_valid = {{n, -1}},
+                     .dst_valid = {{n, -1}},
+                     .gathered = -1,
+                     .cut = -1,
+                     .value = "v"};
   Instr *in = &t->instr[t->p.ninstrs++];
   *in = (Instr){.kind = INSTR_COLLECTIVE};
-  in->u.collective = (Collective){.kind = COLL_ALL_REDUCE, .axes = axes, .type = TYPE_F32, .monoid = 1,
-                                  .nparts = 1, .part = part, .bytes = n * 4, .wire_bytes = n * 4};
+  in->u.collective = (Collective){.kind = COLL_ALL_REDUCE,
+                                  .axes = axes,
+                                  .type = TYPE_F32,
+                                  .monoid = 1,
+                                  .nparts = 1,
+                                  .part = part,
+                                  .bytes = n * 4,
+                                  .wire_bytes = n * 4};
 }
 
 enum { SLOT_B, SLOT_U };
-enum { AT_X = 0, AT_H = 4096, AT_LOSS = 8192, AT_G = 8256, AT_PARTIAL = 8448, AT_IDS = 16384, ARENA = 32768 };
+enum {
+  AT_X = 0,
+  AT_H = 4096,
+  AT_LOSS = 8192,
+  AT_G = 8256,
+  AT_PARTIAL = 8448,
+  AT_IDS = 16384,
+  ARENA = 32768
+};
 
 static void tensors(Built *t, Axes rows, Axes cols) {
   const Mesh *m = &t->p.mesh;
-  ProgDim b = dim("b", m, B, rows, SLOT_B), d = dim("d", m, D, (Axes){0}, -1), u = dim("u", m, U, cols, SLOT_U);
-  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT, .name = "x", .type = TYPE_F32, .rank = 2, .dim = {b, d},
-                              .declared = {0, 1}, .bytes = b.block * D * 4, .at = {-1, AT_X}, .of = -1};
-  t->tensor[1] = (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .rank = 2, .dim = {d, u},
-                              .declared = {0, 1}, .bytes = D * u.block * 4, .at = {1, 0}, .of = -1,
+  ProgDim b = dim("b", m, B, rows, SLOT_B), d = dim("d", m, D, (Axes){0}, -1),
+          u = dim("u", m, U, cols, SLOT_U);
+  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT,
+                              .name = "x",
+                              .type = TYPE_F32,
+                              .rank = 2,
+                              .dim = {b, d},
+                              .declared = {0, 1},
+                              .bytes = b.block * D * 4,
+                              .at = {-1, AT_X},
+                              .of = -1};
+  t->tensor[1] = (ProgTensor){.kind = TENSOR_PARAM,
+                              .name = "w",
+                              .type = TYPE_F32,
+                              .rank = 2,
+                              .dim = {d, u},
+                              .declared = {0, 1},
+                              .bytes = D * u.block * 4,
+                              .at = {1, 0},
+                              .of = -1,
                               .init = {.kind = INIT_NORMAL, .b = 1}};
-  t->tensor[2] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "h", .type = TYPE_F32, .rank = 2, .dim = {b, u},
-                              .declared = {1, 0}, .bytes = b.block * u.block * 4, .at = {-1, AT_H}, .of = -1};
-  t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4,
-                              .at = {-1, AT_LOSS}, .of = -1};
-  t->tensor[4] = (ProgTensor){.kind = TENSOR_INPUT, .name = "ids", .type = TYPE_I32, .rank = 1, .dim = {b},
-                              .declared = {0}, .bytes = b.block * 4, .at = {-1, AT_IDS}, .of = -1};
+  t->tensor[2] = (ProgTensor){.kind = TENSOR_OUTPUT,
+                              .name = "h",
+                              .type = TYPE_F32,
+                              .rank = 2,
+                              .dim = {b, u},
+                              .declared = {1, 0},
+                              .bytes = b.block * u.block * 4,
+                              .at = {-1, AT_H},
+                              .of = -1};
+  t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT,
+                              .name = "loss",
+                              .type = TYPE_F32,
+                              .bytes = 4,
+                              .at = {-1, AT_LOSS},
+                              .of = -1};
+  t->tensor[4] = (ProgTensor){.kind = TENSOR_INPUT,
+                              .name = "ids",
+                              .type = TYPE_I32,
+                              .rank = 1,
+                              .dim = {b},
+                              .declared = {0},
+                              .bytes = b.block * 4,
+                              .at = {-1, AT_IDS},
+                              .of = -1};
   static const double constant[D] = {0, 1, 2, 3, 4, 5};
-  t->tensor[5] = (ProgTensor){.kind = TENSOR_CONSTANT, .name = "c", .type = TYPE_F32, .rank = 1, .dim = {d},
-                              .declared = {0}, .bytes = D * 4, .at = {5, 0}, .of = -1, .data = constant};
+  t->tensor[5] = (ProgTensor){.kind = TENSOR_CONSTANT,
+                              .name = "c",
+                              .type = TYPE_F32,
+                              .rank = 1,
+                              .dim = {d},
+                              .declared = {0},
+                              .bytes = D * 4,
+                              .at = {5, 0},
+                              .of = -1,
+                              .data = constant};
   t->check[0] = (Check){.value = "ids", .dim = "vocab", .size = 100, .rank = 1, .loop = {b}};
   t->p.ntensors = 6;
 }
@@ -154,21 +222,45 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   Axes rows = {1, {0}}, cols = {1, {1}}, both = {2, {0, 1}};
   t->arena = arena_new();
   t->diag = diag_new(t->arena);
-  t->p = (Program){.model = "test", .for_ = "train", .over = "b", .arena_bytes = ARENA, .slot = t->slot,
-                   .tensor = t->tensor, .kernel = t->kernel, .instr = t->instr, .check = t->check,
-                   .nslots = 2, .nkernels = 5, .nchecks = 1};
-  t->p.mesh = (Mesh){.naxes = 2, .axis = {{.name = "rows", .size = rows_size}, {.name = "cols", .size = cols_size}}};
+  t->p = (Program){.model = "test",
+                   .for_ = "train",
+                   .over = "b",
+                   .arena_bytes = ARENA,
+                   .slot = t->slot,
+                   .tensor = t->tensor,
+                   .kernel = t->kernel,
+                   .instr = t->instr,
+                   .check = t->check,
+                   .nslots = 2,
+                   .nkernels = 5,
+                   .nchecks = 1};
+  t->p.mesh =
+      (Mesh){.naxes = 2,
+             .axis = {{.name = "rows", .size = rows_size}, {.name = "cols", .size = cols_size}}};
   t->slot[SLOT_B] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
   t->slot[SLOT_U] = (Slot){.kind = SLOT_EXTENT, .dim = "u", .whole = U, .axes = cols};
   tensors(t, rows, cols);
-  t->kernel[0] = (ProgKernel){.name = "multiply", .nptr = 3, .nslot = 1, .nnum = 1, .run = multiply_run};
-  t->kernel[1] = (ProgKernel){.name = "sum", .nptr = 2, .nslot = 1, .nnum = 1, .partial_bytes = 64,
-                              .run = sum_run, .combine = sum_combine};
-  t->kernel[2] = (ProgKernel){.name = "columns", .nptr = 2, .nslot = 1, .nnum = 1, .partial_bytes = 64,
-                              .run = columns_run, .combine = columns_combine};
-  t->kernel[3] = (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
+  t->kernel[0] =
+      (ProgKernel){.name = "multiply", .nptr = 3, .nslot = 1, .nnum = 1, .run = multiply_run};
+  t->kernel[1] = (ProgKernel){.name = "sum",
+                              .nptr = 2,
+                              .nslot = 1,
+                              .nnum = 1,
+                              .partial_bytes = 64,
+                              .run = sum_run,
+                              .combine = sum_combine};
+  t->kernel[2] = (ProgKernel){.name = "columns",
+                              .nptr = 2,
+                              .nslot = 1,
+                              .nnum = 1,
+                              .partial_bytes = 64,
+                              .run = columns_run,
+                              .combine = columns_combine};
+  t->kernel[3] =
+      (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
   t->kernel[4] = (ProgKernel){.name = "check", .nptr = 1, .nslot = 1, .nnum = 1, .run = check_run};
-  Ref x = {-1, AT_X}, w = {1, 0}, h = {-1, AT_H}, loss = {-1, AT_LOSS}, g = {-1, AT_G}, ids = {-1, AT_IDS};
+  Ref x = {-1, AT_X}, w = {1, 0}, h = {-1, AT_H}, loss = {-1, AT_LOSS}, g = {-1, AT_G},
+      ids = {-1, AT_IDS};
   Ref partial = {-1, AT_PARTIAL};
   double u_block = (double)t->tensor[1].dim[1].block;
   launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0});
@@ -177,7 +269,8 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   all_reduce(t, loss, 1, both);
   launch(t, 2, 2, (Ref[]){x, g}, SLOT_B, (Size){1, SLOT_B}, 0, 3, partial);
   t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_FILL, .u.fill = {{-1, AT_PARTIAL}, 64}};
-  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL}, {5, 0}, D * 4}};
+  t->instr[t->p.ninstrs++] =
+      (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL}, {5, 0}, D * 4}};
   all_reduce(t, g, D, rows);
   t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COMMIT};
   launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0});
@@ -198,14 +291,16 @@ static void fill_x(float x[B][D], int32_t ids[B]) {
 }
 
 static Exec *make(Built *t, int threads) {
-  Exec *e = exec_new(&t->p, &(ExecOptions){.threads = threads, .seed = 3, .watch = "loss"}, t->diag);
+  Exec *e =
+      exec_new(&t->p, &(ExecOptions){.threads = threads, .seed = 3, .watch = "loss"}, t->diag);
   if (!e) diag_print(t->diag, stderr, false);
   assert_non_null(e);
   assert_int_equal(exec_workers(e), threads);
   return e;
 }
 
-// -- tests --------------------------------------------------------------------------------------------------------------
+// -- tests
+// --------------------------------------------------------------------------------------------------------------
 
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
@@ -390,7 +485,8 @@ static void too_large_programs_are_refused(void **state) {
   built_free(t);
 }
 
-// -- initial values and products -------------------------------------------------------------------------------------------
+// -- initial values and products
+// -------------------------------------------------------------------------------------------
 
 static void initial_values(void **state) {
   (void)state;
@@ -427,17 +523,36 @@ static void check_product(Product *what, int64_t a_elements, int64_t b_elements,
                           const double *want, int workers) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
-  ProgTensor t[3] = {
-      {.kind = TENSOR_INPUT, .name = "a", .type = what->type, .rank = 1, .dim = {{"n", a_elements, a_elements, {0}, -1}},
-       .at = {-1, 0}, .of = -1},
-      {.kind = TENSOR_INPUT, .name = "b", .type = what->type, .rank = 1, .dim = {{"m", b_elements, b_elements, {0}, -1}},
-       .at = {-1, a_elements * 8}, .of = -1},
-      {.kind = TENSOR_OUTPUT, .name = "c", .type = what->type, .rank = 1, .dim = {{"k", c_elements, c_elements, {0}, -1}},
-       .at = {-1, (a_elements + b_elements) * 8}, .of = -1}};
+  ProgTensor t[3] = {{.kind = TENSOR_INPUT,
+                      .name = "a",
+                      .type = what->type,
+                      .rank = 1,
+                      .dim = {{"n", a_elements, a_elements, {0}, -1}},
+                      .at = {-1, 0},
+                      .of = -1},
+                     {.kind = TENSOR_INPUT,
+                      .name = "b",
+                      .type = what->type,
+                      .rank = 1,
+                      .dim = {{"m", b_elements, b_elements, {0}, -1}},
+                      .at = {-1, a_elements * 8},
+                      .of = -1},
+                     {.kind = TENSOR_OUTPUT,
+                      .name = "c",
+                      .type = what->type,
+                      .rank = 1,
+                      .dim = {{"k", c_elements, c_elements, {0}, -1}},
+                      .at = {-1, (a_elements + b_elements) * 8},
+                      .of = -1}};
   what->a = t[0].at, what->b = t[1].at, what->c = t[2].at;
   Instr in = {.kind = INSTR_PRODUCT, .u.product = *what};
-  Program p = {.model = "test", .for_ = "run", .arena_bytes = (a_elements + b_elements + c_elements) * 8,
-               .ntensors = 3, .ninstrs = 1, .tensor = t, .instr = &in};
+  Program p = {.model = "test",
+               .for_ = "run",
+               .arena_bytes = (a_elements + b_elements + c_elements) * 8,
+               .ntensors = 3,
+               .ninstrs = 1,
+               .tensor = t,
+               .instr = &in};
   Exec *e = exec_new(&p, &(ExecOptions){.threads = workers}, d);
   assert_non_null(e);
   double *x = calloc((size_t)(a_elements + b_elements + c_elements), 8);
@@ -459,20 +574,30 @@ static void check_product(Product *what, int64_t a_elements, int64_t b_elements,
 static void products(void **state) {
   (void)state;
   if (!blas_open(NULL)) skip();
-  static const int64_t sizes[][4] = {{3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
+  static const int64_t sizes[][4] = {
+      {3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
   for (size_t s = 0; s < countof(sizes); s++)
     for (int form = 0; form < 8; form++) {
       int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], batch = sizes[s][3];
       bool ta = form & 1, tb = form & 2;
-      Product what = {.type = form & 4 ? TYPE_F64 : TYPE_F32, .ta = ta, .tb = tb, .m = {m, -1}, .n = {n, -1},
-                      .k = {k, -1}, .lda = ta ? m : k, .ldb = tb ? k : n, .ldc = n, .nbatch = 1};
+      Product what = {.type = form & 4 ? TYPE_F64 : TYPE_F32,
+                      .ta = ta,
+                      .tb = tb,
+                      .m = {m, -1},
+                      .n = {n, -1},
+                      .k = {k, -1},
+                      .lda = ta ? m : k,
+                      .ldb = tb ? k : n,
+                      .ldc = n,
+                      .nbatch = 1};
       what.batch[0].count = (Size){batch, -1};
       what.batch[0].a = m * k, what.batch[0].b = k * n, what.batch[0].c = m * n;
       double *want = calloc((size_t)(batch * m * n), 8);
       for (int64_t q = 0; q < batch * m * n; q++) {
         int64_t z = q / (m * n), i = q / n % m, j = q % n;
         for (int64_t l = 0; l < k; l++) {
-          int64_t ai = z * m * k + (ta ? l * m + i : i * k + l), bi = z * k * n + (tb ? j * k + l : l * n + j);
+          int64_t ai = z * m * k + (ta ? l * m + i : i * k + l),
+                  bi = z * k * n + (tb ? j * k + l : l * n + j);
           want[q] += (double)(ai % 5 - 2) * (double)(bi % 7 - 3);
         }
       }

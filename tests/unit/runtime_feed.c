@@ -1,8 +1,9 @@
-// Feeds: every kind of source against what its file says, batches, epochs, shuffling, and the sentences
-// about files that are wrong.
+// Feeds: every kind of source against what its file says, batches, epochs, shuffling, and the
+// sentences about files that are wrong.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #include <math.h>
@@ -63,7 +64,13 @@ static void expect_said(const char *part) {
 }
 
 static DataSource source(SourceKind kind, const char *path) {
-  return (DataSource){.kind = kind, .path = path, .first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1};
+  return (DataSource){.kind = kind,
+                      .path = path,
+                      .first = -1,
+                      .last = -1,
+                      .header = -1,
+                      .scale = 1,
+                      .row_last = -1};
 }
 static DataSource csv(const char *path, int64_t first, int64_t last) {
   DataSource s = source(SOURCE_CSV, path);
@@ -96,31 +103,38 @@ static void expect_bad(FeedInput in, const char *says) {
   again();
 }
 
-// -- csv ---------------------------------------------------------------------------------------------------------
+// -- csv
+// ---------------------------------------------------------------------------------------------------------
 
-static void expect_csv(const char *text, const DataSource *s, int64_t n, int64_t rows, const float *want) {
+static void expect_csv(const char *text, const DataSource *s, int64_t n, int64_t rows,
+                       const float *want) {
   put_text("t.csv", text);
   const void *data[1];
   Feed *f = open_one(input("x", TYPE_F32, n, s), 8);
   if (!f) expect_said("nothing");
   assert_int_equal(feed_rows(f), rows);
   assert_int_equal(feed_next(f, data), rows);
-  for (int64_t i = 0; i < rows * (n ? n : 1); i++) assert_true(((const float *)data[0])[i] == want[i]);
+  for (int64_t i = 0; i < rows * (n ? n : 1); i++)
+    assert_true(((const float *)data[0])[i] == want[i]);
   feed_close(f);
 }
 
 static void csv_forms(void **state) {
   (void)state;
-  DataSource two = csv("t.csv", 0, 2), last = csv("t.csv", 2, 3), named = source(SOURCE_CSV, "t.csv");
+  DataSource two = csv("t.csv", 0, 2), last = csv("t.csv", 2, 3),
+             named = source(SOURCE_CSV, "t.csv");
   named.key = "species";
   static const float want[] = {1, 2, 4, 5.5f}, third[] = {3, 6};
   expect_csv("1,2,3\n4,5.5,6\n", &two, 2, 2, want);
   expect_csv("1,2,3\r\n4,5.5,6", &two, 2, 2, want);
   expect_csv("a,b,species\n1,2,3\n\n4,5.5,6\n\n", &two, 2, 2, want);
   expect_csv("a,b,species\n1,2,3\n4,5.5,6\n", &last, 0, 2, third);
-  expect_csv("\xef\xbb\xbf" "a,b,species\n1,2,3\n4,5.5,6\n", &named, 0, 2, third);
+  expect_csv("\xef\xbb\xbf"
+             "a,b,species\n1,2,3\n4,5.5,6\n",
+             &named, 0, 2, third);
   expect_csv("\"a \"\"x\"\"\",\"b,\nc\", species \n\"1\",2,3\n4,5.5, 6 \n", &named, 0, 2, third);
-  expect_csv("120,4,setosa\n1,2,3\n4,5.5,6\n", &two, 2, 2, want); // a header that begins with numbers
+  expect_csv("120,4,setosa\n1,2,3\n4,5.5,6\n", &two, 2, 2,
+             want); // a header that begins with numbers
   two.header = 0;
   expect_csv("1e0,+2.0,3\n4,5.5,6\n", &two, 2, 2, want);
   two.header = 1;
@@ -133,7 +147,8 @@ static void csv_forms(void **state) {
 
 static void csv_refusals(void **state) {
   (void)state;
-  DataSource two = csv("t.csv", 0, 2), named = source(SOURCE_CSV, "t.csv"), wide = csv("t.csv", 0, 4);
+  DataSource two = csv("t.csv", 0, 2), named = source(SOURCE_CSV, "t.csv"),
+             wide = csv("t.csv", 0, 4);
   named.key = "speces";
   put_text("t.csv", "a,b,species\n1,2,0\n3,,1\n");
   expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: column 1: the value is missing");
@@ -165,7 +180,8 @@ static void csv_refusals(void **state) {
   expect_bad(input("x", TYPE_F32, 2, &two), "rows 0..9");
 }
 
-// -- binary sources --------------------------------------------------------------------------------------------------
+// -- binary sources
+// --------------------------------------------------------------------------------------------------
 
 static void put_gzip(const char *name, const void *bytes, unsigned n) {
   gzFile f = gzopen(arena_printf(arena, "%s/%s", directory, name), "wb");
@@ -173,8 +189,8 @@ static void put_gzip(const char *name, const void *bytes, unsigned n) {
   gzclose(f);
 }
 
-static const unsigned char images[4 + 12 + 3 * 4] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2,
-                                                      0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4};
+static const unsigned char images[4 + 12 + 3 * 4] = {
+    0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4};
 
 static void idx_files(void **state) {
   (void)state;
@@ -194,9 +210,13 @@ static void idx_files(void **state) {
   }
   FeedInput in = input("x", TYPE_F32, 4, &s);
   unsigned char b[sizeof images];
-  static const struct { int at; unsigned char value; const char *says; } bad[] = {
-      {0, 1, "byte 0 is 0x01"}, {2, 0x0A, "type 0x0A at byte 2"}, {3, 0, "0 axes at byte 3"},
-      {7, 4, "asks for"}, {4, 0xff, "asks for"}, {11, 3, "asks for"}};
+  static const struct {
+    int at;
+    unsigned char value;
+    const char *says;
+  } bad[] = {{0, 1, "byte 0 is 0x01"},   {2, 0x0A, "type 0x0A at byte 2"},
+             {3, 0, "0 axes at byte 3"}, {7, 4, "asks for"},
+             {4, 0xff, "asks for"},      {11, 3, "asks for"}};
   for (size_t i = 0; i < countof(bad); i++) {
     memcpy(b, images, sizeof b);
     b[bad[i].at] = bad[i].value;
@@ -226,8 +246,9 @@ static void cifar_files(void **state) {
   DataSource x = source(SOURCE_CIFAR10, "c_*.bin"), y = x;
   x.key = "images";
   y.key = "labels";
-  FeedInput in[2] = {{.name = "x", .type = TYPE_U8, .rank = 4, .size = {4, 3, 32, 32}, .source = &x},
-                     {.name = "y", .type = TYPE_I32, .rank = 1, .size = {4}, .source = &y}};
+  FeedInput in[2] = {
+      {.name = "x", .type = TYPE_U8, .rank = 4, .size = {4, 3, 32, 32}, .source = &x},
+      {.name = "y", .type = TYPE_I32, .rank = 1, .size = {4}, .source = &y}};
   Feed *f = feed_open(2, in, 4, false, 0, true, directory, diag);
   assert_non_null(f);
   const void *data[2];
@@ -277,7 +298,8 @@ static void streams(void **state) {
   expect_bad(in[0], "whole number of tokens");
 }
 
-// -- arrays, order, epochs ------------------------------------------------------------------------------------------------
+// -- arrays, order, epochs
+// ------------------------------------------------------------------------------------------------
 
 static void put_array(int64_t rows, int64_t n) {
   Array x = {.type = TYPE_F32, .rank = 2, .size = {rows, n}, .elements = rows * n};
@@ -286,18 +308,21 @@ static void put_array(int64_t rows, int64_t n) {
   NamedArray named = {"x", x};
   assert_true(npy_write(arena_printf(arena, "%s/x.npy", directory), &x, diag));
   assert_true(npz_write(arena_printf(arena, "%s/x.npz", directory), 1, &named, diag));
-  assert_true(safetensors_write(arena_printf(arena, "%s/x.safetensors", directory), 1, &named, diag));
+  assert_true(
+      safetensors_write(arena_printf(arena, "%s/x.safetensors", directory), 1, &named, diag));
   array_free(&x);
 }
 
 static void arrays_and_axes(void **state) {
   (void)state;
   put_array(5, 6);
-  DataSource s[3] = {source(SOURCE_NPY, "x.npy"), source(SOURCE_NPZ, "x.npz"), source(SOURCE_SAFETENSORS, "x.safetensors")};
+  DataSource s[3] = {source(SOURCE_NPY, "x.npy"), source(SOURCE_NPZ, "x.npz"),
+                     source(SOURCE_SAFETENSORS, "x.safetensors")};
   for (int k = 0; k < 3; k++) {
     s[k].key = "x";
     // x[d = 2, b, e = 3]: rows run along the middle axis
-    FeedInput in = {.name = "x", .type = TYPE_F64, .rank = 3, .size = {2, 3, 3}, .over = 1, .source = &s[k]};
+    FeedInput in = {
+        .name = "x", .type = TYPE_F64, .rank = 3, .size = {2, 3, 3}, .over = 1, .source = &s[k]};
     const void *data[1];
     Feed *f = open_one(in, 3);
     assert_non_null(f);
@@ -307,7 +332,8 @@ static void arrays_and_axes(void **state) {
       for (int64_t d = 0; d < 2; d++)
         for (int64_t r = 0; r < rows; r++)
           for (int64_t e = 0; e < 3; e++)
-            assert_true(((const double *)data[0])[(d * rows + r) * 3 + e] == (double)((first + r) * 6 + d * 3 + e));
+            assert_true(((const double *)data[0])[(d * rows + r) * 3 + e] ==
+                        (double)((first + r) * 6 + d * 3 + e));
     }
     feed_close(f);
   }
@@ -410,8 +436,9 @@ static void synthetic(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
-      TEST(csv_forms), TEST(csv_refusals), TEST(idx_files),       TEST(cifar_files),     TEST(streams),
-      TEST(arrays_and_axes), TEST(shuffled_epochs), TEST(rows_must_agree), TEST(synthetic),
+      TEST(csv_forms),       TEST(csv_refusals),    TEST(idx_files),
+      TEST(cifar_files),     TEST(streams),         TEST(arrays_and_axes),
+      TEST(shuffled_epochs), TEST(rows_must_agree), TEST(synthetic),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

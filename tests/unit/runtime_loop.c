@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
 #include <math.h>
@@ -14,7 +15,16 @@
 
 #include "runtime/runtime.h"
 
-enum { B = 8, AT_X = 0, AT_T = 64, AT_SUMS = 128, AT_LOSS = 192, AT_HITS = 256, AT_PARTIAL = 320, ARENA = 1024 };
+enum {
+  B = 8,
+  AT_X = 0,
+  AT_T = 64,
+  AT_SUMS = 128,
+  AT_LOSS = 192,
+  AT_HITS = 256,
+  AT_PARTIAL = 320,
+  ARENA = 1024
+};
 enum { SLOT_B };
 
 // sums[0] = sum (w x - t)^2, sums[1] = sum 2 (w x - t) x, sums[2] = rows whose error is below 0.5
@@ -67,16 +77,41 @@ static void build(Built *t, bool train, double lr) {
   *t = (Built){0};
   Axes rows = {1, {0}};
   ProgDim b = {"b", B, B / 2, rows, SLOT_B};
-  Ref x = {-1, AT_X}, target = {-1, AT_T}, w = {2, 0}, sums = {-1, AT_SUMS}, loss = {-1, AT_LOSS}, hits = {-1, AT_HITS};
+  Ref x = {-1, AT_X}, target = {-1, AT_T}, w = {2, 0}, sums = {-1, AT_SUMS}, loss = {-1, AT_LOSS},
+      hits = {-1, AT_HITS};
   t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
-  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT, .name = "x", .type = TYPE_F32, .rank = 1, .dim = {b}, .bytes = 16, .at = x};
-  t->tensor[1] = (ProgTensor){.kind = TENSOR_INPUT, .name = "t", .type = TYPE_F32, .rank = 1, .dim = {b}, .bytes = 16, .at = target};
-  t->tensor[2] = (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .bytes = 4, .at = w};
-  t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4, .at = loss};
-  t->tensor[4] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "hits", .type = TYPE_F32, .bytes = 4, .at = hits};
-  t->tensor[5] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "squares", .type = TYPE_F32, .bytes = 4, .at = sums};
-  t->tensor[6] = (ProgTensor){.kind = TENSOR_OUTPUT, .name = "count", .type = TYPE_F32, .bytes = 4, .at = {-1, AT_SUMS + 8}};
-  t->kernel[0] = (ProgKernel){.name = "errors", .nptr = 4, .partial_bytes = 64, .run = errors_run, .combine = errors_combine};
+  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT,
+                              .name = "x",
+                              .type = TYPE_F32,
+                              .rank = 1,
+                              .dim = {b},
+                              .bytes = 16,
+                              .at = x};
+  t->tensor[1] = (ProgTensor){.kind = TENSOR_INPUT,
+                              .name = "t",
+                              .type = TYPE_F32,
+                              .rank = 1,
+                              .dim = {b},
+                              .bytes = 16,
+                              .at = target};
+  t->tensor[2] =
+      (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .bytes = 4, .at = w};
+  t->tensor[3] =
+      (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4, .at = loss};
+  t->tensor[4] =
+      (ProgTensor){.kind = TENSOR_OUTPUT, .name = "hits", .type = TYPE_F32, .bytes = 4, .at = hits};
+  t->tensor[5] = (ProgTensor){
+      .kind = TENSOR_OUTPUT, .name = "squares", .type = TYPE_F32, .bytes = 4, .at = sums};
+  t->tensor[6] = (ProgTensor){.kind = TENSOR_OUTPUT,
+                              .name = "count",
+                              .type = TYPE_F32,
+                              .bytes = 4,
+                              .at = {-1, AT_SUMS + 8}};
+  t->kernel[0] = (ProgKernel){.name = "errors",
+                              .nptr = 4,
+                              .partial_bytes = 64,
+                              .run = errors_run,
+                              .combine = errors_combine};
   t->kernel[1] = (ProgKernel){.name = "finish", .nptr = 3, .run = finish_run};
   t->kernel[2] = (ProgKernel){.name = "update", .nptr = 2, .nnum = 1, .run = update_run};
   memcpy(t->refs[0], (Ref[]){x, target, w, sums}, sizeof t->refs[0]);
@@ -86,20 +121,47 @@ static void build(Built *t, bool train, double lr) {
   t->check[0] = (Check){.value = "x", .dim = "ids", .size = 10, .rank = 1, .loop = {b}};
   for (int k = 0; k < 3; k++) {
     t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
-    t->instr[k < 2 ? k * 2 : 4] = (Instr){.kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL}, 2}};
+    t->instr[k < 2 ? k * 2 : 4] = (Instr){
+        .kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL}, 2}};
   }
-  t->part[0] = (CollPart){.src = sums, .dst = sums, .rank = 1, .src_block = {3}, .dst_block = {3},
-                          .src_valid = {{3, -1}}, .dst_valid = {{3, -1}}, .gathered = -1, .cut = -1};
-  t->instr[1] = (Instr){.kind = INSTR_COLLECTIVE, .u.collective = {.kind = COLL_ALL_REDUCE, .axes = rows, .type = TYPE_F32,
-                        .monoid = 1, .nparts = 1, .part = t->part, .bytes = 12, .wire_bytes = 12}};
+  t->part[0] = (CollPart){.src = sums,
+                          .dst = sums,
+                          .rank = 1,
+                          .src_block = {3},
+                          .dst_block = {3},
+                          .src_valid = {{3, -1}},
+                          .dst_valid = {{3, -1}},
+                          .gathered = -1,
+                          .cut = -1};
+  t->instr[1] = (Instr){.kind = INSTR_COLLECTIVE,
+                        .u.collective = {.kind = COLL_ALL_REDUCE,
+                                         .axes = rows,
+                                         .type = TYPE_F32,
+                                         .monoid = 1,
+                                         .nparts = 1,
+                                         .part = t->part,
+                                         .bytes = 12,
+                                         .wire_bytes = 12}};
   t->instr[3] = (Instr){.kind = INSTR_COMMIT};
-  t->p = (Program){.model = "line", .for_ = train ? "train" : "eval", .over = "b", .arena_bytes = ARENA, .nslots = 1,
-                   .ntensors = 7, .nkernels = 3, .ninstrs = train ? 5u : 3u, .nchecks = 1, .slot = t->slot, .tensor = t->tensor,
-                   .kernel = t->kernel, .instr = t->instr, .check = t->check,
+  t->p = (Program){.model = "line",
+                   .for_ = train ? "train" : "eval",
+                   .over = "b",
+                   .arena_bytes = ARENA,
+                   .nslots = 1,
+                   .ntensors = 7,
+                   .nkernels = 3,
+                   .ninstrs = train ? 5u : 3u,
+                   .nchecks = 1,
+                   .slot = t->slot,
+                   .tensor = t->tensor,
+                   .kernel = t->kernel,
+                   .instr = t->instr,
+                   .check = t->check,
                    .mesh = {.naxes = 1, .axis = {{.name = "rows", .size = 2}}}};
 }
 
-// -- a job -------------------------------------------------------------------------------------------------------
+// -- a job
+// -------------------------------------------------------------------------------------------------------
 
 typedef struct Bench {
   Built train, eval;
@@ -127,13 +189,17 @@ static void open_bench(Bench *b, double lr, const char *odd) {
   assert_non_null(mkdtemp(b->directory));
   FILE *f = fopen(arena_printf(b->arena, "%s/d.csv", b->directory), "w");
   for (int i = 0; i < 21; i++) {
-    if (i == 13 && odd) fprintf(f, "%s,1\n", odd);
-    else fprintf(f, "%g,%g\n", 0.1 * i, 0.3 * i);
+    if (i == 13 && odd)
+      fprintf(f, "%s,1\n", odd);
+    else
+      fprintf(f, "%g,%g\n", 0.1 * i, 0.3 * i);
   }
   fclose(f);
   for (int i = 0; i < 2; i++) {
-    b->source[i] = (DataSource){.kind = SOURCE_CSV, .path = "d.csv", .first = i, .last = i + 1, .header = -1, .scale = 1};
-    b->input[i] = (FeedInput){.name = i ? "t" : "x", .type = TYPE_F32, .rank = 1, .size = {B}, .source = &b->source[i]};
+    b->source[i] = (DataSource){
+        .kind = SOURCE_CSV, .path = "d.csv", .first = i, .last = i + 1, .header = -1, .scale = 1};
+    b->input[i] = (FeedInput){
+        .name = i ? "t" : "x", .type = TYPE_F32, .rank = 1, .size = {B}, .source = &b->source[i]};
   }
   build(&b->train, true, lr);
   build(&b->eval, false, 0);
@@ -161,11 +227,25 @@ static void close_bench(Bench *b) {
 
 static int run(Bench *b, int64_t steps, const char *curve) {
   MetricPart squares = {"squares", PART_SUM}, hits = {"count", PART_SUM};
-  Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false}, {"accuracy", 1, &hits, mean_of, NULL, true}};
+  Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false},
+                      {"accuracy", 1, &hits, mean_of, NULL, true}};
   static const char *const shown[] = {"loss", "hits"};
-  TrainJob job = {.train = b->etrain, .eval = b->eeval, .feed = b->feed, .test = b->test, .test_name = "test",
-                  .nmetrics = 2, .metric = metric, .nshown = 2, .shown = shown, .steps = steps, .log = 0,
-                  .evaluate = 20, .batch = B, .out = b->out, .header = "line on a mesh of 2", .curve = curve};
+  TrainJob job = {.train = b->etrain,
+                  .eval = b->eeval,
+                  .feed = b->feed,
+                  .test = b->test,
+                  .test_name = "test",
+                  .nmetrics = 2,
+                  .metric = metric,
+                  .nshown = 2,
+                  .shown = shown,
+                  .steps = steps,
+                  .log = 0,
+                  .evaluate = 20,
+                  .batch = B,
+                  .out = b->out,
+                  .header = "line on a mesh of 2",
+                  .curve = curve};
   int code = train_run(&job, b->diag);
   fflush(b->out);
   return code;
@@ -213,8 +293,10 @@ static void evaluation_counts_every_row(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 0.2, NULL);
-  MetricPart squares = {"squares", PART_SUM}, mean = {"count", PART_ROW_MEAN}, most = {"squares", PART_MAX};
-  Metric metric[3] = {{"loss", 1, &squares, mean_of, NULL, false}, {"m", 1, &mean, mean_of, NULL, false},
+  MetricPart squares = {"squares", PART_SUM}, mean = {"count", PART_ROW_MEAN},
+             most = {"squares", PART_MAX};
+  Metric metric[3] = {{"loss", 1, &squares, mean_of, NULL, false},
+                      {"m", 1, &mean, mean_of, NULL, false},
                       {"most", 1, &most, mean_of, NULL, false}};
   double out[3], want = 0;
   int64_t rows;
