@@ -84,7 +84,23 @@ static void run_node(Arena *a, EvalNode *c) {
   eval_rule[c->n->op](c);
 }
 
-Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step) {
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014); -1..1
+static double next_error(uint64_t *state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
+}
+
+static void perturb(Tensor *t, uint64_t *state) {
+  for (int64_t i = 0; i < t->elements; i++) {
+    if (dtype_is_float(t->type) && isfinite(t->value[i])) t->value[i] += t->bound[i] * next_error(state);
+    t->bound[i] = 0;
+  }
+}
+
+// state: of the random errors, NULL: none.
+static Eval *run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step, uint64_t *state) {
   Eval *e = arena_new_of(a, Eval);
   bool lowered = g->stage >= STAGE_LOWER;
   *e = (Eval){.graph = g, .processors = lowered ? mesh_size(g->mesh) : 1};
@@ -105,10 +121,20 @@ Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
                     .step = step};
       bug_context("eval", n);
       run_node(a, &c);
+      if (state) perturb(c.out, state);
       arena_reset(scratch, mark);
     }
   arena_free(scratch);
   return e;
+}
+
+Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step) {
+  return run(a, g, nfeeds, feeds, step, NULL);
+}
+
+Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
+                         uint64_t seed) {
+  return run(a, g, nfeeds, feeds, step, &seed);
 }
 
 // -- putting blocks together ---------------------------------------------------------------------

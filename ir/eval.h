@@ -47,6 +47,13 @@ static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
   return &e->at[(int64_t)n * e->processors + r];
 }
 
+// The same with errors put in (Monte Carlo arithmetic: Parker, "Monte Carlo arithmetic", 1997): what each
+// node computes from its arguments is off by random numbers within the bound of its own rounding, and that is
+// passed on. Bounds are 0. How runs of different seeds differ says how far rounding moves a result, where
+// the first derivatives of a deep graph add up to bounds that say nothing.
+Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
+                         uint64_t seed);
+
 // Node n put together from the blocks of all processors, dims in the given order of whole dims
 // (rank 0: canonical). Replicas must agree within their bounds, else *replicas_agree is false.
 Tensor *eval_whole(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,

@@ -1,12 +1,16 @@
 // Whole models, compiled and run on several meshes under several layouts, against the evaluator: every
-// output, the loss and the gradient of every float input and parameter, within the computed bound.
+// output, the loss, the gradient of every float input and parameter, and after steps of training every
+// parameter and slot, within the tolerance that runs with random rounding errors give (common/expect.h).
 //
 // tests/models/*.mesh are found by themselves. Comment lines say what to do:
-//   # run                       one processor
+//   # run                              one processor
 //   # run rows=2,cols=2 b=rows,h=cols
-//   # feed label 0..10          numbers of an integer input, 0..2 otherwise
-// Every run is made with products by the library and by generated kernels, on 1 and on 2 workers, and
-// the bytes that the communicator counts must be those that `check` predicts.
+//   # train 2 rows=2 b=rows            two steps of training
+//   # feed label 0..10                 numbers of an integer input, 0..2 otherwise
+// Every run is made with products by the library on one worker and by generated kernels on two; the bytes that the
+// communicator counts must be those that `check` predicts, and parameters start alike on every mesh.
+//
+//   suite_models [FILE ...]            SHOW=1: how near each output came
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,11 +18,37 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "ir/eval.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/compare.h"
+#include "tests/suite/common/expect.h"
 
 enum { MAX_FEEDS = 256, MAX_FETCH = 256 };
 static int passed, failed, skipped;
+
+static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
+
+// What one output should be: the same on every mesh.
+typedef struct Want {
+  TensorKind kind;
+  const char *name;
+  Tensor *tensor;
+} Want;
+
+typedef struct Given {
+  const char *name;
+  DeclKind kind;
+  Dtype type;
+  int64_t n;
+  double *value;
+} Given;
+
+// What all runs of a model share: computed by the first one that compiles.
+typedef struct Truth {
+  Arena *arena; // NULL: not there yet
+  int64_t steps;
+  VEC(Given) given;
+  VEC(Want) want;
+} Truth;
 
 typedef struct Run {
   Arena *arena;
@@ -26,13 +56,12 @@ typedef struct Run {
   const char *path, *text;
   size_t size;
   const char *mesh, *layout; // NULL: none
+  int64_t steps;             // of training, 0: one run
   bool products;
   int threads;
   Model *model;
   Compilation made;
   Exec *exec;
-  uint32_t nfeeds;
-  EvalFeed feed[MAX_FEEDS];
   char label[300];
 } Run;
 
@@ -83,17 +112,19 @@ static Graph *run_select(Run *r) {
 }
 
 static bool run_compile(Run *r) {
-  Graph *g = run_select(r);
+  Graph *g = r->steps ? select_train(r->arena, r->model, NULL) : run_select(r);
   if (!g) return false;
   static Machine machine;
   machine = machine_default();
-  PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = "run"},
+  PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
                              .code = {.opt = 2}, .machine = &machine, .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = 7};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);
   return r->exec && exec_initialise(r->exec, r->diag);
 }
+
+// -- numbers ---------------------------------------------------------------------------------------
 
 // The bounds of "# feed NAME low..high".
 static void feed_range(const Run *r, const char *name, long *low, long *high) {
@@ -102,113 +133,165 @@ static void feed_range(const Run *r, const char *name, long *low, long *high) {
   if (at) sscanf(at + strlen("# feed ") + strlen(name), "%ld..%ld", low, high);
 }
 
-// Made-up numbers for inputs; for parameters what the executor drew.
-static bool run_feed(Run *r) {
+static void draw_input(const Run *r, const Given *x) {
+  long low, high;
+  feed_range(r, x->name, &low, &high);
+  uint64_t key = rng_key(11, x->name);
+  Init draw = {.kind = INIT_NORMAL, .a = 0, .b = 1};
+  for (int64_t k = 0; k < x->n; k++) {
+    double *v = &x->value[k];
+    rng_draw(&draw, key, 1, &k, v);
+    if (!dtype_is_float(x->type)) *v = (double)(low + (long)(fabs(*v) * 1000) % (high - low));
+    *v = dtype_round(x->type, *v);
+  }
+}
+
+// What the executor holds of a parameter, state or slot.
+static void read_whole(Run *r, TensorKind kind, const char *name, Dtype type, int64_t n, double *out) {
+  int64_t size = dtype_bytes(type);
+  char *data = arena_alloc(r->arena, (size_t)(n * size) + 1);
+  exec_read(r->exec, kind, name, data);
+  for (int64_t k = 0; k < n; k++) out[k] = dtype_load(type, data + k * size);
+}
+
+static bool is_used(const Run *r, const Given *x) {
+  return program_tensor(r->made.compiled->program, kind_of[x->kind], x->name) >= 0;
+}
+
+static Given given_new(Run *r, Truth *t, const Graph *g, const Decl *d) {
+  Given x = {.name = arena_printf(t->arena, "%s", d->name), .kind = d->kind, .type = d->type, .n = 1};
+  for (int k = 0; k < d->rank; k++) x.n *= dim_get(g->dims, d->dims[k])->size;
+  x.value = arena_array(t->arena, double, x.n);
+  if (d->kind == DECL_INPUT) draw_input(r, &x);
+  else if (is_used(r, &x)) read_whole(r, kind_of[x.kind], x.name, x.type, x.n, x.value);
+  return x;
+}
+
+static void want_output(Truth *t, Expect *e, const Output *o) {
+  const Decl *d = o->kind == OUT_UPDATE ? &e->graph->decl.at[o->target - 1] : NULL;
+  Tensor *x = expect_tensor(e, o->value, d ? d->rank : o->rank, d ? d->dims : o->dims);
+  vec_push(t->arena, t->want) = (Want){d ? kind_of[d->kind] : TENSOR_OUTPUT, arena_printf(t->arena, "%s", o->name), x};
+}
+
+// Made-up numbers for inputs, for parameters what the executor drew; the evaluator on them.
+static void truth_make(Truth *t, Run *r) {
   const Graph *g = r->made.simplified;
-  const Program *p = r->made.compiled->program;
+  *t = (Truth){.arena = arena_new(), .steps = r->steps};
+  VEC(EvalFeed) feed = {0};
   for (uint32_t i = 0; i < g->decl.n; i++) {
     const Decl *d = &g->decl.at[i];
-    if (!d->node || r->nfeeds == MAX_FEEDS) continue;
-    int64_t n = 1;
-    for (int k = 0; k < d->rank; k++) n *= dim_get(g->dims, d->dims[k])->size;
-    double *value = arena_array(r->arena, double, n);
-    char *data = arena_alloc(r->arena, (size_t)(n * dtype_bytes(d->type)));
-    static const TensorKind kinds[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT};
-    TensorKind kind = kinds[d->kind];
-    if (kind == TENSOR_INPUT) {
-      long low, high;
-      feed_range(r, d->name, &low, &high);
-      uint64_t key = rng_key(11, d->name);
-      Init draw = {.kind = INIT_NORMAL, .a = 0, .b = 1};
-      for (int64_t k = 0; k < n; k++) {
-        rng_draw(&draw, key, 1, &k, &value[k]);
-        if (!dtype_is_float(d->type)) value[k] = (double)(low + (long)(fabs(value[k]) * 1000) % (high - low));
-        value[k] = dtype_round(d->type, value[k]);
-        dtype_store(d->type, data + k * dtype_bytes(d->type), value[k]);
-      }
-      if (program_tensor(p, kind, d->name) >= 0) exec_write(r->exec, kind, d->name, d->type, data);
-    } else if (program_tensor(p, kind, d->name) >= 0) {
-      exec_read(r->exec, kind, d->name, data);
-      for (int64_t k = 0; k < n; k++) value[k] = dtype_load(d->type, data + k * dtype_bytes(d->type));
+    if (!d->node) continue;
+    Given x = given_new(r, t, g, d);
+    vec_push(t->arena, t->given) = x;
+    vec_push(t->arena, feed) = (EvalFeed){.decl = i + 1, .value = x.value, .n = x.n};
+  }
+  Expect *e = expect_new(t->arena, g, feed.n, feed.at);
+  for (int64_t step = 0; step == 0 || step < r->steps; step++) {
+    if (step > 0) expect_commit(e);
+    expect_step(e, step);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) want_output(t, e, &g->output.at[i]);
+}
+
+// Hands over the inputs; false when a parameter does not start as it did elsewhere.
+static bool run_feed(Run *r, const Truth *t) {
+  for (uint32_t i = 0; i < t->given.n; i++) {
+    const Given *x = &t->given.at[i];
+    if (!is_used(r, x)) continue;
+    int64_t size = dtype_bytes(x->type);
+    char *data = arena_alloc(r->arena, (size_t)(x->n * size) + 1);
+    double *start = arena_array(r->arena, double, x->n);
+    for (int64_t k = 0; k < x->n; k++) dtype_store(x->type, data + k * size, x->value[k]);
+    if (x->kind == DECL_INPUT) exec_write(r->exec, TENSOR_INPUT, x->name, x->type, data);
+    else read_whole(r, kind_of[x->kind], x->name, x->type, x->n, start);
+    if (x->kind != DECL_INPUT && memcmp(start, x->value, (size_t)x->n * sizeof *start) != 0) {
+      fault(r, arena_printf(r->arena, "%s starts otherwise than on the first mesh", x->name));
+      return false;
     }
-    r->feed[r->nfeeds++] = (EvalFeed){.decl = i + 1, .value = value, .n = n};
   }
   return true;
 }
 
-// The first node of which more than one element in ten may be anything, with its arguments' bounds.
-static const char *first_doubt(Run *r, const Eval *truth) {
-  for (NodeId n = 1; n <= graph_count(truth->graph); n++) {
-    const Tensor *t = eval_at(truth, n, 0);
-    int64_t tainted = 0;
-    for (int64_t k = 0; k < t->elements; k++) tainted += t->tainted[k];
-    if (tainted * 10 <= t->elements) continue;
-    return arena_printf(r->arena, "%s", graph_node_text(r->arena, truth->graph, r->diag, n));
+// -- comparing -------------------------------------------------------------------------------------
+
+// The largest part of its tolerance that an element used.
+static void show(const Run *r, const Want *w, const double *got) {
+  double worst = 0, square = 0, tolerance = 0;
+  const Tensor *t = w->tensor;
+  for (int64_t k = 0; k < t->elements; k++) {
+    double off = fabs(got[k] - t->value[k]);
+    if (off > 0 && t->bound[k] > 0) worst = fmax(worst, off / t->bound[k]);
+    square += t->value[k] * t->value[k];
+    tolerance = fmax(tolerance, t->bound[k]);
   }
-  return "nothing";
+  printf("%s: %s: rms %.3g, largest tolerance %.3g, used %.3f\n", r->label, w->name,
+         sqrt(square / (double)(t->elements ? t->elements : 1)), tolerance, worst);
 }
 
-// Output `o` of the run against the evaluator's tensor; true if all untainted elements are in bounds.
-static bool output_agrees(Run *r, const Output *o, const Eval *truth) {
-  bool replicas;
-  const Tensor *t = eval_whole(r->arena, truth, o->value, o->rank, o->dims, &replicas);
-  char *data = arena_alloc(r->arena, (size_t)(t->elements * dtype_bytes(t->type)) + 1);
-  exec_read(r->exec, TENSOR_OUTPUT, o->name, data);
-  int64_t bad = 0, tainted = 0, first = -1;
-  for (int64_t k = 0; k < t->elements; k++) {
-    double got = dtype_load(t->type, data + k * dtype_bytes(t->type)), want = t->value[k];
-    if (t->tainted[k]) {
-      tainted++;
-    } else if (!(got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 2 * t->bound[k])) {
-      if (!bad++) first = k;
-    }
-  }
-  char what[300];
-  if (bad) {
-    snprintf(what, sizeof what, "%s: %lld of %lld off, first at %lld: got %.9g, expected %.9g +- %.3g", o->name,
-             (long long)bad, (long long)t->elements, (long long)first,
-             dtype_load(t->type, data + first * dtype_bytes(t->type)), t->value[first], t->bound[first]);
-    fault(r, what);
-  } else if (tainted * 10 > t->elements && t->elements > 1) {
-    snprintf(what, sizeof what, "%s: vacuous, %lld of %lld tainted, from %s", o->name, (long long)tainted,
-             (long long)t->elements, first_doubt(r, truth));
-    fault(r, what);
-    bad = 1;
-  }
-  return !bad;
+static bool output_agrees(Run *r, const Want *w) {
+  const Tensor *t = w->tensor;
+  double *got = arena_array(r->arena, double, t->elements + 1);
+  read_whole(r, w->kind, w->name, t->type, t->elements, got);
+  Compare c = compare_tensor(t, got);
+  if (!compare_ok(&c)) fault(r, arena_printf(r->arena, "%s: %s", w->name, compare_text(r->arena, &c)));
+  if (getenv("SHOW")) show(r, w, got);
+  return compare_ok(&c);
 }
 
 static bool counted_as_predicted(Run *r) {
   const CommCount *c = exec_counts(r->exec);
-  int64_t counted = 0;
+  int64_t counted = 0, predicted = r->made.facts->wire_bytes * (r->steps ? r->steps : 1);
   for (int k = 0; k < COLL_COUNT; k++) counted += c->wire_bytes[k];
-  if (counted == r->made.facts->wire_bytes) return true;
-  char what[120];
-  snprintf(what, sizeof what, "counted %lld wire bytes, predicted %lld", (long long)counted, (long long)r->made.facts->wire_bytes);
-  fault(r, what);
+  if (counted == predicted) return true;
+  fault(r, arena_printf(r->arena, "counted %lld wire bytes, predicted %lld", (long long)counted, (long long)predicted));
   return false;
 }
 
-static void run_one(Run *r) {
-  snprintf(r->label, sizeof r->label, "%s [%s %s]%s %d workers", r->path, r->mesh ? r->mesh : "-",
+static bool run_steps(Run *r) {
+  for (int64_t step = 0; step == 0 || step < r->steps; step++)
+    if (exec_step(r->exec, step, r->steps > 0) != STEP_OK) {
+      exec_fault(r->exec, r->diag);
+      fault(r, "a step failed");
+      return false;
+    }
+  return true;
+}
+
+static bool run_check(Run *r, Truth *t) {
+  if (!t->arena || t->steps != r->steps) {
+    if (t->arena) arena_free(t->arena);
+    truth_make(t, r);
+  }
+  if (!run_feed(r, t) || !run_steps(r)) return false;
+  bool good = counted_as_predicted(r);
+  for (uint32_t i = 0; i < t->want.n; i++) good = output_agrees(r, &t->want.at[i]) && good;
+  return good;
+}
+
+static void run_one(Run *r, Truth *t) {
+  char what[30] = "";
+  if (r->steps) snprintf(what, sizeof what, " train %lld", (long long)r->steps);
+  snprintf(r->label, sizeof r->label, "%s%s [%s %s]%s %d workers", r->path, what, r->mesh ? r->mesh : "-",
            r->layout ? r->layout : "none", r->products ? " products" : " kernels", r->threads);
   r->arena = arena_new();
   r->diag = diag_new(r->arena);
-  bool good = run_build(r) && run_compile(r) && run_feed(r);
-  if (!good) {
-    fault(r, "does not compile");
-  } else {
-    const Eval *truth = eval_run(r->arena, r->made.simplified, r->nfeeds, r->feed, 0);
-    good = exec_step(r->exec, 0, false) == STEP_OK;
-    if (!good) fault(r, "the step failed");
-    for (uint32_t i = 0; good && i < r->made.simplified->output.n; i++)
-      good = output_agrees(r, &r->made.simplified->output.at[i], truth);
-    good = good && counted_as_predicted(r);
-  }
+  bool good = run_build(r) && run_compile(r);
+  if (!good) fault(r, "does not compile");
+  good = good && run_check(r, t);
   *(good ? &passed : &failed) += 1;
   if (r->exec) exec_free(r->exec);
   if (r->made.code) code_free(r->made.code);
   arena_free(r->arena);
+}
+
+// "# run MESH LAYOUT" or "# train N MESH LAYOUT"; false: another line.
+static bool line_read(const char *line, int64_t *steps, char mesh[100], char layout[200]) {
+  long n = 0;
+  *mesh = *layout = 0;
+  bool run = !strncmp(line, "# run", 5) && sscanf(line, "# run %99s %199s", mesh, layout) < 3;
+  bool train = !run && sscanf(line, "# train %ld %99s %199s", &n, mesh, layout) >= 1;
+  *steps = n;
+  return run || train;
 }
 
 static void file_runs(const char *path) {
@@ -220,20 +303,19 @@ static void file_runs(const char *path) {
   fclose(f);
   const char *blas;
   bool have = blas_open(&blas);
-  for (const char *at = strstr(text, "# run"); at; at = strstr(at + 1, "# run")) {
-    char mesh[100] = "", layout[200] = "", line[300];
+  Truth truth = {0};
+  for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+    char mesh[100], layout[200], line[320];
+    int64_t steps;
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-    sscanf(line, "# run %99s %199s", mesh, layout);
-    for (int variant = 0; variant < 2; variant++) {
-      if (variant == 0 && !have) {
-        skipped++;
-        continue;
-      }
+    for (int variant = 0; line_read(line, &steps, mesh, layout) && variant < 2; variant++) {
+      skipped += variant == 0 && !have;
       Run r = {.path = path, .text = text, .size = n, .mesh = *mesh ? mesh : NULL, .layout = *layout ? layout : NULL,
-               .products = variant == 0, .threads = 1 + variant};
-      run_one(&r);
+               .steps = steps, .products = variant == 0, .threads = 1 + variant};
+      if (variant == 1 || have) run_one(&r, &truth);
     }
   }
+  if (truth.arena) arena_free(truth.arena);
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }

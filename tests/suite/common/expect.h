@@ -1,0 +1,32 @@
+// What a whole model should give, step by step, and within what.
+//
+// Bounds by first derivatives multiply from layer to layer until they say nothing. Here the tolerance of an
+// element is a few times what rounding really does to it: the spread of runs with random errors
+// (eval_run_perturbed), each of which carries its own parameters and states from step to step. Where the
+// evaluator's bound is smaller, that holds.
+#ifndef TESTS_SUITE_COMMON_EXPECT_H
+#define TESTS_SUITE_COMMON_EXPECT_H
+
+#include "ir/eval.h"
+
+enum { EXPECT_RUNS = 5 }; // the first without errors
+
+typedef struct Expect {
+  Arena *arena;
+  const Graph *graph;
+  uint32_t nfeeds;
+  EvalFeed *feed[EXPECT_RUNS];
+  Eval *run[EXPECT_RUNS]; // of the last step
+  bool committed;         // feeds have changed since the start: bounds of one step do not count
+} Expect;
+
+// feeds: values of all decls with a node before the first step.
+Expect *expect_new(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds);
+void expect_step(Expect *x, int64_t step);
+// Targets of updates take their new values.
+void expect_commit(Expect *x);
+// Node n after the last step, dims in the given order (rank 0: canonical): values, tolerances as bounds,
+// and tainted where the runs differ in more than rounding.
+Tensor *expect_tensor(Expect *x, NodeId n, int rank, const DimId *order);
+
+#endif
