@@ -31,7 +31,11 @@ static void put_quoted(Printer *p, const char *text) {
   put(p, "\"");
   for (; *text; text++) {
     char plain[2] = {*text, '\0'};
-    put(p, *text == '"' ? "\\\"" : *text == '\\' ? "\\\\" : *text == '\n' ? "\\n" : *text == '\t' ? "\\t" : plain);
+    put(p, *text == '"'    ? "\\\""
+           : *text == '\\' ? "\\\\"
+           : *text == '\n' ? "\\n"
+           : *text == '\t' ? "\\t"
+                           : plain);
   }
   put(p, "\"");
 }
@@ -55,8 +59,9 @@ static void put_details(Printer *p, const Ast *t) {
     put(p, " ");
     put_quoted(p, t->text);
   } else if (t->text && t->kind != AST_BIND && t->kind != AST_METRIC && t->kind != AST_OUTPUT &&
-             t->kind != AST_RANGE && t->kind != AST_DIM && t->kind != AST_CONST && t->kind != AST_MESH &&
-             t->kind != AST_LAYOUT && t->kind != AST_RETURN && t->kind != AST_TRAIN) {
+             t->kind != AST_RANGE && t->kind != AST_DIM && t->kind != AST_CONST &&
+             t->kind != AST_MESH && t->kind != AST_LAYOUT && t->kind != AST_RETURN &&
+             t->kind != AST_TRAIN) {
     put(p, " ");
     put(p, t->text);
   }
@@ -89,7 +94,8 @@ static void print_args(Printer *p, const Ast *t, int depth) {
     const char *name = arg->name ? arena_printf(p->a, "%s = ", arg->name) : "";
     const char *prefix = arg->arrow ? arena_printf(p->a, "-> %s", name) : name;
     if (arg->key) print_node(p, arg->key, depth, "key ");
-    if (arg->value) print_node(p, arg->value, depth, prefix);
+    if (arg->value)
+      print_node(p, arg->value, depth, prefix);
     else {
       put_indent(p, depth);
       put(p, arena_printf(p->a, "argument %s\n", arg->name));

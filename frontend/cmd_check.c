@@ -5,7 +5,8 @@
 
 static const char *const purposes[] = {"", "train", "eval", "run"};
 
-// -- what to describe -----------------------------------------------------------------------------------
+// -- what to describe
+// -----------------------------------------------------------------------------------
 
 static bool names_results(const Graph *g) {
   for (uint32_t i = 0; i < g->name.n; i++)
@@ -18,7 +19,8 @@ static Fetch all_values(const Session *s, Fetch f) {
   const Graph *g = s->model->graph;
   const char **names = arena_array(s->arena, const char *, g->name.n + 1);
   for (uint32_t i = 0; i < g->name.n; i++)
-    if (g->name.at[i].kind == NAME_VALUE && !strchr(g->name.at[i].name, '.')) names[f.n++] = g->name.at[i].name;
+    if (g->name.at[i].kind == NAME_VALUE && !strchr(g->name.at[i].name, '.'))
+      names[f.n++] = g->name.at[i].name;
   f.name = names;
   return f;
 }
@@ -37,14 +39,16 @@ Graph *session_select(Session *s, const char **purpose, const char **over) {
   bool block = s->model->graph->spec.ntrain > 0;
   *over = NULL;
   if (!option_given(s->opt, OPTION_FOR)) {
-    bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) || option_given(s->opt, OPTION_TRAINING);
+    bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) ||
+               option_given(s->opt, OPTION_TRAINING);
     word = block && !run ? 1 : 3;
   } else if (!option_word(s->opt, OPTION_FOR, 4, purposes, s->diag, &word)) {
     return NULL;
   }
   *purpose = purposes[word];
   if (word == 1 && !block) {
-    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos, "the model has no train block");
+    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos,
+               "the model has no train block");
     return NULL;
   }
   if (word == 1) return select_train(s->arena, s->model, NULL);
@@ -57,11 +61,14 @@ Graph *session_select(Session *s, const char **purpose, const char **over) {
   return select_run(s->arena, s->model, &fetch);
 }
 
-// -- facts ----------------------------------------------------------------------------------------------
+// -- facts
+// ----------------------------------------------------------------------------------------------
 
 const char *mesh_text(Arena *a, const Mesh *m) {
   const char *text = "";
-  for (int i = 0; i < m->naxes; i++) text = arena_printf(a, "%s%s%s=%lld", text, i ? " " : "", m->axis[i].name, (long long)m->axis[i].size);
+  for (int i = 0; i < m->naxes; i++)
+    text = arena_printf(a, "%s%s%s=%lld", text, i ? " " : "", m->axis[i].name,
+                        (long long)m->axis[i].size);
   return m->naxes ? text : "one processor";
 }
 
@@ -86,7 +93,8 @@ int64_t parameter_count(const Graph *g) {
 
 double predicted_seconds(const Session *s, const Compilation *c) {
   double seconds = (double)c->partition.flops / s->machine.flops;
-  for (uint32_t i = 0; i < c->facts->n; i++) seconds += c->facts->fact[i].seconds * (double)c->facts->fact[i].times;
+  for (uint32_t i = 0; i < c->facts->n; i++)
+    seconds += c->facts->fact[i].seconds * (double)c->facts->fact[i].times;
   return seconds;
 }
 
@@ -101,12 +109,15 @@ static int64_t stored_bytes(const Program *p) {
   int64_t bytes = 0;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
-    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT || kind == TENSOR_CONSTANT) bytes += p->tensor[i].bytes;
+    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT ||
+        kind == TENSOR_CONSTANT)
+      bytes += p->tensor[i].bytes;
   }
   return bytes;
 }
 
-// -- JSON -----------------------------------------------------------------------------------------------
+// -- JSON
+// -----------------------------------------------------------------------------------------------
 
 int json_finish(json_t *object) {
   json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
@@ -117,7 +128,8 @@ int json_finish(json_t *object) {
 
 static json_t *axes_json(const Mesh *m, Axes axes) {
   json_t *out = json_array();
-  for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_string(m->axis[axes.at[i]].name));
+  for (int i = 0; i < axes.n; i++)
+    json_array_append_new(out, json_string(m->axis[axes.at[i]].name));
   return out;
 }
 
@@ -145,14 +157,16 @@ json_t *collectives_json(const Session *s, const CollFacts *facts) {
 
 static json_t *mesh_json(const Mesh *m) {
   json_t *out = json_object();
-  for (int i = 0; i < m->naxes; i++) json_object_set_new(out, m->axis[i].name, json_integer(m->axis[i].size));
+  for (int i = 0; i < m->naxes; i++)
+    json_object_set_new(out, m->axis[i].name, json_integer(m->axis[i].size));
   return out;
 }
 
 // "b", "optimizer/all", "head.kernel/classes": the form of the command line.
 static const char *rule_key(Arena *a, const LayoutRule *r) {
   static const char *const scope[] = {"", "optimizer/", "parameters/", "gradients/", ""};
-  const char *pattern = r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s/", r->pattern) : scope[r->scope];
+  const char *pattern =
+      r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s/", r->pattern) : scope[r->scope];
   return arena_printf(a, "%s%s%s", r->soft ? "soft/" : "", pattern, r->dim ? r->dim : "all");
 }
 
@@ -168,17 +182,17 @@ static json_t *layout_json(const Session *s) {
 static json_t *dims_json(const Graph *g) {
   json_t *out = json_object();
   for (DimId d = 1; d <= dim_count(g->dims); d++)
-    if (dim_get(g->dims, d)->whole == d) json_object_set_new(out, dim_get(g->dims, d)->name, json_integer(dim_get(g->dims, d)->size));
+    if (dim_get(g->dims, d)->whole == d)
+      json_object_set_new(out, dim_get(g->dims, d)->name, json_integer(dim_get(g->dims, d)->size));
   return out;
 }
 
-static int print_json(const Session *s, const char *purpose, const Compilation *c) {
+static int print_json(const Session *s, const Compilation *c) {
   const Program *p = c->compiled->program;
   const PartitionFacts *f = &c->partition;
   json_t *out = json_object(), *memory = json_object();
   json_object_set_new(out, "schema", json_string("meshc.check/1"));
   json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_string(purpose));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "dims", dims_json(s->model->graph));
@@ -199,7 +213,8 @@ static int print_json(const Session *s, const char *purpose, const Compilation *
   return json_finish(out);
 }
 
-// -- text -----------------------------------------------------------------------------------------------
+// -- text
+// -----------------------------------------------------------------------------------------------
 
 static void print_dims(const Graph *g) {
   printf("dims       ");
@@ -218,7 +233,8 @@ static void print_layout(const Session *s) {
   for (uint32_t i = 0; i < layout->n; i++) {
     const LayoutRule *r = &layout->rule[i];
     printf("%s%s -> ", i ? ", " : "", rule_key(s->arena, r));
-    for (int k = 0; k < r->axes.n; k++) printf("%s%s", k ? "+" : "", s->model->mesh.axis[r->axes.at[k]].name);
+    for (int k = 0; k < r->axes.n; k++)
+      printf("%s%s", k ? "+" : "", s->model->mesh.axis[r->axes.at[k]].name);
     if (!r->axes.n) printf("none");
   }
   printf("%s\n", layout->n ? "" : "every processor holds everything");
@@ -226,12 +242,15 @@ static void print_layout(const Session *s) {
 
 static void print_collectives(const Session *s, const CollFacts *facts) {
   const Mesh *m = &s->model->mesh;
-  printf("collectives %u a processor and step, %s on the wire\n", facts->n, bytes_text(s->arena, facts->wire_bytes));
+  printf("collectives %u a processor and step, %s on the wire\n", facts->n,
+         bytes_text(s->arena, facts->wire_bytes));
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
     const char *over = "";
-    for (int k = 0; k < f->axes.n; k++) over = arena_printf(s->arena, "%s%s%s", over, k ? "+" : "", m->axis[f->axes.at[k]].name);
-    printf("  %-14s over %-9s %10s  %-8s %s", coll_text(f->kind), over, bytes_text(s->arena, f->bytes), f->backward ? "backward" : "forward",
+    for (int k = 0; k < f->axes.n; k++)
+      over = arena_printf(s->arena, "%s%s%s", over, k ? "+" : "", m->axis[f->axes.at[k]].name);
+    printf("  %-14s over %-9s %10s  %-8s %s", coll_text(f->kind), over,
+           bytes_text(s->arena, f->bytes), f->backward ? "backward" : "forward",
            f->value ? f->value : "");
     if (f->times > 1) printf("  %lld times", (long long)f->times);
     if (f->pos.line) printf("  (line %u)", f->pos.line);
@@ -247,12 +266,15 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   printf("mesh       %s\n", mesh_text(s->arena, &s->model->mesh));
   print_layout(s);
   printf("parameters %lld\n", (long long)parameter_count(s->model->graph));
-  printf("flops      %lld a processor, %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops, (long long)f->flops_whole,
-         100 * f->redundant_flops, 100 * f->padding);
-  printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n", bytes_text(s->arena, f->parameter_bytes),
-         bytes_text(s->arena, f->optimizer_bytes), bytes_text(s->arena, c->compiled->activation_bytes),
+  printf("flops      %lld a processor, %lld in all (%.1f%% redundant), padding %.1f%%\n",
+         (long long)f->flops, (long long)f->flops_whole, 100 * f->redundant_flops,
+         100 * f->padding);
+  printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n",
+         bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
+         bytes_text(s->arena, c->compiled->activation_bytes),
          bytes_text(s->arena, stored_bytes(p) + p->arena_bytes));
-  printf("program    %lld kernels, %lld products, predicted %.3f ms\n", (long long)count_instructions(p, INSTR_KERNEL),
+  printf("program    %lld kernels, %lld products, predicted %.3f ms\n",
+         (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT), 1e3 * predicted_seconds(s, c));
   print_collectives(s, c->facts);
 }
@@ -263,7 +285,7 @@ int cmd_check(Session *s) {
   if (!session_load(s)) return 0;
   const Graph *g = session_select(s, &purpose, &over);
   if (!g || !session_compile(s, g, purpose, over, "program", &c)) return 0;
-  if (option_given(s->opt, OPTION_JSON)) return print_json(s, purpose, &c);
+  if (option_given(s->opt, OPTION_JSON)) return print_json(s, &c);
   print_text(s, purpose, &c);
   return 0;
 }

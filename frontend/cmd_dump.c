@@ -1,4 +1,5 @@
-// dump: what stands after a stage, as text, JSON or dot; of all stages one after the other, or a file each.
+// dump: what stands after a stage, as text, JSON or dot; of all stages one after the other, or a
+// file each.
 #include "frontend/session.h"
 
 #include <errno.h>
@@ -14,13 +15,15 @@ typedef struct Dump {
   Compilation made;
 } Dump;
 
-// -- graphs as JSON and dot --------------------------------------------------------------------------------
+// -- graphs as JSON and dot
+// --------------------------------------------------------------------------------
 
 static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   const Node *n = graph_node(g, id);
   json_t *out = json_object(), *args = json_array(), *dims = json_array();
   for (int i = 0; i < n->nargs; i++) json_array_append_new(args, json_integer(n->args[i]));
-  for (int i = 0; i < n->dims.n; i++) json_array_append_new(dims, json_string(dim_get(g->dims, n->dims.at[i])->name));
+  for (int i = 0; i < n->dims.n; i++)
+    json_array_append_new(dims, json_string(dim_get(g->dims, n->dims.at[i])->name));
   json_object_set_new(out, "id", json_integer(id));
   json_object_set_new(out, "op", json_string(op_row((Op)n->op)->text));
   json_object_set_new(out, "args", args);
@@ -33,9 +36,11 @@ static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   return out;
 }
 
-static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
+static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                        const void *table) {
   json_t *out = json_object(), *nodes = json_array(), *outputs = json_array();
-  for (NodeId i = 1; i <= graph_count(g); i++) json_array_append_new(nodes, node_json(g, i, note ? note(table, i) : NULL));
+  for (NodeId i = 1; i <= graph_count(g); i++)
+    json_array_append_new(nodes, node_json(g, i, note ? note(table, i) : NULL));
   for (uint32_t i = 0; i < g->output.n; i++) {
     json_t *one = json_object();
     json_object_set_new(one, "name", json_string(g->output.at[i].name));
@@ -47,7 +52,8 @@ static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphN
   json_object_set_new(out, "stage", json_string(stage));
   json_object_set_new(out, "nodes", nodes);
   json_object_set_new(out, "outputs", outputs);
-  char *text = json_dumps(out, JSON_INDENT(1)), *kept = text ? arena_printf(d->s->arena, "%s\n", text) : NULL;
+  char *text = json_dumps(out, JSON_INDENT(1)),
+       *kept = text ? arena_printf(d->s->arena, "%s\n", text) : NULL;
   free(text);
   json_decref(out);
   return kept;
@@ -65,11 +71,13 @@ static const char *dot_text(Arena *a, const char *text) {
 
 static const char *dims_list(Arena *a, const Graph *g, const Dims *dims) {
   const char *text = "";
-  for (int i = 0; i < dims->n; i++) text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
+  for (int i = 0; i < dims->n; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
   return text;
 }
 
-static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
+static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                       const void *table) {
   char *text = NULL;
   size_t n = 0;
   Arena *a = d->s->arena;
@@ -80,14 +88,17 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
     const Node *node = graph_node(g, i);
     const char *said = note ? note(table, i) : NULL;
     bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
-    fprintf(f, "  n%u [label=\"%%%u %s\\n%s[%s]%s%s%s%s\"%s]\n", i, i, op_row((Op)node->op)->text, dtype_text((Dtype)node->type),
-            dims_list(a, g, &node->dims), node->origin.value ? "\\n" : "", node->origin.value ? dot_text(a, node->origin.value) : "",
-            said ? "\\n" : "", said ? dot_text(a, said) : "", moves ? ", style=filled, fillcolor=lightsalmon" : "");
+    fprintf(f, "  n%u [label=\"%%%u %s\\n%s[%s]%s%s%s%s\"%s]\n", i, i, op_row((Op)node->op)->text,
+            dtype_text((Dtype)node->type), dims_list(a, g, &node->dims),
+            node->origin.value ? "\\n" : "",
+            node->origin.value ? dot_text(a, node->origin.value) : "", said ? "\\n" : "",
+            said ? dot_text(a, said) : "", moves ? ", style=filled, fillcolor=lightsalmon" : "");
     for (int k = 0; k < node->nargs; k++) fprintf(f, "  n%u -> n%u\n", node->args[k], i);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
-    fprintf(f, "  o%u [label=\"%s%s\", shape=oval]\n  n%u -> o%u\n", i, o->kind == OUT_UPDATE ? "update " : "", dot_text(a, o->name), o->value, i);
+    fprintf(f, "  o%u [label=\"%s%s\", shape=oval]\n  n%u -> o%u\n", i,
+            o->kind == OUT_UPDATE ? "update " : "", dot_text(a, o->name), o->value, i);
   }
   fprintf(f, "}\n");
   fclose(f);
@@ -96,19 +107,22 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
   return kept;
 }
 
-static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
+static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                        const void *table) {
   if (d->form == FORM_JSON) return graph_json(d, g, stage, note, table);
   if (d->form == FORM_DOT) return graph_dot(d, g, stage, note, table);
   return graph_print(d->s->arena, g, d->s->diag, note, table);
 }
 
-// -- texts ----------------------------------------------------------------------------------------------
+// -- texts
+// ----------------------------------------------------------------------------------------------
 
 static char *kernels_text(const Dump *d) {
   const Compiled *c = d->made.compiled;
   VEC(char) out = {0};
   for (uint32_t i = 0; i < c->program->nkernels; i++)
-    for (const char *t = kernel_print(d->s->arena, c->kernels[i]); *t; t++) vec_push(d->s->arena, out) = *t;
+    for (const char *t = kernel_print(d->s->arena, c->kernels[i]); *t; t++)
+      vec_push(d->s->arena, out) = *t;
   vec_push(d->s->arena, out) = '\0';
   return out.at;
 }
@@ -117,7 +131,8 @@ static char *kernels_text(const Dump *d) {
 static char *plain(const Dump *d, const char *stage, char *text) {
   if (!text || d->form == FORM_TEXT) return text;
   if (d->form == FORM_DOT) {
-    diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos, "the stage %s is no graph and has no dot form", stage);
+    diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos,
+               "the stage %s is no graph and has no dot form", stage);
     return NULL;
   }
   json_t *out = json_object(), *lines = json_array();
@@ -129,7 +144,8 @@ static char *plain(const Dump *d, const char *stage, char *text) {
   json_object_set_new(out, "schema", json_string("meshc.text/1"));
   json_object_set_new(out, "stage", json_string(stage));
   json_object_set_new(out, "lines", lines);
-  char *dumped = json_dumps(out, JSON_INDENT(1)), *kept = dumped ? arena_printf(d->s->arena, "%s\n", dumped) : NULL;
+  char *dumped = json_dumps(out, JSON_INDENT(1)),
+       *kept = dumped ? arena_printf(d->s->arena, "%s\n", dumped) : NULL;
   free(dumped);
   json_decref(out);
   return kept;
@@ -137,29 +153,58 @@ static char *plain(const Dump *d, const char *stage, char *text) {
 
 typedef char *StageText(const Dump *d, const char *stage);
 
-static char *ast_text(const Dump *d, const char *stage) { return plain(d, stage, ast_print(d->s->arena, d->s->ast)); }
-static char *whole_text(const Dump *d, const char *stage) { return graph_text(d, d->s->model->graph, stage, NULL, NULL); }
-static char *selected_text(const Dump *d, const char *stage) { return graph_text(d, d->made.selected, stage, NULL, NULL); }
-static char *simplified_text(const Dump *d, const char *stage) { return graph_text(d, d->made.simplified, stage, NULL, NULL); }
-static char *placed_text(const Dump *d, const char *stage) { return graph_text(d, d->made.simplified, stage, placement_note, d->made.placement); }
-static char *lowered_text(const Dump *d, const char *stage) { return graph_text(d, d->made.lowered, stage, NULL, NULL); }
-static char *collected_text(const Dump *d, const char *stage) { return graph_text(d, d->made.collected, stage, NULL, NULL); }
-static char *ordered_text(const Dump *d, const char *stage) { return graph_text(d, d->made.order->graph, stage, order_note, d->made.order); }
-static char *fused_text(const Dump *d, const char *stage) { return plain(d, stage, fusion_print(d->s->arena, d->made.fusion, d->s->diag)); }
-static char *kernel_text(const Dump *d, const char *stage) { return plain(d, stage, kernels_text(d)); }
-static char *planned_text(const Dump *d, const char *stage) { return plain(d, stage, plan_print(d->s->arena, d->made.compiled)); }
-static char *program_text(const Dump *d, const char *stage) { return plain(d, stage, program_print(d->s->arena, d->made.compiled->program)); }
+static char *ast_text(const Dump *d, const char *stage) {
+  return plain(d, stage, ast_print(d->s->arena, d->s->ast));
+}
+static char *whole_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->s->model->graph, stage, NULL, NULL);
+}
+static char *selected_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.selected, stage, NULL, NULL);
+}
+static char *simplified_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.simplified, stage, NULL, NULL);
+}
+static char *placed_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.simplified, stage, placement_note, d->made.placement);
+}
+static char *lowered_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.lowered, stage, NULL, NULL);
+}
+static char *collected_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.collected, stage, NULL, NULL);
+}
+static char *ordered_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.order->graph, stage, order_note, d->made.order);
+}
+static char *fused_text(const Dump *d, const char *stage) {
+  return plain(d, stage, fusion_print(d->s->arena, d->made.fusion, d->s->diag));
+}
+static char *kernel_text(const Dump *d, const char *stage) {
+  return plain(d, stage, kernels_text(d));
+}
+static char *planned_text(const Dump *d, const char *stage) {
+  return plain(d, stage, plan_print(d->s->arena, d->made.compiled));
+}
+static char *program_text(const Dump *d, const char *stage) {
+  return plain(d, stage, program_print(d->s->arena, d->made.compiled->program));
+}
 static char *machine_text(const Dump *d, const char *stage) {
   const Compiled *c = d->made.compiled;
-  return plain(d, stage, code_text(d->s->arena, c->program, c->kernels, &d->code, strcmp(stage, "asm") == 0, d->s->diag));
+  return plain(d, stage,
+               code_text(d->s->arena, c->program, c->kernels, &d->code, strcmp(stage, "asm") == 0,
+                         d->s->diag));
 }
 
 // In the order of stage_names.
-static StageText *const stage_text_of[] = {ast_text,     whole_text,   selected_text, simplified_text, placed_text,  lowered_text, collected_text,
-                                           ordered_text, fused_text,   kernel_text,   planned_text,    program_text, machine_text, machine_text};
+static StageText *const stage_text_of[] = {
+    ast_text,     whole_text,     selected_text, simplified_text, placed_text,
+    lowered_text, collected_text, ordered_text,  fused_text,      kernel_text,
+    planned_text, program_text,   machine_text,  machine_text};
 enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, PROGRAM = 11 }; // indices of stages
 
-// -- the command ----------------------------------------------------------------------------------------
+// -- the command
+// ----------------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
   const char *names[sizeof stage_text_of / sizeof *stage_text_of + 1];
@@ -177,15 +222,19 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
   static const char *const ending[] = {"txt", "json", "dot"};
   const char *folder = option_text(d->s->opt, OPTION_DIR);
   if (!folder) return fputs(text, stdout) >= 0;
-  const char *path = arena_printf(d->s->arena, "%s/%02d-%s.%s", folder, stage + 1, stage_names[stage].name, ending[d->form]);
+  const char *path = arena_printf(d->s->arena, "%s/%02d-%s.%s", folder, stage + 1,
+                                  stage_names[stage].name, ending[d->form]);
   FILE *f = fopen(path, "wb");
   bool good = f && fputs(text, f) >= 0;
   if (f) good &= fclose(f) == 0;
-  if (!good) diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  if (!good)
+    diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+               "cannot write %s: %s", path, strerror(errno));
   return good;
 }
 
-// With several stages, one that has no text here is left out: machine code without LLVM, dot of what is no graph.
+// With several stages, one that has no text here is left out: machine code without LLVM, dot of
+// what is no graph.
 static bool has_text(const Dump *d, int stage) {
   if (stage > PROGRAM && !code_available()) return false;
   return d->form != FORM_DOT || (stage > 0 && stage <= LAST_GRAPH);
@@ -199,7 +248,8 @@ static bool write_stages(const Dump *d, int first, int last) {
     if (first != last && !has_text(d, i)) continue;
     char *text = stage_text_of[i](d, stage_names[i].name);
     if (!text) return false;
-    if (!folder && first != last && d->form == FORM_TEXT) printf("# stage %s: %s\n", stage_names[i].name, stage_names[i].holds);
+    if (!folder && first != last && d->form == FORM_TEXT)
+      printf("# stage %s: %s\n", stage_names[i].name, stage_names[i].holds);
     if (!write_stage(d, i, text)) return false;
   }
   return true;
@@ -211,12 +261,14 @@ static bool read_graph(Dump *d, int *first) {
   size_t n;
   if (!find_stage(d, use->text, use->pos, first)) return false;
   if (*first < FIRST_COMPILED || *first > LAST_GRAPH) {
-    diag_error(d->s->diag, DIAG_USAGE, use->pos, "a compile goes on from a graph after grad or later, not from %s", use->text);
+    diag_error(d->s->diag, DIAG_USAGE, use->pos,
+               "a compile goes on from a graph after grad or later, not from %s", use->text);
     return false;
   }
   char *text = session_file(d->s, use->second, &n);
   if (!text) {
-    diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second, strerror(errno));
+    diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second,
+               strerror(errno));
     return false;
   }
   uint32_t source = diag_source(d->s->diag, use->second, text, n);
@@ -237,7 +289,8 @@ static bool choose_stages(const Dump *d, int *first, int *last) {
   int wanted;
   if (!find_stage(d, use->text, use->pos, &wanted)) return false;
   if (wanted < *first) {
-    diag_error(d->s->diag, DIAG_USAGE, use->pos, "the stage %s comes before %s", use->text, stage_names[*first].name);
+    diag_error(d->s->diag, DIAG_USAGE, use->pos, "the stage %s comes before %s", use->text,
+               stage_names[*first].name);
     return false;
   }
   *first = *last = wanted;
@@ -249,7 +302,8 @@ static bool compile_for(Dump *d, int last) {
   const Graph *g = d->made.selected;
   if (!g) g = session_select(d->s, &d->purpose, &over);
   // dumps are the same on every machine: machine code is not loaded, only written as text
-  return g && session_compile(d->s, g, d->purpose, over, stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
+  return g && session_compile(d->s, g, d->purpose, over,
+                              stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
 }
 
 int cmd_dump(Session *s) {

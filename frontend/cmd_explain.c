@@ -1,4 +1,5 @@
-// explain: every collective with its cause and what would remove it, or where one value lives and why.
+// explain: every collective with its cause and what would remove it, or where one value lives and
+// why.
 #include "frontend/session.h"
 
 #include <string.h>
@@ -13,10 +14,12 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
-static int print_json(const Session *s, const char *purpose, const Compilation *c, const char *name, const char *text) {
+static int print_json(const Session *s, const char *purpose, const Compilation *c, const char *name,
+                      const char *text) {
   json_t *out = json_object(), *list = collectives_json(s, c->facts);
   for (uint32_t i = 0; i < c->facts->n; i++)
-    json_object_set_new(json_array_get(list, i), "predicted_seconds", json_real(c->facts->fact[i].seconds));
+    json_object_set_new(json_array_get(list, i), "predicted_seconds",
+                        json_real(c->facts->fact[i].seconds));
   json_object_set_new(out, "schema", json_string("meshc.explain/1"));
   json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_string(purpose));

@@ -9,7 +9,8 @@
 
 static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
 
-// -- stages, ops ----------------------------------------------------------------------------------------
+// -- stages, ops
+// ----------------------------------------------------------------------------------------
 
 int cmd_stages(Session *s) {
   json_t *list = json_array(), *out = json_object();
@@ -27,14 +28,22 @@ int cmd_stages(Session *s) {
   return 0;
 }
 
-// How dims of an operation may be split follows from its class, how partial sums pass from its column.
-static const struct { const char *name, *split; } class_row[] = {
+// How dims of an operation may be split follows from its class, how partial sums pass from its
+// column.
+static const struct {
+  const char *name, *split;
+} class_row[] = {
     [SOURCE] = {"source", "any dim, as the layout says"},
     [POINTWISE] = {"pointwise", "any dim, without communication"},
-    [REDUCE] = {"reduce", "any dim; a reduced one leaves partial results, which are reduced where it is cheapest"},
-    [CONTRACT] = {"contract", "any dim; a summed one leaves partial sums, which are reduced where it is cheapest"},
+    [REDUCE] =
+        {"reduce",
+         "any dim; a reduced one leaves partial results, which are reduced where it is cheapest"},
+    [CONTRACT] =
+        {"contract",
+         "any dim; a summed one leaves partial sums, which are reduced where it is cheapest"},
     [MOVE] = {"move", "any dim; the split follows the elements"},
-    [GATHER] = {"lookup", "any dim; over the looked-up one each processor contributes the rows that it has"},
+    [GATHER] = {"lookup",
+                "any dim; over the looked-up one each processor contributes the rows that it has"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };
 static const char *const linear_text[] = {
@@ -47,10 +56,14 @@ static const char *const linear_text[] = {
 
 int cmd_ops(Session *s) {
   json_t *list = json_array(), *out = json_object();
-  if (!wants_json(s)) printf("%-15s %-10s %-22s %s\n", "operation", "class", "passes partial sums", "may be split over");
+  if (!wants_json(s))
+    printf("%-15s %-10s %-22s %s\n", "operation", "class", "passes partial sums",
+           "may be split over");
   for (int op = 0; op < OP_COUNT; op++) {
     const OpRow *row = op_row((Op)op);
-    if (!wants_json(s)) printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name, linear_text[row->linear], class_row[row->cls].split);
+    if (!wants_json(s))
+      printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name,
+             linear_text[row->linear], class_row[row->cls].split);
     json_t *one = json_object();
     json_object_set_new(one, "name", json_string(row->text));
     json_object_set_new(one, "arguments", json_integer(row->nargs));
@@ -66,7 +79,8 @@ int cmd_ops(Session *s) {
   return 0;
 }
 
-// -- fmt ------------------------------------------------------------------------------------------------
+// -- fmt
+// ------------------------------------------------------------------------------------------------
 
 // Replaces the model file by its new text, written aside and renamed.
 static bool replace_file(Session *s, const char *path, const char *text) {
@@ -76,7 +90,8 @@ static bool replace_file(Session *s, const char *path, const char *text) {
   if (f) good &= fclose(f) == 0;
   good = good && rename(aside, path) == 0;
   if (good) return true;
-  diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+             "cannot write %s: %s", path, strerror(errno));
   remove(aside);
   return false;
 }
@@ -85,12 +100,15 @@ int cmd_fmt(Session *s) {
   if (!session_read(s)) return 0;
   const char *text = ast_format(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!text) return 0;
-  if (!option_given(s->opt, OPTION_WRITE)) fputs(text, stdout);
-  else if (strcmp(text, s->text) != 0) (void)replace_file(s, s->opt->argument.at[0], text);
+  if (!option_given(s->opt, OPTION_WRITE))
+    fputs(text, stdout);
+  else if (strcmp(text, s->text) != 0)
+    (void)replace_file(s, s->opt->argument.at[0], text);
   return 0;
 }
 
-// -- doctor, version ------------------------------------------------------------------------------------
+// -- doctor, version
+// ------------------------------------------------------------------------------------
 
 static double now(void) {
   struct timespec t;
@@ -125,7 +143,8 @@ static double measure_product(void) {
   double best = 0;
   for (int i = 0; x && i < REPEATS; i++) {
     double start = now();
-    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE, x + 2 * SIDE * SIDE, SIDE);
+    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
+              x + 2 * SIDE * SIDE, SIDE);
     double rate = 2.0 * SIDE * SIDE * SIDE / (now() - start);
     if (rate > best) best = rate;
   }
@@ -142,7 +161,8 @@ int cmd_doctor(Session *s) {
     printf("compiler   %s\n", code_version());
     printf("products   %s\n", blas ? s->blas : "no BLAS library found: generated kernels do them");
     printf("copy       %.1f GB/s, one core, read and written\n", copy / 1e9);
-    if (blas) printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", product / 1e9, SIDE, SIDE);
+    if (blas)
+      printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", product / 1e9, SIDE, SIDE);
     printf("devices    cpu\n");
     printf("comm       local\n");
     return 0;

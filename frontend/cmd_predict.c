@@ -1,4 +1,5 @@
-// predict: outputs for any number of rows, in batches of the model's size; the last one may be shorter.
+// predict: outputs for any number of rows, in batches of the model's size; the last one may be
+// shorter.
 #include "frontend/session.h"
 
 #include <stdlib.h>
@@ -10,13 +11,13 @@ typedef struct Predict {
   const char *over_name;
   int64_t batch, rows; // of the model; in all
   FedList feeds;
-  Feed *feed;          // of --data, else NULL
+  Feed *feed; // of --data, else NULL
   const Graph *graph;
   Compilation made;
   Exec *exec;
   uint32_t nresults;
-  Result *result;      // over all rows
-  int *axis;           // that runs over the rows
+  Result *result; // over all rows
+  int *axis;      // that runs over the rows
 } Predict;
 
 // The dim of rows: that of the data blocks, else the first of what is fed.
@@ -28,10 +29,13 @@ static bool choose_rows(Predict *p) {
   size_t n = use ? strcspn(use->text, "=") : 0;
   for (uint32_t i = 0; i < g->decl.n && !p->over; i++) {
     const Decl *d = &g->decl.at[i];
-    if (d->kind == DECL_INPUT && d->rank && strlen(d->name) == n && memcmp(d->name, use->text, n) == 0) p->over = d->dims[0];
+    if (d->kind == DECL_INPUT && d->rank && strlen(d->name) == n &&
+        memcmp(d->name, use->text, n) == 0)
+      p->over = d->dims[0];
   }
   if (!p->over) {
-    diag_error(p->s->diag, DIAG_USAGE, (Pos){0}, "predict needs rows: --feed NAME=FILE, or --data test");
+    diag_error(p->s->diag, DIAG_USAGE, (Pos){0},
+               "predict needs rows: --feed NAME=FILE, or --data test");
     return false;
   }
   p->over_name = dim_get(g->dims, p->over)->name;
@@ -46,13 +50,14 @@ static int axis_of(const Predict *p, const char *const *dim, int rank) {
 }
 
 // Rows of an array, counted along `axis`, from src (of src_rows) to dst (of dst_rows).
-static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at, const char *src, int64_t src_rows,
-                      int64_t src_at, int64_t n) {
+static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
+                      const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
   int64_t outer = 1, inner = dtype_bytes(shape->type);
   for (int i = 0; i < axis; i++) outer *= shape->size[i];
   for (int i = axis + 1; i < shape->rank; i++) inner *= shape->size[i];
   for (int64_t i = 0; i < outer; i++)
-    memcpy(dst + (i * dst_rows + dst_at) * inner, src + (i * src_rows + src_at) * inner, (size_t)(n * inner));
+    memcpy(dst + (i * dst_rows + dst_at) * inner, src + (i * src_rows + src_at) * inner,
+           (size_t)(n * inner));
 }
 
 // All fed arrays that have the rows must have equally many.
@@ -65,8 +70,9 @@ static bool count_fed(Predict *p) {
     for (int k = 0; k < d->rank; k++) {
       if (d->dims[k] != p->over) continue;
       if (first && f->array.size[k] != p->rows) {
-        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld rows, %s has %lld", d->name, (long long)f->array.size[k],
-                   g->decl.at[first->decl - 1].name, (long long)p->rows);
+        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld rows, %s has %lld",
+                   d->name, (long long)f->array.size[k], g->decl.at[first->decl - 1].name,
+                   (long long)p->rows);
         return false;
       }
       first = f;
@@ -102,7 +108,9 @@ static bool open_results(Predict *p) {
     free(r.array.data); // only the shape was wanted
     r.array.data = NULL;
     if (axis < 0) {
-      diag_error(p->s->diag, DIAG_USAGE, option_use(p->s->opt, OPTION_FETCH) ? option_use(p->s->opt, OPTION_FETCH)->pos : (Pos){0},
+      diag_error(p->s->diag, DIAG_USAGE,
+                 option_use(p->s->opt, OPTION_FETCH) ? option_use(p->s->opt, OPTION_FETCH)->pos
+                                                     : (Pos){0},
                  "%s does not run over %s: predict gives rows", o->name, p->over_name);
       diag_hint(p->s->diag, "see meshc eval for the metrics of a data block");
       return false;
@@ -111,7 +119,8 @@ static bool open_results(Predict *p) {
     r.array.size[axis] = p->rows;
     r.array.data = malloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
     if (!r.array.data) {
-      diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for %lld rows of %s", (long long)p->rows, o->name);
+      diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for %lld rows of %s",
+                 (long long)p->rows, o->name);
       return false;
     }
     p->axis[p->nresults] = axis;
@@ -120,7 +129,8 @@ static bool open_results(Predict *p) {
   return true;
 }
 
-// -- batches --------------------------------------------------------------------------------------------
+// -- batches
+// --------------------------------------------------------------------------------------------
 
 static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t rows) {
   const Decl *d = &p->s->model->graph->decl.at[f->decl - 1];
@@ -131,7 +141,8 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
     exec_write(p->exec, TENSOR_INPUT, d->name, f->array.type, f->array.data);
     return true;
   }
-  char *part = malloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
+  char *part =
+      malloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
   if (!part) {
     diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for a batch of %s", d->name);
     return false;
@@ -160,14 +171,16 @@ static int64_t next_batch(Predict *p, int64_t first) {
     return 0;
   }
   exec_rows(p->exec, rows < p->batch ? rows : -1);
-  for (uint32_t i = 0; i < n; i++) exec_write(p->exec, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(p->exec, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
   return rows;
 }
 
 static bool take_results(Predict *p, int64_t first, int64_t rows) {
   for (uint32_t i = 0; i < p->nresults; i++) {
     Result *r = &p->result[i], one;
-    if (!result_read(p->s, p->exec, p->made.compiled->program, TENSOR_OUTPUT, r->name, &one)) return false;
+    if (!result_read(p->s, p->exec, p->made.compiled->program, TENSOR_OUTPUT, r->name, &one))
+      return false;
     copy_rows(&r->array, p->axis[i], r->array.data, p->rows, first, one.array.data, rows, 0, rows);
     array_free(&one.array);
   }
@@ -211,14 +224,19 @@ static bool prepare(Predict *p) {
     return false;
   }
   p->graph = select_run(s->arena, s->model, &fetch);
-  if (!p->graph || !open_rows(p) || !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made)) return false;
+  if (!p->graph || !open_rows(p) ||
+      !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
+    return false;
   p->exec = session_exec(s, &p->made, NULL, NULL);
-  return p->exec && params_load(s, p->exec, p->made.compiled->program, false, &before) && open_results(p);
+  return p->exec && params_load(s, p->exec, p->made.compiled->program, false, &before) &&
+         open_results(p);
 }
 
 int cmd_predict(Session *s) {
   Predict p = {.s = s};
-  if (prepare(&p) && predict_all(&p) && results_finite(s, p.nresults, p.result) && results_write(s, p.nresults, p.result)) fflush(stdout);
+  if (prepare(&p) && predict_all(&p) && results_finite(s, p.nresults, p.result) &&
+      results_write(s, p.nresults, p.result))
+    fflush(stdout);
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);
   feed_close(p.feed);

@@ -20,14 +20,16 @@ static Graph *select_graph(Run *r) {
   Session *s = r->s;
   if (!r->steps) return select_run(s->arena, s->model, &r->fetch);
   if (s->model->graph->spec.ntrain) return select_train(s->arena, s->model, &r->fetch);
-  diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_STEPS)->pos, "--steps trains, and the model has no train block");
+  diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_STEPS)->pos,
+             "--steps trains, and the model has no train block");
   return NULL;
 }
 
 static bool computes_something(const Run *r) {
   for (uint32_t i = 0; i < r->graph->output.n; i++)
     if (r->graph->output.at[i].kind == OUT_VALUE) return true;
-  diag_error(r->s->diag, DIAG_USAGE, (Pos){0}, "nothing to compute: the model has no output, metric or loss");
+  diag_error(r->s->diag, DIAG_USAGE, (Pos){0},
+             "nothing to compute: the model has no output, metric or loss");
   diag_hint(r->s->diag, "name values: --fetch NAME,...");
   return false;
 }
@@ -61,7 +63,8 @@ static bool read_one(Run *r, const char *name, Result *out) {
   const Program *p = r->made.compiled->program;
   static const TensorKind kept[] = {TENSOR_PARAM, TENSOR_STATE};
   for (size_t i = 0; r->steps && i < countof(kept); i++)
-    if (program_tensor(p, kept[i], name) >= 0) return result_read(r->s, r->exec, p, kept[i], name, out);
+    if (program_tensor(p, kept[i], name) >= 0)
+      return result_read(r->s, r->exec, p, kept[i], name, out);
   return result_read(r->s, r->exec, p, TENSOR_OUTPUT, name, out);
 }
 

@@ -21,7 +21,8 @@ static void part_free(Part *p) {
   code_free(p->made.code);
 }
 
-// -- training -------------------------------------------------------------------------------------------
+// -- training
+// -------------------------------------------------------------------------------------------
 
 static bool train_part(Session *s, Part *p) {
   p->graph = select_train(s->arena, s->model, NULL);
@@ -38,7 +39,8 @@ static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
   if (!p->graph) return false;
   p->metric = metrics_of(s, p->nmetrics, metric);
   p->feed = data_open(s, p->graph, block, true);
-  if (!p->feed || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made)) return false;
+  if (!p->feed || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
+    return false;
   p->exec = session_exec(s, &p->made, share, NULL);
   return p->exec != NULL;
 }
@@ -57,17 +59,22 @@ static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
 }
 
 static const char *header(Session *s, const Part *p) {
-  const char *figures = arena_printf(s->arena, "%d threads, %s, %s", exec_workers(p->exec), code_cpu(), s->blas ? s->blas : "no BLAS");
-  return arena_printf(s->arena, "%s: %lld parameters, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
-                      s->opt->argument.at[0], (long long)parameter_count(s->model->graph), mesh_text(s->arena, &s->model->mesh), figures,
-                      1e3 * predicted_seconds(s, &p->made), bytes_text(s->arena, exec_bytes(p->exec)));
+  const char *figures = arena_printf(s->arena, "%d threads, %s, %s", exec_workers(p->exec),
+                                     code_cpu(), s->blas ? s->blas : "no BLAS");
+  return arena_printf(
+      s->arena, "%s: %lld parameters, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
+      s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
+      mesh_text(s->arena, &s->model->mesh), figures, 1e3 * predicted_seconds(s, &p->made),
+      bytes_text(s->arena, exec_bytes(p->exec)));
 }
 
 static bool count_steps(Session *s, const Part *p, int64_t *steps) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   *steps = spec->steps ? spec->steps : spec->epochs * feed_batches(p->feed);
   if (*steps > 0) return true;
-  diag_error(s->diag, DIAG_MISSING_KEY, spec->pos, spec->epochs ? "the data has fewer rows than one batch" : "the train block says neither steps nor epochs");
+  diag_error(s->diag, DIAG_MISSING_KEY, spec->pos,
+             spec->epochs ? "the data has fewer rows than one batch"
+                          : "the train block says neither steps nor epochs");
   if (!spec->epochs) diag_hint(s->diag, "add: steps = 1000, or say --set train.steps=1000");
   return false;
 }
@@ -109,7 +116,8 @@ int cmd_train(Session *s) {
   Part train_with = {0}, test_with = {0};
   if (!session_load(s)) return 0;
   if (!s->model->graph->spec.ntrain) {
-    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block", s->opt->argument.at[0]);
+    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block",
+               s->opt->argument.at[0]);
     return 0;
   }
   int code = train(s, &train_with, &test_with);
@@ -118,13 +126,16 @@ int cmd_train(Session *s) {
   return code;
 }
 
-// -- evaluation -----------------------------------------------------------------------------------------
+// -- evaluation
+// -----------------------------------------------------------------------------------------
 
-static void print_metrics(const Session *s, BlockKind block, const Part *p, const double *value, int64_t rows) {
+static void print_metrics(const Session *s, BlockKind block, const Part *p, const double *value,
+                          int64_t rows) {
   if (option_given(s->opt, OPTION_JSON)) {
     json_t *out = json_object(), *metrics = json_object();
     for (uint32_t i = 0; i < p->nmetrics; i++)
-      json_object_set_new(metrics, p->metric[i].name, isfinite(value[i]) ? json_real(value[i]) : json_null());
+      json_object_set_new(metrics, p->metric[i].name,
+                          isfinite(value[i]) ? json_real(value[i]) : json_null());
     json_object_set_new(out, "schema", json_string("meshc.eval/1"));
     json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
     json_object_set_new(out, "data", json_string(block_text(block)));
@@ -142,7 +153,9 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
 
 static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t before, rows;
-  if (!eval_part(s, block, NULL, p) || !params_load(s, p->exec, p->made.compiled->program, false, &before)) return 0;
+  if (!eval_part(s, block, NULL, p) ||
+      !params_load(s, p->exec, p->made.compiled->program, false, &before))
+    return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   int code = eval_metrics(p->exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
   if (code == 0) print_metrics(s, block, p, value, rows);

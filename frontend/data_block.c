@@ -13,8 +13,10 @@ const char *data_over(const Session *s, BlockKind kind) {
 }
 
 static void no_block(const Session *s, BlockKind kind) {
-  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s", block_text(kind));
-  diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }", block_text(kind));
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s",
+             block_text(kind));
+  diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }",
+            block_text(kind));
 }
 
 bool data_choose(Session *s, const char *wanted, BlockKind *out) {
@@ -23,7 +25,8 @@ bool data_choose(Session *s, const char *wanted, BlockKind *out) {
   for (int k = 0; wanted && k < DATA_BLOCKS; k++)
     if (strcmp(wanted, block_text((BlockKind)k)) == 0) *out = (BlockKind)k;
   if (wanted && strcmp(wanted, block_text(*out)) != 0) {
-    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_DATA)->pos, "--data takes train, valid or test, not '%s'", wanted);
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_DATA)->pos,
+               "--data takes train, valid or test, not '%s'", wanted);
     return false;
   }
   if (block[*out].present) return true;
@@ -38,21 +41,29 @@ static const DataField *field_of(const DataBlock *block, const char *input) {
 }
 
 // The decl as an input of a feed; `over` is the axis of the rows.
-static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block, const char *name, FeedInput *out) {
+static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
+                       const char *name, FeedInput *out) {
   const DataField *field = field_of(block, decl->name);
   if (!field) {
-    diag_error(s->diag, DIAG_MISSING_KEY, block->pos, "the block data %s says nothing of the input %s", name, decl->name);
+    diag_error(s->diag, DIAG_MISSING_KEY, block->pos,
+               "the block data %s says nothing of the input %s", name, decl->name);
     diag_note(s->diag, decl->pos, "declared here");
     diag_hint(s->diag, "add: %s = SOURCE", decl->name);
     return false;
   }
-  *out = (FeedInput){.name = decl->name, .type = decl->type, .rank = decl->rank, .over = -1, .source = &field->source, .pos = field->pos};
+  *out = (FeedInput){.name = decl->name,
+                     .type = decl->type,
+                     .rank = decl->rank,
+                     .over = -1,
+                     .source = &field->source,
+                     .pos = field->pos};
   for (int i = 0; i < decl->rank; i++) {
     out->size[i] = dim_get(g->dims, decl->dims[i])->size;
     if (decl->dims[i] == block->over) out->over = i;
   }
   if (out->over >= 0) return true;
-  diag_error(s->diag, DIAG_BAD_BLOCK, field->pos, "the input %s lacks the dim %s that the rows of data %s run over", decl->name,
+  diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
+             "the input %s lacks the dim %s that the rows of data %s run over", decl->name,
              dim_get(g->dims, block->over)->name, name);
   return false;
 }
@@ -68,14 +79,17 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
   bool good = true;
   for (uint32_t i = 0; i < g->decl.n; i++) {
     const Decl *decl = &g->decl.at[i];
-    if (decl->kind == DECL_INPUT && decl->node) good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
+    if (decl->kind == DECL_INPUT && decl->node)
+      good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
   }
   if (!good) return NULL;
   int64_t batch = dim_get(g->dims, block->over)->size;
-  return feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last, s->directory, s->diag);
+  return feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
+                   s->directory, s->diag);
 }
 
-// -- metrics --------------------------------------------------------------------------------------------
+// -- metrics
+// --------------------------------------------------------------------------------------------
 
 // What stands around the reductions of a metric is a graph of scalars, computed by the evaluator.
 static double finish(const void *context, const double *part, int64_t rows) {
@@ -94,7 +108,8 @@ static double finish(const void *context, const double *part, int64_t rows) {
   }
   const Eval *e = eval_run(a, g, n, feeds, 0);
   for (uint32_t i = 0; i < g->output.n; i++)
-    if (strcmp(g->output.at[i].name, "value") == 0) result = eval_at(e, g->output.at[i].value, 0)->value[0];
+    if (strcmp(g->output.at[i].name, "value") == 0)
+      result = eval_at(e, g->output.at[i].value, 0)->value[0];
   arena_free(a);
   return result;
 }
@@ -107,7 +122,12 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric) {
       part[k].output = metric[i].output[k];
       part[k].how = metric[i].how[k];
     }
-    out[i] = (Metric){.name = metric[i].name, .nparts = metric[i].nparts, .part = part, .finish = finish, .context = metric[i].finish, .ratio = metric[i].ratio};
+    out[i] = (Metric){.name = metric[i].name,
+                      .nparts = metric[i].nparts,
+                      .part = part,
+                      .finish = finish,
+                      .context = metric[i].finish,
+                      .ratio = metric[i].ratio};
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// --feed NAME=FILE: what a run is fed, read and checked against the model's inputs before anything is compiled.
+// --feed NAME=FILE: what a run is fed, read and checked against the model's inputs before anything
+// is compiled.
 #include "frontend/session.h"
 
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static void split_key(Session *s, const char *text, const char **path, const cha
 static bool number_array(Array *x, double value, const Decl *decl) {
   *x = (Array){.type = TYPE_F64, .elements = 1, .data = malloc(sizeof value)};
   if (!x->data) return false;
-  if (decl->type == TYPE_I32 || decl->type == TYPE_U8 || decl->type == TYPE_BOOL) x->type = decl->type;
+  if (decl->type == TYPE_I32 || decl->type == TYPE_U8 || decl->type == TYPE_BOOL)
+    x->type = decl->type;
   dtype_store(x->type, x->data, dtype_round(x->type, value));
   return dtype_load(x->type, x->data) == value || x->type == TYPE_F64;
 }
@@ -43,7 +45,8 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
     inputs[count++] = decl->name;
   }
   const char *given = arena_text(s->arena, name, n);
-  diag_error(s->diag, DIAG_UNKNOWN_FEED, pos, "--feed %s: the model has no input of that name", given);
+  diag_error(s->diag, DIAG_UNKNOWN_FEED, pos, "--feed %s: the model has no input of that name",
+             given);
   diag_nearest(s->diag, given, inputs, count);
   return 0;
 }
@@ -52,17 +55,20 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
 static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, Pos pos) {
   const DimTable *dims = s->model->graph->dims;
   if (x->rank != decl->rank) {
-    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, the file has %d", decl->name, decl->rank, x->rank);
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, the file has %d",
+               decl->name, decl->rank, x->rank);
     diag_note(s->diag, decl->pos, "declared here");
     return false;
   }
   for (int i = 0; i < decl->rank; i++) {
     const Dim *dim = dim_get(dims, decl->dims[i]);
     if (x->size[i] == dim->size || (decl->dims[i] == rows_of && x->size[i] > 0)) continue;
-    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %lld elements along %s (axis %d), the file has %lld", decl->name,
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos,
+               "the input %s has %lld elements along %s (axis %d), the file has %lld", decl->name,
                (long long)dim->size, dim->name, i, (long long)x->size[i]);
     diag_note(s->diag, decl->pos, "declared here");
-    diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld", dim->name, (long long)x->size[i]);
+    diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld",
+              dim->name, (long long)x->size[i]);
     return false;
   }
   return true;
@@ -82,7 +88,8 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
   bool number = is_number(equals + 1, &value);
   split_key(s, equals + 1, &path, &key);
   if (number && !number_array(&out->array, value, decl)) {
-    diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s", decl->name, equals + 1, dtype_text(decl->type));
+    diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s", decl->name,
+               equals + 1, dtype_text(decl->type));
     return false;
   }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
@@ -94,7 +101,8 @@ bool feeds_read(Session *s, DimId rows_of, FedList *out) {
   uint32_t n = s->opt->use[OPTION_FEED].n;
   bool good = true;
   *out = (FedList){.at = arena_array(s->arena, Fed, n + 1)};
-  for (uint32_t i = 0; i < n; i++) good &= read_one(s, &s->opt->use[OPTION_FEED].at[i], rows_of, &out->at[out->n++]);
+  for (uint32_t i = 0; i < n; i++)
+    good &= read_one(s, &s->opt->use[OPTION_FEED].at[i], rows_of, &out->at[out->n++]);
   return good;
 }
 

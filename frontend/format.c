@@ -1,9 +1,9 @@
 // The formatter: a model file with canonical spaces, indentation and line ends.
 //
-// It prints the tokens of the file, in order, and the comments: nothing but white space changes (and `;`,
-// which becomes a line end), so the tree stays the same. Line ends inside a statement stay where the author
-// put them. The parser runs first: it finds errors, and marks what starts a statement and what takes no
-// space before it.
+// It prints the tokens of the file, in order, and the comments: nothing but white space changes
+// (and `;`, which becomes a line end), so the tree stays the same. Line ends inside a statement
+// stay where the author put them. The parser runs first: it finds errors, and marks what starts a
+// statement and what takes no space before it.
 //
 //   for i in 0..3 {     for i in 0..3 {
 //   x=-x; y=f( x ) }      x = -x
@@ -19,12 +19,13 @@ typedef struct Printer {
   Arena *a;
   const char *source;
   const Tokens *tokens;
-  bool *on_one_line;   // of a brace: its whole block stands on one line
+  bool *on_one_line; // of a brace: its whole block stands on one line
   VEC(char) out;
-  VEC(bool) block;     // those open: on one line?
-  int brackets;        // parentheses and brackets open
-  uint32_t comment;    // the next one
-  bool opened, broken; // the last thing printed was a brace that opens; was a `;` that became a line end
+  VEC(bool) block;  // those open: on one line?
+  int brackets;     // parentheses and brackets open
+  uint32_t comment; // the next one
+  bool opened,
+      broken; // the last thing printed was a brace that opens; was a `;` that became a line end
 } Printer;
 
 static const Token *token_at(const Printer *p, uint32_t i) { return &p->tokens->token.at[i]; }
@@ -33,7 +34,9 @@ static void put(Printer *p, const char *text, size_t n) {
   for (size_t i = 0; i < n; i++) vec_push(p->a, p->out) = text[i];
 }
 
-static bool line_empty(const Printer *p) { return p->out.n == 0 || p->out.at[p->out.n - 1] == '\n'; }
+static bool line_empty(const Printer *p) {
+  return p->out.n == 0 || p->out.at[p->out.n - 1] == '\n';
+}
 
 static void start_line(Printer *p, bool blank, int level) {
   if (!line_empty(p)) put(p, "\n", 1);
@@ -41,8 +44,8 @@ static void start_line(Printer *p, bool blank, int level) {
   for (int i = 0; i < level * INDENT; i++) put(p, " ", 1);
 }
 
-// A block stays on one line if it was written so: then as many line ends and comments stand before its
-// last brace as before its first.
+// A block stays on one line if it was written so: then as many line ends and comments stand before
+// its last brace as before its first.
 static void find_blocks(Printer *p) {
   uint32_t n = p->tokens->token.n, comment = 0, breaks = 0;
   uint32_t *before = arena_array(p->a, uint32_t, n);
@@ -50,7 +53,8 @@ static void find_blocks(Printer *p) {
   p->on_one_line = arena_array(p->a, bool, n);
   for (uint32_t i = 0; i < n; i++) {
     breaks += token_at(p, i)->newline;
-    for (; comment < p->tokens->comment.n && p->tokens->comment.at[comment].before <= i; comment++) breaks++;
+    for (; comment < p->tokens->comment.n && p->tokens->comment.at[comment].before <= i; comment++)
+      breaks++;
     before[i] = breaks;
     if (token_at(p, i)->kind == TOKEN_BRACE) vec_push(p->a, open) = i;
     if (token_at(p, i)->kind != TOKEN_UNBRACE || !open.n) continue;
@@ -69,12 +73,15 @@ static int level_of(const Printer *p, const Token *t, bool comment) {
 }
 
 static void put_comments(Printer *p, uint32_t i) {
-  for (; p->comment < p->tokens->comment.n && p->tokens->comment.at[p->comment].before <= i; p->comment++) {
+  for (; p->comment < p->tokens->comment.n && p->tokens->comment.at[p->comment].before <= i;
+       p->comment++) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line) start_line(p, c->blank, level_of(p, token_at(p, i), true));
-    else put(p, "  ", 2);
+    if (c->own_line)
+      start_line(p, c->blank, level_of(p, token_at(p, i), true));
+    else
+      put(p, "  ", 2);
     put(p, p->source + c->at, n);
     put(p, "\n", 1);
     p->opened = p->broken = false;
@@ -90,13 +97,16 @@ static bool breaks_before(const Printer *p, uint32_t i) {
 
 static void put_space(Printer *p, uint32_t i) {
   const Token *t = token_at(p, i);
-  if (breaks_before(p, i)) start_line(p, t->blank && t->kind != TOKEN_UNBRACE, level_of(p, t, false));
-  else if (!t->glued && token_row[t->kind].before && i && token_row[token_at(p, i - 1)->kind].after) put(p, " ", 1);
+  if (breaks_before(p, i))
+    start_line(p, t->blank && t->kind != TOKEN_UNBRACE, level_of(p, t, false));
+  else if (!t->glued && token_row[t->kind].before && i && token_row[token_at(p, i - 1)->kind].after)
+    put(p, " ", 1);
 }
 
 static void count_brackets(Printer *p, uint32_t i) {
   TokenKind kind = (TokenKind)token_at(p, i)->kind;
-  p->brackets += (kind == TOKEN_OPEN || kind == TOKEN_BRACKET) - (kind == TOKEN_CLOSE || kind == TOKEN_UNBRACKET);
+  p->brackets += (kind == TOKEN_OPEN || kind == TOKEN_BRACKET) -
+                 (kind == TOKEN_CLOSE || kind == TOKEN_UNBRACKET);
   if (kind == TOKEN_BRACE) vec_push(p->a, p->block) = p->on_one_line[i];
   if (kind == TOKEN_UNBRACE && p->block.n) p->block.n--;
 }
@@ -104,7 +114,8 @@ static void count_brackets(Printer *p, uint32_t i) {
 // `;` stays inside a block on one line and is a line end elsewhere.
 static bool drops(const Printer *p, uint32_t i) {
   if (token_at(p, i)->kind != TOKEN_SEMICOLON) return false;
-  return p->block.n == 0 || !p->block.at[p->block.n - 1] || token_at(p, i + 1)->kind == TOKEN_UNBRACE;
+  return p->block.n == 0 || !p->block.at[p->block.n - 1] ||
+         token_at(p, i + 1)->kind == TOKEN_UNBRACE;
 }
 
 static void put_token(Printer *p, uint32_t i) {

@@ -1,14 +1,15 @@
 // The lexer: model text to tokens, in one pass over characters.
 //
-// Line ends are no tokens: each token knows whether one stands before it, and the parser, which knows
-// what is open, decides whether it ends a statement. A dotted name is one token, numbers inside
-// included (layer.0.attention.wq), so `state.m` never starts with a keyword.
+// Line ends are no tokens: each token knows whether one stands before it, and the parser, which
+// knows what is open, decides whether it ends a statement. A dotted name is one token, numbers
+// inside included (layer.0.attention.wq), so `state.m` never starts with a keyword.
 #include "frontend/lex.h"
 
 #include <string.h>
 
 const TokenRow token_row[TOKEN_COUNT] = {
-#define TOKEN(id, text, precedence, before, after, continues) {text, precedence, before, after, continues},
+#define TOKEN(id, text, precedence, before, after, continues)                                      \
+  {text, precedence, before, after, continues},
 #include "frontend/token.def"
 #undef TOKEN
 };
@@ -23,8 +24,8 @@ typedef struct Lexer {
   uint32_t source;
   const char *text;
   uint32_t n, at, line, col;
-  bool newline, blank; // before the next token
-  bool empty;          // nothing on this line yet
+  bool newline, blank;   // before the next token
+  bool empty;            // nothing on this line yet
   uint32_t previous_end; // byte behind the token before
   Tokens *out;
 } Lexer;
@@ -68,7 +69,8 @@ static uint32_t decode(const Lexer *x, uint32_t i, uint32_t *bytes) {
 // Steps over one character and says what is wrong with its coding.
 static uint32_t advance(Lexer *x) {
   uint32_t bytes, c = decode(x, x->at, &bytes);
-  if (c == BAD) diag_error(x->d, DIAG_BAD_UTF8, here(x), "this byte (0x%02x) is not UTF-8", byte_at(x, x->at));
+  if (c == BAD)
+    diag_error(x->d, DIAG_BAD_UTF8, here(x), "this byte (0x%02x) is not UTF-8", byte_at(x, x->at));
   if (c == 0) diag_error(x->d, DIAG_BAD_CHARACTER, here(x), "a NUL byte stands in the text");
   x->at += bytes;
   x->col++;
@@ -159,7 +161,9 @@ static void lex_number(Lexer *x) {
   }
   x->col += x->at - at;
   const char *text = intern_n(x->names, x->text + at, x->at - at);
-  if (!good) diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col), "'%.60s' is no number", text);
+  if (!good)
+    diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col), "'%.60s' is no number",
+               text);
   push(x, TOKEN_NUMBER, at, col)->text = text;
 }
 
@@ -188,7 +192,8 @@ static void lex_string(Lexer *x) {
   if (byte_at(x, x->at) == '"') {
     advance(x);
   } else {
-    diag_error(x->d, DIAG_BAD_STRING, place(x, x->line, col, 1), "this string does not end on its line");
+    diag_error(x->d, DIAG_BAD_STRING, place(x, x->line, col, 1),
+               "this string does not end on its line");
   }
   push(x, TOKEN_STRING, at, col)->text = intern_n(x->names, text.n ? text.at : "", text.n);
 }
@@ -198,11 +203,20 @@ static const struct {
   uint32_t c;
   const char *hint;
 } lookalike[] = {
-    {0x2212, "write - for minus"},     {0x2013, "write - for minus"}, {0x2014, "write - for minus"},
-    {0x201C, "strings stand in \"...\""}, {0x201D, "strings stand in \"...\""}, {'\'', "strings stand in \"...\""},
-    {0x00D7, "write * for times"},     {0x00B7, "write * for times"}, {0x2192, "write -> for an arrow"},
-    {0x00A0, "this is a no-break space: write a plain one"},          {'&', "write and"},
-    {'|', "write or"},                 {'!', "write not"},            {'@', "a matrix product is sum[d](x * w)"},
+    {0x2212, "write - for minus"},
+    {0x2013, "write - for minus"},
+    {0x2014, "write - for minus"},
+    {0x201C, "strings stand in \"...\""},
+    {0x201D, "strings stand in \"...\""},
+    {'\'', "strings stand in \"...\""},
+    {0x00D7, "write * for times"},
+    {0x00B7, "write * for times"},
+    {0x2192, "write -> for an arrow"},
+    {0x00A0, "this is a no-break space: write a plain one"},
+    {'&', "write and"},
+    {'|', "write or"},
+    {'!', "write not"},
+    {'@', "a matrix product is sum[d](x * w)"},
 };
 
 static void bad_character(Lexer *x) {
@@ -212,7 +226,8 @@ static void bad_character(Lexer *x) {
   if (c < 0x20 || c == 0x7F)
     diag_error(x->d, DIAG_BAD_CHARACTER, pos, "a control character (0x%02x) stands in the text", c);
   else
-    diag_error(x->d, DIAG_BAD_CHARACTER, pos, "'%.*s' has no meaning here", (int)(x->at - at), x->text + at);
+    diag_error(x->d, DIAG_BAD_CHARACTER, pos, "'%.*s' has no meaning here", (int)(x->at - at),
+               x->text + at);
   for (size_t i = 0; i < countof(lookalike); i++)
     if (lookalike[i].c == c) diag_hint(x->d, "%s", lookalike[i].hint);
 }
@@ -262,16 +277,26 @@ static void lex_one(Lexer *x) {
   }
 }
 
-void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+         size_t n) {
   *out = (Tokens){0};
-  Lexer x = {.a = a, .names = names, .d = d, .source = source, .text = text, .line = 1, .col = 1, .empty = true, .out = out};
+  Lexer x = {.a = a,
+             .names = names,
+             .d = d,
+             .source = source,
+             .text = text,
+             .line = 1,
+             .col = 1,
+             .empty = true,
+             .out = out};
   if (n > MAX_SOURCE) {
     diag_error(d, DIAG_SYNTAX, (Pos){.source = source, .line = 1, .col = 1, .len = 1},
                "the file has %zu bytes; a model file has at most %d", n, MAX_SOURCE);
     n = 0;
   }
   x.n = (uint32_t)n;
-  bool mark = n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0; // some editors put a byte order mark first
+  bool mark =
+      n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0; // some editors put a byte order mark first
   if (mark) x.at = 3;
   while (x.at < x.n) lex_one(&x);
   push(&x, TOKEN_EOF, x.at, x.col)->newline = true;

@@ -23,10 +23,11 @@ typedef struct Token {
   uint8_t kind;        // a TokenKind
   bool newline, blank; // a line end, an empty line stands before it
   bool adjacent;       // nothing stands between it and the token before
-  bool glued, starts;  // set by the parser, for fmt: no space before it; it starts a statement or an entry
-  uint32_t at, bytes;  // in the source text
+  bool glued,
+      starts; // set by the parser, for fmt: no space before it; it starts a statement or an entry
+  uint32_t at, bytes; // in the source text
   uint32_t line, col, len;
-  const char *text;    // interned: a name, a number as written, a string with its escapes replaced
+  const char *text; // interned: a name, a number as written, a string with its escapes replaced
 } Token;
 
 typedef struct Comment {
@@ -42,6 +43,7 @@ typedef struct Tokens {
 } Tokens;
 
 // Cuts text into tokens; errors go to d, bad characters are skipped. Never fails.
-void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+         size_t n);
 
 #endif

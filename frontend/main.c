@@ -1,4 +1,5 @@
-// The program: options, one command, one exit code. Results go to standard output, all else to standard error.
+// The program: options, one command, one exit code. Results go to standard output, all else to
+// standard error.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -30,8 +31,10 @@ static int run(Session *s, int argc, char **argv) {
   }
   if (!options_parse(&options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
   if (options.help) {
-    if (options.command == COMMAND_COUNT) help_program(stdout);
-    else help_command(stdout, options.command);
+    if (options.command == COMMAND_COUNT)
+      help_program(stdout);
+    else
+      help_command(stdout, options.command);
     return 0;
   }
   int code = run_command[options.command](s);

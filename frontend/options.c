@@ -9,7 +9,8 @@ typedef struct CommandRow {
   const char *name, *arguments, *help, *example[2];
 } CommandRow;
 static const CommandRow command_row[COMMAND_COUNT] = {
-#define COMMAND(id, name, arguments, help, run, example, other) {name, arguments, help, {example, other}},
+#define COMMAND(id, name, arguments, help, run, example, other)                                    \
+  {name, arguments, help, {example, other}},
 #include "frontend/options.def"
 #undef COMMAND
 };
@@ -36,7 +37,8 @@ static const OptionRow option_row[OPTION_COUNT] = {
 const char *option_name(OptionId id) { return option_row[id].name; }
 const char *command_name(CommandId id) { return command_row[id].name; }
 
-// -- parsing --------------------------------------------------------------------------------------------
+// -- parsing
+// --------------------------------------------------------------------------------------------
 
 static const Pos nowhere = {0};
 
@@ -44,7 +46,8 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   const char *names[OPTION_COUNT + 1];
   size_t known = 0;
   for (int i = 0; i < OPTION_COUNT; i++)
-    if (option_row[i].help && (option_row[i].commands & 1u << o->command)) names[known++] = option_row[i].name;
+    if (option_row[i].help && (option_row[i].commands & 1u << o->command))
+      names[known++] = option_row[i].name;
   names[known++] = "--help";
   const char *given = text;
   char start[64];
@@ -53,7 +56,8 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
     start[n] = '\0';
     given = start;
   }
-  diag_error(d, DIAG_UNKNOWN_OPTION, nowhere, "unknown option '%s' for %s", given, command_name(o->command));
+  diag_error(d, DIAG_UNKNOWN_OPTION, nowhere, "unknown option '%s' for %s", given,
+             command_name(o->command));
   diag_nearest(d, given, names, known);
   return false;
 }
@@ -87,7 +91,8 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
     return false;
   }
   if (!(row->commands & 1u << o->command)) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s is no option of %s", row->name, command_name(o->command));
+    diag_error(d, DIAG_USAGE, nowhere, "%s is no option of %s", row->name,
+               command_name(o->command));
     diag_hint(d, "see meshc %s --help", command_name(o->command));
     return false;
   }
@@ -98,7 +103,8 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   OptionUse use = {.text = equals ? equals + 1 : ""};
   bool two = id == OPTION_FROM;
   if (row->argument && *i + !equals + two >= argc) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s needs its argument: %s %s", row->name, row->name, row->argument);
+    diag_error(d, DIAG_USAGE, nowhere, "%s needs its argument: %s %s", row->name, row->name,
+               row->argument);
     return false;
   }
   if (row->argument && !equals) use.text = argv[++*i];
@@ -117,7 +123,8 @@ static bool find_command(Options *o, Diag *d, const char *name) {
   }
   for (size_t i = 0; i < countof(later); i++) {
     if (strcmp(name, later[i]) != 0) continue;
-    diag_error(d, DIAG_UNAVAILABLE, nowhere, "the command %s is not in this version of meshc", name);
+    diag_error(d, DIAG_UNAVAILABLE, nowhere, "the command %s is not in this version of meshc",
+               name);
     return false;
   }
   diag_error(d, DIAG_USAGE, nowhere, "unknown command '%s'", name);
@@ -141,7 +148,8 @@ static bool count_arguments(const Options *o, Diag *d) {
   if (o->argument.n < least)
     diag_error(d, DIAG_USAGE, nowhere, "%s needs a model file", command_name(o->command));
   else
-    diag_error(d, DIAG_USAGE, nowhere, "%s does not take '%s'", command_name(o->command), o->argument.at[most]);
+    diag_error(d, DIAG_USAGE, nowhere, "%s does not take '%s'", command_name(o->command),
+               o->argument.at[most]);
   diag_hint(d, "see meshc %s --help", command_name(o->command));
   return false;
 }
@@ -154,14 +162,18 @@ bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
   bool good = true, plain = false;
   if (out->help) return true;
   for (int i = 2; i < argc; i++) {
-    if (!plain && strcmp(argv[i], "--") == 0) plain = true;
-    else if (!plain && argv[i][0] == '-' && argv[i][1]) good &= parse_option(out, a, d, argc, argv, &i);
-    else vec_push(a, out->argument) = argv[i];
+    if (!plain && strcmp(argv[i], "--") == 0)
+      plain = true;
+    else if (!plain && argv[i][0] == '-' && argv[i][1])
+      good &= parse_option(out, a, d, argc, argv, &i);
+    else
+      vec_push(a, out->argument) = argv[i];
   }
   return good && count_arguments(out, d);
 }
 
-// -- values ---------------------------------------------------------------------------------------------
+// -- values
+// ---------------------------------------------------------------------------------------------
 
 const OptionUse *option_use(const Options *o, OptionId id) {
   uint32_t n = o->use[id].n;
@@ -173,8 +185,8 @@ const char *option_text(const Options *o, OptionId id) {
   return use ? use->text : NULL;
 }
 
-bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low, int64_t high, Diag *d,
-                    int64_t *out) {
+bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low, int64_t high,
+                    Diag *d, int64_t *out) {
   const OptionUse *use = option_use(o, id);
   *out = otherwise;
   if (!use) return true;
@@ -182,8 +194,8 @@ bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t lo
   errno = 0;
   *out = strtoll(use->text, &end, 10);
   if (*use->text && !*end && !errno && *out >= low && *out <= high) return true;
-  diag_error(d, DIAG_USAGE, use->pos, "%s takes an integer from %lld to %lld, not '%s'", option_name(id),
-             (long long)low, (long long)high, use->text);
+  diag_error(d, DIAG_USAGE, use->pos, "%s takes an integer from %lld to %lld, not '%s'",
+             option_name(id), (long long)low, (long long)high, use->text);
   return false;
 }
 
@@ -191,16 +203,19 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
   const OptionUse *use = option_use(o, id);
   for (*out = 0; use && *out < n && strcmp(word[*out], use->text) != 0;) ++*out;
   if (*out < n) return true;
-  diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id), option_row[id].argument, use->text);
+  diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
+             option_row[id].argument, use->text);
   return false;
 }
 
-// -- help -----------------------------------------------------------------------------------------------
+// -- help
+// -----------------------------------------------------------------------------------------------
 
 static void print_option(FILE *out, const OptionRow *row) {
   char left[64], letter[8] = "";
   if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name, row->argument ? " " : "",
+           row->argument ? row->argument : "");
   fprintf(out, "  %-25s %s\n", left, row->help);
 }
 
@@ -219,15 +234,17 @@ static void print_options(FILE *out, const char *title, uint32_t command, bool s
 void help_program(FILE *out) {
   fprintf(out, "meshc compiles tensor programs with named dims for a mesh of processors.\n"
                "usage: meshc COMMAND MODEL [options]        meshc COMMAND --help\ncommands\n");
-  for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-9s %s\n", command_row[i].name, command_row[i].help);
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    fprintf(out, "  %-9s %s\n", command_row[i].name, command_row[i].help);
   print_options(out, "options of all commands that read a model", MODELS, true);
-  fprintf(out, "examples\n  meshc %s\n  meshc %s\n", command_row[COMMAND_CHECK].example[0], command_row[COMMAND_TRAIN].example[0]);
+  fprintf(out, "examples\n  meshc %s\n  meshc %s\n", command_row[COMMAND_CHECK].example[0],
+          command_row[COMMAND_TRAIN].example[0]);
 }
 
 void help_command(FILE *out, CommandId id) {
   const CommandRow *row = &command_row[id];
-  fprintf(out, "meshc %s: %s\nusage: meshc %s%s%s [options]\n", row->name, row->help, row->name, *row->arguments ? " " : "",
-          row->arguments);
+  fprintf(out, "meshc %s: %s\nusage: meshc %s%s%s [options]\n", row->name, row->help, row->name,
+          *row->arguments ? " " : "", row->arguments);
   print_options(out, "options", 1u << id, false);
   print_options(out, "options of all commands that read a model", 1u << id, true);
   fprintf(out, "examples\n  meshc %s\n  meshc %s\n", row->example[0], row->example[1]);

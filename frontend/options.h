@@ -33,17 +33,20 @@ typedef struct Options {
   VEC(OptionUse) use[OPTION_COUNT];
 } Options;
 
-// argc > 1. False after errors in d (exit 2, or 1 for what this version lacks). `--help` stops at once.
+// argc > 1. False after errors in d (exit 2, or 1 for what this version lacks). `--help` stops at
+// once.
 MUST_USE bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv);
 // The last use of an option, or NULL.
 const OptionUse *option_use(const Options *o, OptionId id);
 const char *option_text(const Options *o, OptionId id); // its text or NULL
 static inline bool option_given(const Options *o, OptionId id) { return o->use[id].n > 0; }
-// The number that an option gives, `otherwise` without it. False after an error: no integer from low to high.
-MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low, int64_t high,
-                             Diag *d, int64_t *out);
+// The number that an option gives, `otherwise` without it. False after an error: no integer from
+// low to high.
+MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low,
+                             int64_t high, Diag *d, int64_t *out);
 // One of n words; false after an error that lists them. Without the option: word 0.
-MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d, int *out);
+MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
+                          int *out);
 const char *option_name(OptionId id);
 const char *command_name(CommandId id);
 // To `out`: the program's help, or a command's.

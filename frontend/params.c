@@ -1,7 +1,7 @@
 // Parameter files: --params and --save-params, names translated by --map.
 //
-// A map has a line for each kind of name, `layer.{i}.wq = h.{i}.attn.q.weight`: the model's name, then the
-// file's; {i} stands for the same text, without a dot, on both sides.
+// A map has a line for each kind of name, `layer.{i}.wq = h.{i}.attn.q.weight`: the model's name,
+// then the file's; {i} stands for the same text, without a dot, on both sides.
 #include "frontend/session.h"
 
 #include <dirent.h>
@@ -12,7 +12,9 @@
 
 static const char *const step_name = "optimizer.step";
 
-typedef struct MapLine { const char *model, *file; } MapLine;
+typedef struct MapLine {
+  const char *model, *file;
+} MapLine;
 typedef struct Params {
   Session *s;
   const char *path; // as given
@@ -23,10 +25,14 @@ typedef struct Params {
   const char *kept, *ignored; // lists for the message of --params-partial
 } Params;
 
-// -- names ----------------------------------------------------------------------------------------------
+// -- names
+// ----------------------------------------------------------------------------------------------
 
 enum { MAX_HOLES = 8 };
-typedef struct Hole { const char *name, *text; size_t name_bytes, bytes; } Hole;
+typedef struct Hole {
+  const char *name, *text;
+  size_t name_bytes, bytes;
+} Hole;
 
 // The pattern's text with each {i} replaced by what it stands for; NULL when one is not known.
 static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) {
@@ -38,7 +44,9 @@ static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) 
       continue;
     }
     int k = 0;
-    while (k < n && !(hole[k].name_bytes == (size_t)(end - c - 1) && memcmp(hole[k].name, c + 1, hole[k].name_bytes) == 0)) k++;
+    while (k < n && !(hole[k].name_bytes == (size_t)(end - c - 1) &&
+                      memcmp(hole[k].name, c + 1, hole[k].name_bytes) == 0))
+      k++;
     if (k == n) return NULL;
     for (size_t i = 0; i < hole[k].bytes; i++) vec_push(a, out) = hole[k].text[i];
     c = end + 1;
@@ -57,7 +65,10 @@ static bool match(const char *pattern, const char *name, Hole *hole, int *n) {
     }
     size_t bytes = strcspn(name, ".");
     if (*n == MAX_HOLES || bytes == 0) return false;
-    hole[(*n)++] = (Hole){.name = pattern + 1, .name_bytes = (size_t)(end - pattern - 1), .text = name, .bytes = bytes};
+    hole[(*n)++] = (Hole){.name = pattern + 1,
+                          .name_bytes = (size_t)(end - pattern - 1),
+                          .text = name,
+                          .bytes = bytes};
     name += bytes;
     pattern = end + 1;
   }
@@ -82,17 +93,20 @@ static const char *trimmed(Arena *a, const char *from, const char *end) {
   return arena_text(a, from, (size_t)(end - from));
 }
 
-static bool read_map_line(Params *p, uint32_t source, uint32_t line, const char *text, const char *end) {
+static bool read_map_line(Params *p, uint32_t source, uint32_t line, const char *text,
+                          const char *end) {
   const char *comment = memchr(text, '#', (size_t)(end - text));
   if (comment) end = comment;
   const char *equals = memchr(text, '=', (size_t)(end - text));
   if (!*trimmed(p->s->arena, text, end)) return true;
   if (!equals) {
     Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
-    diag_error(p->s->diag, DIAG_FILE_MALFORMED, pos, "a line of a map reads: NAME = NAME IN THE FILE");
+    diag_error(p->s->diag, DIAG_FILE_MALFORMED, pos,
+               "a line of a map reads: NAME = NAME IN THE FILE");
     return false;
   }
-  vec_push(p->s->arena, p->map) = (MapLine){trimmed(p->s->arena, text, equals), trimmed(p->s->arena, equals + 1, end)};
+  vec_push(p->s->arena, p->map) =
+      (MapLine){trimmed(p->s->arena, text, equals), trimmed(p->s->arena, equals + 1, end)};
   return true;
 }
 
@@ -102,7 +116,8 @@ static bool read_map(Params *p) {
   size_t n;
   const char *text = session_file(p->s, use->text, &n);
   if (!text) {
-    diag_error(p->s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text, strerror(errno));
+    diag_error(p->s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text,
+               strerror(errno));
     return false;
   }
   uint32_t source = diag_source(p->s->diag, use->text, text, n), line = 1;
@@ -116,18 +131,21 @@ static bool read_map(Params *p) {
   return good;
 }
 
-// -- what a file holds ----------------------------------------------------------------------------------
+// -- what a file holds
+// ----------------------------------------------------------------------------------
 
 static bool list_folder(Params *p) {
   DIR *folder = opendir(p->path);
   VEC(const char *) names = {0};
   if (!folder) {
-    diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s", p->path, strerror(errno));
+    diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s", p->path,
+               strerror(errno));
     return false;
   }
   for (const struct dirent *entry; (entry = readdir(folder));)
     if (text_ends(entry->d_name, ".npy"))
-      vec_push(p->s->arena, names) = arena_text(p->s->arena, entry->d_name, strlen(entry->d_name) - 4);
+      vec_push(p->s->arena, names) =
+          arena_text(p->s->arena, entry->d_name, strlen(entry->d_name) - 4);
   closedir(folder);
   vec_push(p->s->arena, names) = NULL;
   p->name = names.at;
@@ -137,7 +155,8 @@ static bool list_folder(Params *p) {
 static bool list_names(Params *p) {
   struct stat info;
   p->folder = stat(p->path, &info) == 0 && S_ISDIR(info.st_mode);
-  return p->folder ? list_folder(p) : array_names(p->s->arena, p->path, &p->name, p->s->diag, p->pos);
+  return p->folder ? list_folder(p)
+                   : array_names(p->s->arena, p->path, &p->name, p->s->diag, p->pos);
 }
 
 static bool holds(const Params *p, const char *name) {
@@ -166,18 +185,21 @@ static bool refuse_unknown(Params *p) {
       list_up(p, &p->ignored, *name);
       continue;
     }
-    diag_error(p->s->diag, DIAG_PARAM_UNKNOWN, p->pos, "the model has no parameter or state '%s', which %s holds", *name, p->path);
+    diag_error(p->s->diag, DIAG_PARAM_UNKNOWN, p->pos,
+               "the model has no parameter or state '%s', which %s holds", *name, p->path);
     diag_nearest(p->s->diag, *name, known, n);
     good = false;
   }
   return good;
 }
 
-// -- loading --------------------------------------------------------------------------------------------
+// -- loading
+// --------------------------------------------------------------------------------------------
 
 static bool read_named(const Params *p, const char *name, Array *out) {
   if (!p->folder) return array_read(out, p->path, name, p->s->diag, p->pos);
-  return array_read(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag, p->pos);
+  return array_read(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
+                    p->pos);
 }
 
 static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
@@ -185,8 +207,9 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   for (int i = 0; i < t->rank; i++) size[i] = t->dim[t->declared[i]].whole;
   if (sizes_fit(x->rank, x->size, t->rank, size)) return true;
   char got[256], want[256];
-  diag_error(p->s->diag, DIAG_DATA_SHAPE, p->pos, "%s holds %s for %s, the model declares %s", p->path,
-             sizes_text(x->rank, x->size, got, sizeof got), t->name, sizes_text(t->rank, size, want, sizeof want));
+  diag_error(p->s->diag, DIAG_DATA_SHAPE, p->pos, "%s holds %s for %s, the model declares %s",
+             p->path, sizes_text(x->rank, x->size, got, sizeof got), t->name,
+             sizes_text(t->rank, size, want, sizeof want));
   if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
   return false;
 }
@@ -199,12 +222,14 @@ static bool load_tensor(Params *p, Exec *e, const ProgTensor *t) {
       list_up(p, &p->kept, t->name);
       return true;
     }
-    diag_error(p->s->diag, DIAG_PARAM_MISSING, p->pos, "%s holds no value for the parameter %s", p->path, t->name);
+    diag_error(p->s->diag, DIAG_PARAM_MISSING, p->pos, "%s holds no value for the parameter %s",
+               p->path, t->name);
     if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
     return false;
   }
   Array x = {0};
-  bool good = read_named(p, name, &x) && check_sizes(p, t, &x) && array_convert(&x, t->type, t->name, p->s->diag, p->pos);
+  bool good = read_named(p, name, &x) && check_sizes(p, t, &x) &&
+              array_convert(&x, t->type, t->name, p->s->diag, p->pos);
   if (good) exec_write(e, t->kind, t->name, t->type, x.data);
   array_free(&x);
   return good;
@@ -223,28 +248,38 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
   *step = 0;
   if (!use) return true;
-  Params all = {.s = s, .path = use->text, .pos = use->pos, .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
+  Params all = {.s = s,
+                .path = use->text,
+                .pos = use->pos,
+                .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
   if (!read_map(&all) || !list_names(&all)) return false;
   bool good = refuse_unknown(&all);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
-    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || (slots && kind == TENSOR_SLOT)) good &= load_tensor(&all, e, &p->tensor[i]);
+    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || (slots && kind == TENSOR_SLOT))
+      good &= load_tensor(&all, e, &p->tensor[i]);
   }
   if (slots) good &= load_step(&all, step);
   bool tell = !option_given(s->opt, OPTION_QUIET);
-  if (all.kept && tell) fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
-  if (all.ignored && tell) fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", all.path, all.ignored);
+  if (all.kept && tell)
+    fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
+  if (all.ignored && tell)
+    fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", all.path, all.ignored);
   return good;
 }
 
-// -- saving ---------------------------------------------------------------------------------------------
+// -- saving
+// ---------------------------------------------------------------------------------------------
 
-static bool is_saved(TensorKind kind) { return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT; }
+static bool is_saved(TensorKind kind) {
+  return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
+}
 
 static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {
   if (text_ends(use->text, ".npz")) return npz_write(use->text, n, named, s->diag);
   if (text_ends(use->text, ".safetensors")) return safetensors_write(use->text, n, named, s->diag);
-  diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'", use->text);
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
+             use->text);
   return false;
 }
 
@@ -260,10 +295,14 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
     Result value;
     if (!is_saved(t->kind)) continue;
     good = result_read(s, e, p, t->kind, t->name, &value);
-    if (good) named[n++] = (NamedArray){.name = t->kind == TENSOR_SLOT ? t->name : name_in_file(&names, t->name), .array = value.array};
+    if (good)
+      named[n++] =
+          (NamedArray){.name = t->kind == TENSOR_SLOT ? t->name : name_in_file(&names, t->name),
+                       .array = value.array};
   }
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
-  named[n] = (NamedArray){.name = step_name, .array = {.type = TYPE_I32, .elements = 1, .data = &count}};
+  named[n] =
+      (NamedArray){.name = step_name, .array = {.type = TYPE_I32, .elements = 1, .data = &count}};
   good = good && write_saved(s, use, n + (step > 0), named);
   for (uint32_t i = 0; i < n; i++) array_free(&named[i].array);
   return good;

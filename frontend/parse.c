@@ -39,7 +39,8 @@ static bool line_ended(const Parser *p) {
 
 bool parser_at_end(const Parser *p) {
   const Token *t = parser_peek(p);
-  return t->kind == TOKEN_EOF || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE || line_ended(p);
+  return t->kind == TOKEN_EOF || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE ||
+         line_ended(p);
 }
 
 bool parser_accept(Parser *p, TokenKind kind) {
@@ -86,7 +87,8 @@ bool parser_enter(Parser *p) {
     p->depth++;
     return true;
   }
-  diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)), "more than %d levels inside one another", MAX_DEPTH);
+  diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)),
+             "more than %d levels inside one another", MAX_DEPTH);
   return false;
 }
 
@@ -115,7 +117,8 @@ Ast *ast_end(Parser *p, Ast *t) {
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens) {
   lex(tokens, a, names, d, source, text, n);
-  return (Parser){.a = a, .names = names, .d = d, .source = source, .text = text, .token = tokens->token.at};
+  return (Parser){
+      .a = a, .names = names, .d = d, .source = source, .text = text, .token = tokens->token.at};
 }
 
 Ast *parse_file(Parser *p) {
@@ -132,7 +135,8 @@ Ast *ast_parse(Arena *a, Intern *names, Diag *d, uint32_t source, const char *te
   return parse_file(&p);
 }
 
-Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+                          size_t n) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
   p.open = 1; // line ends mean nothing here

@@ -20,11 +20,12 @@ typedef struct Parser {
   uint32_t start; // the first one of this statement or entry: a line end before it ends nothing
   int open;       // parentheses and brackets around it: inside, line ends mean nothing
   int depth;
-  bool for_head;  // in the range of a `for`, where `(` may start the options
+  bool for_head; // in the range of a `for`, where `(` may start the options
 } Parser;
 
-// -- parse.c: tokens and nodes ------------------------------------------------------------------------
-// A parser at the first token of text; tokens stay where the caller put them.
+// -- parse.c: tokens and nodes
+// ------------------------------------------------------------------------ A parser at the first
+// token of text; tokens stay where the caller put them.
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens);
 Ast *parse_file(Parser *p);
@@ -58,13 +59,15 @@ void ast_set_kids(Ast *t, const Kids *kids);
 // Sets t->end to the last character taken, and returns t.
 Ast *ast_end(Parser *p, Ast *t);
 
-// -- parse_expr.c -------------------------------------------------------------------------------------
+// -- parse_expr.c
+// -------------------------------------------------------------------------------------
 Ast *parse_expr(Parser *p);
 // `[b, h]`, the bracket not yet taken: dims, arrows, `all but`, into t.
 bool parse_dims(Parser *p, Ast *t);
 
-// -- parse_stmt.c -------------------------------------------------------------------------------------
-// Statements up to `}` or the end of the file.
+// -- parse_stmt.c
+// ------------------------------------------------------------------------------------- Statements
+// up to `}` or the end of the file.
 void parse_statements(Parser *p, Kids *out);
 
 #endif

@@ -6,7 +6,8 @@
 //   ^          right-associative, its exponent may be signed: -x ^ 2 is -(x^2), 2 ^ -3 is fine
 //   primary    number, string, name, f[dims](args), (expression), (list)
 //
-// A chain of operators nests left in a loop, so its length has no limit; everything else counts depth.
+// A chain of operators nests left in a loop, so its length has no limit; everything else counts
+// depth.
 #include "frontend/parse.h"
 
 #include <math.h>
@@ -36,7 +37,8 @@ static Ast *unary(Parser *p, const Token *op, Ast *operand) {
   return ast_end(p, t);
 }
 
-// -- brackets and parentheses ---------------------------------------------------------------------------
+// -- brackets and parentheses
+// ---------------------------------------------------------------------------
 
 // Says where the bracket that lacks its end was opened.
 static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
@@ -54,7 +56,8 @@ bool parse_dims(Parser *p, Ast *t) {
   AstDims dims = {0};
   p->open++;
   t->has_brackets = true;
-  if (parser_at_word(p, "all") && strcmp(parser_ahead(p, 1)->kind == TOKEN_NAME ? parser_ahead(p, 1)->text : "", "but") == 0) {
+  if (parser_at_word(p, "all") &&
+      strcmp(parser_ahead(p, 1)->kind == TOKEN_NAME ? parser_ahead(p, 1)->text : "", "but") == 0) {
     parser_take(p);
     parser_take(p);
     t->all_but = true;
@@ -122,7 +125,8 @@ static Ast *parse_parentheses(Parser *p) {
 
 // In `for i in 0..depth (checkpoint = true) {` the parenthesis calls nothing.
 static bool options_follow(const Parser *p) {
-  return p->for_head && p->open == 0 && parser_ahead(p, 1)->kind == TOKEN_NAME && parser_ahead(p, 2)->kind == TOKEN_ASSIGN;
+  return p->for_head && p->open == 0 && parser_ahead(p, 1)->kind == TOKEN_NAME &&
+         parser_ahead(p, 2)->kind == TOKEN_ASSIGN;
 }
 
 static bool opens_here(const Parser *p, TokenKind kind) {
@@ -148,7 +152,8 @@ static Ast *parse_name(Parser *p) {
   return ast_end(p, t);
 }
 
-// -- numbers and other primaries ------------------------------------------------------------------------
+// -- numbers and other primaries
+// ------------------------------------------------------------------------
 
 static Ast *parse_number(Parser *p) {
   const Token *number = parser_take(p);
@@ -169,11 +174,16 @@ static Ast *parse_number(Parser *p) {
 static Ast *no_expression(Parser *p) {
   TokenKind before = p->at ? (TokenKind)p->token[p->at - 1].kind : TOKEN_EOF;
   parser_expected(p, "an expression");
-  if (before == TOKEN_STAR && parser_at(p, TOKEN_STAR)) diag_hint(p->d, "write x ^ 2 for a power");
-  else if (before == TOKEN_SLASH && parser_at(p, TOKEN_SLASH)) diag_hint(p->d, "write floor_div(a, b)");
-  else if (parser_at(p, TOKEN_PLUS)) diag_hint(p->d, "a plus sign stands between two operands only");
-  else if (parser_at(p, TOKEN_NOT)) diag_hint(p->d, "put it in parentheses: (not x)");
-  else if (parser_at(p, TOKEN_BRACKET)) diag_hint(p->d, "constants over a dim are written values[c](1, 2, 3)");
+  if (before == TOKEN_STAR && parser_at(p, TOKEN_STAR))
+    diag_hint(p->d, "write x ^ 2 for a power");
+  else if (before == TOKEN_SLASH && parser_at(p, TOKEN_SLASH))
+    diag_hint(p->d, "write floor_div(a, b)");
+  else if (parser_at(p, TOKEN_PLUS))
+    diag_hint(p->d, "a plus sign stands between two operands only");
+  else if (parser_at(p, TOKEN_NOT))
+    diag_hint(p->d, "put it in parentheses: (not x)");
+  else if (parser_at(p, TOKEN_BRACKET))
+    diag_hint(p->d, "constants over a dim are written values[c](1, 2, 3)");
   return NULL;
 }
 
@@ -192,7 +202,8 @@ static Ast *parse_primary(Parser *p) {
   return no_expression(p);
 }
 
-// -- operators ----------------------------------------------------------------------------------------
+// -- operators
+// ----------------------------------------------------------------------------------------
 
 static Ast *parse_unary(Parser *p);
 

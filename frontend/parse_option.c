@@ -33,12 +33,15 @@ static Ast *parse_axis(Parser *p) {
 // What stands before a slash: "optimizer", "layer.*.wi"; read from the text, for `*` is no name.
 static Ast *parse_scope(Parser *p) {
   const Token *first = parser_peek(p), *last = first;
-  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT || last->kind == TOKEN_NUMBER) last++;
+  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
+         last->kind == TOKEN_NUMBER)
+    last++;
   if (last == first || last->kind != TOKEN_SLASH) return NULL;
   Ast *t = ast_new(p, AST_NAME, token_pos(p, first));
   t->pos.len = last[-1].col + last[-1].len - first->col;
   t->text = intern_n(p->names, p->text + first->at, last[-1].at + last[-1].bytes - first->at);
-  while (parser_take(p) != last) {}
+  while (parser_take(p) != last) {
+  }
   return t;
 }
 
@@ -74,8 +77,8 @@ static Ast *parse_rule(Parser *p) {
   return ast_end(p, t);
 }
 
-static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
-                        AstKind kind, Ast *(*item)(Parser *)) {
+static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+                        size_t n, AstKind kind, Ast *(*item)(Parser *)) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
   p.open = 1; // line ends mean nothing here
@@ -97,6 +100,7 @@ Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const cha
   return parse_items(a, names, d, source, text, n, AST_MESH, parse_axis);
 }
 
-Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+                      size_t n) {
   return parse_items(a, names, d, source, text, n, AST_LAYOUT, parse_rule);
 }

@@ -1,8 +1,9 @@
-// Statements. A keyword is one only at the start of a statement, and there only when no `=`, `,`, `[` or
+// Statements. A keyword is one only at the start of a statement, and there only when no `=`, `,`,
+// `[` or
 // `.` follows (`state = tanh(x)` binds a value); a dotted name is one token and never a keyword.
 //
-// After an error parsing goes on behind the statement: at the next line, or behind the block that the
-// statement opened, so that a bad head does not turn its body into errors.
+// After an error parsing goes on behind the statement: at the next line, or behind the block that
+// the statement opened, so that a bad head does not turn its body into errors.
 #include "frontend/parse.h"
 
 #include <string.h>
@@ -21,7 +22,8 @@ static Ast *with_kids(Parser *p, Ast *t, const Kids *kids) {
   return ast_end(p, t);
 }
 
-// -- blocks -------------------------------------------------------------------------------------------
+// -- blocks
+// -------------------------------------------------------------------------------------------
 
 static Ast *parse_block(Parser *p) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACE)) {
@@ -64,11 +66,13 @@ static bool parse_entries(Parser *p, Kids *kids) {
     Ast *entry = parse_entry(p);
     if (!entry) return false;
     vec_push(p->a, *kids) = entry;
-    if (!parser_at(p, TOKEN_COMMA) && !parser_at_end(p)) return parser_expected(p, "',' or the end of the line");
+    if (!parser_at(p, TOKEN_COMMA) && !parser_at_end(p))
+      return parser_expected(p, "',' or the end of the line");
   }
 }
 
-// -- parts that several statements have ----------------------------------------------------------------
+// -- parts that several statements have
+// ----------------------------------------------------------------
 
 static bool parse_optional_dims(Parser *p, Ast *t) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACKET)) return true;
@@ -115,11 +119,18 @@ static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   return with_kids(p, t, &kids);
 }
 
-static Ast *parse_dim(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_DIM); }
-static Ast *parse_const(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_CONST); }
-static Ast *parse_mesh(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_MESH); }
+static Ast *parse_dim(Parser *p, const Token *keyword) {
+  return parse_defines(p, keyword, AST_DIM);
+}
+static Ast *parse_const(Parser *p, const Token *keyword) {
+  return parse_defines(p, keyword, AST_CONST);
+}
+static Ast *parse_mesh(Parser *p, const Token *keyword) {
+  return parse_defines(p, keyword, AST_MESH);
+}
 
-// -- tensors ------------------------------------------------------------------------------------------
+// -- tensors
+// ------------------------------------------------------------------------------------------
 
 // `: TYPE` as a NAME, NULL when there is none; false after an error.
 static bool parse_type(Parser *p, Ast **out) {
@@ -175,7 +186,8 @@ static Ast *parse_state(Parser *p, const Token *keyword) {
   return parse_stored(p, AST_STATE, "the name of the state");
 }
 
-// -- values -------------------------------------------------------------------------------------------
+// -- values
+// -------------------------------------------------------------------------------------------
 
 static bool parse_value(Parser *p, Kids *kids) {
   if (!parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
@@ -223,8 +235,10 @@ static Ast *parse_output(Parser *p, const Token *keyword) {
   if (!target) return NULL;
   vec_push(p->a, kids) = target;
   Ast *t = statement(p, AST_OUTPUT, name);
-  if (parser_at_end(p)) vec_push(p->a, kids) = NULL;
-  else if (!parse_value(p, &kids)) return NULL;
+  if (parser_at_end(p))
+    vec_push(p->a, kids) = NULL;
+  else if (!parse_value(p, &kids))
+    return NULL;
   return with_kids(p, t, &kids);
 }
 
@@ -259,11 +273,13 @@ static Ast *parse_return(Parser *p, const Token *keyword) {
 
 static Ast *parse_import(Parser *p, const Token *keyword) {
   (void)keyword;
-  if (parser_at_end(p) || !parser_at(p, TOKEN_STRING)) return parser_expected(p, "the file's name in quotes"), NULL;
+  if (parser_at_end(p) || !parser_at(p, TOKEN_STRING))
+    return parser_expected(p, "the file's name in quotes"), NULL;
   return ast_end(p, statement(p, AST_IMPORT, parser_take(p)));
 }
 
-// -- functions and repetition --------------------------------------------------------------------------
+// -- functions and repetition
+// --------------------------------------------------------------------------
 
 static bool parse_formal(Parser *p, Args *args) {
   const Token *name = parser_name(p, "the name of an argument");
@@ -385,7 +401,8 @@ static Ast *parse_scan(Parser *p, const Token *keyword) {
   return kids.at[0] ? with_kids(p, t, &kids) : NULL;
 }
 
-// -- data, train, layout --------------------------------------------------------------------------------
+// -- data, train, layout
+// --------------------------------------------------------------------------------
 
 static Ast *parse_data(Parser *p, const Token *keyword) {
   (void)keyword;
@@ -416,12 +433,13 @@ static Ast *parse_train(Parser *p, const Token *keyword) {
   return parse_entries(p, &kids) ? with_kids(p, t, &kids) : NULL;
 }
 
-// `head.kernel:`, `layer.*.wi:`: a pattern is not cut into tokens as the rest is, so it is read from the
-// text. NULL when no colon follows.
+// `head.kernel:`, `layer.*.wi:`: a pattern is not cut into tokens as the rest is, so it is read
+// from the text. NULL when no colon follows.
 static Ast *parse_scope(Parser *p) {
   const Token *first = parser_peek(p), *last = first;
   if (parser_at_end(p)) return NULL;
-  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT || last->kind == TOKEN_NUMBER) {
+  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
+         last->kind == TOKEN_NUMBER) {
     last++;
     if (!last->adjacent) break;
   }
@@ -474,7 +492,8 @@ static Ast *parse_layout(Parser *p, const Token *keyword) {
   return with_kids(p, t, &kids);
 }
 
-// -- the sequence of statements -----------------------------------------------------------------------
+// -- the sequence of statements
+// -----------------------------------------------------------------------
 
 static const struct {
   const char *word;
@@ -487,7 +506,8 @@ static const struct {
 
 static ParseStatement *keyword_here(const Parser *p) {
   TokenKind next = (TokenKind)parser_ahead(p, 1)->kind;
-  if (next == TOKEN_ASSIGN || next == TOKEN_COMMA || next == TOKEN_BRACKET || next == TOKEN_DOT) return NULL;
+  if (next == TOKEN_ASSIGN || next == TOKEN_COMMA || next == TOKEN_BRACKET || next == TOKEN_DOT)
+    return NULL;
   for (size_t i = 0; i < countof(keyword_row); i++)
     if (parser_at_word(p, keyword_row[i].word)) return keyword_row[i].parse;
   return NULL;
@@ -496,7 +516,9 @@ static ParseStatement *keyword_here(const Parser *p) {
 // A name followed by a name is most likely a keyword with a slip in it.
 static bool misspelt(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
-  if (word->kind != TOKEN_NAME || next->newline || (next->kind != TOKEN_NAME && next->kind != TOKEN_STRING)) return false;
+  if (word->kind != TOKEN_NAME || next->newline ||
+      (next->kind != TOKEN_NAME && next->kind != TOKEN_STRING))
+    return false;
   const char *words[countof(keyword_row)];
   for (size_t i = 0; i < countof(keyword_row); i++) words[i] = keyword_row[i].word;
   diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' starts no statement", word->text);
@@ -508,13 +530,14 @@ static Ast *parse_statement(Parser *p) {
   ParseStatement *parse = keyword_here(p);
   if (parse) return parse(p, parser_take(p));
   if (parser_at(p, TOKEN_NAME)) return misspelt(p) ? NULL : parse_bind(p);
-  bool operator = token_row[parser_peek(p)->kind].continues && p->at;
+  bool joins = token_row[parser_peek(p)->kind].continues && p->at;
   parser_expected(p, "a statement");
-  if (operator) diag_hint(p->d, "an operator that goes on stands at the end of the line before");
+  if (joins) diag_hint(p->d, "an operator that goes on stands at the end of the line before");
   return NULL;
 }
 
-// Skips to where the next statement starts: behind the block that the bad one opened, or to a new line.
+// Skips to where the next statement starts: behind the block that the bad one opened, or to a new
+// line.
 static void resume(Parser *p, uint32_t start) {
   int braces = 0;
   if (p->at == start) parser_take(p);
@@ -525,7 +548,8 @@ static void resume(Parser *p, uint32_t start) {
   p->open = 0;
   for (; !parser_at(p, TOKEN_EOF); parser_take(p)) {
     const Token *t = parser_peek(p);
-    if (braces == 0 && (t->newline || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE)) return;
+    if (braces == 0 && (t->newline || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE))
+      return;
     braces += t->kind == TOKEN_BRACE;
     braces -= t->kind == TOKEN_UNBRACE;
   }
@@ -534,7 +558,8 @@ static void resume(Parser *p, uint32_t start) {
 void parse_statements(Parser *p, Kids *out) {
   bool top = p->depth == 0;
   for (;;) {
-    while (parser_accept(p, TOKEN_SEMICOLON)) {}
+    while (parser_accept(p, TOKEN_SEMICOLON)) {
+    }
     if (parser_at(p, TOKEN_EOF) || (!top && parser_at(p, TOKEN_UNBRACE))) return;
     uint32_t start = p->at;
     parser_start(p);

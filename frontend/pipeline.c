@@ -1,8 +1,10 @@
 // The recipe: from what a command asks of a model to a program of one processor with machine code.
 //
-//   selected -> simplify -> place -> lower -> collectives -> order -> fuse -> kernels, plan, program -> code
+//   selected -> simplify -> place -> lower -> collectives -> order -> fuse -> kernels, plan,
+//   program -> code
 //
-// Each pass reads what the passes before it made and changes none of it, so every stage can be shown.
+// Each pass reads what the passes before it made and changes none of it, so every stage can be
+// shown.
 #include "frontend/frontend.h"
 
 #include <string.h>
@@ -26,7 +28,15 @@ const StageName stage_names[] = {
 const int stage_name_count = countof(stage_names);
 
 // The stages after which a run may stop, in the order above.
-enum { AFTER_SIMPLIFY = 3, AFTER_PLACE, AFTER_LOWER, AFTER_COLLECTIVES, AFTER_ORDER, AFTER_FUSE, AFTER_PROGRAM = 11 };
+enum {
+  AFTER_SIMPLIFY = 3,
+  AFTER_PLACE,
+  AFTER_LOWER,
+  AFTER_COLLECTIVES,
+  AFTER_ORDER,
+  AFTER_FUSE,
+  AFTER_PROGRAM = 11
+};
 
 static int stage_index(const char *name) {
   for (int i = 0; name && i < stage_name_count; i++)
@@ -41,15 +51,19 @@ static const Graph *proved(const Graph *g, const char *pass) {
 
 // Whole tensors, any mesh: what is computed.
 static const Graph *compute_what(Arena *a, const Graph *selected) {
-  const Graph *expanded = proved(graph_expand(a, selected), "expand"); // composite operations become primitive ones
-  return proved(graph_simplify(a, expanded), "simplify");              // constants folded, algebra, dead nodes gone
+  const Graph *expanded =
+      proved(graph_expand(a, selected), "expand"); // composite operations become primitive ones
+  return proved(graph_simplify(a, expanded),
+                "simplify"); // constants folded, algebra, dead nodes gone
 }
 
 // One processor of the mesh: where it is computed, and what moves between processors.
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  out->placement = place(a, out->simplified, &out->simplified->layout, opt->machine); // a state for every value on every axis
+  out->placement = place(a, out->simplified, &out->simplified->layout,
+                         opt->machine); // a state for every value on every axis
   if (last < AFTER_LOWER) return;
-  out->lowered = proved(lower(a, out->placement), "lower"); // block dims, conversions become collectives
+  out->lowered =
+      proved(lower(a, out->placement), "lower"); // block dims, conversions become collectives
   out->partition = partition_facts(out->simplified, out->lowered);
 }
 
@@ -57,29 +71,38 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   out->order = order_choose(a, out->collected); // physical order of dims, copies that remain
   proved(out->order->graph, "order");
-  out->buckets = collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call
+  out->buckets =
+      collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
   if (last < AFTER_FUSE) return;
   out->fusion = fuse(a, out->order, out->buckets, &opt->codegen); // nodes into kernels and products
-  if (last > AFTER_FUSE) out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
+  if (last > AFTER_FUSE)
+    out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
 }
 
-// A graph that was dumped and read back may be in a later stage; then the passes before it have run.
-bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last, Diag *d, Compilation *out) {
+// A graph that was dumped and read back may be in a later stage; then the passes before it have
+// run.
+bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last,
+                  Diag *d, Compilation *out) {
   int end = stage_index(last);
   Stage begin = selected->stage;
   *out = (Compilation){.selected = proved(selected, "select")};
   if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, selected);
   // From here on: only primitive operations on whole tensors.
-  if (begin < STAGE_LOWER && end >= AFTER_PLACE) compute_where(a, opt, end, out);
-  else if (begin == STAGE_LOWER) out->lowered = selected;
+  if (begin < STAGE_LOWER && end >= AFTER_PLACE)
+    compute_where(a, opt, end, out);
+  else if (begin == STAGE_LOWER)
+    out->lowered = selected;
   // From here on: the graph of one processor; no pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return true;
-  out->collected = begin > STAGE_LOWER ? selected : proved(collectives_share(a, out->lowered), "collectives"); // inverse and equal ones go
+  out->collected = begin > STAGE_LOWER ? selected
+                                       : proved(collectives_share(a, out->lowered),
+                                                "collectives"); // inverse and equal ones go
   if (end < AFTER_ORDER) return true;
   compute_how(a, opt, end, out);
   // From here on: a Program; instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
-  out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code, d); // machine code, mapped
+  out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,
+                        d); // machine code, mapped
   return out->code != NULL;
 }

@@ -9,12 +9,14 @@
 
 static const Pos nowhere = {0};
 
-bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, const char *name, Result *out) {
+bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, const char *name,
+                 Result *out) {
   int32_t index = program_tensor(p, kind, name);
   if (index < 0) BUG("the program has no tensor %s", name);
   const ProgTensor *t = &p->tensor[index];
   const char **dims = arena_array(s->arena, const char *, t->rank + 1);
-  *out = (Result){.name = name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
+  *out = (Result){
+      .name = name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
   for (int i = 0; i < t->rank; i++) {
     const ProgDim *dim = &t->dim[t->declared[i]];
     dims[i] = dim->name;
@@ -34,13 +36,15 @@ static double element(const Array *x, int64_t i) {
   return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
 }
 
-// -- NaN and Inf ----------------------------------------------------------------------------------------
+// -- NaN and Inf
+// ----------------------------------------------------------------------------------------
 
 // The index of the first element that is no number, in words: [b 3, c 0].
 static const char *index_text(Session *s, const Result *r, int64_t flat) {
   const char *text = "";
   for (int i = r->array.rank; i-- > 0; flat /= r->array.size[i])
-    text = arena_printf(s->arena, "%s %lld%s%s", r->dim[i], (long long)(flat % r->array.size[i]), *text ? ", " : "", text);
+    text = arena_printf(s->arena, "%s %lld%s%s", r->dim[i], (long long)(flat % r->array.size[i]),
+                        *text ? ", " : "", text);
   return text;
 }
 
@@ -53,12 +57,15 @@ static bool result_finite(Session *s, const Result *r, bool error) {
     bad++;
   }
   if (!bad) return true;
-  const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf", *at = index_text(s, r, first);
+  const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf",
+             *at = index_text(s, r, first);
   if (error)
-    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name, (long long)bad,
-               (long long)r->array.elements, what, at);
+    diag_error(s->diag, DIAG_NOT_FINITE, nowhere,
+               "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
+               (long long)bad, (long long)r->array.elements, what, at);
   else
-    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
+    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere,
+                 "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
                  (long long)bad, (long long)r->array.elements, what, at);
   return !error;
 }
@@ -68,19 +75,27 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
   int word;
   if (!option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word)) return false;
   bool good = true;
-  for (uint32_t i = 0; i < n; i++) good &= result_finite(s, &r[i], option_given(s->opt, OPTION_CHECK));
+  for (uint32_t i = 0; i < n; i++)
+    good &= result_finite(s, &r[i], option_given(s->opt, OPTION_CHECK));
   return good;
 }
 
-// -- printed --------------------------------------------------------------------------------------------
+// -- printed
+// --------------------------------------------------------------------------------------------
 
-enum { WHOLE = 64, EDGE = 3 }; // elements that are printed in full; shown at each end of a longer axis
+enum {
+  WHOLE = 64,
+  EDGE = 3
+}; // elements that are printed in full; shown at each end of a longer axis
 
 static void print_number(const Array *x, int64_t i) {
   double value = element(x, i);
-  if (x->type == TYPE_BOOL) printf("%s", value != 0 ? "true" : "false");
-  else if (dtype_is_float(x->type)) printf("%.6g", value);
-  else printf("%.0f", value);
+  if (x->type == TYPE_BOOL)
+    printf("%s", value != 0 ? "true" : "false");
+  else if (dtype_is_float(x->type))
+    printf("%.6g", value);
+  else
+    printf("%.0f", value);
 }
 
 static void print_axis(const Array *x, int axis, int64_t at, int64_t stride) {
@@ -92,8 +107,10 @@ static void print_axis(const Array *x, int axis, int64_t at, int64_t stride) {
   bool shortened = x->elements > WHOLE && n > 2 * EDGE, last = axis == x->rank - 1;
   printf("[");
   for (int64_t i = 0; i < n; i++) {
-    if (i && last) printf(", ");
-    else if (i) printf("\n%*s", axis + 3, "");
+    if (i && last)
+      printf(", ");
+    else if (i)
+      printf("\n%*s", axis + 3, "");
     if (shortened && i == EDGE) {
       printf("...");
       i = n - EDGE - 1;
@@ -106,13 +123,16 @@ static void print_axis(const Array *x, int axis, int64_t at, int64_t stride) {
 
 static void print_result(const Result *r) {
   printf("%s", r->name);
-  for (int i = 0; i < r->array.rank; i++) printf("%s%s %lld", i ? ", " : " [", r->dim[i], (long long)r->array.size[i]);
-  printf("%s %s%s", r->array.rank ? "]" : "", dtype_text(r->array.type), r->array.rank ? "\n  " : " = ");
+  for (int i = 0; i < r->array.rank; i++)
+    printf("%s%s %lld", i ? ", " : " [", r->dim[i], (long long)r->array.size[i]);
+  printf("%s %s%s", r->array.rank ? "]" : "", dtype_text(r->array.type),
+         r->array.rank ? "\n  " : " = ");
   print_axis(&r->array, 0, 0, r->array.elements);
   printf("\n");
 }
 
-// -- written --------------------------------------------------------------------------------------------
+// -- written
+// --------------------------------------------------------------------------------------------
 
 // grad(w) is written to grad.w.npy.
 static const char *file_name(Session *s, const char *name) {
@@ -126,7 +146,8 @@ static const char *file_name(Session *s, const char *name) {
 static bool write_folder(Session *s, const char *folder, uint32_t n, const Result *r) {
   bool good = session_folder(s, folder);
   for (uint32_t i = 0; i < n && good; i++)
-    good = npy_write(arena_printf(s->arena, "%s/%s.npy", folder, file_name(s, r[i].name)), &r[i].array, s->diag);
+    good = npy_write(arena_printf(s->arena, "%s/%s.npy", folder, file_name(s, r[i].name)),
+                     &r[i].array, s->diag);
   return good;
 }
 
@@ -156,7 +177,8 @@ static json_t *number_json(const Array *x, int64_t i) {
 json_t *results_json(uint32_t n, const Result *r) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++) {
-    json_t *one = json_object(), *dims = json_array(), *shape = json_array(), *values = json_array();
+    json_t *one = json_object(), *dims = json_array(), *shape = json_array(),
+           *values = json_array();
     for (int k = 0; k < r[i].array.rank; k++) {
       json_array_append_new(dims, json_string(r[i].dim[k]));
       json_array_append_new(shape, json_integer(r[i].array.size[k]));
@@ -166,8 +188,10 @@ json_t *results_json(uint32_t n, const Result *r) {
     json_object_set_new(one, "type", json_string(dtype_text(r[i].array.type)));
     json_object_set_new(one, "dims", dims);
     json_object_set_new(one, "shape", shape);
-    if (r[i].array.elements <= WHOLE) json_object_set_new(one, "values", values);
-    else json_decref(values);
+    if (r[i].array.elements <= WHOLE)
+      json_object_set_new(one, "values", values);
+    else
+      json_decref(values);
     json_object_set_new(out, r[i].name, one);
   }
   return out;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static const Pos nowhere = {0};
 
@@ -13,7 +14,8 @@ bool text_ends(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-// -- files ----------------------------------------------------------------------------------------------
+// -- files
+// ----------------------------------------------------------------------------------------------
 
 char *session_file(Session *s, const char *path, size_t *n) {
   struct stat info;
@@ -43,7 +45,8 @@ bool session_folder(Session *s, const char *path) {
     char kept = *c;
     *c = '\0';
     if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-      diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, nowhere, "cannot make the folder %s: %s", part, strerror(errno));
+      diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
+                 "cannot make the folder %s: %s", part, strerror(errno));
       return false;
     }
     if (!kept) return true;
@@ -56,30 +59,36 @@ static const char *folder_of(Session *s, const char *path) {
   return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
 }
 
-// -- options --------------------------------------------------------------------------------------------
+// -- options
+// --------------------------------------------------------------------------------------------
 
 // An option whose other words this version lacks.
-static bool only_word(const Session *s, OptionId id, int n, const char *const *word, const char *why) {
+static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
+                      const char *why) {
   int k;
   if (!option_word(s->opt, id, n, word, s->diag, &k)) return false;
   if (k == 0) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos, "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos,
+             "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
   return false;
 }
 
 static bool refuse_unavailable(const Session *s) {
-  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"}, *const types[] = {"f32", "bf16", "f16"};
+  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"},
+                           *const types[] = {"f32", "bf16", "f16"};
   bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
   good &= only_word(s, OPTION_COMM, 3, comms, "the processors of a mesh run in one process");
   good &= only_word(s, OPTION_PRECISION, 3, types, "every value has the type that the model says");
   if (option_given(s->opt, OPTION_EXACT)) {
     diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EXACT)->pos,
-               "--exact is refused: sums over a split dim are not added in an order that every mesh shares");
+               "--exact is refused: sums over a split dim are not added in an order that every "
+               "mesh shares");
     good = false;
   }
   const char *layout = option_text(s->opt, OPTION_LAYOUT);
   if (layout && strcmp(layout, "auto") == 0) {
-    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_LAYOUT)->pos, "--layout auto: the search for a layout is not in this version of meshc");
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_LAYOUT)->pos,
+               "--layout auto: the search for a layout is not in this version of meshc");
     diag_hint(s->diag, "write the layout: --layout b=rows,h=cols");
     good = false;
   }
@@ -94,9 +103,11 @@ static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
   }
   size_t n = (size_t)(equals - use->text);
   int errors = diag_errors(s->diag);
-  uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text), equals + 1, strlen(equals + 1));
+  uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text),
+                                equals + 1, strlen(equals + 1));
   *out = (Setting){.path = intern_n(s->names, use->text, n), .pos = use->pos};
-  out->value = ast_parse_expression(s->arena, s->names, s->diag, source, equals + 1, strlen(equals + 1));
+  out->value =
+      ast_parse_expression(s->arena, s->names, s->diag, source, equals + 1, strlen(equals + 1));
   return diag_errors(s->diag) == errors;
 }
 
@@ -105,22 +116,30 @@ static bool parse_settings(Session *s, ModelOptions *m) {
   bool good = true;
   m->setting = arena_array(s->arena, Setting, n + 1);
   m->nsettings = n;
-  for (uint32_t i = 0; i < n; i++) good &= parse_setting(s, &s->opt->use[OPTION_SET].at[i], &m->setting[i]);
+  for (uint32_t i = 0; i < n; i++)
+    good &= parse_setting(s, &s->opt->use[OPTION_SET].at[i], &m->setting[i]);
   return good;
 }
 
 static bool model_options(Session *s, ModelOptions *m) {
   int errors = diag_errors(s->diag);
   int64_t seed;
-  const OptionUse *mesh = option_use(s->opt, OPTION_MESH), *layout = option_use(s->opt, OPTION_LAYOUT);
-  *m = (ModelOptions){.path = s->opt->argument.at[0], .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
-  bool good = refuse_unavailable(s) & option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed) & parse_settings(s, m);
+  const OptionUse *mesh = option_use(s->opt, OPTION_MESH),
+                  *layout = option_use(s->opt, OPTION_LAYOUT);
+  *m = (ModelOptions){.path = s->opt->argument.at[0],
+                      .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
+  bool good = refuse_unavailable(s) &
+              option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed) &
+              parse_settings(s, m);
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = layout && strcmp(layout->text, "none") == 0;
-  if (mesh) m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text, strlen(mesh->text));
+  if (mesh)
+    m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
+                             strlen(mesh->text));
   if (layout && !m->no_layout)
-    m->layout = ast_parse_layout(s->arena, s->names, s->diag, layout->pos.source, layout->text, strlen(layout->text));
+    m->layout = ast_parse_layout(s->arena, s->names, s->diag, layout->pos.source, layout->text,
+                                 strlen(layout->text));
   return diag_errors(s->diag) == errors;
 }
 
@@ -130,13 +149,15 @@ static bool read_machine(Session *s) {
   return !path || machine_read(&s->machine, s->diag, path);
 }
 
-// -- the model ------------------------------------------------------------------------------------------
+// -- the model
+// ------------------------------------------------------------------------------------------
 
 bool session_read(Session *s) {
   const char *path = s->opt->argument.at[0];
   s->text = session_file(s, path, &s->text_bytes);
   if (!s->text) {
-    diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path, strerror(errno));
+    diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
+               strerror(errno));
     return false;
   }
   s->source = diag_source(s->diag, path, s->text, s->text_bytes);
@@ -151,13 +172,15 @@ bool session_load(Session *s) {
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (diag_errors(s->diag)) return false;
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  return s->model && (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag));
+  return s->model &&
+         (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag));
 }
 
 // Names between commas, those inside parentheses aside.
 Fetch session_fetch(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_FETCH);
-  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS), .training = option_given(s->opt, OPTION_TRAINING)};
+  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
+             .training = option_given(s->opt, OPTION_TRAINING)};
   VEC(const char *) names = {0};
   if (!use) return f;
   f.pos = use->pos;
@@ -177,7 +200,8 @@ Fetch session_fetch(const Session *s) {
   return f;
 }
 
-// -- compiling ------------------------------------------------------------------------------------------
+// -- compiling
+// ------------------------------------------------------------------------------------------
 
 static const char *cache_folder(Session *s) {
   if (option_given(s->opt, OPTION_NO_CACHE)) return NULL;
@@ -186,23 +210,48 @@ static const char *cache_folder(Session *s) {
   return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
 }
 
-bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over, const char *last, Compilation *out) {
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
+                     const char *last, Compilation *out) {
   int64_t opt;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return false;
   bool runs = last == NULL;
   bool blas = runs && blas_open(&s->blas);
   PipelineOptions options = {
-      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE), .products = blas || !runs, .for_ = purpose, .over = over},
+      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE),
+                  .products = blas || !runs,
+                  .for_ = purpose,
+                  .over = over},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .machine_code = runs,
   };
-  return pipeline_run(s->arena, g, &options, last, s->diag, out);
+  double start = now();
+  if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
+  if (runs && option_given(s->opt, OPTION_VERBOSE))
+    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
+            purpose, now() - start, out->compiled->program->ninstrs,
+            out->compiled->program->nkernels, code_cpu(), blas ? s->blas : "no BLAS");
+  return true;
 }
 
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
   int64_t threads;
   if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return NULL;
-  ExecOptions options = {.threads = (int)threads, .share = share, .seed = s->model->graph->spec.seed, .watch = watch, .directory = s->directory};
-  return exec_new(c->compiled->program, &options, s->diag);
+  ExecOptions options = {.threads = (int)threads,
+                         .share = share,
+                         .seed = s->model->graph->spec.seed,
+                         .watch = watch,
+                         .directory = s->directory};
+  Exec *e = exec_new(c->compiled->program, &options, s->diag);
+  if (e && option_given(s->opt, OPTION_VERBOSE))
+    fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
+            (long long)mesh_size(&s->model->mesh), exec_workers(e),
+            bytes_text(s->arena, exec_bytes(e)));
+  return e;
 }

@@ -1,5 +1,5 @@
-// Lexer, parser, tree print and formatter: what parses to what, where errors point, and that nothing
-// that anyone can type, truncate or corrupt makes the parser crash.
+// Lexer, parser, tree print and formatter: what parses to what, where errors point, and that
+// nothing that anyone can type, truncate or corrupt makes the parser crash.
 #include "frontend/ast.h"
 
 #include <setjmp.h>
@@ -56,7 +56,8 @@ static void expect_error(const char *text, const char *place, const char *words)
   Parsed p = parse(text);
   const char *said = messages(&p);
   const char *want = arena_printf(p.a, "t.mesh:%s: error: ", place);
-  if (!strstr(said, want) || !strstr(said, words)) fail_msg("%s: wanted %s and '%s' in:\n%s", text, want, words, said);
+  if (!strstr(said, want) || !strstr(said, words))
+    fail_msg("%s: wanted %s and '%s' in:\n%s", text, want, words, said);
   assert_int_equal(diag_exit(p.d), 3);
   arena_free(p.a);
 }
@@ -129,28 +130,40 @@ static const char *const everything =
 
 static void test_trees(void **state) {
   (void)state;
-  expect_tree("y = -x ^ 2 ^ -3", "file\n  bind\n    target y\n    unary -\n      binary\n        name x\n        ^ binary\n"
-                                 "          number 2\n          ^ unary -\n            number 3\n");
-  expect_tree("y = a - b * c - d",
-              "file\n  bind\n    target y\n    binary\n      name a\n      - binary\n        name b\n        * name c\n      - name d\n");
-  expect_tree("y = a - (b - c)", "file\n  bind\n    target y\n    binary\n      name a\n      - binary\n        name b\n        - name c\n");
-  expect_tree("y = not a == b and c", "file\n  bind\n    target y\n    binary\n      unary not\n        binary\n          name a\n"
-                                      "          == name b\n      and name c\n");
+  expect_tree(
+      "y = -x ^ 2 ^ -3",
+      "file\n  bind\n    target y\n    unary -\n      binary\n        name x\n        ^ binary\n"
+      "          number 2\n          ^ unary -\n            number 3\n");
+  expect_tree("y = a - b * c - d", "file\n  bind\n    target y\n    binary\n      name a\n      - "
+                                   "binary\n        name b\n        * name c\n      - name d\n");
+  expect_tree("y = a - (b - c)", "file\n  bind\n    target y\n    binary\n      name a\n      - "
+                                 "binary\n        name b\n        - name c\n");
+  expect_tree(
+      "y = not a == b and c",
+      "file\n  bind\n    target y\n    binary\n      unary not\n        binary\n          name a\n"
+      "          == name b\n      and name c\n");
   expect_tree("s = stack[-> n](layout(x, b -> (rows, cols)), k = 1_0)",
-              "file\n  bind\n    target s\n    call stack [-> n]\n      call layout\n        name x\n        name b\n        -> list\n"
+              "file\n  bind\n    target s\n    call stack [-> n]\n      call layout\n        name "
+              "x\n        name b\n        -> list\n"
               "          name rows\n          name cols\n      k = number 1_0\n");
   expect_tree("layout layer.*.0.wi: e -> rows, soft t -> (a, b)",
-              "file\n  layout\n    rule e [rows]\n      name layer.*.0.wi\n    rule t [a, b] soft\n      name layer.*.0.wi\n");
+              "file\n  layout\n    rule e [rows]\n      name layer.*.0.wi\n    rule t [a, b] "
+              "soft\n      name layer.*.0.wi\n");
   expect_tree("for i in 0..d (name = \"a\") { x = x }",
-              "file\n  for i\n    range\n      number 0\n      name d\n    block\n      bind\n        target x\n        name x\n    name = string \"a\"\n");
+              "file\n  for i\n    range\n      number 0\n      name d\n    block\n      bind\n     "
+              "   target x\n        name x\n    name = string \"a\"\n");
   expect_tree("scan reverse t (h[b] = 0, checkpoint = true) { h = h }",
-              "file\n  scan t reverse\n    block\n      bind\n        target h\n        name h\n    bind\n      target h [b]\n      number 0\n"
+              "file\n  scan t reverse\n    block\n      bind\n        target h\n        name h\n   "
+              " bind\n      target h [b]\n      number 0\n"
               "    checkpoint = name true\n");
   expect_tree("state = x\nparam state ~ normal(), trainable = false\n",
-              "file\n  bind\n    target state\n    name x\n  param state drawn\n    call normal\n    trainable = name false\n");
+              "file\n  bind\n    target state\n    name x\n  param state drawn\n    call normal\n  "
+              "  trainable = name false\n");
   expect_tree("train l {\n groups = (\"a\": f(), \"b\": 2)\n}\n",
-              "file\n  train\n    name l\n    entry groups\n      list\n        key string \"a\"\n        call f\n        key string \"b\"\n        number 2\n");
-  expect_tree("x = 1\r\ny = inf\r\n", "file\n  bind\n    target x\n    number 1\n  bind\n    target y\n    number inf\n");
+              "file\n  train\n    name l\n    entry groups\n      list\n        key string \"a\"\n "
+              "       call f\n        key string \"b\"\n        number 2\n");
+  expect_tree("x = 1\r\ny = inf\r\n",
+              "file\n  bind\n    target x\n    number 1\n  bind\n    target y\n    number inf\n");
 }
 
 static void test_everything(void **state) {
@@ -190,7 +203,9 @@ static void test_errors(void **state) {
   expect_error("}", "1:1", "found '}'");
   expect_error("fn f() {\n", "2:1", "expected '}'");
   expect_error("x = ()", "1:5", "nothing stands between");
-  expect_error("x = \xE2\x88\x92" "1", "1:5", "write - for minus");
+  expect_error("x = \xE2\x88\x92"
+               "1",
+               "1:5", "write - for minus");
 }
 
 // Each bad line is told once, and the good ones between them are still read.
@@ -278,7 +293,8 @@ static void test_flipped(void **state) {
   char *text = malloc(n);
   for (int i = 0; i < 3000; i++) {
     memcpy(text, everything, n);
-    for (uint32_t k = next_noise() >> 29; k < 8; k++) text[(next_noise() >> 8) % n] = (char)(next_noise() >> 24);
+    for (uint32_t k = next_noise() >> 29; k < 8; k++)
+      text[(next_noise() >> 8) % n] = (char)(next_noise() >> 24);
     survive(text, n);
   }
   free(text);
@@ -315,17 +331,22 @@ static void test_format(void **state) {
   (void)state;
   expect_format("", "");
   expect_format("x=f( a,b )\n", "x = f(a, b)\n");
-  expect_format("x=- x  ^-2;y  =  (a- b)*c\n\n\n\nz=sum [ d ] (x)#c  ", "x = -x ^ -2\ny = (a - b) * c\n\nz = sum[d](x)  #c\n");
+  expect_format("x=- x  ^-2;y  =  (a- b)*c\n\n\n\nz=sum [ d ] (x)#c  ",
+                "x = -x ^ -2\ny = (a - b) * c\n\nz = sum[d](x)  #c\n");
 }
 
 static void test_format_blocks(void **state) {
   (void)state;
-  expect_format("for i in 0 .. 3 ( name=\"a\" ) {\n# first\n\nx = x ;y = x }", "for i in 0..3 (name = \"a\") {\n  # first\n\n  x = x\n  y = x\n}\n");
+  expect_format("for i in 0 .. 3 ( name=\"a\" ) {\n# first\n\nx = x ;y = x }",
+                "for i in 0..3 (name = \"a\") {\n  # first\n\n  x = x\n  y = x\n}\n");
   expect_format("for i in 0..3{x=x;y=x;}", "for i in 0..3 { x = x; y = x }\n");
   expect_format("x = a+\nb*f(c,\nd\n)\n", "x = a +\n  b * f(c,\n  d\n)\n");
-  expect_format("train l { a=1,b = 2\n\n\n c = ( \"x\" :f( ) )  # why\n  }", "train l {\n  a = 1, b = 2\n\n  c = (\"x\": f())  # why\n}\n");
-  expect_format("layout layer.*.wi : e->rows ,soft t-> ( a,b)", "layout layer.*.wi: e -> rows, soft t -> (a, b)\n");
-  expect_format("param w[ d ] :bf16~he( d )\nfn f [ a ] ( x , y=1 )=x", "param w[d]: bf16 ~ he(d)\nfn f[a](x, y = 1) = x\n");
+  expect_format("train l { a=1,b = 2\n\n\n c = ( \"x\" :f( ) )  # why\n  }",
+                "train l {\n  a = 1, b = 2\n\n  c = (\"x\": f())  # why\n}\n");
+  expect_format("layout layer.*.wi : e->rows ,soft t-> ( a,b)",
+                "layout layer.*.wi: e -> rows, soft t -> (a, b)\n");
+  expect_format("param w[ d ] :bf16~he( d )\nfn f [ a ] ( x , y=1 )=x",
+                "param w[d]: bf16 ~ he(d)\nfn f[a](x, y = 1) = x\n");
 }
 
 static void test_format_everything(void **state) {
@@ -341,15 +362,19 @@ static void test_options(void **state) {
   (void)state;
   Parsed p = open_text("", 0);
   const char *mesh = "rows:2; cols = 4";
-  assert_string_equal(ast_print(p.a, ast_parse_mesh(p.a, p.names, p.d, p.source, mesh, strlen(mesh))),
-                      "mesh\n  define rows\n    number 2\n  define cols\n    number 4\n");
+  assert_string_equal(
+      ast_print(p.a, ast_parse_mesh(p.a, p.names, p.d, p.source, mesh, strlen(mesh))),
+      "mesh\n  define rows\n    number 2\n  define cols\n    number 4\n");
   const char *layout = "b=rows+cols,optimizer/all=rows,layer.*.wi/e:cols;soft/t=cols,d=none";
-  assert_string_equal(ast_print(p.a, ast_parse_layout(p.a, p.names, p.d, p.source, layout, strlen(layout))),
-                      "layout\n  rule b [rows, cols]\n  rule all [rows]\n    name optimizer\n  rule e [cols]\n    name layer.*.wi\n"
-                      "  rule t [cols] soft\n  rule d [none]\n");
+  assert_string_equal(
+      ast_print(p.a, ast_parse_layout(p.a, p.names, p.d, p.source, layout, strlen(layout))),
+      "layout\n  rule b [rows, cols]\n  rule all [rows]\n    name optimizer\n  rule e [cols]\n    "
+      "name layer.*.wi\n"
+      "  rule t [cols] soft\n  rule d [none]\n");
   const char *value = "sgd(lr = 0.1)";
-  assert_string_equal(ast_print(p.a, ast_parse_expression(p.a, p.names, p.d, p.source, value, strlen(value))),
-                      "call sgd\n  lr = number 0.1\n");
+  assert_string_equal(
+      ast_print(p.a, ast_parse_expression(p.a, p.names, p.d, p.source, value, strlen(value))),
+      "call sgd\n  lr = number 0.1\n");
   assert_int_equal(diag_errors(p.d), 0);
   ast_parse_layout(p.a, p.names, p.d, p.source, "b=", 2);
   assert_int_equal(diag_errors(p.d), 1);
@@ -360,11 +385,20 @@ static void test_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_trees),       cmocka_unit_test(test_everything), cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_recovery),    cmocka_unit_test(test_nul),        cmocka_unit_test(test_deep),
-      cmocka_unit_test(test_long),        cmocka_unit_test(test_truncated),  cmocka_unit_test(test_flipped),
-      cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_format),    cmocka_unit_test(test_format_blocks),
-      cmocka_unit_test(test_format_everything), cmocka_unit_test(test_options),
+      cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_everything),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_recovery),
+      cmocka_unit_test(test_nul),
+      cmocka_unit_test(test_deep),
+      cmocka_unit_test(test_long),
+      cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_flipped),
+      cmocka_unit_test(test_random_bytes),
+      cmocka_unit_test(test_format),
+      cmocka_unit_test(test_format_blocks),
+      cmocka_unit_test(test_format_everything),
+      cmocka_unit_test(test_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
