@@ -120,7 +120,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   updates_place(&b);
   emit_all(&b);
   directory_outputs(&b);
-  plan_make(&b);
+  plan_memory(&b);
   fill_program(&b);
   Compiled *c = arena_new_of(a, Compiled);
   *c = (Compiled){.program = b.p, .kernels = b.kernels.at, .activation_bytes = b.p->arena_bytes,

@@ -67,7 +67,7 @@ void product_emit(Builder *b, NodeId n);
 void collective_emit(Builder *b, const Group *g);
 
 // plan.c: lifetimes, in-place reuse, offsets; turns buffer numbers into offsets.
-void plan_make(Builder *b);
+void plan_memory(Builder *b);
 int64_t plan_live(const Builder *b); // most bytes live at one instruction
 
 #endif
