@@ -5,8 +5,7 @@
 
 static const char *const purposes[] = {"", "train", "eval", "run"};
 
-// -- what to describe
-// -----------------------------------------------------------------------------------
+// -- what to describe ----------------------------------------------------------------------------
 
 static bool names_results(const Graph *g) {
   for (uint32_t i = 0; i < g->name.n; i++)
@@ -61,8 +60,7 @@ Graph *session_select(Session *s, const char **purpose, const char **over) {
   return select_run(s->arena, s->model, &fetch);
 }
 
-// -- facts
-// ----------------------------------------------------------------------------------------------
+// -- facts ---------------------------------------------------------------------------------------
 
 const char *mesh_text(Arena *a, const Mesh *m) {
   const char *text = "";
@@ -116,8 +114,7 @@ static int64_t stored_bytes(const Program *p) {
   return bytes;
 }
 
-// -- JSON
-// -----------------------------------------------------------------------------------------------
+// -- JSON ----------------------------------------------------------------------------------------
 
 int json_finish(json_t *object) {
   json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
@@ -213,8 +210,7 @@ static int print_json(const Session *s, const Compilation *c) {
   return json_finish(out);
 }
 
-// -- text
-// -----------------------------------------------------------------------------------------------
+// -- text ----------------------------------------------------------------------------------------
 
 static void print_dims(const Graph *g) {
   printf("dims       ");

@@ -15,8 +15,7 @@ typedef struct Dump {
   Compilation made;
 } Dump;
 
-// -- graphs as JSON and dot
-// --------------------------------------------------------------------------------
+// -- graphs as JSON and dot ----------------------------------------------------------------------
 
 static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   const Node *n = graph_node(g, id);
@@ -114,8 +113,7 @@ static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphN
   return graph_print(d->s->arena, g, d->s->diag, note, table);
 }
 
-// -- texts
-// ----------------------------------------------------------------------------------------------
+// -- texts ---------------------------------------------------------------------------------------
 
 static char *kernels_text(const Dump *d) {
   const Compiled *c = d->made.compiled;
@@ -203,8 +201,7 @@ static StageText *const stage_text_of[] = {
     planned_text, program_text,   machine_text,  machine_text};
 enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, PROGRAM = 11 }; // indices of stages
 
-// -- the command
-// ----------------------------------------------------------------------------------------
+// -- the command ---------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
   const char *names[sizeof stage_text_of / sizeof *stage_text_of + 1];

@@ -9,8 +9,7 @@
 
 static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
 
-// -- stages, ops
-// ----------------------------------------------------------------------------------------
+// -- stages, ops ---------------------------------------------------------------------------------
 
 int cmd_stages(Session *s) {
   json_t *list = json_array(), *out = json_object();
@@ -79,8 +78,7 @@ int cmd_ops(Session *s) {
   return 0;
 }
 
-// -- fmt
-// ------------------------------------------------------------------------------------------------
+// -- fmt -----------------------------------------------------------------------------------------
 
 // Replaces the model file by its new text, written aside and renamed.
 static bool replace_file(Session *s, const char *path, const char *text) {
@@ -107,8 +105,7 @@ int cmd_fmt(Session *s) {
   return 0;
 }
 
-// -- doctor, version
-// ------------------------------------------------------------------------------------
+// -- doctor, version -----------------------------------------------------------------------------
 
 static double now(void) {
   struct timespec t;

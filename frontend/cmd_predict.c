@@ -129,8 +129,7 @@ static bool open_results(Predict *p) {
   return true;
 }
 
-// -- batches
-// --------------------------------------------------------------------------------------------
+// -- batches -------------------------------------------------------------------------------------
 
 static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t rows) {
   const Decl *d = &p->s->model->graph->decl.at[f->decl - 1];

@@ -21,8 +21,7 @@ static void part_free(Part *p) {
   code_free(p->made.code);
 }
 
-// -- training
-// -------------------------------------------------------------------------------------------
+// -- training ------------------------------------------------------------------------------------
 
 static bool train_part(Session *s, Part *p) {
   p->graph = select_train(s->arena, s->model, NULL);
@@ -126,8 +125,7 @@ int cmd_train(Session *s) {
   return code;
 }
 
-// -- evaluation
-// -----------------------------------------------------------------------------------------
+// -- evaluation ----------------------------------------------------------------------------------
 
 static void print_metrics(const Session *s, BlockKind block, const Part *p, const double *value,
                           int64_t rows) {

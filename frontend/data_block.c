@@ -88,8 +88,7 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
                    s->directory, s->diag);
 }
 
-// -- metrics
-// --------------------------------------------------------------------------------------------
+// -- metrics -------------------------------------------------------------------------------------
 
 // What stands around the reductions of a metric is a graph of scalars, computed by the evaluator.
 static double finish(const void *context, const double *part, int64_t rows) {

@@ -37,8 +37,7 @@ static const OptionRow option_row[OPTION_COUNT] = {
 const char *option_name(OptionId id) { return option_row[id].name; }
 const char *command_name(CommandId id) { return command_row[id].name; }
 
-// -- parsing
-// --------------------------------------------------------------------------------------------
+// -- parsing -------------------------------------------------------------------------------------
 
 static const Pos nowhere = {0};
 
@@ -172,8 +171,7 @@ bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
   return good && count_arguments(out, d);
 }
 
-// -- values
-// ---------------------------------------------------------------------------------------------
+// -- values --------------------------------------------------------------------------------------
 
 const OptionUse *option_use(const Options *o, OptionId id) {
   uint32_t n = o->use[id].n;
@@ -208,8 +206,7 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
   return false;
 }
 
-// -- help
-// -----------------------------------------------------------------------------------------------
+// -- help ----------------------------------------------------------------------------------------
 
 static void print_option(FILE *out, const OptionRow *row) {
   char left[64], letter[8] = "";

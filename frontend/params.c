@@ -25,8 +25,7 @@ typedef struct Params {
   const char *kept, *ignored; // lists for the message of --params-partial
 } Params;
 
-// -- names
-// ----------------------------------------------------------------------------------------------
+// -- names ---------------------------------------------------------------------------------------
 
 enum { MAX_HOLES = 8 };
 typedef struct Hole {
@@ -131,8 +130,7 @@ static bool read_map(Params *p) {
   return good;
 }
 
-// -- what a file holds
-// ----------------------------------------------------------------------------------
+// -- what a file holds ---------------------------------------------------------------------------
 
 static bool list_folder(Params *p) {
   DIR *folder = opendir(p->path);
@@ -193,8 +191,7 @@ static bool refuse_unknown(Params *p) {
   return good;
 }
 
-// -- loading
-// --------------------------------------------------------------------------------------------
+// -- loading -------------------------------------------------------------------------------------
 
 static bool read_named(const Params *p, const char *name, Array *out) {
   if (!p->folder) return array_read(out, p->path, name, p->s->diag, p->pos);
@@ -268,8 +265,7 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   return good;
 }
 
-// -- saving
-// ---------------------------------------------------------------------------------------------
+// -- saving --------------------------------------------------------------------------------------
 
 static bool is_saved(TensorKind kind) {
   return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;

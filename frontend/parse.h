@@ -23,9 +23,8 @@ typedef struct Parser {
   bool for_head; // in the range of a `for`, where `(` may start the options
 } Parser;
 
-// -- parse.c: tokens and nodes
-// ------------------------------------------------------------------------ A parser at the first
-// token of text; tokens stay where the caller put them.
+// -- parse.c: tokens and nodes -------------------------------------------------------------------
+// A parser at the first token of text; tokens stay where the caller put them.
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens);
 Ast *parse_file(Parser *p);
@@ -59,15 +58,34 @@ void ast_set_kids(Ast *t, const Kids *kids);
 // Sets t->end to the last character taken, and returns t.
 Ast *ast_end(Parser *p, Ast *t);
 
-// -- parse_expr.c
-// -------------------------------------------------------------------------------------
+// -- parse_expr.c --------------------------------------------------------------------------------
 Ast *parse_expr(Parser *p);
 // `[b, h]`, the bracket not yet taken: dims, arrows, `all but`, into t.
 bool parse_dims(Parser *p, Ast *t);
 
-// -- parse_stmt.c
-// ------------------------------------------------------------------------------------- Statements
-// up to `}` or the end of the file.
+// -- parse_stmt.c: what statements share ---------------------------------------------------------
+// A statement named by `name`, or by its keyword where there is none.
+Ast *ast_statement(Parser *p, AstKind kind, const Token *name);
+Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids); // and its end
+void ast_set_args(Ast *t, const Args *args);
+// Statements up to `}` or the end of the file.
 void parse_statements(Parser *p, Kids *out);
+// `{ statements }`; `{ NAME = VALUE, ... }`, entries separated by line ends or commas or both.
+Ast *parse_block(Parser *p);
+bool parse_entries(Parser *p, Kids *kids);
+// `[b, h]` if it follows; NAME[dims] on the left side; `= EXPRESSION`; one `NAME = VALUE` of a
+// list of options.
+bool parse_optional_dims(Parser *p, Ast *t);
+Ast *parse_target(Parser *p);
+bool parse_value(Parser *p, Kids *kids);
+bool parse_option_item(Parser *p, Args *args);
+
+// -- parse_declare.c, parse_flow.c ---------------------------------------------------------------
+// The rest of a statement whose keyword was taken.
+typedef Ast *ParseStatement(Parser *p, const Token *keyword);
+#define KEYWORD(word, parse) ParseStatement parse;
+#include "frontend/token.def"
+#undef KEYWORD
+Ast *parse_bind(Parser *p);
 
 #endif

@@ -37,8 +37,7 @@ static Ast *unary(Parser *p, const Token *op, Ast *operand) {
   return ast_end(p, t);
 }
 
-// -- brackets and parentheses
-// ---------------------------------------------------------------------------
+// -- brackets and parentheses --------------------------------------------------------------------
 
 // Says where the bracket that lacks its end was opened.
 static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
@@ -152,8 +151,7 @@ static Ast *parse_name(Parser *p) {
   return ast_end(p, t);
 }
 
-// -- numbers and other primaries
-// ------------------------------------------------------------------------
+// -- numbers and other primaries -----------------------------------------------------------------
 
 static Ast *parse_number(Parser *p) {
   const Token *number = parser_take(p);
@@ -202,8 +200,7 @@ static Ast *parse_primary(Parser *p) {
   return no_expression(p);
 }
 
-// -- operators
-// ----------------------------------------------------------------------------------------
+// -- operators -----------------------------------------------------------------------------------
 
 static Ast *parse_unary(Parser *p);
 

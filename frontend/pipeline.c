@@ -1,7 +1,7 @@
 // The recipe: from what a command asks of a model to a program of one processor with machine code.
 //
-//   selected -> simplify -> place -> lower -> collectives -> order -> fuse -> kernels, plan,
-//   program -> code
+//   selected -> simplify -> place -> lower -> collectives -> order -> fuse
+//            -> kernels, plan, program -> code
 //
 // Each pass reads what the passes before it made and changes none of it, so every stage can be
 // shown.

@@ -36,8 +36,7 @@ static double element(const Array *x, int64_t i) {
   return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
 }
 
-// -- NaN and Inf
-// ----------------------------------------------------------------------------------------
+// -- NaN and Inf ---------------------------------------------------------------------------------
 
 // The index of the first element that is no number, in words: [b 3, c 0].
 static const char *index_text(Session *s, const Result *r, int64_t flat) {
@@ -80,8 +79,7 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
   return good;
 }
 
-// -- printed
-// --------------------------------------------------------------------------------------------
+// -- printed -------------------------------------------------------------------------------------
 
 enum {
   WHOLE = 64,
@@ -131,8 +129,7 @@ static void print_result(const Result *r) {
   printf("\n");
 }
 
-// -- written
-// --------------------------------------------------------------------------------------------
+// -- written -------------------------------------------------------------------------------------
 
 // grad(w) is written to grad.w.npy.
 static const char *file_name(Session *s, const char *name) {

@@ -14,8 +14,7 @@ bool text_ends(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-// -- files
-// ----------------------------------------------------------------------------------------------
+// -- files ---------------------------------------------------------------------------------------
 
 char *session_file(Session *s, const char *path, size_t *n) {
   struct stat info;
@@ -59,8 +58,7 @@ static const char *folder_of(Session *s, const char *path) {
   return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
 }
 
-// -- options
-// --------------------------------------------------------------------------------------------
+// -- options -------------------------------------------------------------------------------------
 
 // An option whose other words this version lacks.
 static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
@@ -128,9 +126,9 @@ static bool model_options(Session *s, ModelOptions *m) {
                   *layout = option_use(s->opt, OPTION_LAYOUT);
   *m = (ModelOptions){.path = s->opt->argument.at[0],
                       .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
-  bool good = refuse_unavailable(s) &
-              option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed) &
-              parse_settings(s, m);
+  bool good = refuse_unavailable(s);
+  good &= option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed);
+  good &= parse_settings(s, m);
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = layout && strcmp(layout->text, "none") == 0;
@@ -149,8 +147,7 @@ static bool read_machine(Session *s) {
   return !path || machine_read(&s->machine, s->diag, path);
 }
 
-// -- the model
-// ------------------------------------------------------------------------------------------
+// -- the model -----------------------------------------------------------------------------------
 
 bool session_read(Session *s) {
   const char *path = s->opt->argument.at[0];
@@ -200,8 +197,7 @@ Fetch session_fetch(const Session *s) {
   return f;
 }
 
-// -- compiling
-// ------------------------------------------------------------------------------------------
+// -- compiling -----------------------------------------------------------------------------------
 
 static const char *cache_folder(Session *s) {
   if (option_given(s->opt, OPTION_NO_CACHE)) return NULL;

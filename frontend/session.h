@@ -23,18 +23,16 @@ typedef struct Session {
   const char *directory; // where relative paths of the model start
 } Session;
 
-// -- session.c: loading and compiling
-// ------------------------------------------------------------------- Reads the model file (the
-// first argument), no more. False after an error.
+// -- session.c: loading and compiling ------------------------------------------------------------
+// Reads the model file (the first argument), no more. False after an error.
 MUST_USE bool session_read(Session *s);
 // Reads, parses, builds the model under the options, and checks its layout.
 MUST_USE bool session_load(Session *s);
 // The places and names of --fetch and --loss as a Fetch; n 0 without --fetch.
 Fetch session_fetch(const Session *s);
 // What check, dump and explain describe: the graph that --for, --fetch and --training ask for, its
-// purpose
-// ("train", "eval", "run") and the dim with an incomplete last batch (NULL: none). NULL after an
-// error.
+// purpose ("train", "eval", "run") and the dim with an incomplete last batch (NULL: none). NULL
+// after an error.
 Graph *session_select(Session *s, const char **purpose, const char **over);
 // Runs the passes up to `last` (NULL: machine code) for "train", "eval" or "run"; `over` is the dim
 // with an incomplete last batch or NULL.
@@ -49,8 +47,7 @@ char *session_file(Session *s, const char *path, size_t *n);
 MUST_USE bool session_folder(Session *s, const char *path);
 bool text_ends(const char *text, const char *end);
 
-// -- cmd_check.c: facts
-// -----------------------------------------------------------------------------------------
+// -- cmd_check.c: facts --------------------------------------------------------------------------
 json_t *collectives_json(const Session *s, const CollFacts *facts);
 // Prints an object, ends it, returns the exit code.
 int json_finish(json_t *object);
@@ -62,8 +59,7 @@ int64_t parameter_count(const Graph *g);
 // Seconds that the machine's figures give one run: products and collectives.
 double predicted_seconds(const Session *s, const Compilation *c);
 
-// -- feed_option.c: --feed
-// ------------------------------------------------------------------------------------
+// -- feed_option.c: --feed -----------------------------------------------------------------------
 typedef struct Fed {
   DeclId decl;
   OptionUse use;
@@ -82,15 +78,14 @@ MUST_USE bool feeds_cover(Session *s, const Graph *g, const FedList *f);
 // Hands what the program reads to it.
 void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
-// -- params.c: --params, --map, --save-params
-// ------------------------------------------------------------------ Reads parameter files into e:
-// parameters and states of p, and slots if `slots`. *step gets the number of steps behind the
-// optimiser state (0 without). False after errors. Without --params it does nothing.
+// -- params.c: --params, --map, --save-params ----------------------------------------------------
+// Reads parameter files into e: parameters and states of p, and slots if `slots`. *step gets the
+// number of steps behind the optimiser state (0 without). False after errors. Without --params it
+// does nothing.
 MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
-// -- results.c: values out
-// ------------------------------------------------------------------------------------
+// -- results.c: values out -----------------------------------------------------------------------
 typedef struct Result {
   const char *name;       // as fetched: "probs", "grad(w)"
   const char *const *dim; // names, one an axis
@@ -105,9 +100,8 @@ MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
 json_t *results_json(uint32_t n, const Result *r);
 
-// -- data_block.c
-// --------------------------------------------------------------------------------------------- The
-// dim that rows of that block run over, by name.
+// -- data_block.c --------------------------------------------------------------------------------
+// The dim that rows of that block run over, by name.
 const char *data_over(const Session *s, BlockKind kind);
 // Opens a data block for the inputs that g reads; keep_last: an incomplete last batch counts. NULL
 // after errors.
@@ -118,8 +112,7 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 // after an error.
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
-// -- the commands: exit codes
-// ----------------------------------------------------------------------------------
+// -- the commands: exit codes --------------------------------------------------------------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);
 #include "frontend/options.def"
 #undef COMMAND
