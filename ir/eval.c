@@ -84,17 +84,22 @@ static void run_node(Arena *a, EvalNode *c) {
   eval_rule[c->n->op](c);
 }
 
-// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014); -1..1
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From half
+// of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
 static double next_error(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
+  z ^= z >> 31;
+  double size = 0.5 + (double)(z >> 12) * 0x1p-53;
+  return z & 1 ? -size : size;
 }
 
-static void perturb(Tensor *t, uint64_t *state) {
+// A cast rounds in one way only.
+static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   for (int64_t i = 0; i < t->elements; i++) {
-    if (dtype_is_float(t->type) && isfinite(t->value[i])) t->value[i] += t->bound[i] * next_error(state);
+    if (n->op == OP_CAST) t->value[i] = dtype_round(t->type, t->value[i]);
+    else if (dtype_is_float(t->type) && isfinite(t->value[i])) t->value[i] += t->bound[i] * next_error(state);
     t->bound[i] = 0;
   }
 }
@@ -121,7 +126,7 @@ static Eval *run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feed
                     .step = step};
       bug_context("eval", n);
       run_node(a, &c);
-      if (state) perturb(c.out, state);
+      if (state) perturb(c.n, c.out, state);
       arena_reset(scratch, mark);
     }
   arena_free(scratch);

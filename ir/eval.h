@@ -48,8 +48,8 @@ static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
 }
 
 // The same with errors put in (Monte Carlo arithmetic: Parker, "Monte Carlo arithmetic", 1997): what each
-// node computes from its arguments is off by random numbers within the bound of its own rounding, and that is
-// passed on. Bounds are 0. How runs of different seeds differ says how far rounding moves a result, where
+// node computes from its arguments is off by half to all of the bound of its own rounding, up or down at random,
+// and that is passed on. Bounds are 0. How runs of different seeds differ says how far rounding moves a result, where
 // the first derivatives of a deep graph add up to bounds that say nothing.
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
                          uint64_t seed);

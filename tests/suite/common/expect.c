@@ -6,7 +6,7 @@
 
 // Real errors are drawn once, like each of a few random ones: the largest of those may be small by chance, hence
 // the share of the whole tensor.
-static const double SAFETY = 2;
+static const double SAFETY = 3;
 
 Expect *expect_new(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds) {
   Expect *x = arena_new_of(a, Expect);

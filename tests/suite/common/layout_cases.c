@@ -568,13 +568,13 @@ static void random_layout(Maker *m, const Graph *g) {
   }
 }
 
-static void random_case(uint64_t seed) {
+static void random_case(uint64_t seed, int layouts) {
   Maker m;
   make(&m, &meshes[1 + seed % (countof(meshes) - 1)], seed);
   random_graph(&m);
   Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
   const char *name = arena_printf(m.a, "seed=%llu", (unsigned long long)seed);
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k < layouts; k++) {
     fill(&m, k & 1);
     Eval *whole = eval_run(m.a, g, m.ninputs, m.feed, 3);
     random_layout(&m, g);
@@ -583,15 +583,30 @@ static void random_case(uint64_t seed) {
   arena_free(m.a);
 }
 
-int layout_cases(int argc, char **argv, LayoutCheck *what) {
-  check = what;
+static void run_random(int argc, char **argv, uint64_t seeds, int layouts) {
   if (argc > 1 && !strncmp(argv[1], "seed=", 5)) {
-    random_case(strtoull(argv[1] + 5, NULL, 10));
-  } else {
-    for (size_t i = 0; i < countof(meshes); i++) run_ops(&meshes[i], argc, argv);
-    uint64_t seeds = getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 10) : 400;
-    for (uint64_t seed = 1; argc < 2 && seed <= seeds; seed++) random_case(seed);
+    random_case(strtoull(argv[1] + 5, NULL, 10), layouts);
+    return;
   }
+  if (getenv("SEEDS")) seeds = strtoull(getenv("SEEDS"), NULL, 10);
+  for (uint64_t seed = 1; argc < 2 && seed <= seeds; seed++) random_case(seed, layouts);
+}
+
+static int totals(void) {
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;
+}
+
+int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *what) {
+  check = what;
+  run_random(argc, argv, seeds, layouts);
+  return totals();
+}
+
+int layout_cases(int argc, char **argv, LayoutCheck *what) {
+  check = what;
+  bool one_seed = argc > 1 && !strncmp(argv[1], "seed=", 5);
+  for (size_t i = 0; i < countof(meshes) && !one_seed; i++) run_ops(&meshes[i], argc, argv);
+  run_random(argc, argv, 400, 4);
+  return totals();
 }
