@@ -69,21 +69,41 @@ static bool enough_memory(const Exec *e, Diag *d) {
   return false;
 }
 
-// Zeroed, with its pages present; NULL when there is no room. At least one page, so that an address
-// always exists.
-static char *map_memory(int64_t bytes) {
-  size_t n = (size_t)(bytes > 0 ? bytes : 1);
-  char *at = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+enum { HUGE_PAGE = 2 << 20 };
+
+// Bytes to map for a memory of n: at least a page, so that an address always exists; of a large memory
+// whole huge pages.
+static size_t map_bytes(int64_t n) {
+  int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
+  return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
+}
+
+static void *map_aligned(size_t n, size_t align) {
+  char *at = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return NULL;
+  size_t before = (align - (uintptr_t)at % align) % align;
+  if (before) munmap(at, before);
+  if (align > before) munmap(at + before + n, align - before);
+  return at + before;
+}
+
+// Zeroed, with its pages present; NULL when there is no room.
+static char *map_memory(int64_t bytes) {
+  size_t n = map_bytes(bytes);
+  char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
+  if (!at) return NULL;
 #ifdef MADV_HUGEPAGE
-  if (n >= 4u << 20) madvise(at, n, MADV_HUGEPAGE);
+  if (n >= HUGE_PAGE) madvise(at, n, MADV_HUGEPAGE);
+#endif
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(at, n, MADV_POPULATE_WRITE) == 0) return at;
 #endif
   memset(at, 0, n);
   return at;
 }
 
 static void unmap_memory(char *at, int64_t bytes) {
-  if (at) munmap(at, (size_t)(bytes > 0 ? bytes : 1));
+  if (at) munmap(at, map_bytes(bytes));
 }
 
 static char *address(const Context *c, Ref r) {

@@ -22,6 +22,11 @@ typedef struct Fill {
 } Fill;
 
 static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
+  if (f->type == TYPE_F32) {
+    float *to = (float *)(void *)f->block + at;
+    for (int64_t i = 0; i < n; i++) to[i] = (float)x[i];
+    return;
+  }
   int64_t bytes = dtype_bytes(f->type);
   for (int64_t i = 0; i < n; i++)
     dtype_store(f->type, f->block + (at + i) * bytes, dtype_round(f->type, x[i]));
@@ -100,6 +105,10 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
 // -- one tensor
 // --------------------------------------------------------------------------------------------
 
+static bool is_zero(const Fill *f) {
+  return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
+}
+
 // The first of equal blocks is made by `run`, the others are copied from it.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
@@ -107,6 +116,7 @@ static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   for (int64_t r = 0; r < e->processors; r++) {
     char *block = e->context[r].tensor[t];
     memset(block, 0, (size_t)x->bytes);
+    if (is_zero(&f)) continue;
     if (block_is_first(m, x, r)) {
       f.block = block;
       block_visit(e->program, x, r, -1, run, &f);

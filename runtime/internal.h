@@ -29,6 +29,12 @@ void team_run(Team *t, TeamWork *work, void *context);
 enum { WHY = 200 };
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3); // always false
 
+// -- draw.c: many draws at once ----------------------------------------------------------------------------------
+// Two uniforms in (0, 1) of every element.
+void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, double *v);
+// u and v, uniform, into a normal draw in u (Box and Muller, Annals of Mathematical Statistics 29, 1958).
+void draw_normals(int64_t n, double *u, const double *v);
+
 // -- file.c: bytes of files
 // ---------------------------------------------------------------------------------
 typedef struct Datafile {

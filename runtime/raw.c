@@ -133,6 +133,17 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
   return true;
 }
 
+// False when a finite number is beyond floats.
+static bool doubles_to_f32(const double *src, int64_t n, float *dst) {
+  int lost = 0;
+  for (int64_t i = 0; i < n; i++) {
+    dst[i] = (float)src[i];
+    lost |= isinf(dst[i]) && !isinf(src[i]);
+  }
+  return !lost;
+}
+
 bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad) {
+  if (to == TYPE_F32 && doubles_to_f32(src, n, dst)) return true;
   return raw_convert(raw_of(TYPE_F64), src, n, 1, to, dst, bad);
 }

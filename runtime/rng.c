@@ -3,7 +3,7 @@
 //
 // Element i of a draw uses the one block with counter (i, 0): two uniforms of 53 bits. So any
 // processor draws any element without the others (decision 25).
-#include "runtime/runtime.h"
+#include "runtime/internal.h"
 
 #include <math.h>
 
@@ -39,17 +39,6 @@ uint64_t rng_key(uint64_t seed, const char *name) {
   uint64_t h = 0xcbf29ce484222325u; // FNV-1a
   for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
   return mix64(h ^ mix64(seed + 0x9e3779b97f4a7c15u));
-}
-
-// Two uniforms in (0, 1) for element i.
-static void uniforms(uint64_t key, uint64_t i, double u[2]) {
-  uint32_t counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), 0, 0};
-  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, x[4];
-  philox4x32(counter, k, x);
-  for (int j = 0; j < 2; j++) {
-    uint64_t bits = ((uint64_t)x[2 * j] << 32 | x[2 * j + 1]) >> 11;
-    u[j] = ((double)bits + 0.5) * 0x1p-53;
-  }
 }
 
 static double polynomial(const double *c, int n, double x) {
@@ -108,30 +97,29 @@ static double normal_quantile(double p) {
   return q < 0 ? -x : x;
 }
 
-static double draw_uniform(const Init *init, const double u[2]) {
-  return init->a + (init->b - init->a) * u[0];
-}
-
-// Box and Muller, Annals of Mathematical Statistics 29, 1958.
-static double draw_normal(const Init *init, const double u[2]) {
-  return init->a + init->b * sqrt(-2 * log(u[0])) * cos(6.283185307179586477 * u[1]);
-}
-
-static double draw_truncated(const Init *init, const double u[2]) {
+static double truncated_quantile(double p) {
   const double low = 0.02275013194817920720; // the normal distribution at -2
-  double x = normal_quantile(low + (1 - 2 * low) * u[0]);
-  return init->a + init->b * (x < -2 ? -2 : x > 2 ? 2 : x);
+  double x = normal_quantile(low + (1 - 2 * low) * p);
+  return x < -2 ? -2 : x > 2 ? 2 : x;
+}
+
+// Of the standard distributions: uniform on (0, 1), normal, normal within two deviations.
+enum { PIECE = 256 };
+static void draw_piece(InitKind kind, uint64_t key, int64_t n, const int64_t *index, double *out) {
+  double v[PIECE];
+  draw_uniforms(key, n, index, out, v);
+  if (kind == INIT_TRUNCATED_NORMAL)
+    for (int64_t i = 0; i < n; i++) out[i] = truncated_quantile(out[i]);
+  else if (kind != INIT_UNIFORM)
+    draw_normals(n, out, v);
 }
 
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out) {
-  double (*draw)(const Init *, const double *) = init->kind == INIT_UNIFORM ? draw_uniform
-                                                 : init->kind == INIT_TRUNCATED_NORMAL
-                                                     ? draw_truncated
-                                                     : draw_normal;
-  for (int64_t i = 0; i < n; i++) {
-    double u[2];
-    uniforms(key, (uint64_t)index[i], u);
-    out[i] = draw(init, u);
+  double scale = init->kind == INIT_UNIFORM ? init->b - init->a : init->b;
+  for (int64_t lo = 0; lo < n; lo += PIECE) {
+    int64_t m = n - lo < PIECE ? n - lo : PIECE;
+    draw_piece(init->kind, key, m, index + lo, out + lo);
+    for (int64_t i = lo; i < lo + m; i++) out[i] = init->a + scale * out[i];
   }
 }
 

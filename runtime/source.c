@@ -94,19 +94,23 @@ int64_t source_scratch(const RowSource *s) {
 }
 
 // Draws are counted by row and place in the row: the same for every batch size and mesh.
-static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char *why) {
+enum { PIECE = 256 };
+static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;
   Init init = {.kind = w->synthetic == SYNTHETIC_NORMAL ? INIT_NORMAL : INIT_UNIFORM, .b = 1};
-  for (int64_t i = 0; i < s->row_elements; i++) {
-    int64_t index = (s->first + row) * s->row_elements + i, bad;
-    rng_draw(&init, s->key, 1, &index, &x[i]);
-    if (w->synthetic == SYNTHETIC_INTEGERS) x[i] = w->low + floor(x[i] * (w->high - w->low));
-    if (!raw_from_doubles(&x[i], 1, s->input->type, (char *)out + i * dtype_bytes(s->input->type),
-                          &bad))
-      return why_not(why, "synthetic value %g of input %s is no %s", x[i], s->input->name,
-                     dtype_text(s->input->type));
-  }
-  return true;
+  int64_t index[PIECE];
+  for (int64_t i = 0; i < n; i++) index[i] = first + i;
+  rng_draw(&init, s->key, n, index, x);
+  if (w->synthetic != SYNTHETIC_INTEGERS) return;
+  for (int64_t i = 0; i < n; i++) x[i] = w->low + floor(x[i] * (w->high - w->low));
+}
+
+static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char *why) {
+  int64_t n = s->row_elements, first = (s->first + row) * n, bad;
+  for (int64_t i = 0; i < n; i += PIECE) draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
+  if (raw_from_doubles(x, n, s->input->type, out, &bad)) return true;
+  return why_not(why, "synthetic value %g of input %s is no %s", x[bad], s->input->name,
+                 dtype_text(s->input->type));
 }
 
 bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {

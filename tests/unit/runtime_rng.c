@@ -90,6 +90,32 @@ static void draws_depend_on_index_and_key_only(void **state) {
   assert_true(rng_key(1, "w") != rng_key(2, "w"));
 }
 
+// Box and Muller by the functions of the C library, on the uniforms of the same block.
+static double plain_normal(uint64_t key, int64_t i) {
+  uint32_t counter[4] = {(uint32_t)i, (uint32_t)((uint64_t)i >> 32), 0, 0}, x[4];
+  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+  double u[2];
+  philox4x32(counter, k, x);
+  for (int j = 0; j < 2; j++)
+    u[j] = ((double)(((uint64_t)x[2 * j] << 32 | x[2 * j + 1]) >> 11) + 0.5) * 0x1p-53;
+  return sqrt(-2 * log(u[0])) * cos(6.283185307179586477 * u[1]);
+}
+
+static void normals_are_those_of_their_block(void **state) {
+  (void)state;
+  enum { N = 20011 };
+  static int64_t index[N];
+  static double x[N], y[N];
+  Init init = {.kind = INIT_NORMAL, .a = 0, .b = 1};
+  uint64_t key = rng_key(3, "w");
+  for (int64_t i = 0; i < N; i++) index[i] = i % 2 ? i : (i << 33) + i;
+  rng_draw(&init, key, N, index, x);
+  for (int64_t i = 0; i < N; i++) near(x[i], plain_normal(key, index[i]), 1e-14);
+  for (int64_t i = 0, n = 1; i < N; i += n, n = n % 37 + 1)
+    rng_draw(&init, key, n < N - i ? n : N - i, index + i, y + i);
+  for (int64_t i = 0; i < N; i++) assert_true(x[i] == y[i]); // however many are drawn at once
+}
+
 static void permutations_are_permutations(void **state) {
   (void)state;
   static const int64_t sizes[] = {1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097};
@@ -112,6 +138,7 @@ int main(void) {
       cmocka_unit_test(philox_vectors),
       cmocka_unit_test(draws_have_their_moments),
       cmocka_unit_test(draws_depend_on_index_and_key_only),
+      cmocka_unit_test(normals_are_those_of_their_block),
       cmocka_unit_test(permutations_are_permutations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
