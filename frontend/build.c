@@ -418,7 +418,9 @@ static void build_statement(Build *b, const Ast *s) {
   const Statement *row = &statements[s->kind];
   const char *why = misplaced(b, s, row);
   if (!why) {
+    Origin before = b->g->origin; // what follows a statement in a function belongs to the caller's value
     row->build(b, s);
+    b->g->origin = before;
     return;
   }
   diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
