@@ -38,8 +38,7 @@ check_model() { # NAME CODE
 
 # Whether the lines of $1 stand in $2 in this order; `...` matches any text.
 in_order() {
-  awk 'NR == FNR { want[++n] = $0; next }
-    function fits(text, pattern,   part, k, i, at) {
+  awk -v list="$1" 'function fits(text, pattern,   part, k, i, at) {
       k = split(pattern, part, /\.\.\./)
       for (i = 1; i <= k; i++) {
         at = index(text, part[i])
@@ -48,9 +47,9 @@ in_order() {
       }
       return part[k] == "" || text == ""
     }
-    BEGIN { at = 1 }
+    BEGIN { at = 1; while ((getline text < list) > 0) want[++n] = text }
     { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n && fits($0, want[at])) at++ }
-    END { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n) print want[at] }' "$1" "$2"
+    END { while (at <= n && (want[at] == "" || want[at] == "...")) at++; if (at <= n) print want[at] }' "$2"
 }
 
 run_command() { # the words behind `$ `, expected lines in $tmp/want
