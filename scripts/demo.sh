@@ -21,7 +21,8 @@ sed -n '/^dim/,$p' examples/mlp.mesh
 tell "What each processor computes and sends in a step of training:"
 show check examples/mlp.mesh
 tell "The program of one processor, forward; b/rows is its own block of b:"
-show dump examples/mlp.mesh --stage lower --for run --fetch y
+printf '\n%s$ meshc %s%s\n' "$bold" "dump examples/mlp.mesh --stage lower --for run --fetch y | grep -E '^(block|%|output)'" "$plain"
+"$meshc" dump examples/mlp.mesh --stage lower --for run --fetch y | grep -E '^(block|%|output)'
 tell "Iris on a 2 x 2 mesh from three seeds:"
 for seed in 0 1 2; do
   show train examples/iris.mesh --seed "$seed"
