@@ -110,7 +110,7 @@ static void note_profile(Bench *b, int i, double *before) {
 }
 
 enum { MAX_STEPS = 10000, WARM = 5 };
-static double bench_time(Bench *b, int steps, bool profile) {
+static double bench_time(Bench *b, int steps, bool profile, double *best) {
   static double seconds[MAX_STEPS];
   uint32_t n = b->made.compiled->program->ninstrs;
   double *before = arena_array(b->arena, double, n);
@@ -121,7 +121,9 @@ static double bench_time(Bench *b, int steps, bool profile) {
     if (i >= 0) seconds[i] = now() - start;
     note_profile(b, i, before);
   }
-  return median(seconds, steps);
+  double middle = median(seconds, steps);
+  *best = seconds[0];
+  return middle;
 }
 
 // What an instruction is, and for products its rate.
@@ -169,7 +171,7 @@ int main(int argc, char **argv) {
   }
   int64_t inputs = bench_feed(&b);
   double flops = peak_flops(threads), copy = peak_copy(threads);
-  double step = bench_time(&b, steps, profile);
+  double best = NAN, step = bench_time(&b, steps, profile, &best);
   double again = peak_flops(threads);
   if (again > flops) flops = again;
 
@@ -189,9 +191,10 @@ int main(int argc, char **argv) {
   printf("fma peak   %8.1f GFLOP/s\ncopy rate  %8.1f GB/s (read + write)\n", flops / 1e9, copy / 1e9);
   printf("products   %8.3f GFLOP a step, %.3f ms at the peak\n", work / 1e9, 1e3 * work / flops);
   printf("bytes      %8.3f MB unavoidable, %.3f ms at the copy rate\n", bytes / 1e6, 1e3 * bytes / copy);
-  printf("step       %8.3f ms, median of %d; %u launches, %u kernels\n", 1e3 * step, steps,
-         b.made.compiled->program->ninstrs, b.made.compiled->program->nkernels);
-  printf("ratio to the bound %.2f\n", step / bound);
+  printf("step       %8.3f ms, median of %d, best %.3f ms; %u launches, %u kernels\n", 1e3 * step, steps,
+         1e3 * best, b.made.compiled->program->ninstrs, b.made.compiled->program->nkernels);
+  // The peaks are the best of several rounds: where others use the machine, compare the best step.
+  printf("ratio to the bound %.2f, of the best step %.2f\n", step / bound, best / bound);
   if (profile) print_profile(&b, steps);
   exec_free(b.exec);
   code_free(b.made.code);
