@@ -1,6 +1,5 @@
 // From text to graph: names and scopes, types, values, gradients and updates against known numbers,
 // selection, and every error case of tests/cases/errors in process.
-#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -531,65 +530,6 @@ static void test_size_is_no_limit(void **state) {
   assert_int_equal(node_of(build(text), "y")->op, OP_ADD);
 }
 
-// -- error cases ----------------------------------------------------------------------------------
-
-// The diagnostics as text, one "LINE CODE message" a line.
-static bool reported(const char *said, uint32_t line, const char *code, const char *text) {
-  const char *place = arena_printf(arena, "model.mesh:%u:", line);
-  for (const char *at = strstr(said, place); at; at = strstr(at + 1, place)) {
-    const char *end = strchr(at, '\n');
-    const char *one = arena_text(arena, at, end ? (size_t)(end - at) : strlen(at));
-    if (strstr(one, ": error: ") && strstr(one, code) && strstr(one, text)) return true;
-  }
-  return false;
-}
-
-static void check_case(const char *path) {
-  static char text[1 << 18], said[1 << 16];
-  FILE *f = fopen(path, "rb");
-  assert_non_null(f);
-  text[fread(text, 1, sizeof text - 1, f)] = 0;
-  fclose(f);
-  if (!strncmp(text, "# meshc ", 8)) return; // of the program, not of the model alone
-  ModelOptions opt = {0};
-  const Model *m = build_with(text, &opt);
-  assert_null(m);
-  FILE *out = tmpfile();
-  diag_print(diag, out, false);
-  rewind(out);
-  said[fread(said, 1, sizeof said - 1, out)] = 0;
-  fclose(out);
-  uint32_t line = 1;
-  static bool expected[4000];
-  memset(expected, 0, sizeof expected);
-  for (const char *p = text; *p; line += *p++ == '\n') {
-    if (strncmp(p, "# error E", 9)) continue;
-    const char *code = arena_text(arena, p + 8, 5), *end = strchr(p, '\n');
-    const char *message = arena_text(arena, p + 15, end ? (size_t)(end - p - 15) : strlen(p + 15));
-    expected[line] = true;
-    if (!reported(said, line, code, message))
-      fail_msg("%s:%u: not said: %s %s\n%s", path, line, code, message, said);
-  }
-  for (const char *at = strstr(said, "model.mesh:"); at; at = strstr(at + 1, "model.mesh:")) {
-    const char *end = strchr(at, '\n'), *error = strstr(at, ": error: ");
-    bool other = !error || (end && error > end) || expected[strtoul(at + 11, NULL, 10)];
-    if (!other) fail_msg("%s: not expected: %.100s", path, at);
-  }
-}
-
-static void test_error_cases(void **state) {
-  (void)state;
-  static const char folder[] = "tests/cases/errors";
-  DIR *d = opendir(folder);
-  if (!d) skip();
-  for (const struct dirent *e; (e = readdir(d));) {
-    size_t n = strlen(e->d_name);
-    if (n > 5 && !strcmp(e->d_name + n - 5, ".mesh"))
-      check_case(arena_printf(arena, "%s/%s", folder, e->d_name));
-  }
-  closedir(d);
-}
-
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_scopes, setup, teardown),
@@ -608,7 +548,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_select_eval, setup, teardown),
       cmocka_unit_test_setup_teardown(test_settings, setup, teardown),
       cmocka_unit_test_setup_teardown(test_size_is_no_limit, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_error_cases, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
