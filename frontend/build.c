@@ -119,19 +119,23 @@ static void build_output(Build *b, const Ast *s) {
 
 // -- declarations ---------------------------------------------------------------------------------
 
-static bool declared_type(Build *b, const Ast *type, DeclKind kind, Dtype *out) {
+static bool declared_type(Build *b, const Ast *type, Dtype *out) {
   *out = TYPE_F32;
   if (!type) return true;
-  bool known = type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 &&
-               *out != TYPE_U64;
-  if (known && (kind != DECL_PARAM || dtype_is_float(*out))) return true;
-  if (known)
-    diag_error(b->d, DIAG_BAD_TYPE, type->pos,
-               "a parameter is trained, so its type is a float, not %s", type->text);
-  else
-    diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
-               type->kind == AST_NAME ? type->text : "?");
-  diag_hint(b->d, known ? "use input or state" : "types are f32 bf16 f16 f64 i32 u8 bool");
+  if (type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 &&
+      *out != TYPE_U64)
+    return true;
+  diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
+             type->kind == AST_NAME ? type->text : "?");
+  diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
+  return false;
+}
+
+static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
+  if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
+  diag_error(b->d, DIAG_BAD_TYPE, type->pos,
+             "a parameter is trained, so its type is a float, not %s", type->text);
+  diag_hint(b->d, "add: trainable = false; or use input or state");
   return false;
 }
 
@@ -181,13 +185,13 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
   Dims order;
   bool fresh = declaration_new(b, s, full);
   bool good = fresh && dims_stated(b, s, &order) && dims_fit(b, &order, s->pos, "a tensor") &&
-              declared_type(b, s->nkids ? s->kids[0] : NULL, kind, &d.type);
+              declared_type(b, s->nkids ? s->kids[0] : NULL, &d.type);
   if (good) {
     d.rank = order.n;
     memcpy(d.dims, order.at, sizeof d.dims);
   }
   if (good && kind != DECL_INPUT)
-    good = frozen_of(b, s, &d.frozen) && init_build(b, s, &d, &d.init);
+    good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) && init_build(b, s, &d, &d.init);
   if (!good) {
     if (fresh) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
     return;

@@ -90,6 +90,8 @@ static void print_number(const Array *x, int64_t i) {
   double value = element(x, i);
   if (x->type == TYPE_BOOL)
     printf("%s", value != 0 ? "true" : "false");
+  else if (isnan(value))
+    printf("nan"); // whatever its sign
   else if (dtype_is_float(x->type))
     printf("%.6g", value);
   else
