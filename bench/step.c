@@ -117,7 +117,7 @@ static double bench_time(Bench *b, int steps, bool profile, double *best) {
   if (profile) b->spent = arena_array(b->arena, double, n * (uint32_t)steps);
   for (int i = -WARM; i < steps; i++) {
     double start = now();
-    if (exec_step(b->exec, i + WARM, true) != STEP_OK) return NAN;
+    if (exec_step(b->exec, i + WARM, true) != STEP_OK) return (double)NAN;
     if (i >= 0) seconds[i] = now() - start;
     note_profile(b, i, before);
   }
@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
   }
   int64_t inputs = bench_feed(&b);
   double flops = peak_flops(threads), copy = peak_copy(threads);
-  double best = NAN, step = bench_time(&b, steps, profile, &best);
+  double best = (double)NAN, step = bench_time(&b, steps, profile, &best);
   double again = peak_flops(threads);
   if (again > flops) flops = again;
 
