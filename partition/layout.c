@@ -1,6 +1,9 @@
-// Checks a layout against dims, tensors and mesh; everything wrong is said at the rule that says it.
+// Checks a layout against dims, tensors and mesh; everything wrong is said at the rule that says
+// it.
 //
-//   layout b -> rows, h -> rows     # error: rows would split both b and h of hidden; note: its line
+//   layout b -> rows, h -> rows     # error: rows would split both b and h of hidden; note: its
+//   line
+#include <ctype.h>
 #include <string.h>
 
 #include "partition/state.h"
@@ -15,7 +18,8 @@ typedef struct Checker {
 
 static Pos rule_pos(const LayoutRule *r, Pos part) { return part.line ? part : r->pos; }
 
-// -- names --------------------------------------------------------------------------------------------
+// -- names
+// --------------------------------------------------------------------------------------------
 
 static bool dim_matches(const Graph *g, const char *pattern) {
   for (DimId i = 1; i <= dim_count(g->dims); i++) {
@@ -31,7 +35,8 @@ static void check_dim(Checker *c, const LayoutRule *r) {
   const char **name = arena_array(c->scratch, const char *, n + 1);
   for (DimId i = 1; i <= n; i++)
     if (dim_get(c->g->dims, i)->whole == i) name[k++] = dim_get(c->g->dims, i)->name;
-  diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos), "unknown dim '%s' in the layout", r->dim);
+  diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos),
+             "unknown dim '%s' in the layout", r->dim);
   diag_nearest(c->d, r->dim, name, k);
 }
 
@@ -39,8 +44,8 @@ static void check_axes(Checker *c, const LayoutRule *r) {
   for (int i = 0; i < r->axes.n; i++)
     for (int j = 0; j < i; j++)
       if (r->axes.at[i] == r->axes.at[j]) {
-        diag_error(c->d, DIAG_BAD_LAYOUT, rule_pos(r, r->axis_pos), "axis '%s' stands twice in one rule",
-                   c->g->mesh->axis[r->axes.at[i]].name);
+        diag_error(c->d, DIAG_BAD_LAYOUT, rule_pos(r, r->axis_pos),
+                   "axis '%s' stands twice in one rule", c->g->mesh->axis[r->axes.at[i]].name);
         diag_hint(c->d, "name each axis once");
         return;
       }
@@ -72,26 +77,60 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   }
   for (NodeId i = 1; i <= graph_count(g); i++) {
     const Node *n = graph_node(g, i);
-    if (n->origin.value && name_matches(r->pattern, n->origin.value) && has_dim(g, &n->dims, r->dim))
+    if (n->origin.value && name_matches(r->pattern, n->origin.value) &&
+        has_dim(g, &n->dims, r->dim))
       return true;
   }
   for (uint32_t i = 0; i < g->name.n; i++)
     if (name_matches(r->pattern, g->name.at[i].name) &&
-        has_dim(g, &graph_node(g, g->name.at[i].value)->dims, r->dim)) return true;
+        has_dim(g, &graph_node(g, g->name.at[i].value)->dims, r->dim))
+      return true;
   return false;
+}
+
+// Whether two names differ in the numbers of rounds alone: layer.0.w and layer.3.w.
+static bool other_round(const char *a, const char *b) {
+  bool differ = false;
+  for (; *a && *b; a++, b++) {
+    if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b) && a[-1] == '.' && b[-1] == '.') {
+      size_t n = strspn(a, "0123456789"), m = strspn(b, "0123456789");
+      differ |= n != m || memcmp(a, b, n) != 0;
+      a += n - 1, b += m - 1;
+    } else if (*a != *b) {
+      return false;
+    }
+  }
+  return differ && *a == *b;
+}
+
+// All rounds of a loop live alike, else they could not share their kernels.
+static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char **name) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (!name_matches(r->pattern, name[i])) continue;
+    for (uint32_t j = 0; j < n; j++) {
+      if (name_matches(r->pattern, name[j]) || !other_round(name[i], name[j])) continue;
+      diag_error(c->d, DIAG_LAYOUT_ROUNDS, r->pos,
+                 "the rule says where %s lives, but not %s, another round of the loop", name[i],
+                 name[j]);
+      return;
+    }
+  }
 }
 
 // In a graph that holds only what is asked for, a tensor may be missing by right.
 static void check_tensor(Checker *c, const LayoutRule *r) {
   if (r->scope != LAYOUT_TENSOR || c->g->stage != STAGE_GRAPH) return;
-  const char **name = arena_array(c->scratch, const char *, c->g->decl.n + c->g->name.n + graph_count(c->g) + 1);
+  const char **name =
+      arena_array(c->scratch, const char *, c->g->decl.n + c->g->name.n + graph_count(c->g) + 1);
   uint32_t n = tensor_names(c, name);
   for (uint32_t i = 0; i < n; i++) {
     if (!name_matches(r->pattern, name[i])) continue;
     if (r->dim && dim_matches(c->g, r->dim) && !tensor_has_dim(c, r)) {
-      diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos), "%s has no dim '%s'", r->pattern, r->dim);
+      diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos), "%s has no dim '%s'",
+                 r->pattern, r->dim);
       diag_hint(c->d, "name a dim that it has, or drop the rule");
     }
+    check_rounds(c, r, n, name);
     return;
   }
   if (!strncmp(r->pattern, "optimizer.", 10)) return; // slots come with the update
@@ -99,10 +138,12 @@ static void check_tensor(Checker *c, const LayoutRule *r) {
   diag_nearest(c->d, r->pattern, name, n);
 }
 
-// -- rules against each other ----------------------------------------------------------------------------
+// -- rules against each other
+// ----------------------------------------------------------------------------
 
 static bool same_target(const LayoutRule *a, const LayoutRule *b) {
-  if (a->scope != b->scope || a->soft != b->soft || (a->dim == NULL) != (b->dim == NULL)) return false;
+  if (a->scope != b->scope || a->soft != b->soft || (a->dim == NULL) != (b->dim == NULL))
+    return false;
   if (a->dim && strcmp(a->dim, b->dim) != 0) return false;
   return a->scope != LAYOUT_TENSOR || !strcmp(a->pattern, b->pattern);
 }
@@ -112,14 +153,15 @@ static void check_duplicates(Checker *c) {
     for (uint32_t j = 0; j < i; j++) {
       const LayoutRule *r = &c->layout->rule[i], *first = &c->layout->rule[j];
       if (!same_target(r, first)) continue;
-      diag_error(c->d, DIAG_LAYOUT_DUPLICATE, rule_pos(r, r->dim_pos), "two rules say where '%s' goes",
-                 r->dim ? r->dim : "all");
+      diag_error(c->d, DIAG_LAYOUT_DUPLICATE, rule_pos(r, r->dim_pos),
+                 "two rules say where '%s' goes", r->dim ? r->dim : "all");
       diag_note(c->d, rule_pos(first, first->dim_pos), "the first one");
       break;
     }
 }
 
-// -- two dims on one axis ---------------------------------------------------------------------------------
+// -- two dims on one axis
+// ---------------------------------------------------------------------------------
 
 static bool said_already(const Checker *c, const LayoutRule *a, const LayoutRule *b) {
   for (uint32_t i = 0; i + 1 < c->clash.n; i += 2)
@@ -130,12 +172,13 @@ static bool said_already(const Checker *c, const LayoutRule *a, const LayoutRule
 static const char *subject_text(const Checker *c, const Subject *s, const char *name) {
   const char *text = arena_printf(c->scratch, "%s[", name);
   for (int i = 0; i < s->dims.n; i++)
-    text = arena_printf(c->scratch, "%s%s%s", text, i ? ", " : "", dim_get(c->g->dims, s->dims.at[i])->name);
+    text = arena_printf(c->scratch, "%s%s%s", text, i ? ", " : "",
+                        dim_get(c->g->dims, s->dims.at[i])->name);
   return arena_printf(c->scratch, "%s]", text);
 }
 
-static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Wish *w, int i, int j,
-                         int axis) {
+static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Wish *w,
+                         int i, int j, int axis) {
   const LayoutRule *a = w->rule[i], *b = w->rule[j];
   int first = i, second = j;
   if (a > b) {
@@ -146,13 +189,17 @@ static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos
   if (said_already(c, a, b)) return;
   vec_push(c->scratch, c->clash) = a;
   vec_push(c->scratch, c->clash) = b;
-  const char *x = dim_get(c->g->dims, s->dims.at[first])->name, *y = dim_get(c->g->dims, s->dims.at[second])->name;
+  const char *x = dim_get(c->g->dims, s->dims.at[first])->name,
+             *y = dim_get(c->g->dims, s->dims.at[second])->name;
   const char *on = c->g->mesh->axis[axis].name, *tensor = subject_text(c, s, name);
-  diag_error(c->d, DIAG_LAYOUT_CONFLICT, b->pos, "axis '%s' would split both '%s' and '%s' of %s", on, x, y, tensor);
+  diag_error(c->d, DIAG_LAYOUT_CONFLICT, b->pos, "axis '%s' would split both '%s' and '%s' of %s",
+             on, x, y, tensor);
   diag_note(c->d, pos, "%s is made here", name);
   if (a != b) diag_note(c->d, a->pos, "'%s' is split here", x);
-  diag_hint(c->d, "drop %s -> %s or %s -> %s, use another axis for one of them, or rename one of the dims in %s", x,
-            on, y, on, name);
+  diag_hint(c->d,
+            "drop %s -> %s or %s -> %s, use another axis for one of them, or rename one of the "
+            "dims in %s",
+            x, on, y, on, name);
 }
 
 static void check_subject(Checker *c, const Subject *s, const char *name, Pos pos) {
@@ -167,8 +214,8 @@ static void check_subject(Checker *c, const Subject *s, const char *name, Pos po
         }
 }
 
-
-// Products inside contractions and what gradients add may hold two dims on one axis; one of them stays whole.
+// Products inside contractions and what gradients add may hold two dims on one axis; one of them
+// stays whole.
 static void check_values(Checker *c) {
   const Graph *g = c->g;
   Subject *subject = subjects_of_nodes(c->scratch, g);
@@ -192,7 +239,8 @@ static void check_tensors(Checker *c) {
   check_values(c);
 }
 
-// -- warnings -----------------------------------------------------------------------------------------------
+// -- warnings
+// -----------------------------------------------------------------------------------------------
 
 static void check_unused(Checker *c) {
   for (int a = 0; a < c->g->mesh->naxes; a++) {
@@ -219,7 +267,8 @@ static void check_never_split(Checker *c) {
   for (uint32_t i = 0; i < c->layout->n; i++) {
     const LayoutRule *r = &c->layout->rule[i];
     if (r->dim && dim_matches(c->g, r->dim) && !value_has(c->g, r->dim))
-      diag_warning(c->d, DIAG_DIM_NEVER_SPLIT, rule_pos(r, r->dim_pos), "no tensor has the dim '%s'", r->dim);
+      diag_warning(c->d, DIAG_DIM_NEVER_SPLIT, rule_pos(r, r->dim_pos),
+                   "no tensor has the dim '%s'", r->dim);
   }
 }
 
