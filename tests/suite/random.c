@@ -36,10 +36,10 @@ typedef struct Result {
   void *data;
 } Result;
 
-static Result result_of(Maker *m, Exec *e, Expect *truth, const Output *o) {
+static Result result_of(Maker *m, Exec *e, Expect *truth, uint32_t i) {
+  const Output *o = &truth->graph->output.at[i];
   const Decl *d = o->kind == OUT_UPDATE ? &truth->graph->decl.at[o->target - 1] : NULL;
-  Result r = {.name = o->name};
-  r.want = expect_tensor(truth, o->value, d ? d->rank : o->rank, d ? d->dims : o->dims);
+  Result r = {.name = o->name, .want = expect_output(truth, i)};
   r.bytes = (size_t)(r.want->elements * dtype_bytes(r.want->type));
   r.data = arena_alloc(m->a, r.bytes + 1);
   exec_read(e, d ? kind_of[d->kind] : TENSOR_OUTPUT, o->name, r.data);
@@ -63,14 +63,14 @@ static const char *run_step(Maker *m, const Program *p, Expect *truth, int threa
   hand_in(m, e, p);
   bool clean = exec_step(e, STEP, true) == STEP_OK;
   for (uint32_t i = 0; i < truth->graph->output.n && clean; i++)
-    out[i] = result_of(m, e, truth, &truth->graph->output.at[i]);
+    out[i] = result_of(m, e, truth, i);
   exec_free(e);
   return clean ? NULL : "the step fails";
 }
 
-static const char *run_code(Maker *m, const Graph *g, const Program *p) {
+static const char *run_code(Maker *m, const Graph *g, const Graph *lowered, const Program *p) {
   uint32_t n = g->output.n;
-  Expect *truth = expect_new(m->a, g, m->ninputs, m->feed);
+  Expect *truth = expect_new(m->a, g, lowered, m->ninputs, m->feed);
   expect_step(truth, STEP);
   Result *one = arena_array(m->a, Result, n + 1), *two = arena_array(m->a, Result, n + 1);
   const char *wrong = run_step(m, p, truth, 1, one), *vacuous = NULL;
@@ -105,7 +105,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   CodeOptions code_opt = {.opt = 1};
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);
   if (!code) return "does not compile";
-  const char *wrong = run_code(m, g, c->program);
+  const char *wrong = run_code(m, g, low, c->program);
   code_free(code);
   if (wrong && wrong != layout_vacuous && getenv("SHOW")) show(m, order->graph, c);
   return wrong;

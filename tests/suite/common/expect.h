@@ -13,20 +13,21 @@ enum { EXPECT_RUNS = 5 }; // the first without errors
 
 typedef struct Expect {
   Arena *arena;
-  const Graph *graph;
+  const Graph *graph, *lowered; // the runs with errors are of `lowered`
   uint32_t nfeeds;
   EvalFeed *feed[EXPECT_RUNS];
   Eval *run[EXPECT_RUNS]; // of the last step
   bool committed;         // feeds have changed since the start: bounds of one step do not count
 } Expect;
 
-// feeds: values of all decls with a node before the first step.
-Expect *expect_new(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds);
+// feeds: values of all decls with a node before the first step. lowered: the graph of one processor made from g, whose
+// sums are ordered otherwise; NULL: g itself.
+Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds, const EvalFeed *feeds);
 void expect_step(Expect *x, int64_t step);
 // Targets of updates take their new values.
 void expect_commit(Expect *x);
-// Node n after the last step, dims in the given order (rank 0: canonical): values, tolerances as bounds,
-// and tainted where the runs differ in more than rounding.
-Tensor *expect_tensor(Expect *x, NodeId n, int rank, const DimId *order);
+// Output i after the last step, in the order of axes in files: values, tolerances as bounds, and tainted
+// where the runs differ in more than rounding.
+Tensor *expect_output(Expect *x, uint32_t i);
 
 #endif
