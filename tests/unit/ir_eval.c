@@ -524,8 +524,56 @@ static void test_replicas(void **state) {
   end(w);
 }
 
+// The order of factors decides: 1e30 * 1e30 * 1e-30 may pass infinity, 0 * inf be NaN.
+static void test_unknown_products(void **state) {
+  (void)state;
+  World w;
+  begin(&w, STAGE_GRAPH, 0, NULL);
+  DimId c = dim_add(w.dims, "c", 3, (Pos){0});
+  const struct {
+    double x[3], y;
+    bool unknown;
+  } rows[] = {{{1e30, 1e30, 1e-30}, 1e30, true}, {{1e30, 1e30, 0}, 0, true},  {{1e-30, 1e-30, INF}, INF, true},
+              {{1e30, 1e30, 2}, INF, false},     {{1e30, 2, 0}, 0, false},    {{1e-3, 2, INF}, INF, false},
+              {{0, INF, 1e30}, NOT, false},      {{1e-3, 7, 1e3}, 7, false}};
+  for (size_t i = 0; i < countof(rows); i++) {
+    char name[8] = {'x', (char)('0' + i)};
+    NodeId p = reduce1(&w, OP_PROD, vector(&w, arena_text(w.a, name, 2), TYPE_F32, c, 3, rows[i].x), c);
+    if (isnan(rows[i].y)) assert_true(isnan(value(&w, p, 0)));
+    else assert_true(value(&w, p, 0) == rows[i].y || fabs(value(&w, p, 0) / rows[i].y - 1) < 1e-6);
+    assert_int_equal(doubtful(&w, p), rows[i].unknown);
+  }
+  end(&w);
+}
+
+// Random errors: within the bound of one operation, none where nothing rounds, the one rounding of a cast.
+static void test_perturbed(void **state) {
+  (void)state;
+  World w;
+  begin(&w, STAGE_GRAPH, 0, NULL);
+  DimId c = dim_add(w.dims, "c", 3, (Pos){0});
+  const double x[] = {1, 2, 3};
+  NodeId v = vector(&w, "x", TYPE_F32, c, 3, x);
+  NodeId sum = reduce1(&w, OP_SUM, v, c), third = graph_binary(w.g, OP_DIV, v, sum);
+  NodeId narrow = graph_cast(w.g, graph_const(w.g, TYPE_F32, 0.1), TYPE_BF16);
+  NodeId best = reduce1(&w, OP_ARGMAX, third, c);
+  const Eval *plain = run(&w);
+  bool moved = false;
+  for (uint64_t seed = 1; seed < 5; seed++) {
+    Eval *e = eval_run_perturbed(w.a, w.g, w.nfeeds, w.feed, 0, seed);
+    double off = fabs(eval_at(e, third, 0)->value[0] - eval_at(plain, third, 0)->value[0]);
+    assert_true(off <= eval_at(plain, third, 0)->bound[0]);
+    moved = moved || off > 0;
+    assert_true(eval_at(e, sum, 0)->value[0] == 6 && eval_at(e, best, 0)->value[0] == 2);
+    assert_true(eval_at(e, narrow, 0)->value[0] == dtype_round(TYPE_BF16, (double)0.1F));
+  }
+  assert_true(moved);
+  end(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_unknown_products), cmocka_unit_test(test_perturbed),
       cmocka_unit_test(test_softmax),       cmocka_unit_test(test_extremes),
       cmocka_unit_test(test_scalars),       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_taint),         cmocka_unit_test(test_argmax_doubt),
