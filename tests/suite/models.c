@@ -22,7 +22,7 @@
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/expect.h"
 
-enum { MAX_FEEDS = 256, MAX_FETCH = 256 };
+enum { MAX_FETCH = 256 };
 static int passed, failed, skipped;
 
 static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
@@ -301,13 +301,18 @@ static bool line_read(const char *line, int64_t *steps, char mesh[100], char lay
 static void file_runs(const char *path) {
   FILE *f = fopen(path, "rb");
   static char text[1 << 20];
-  if (!f) return;
+  if (!f) {
+    printf("FAIL %s cannot be read\n", path);
+    failed++;
+    return;
+  }
   size_t n = fread(text, 1, sizeof text - 1, f);
   text[n] = 0;
   fclose(f);
   const char *blas;
   bool have = blas_open(&blas);
   Truth truth = {0};
+  int before = passed + failed + skipped;
   for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
     char mesh[100], layout[200], line[320];
     int64_t steps;
@@ -320,6 +325,9 @@ static void file_runs(const char *path) {
     }
   }
   if (truth.arena) arena_free(truth.arena);
+  if (passed + failed + skipped > before) return;
+  printf("FAIL %s: no line says what to run\n", path);
+  failed++;
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
