@@ -146,16 +146,14 @@ STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const Point *p) { return plain(p->x[0].v == 0); }
 
-// Rounding is monotone and done in one way only: the ends of the interval bound what may come out.
+// Of an exact number in one way only. Else the value stays unrounded, in the middle of what may come out:
+// which side of a rounding it falls on is chance.
 static Cell point_cast(const Point *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
-  double low = dtype_round(p->type, x.v - x.b), high = dtype_round(p->type, x.v + x.b);
-  if (is_int(p->type)) return step_at(y, low, high);
-  if (x.b == 0 || isnan(y)) return plain(y);
-  if (isinf(y)) return (Cell){y, 0, low != high};
-  double u = p->type == TYPE_F64 ? unit_roundoff(TYPE_F64) * fabs(y) : 0; // of the evaluator itself
-  return (Cell){y, fmax(high - y, y - low) + u, false};
+  if (is_int(p->type))
+    return step_at(y, dtype_round(p->type, x.v - x.b), dtype_round(p->type, x.v + x.b));
+  return x.b == 0 ? plain(y) : cell_rounded(p->type, x.v, x.b, false);
 }
 
 static Cell point_bound(const Point *p) {
