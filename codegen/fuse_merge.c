@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLUSTER_NODES = 128, REGION = 1024, ROUNDS = 3, SIBLINGS = 12 };
+enum { CLUSTER_NODES = 128, CLUSTER_SPAN = 1024, ROUNDS = 3, SIBLINGS = 12 };
 
 static Cluster *cluster_of(const Fuser *f, NodeId n) { return f->cluster.at[f->of[n]]; }
 
@@ -81,8 +81,8 @@ void clusters_make(Fuser *f) {
   f->cluster.n = f->sequence.n = f->stamp = 0;
   f->of = arena_array(f->a, uint32_t, f->count + 1);
   f->mark = arena_array(f->a, uint32_t, f->count + 1);
-  f->kept = arena_array(f->a, uint32_t, REGION + 1);
-  f->after = arena_array(f->a, bool, REGION + 1);
+  f->kept = arena_array(f->a, uint32_t, CLUSTER_SPAN + 1);
+  f->after = arena_array(f->a, bool, CLUSTER_SPAN + 1);
   vec_push(f->a, f->cluster) = NULL;
   vec_push(f->a, f->sequence) = 0;
   sequence_make(f);
@@ -153,7 +153,7 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
     a = b;
     b = swap;
   }
-  if (b->rank - a->rank >= REGION) return false;
+  if (b->rank - a->rank >= CLUSTER_SPAN) return false;
   NodeId node[CLUSTER_NODES];
   memcpy(node, a->node, a->n * sizeof *node);
   memcpy(node + a->n, b->node, b->n * sizeof *node);

@@ -234,6 +234,7 @@ static Dims order_default(const Chooser *c, const Node *n) {
   }
   case CONTRACT: return order_contract(c, n);
   case GATHER: return order_gather(c, n);
+  case WINDOW: case ORDERED: case REGION: BUG("no order of %s", op_row((Op)n->op)->text);
   case MOVE:
     if (n->op != OP_BROADCAST) return order_moved(c, n);
     break;
@@ -253,6 +254,7 @@ static bool follows_wish(const Chooser *c, NodeId old) {
   case CONTRACT: return true;
   case POINTWISE: case REDUCE: return c->forced[old];
   case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
+  case WINDOW: case ORDERED: case REGION: BUG("no order of %s", op_row((Op)n->op)->text);
   case MOVE: return n->op == OP_BROADCAST;
   case SOURCE: return n->op == OP_INDEX;
   case COLLECTIVE: return false;

@@ -42,7 +42,7 @@ static Role role_of(const Fuser *f, NodeId n) {
                                                                                       : ROLE_KERNEL;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
   case COLLECTIVE: return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
-  case POINTWISE: case REDUCE: case GATHER: break;
+  case POINTWISE: case REDUCE: case GATHER: case WINDOW: case ORDERED: case REGION: break;
   }
   return ROLE_KERNEL;
 }

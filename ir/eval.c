@@ -12,6 +12,9 @@
 #define RULE_CONTRACT(rule) eval_##rule
 #define RULE_MOVE(rule) eval_##rule
 #define RULE_GATHER(rule) eval_##rule
+#define RULE_WINDOW(rule) eval_##rule
+#define RULE_ORDERED(rule) eval_##rule
+#define RULE_REGION(rule) eval_##rule
 #define RULE_COLLECTIVE(rule) eval_##rule
 static EvalRule *const eval_rule[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \

@@ -35,6 +35,9 @@ EvalRule eval_point;
 #define RULE_CONTRACT(rule) EvalRule eval_##rule;
 #define RULE_MOVE(rule) EvalRule eval_##rule;
 #define RULE_GATHER(rule) EvalRule eval_##rule;
+#define RULE_WINDOW(rule) EvalRule eval_##rule;
+#define RULE_ORDERED(rule) EvalRule eval_##rule;
+#define RULE_REGION(rule) EvalRule eval_##rule;
 #define RULE_COLLECTIVE(rule) EvalRule eval_##rule;
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) RULE_##cls(eval)
 #include "ir/ops.def"
@@ -45,6 +48,9 @@ EvalRule eval_point;
 #undef RULE_CONTRACT
 #undef RULE_MOVE
 #undef RULE_GATHER
+#undef RULE_WINDOW
+#undef RULE_ORDERED
+#undef RULE_REGION
 #undef RULE_COLLECTIVE
 // clang-format on
 

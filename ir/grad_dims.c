@@ -82,6 +82,43 @@ void grad_rename(Grad *c) { move_back(c, OP_RENAME); }
 void grad_split(Grad *c) { move_back(c, OP_MERGE); }
 void grad_merge(Grad *c) { move_back(c, OP_SPLIT); }
 
+void grad_checkpoint(Grad *c) { grad_to(c, 0, c->dy); }
+
+// A pin's gradient is pinned likewise (decision 5).
+void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.attr)); }
+
+// -- windows -------------------------------------------------------------------------------------
+
+static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0; }
+
+// Of one element: the gradient stands at its place, zero elsewhere.
+static void grad_select(Grad *c) {
+  Graph *g = c->g;
+  NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr.affine.offset);
+  if (start_of(c)) place = graph_binary(g, OP_ADD, place, start_of(c));
+  NodeId here = graph_binary(g, OP_EQ, graph_index(g, c->n.attr.dims[0]), place);
+  grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
+}
+
+// The relation s = (a o + b k + c) / d read the other way: o = (d s - b k - c) / a. Along a tap dim that
+// the argument lacks the gradient is summed.
+void grad_window(Grad *c) {
+  if (!grad_wanted(c, 0)) return;
+  const Attr *t = &c->n.attr;
+  if (!t->nto) {
+    grad_select(c);
+    return;
+  }
+  Affine f = t->affine, back = {f.divisor, -f.tap, -f.offset, f.out};
+  bool mirrored = f.out < 0;
+  if (mirrored) back = (Affine){-back.out, -back.tap, -back.offset, -back.divisor};
+  DimId to[2] = {t->dims[0], t->nto > 1 ? t->to[1] : 0};
+  Attr attr = {.ndims = 1, .dims = t->to, .nto = t->nto, .to = to, .affine = back};
+  NodeId args[2] = {c->dy, start_of(c)};
+  if (args[1] && !mirrored) args[1] = graph_unary(c->g, OP_NEG, args[1]);
+  grad_to(c, 0, graph_add(c->g, args[1] ? OP_WINDOW_AT : OP_WINDOW, args[1] ? 2 : 1, args, &attr));
+}
+
 // -- lookups -------------------------------------------------------------------------------------
 
 // Rows add up where they came from. Dims of ids that the table lacks, or that bear the name of the

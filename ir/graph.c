@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/infer.h"
@@ -42,6 +43,7 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
     d.node = 0;
     vec_push(a, g->decl) = d;
   }
+  for (uint32_t i = 0; i < from->region.n; i++) vec_push(a, g->region) = from->region.at[i];
   return g;
 }
 
@@ -58,7 +60,10 @@ static uint32_t node_hash(const Node *n) {
   uint32_t h = 2166136261u;
   uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
                       t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
+  uint64_t wide[] = {(uint64_t)t->affine.out, (uint64_t)t->affine.tap, (uint64_t)t->affine.offset,
+                     (uint64_t)t->affine.divisor, t->key, t->flags, t->region};
   h = mix(h, small, sizeof small);
+  h = mix(h, wide, sizeof wide);
   h = mix(h, n->args, n->nargs * sizeof *n->args);
   h = mix(h, t->num, sizeof t->num);
   h = mix(h, t->dims, t->ndims * sizeof *t->dims);
@@ -71,10 +76,15 @@ static bool same_bytes(const void *a, const void *b, size_t n) {
   return n == 0 || memcmp(a, b, n) == 0;
 }
 
+static bool affine_equal(const Affine *a, const Affine *b) {
+  return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
+}
+
 static bool attr_equal(const Attr *a, const Attr *b) {
   return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
          a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata &&
-         axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
+         a->key == b->key && a->flags == b->flags && a->region == b->region &&
+         affine_equal(&a->affine, &b->affine) && axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
          same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
          same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
          same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
@@ -143,6 +153,44 @@ static void sort_args(Op op, int nargs, const NodeId *args, NodeId *sorted) {
   sorted[1] = args[0];
 }
 
+RegionId graph_region(Graph *g, const Region *r) {
+  vec_push(g->arena, g->region) = *r;
+  return (RegionId)g->region.n;
+}
+
+bool region_encloses(const Graph *g, RegionId a, RegionId b) {
+  while (b && b != a) b = region_get(g, b)->parent;
+  return a == b;
+}
+
+// The deepest region of the arguments; they must lie on one way in.
+static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId *out, char *why) {
+  *out = 0;
+  for (int i = 0; i < nargs; i++) {
+    RegionId r = graph_node(g, args[i])->region;
+    if (region_encloses(g, *out, r)) *out = r;
+    if (region_encloses(g, r, *out)) continue;
+    snprintf(why, 200, "arguments of different loops");
+    return false;
+  }
+  return true;
+}
+
+static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *t, RegionId *out, char *why) {
+  if (op == OP_CARRY || op == OP_AT) return *out = t->region, true;
+  if (op == OP_SCAN) {
+    *out = region_get(g, t->region)->parent;
+    RegionId deepest;
+    if (!find_region(g, nargs, args, &deepest, why)) return false;
+    if (region_encloses(g, deepest, t->region)) return true;
+    snprintf(why, 200, "scan: an argument belongs to another loop");
+    return false;
+  }
+  if (op != OP_FINAL && op != OP_COLLECT) return find_region(g, nargs, args, out, why);
+  *out = graph_node(g, args[0])->region;
+  return true;
+}
+
 static NodeId insert(Graph *g, NodeId *slot, Node n) {
   Arena *a = g->arena;
   n.args = arena_copy(a, n.args, n.nargs * sizeof *n.args);
@@ -161,16 +209,19 @@ static NodeId insert(Graph *g, NodeId *slot, Node n) {
 static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                   uint16_t instance, const Origin *origin, char *why) {
   Attr t = canonical(op, attr);
-  NodeId sorted[4] = {0};
+  NodeId sorted[MAX_ARGS] = {0};
   DimId dims_room[MAX_RANK] = {0}, to_room[MAX_RANK] = {0};
-  if (nargs >= 0 && nargs <= 4) sort_args(op, nargs, args, sorted);
+  if (nargs >= 0 && nargs <= MAX_ARGS) sort_args(op, nargs, args, sorted);
   Dtype type;
   Dims dims;
   if (!infer(g, op, nargs, sorted, &t, &type, &dims, why)) return 0;
+  RegionId region;
+  if (!region_of(g, op, nargs, sorted, &t, &region, why)) return 0;
   sort_dims(g, op, &t, dims_room, to_room);
   Node n = {.op = (uint16_t)op,
             .type = (uint8_t)type,
             .instance = instance,
+            .region = region,
             .nargs = (uint8_t)nargs,
             .dims = dims,
             .args = sorted,
@@ -194,7 +245,7 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
 
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   const Node *node = graph_node(from, n);
-  NodeId args[4];
+  NodeId args[MAX_ARGS];
   char why[200];
   for (int i = 0; i < node->nargs; i++) args[i] = map[node->args[i]];
   NodeId copy =

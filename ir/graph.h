@@ -20,7 +20,9 @@ typedef enum Op {
   OP_COUNT
 } Op;
 
-typedef enum OpClass { SOURCE, POINTWISE, REDUCE, CONTRACT, MOVE, GATHER, COLLECTIVE } OpClass;
+typedef enum OpClass {
+  SOURCE, POINTWISE, REDUCE, CONTRACT, MOVE, GATHER, WINDOW, ORDERED, REGION, COLLECTIVE,
+} OpClass;
 enum { COMMUTES = 1, MONOTONE = 2, FINAL = 4, CHECKS = 8 };
 typedef enum Linear { LINEAR_NO, LINEAR_ALL, LINEAR_FIRST, LINEAR_ONE, LINEAR_BRANCH } Linear;
 
@@ -47,7 +49,40 @@ typedef enum Monoid { MONOID_NONE, MONOID_SUM, MONOID_MAX, MONOID_MIN, MONOID_PR
 const char *monoid_text(Monoid m);
 
 typedef uint32_t NodeId; // 0: none
+enum { MAX_ARGS = 255 };
 typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
+
+// Where an element of a window comes from: position s = (o*out + k*tap + offset [+ start]) / divisor of
+// the source dim, for position `o` along to[0] and `k` along to[1], all global. Where the division leaves a rest,
+// or s is outside what the source holds, the element is num[0] (decision 1).
+//
+//   convolution  s = stride*o + dilation*k - pad         slice  s = step*o + start
+//   its gradient o = (s - dilation*k + pad) / stride     pad    s = o - before
+typedef struct Affine {
+  int64_t out, tap, offset, divisor; // divisor > 0
+} Affine;
+enum { ORDER_EXCLUSIVE = 1, ORDER_REVERSE = 2, ORDER_DESCENDING = 4 };
+
+typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
+
+// A scan: nodes whose value differs from step to step of dim t belong to it. A node lies in the deepest
+// region of its arguments; CARRY and AT begin a region, SCAN, FINAL and COLLECT lead out of it.
+//
+//   %4 = carry(%1) {region = 1}              value at the start of a step; %1 in the first
+//   %5 = at(%2) {dims = [t], region = 1}     %2 at the current t
+//   %6 = add(%4, %5)                         in region 1
+//   %7 = scan(%6) {region = 1}               the loop: next values of its carries, in order of their numbers
+//   %8 = final(%7, %4)                       the carry after the last step
+//   %9 = collect(%7, %6) {dims = [t]}        %6 of all steps: has the dim t
+//
+// Nodes of a region depend on nothing outside that comes after its scan.
+typedef struct Region {
+  RegionId parent;
+  DimId t;         // whole dim; runs 0 .. size-1
+  bool reverse;    // runs size-1 .. 0
+  bool recompute;  // gradients compute the body again instead of keeping its values
+  Pos pos;
+} Region;
 
 // What an op needs beside its arguments; which fields an op reads stands in its row of ops.def.
 // Unused fields are zero. Lists live in the graph's arena.
@@ -62,6 +97,10 @@ typedef struct Attr {
   Monoid monoid;     // of all_reduce and reduce_scatter
   const double *data; // of values: ndata numbers, row-major over `dims` as listed
   int64_t ndata;
+  Affine affine;     // of windows
+  uint64_t key;      // of draws: hash of seed-independent path; of a carry: its number in the region
+  unsigned flags;    // of ordered ops: ORDER_EXCLUSIVE ...
+  RegionId region;   // of carry, at and scan: the loop they belong to
 } Attr;
 
 // Where a node comes from: shown by dumps, errors and `explain`; takes no part in equality.
@@ -77,6 +116,7 @@ typedef struct Node {
   uint16_t op;       // an Op
   uint8_t type;      // a Dtype
   uint16_t instance; // number of a recomputed clone: takes part in equality
+  RegionId region;   // follows from the arguments
   uint8_t nargs;
   Dims dims;         // of the result, canonical order
   const NodeId *args;
@@ -137,6 +177,7 @@ struct Graph {
   VEC(Decl) decl;
   VEC(Output) output;
   VEC(Name) name;     // in the graph as built; later stages carry outputs only
+  VEC(Region) region;
   Layout layout;      // rules of the compile, axes numbered as in mesh
   ModelSpec spec;     // data and train blocks, seed (ir/spec.h): a dump is complete
   Origin origin;      // given to nodes added from here on
@@ -182,6 +223,11 @@ NodeId graph_index(Graph *g, DimId d);
 // Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in the
 // order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
+
+RegionId graph_region(Graph *g, const Region *r);
+static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
+// Whether region a is b or encloses it; 0 encloses all.
+bool region_encloses(const Graph *g, RegionId a, RegionId b);
 
 // The number of elements of node n's result (block lengths in a lowered graph).
 int64_t node_elements(const Graph *g, NodeId n);

@@ -14,7 +14,7 @@ typedef struct Call {
   const Graph *g;
   Op op;
   int nargs;
-  const Node *arg[4];
+  const Node *arg[MAX_ARGS];
   const Attr *attr;
   Dtype type; // of the result
   Dims dims;
@@ -156,6 +156,14 @@ static bool infer_step(Call *c) {
 
 static bool infer_training(Call *c) {
   c->type = TYPE_BOOL;
+  return true;
+}
+
+static bool infer_random(Call *c) {
+  c->type = TYPE_F32;
+  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
+  for (int i = 0; i < c->attr->ndims; i++)
+    if (!add_dim(c, c->attr->dims[i])) return false;
   return true;
 }
 
@@ -359,6 +367,110 @@ static bool infer_scatter(Call *c) {
   return add_new(c, c->attr->to[0]);
 }
 
+// -- windows and ordered ops
+// -----------------------------------------------------------------------------
+
+static bool infer_window(Call *c) {
+  const Attr *t = c->attr;
+  c->type = arg_type(c, 0);
+  if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
+  if (t->affine.divisor <= 0) return refuse(c, "its divisor is not positive");
+  if ((t->nto > 0) != (t->affine.out != 0) || (t->nto < 2 && t->affine.tap))
+    return refuse(c, "its factors do not go with its dims");
+  if (!without_dims(c, 0)) return false;
+  if (t->nto && !add_new(c, t->to[0])) return false;
+  return t->nto < 2 || add_dim(c, t->to[1]);
+}
+
+static bool infer_window_at(Call *c) {
+  if (!want_type(c, 1, TYPE_I32)) return false;
+  if (c->arg[1]->dims.n) return refuse(c, "the start is no scalar");
+  return infer_window(c);
+}
+
+static bool infer_ordered(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!want_lists(c, 1, 0) || !not_bool(c, 0)) return false;
+  return without_dims(c, 0) && add_dim(c, c->attr->dims[0]);
+}
+
+static bool infer_order_index(Call *c) {
+  if (!infer_ordered(c)) return false;
+  c->type = TYPE_I32;
+  return true;
+}
+
+static bool infer_top_k(Call *c) {
+  c->type = TYPE_I32;
+  if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c, 0)) return false;
+  if (whole_size(c, c->attr->to[0]) > whole_size(c, c->attr->dims[0]))
+    return refuse(c, "%s has more elements than %s", dim_of(c, c->attr->to[0])->name,
+                  dim_of(c, c->attr->dims[0])->name);
+  return add_new(c, c->attr->to[0]);
+}
+
+// -- loops
+// ----------------------------------------------------------------------------------------
+
+static bool want_region(const Call *c) {
+  return c->attr->region > 0 || refuse(c, "names no region");
+}
+
+// Whether argument i is computed outside the region, or (inside) in it.
+static bool want_place(const Call *c, int i, RegionId within) {
+  return region_encloses(c->g, c->arg[i]->region, within) ||
+         refuse(c, "argument %d belongs to another loop", i + 1);
+}
+
+static bool infer_carry(Call *c) {
+  c->type = arg_type(c, 0);
+  return want_region(c) && want_place(c, 0, region_get(c->g, c->attr->region)->parent) &&
+         union_of_args(c);
+}
+
+static bool infer_at(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!want_region(c) || !want_lists(c, 1, 0)) return false;
+  const Region *r = region_get(c->g, c->attr->region);
+  if (dim_of(c, c->attr->dims[0])->whole != r->t)
+    return refuse(c, "the loop does not run over %s", dim_of(c, c->attr->dims[0])->name);
+  return want_place(c, 0, r->parent) && without_dims(c, 0);
+}
+
+static bool infer_scan(Call *c) {
+  c->type = TYPE_BOOL;
+  return want_region(c);
+}
+
+static bool want_scan(const Call *c) {
+  return c->arg[0]->op == OP_SCAN || refuse(c, "argument 1 is no scan");
+}
+
+static bool infer_final(Call *c) {
+  c->type = arg_type(c, 1);
+  if (!want_scan(c)) return false;
+  if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
+    return refuse(c, "argument 2 is no carry of the scan");
+  return add_dims(c, &c->arg[1]->dims);
+}
+
+static bool infer_collect(Call *c) {
+  c->type = arg_type(c, 1);
+  if (!want_scan(c) || !want_lists(c, 1, 0)) return false;
+  RegionId r = c->arg[0]->attr.region;
+  if (c->attr->dims[0] != region_get(c->g, r)->t) return refuse(c, "names not the dim of the loop");
+  return want_place(c, 1, r) && add_dims(c, &c->arg[1]->dims) && add_new(c, c->attr->dims[0]);
+}
+
+static bool infer_pin(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->ndims != c->attr->axes.n) return refuse(c, "its lists differ in length");
+  for (int i = 0; i < c->attr->ndims; i++)
+    if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
+      return refuse(c, "the argument has no dim %s", dim_of(c, c->attr->dims[i])->name);
+  return union_of_args(c);
+}
+
 // -- collectives
 // --------------------------------------------------------------------------------------
 
@@ -431,6 +543,7 @@ static bool attr_exists(const Call *c) {
   if ((unsigned)t->type >= TYPE_COUNT)
     return refuse(c, "there is no element type %d", (int)t->type);
   if ((unsigned)t->monoid > MONOID_PROD) return refuse(c, "there is no monoid %d", (int)t->monoid);
+  if (t->region > c->g->region.n) return refuse(c, "there is no region %u", t->region);
   if (t->decl > c->g->decl.n) return refuse(c, "there is no declaration %u", t->decl);
   if (t->axes.n > MAX_AXES) return refuse(c, "more than %d axes", MAX_AXES);
   for (int i = 0; i < t->axes.n; i++) {
@@ -446,7 +559,8 @@ bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
            Dims *dims, char *why) {
   Call c = {.g = g, .op = op, .nargs = nargs, .attr = attr, .why = why};
   int want = op_row(op)->nargs;
-  if (nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
+  if (want >= 0 && nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
+  if (nargs > MAX_ARGS) return refuse(&c, "more than %d arguments", MAX_ARGS);
   for (int i = 0; i < nargs; i++) {
     if (args[i] == 0 || args[i] > graph_count(g))
       return refuse(&c, "there is no node %%%u", args[i]);

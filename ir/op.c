@@ -3,6 +3,8 @@
 
 #include "ir/graph.h"
 
+enum { ANY = -1 }; // number of arguments
+
 static const OpRow op_rows[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
   {text, args, cls, flags, LINEAR_##linear},

@@ -413,6 +413,23 @@ static void put_attr(const Out *o, const Node *n) {
     put_key(o, &between, "data = ");
     put_reals(o, t->ndata, t->data);
   }
+  if (n->op == OP_WINDOW || n->op == OP_WINDOW_AT) {
+    put_key(o, &between, "affine = ");
+    put(o, "[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", t->affine.out, t->affine.tap, t->affine.offset,
+        t->affine.divisor);
+  }
+  if (t->key) {
+    put_key(o, &between, "key = ");
+    put(o, "%" PRIu64, t->key);
+  }
+  if (t->flags) {
+    put_key(o, &between, "flags = ");
+    put(o, "%u", t->flags);
+  }
+  if (t->region) {
+    put_key(o, &between, "region = ");
+    put(o, "%u", t->region);
+  }
   if (n->instance) {
     put_key(o, &between, "instance = ");
     put(o, "%u", n->instance);
@@ -423,6 +440,16 @@ static void put_attr(const Out *o, const Node *n) {
   }
   if (n->origin.backward) put_key(o, &between, "backward");
   if (*between == ',') put(o, "}");
+}
+
+static void put_region(const Out *o, RegionId id) {
+  const Region *r = region_get(o->g, id);
+  put(o, "region %u = ", id);
+  put_dims(o, 1, &r->t);
+  if (r->parent) put(o, " in %u", r->parent);
+  if (r->reverse) put(o, " reverse");
+  if (r->recompute) put(o, " recompute");
+  put_origin(o, r->pos, NULL, NULL);
 }
 
 static void put_node(const Out *o, NodeId id, const char *note) {
@@ -465,6 +492,7 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
   for (uint32_t i = 0; i < g->decl.n; i++) put_decl(o, &g->decl.at[i]);
   for (int k = 0; k < DATA_BLOCKS; k++) put_data_block(o, (BlockKind)k);
   for (uint32_t i = 0; i < g->spec.ntrain; i++) put_train(o, &g->spec.train[i]);
+  for (uint32_t i = 0; i < g->region.n; i++) put_region(o, (RegionId)(i + 1));
   for (NodeId n = 1; n <= graph_count(g); n++) put_node(o, n, note ? note(table, n) : NULL);
   for (uint32_t i = 0; i < g->name.n; i++) put_name(o, &g->name.at[i]);
   for (uint32_t i = 0; i < g->output.n; i++) put_output(o, &g->output.at[i]);

@@ -158,8 +158,23 @@ typedef struct Collective {
   const char *why;
 } Collective;
 
+// Ordered work along one dim (cumsum, cummax, argsort, top_k): the runtime does it, row by row.
+typedef enum OrderedKind { ORDERED_CUMSUM, ORDERED_CUMMAX, ORDERED_CUM_INDEX, ORDERED_ARGSORT, ORDERED_TOP_K } OrderedKind;
+typedef struct Ordered {
+  OrderedKind kind;
+  Dtype type;        // of the source; indices are i32
+  unsigned flags;    // ORDER_* of ir/graph.h
+  Size n;            // elements along the dim
+  int64_t k;         // top_k: how many
+  int64_t src_step, dst_step; // elements from one to the next along it
+  uint8_t nrows;     // loops over rows, slow first
+  struct { Size count; int64_t src, dst; } row[MAX_RANK];
+  Ref src, dst;
+} Ordered;
+
 typedef enum InstrKind {
   INSTR_KERNEL, INSTR_PRODUCT, INSTR_COLLECTIVE,
+  INSTR_ORDERED,
   INSTR_FILL,   // zero bytes
   INSTR_COPY,   // bytes from src to dst
   INSTR_COMMIT, // from here on persistent tensors change: run only if the status of all is clean
@@ -170,6 +185,7 @@ typedef struct Instr {
     KernelLaunch kernel;
     Product product;
     Collective collective;
+    Ordered ordered;
     struct { Ref dst; int64_t bytes; } fill;
     struct { Ref dst, src; int64_t bytes; } copy;
   } u;

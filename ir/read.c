@@ -348,7 +348,7 @@ static bool read_optimizer(Reader *r) {
 typedef struct Line {
   Op op;
   int nargs;
-  NodeId args[4];
+  NodeId args[MAX_ARGS];
   Attr attr;
   DimId dims[MAX_RANK], to[MAX_RANK];
   uint16_t instance;
@@ -398,13 +398,40 @@ static bool key_group(Reader *r, Line *l) {
   return true;
 }
 
+static bool key_affine(Reader *r, Line *l) {
+  int64_t n;
+  const double *x;
+  const char *at = scan_here(&r->s);
+  if (!scan_reals(&r->s, &n, &x)) return false;
+  if (n != 4) return scan_fail(&r->s, at, "four numbers stand here");
+  l->attr.affine = (Affine){(int64_t)x[0], (int64_t)x[1], (int64_t)x[2], (int64_t)x[3]};
+  return true;
+}
+
+static bool key_key(Reader *r, Line *l) { return scan_seed(&r->s, &l->attr.key); }
+
+static bool key_flags(Reader *r, Line *l) {
+  int64_t n;
+  if (!scan_long(&r->s, 1, 7, &n)) return false;
+  l->attr.flags = (unsigned)n;
+  return true;
+}
+
+static bool key_region(Reader *r, Line *l) {
+  int64_t n;
+  if (!scan_long(&r->s, 1, UINT16_MAX, &n)) return false;
+  l->attr.region = (RegionId)n;
+  return true;
+}
+
 static bool read_key(Reader *r, Line *l) {
   static const struct {
     const char *name;
     bool (*read)(Reader *r, Line *l);
   } keys[] = {{"decl", key_decl}, {"num", key_num},           {"dims", key_dims},
               {"to", key_to},     {"axes", key_axes},         {"monoid", key_monoid},
-              {"data", key_data}, {"instance", key_instance}, {"group", key_group}};
+              {"data", key_data}, {"instance", key_instance}, {"group", key_group},
+              {"affine", key_affine}, {"key", key_key}, {"flags", key_flags}, {"region", key_region}};
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (strcmp(name, "backward") == 0) return l->origin.backward = true;
@@ -459,6 +486,28 @@ static bool read_node(Reader *r) {
   char why[200];
   id = graph_try(r->g, l.op, l.nargs, l.args, &l.attr, l.instance, why);
   return id ? node_agrees(r, at, &l, id, want) : scan_fail(s, at, "%s", why);
+}
+
+static bool read_region(Reader *r) {
+  Scan *s = &r->s;
+  Region region = {0};
+  uint8_t n;
+  int64_t id, parent;
+  DimId t[MAX_RANK];
+  const char *at = scan_here(s);
+  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !read_dims(r, &n, t)) return false;
+  if (id != r->g->region.n + 1) return scan_fail(s, at, "the next region is %u", r->g->region.n + 1);
+  if (n != 1) return scan_fail(s, at, "a region runs over one dim");
+  region.t = t[0];
+  if (scan_accept_word(s, "in")) {
+    if (!scan_long(s, 1, r->g->region.n, &parent)) return false;
+    region.parent = (RegionId)parent;
+  }
+  region.reverse = scan_accept_word(s, "reverse");
+  region.recompute = scan_accept_word(s, "recompute");
+  if (!line_end(r, &region.pos)) return false;
+  graph_region(r->g, &region);
+  return true;
 }
 
 // -- names, outputs
@@ -516,7 +565,7 @@ static const LineKind line_kinds[] = {
     {"state", read_state},         {"slot", read_slot},     {"data", read_data},
     {"field", read_field},         {"source", read_source}, {"train", read_train},
     {"optimizer", read_optimizer}, {"name", read_name},     {"output", read_output},
-    {"update", read_update},       {"rule", read_rule_line},
+    {"update", read_update},       {"rule", read_rule_line},{"region", read_region},
 };
 
 static bool read_line(Reader *r) {

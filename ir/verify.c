@@ -88,6 +88,7 @@ static bool check_node(const Check *c, NodeId id) {
   if (n->type != type)
     return broken(c, "%%%u is %s, not %s", id,
                   n->type < TYPE_COUNT ? dtype_text((Dtype)n->type) : "?", dtype_text(type));
+  if (n->region > g->region.n) return broken(c, "%%%u is in no region", id);
   if (!dims_equal(&n->dims, &dims)) return broken(c, "%%%u has other dims than follow", id);
   if (n->attr.decl && g->decl.at[n->attr.decl - 1].node != id)
     return broken(c, "%%%u is a second node of %s", id, g->decl.at[n->attr.decl - 1].name);
@@ -117,6 +118,7 @@ static bool check_output(const Check *c, const Output *o) {
   if (!o->name) return broken(c, "an output has no name");
   if (o->value == 0 || o->value > graph_count(c->g))
     return broken(c, "output %s has no node %%%u", o->name, o->value);
+  if (graph_node(c->g, o->value)->region) return broken(c, "output %s is inside a loop", o->name);
   if (o->kind == OUT_VALUE) return order_is_whole(c, o->name, o->rank, o->dims);
   if (o->target == 0 || o->target > c->g->decl.n)
     return broken(c, "update %s has no target", o->name);

@@ -58,6 +58,9 @@ Role role_of(const Graph *g, NodeId id, int i, int j) {
   case CONTRACT: return inner_or_keep(n, d);
   case MOVE: return move_role(n, d);
   case GATHER: return gather_role(g, n, i, d);
+  case WINDOW:
+  case ORDERED:
+  case REGION:
   case COLLECTIVE: break;
   }
   BUG("%s has no arguments to place", op_row((Op)n->op)->text);

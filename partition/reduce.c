@@ -11,23 +11,23 @@
 #include "partition/cut.h"
 #include "partition/state.h"
 
-typedef struct Region {
+typedef struct Stretch {
   Plan *p;
   const Graph *g;
   int axis;
   bool *may;       // node can be computed as a term
   bool *starts;    // it is one by its own sum
   uint8_t *args;   // arguments that are read as terms then
-} Region;
+} Stretch;
 
 // Partial sums are f32 or wider (decision 11).
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
-static bool home_cut(const Region *r, NodeId n) {
+static bool home_cut(const Stretch *r, NodeId n) {
   return state_cut_by(&r->p->door.reduced[n], graph_node(r->g, n)->dims.n, r->axis) >= 0;
 }
 
-static int64_t reduce_bytes(const Region *r, NodeId n) {
+static int64_t reduce_bytes(const Stretch *r, NodeId n) {
   State term = r->p->door.at[n];
   state_remove(&term, graph_node(r->g, n)->dims.n, r->axis);
   int64_t bytes = state_bytes(r->g, n, &term);
@@ -35,7 +35,7 @@ static int64_t reduce_bytes(const Region *r, NodeId n) {
   return coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes);
 }
 
-static bool starts_here(const Region *r, NodeId n) {
+static bool starts_here(const Stretch *r, NodeId n) {
   const Node *node = graph_node(r->g, n);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(r->p->inner[n][i], r->axis)) return true;
@@ -43,7 +43,7 @@ static bool starts_here(const Region *r, NodeId n) {
 }
 
 // Arguments lo..hi-1 are all terms, or whole ones that become the term of coordinate 0.
-static uint8_t args_all(const Region *r, const Node *n, int lo) {
+static uint8_t args_all(const Stretch *r, const Node *n, int lo) {
   uint8_t out = 0, terms = 0;
   for (int i = lo; i < n->nargs; i++) {
     if (r->may[n->args[i]]) terms = 1;
@@ -53,14 +53,14 @@ static uint8_t args_all(const Region *r, const Node *n, int lo) {
   return terms ? out : 0;
 }
 
-static bool whole_but(const Region *r, const Node *n, int linear) {
+static bool whole_but(const Stretch *r, const Node *n, int linear) {
   for (int i = 0; i < n->nargs; i++)
     if (i != linear && (home_cut(r, n->args[i]) || n->args[i] == n->args[linear])) return false;
   return true;
 }
 
 // Of a product of two terms the larger stays one.
-static uint8_t args_one(const Region *r, const Node *n) {
+static uint8_t args_one(const Stretch *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
     if (r->may[n->args[i]] &&
@@ -68,7 +68,7 @@ static uint8_t args_one(const Region *r, const Node *n) {
   return best >= 0 && whole_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
-static uint8_t linear_args(const Region *r, NodeId id) {
+static uint8_t linear_args(const Stretch *r, NodeId id) {
   const Node *n = graph_node(r->g, id);
   if (!wide((Dtype)n->type)) return 0;
   switch (op_row((Op)n->op)->linear) {
@@ -90,13 +90,13 @@ static uint8_t linear_args(const Region *r, NodeId id) {
 }
 
 // Dropping the axis from the middle of a nested cut would change all blocks within.
-static bool axis_is_last(const Region *r, NodeId n) {
+static bool axis_is_last(const Stretch *r, NodeId n) {
   const State *at = &r->p->door.at[n];
   int k = state_cut_by(at, graph_node(r->g, n)->dims.n, r->axis);
   return k < 0 || at->cut[k].at[at->cut[k].n - 1] == r->axis;
 }
 
-static void find_members(Region *r) {
+static void find_members(Stretch *r) {
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     const Node *node = graph_node(r->g, n);
     r->starts[n] = starts_here(r, n);
@@ -113,7 +113,7 @@ static void find_members(Region *r) {
 static uint32_t in_of(NodeId n) { return 2 * n; }
 static uint32_t out_of(NodeId n) { return 2 * n + 1; }
 
-static void connect_uses(const Region *r, Cut *c, NodeId u) {
+static void connect_uses(const Stretch *r, Cut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   for (int i = 0; i < node->nargs; i++) {
     NodeId n = node->args[i];
@@ -128,7 +128,7 @@ static void connect_uses(const Region *r, Cut *c, NodeId u) {
 }
 
 // Node 0 is none, so its vertices 0 and 1 serve as source and sink.
-static Cut *network(const Region *r, Arena *scratch) {
+static Cut *network(const Stretch *r, Arena *scratch) {
   Cut *c = cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     connect_uses(r, c, n);
@@ -152,7 +152,7 @@ static void make_term(Plan *p, NodeId n, int axis, uint8_t args) {
 }
 
 // A sum of terms needs no cut of its own.
-static void sum_terms(const Region *r, const Cut *c, NodeId n) {
+static void sum_terms(const Stretch *r, const Cut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
   if (!r->args[n] || !cut_on_source_side(c, in_of(node->args[0]))) return;
   for (int i = 0; i < node_inner(node); i++) axes_remove(&r->p->inner[n][i], r->axis);
@@ -163,7 +163,7 @@ void plan_reduce_points(Plan *p, int axis) {
   const Graph *g = p->door.graph;
   uint32_t n = graph_count(g) + 1;
   Arena *scratch = arena_new();
-  Region r = {.p = p, .g = g, .axis = axis};
+  Stretch r = {.p = p, .g = g, .axis = axis};
   r.may = arena_array(scratch, bool, n);
   r.starts = arena_array(scratch, bool, n);
   r.args = arena_array(scratch, uint8_t, n);
