@@ -70,12 +70,28 @@ Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix)
 typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
 
 static bool set_path(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->path); }
-static bool set_key(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->key); }
-static bool set_skip(Build *b, const Ast *e, DataSource *s) {
-  return build_integer(b, e, &s->skip);
+
+static bool set_key(Build *b, const Ast *e, DataSource *s) {
+  if (!build_string(b, e, &s->key)) return false;
+  bool part = !strcmp(s->key, "images") || !strcmp(s->key, "labels");
+  if (s->kind != SOURCE_CIFAR10 || part) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "cifar10 has \"images\" and \"labels\", not \"%s\"",
+             s->key);
+  return false;
 }
+
+static bool set_skip(Build *b, const Ast *e, DataSource *s) {
+  if (!build_integer(b, e, &s->skip)) return false;
+  if (s->skip >= 0) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip counts bytes from 0");
+  return false;
+}
+
 static bool set_offset(Build *b, const Ast *e, DataSource *s) {
-  return build_integer(b, e, &s->offset);
+  if (!build_integer(b, e, &s->offset)) return false;
+  if (s->offset == 0 || s->offset == 1) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset is 0, or 1 for the tokens that follow");
+  return false;
 }
 static bool set_scale(Build *b, const Ast *e, DataSource *s) {
   return build_number(b, e, &s->scale);
@@ -198,7 +214,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     if (!call_bind(b, e, f, arg)) return false;
     for (int k = 0; f[k].name; k++)
       if (arg[k] && !set_argument(b, f[k].name, arg[k], out)) return false;
-    if (out->kind != SOURCE_CSV || (out->key != NULL) + (out->first >= 0) == 1) return true;
+    if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true; // its column and columns
     diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
     return false;
   }

@@ -1,5 +1,5 @@
 // check: the facts of one compile, from the model's text to the memory plan, without machine code.
-#include "frontend/session.h"
+#include "frontend/params.h"
 
 #include <string.h>
 
@@ -184,7 +184,7 @@ static json_t *dims_json(const Graph *g) {
   return out;
 }
 
-static int print_json(const Session *s, const Compilation *c) {
+static int print_json(const Session *s, const Compilation *c, const ParamTable *params) {
   const Program *p = c->compiled->program;
   const PartitionFacts *f = &c->partition;
   json_t *out = json_object(), *memory = json_object();
@@ -207,6 +207,7 @@ static int print_json(const Session *s, const Compilation *c) {
   json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
   json_object_set_new(memory, "peak", json_integer(stored_bytes(p) + p->arena_bytes));
   json_object_set_new(out, "memory", memory);
+  if (params->path) json_object_set_new(out, "params", params_table_json(s, params));
   return json_finish(out);
 }
 
@@ -278,10 +279,13 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
 int cmd_check(Session *s) {
   const char *purpose, *over;
   Compilation c;
+  ParamTable params;
   if (!session_load(s)) return 0;
   const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "program", &c)) return 0;
-  if (option_given(s->opt, OPTION_JSON)) return print_json(s, &c);
+  if (!g || !session_compile(s, g, purpose, over, "program", &c) || !params_table(s, &params))
+    return 0;
+  if (option_given(s->opt, OPTION_JSON)) return print_json(s, &c, &params);
   print_text(s, purpose, &c);
+  if (params.path) params_table_print(s, &params);
   return 0;
 }

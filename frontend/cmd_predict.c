@@ -231,11 +231,20 @@ static bool prepare(Predict *p) {
          open_results(p);
 }
 
+static void print_json(const Predict *p) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.predict/1"));
+  json_object_set_new(out, "model", json_string(p->s->opt->argument.at[0]));
+  json_object_set_new(out, "rows", json_integer(p->rows));
+  json_object_set_new(out, "values", results_json(p->nresults, p->result));
+  json_finish(out);
+}
+
 int cmd_predict(Session *s) {
   Predict p = {.s = s};
   if (prepare(&p) && predict_all(&p) && results_finite(s, p.nresults, p.result) &&
-      results_write(s, p.nresults, p.result))
-    fflush(stdout);
+      results_write(s, p.nresults, p.result) && option_given(s->opt, OPTION_JSON))
+    print_json(&p);
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);
   feed_close(p.feed);

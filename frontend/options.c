@@ -145,7 +145,8 @@ static bool count_arguments(const Options *o, Diag *d) {
   if (option_given(o, OPTION_FROM)) least = 0;
   if (o->argument.n >= least && o->argument.n <= most) return true;
   if (o->argument.n < least)
-    diag_error(d, DIAG_USAGE, nowhere, "%s needs a model file", command_name(o->command));
+    diag_error(d, DIAG_USAGE, nowhere, "%s needs a %s file", command_name(o->command),
+               strncmp(form, "MODEL", 5) == 0 ? "model" : "data");
   else
     diag_error(d, DIAG_USAGE, nowhere, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);

@@ -1,8 +1,5 @@
 // Parameter files: --params and --save-params, names translated by --map.
-//
-// A map has a line for each kind of name, `layer.{i}.wq = h.{i}.attn.q.weight`: the model's name,
-// then the file's; {i} stands for the same text, without a dot, on both sides.
-#include "frontend/session.h"
+#include "frontend/params.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,123 +9,15 @@
 
 static const char *const step_name = "optimizer.step";
 
-typedef struct MapLine {
-  const char *model, *file;
-} MapLine;
 typedef struct Params {
   Session *s;
   const char *path; // as given
   bool folder, partial;
   Pos pos;
   const char **name; // in the file, NULL-terminated
-  VEC(MapLine) map;
+  ParamMap map;
   const char *kept, *ignored; // lists for the message of --params-partial
 } Params;
-
-// -- names ---------------------------------------------------------------------------------------
-
-enum { MAX_HOLES = 8 };
-typedef struct Hole {
-  const char *name, *text;
-  size_t name_bytes, bytes;
-} Hole;
-
-// The pattern's text with each {i} replaced by what it stands for; NULL when one is not known.
-static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) {
-  VEC(char) out = {0};
-  for (const char *c = pattern; *c;) {
-    const char *end = *c == '{' ? strchr(c, '}') : NULL;
-    if (!end) {
-      vec_push(a, out) = *c++;
-      continue;
-    }
-    int k = 0;
-    while (k < n && !(hole[k].name_bytes == (size_t)(end - c - 1) &&
-                      memcmp(hole[k].name, c + 1, hole[k].name_bytes) == 0))
-      k++;
-    if (k == n) return NULL;
-    for (size_t i = 0; i < hole[k].bytes; i++) vec_push(a, out) = hole[k].text[i];
-    c = end + 1;
-  }
-  vec_push(a, out) = '\0';
-  return out.at;
-}
-
-// Whether the pattern matches name; what its holes stand for. A hole takes all up to the next dot.
-static bool match(const char *pattern, const char *name, Hole *hole, int *n) {
-  for (*n = 0; *pattern;) {
-    const char *end = *pattern == '{' ? strchr(pattern, '}') : NULL;
-    if (!end) {
-      if (*pattern++ != *name++) return false;
-      continue;
-    }
-    size_t bytes = strcspn(name, ".");
-    if (*n == MAX_HOLES || bytes == 0) return false;
-    hole[(*n)++] = (Hole){.name = pattern + 1,
-                          .name_bytes = (size_t)(end - pattern - 1),
-                          .text = name,
-                          .bytes = bytes};
-    name += bytes;
-    pattern = end + 1;
-  }
-  return *name == '\0';
-}
-
-// What the file calls the model's `name`.
-static const char *name_in_file(const Params *p, const char *name) {
-  for (uint32_t i = 0; i < p->map.n; i++) {
-    Hole hole[MAX_HOLES];
-    int n;
-    if (!match(p->map.at[i].model, name, hole, &n)) continue;
-    const char *other = fill(p->s->arena, p->map.at[i].file, n, hole);
-    if (other) return other;
-  }
-  return name;
-}
-
-static const char *trimmed(Arena *a, const char *from, const char *end) {
-  while (from < end && (*from == ' ' || *from == '\t')) from++;
-  while (end > from && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) end--;
-  return arena_text(a, from, (size_t)(end - from));
-}
-
-static bool read_map_line(Params *p, uint32_t source, uint32_t line, const char *text,
-                          const char *end) {
-  const char *comment = memchr(text, '#', (size_t)(end - text));
-  if (comment) end = comment;
-  const char *equals = memchr(text, '=', (size_t)(end - text));
-  if (!*trimmed(p->s->arena, text, end)) return true;
-  if (!equals) {
-    Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
-    diag_error(p->s->diag, DIAG_FILE_MALFORMED, pos,
-               "a line of a map reads: NAME = NAME IN THE FILE");
-    return false;
-  }
-  vec_push(p->s->arena, p->map) =
-      (MapLine){trimmed(p->s->arena, text, equals), trimmed(p->s->arena, equals + 1, end)};
-  return true;
-}
-
-static bool read_map(Params *p) {
-  const OptionUse *use = option_use(p->s->opt, OPTION_MAP);
-  if (!use) return true;
-  size_t n;
-  const char *text = session_file(p->s, use->text, &n);
-  if (!text) {
-    diag_error(p->s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text,
-               strerror(errno));
-    return false;
-  }
-  uint32_t source = diag_source(p->s->diag, use->text, text, n), line = 1;
-  bool good = true;
-  for (const char *at = text; at < text + n; line++) {
-    const char *end = memchr(at, '\n', (size_t)(text + n - at));
-    if (!end) end = text + n;
-    good &= read_map_line(p, source, line, at, end);
-    at = end + 1;
-  }
-  return good;
-}
 
 // -- what a file holds ---------------------------------------------------------------------------
 
@@ -173,7 +62,7 @@ static bool refuse_unknown(Params *p) {
   const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->decl.n; i++)
-    if (g->decl.at[i].kind != DECL_INPUT) known[n++] = name_in_file(p, g->decl.at[i].name);
+    if (g->decl.at[i].kind != DECL_INPUT) known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
   bool good = true;
   for (const char **name = p->name; *name; name++) {
     bool found = strncmp(*name, "optimizer.", 10) == 0;
@@ -194,8 +83,8 @@ static bool refuse_unknown(Params *p) {
 // -- loading -------------------------------------------------------------------------------------
 
 static bool read_named(const Params *p, const char *name, Array *out) {
-  if (!p->folder) return array_read(out, p->path, name, p->s->diag, p->pos);
-  return array_read(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
+  if (!p->folder) return array_map(out, p->path, name, p->s->diag, p->pos);
+  return array_map(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
                     p->pos);
 }
 
@@ -212,7 +101,7 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
 }
 
 static bool load_tensor(Params *p, Exec *e, const ProgTensor *t) {
-  const char *name = t->kind == TENSOR_SLOT ? t->name : name_in_file(p, t->name);
+  const char *name = t->kind == TENSOR_SLOT ? t->name : params_name(p->s, &p->map, t->name);
   if (!holds(p, name)) {
     if (t->kind != TENSOR_PARAM) return true;
     if (p->partial) {
@@ -226,8 +115,8 @@ static bool load_tensor(Params *p, Exec *e, const ProgTensor *t) {
   }
   Array x = {0};
   bool good = read_named(p, name, &x) && check_sizes(p, t, &x) &&
-              array_convert(&x, t->type, t->name, p->s->diag, p->pos);
-  if (good) exec_write(e, t->kind, t->name, t->type, x.data);
+              array_holds(&x, t->type, t->name, p->s->diag, p->pos);
+  if (good) exec_write(e, t->kind, t->name, x.type, x.data); // every block reads its part
   array_free(&x);
   return good;
 }
@@ -249,7 +138,7 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
                 .path = use->text,
                 .pos = use->pos,
                 .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
-  if (!read_map(&all) || !list_names(&all)) return false;
+  if (!params_map(s, &all.map) || !list_names(&all)) return false;
   bool good = refuse_unknown(&all);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
@@ -282,10 +171,10 @@ static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const Name
 bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   if (!use) return true;
-  Params names = {.s = s};
+  ParamMap names;
   NamedArray *named = arena_array(s->arena, NamedArray, p->ntensors + 1);
   uint32_t n = 0;
-  bool good = read_map(&names);
+  bool good = params_map(s, &names);
   for (uint32_t i = 0; i < p->ntensors && good; i++) {
     const ProgTensor *t = &p->tensor[i];
     Result value;
@@ -293,7 +182,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
     good = result_read(s, e, p, t->kind, t->name, &value);
     if (good)
       named[n++] =
-          (NamedArray){.name = t->kind == TENSOR_SLOT ? t->name : name_in_file(&names, t->name),
+          (NamedArray){.name = t->kind == TENSOR_SLOT ? t->name : params_name(s, &names, t->name),
                        .array = value.array};
   }
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void array_free(Array *x) {
   if (x->map)
@@ -97,7 +98,31 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   return ok || why_not(why, "has an element that no type holds");
 }
 
-static bool read_place(Array *out, const Datafile *f, const ArrayPlace *p, char *why) {
+// True if the bytes of the file are those of the array.
+static bool lies_plain(const ArrayPlace *p) {
+  Raw r = raw_of(raw_type(p->raw));
+  bool same = r.kind == p->raw.kind && r.bytes == p->raw.bytes && !(p->raw.big && r.bytes > 1);
+  return same && r.kind != '?' && (!p->fortran || p->rank < 2) && p->elements > 0;
+}
+
+// The array inside a private mapping of its pages; false where the system gives none.
+static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
+  int64_t page = sysconf(_SC_PAGESIZE), first = p->offset / page * page;
+  size_t n = (size_t)(p->offset + p->elements * p->raw.bytes - first);
+  void *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, f->fd, (off_t)first);
+  if (map == MAP_FAILED) return false;
+  *out = (Array){.type = raw_type(p->raw),
+                 .rank = p->rank,
+                 .elements = p->elements,
+                 .data = (char *)map + (p->offset - first),
+                 .map = map,
+                 .map_bytes = n};
+  memcpy(out->size, p->size, sizeof out->size);
+  return true;
+}
+
+static bool read_place(Array *out, const Datafile *f, const ArrayPlace *p, bool map, char *why) {
+  if (map && lies_plain(p) && map_place(out, f, p)) return true;
   int64_t n = p->elements * p->raw.bytes;
   char *bytes = malloc((size_t)n + 1);
   bool ok = bytes ? datafile_read(f, p->offset, n, bytes, why)
@@ -107,16 +132,17 @@ static bool read_place(Array *out, const Datafile *f, const ArrayPlace *p, char 
   return ok;
 }
 
-static bool read_npy(Array *out, const Datafile *f, const char *key, char *why) {
+static bool read_npy(Array *out, const Datafile *f, const char *key, bool map, char *why) {
   ArrayPlace p;
   (void)key;
-  return npy_find(f, &p, why) && read_place(out, f, &p, why);
+  return npy_find(f, &p, why) && read_place(out, f, &p, map, why);
 }
 
-static bool read_npz(Array *out, const Datafile *f, const char *key, char *why) {
+static bool read_npz(Array *out, const Datafile *f, const char *key, bool map, char *why) {
   ArrayPlace p;
   char *bytes;
   int64_t n;
+  (void)map; // packed
   if (!npz_member(f, key, &bytes, &n, why)) return false;
   bool ok = npy_header((unsigned char *)bytes, n, &p, why);
   if (ok && p.offset + p.elements * p.raw.bytes != n)
@@ -126,44 +152,61 @@ static bool read_npz(Array *out, const Datafile *f, const char *key, char *why) 
   return ok;
 }
 
-static bool read_safetensors(Array *out, const Datafile *f, const char *key, char *why) {
+static bool read_safetensors(Array *out, const Datafile *f, const char *key, bool map, char *why) {
   ArrayPlace p;
-  return safetensors_find(f, key, &p, why) && read_place(out, f, &p, why);
+  return safetensors_find(f, key, &p, why) && read_place(out, f, &p, map, why);
 }
 
-typedef bool ReadFormat(Array *out, const Datafile *f, const char *key, char *why);
+typedef bool ReadFormat(Array *out, const Datafile *f, const char *key, bool map, char *why);
 static ReadFormat *const readers[] = {
     [FORMAT_NPY] = read_npy, [FORMAT_NPZ] = read_npz, [FORMAT_SAFETENSORS] = read_safetensors};
 
-static bool read_shard(Array *out, const char *path, const char *key, Diag *d, Pos at) {
-  char why[WHY];
-  char *shard = safetensors_shard(path, key, why);
-  if (!shard) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
-  bool ok = shard && array_read(out, shard, key, d, at);
-  free(shard);
-  return ok;
-}
-
-bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at) {
+static bool read_file(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
   Datafile f;
   char why[WHY] = "is no .npy, .npz or .safetensors file";
   *out = (Array){0};
   if (!datafile_open(&f, path, d, at)) return false;
   ArrayFormat format = array_format(&f);
   bool ok = false;
-  if (format == FORMAT_INDEX && key) {
-    datafile_close(&f);
-    return read_shard(out, path, key, d, at);
-  }
   if (format != FORMAT_NONE && format != FORMAT_NPY && !key)
     why_not(why, "holds several arrays: name one");
-  else if (format != FORMAT_NONE)
-    ok = readers[format](out, &f, key, why);
+  else if (format != FORMAT_NONE && format != FORMAT_INDEX)
+    ok = readers[format](out, &f, key, map, why);
   datafile_close(&f);
   if (ok) return true;
   diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
   array_free(out);
   return false;
+}
+
+bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at) {
+  Datafile f;
+  char why[WHY];
+  *shard = NULL;
+  if (!key || !datafile_open(&f, path, d, at)) return !key;
+  ArrayFormat format = array_format(&f);
+  datafile_close(&f);
+  if (format != FORMAT_INDEX) return true;
+  *shard = safetensors_shard(path, key, why);
+  if (!*shard) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  return *shard != NULL;
+}
+
+static bool read_any(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
+  char *shard;
+  *out = (Array){0};
+  if (!array_file(path, key, &shard, d, at)) return false;
+  bool ok = read_file(out, shard ? shard : path, key, map, d, at);
+  free(shard);
+  return ok;
+}
+
+bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at) {
+  return read_any(out, path, key, false, d, at);
+}
+
+bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at) {
+  return read_any(out, path, key, true, d, at);
 }
 
 bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at) {
@@ -194,6 +237,23 @@ static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, 
   diag_error(d, DIAG_DATA_TYPE, at, "%s is %s, and element %s of what it is given, %.17g, is none",
              what, dtype_text(type), sizes_text(x->rank, index, where, sizeof where),
              dtype_load(x->type, p));
+}
+
+enum { PIECE = 4096 };
+bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at) {
+  bool widens = dtype_is_float(type) && dtype_is_float(x->type) &&
+                (type == TYPE_F64 || (type == TYPE_F32 && x->type != TYPE_F64));
+  if (x->type == type || widens) return true;
+  char to[PIECE * 8];
+  int64_t bad, bytes = dtype_bytes(x->type);
+  for (int64_t i = 0; i < x->elements; i += PIECE) {
+    int64_t n = x->elements - i < PIECE ? x->elements - i : PIECE;
+    if (raw_convert(raw_of(x->type), (const char *)x->data + i * bytes, n, 1, type, to, &bad))
+      continue;
+    say_lost(x, type, what, i + bad, d, at);
+    return false;
+  }
+  return true;
 }
 
 bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at) {

@@ -1,6 +1,7 @@
 // Files: reading with checked sizes, and writing aside so that no half-written file is left.
 //
-// Files are read, not mapped: one that shrinks meanwhile is an error here and a signal there.
+// Data is read, not mapped: a file that shrinks meanwhile is an error here and a signal there. Only
+// initial values are mapped (array_map).
 #include "runtime/internal.h"
 
 #include <errno.h>

@@ -151,7 +151,7 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
   Array array = {0};
   int64_t size[MAX_RANK];
   for (int i = 0; i < x->rank; i++) size[i] = x->dim[x->declared[i]].whole;
-  bool ok = path && array_read(&array, path, x->init.key, d, x->pos);
+  bool ok = path && array_map(&array, path, x->init.key, d, x->pos);
   if (ok && !sizes_fit(array.rank, array.size, x->rank, size)) {
     char got[256], want[256];
     diag_error(d, DIAG_DATA_SHAPE, x->pos, "%s holds %s, but %s is %s", path,
@@ -159,8 +159,8 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
                sizes_text(x->rank, size, want, sizeof want));
     ok = false;
   }
-  ok = ok && array_convert(&array, x->type, x->name, d, x->pos);
-  if (ok) exec_write(e, x->kind, x->name, x->type, array.data);
+  ok = ok && array_holds(&array, x->type, x->name, d, x->pos);
+  if (ok) exec_write(e, x->kind, x->name, array.type, array.data); // every block reads its part
   array_free(&array);
   free(path);
   return ok;

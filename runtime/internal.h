@@ -74,6 +74,7 @@ typedef struct Raw {
 } Raw;
 Raw raw_of(Dtype t);
 Dtype raw_type(Raw r); // the element type that holds all its values
+const char *raw_text(Raw r); // "f32", "i16", "bool"
 double raw_value(Raw r, const void *p);
 // n elements, times `scale` (1: none), into type `to`. False when a value would be lost: *bad is
 // its index. Floats round to narrower floats.
@@ -102,6 +103,8 @@ size_t npy_header_text(const Array *x, Dtype type, char *out, size_t room);
 // Finds the array in a plain .npy file, checks that the bytes are there.
 MUST_USE bool npy_find(const Datafile *f, ArrayPlace *out, char *why);
 MUST_USE bool safetensors_find(const Datafile *f, const char *key, ArrayPlace *out, char *why);
+// Entries in the order of the file, and the texts of __metadata__.
+MUST_USE bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why);
 MUST_USE bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why);
 // A set of shards: the file that holds key, in the index's directory. malloc'd path, NULL with why.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
@@ -109,6 +112,9 @@ char *safetensors_shard(const char *index_path, const char *key, char *why);
 // Member `key` (with or without .npy) of a zip file, inflated: *out is malloc'd.
 MUST_USE bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why);
 MUST_USE bool npz_names(Arena *a, const Datafile *f, const char ***out, char *why);
+
+// Where the elements of an idx file stand, packed by gzip or not, from its header alone.
+MUST_USE bool idx_place(const Datafile *f, ArrayPlace *p, char *why);
 
 // -- array.c
 // ---------------------------------------------------------------------------------------------------------
@@ -120,5 +126,8 @@ typedef enum ArrayFormat {
   FORMAT_INDEX
 } ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
+// Of a set of shards the file that holds key, malloc'd; NULL where path holds its arrays itself. False
+// after an error in d.
+MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
 
 #endif

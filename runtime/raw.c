@@ -23,6 +23,19 @@ Dtype raw_type(Raw r) {
   return r.bytes == 8 ? TYPE_I64 : TYPE_I32;
 }
 
+const char *raw_text(Raw r) {
+  static const struct {
+    char kind;
+    uint8_t bytes;
+    const char *text;
+  } rows[] = {{'f', 2, "f16"}, {'f', 4, "f32"}, {'f', 8, "f64"}, {'b', 2, "bf16"}, {'?', 1, "bool"},
+              {'i', 1, "i8"},  {'i', 2, "i16"}, {'i', 4, "i32"}, {'i', 8, "i64"},  {'u', 1, "u8"},
+              {'u', 2, "u16"}, {'u', 4, "u32"}, {'u', 8, "u64"}};
+  for (size_t i = 0; i < countof(rows); i++)
+    if (rows[i].kind == r.kind && rows[i].bytes == r.bytes) return rows[i].text;
+  BUG("no element of %d bytes of kind %c", r.bytes, r.kind);
+}
+
 // The bits of one element, zero-extended.
 static uint64_t bits_at(Raw r, const unsigned char *p) {
   uint64_t x = 0;

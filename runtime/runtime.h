@@ -68,8 +68,40 @@ void array_free(Array *x);
 // Reads path (and key inside .npz or .safetensors). False after an error in d at `at` with file, offset
 // or row. i64 that fits i32 is not converted here.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
+// The same without a copy where the file allows it: data stands, at any alignment, inside a private
+// mapping, of which only the pages that are read are loaded. The file must not shrink meanwhile.
+MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at);
+// True if all elements keep their values in `type`; else as array_convert.
+MUST_USE bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Names inside an .npz or .safetensors file: NULL-terminated, in `a`.
 MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
+// What a file of numbers holds, without its elements.
+typedef struct ArrayInfo {
+  const char *name; // "" where the file holds one array
+  const char *type; // as the file says: "f32", "i16", "F8_E4M3"
+  bool usable;      // elements of that type can be read
+  int rank;
+  int64_t size[MAX_RANK], elements, bytes;
+} ArrayInfo;
+typedef struct CsvColumn {
+  const char *name; // NULL: there is no header
+  int64_t numbers, missing, others; // fields by what they are
+  double low, high;                 // of the numbers
+} CsvColumn;
+typedef struct ArrayText { const char *key, *value; } ArrayText;
+typedef struct ArrayList {
+  const char *format; // "npy", "npz", "safetensors", "shards", "folder", "idx", "csv", "text", "bytes"
+  int64_t bytes;      // of the file
+  uint32_t n;
+  ArrayInfo *at;
+  uint32_t ntexts;
+  ArrayText *text; // __metadata__ of safetensors
+  int64_t rows;    // csv, text: records, lines
+  uint32_t ncolumns;
+  CsvColumn *column;
+} ArrayList;
+// Lists a file or a folder of .npy files; everything lives in `a`. False after an error in d.
+MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
 // Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with an
 // error in d that names `what` and the first bad element.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);

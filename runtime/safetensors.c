@@ -38,7 +38,7 @@ static int other_bits(const char *name) {
 }
 
 typedef struct Entry {
-  const char *name;
+  const char *name, *type;
   ArrayPlace place;
   int64_t begin, end;
   bool usable; // its element type can be read
@@ -113,6 +113,7 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
     return why_not(why, "has a broken entry for '%.*s'", SHOWN, e->name);
   if (!read_shape(json_object_get(v, "shape"), e, why)) return false;
   int bits = other_bits(type);
+  e->type = type;
   for (size_t i = 0; i < countof(types); i++) {
     if (strcmp(types[i].name, type) != 0) continue;
     e->place.raw = types[i].raw;
@@ -199,6 +200,38 @@ bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why
   for (size_t i = 0; i < h.n; i++)
     names[i] = arena_text(a, h.entry[i].name, strlen(h.entry[i].name));
   *out = names;
+  header_free(&h);
+  return true;
+}
+
+static void list_metadata(Arena *a, json_t *m, ArrayList *out) {
+  const char *key;
+  json_t *value;
+  out->text = arena_array(a, ArrayText, json_object_size(m) + 1);
+  json_object_foreach(m, key, value) {
+    const char *text = json_string_value(value);
+    out->text[out->ntexts++] =
+        (ArrayText){arena_text(a, key, strlen(key)), arena_text(a, text, strlen(text))};
+  }
+}
+
+bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  Header h;
+  if (!header_read(f, &h, why)) return false;
+  out->at = arena_array(a, ArrayInfo, h.n + 1);
+  for (size_t i = 0; i < h.n; i++) {
+    const Entry *e = &h.entry[i];
+    ArrayInfo *x = &out->at[out->n++];
+    *x = (ArrayInfo){.name = arena_text(a, e->name, strlen(e->name)),
+                     .type = e->usable ? raw_text(e->place.raw)
+                                       : arena_text(a, e->type, strlen(e->type)),
+                     .usable = e->usable,
+                     .rank = e->place.rank,
+                     .elements = e->place.elements,
+                     .bytes = e->end - e->begin};
+    memcpy(x->size, e->place.size, sizeof x->size);
+  }
+  list_metadata(a, json_object_get(h.json, "__metadata__"), out);
   header_free(&h);
   return true;
 }

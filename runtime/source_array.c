@@ -2,6 +2,7 @@
 // row from the file; packed ones and those in Fortran order are held in memory.
 #include "runtime/source.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool set_rows(RowSource *s, int rank, const int64_t *size, Diag *d) {
@@ -27,9 +28,14 @@ static bool from_memory(RowSource *s, Diag *d) {
 }
 
 bool source_array(RowSource *s, Diag *d) {
-  char why[WHY];
+  char why[WHY], *shard;
   ArrayPlace p = {0};
   const char *key = s->input->source->key;
+  if (!array_file(s->path, key, &shard, d, s->input->pos)) return false;
+  if (shard) {
+    free(s->path);
+    s->path = shard;
+  }
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
   ArrayFormat format = array_format(&s->file);
   bool ok = true;
@@ -38,7 +44,7 @@ bool source_array(RowSource *s, Diag *d) {
   else if (format == FORMAT_SAFETENSORS && key)
     ok = safetensors_find(&s->file, key, &p, why);
   else
-    p.fortran = true; // packed, or a set of shards, or an error that array_read says
+    p.fortran = true; // packed, or an error that array_read says
   if (!ok) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
     return false;

@@ -56,30 +56,29 @@ static bool idx_size(int64_t have, int64_t want, char *why) {
                                  (long long)have, have > want ? " or more" : "", (long long)want);
 }
 
-// The header is inflated first, so that no more is held than it asks for.
-static bool idx_packed(RowSource *s, ArrayPlace *p, char *why) {
-  char *head;
-  int64_t n;
-  if (!gzip_inflate(s->path, IDX_HEAD, &head, &n, why)) return false;
-  bool ok = idx_header((unsigned char *)head, n, p, why);
-  free(head);
-  int64_t want = p->offset + p->elements * p->raw.bytes;
-  return ok && gzip_inflate(s->path, want + 1, &s->memory, &n, why) && idx_size(n, want, why);
+static bool idx_elements(RowSource *s, const ArrayPlace *p, char *why) {
+  int64_t n, want = p->offset + p->elements * p->raw.bytes;
+  if (!is_gzip(s->path)) return idx_size(s->file.size, want, why);
+  return gzip_inflate(s->path, want + 1, &s->memory, &n, why) && idx_size(n, want, why);
 }
 
-static bool idx_plain(RowSource *s, ArrayPlace *p, char *why) {
-  unsigned char head[IDX_HEAD];
-  int64_t n = s->file.size < IDX_HEAD ? s->file.size : IDX_HEAD;
-  return datafile_read(&s->file, 0, n, head, why) && idx_header(head, n, p, why) &&
-         idx_size(s->file.size, p->offset + p->elements * p->raw.bytes, why);
+// The header alone is inflated, so that no more is held than it asks for.
+bool idx_place(const Datafile *f, ArrayPlace *p, char *why) {
+  unsigned char plain[IDX_HEAD];
+  char *head;
+  int64_t n = f->size < IDX_HEAD ? f->size : IDX_HEAD;
+  if (!is_gzip(f->path)) return datafile_read(f, 0, n, plain, why) && idx_header(plain, n, p, why);
+  if (!gzip_inflate(f->path, IDX_HEAD, &head, &n, why)) return false;
+  bool ok = idx_header((unsigned char *)head, n, p, why);
+  free(head);
+  return ok;
 }
 
 bool source_idx(RowSource *s, Diag *d) {
   char why[WHY];
   ArrayPlace p = {0};
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
-  if (!(is_gzip(s->path) ? idx_packed(s, &p, why) : idx_plain(s, &p, why)))
-    return malformed(s, d, why);
+  if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why)) return malformed(s, d, why);
   s->raw = p.raw;
   s->base = p.offset;
   s->rows = p.size[0];
