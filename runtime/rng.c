@@ -1,44 +1,16 @@
-// Random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-// 2011), draws by global element index, and permutations computed on demand.
+// Random numbers: draws of initial values by global element index, and permutations computed on demand.
 //
-// Element i of a draw uses the one block with counter (i, 0): two uniforms of 53 bits. So any
+// Element i of a draw uses the one block of Philox with counter (i, 0): two uniforms of 53 bits. So any
 // processor draws any element without the others (decision 25).
+#include "ir/philox.h"
 #include "runtime/internal.h"
 
 #include <math.h>
 
-static void philox_round(uint32_t c[4], const uint32_t k[2]) {
-  uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-  uint32_t c1 = c[1], c3 = c[3];
-  c[0] = (uint32_t)(b >> 32) ^ c1 ^ k[0];
-  c[1] = (uint32_t)b;
-  c[2] = (uint32_t)(a >> 32) ^ c3 ^ k[1];
-  c[3] = (uint32_t)a;
-}
-
-void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
-  uint32_t k[2] = {key[0], key[1]};
-  for (int i = 0; i < 4; i++) out[i] = counter[i];
-  for (int round = 0; round < 10; round++) {
-    philox_round(out, k);
-    k[0] += 0x9E3779B9u;
-    k[1] += 0xBB67AE85u;
-  }
-}
-
-// Finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
-static uint64_t mix64(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 uint64_t rng_key(uint64_t seed, const char *name) {
   uint64_t h = 0xcbf29ce484222325u; // FNV-1a
   for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-  return mix64(h ^ mix64(seed + 0x9e3779b97f4a7c15u));
+  return philox_mix(h ^ philox_mix(seed + 0x9e3779b97f4a7c15u));
 }
 
 static double polynomial(const double *c, int n, double x) {
@@ -133,7 +105,7 @@ int64_t rng_permute(uint64_t key, int64_t n, int64_t i) {
   do {
     uint64_t l = x >> half, r = x & mask;
     for (uint64_t round = 0; round < 6; round++) {
-      uint64_t next = l ^ (mix64(r ^ mix64(key + round)) & mask);
+      uint64_t next = l ^ (philox_mix(r ^ philox_mix(key + round)) & mask);
       l = r;
       r = next;
     }

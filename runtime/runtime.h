@@ -117,8 +117,7 @@ MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 
-// -- rng.c: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) -------
-void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+// -- rng.c: initial values and permutations, by Philox (ir/philox.h) --------------------------------------
 uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
 // The n draws of `init` for global indices index[0..n) in declared order, as doubles.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
