@@ -24,12 +24,26 @@ static Fetch all_values(const Session *s, Fetch f) {
   return f;
 }
 
+// The loss and the metrics: what an evaluation would compute of one batch.
+static Fetch evaluated(const Session *s) {
+  const Graph *g = s->model->graph;
+  const char **names = arena_array(s->arena, const char *, g->name.n + 1);
+  Fetch f = {.name = (const char *const *)names};
+  if (s->model->loss) names[f.n++] = s->model->loss;
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_METRIC) names[f.n++] = g->name.at[i].name;
+  return f;
+}
+
+// Over a data block; a model without one is described by a whole batch.
 static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;
   const DataBlock *block = s->model->graph->spec.data;
+  Fetch batch = evaluated(s);
   for (int k = 0; k < DATA_BLOCKS; k++)
     if (block[k].present) *over = data_over(s, (BlockKind)k);
+  if (!*over && batch.n) return select_run(s->arena, s->model, &batch);
   return select_eval(s->arena, s->model, &n, &metric);
 }
 

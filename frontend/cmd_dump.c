@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT } Form;
+typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
 typedef struct Dump {
   Session *s;
   Form form;
@@ -110,6 +110,7 @@ static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphN
                         const void *table) {
   if (d->form == FORM_JSON) return graph_json(d, g, stage, note, table);
   if (d->form == FORM_DOT) return graph_dot(d, g, stage, note, table);
+  if (d->form == FORM_HTML) return dump_html_graph(d->s, g, stage, note, table);
   return graph_print(d->s->arena, g, d->s->diag, note, table);
 }
 
@@ -125,9 +126,10 @@ static char *kernels_text(const Dump *d) {
   return out.at;
 }
 
-// A text in the form asked for: JSON holds it as lines; dot has no form for it.
+// A text in the form asked for: JSON holds it as lines, a page as it is; dot has no form for it.
 static char *plain(const Dump *d, const char *stage, char *text) {
   if (!text || d->form == FORM_TEXT) return text;
+  if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
   if (d->form == FORM_DOT) {
     diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos,
                "the stage %s is no graph and has no dot form", stage);
@@ -216,7 +218,7 @@ static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
 }
 
 static bool write_stage(const Dump *d, int stage, const char *text) {
-  static const char *const ending[] = {"txt", "json", "dot"};
+  static const char *const ending[] = {"txt", "json", "dot", "html"};
   const char *folder = option_text(d->s->opt, OPTION_DIR);
   if (!folder) return fputs(text, stdout) >= 0;
   const char *path = arena_printf(d->s->arena, "%s/%02d-%s.%s", folder, stage + 1,
@@ -304,11 +306,11 @@ static bool compile_for(Dump *d, int last) {
 }
 
 int cmd_dump(Session *s) {
-  static const char *const forms[] = {"text", "json", "dot"};
+  static const char *const forms[] = {"text", "json", "dot", "html"};
   Dump d = {.s = s, .purpose = "run"};
   int form, first = 0, last;
   if (s->opt->argument.n && !session_load(s)) return 0;
-  if (!option_word(s->opt, OPTION_FORMAT, 3, forms, s->diag, &form)) return 0;
+  if (!option_word(s->opt, OPTION_FORMAT, 4, forms, s->diag, &form)) return 0;
   if (option_given(s->opt, OPTION_FROM) && !read_graph(&d, &first)) return 0;
   if (!choose_stages(&d, &first, &last)) return 0;
   d.form = (Form)form;

@@ -149,8 +149,11 @@ static double measure_product(void) {
   return best;
 }
 
+static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+
 int cmd_doctor(Session *s) {
   bool blas = blas_open(&s->blas);
+  Offers found = offers_find(s->arena);
   double copy = measure_copy(), product = blas ? measure_product() : 0;
   if (!wants_json(s)) {
     printf("cores      %d\n", cores_available());
@@ -160,6 +163,11 @@ int cmd_doctor(Session *s) {
     printf("copy       %.1f GB/s, one core, read and written\n", copy / 1e9);
     if (blas)
       printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", product / 1e9, SIDE, SIDE);
+    printf("simd       %s\n", found.simd);
+    printf("memory     %s free\n", bytes_text(s->arena, found.memory));
+    printf("gpus       %s\n", found.gpus ? found.gpus : "none");
+    printf("MPI        %s\n", found.mpi ? found.mpi : "none");
+    printf("NCCL       %s\n", found.nccl ? found.nccl : "none");
     printf("devices    cpu\n");
     printf("comm       local\n");
     return 0;
@@ -172,6 +180,11 @@ int cmd_doctor(Session *s) {
   json_object_set_new(out, "blas", blas ? json_string(s->blas) : json_null());
   json_object_set_new(out, "copy_bytes_per_second", json_real(copy));
   json_object_set_new(out, "product_flops_per_second", json_real(product));
+  json_object_set_new(out, "simd", json_string(found.simd));
+  json_object_set_new(out, "memory_bytes", json_integer(found.memory));
+  json_object_set_new(out, "gpus", text_or_null(found.gpus));
+  json_object_set_new(out, "mpi", text_or_null(found.mpi));
+  json_object_set_new(out, "nccl", text_or_null(found.nccl));
   json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
   json_object_set_new(out, "comm", json_pack("[s]", "local"));
   return json_finish(out);

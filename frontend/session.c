@@ -121,13 +121,14 @@ static bool parse_settings(Session *s, ModelOptions *m) {
 
 static bool model_options(Session *s, ModelOptions *m) {
   int errors = diag_errors(s->diag);
-  int64_t seed;
+  int64_t seed, threads;
   const OptionUse *mesh = option_use(s->opt, OPTION_MESH),
                   *layout = option_use(s->opt, OPTION_LAYOUT);
   *m = (ModelOptions){.path = s->opt->argument.at[0],
                       .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
   bool good = refuse_unavailable(s);
   good &= option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed);
+  good &= option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads);
   good &= parse_settings(s, m);
   m->seed = (uint64_t)seed;
   if (!good) return false;

@@ -112,6 +112,11 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 // after an error.
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
+// -- dump_html.c: a stage as a page of its own ------------------------------------------------------
+char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
+                      const void *table);
+char *dump_html_text(const Session *s, const char *stage, const char *text);
+
 // -- the commands: exit codes --------------------------------------------------------------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);
 #include "frontend/options.def"

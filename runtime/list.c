@@ -126,7 +126,7 @@ static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
     if (!datafile_read(f, i, n, b, why)) return false;
     for (int64_t k = 0; k < n; k++) {
       text = text && (b[k] >= 32 || strchr("\t\r\n\f", b[k])) && b[k] != 0;
-      out->rows += b[k] == '\n';
+      out->rows += b[k] == '\n' || (i + k + 1 == f->size && b[k] != '\n');
     }
   }
   out->format = text ? "text" : "bytes";

@@ -193,6 +193,14 @@ int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out
 
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);
+// What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
+typedef struct Offers {
+  const char *simd; // "avx512f avx2 fma"
+  const char *gpus; // "NVIDIA H100, NVIDIA H100"
+  const char *mpi, *nccl;
+  int64_t memory; // bytes free
+} Offers;
+Offers offers_find(Arena *a);
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);
