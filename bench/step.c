@@ -130,7 +130,7 @@ static double bench_time(Bench *b, int steps, bool profile, double *best) {
 static void print_profile(Bench *b, int steps) {
   static const char *const kinds[] = {
       [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
-      [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit"};
+      [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop", [INSTR_END] = "end"};
   const Program *p = b->made.compiled->program;
   double *column = arena_array(b->arena, double, steps);
   for (uint32_t i = 0; i < p->ninstrs; i++) {

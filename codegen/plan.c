@@ -38,7 +38,7 @@ static void visit_refs(Builder *b, Visit *visit) {
       visit(b, &in->u.copy.dst, i);
       visit(b, &in->u.copy.src, i);
       break;
-    case INSTR_COMMIT: break;
+    case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
     }
   }
 }
@@ -60,6 +60,22 @@ static void settle(Builder *b) {
   }
   for (uint32_t i = 0; i < b->tensor.n; i++)
     if (b->tensor.at[i].kind == TENSOR_INPUT) b->buffer.at[b->tensor.at[i].at.offset].first = 0;
+}
+
+// What is there before a loop and read in it, or written in it and read after it, is there in all of its
+// steps. Inner loops come first: what lives over one of them may live over an outer one because of it.
+static void live_over_loops(Builder *b) {
+  for (uint32_t l = b->instr.n; l-- > 0;) {
+    if (b->instr.at[l].kind != INSTR_LOOP) continue;
+    uint32_t end = b->instr.at[l].u.loop.end;
+    for (uint32_t i = 0; i < b->buffer.n; i++) {
+      PlanBuffer *p = &b->buffer.at[i];
+      if (p->last < l || p->first > end) continue;
+      bool before = p->first < l, after = p->last > end;
+      if (before && !after) p->last = end;
+      if (after && !before) p->first = l;
+    }
+  }
 }
 
 // -- in place -------------------------------------------------------------------------------------------------
@@ -190,6 +206,7 @@ int64_t plan_live(const Builder *b) {
 void plan_memory(Builder *b) {
   visit_refs(b, see);
   settle(b);
+  live_over_loops(b);
   reuse_in_place(b);
   place_buffers(b);
   visit_refs(b, resolve);

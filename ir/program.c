@@ -43,14 +43,24 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
 // A slot's value without what it is multiplied by.
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
-  int64_t offset, valid, value = 0;
-  slot_block(&p->mesh, s, r, short_batch ? rows : s->whole, &offset, &valid);
+  int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
+  if (s->reach.affine.divisor) {
+    reach_interval(&p->mesh, &s->reach, s->whole, r, &offset, &valid);
+    valid = clamp64(all - offset, 0, valid);
+  } else {
+    slot_block(&p->mesh, s, r, all, &offset, &valid);
+  }
   switch (s->kind) {
   case SLOT_EXTENT: value = valid; break;
   case SLOT_OFFSET: value = offset; break;
   case SLOT_RANK: value = axes_rank(&p->mesh, s->axes, r); break;
   }
   return ceil_div(value * (s->scale ? s->scale : 1), s->div ? s->div : 1);
+}
+
+Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind) {
+  const Dim *dim = dim_get(t, d), *whole = dim_get(t, dim->whole);
+  return (Slot){.kind = kind, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
 }
 
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
@@ -67,6 +77,12 @@ int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
   for (uint32_t i = 0; i < p->ntensors; i++)
     if (p->tensor[i].kind == kind && strcmp(p->tensor[i].name, name) == 0) return (int32_t)i;
   return -1;
+}
+
+int64_t ref_moved(Ref r, int depth, const int64_t *at) {
+  int64_t bytes = 0;
+  for (int i = 0; r.stride && i < depth; i++) bytes += at[i] * r.stride[i];
+  return bytes;
 }
 
 // -- text
@@ -96,6 +112,8 @@ static void put_ref(const Out *o, Ref r) {
     put(o, "work+%" PRId64, r.offset);
   else
     put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
+  for (int i = 0; r.stride && i < LOOP_DEPTH; i++)
+    if (r.stride[i]) put(o, "+%" PRId64 "*step%d", r.stride[i], i);
 }
 
 static void put_size(const Out *o, Size s) {
@@ -105,6 +123,16 @@ static void put_size(const Out *o, Size s) {
     put(o, "s%" PRId32, s.slot);
   else
     put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
+}
+
+static void put_reach(const Out *o, const Reach *x) {
+  const Affine *f = &x->affine;
+  put(o, " reach [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ", f->out, f->tap, f->offset,
+      f->divisor, x->of_size);
+  put_axes(o, x->of_axes);
+  if (x->tap_size == 1) return;
+  put(o, " taps %" PRId64 " over ", x->tap_size);
+  put_axes(o, x->tap_axes);
 }
 
 static void put_slot(const Out *o, uint32_t i) {
@@ -118,6 +146,7 @@ static void put_slot(const Out *o, uint32_t i) {
     put(o, " within ");
     put_axes(o, s->within);
   }
+  if (s->reach.affine.divisor) put_reach(o, &s->reach);
   if (s->scale) put(o, " times %" PRId64, s->scale);
   if (s->div) put(o, " by %" PRId64, s->div);
   if (s->times) put(o, " times s%" PRId32, s->times - 1);
@@ -258,6 +287,27 @@ static void put_product(const Out *o, const Product *x) {
   }
 }
 
+static void put_ordered(const Out *o, const Ordered *x) {
+  static const char *const kinds[] = {"cumsum", "cummax", "cum_index", "argsort", "top_k"};
+  static const char *const flags[] = {" exclusive", " reverse", " descending"};
+  put(o, "%s", kinds[x->kind]);
+  for (unsigned i = 0; i < countof(flags); i++)
+    if (x->flags >> i & 1) put(o, "%s", flags[i]);
+  put(o, " %s n = ", dtype_text(x->type));
+  put_size(o, x->n);
+  if (x->k) put(o, " k = %" PRId64, x->k);
+  put(o, "; ");
+  put_ref(o, x->src);
+  put(o, " by %" PRId64 " -> ", x->src_step);
+  put_ref(o, x->dst);
+  put(o, " by %" PRId64 "\n", x->dst_step);
+  for (int i = 0; i < x->nrows; i++) {
+    put(o, "    rows ");
+    put_size(o, x->row[i].count);
+    put(o, " strides (%" PRId64 ", %" PRId64 ")\n", x->row[i].src, x->row[i].dst);
+  }
+}
+
 static void put_block(const Out *o, int rank, const int64_t *block, const Size *valid) {
   put(o, " [");
   for (int i = 0; i < rank; i++) {
@@ -292,6 +342,7 @@ static void put_collective(const Out *o, const Collective *c) {
     if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
     if (x->cut >= 0) put(o, " cut %d", x->cut);
     if (x->whole) put(o, " of %" PRId64, x->whole);
+    if (x->reach.affine.divisor) put_reach(o, &x->reach);
     put(o, "\n");
   }
 }
@@ -303,6 +354,7 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_KERNEL: put_launch(o, &x->u.kernel); break;
   case INSTR_PRODUCT: put_product(o, &x->u.product); break;
   case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
+  case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
   case INSTR_FILL:
     put(o, "fill ");
     put_ref(o, x->u.fill.dst);
@@ -316,6 +368,12 @@ static void put_instr(const Out *o, uint32_t i) {
     put(o, " %" PRId64 " bytes\n", x->u.copy.bytes);
     break;
   case INSTR_COMMIT: put(o, "commit\n"); break;
+  case INSTR_LOOP:
+    put(o, "loop %s = ", or_dash(x->u.loop.dim));
+    put_size(o, x->u.loop.count);
+    put(o, "%s to %" PRIu32 "\n", x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
+    break;
+  case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
   }
 }
 

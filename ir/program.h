@@ -26,7 +26,10 @@ typedef struct Slot {
   int64_t scale;   // 0: 1
   int64_t div;     // 0: 1
   int32_t times;   // 0: none
+  Reach reach;     // divisor not 0: the interval of dim that this describes, instead of a block over axes
 } Slot;
+// The scalar of that kind of d, a block or a reach dim.
+Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind);
 
 // A size known when bound: base, or base times a slot's value.
 typedef struct Size {
@@ -34,10 +37,14 @@ typedef struct Size {
   int32_t slot; // -1: none
 } Size;
 
-// A place in a processor's memory: in persistent tensor `tensor`, or (-1) in the work arena.
+enum { LOOP_DEPTH = 8 }; // loops nest no deeper
+
+// A place in a processor's memory: in persistent tensor `tensor`, or (-1) in the work arena. Within loops
+// it moves: in step t of a loop by t times the loop's stride.
 typedef struct Ref {
   int32_t tensor;
-  int64_t offset; // bytes
+  int64_t offset;        // bytes, at step 0 of all loops
+  const int64_t *stride; // bytes; LOOP_DEPTH of them, of the outermost loop first; NULL: does not move
 } Ref;
 
 typedef enum TensorKind {
@@ -142,12 +149,13 @@ typedef struct CollPart {
   Size src_valid[MAX_RANK], dst_valid[MAX_RANK];
   int8_t gathered, cut;
   int64_t whole;     // permute: length of dim `cut`, of which source and destination hold pieces
+  Reach reach;       // permute, divisor not 0: the destination holds this interval of it (a halo)
   const char *value; // for messages and trace
 } CollPart;
 typedef struct Collective {
   CollKind kind;
   Axes axes;
-  Axes to;           // permute: the source is cut by `axes`, the destination by `to`
+  Axes to;           // permute: the source is cut by `axes`, the destination by `to` (of a halo: it depends on)
   Dtype type;
   uint8_t monoid;    // a Monoid of ir/graph.h: 1 sum, 2 max, 3 min, 4 prod
   uint32_t nparts;   // packed into one call
@@ -178,6 +186,8 @@ typedef enum InstrKind {
   INSTR_FILL,   // zero bytes
   INSTR_COPY,   // bytes from src to dst
   INSTR_COMMIT, // from here on persistent tensors change: run only if the status of all is clean
+  INSTR_LOOP,   // runs what stands between it and its INSTR_END for t = 0 .. count-1, or down; not after a COMMIT
+  INSTR_END,
 } InstrKind;
 typedef struct Instr {
   InstrKind kind;
@@ -188,6 +198,8 @@ typedef struct Instr {
     Ordered ordered;
     struct { Ref dst; int64_t bytes; } fill;
     struct { Ref dst, src; int64_t bytes; } copy;
+    struct { Size count; bool reverse; uint32_t end; const char *dim; } loop; // end: index of its INSTR_END
+    struct { uint32_t begin; } end;
   } u;
 } Instr;
 
@@ -219,6 +231,8 @@ typedef struct Program {
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
 // Index of the tensor of that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
+// What r moves by when the enclosing loops, `depth` of them, are at steps at[0..depth).
+int64_t ref_moved(Ref r, int depth, const int64_t *at);
 // Readable text of the whole program.
 char *program_print(Arena *a, const Program *p);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 64, SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18 };
+enum { ALIGN = 64, SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
 
 // -- memory
 // -----------------------------------------------------------------------------------------
@@ -161,7 +161,10 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
     set->ptr = arena_array(e->memory, void *, k->nptr + 1u);
     set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
     set->num = l->set[s].num;
-    for (int i = 0; i < k->nptr; i++) set->ptr[i] = address(c, l->set[s].ptr[i]);
+    for (int i = 0; i < k->nptr; i++) {
+      set->ptr[i] = address(c, l->set[s].ptr[i]);
+      if (l->set[s].ptr[i].stride) set->ref = l->set[s].ptr;
+    }
   }
 }
 
@@ -174,8 +177,8 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
     dst[i] = address(c, w->part[i].dst);
   }
   m->processor = c->processor;
-  m->src = src;
-  m->dst = dst;
+  m->src = b->u.valid.from = src;
+  m->dst = b->u.valid.to = dst;
   m->src_valid = b->u.valid.src = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
   m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
 }
@@ -192,11 +195,17 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     b->u.product.b = address(c, in->u.product.b);
     b->u.product.c = address(c, in->u.product.c);
     break;
+  case INSTR_ORDERED:
+    b->u.ordered.what = &in->u.ordered;
+    b->u.ordered.src = address(c, in->u.ordered.src);
+    b->u.ordered.dst = address(c, in->u.ordered.dst);
+    break;
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
   case INSTR_FILL:
     b->u.copy.dst = address(c, in->u.fill.dst);
+    b->u.copy.to = in->u.fill.dst;
     b->u.copy.src = NULL;
     b->u.copy.bytes = in->u.fill.bytes;
     b->solo = b->u.copy.bytes < SOLO_BYTES;
@@ -204,10 +213,28 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   case INSTR_COPY:
     b->u.copy.dst = address(c, in->u.copy.dst);
     b->u.copy.src = address(c, in->u.copy.src);
+    b->u.copy.to = in->u.copy.dst;
+    b->u.copy.from = in->u.copy.src;
     b->u.copy.bytes = in->u.copy.bytes;
     b->solo = b->u.copy.bytes < SOLO_BYTES;
     break;
+  case INSTR_LOOP:
+    for (uint32_t k = i + 1; k < in->u.loop.end; k++)
+      b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
+    break;
+  case INSTR_END: b->u.loop = c->instr[in->u.end.begin].u.loop; break;
   case INSTR_COMMIT: break;
+  }
+}
+
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s) {
+  const Collective *w = &e->program->instr[i].u.collective;
+  const Context *context = &e->context[c];
+  for (uint32_t k = 0; k < w->nparts; k++) {
+    Ref src = w->part[k].src, dst = w->part[k].dst;
+    const BoundInstr *b = &context->instr[i];
+    if (src.stride) b->u.valid.from[k] = address(context, src) + ref_moved(src, s->depth, s->at);
+    if (dst.stride) b->u.valid.to[k] = address(context, dst) + ref_moved(dst, s->depth, s->at);
   }
 }
 
@@ -245,6 +272,15 @@ static void size_product(const Context *c, BoundProduct *b) {
   }
 }
 
+static void size_ordered(const Context *c, BoundOrdered *b) {
+  b->n = size_value(c, b->what->n);
+  b->rows = 1;
+  for (int i = 0; i < b->what->nrows; i++) {
+    b->count[i] = size_value(c, b->what->row[i].count);
+    b->rows *= b->count[i];
+  }
+}
+
 static void size_collective(const Context *c, const Collective *w, BoundInstr *b) {
   for (uint32_t i = 0; i < w->nparts; i++)
     for (int d = 0; d < w->part[i].rank; d++) {
@@ -265,15 +301,33 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
     b->solo = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batches < SOLO_FLOPS;
     break;
   }
+  case INSTR_ORDERED:
+    size_ordered(c, &b->u.ordered);
+    b->solo = b->u.ordered.rows * b->u.ordered.n < SOLO_ORDERED;
+    break;
   case INSTR_COLLECTIVE: size_collective(c, &in->u.collective, b); break;
+  case INSTR_LOOP: b->u.loop.count = size_value(c, in->u.loop.count); break;
   case INSTR_FILL:
   case INSTR_COPY:
+  case INSTR_END:
   case INSTR_COMMIT: break;
   }
 }
 
 static bool is_shared(const BoundInstr *b) {
-  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT;
+  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT && b->kind != INSTR_LOOP &&
+         b->kind != INSTR_END;
+}
+
+// Loops in which nothing is worth sharing: inner ones stand behind their outer ones.
+static void find_solo_loops(const Program *p, Context *c) {
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_LOOP) continue;
+    bool solo = true;
+    for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++) solo = solo && !is_shared(&c->instr[k]);
+    c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
+    c->instr[p->instr[i].u.loop.end].u.loop = c->instr[i].u.loop;
+  }
 }
 
 void exec_bind_sizes(Exec *e) {
@@ -287,6 +341,7 @@ void exec_bind_sizes(Exec *e) {
       size_instr(c, &p->instr[i], &c->instr[i]);
       if (is_shared(&c->instr[i])) e->small = false;
     }
+    find_solo_loops(p, c);
   }
 }
 
@@ -324,14 +379,39 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   return true;
 }
 
+static void bind_moved(Exec *e) {
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < e->program->nkernels; k++)
+    if (e->program->kernel[k].nptr > most) most = e->program->kernel[k].nptr;
+  e->moved = arena_array(e->memory, void **, e->workers);
+  for (int w = 0; w < e->workers; w++) e->moved[w] = arena_array(e->memory, void *, most + 16);
+}
+
+// Full extents are the largest.
+static bool bind_scratch(Exec *e, Diag *d) {
+  for (int64_t r = 0; r < e->processors; r++)
+    for (uint32_t i = 0; i < e->program->ninstrs; i++) {
+      const BoundInstr *b = &e->context[r].instr[i];
+      if (b->kind != INSTR_ORDERED) continue;
+      int64_t bytes = ordered_scratch(b->u.ordered.what, b->u.ordered.n);
+      if (bytes > e->scratch_bytes) e->scratch_bytes = ceil_div(bytes, ALIGN) * ALIGN;
+    }
+  int64_t all;
+  if (e->scratch_bytes == 0) return true;
+  if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory to sort in: %lld bytes a worker", (long long)e->scratch_bytes);
+  return false;
+}
+
 bool exec_bind(Exec *e, Diag *d) {
   if (!lay_out(e, d) || !enough_memory(e, d)) return false;
+  bind_moved(e);
   e->context = arena_array(e->memory, Context, e->processors);
   bind_calls(e);
   for (int64_t r = 0; r < e->processors; r++)
     if (!bind_context(e, r, d)) return false;
   exec_bind_sizes(e);
-  return true;
+  return bind_scratch(e, d);
 }
 
 void exec_unbind(Exec *e) {
@@ -339,4 +419,5 @@ void exec_unbind(Exec *e) {
     unmap_memory(e->context[r].own, e->own_bytes);
     unmap_memory(e->context[r].arena, e->program->arena_bytes);
   }
+  unmap_memory(e->scratch, e->scratch_bytes * e->workers);
 }

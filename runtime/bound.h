@@ -4,9 +4,11 @@
 #define RUNTIME_BOUND_H
 
 #include "runtime/internal.h"
+#include "runtime/ordered.h"
 
 typedef struct BoundSet {
   void **ptr;
+  const Ref *ref; // NULL: no pointer moves in loops
   int64_t *slot;
   const double *num;
   int64_t units, chunks; // chunks at present extents
@@ -35,16 +37,30 @@ typedef struct BoundInstr {
   union {
     BoundKernel kernel;
     BoundProduct product;
+    BoundOrdered ordered;
     struct {
       void *dst;
       const void *src;
+      Ref to, from; // what they were bound from
       int64_t bytes;
     } copy; // FILL: src NULL
     struct {
       int64_t *src, *dst;
-    } valid; // COLLECTIVE: extents of this processor's operands
+      void **from, **to;
+    } valid; // COLLECTIVE: extents of this processor's operands, and where they are
+    struct {
+      int64_t count;
+      bool meets; // all workers meet in it
+      bool solo;  // all in it is solo
+    } loop;       // and END
   } u;
 } BoundInstr;
+
+// The steps at which the loops around an instruction are, outermost first.
+typedef struct Steps {
+  int depth;
+  int64_t at[LOOP_DEPTH];
+} Steps;
 
 // A processor: its memory and its view of every instruction.
 typedef struct Context {
@@ -74,10 +90,13 @@ struct Exec {
   int workers;
   int64_t processors;
   Context *context;
+  char *scratch;          // of ordered instructions, for every worker
+  int64_t scratch_bytes;  // of one worker
   int64_t own_bytes;   // persistent, of one processor, shared ones not counted
   int64_t *own_offset; // of every tensor in Context.own, -1: shared or in the arena
   CommCall *call;      // of every instruction
   CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
+  void ***moved;       // of every worker: room for the pointers of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
   bool small;      // no instruction is worth sharing: see choose_crew
@@ -97,6 +116,8 @@ struct Exec {
 // Memory of tensors, and all references of p resolved. False after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
+// Operands of collective i in context c, where the loops around it stand.
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
 // Slots and whatever follows from them, for e->rows.
 void exec_bind_sizes(Exec *e);
 

@@ -39,9 +39,18 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
   if (s->code != 0 && f->status.code == 0) *f = (Fault){instr, *s};
 }
 
+// The pointers of a set where the loops around it stand; every worker has its own.
+static void *const *pointers(Exec *e, int worker, const BoundSet *set, int n, const Steps *steps) {
+  if (!set->ref || steps->depth == 0) return set->ptr;
+  void **moved = e->moved[worker];
+  for (int i = 0; i < n; i++)
+    moved[i] = (char *)set->ptr[i] + ref_moved(set->ref[i], steps->depth, steps->at);
+  return moved;
+}
+
 // Chunks lo..hi-1 of a launch, counted over its sets.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo,
-                       int64_t hi) {
+                       int64_t hi, const Steps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   int64_t partial = b->kernel->partial_bytes;
   Status status = {0};
@@ -49,7 +58,8 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     const BoundSet *set = &b->set[s];
     int64_t from = lo > set->first ? lo - set->first : 0;
     int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
-    KernelCall call = {set->ptr, set->slot, set->num, NULL, &status, e->step};
+    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
+                       set->slot, set->num, NULL, &status, e->step};
     // Without partial results neighbouring chunks are one call: their bits are the same.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
@@ -61,12 +71,12 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
   }
 }
 
-static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker) {
+static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker, const Steps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
-    KernelCall call = {set->ptr, set->slot,
+    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps), set->slot,
                        set->num, b->partial + set->first * b->kernel->partial_bytes,
                        &status,  e->step};
     b->kernel->combine(&call, set->chunks);
@@ -101,7 +111,12 @@ static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t 
             b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
 }
 
-static void run_product(const BoundProduct *b, int member, int members) {
+static void run_product(const BoundProduct *at_base, int member, int members, const Steps *steps) {
+  BoundProduct moved = *at_base;
+  const BoundProduct *b = &moved;
+  moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
+  moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
+  moved.c += ref_moved(moved.what->c, steps->depth, steps->at);
   int64_t lo = 0, hi = b->batches, m0 = 0, m1 = b->m, n0 = 0, n1 = b->n;
   if (b->batches >= 2 * members)
     share_of(b->batches, 1, member, members, &lo, &hi);
@@ -113,14 +128,24 @@ static void run_product(const BoundProduct *b, int member, int members) {
   for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1);
 }
 
-static void run_copy(const BoundInstr *b, int member, int members) {
-  int64_t lo, hi;
+static void run_copy(const BoundInstr *b, int member, int members, const Steps *steps) {
+  int64_t lo, hi, from = ref_moved(b->u.copy.from, steps->depth, steps->at);
   share_of(b->u.copy.bytes, 4096, member, members, &lo, &hi);
-  char *dst = (char *)b->u.copy.dst + lo;
+  char *dst = (char *)b->u.copy.dst + ref_moved(b->u.copy.to, steps->depth, steps->at) + lo;
   if (b->kind == INSTR_FILL)
     memset(dst, 0, (size_t)(hi - lo));
   else
-    memmove(dst, (const char *)b->u.copy.src + lo, (size_t)(hi - lo));
+    memmove(dst, (const char *)b->u.copy.src + from + lo, (size_t)(hi - lo));
+}
+
+static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member, int members,
+                        const Steps *steps) {
+  BoundOrdered moved = *at_base;
+  moved.src += ref_moved(moved.what->src, steps->depth, steps->at);
+  moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
+  int64_t lo, hi;
+  share_of(moved.rows, ordered_unit(&moved), member, members, &lo, &hi);
+  ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
 }
 
 // The chunk with which the part of a member begins: parts are equal in units, because the chunks of
@@ -135,14 +160,42 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
-static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members) {
+static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
+                      const Steps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
-  if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members);
-  if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members);
+  if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members, steps);
+  if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
+  if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
   const BoundKernel *k = &b->u.kernel;
   run_chunks(e, context, i, worker, first_chunk(k, member, members),
-             first_chunk(k, member + 1, members));
+             first_chunk(k, member + 1, members), steps);
+}
+
+// -- loops
+// ----------------------------------------------------------------------------------------------
+
+// Goes into the loop that begins at instruction i; false when it has no step.
+static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+  if (b->u.loop.count == 0) return false;
+  s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
+  return true;
+}
+
+// From the end of the loop that begins at `begin` to its next step; false after the last one.
+static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, Steps *s) {
+  int64_t *at = &s->at[s->depth - 1];
+  *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
+  if (*at >= 0 && *at < b->u.loop.count) return true;
+  s->depth--;
+  return false;
+}
+
+// The instruction behind loop mark i, which may be the first of the loop's next step.
+static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+  const Instr *in = &e->program->instr[i];
+  if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
+  return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
 }
 
 // The time since the last stamp belongs to instruction i.
@@ -156,29 +209,37 @@ static void profile_stamp(Exec *e, uint32_t i, int worker) {
 // -- a segment: instructions between two meetings of all
 // ------------------------------------------------------
 
-static void run_alone(Exec *e, int64_t context, uint32_t i, int worker) {
-  run_instr(e, context, i, worker, 0, 1);
+static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+  run_instr(e, context, i, worker, 0, 1, steps);
   const BoundInstr *b = &e->context[context].instr[i];
-  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker);
+  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker, steps);
 }
 
 // Small instructions are all done by member 0, so the members meet only around shared ones.
-static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s) {
+// Loops that stand whole in the segment are run here.
+static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
+                        Steps *steps) {
   bool apart = false; // member 0 may be ahead of the others
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
+    if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
+      bool skips = b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 alone is busy there
+      apart = apart || b->u.loop.solo;
+      i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
+      continue;
+    }
     if (s.members == 1 || b->solo) {
-      if (s.member == 0) run_alone(e, context, i, worker);
+      if (s.member == 0) run_alone(e, context, i, worker, steps);
       profile_stamp(e, i, worker);
       apart = true;
       continue;
     }
     Barrier *meet = e->of_context[context];
     if (apart) barrier_wait(meet);
-    run_instr(e, context, i, worker, s.member, s.members);
+    run_instr(e, context, i, worker, s.member, s.members, steps);
     barrier_wait(meet);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
-    if (apart && s.member == 0) combine_chunks(e, context, i, worker);
+    if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
     profile_stamp(e, i, worker);
   }
 }
@@ -209,17 +270,22 @@ static void judge(Exec *e) {
     e->result = STEP_NOT_FINITE;
 }
 
-static bool all_meet(const Instr *in) {
-  return in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT;
+static bool all_meet(const Exec *e, uint32_t i) {
+  const BoundInstr *b = &e->context[0].instr[i];
+  if (b->kind == INSTR_LOOP || b->kind == INSTR_END) return b->u.loop.meets;
+  return b->kind == INSTR_COLLECTIVE || b->kind == INSTR_COMMIT;
 }
 
 static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// All workers come here at instruction i; false ends the step.
-static bool meet(Exec *e, uint32_t i, int worker) {
+// All workers come here at instruction i; false ends the step. The first worker of a context says where
+// its operands are before all have come, and not before all have left the last call.
+static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   const Instr *in = &e->program->instr[i];
+  for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++) exec_move_operands(e, c, i, steps);
+  if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
     if (worker == 0) {
@@ -239,13 +305,20 @@ static void run_worker(void *exec, int worker) {
   Exec *e = exec;
   Seat s = seat_of(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
+  Steps steps = {0};
   if (e->seconds && worker == 0) e->stamp = clock_seconds();
   for (;;) {
     uint32_t end = i;
-    while (end < n && !all_meet(&e->program->instr[end])) end++;
-    for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s);
-    bool goes_on = end < n && meet(e, end, worker);
-    if (end < n) profile_stamp(e, end, worker);
+    while (end < n && !all_meet(e, end)) end++;
+    for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
+    if (end == n) return;
+    const BoundInstr *b = &e->context[0].instr[end];
+    if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
+      i = loop_pass(e, b, end, &steps);
+      continue;
+    }
+    bool goes_on = meet(e, end, worker, s, &steps);
+    profile_stamp(e, end, worker);
     if (!goes_on) return;
     i = end + 1;
   }
@@ -281,13 +354,10 @@ static void run_crew(Exec *e) {
 }
 
 StepResult exec_step(Exec *e, int64_t step, bool commit) {
-  const Program *p = e->program;
   e->step = step;
   e->commit = commit;
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
-  for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_COLLECTIVE) e->call[i].sequence = e->sequence++;
   choose_crew(e);
   run_crew(e);
   judge(e);

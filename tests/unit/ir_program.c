@@ -75,12 +75,12 @@ static void directory_and_text(void **state) {
        .bytes = 20,
        .of = -1,
        .init = {.kind = INIT_NORMAL, .b = 0.5}},
-      {.kind = TENSOR_SLOT, .name = "w", .of = 0, .at = {1, 0}},
+      {.kind = TENSOR_SLOT, .name = "w", .of = 0, .at = {1, 0, NULL}},
   };
   ProgKernel kernel = {.name = "add", .text = "one\ntwo", .nptr = 1, .nnum = 1};
-  KernelSet set = {.ptr = &(Ref){-1, 64}, .num = &(double){0.25}, .units = {1, 0}};
-  CollPart part = {.src = {-1, 0},
-                   .dst = {-1, 0},
+  KernelSet set = {.ptr = &(Ref){-1, 64, NULL}, .num = &(double){0.25}, .units = {1, 0}};
+  CollPart part = {.src = {-1, 0, NULL},
+                   .dst = {-1, 0, NULL},
                    .rank = 1,
                    .src_block = {5},
                    .dst_block = {5},
@@ -94,9 +94,9 @@ static void directory_and_text(void **state) {
       {.kind = INSTR_COLLECTIVE,
        .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
       {.kind = INSTR_PRODUCT, .u.product = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
-      {.kind = INSTR_FILL, .u.fill = {{-1, 0}, 20}},
+      {.kind = INSTR_FILL, .u.fill = {{-1, 0, NULL}, 20}},
       {.kind = INSTR_COMMIT},
-      {.kind = INSTR_COPY, .u.copy = {{0, 0}, {-1, 64}, 20}},
+      {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL}, {-1, 64, NULL}, 20}},
   };
   Program p = small_program(slot, 1);
   p.ntensors = 2, p.tensor = tensor;

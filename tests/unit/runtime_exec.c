@@ -166,7 +166,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b, d},
                               .declared = {0, 1},
                               .bytes = b.block * D * 4,
-                              .at = {-1, AT_X},
+                              .at = {-1, AT_X, NULL},
                               .of = -1};
   t->tensor[1] = (ProgTensor){.kind = TENSOR_PARAM,
                               .name = "w",
@@ -175,7 +175,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {d, u},
                               .declared = {0, 1},
                               .bytes = D * u.block * 4,
-                              .at = {1, 0},
+                              .at = {1, 0, NULL},
                               .of = -1,
                               .init = {.kind = INIT_NORMAL, .b = 1}};
   t->tensor[2] = (ProgTensor){.kind = TENSOR_OUTPUT,
@@ -185,13 +185,13 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b, u},
                               .declared = {1, 0},
                               .bytes = b.block * u.block * 4,
-                              .at = {-1, AT_H},
+                              .at = {-1, AT_H, NULL},
                               .of = -1};
   t->tensor[3] = (ProgTensor){.kind = TENSOR_OUTPUT,
                               .name = "loss",
                               .type = TYPE_F32,
                               .bytes = 4,
-                              .at = {-1, AT_LOSS},
+                              .at = {-1, AT_LOSS, NULL},
                               .of = -1};
   t->tensor[4] = (ProgTensor){.kind = TENSOR_INPUT,
                               .name = "ids",
@@ -200,7 +200,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {b},
                               .declared = {0},
                               .bytes = b.block * 4,
-                              .at = {-1, AT_IDS},
+                              .at = {-1, AT_IDS, NULL},
                               .of = -1};
   static const double constant[D] = {0, 1, 2, 3, 4, 5};
   t->tensor[5] = (ProgTensor){.kind = TENSOR_CONSTANT,
@@ -259,21 +259,21 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   t->kernel[3] =
       (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
   t->kernel[4] = (ProgKernel){.name = "check", .nptr = 1, .nslot = 1, .nnum = 1, .run = check_run};
-  Ref x = {-1, AT_X}, w = {1, 0}, h = {-1, AT_H}, loss = {-1, AT_LOSS}, g = {-1, AT_G},
-      ids = {-1, AT_IDS};
-  Ref partial = {-1, AT_PARTIAL};
+  Ref x = {-1, AT_X, NULL}, w = {1, 0, NULL}, h = {-1, AT_H, NULL}, loss = {-1, AT_LOSS, NULL}, g = {-1, AT_G, NULL},
+      ids = {-1, AT_IDS, NULL};
+  Ref partial = {-1, AT_PARTIAL, NULL};
   double u_block = (double)t->tensor[1].dim[1].block;
-  launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0});
-  launch(t, 0, 3, (Ref[]){x, w, h}, SLOT_U, (Size){1, SLOT_B}, u_block, 1, (Ref){-1, 0});
+  launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0, NULL});
+  launch(t, 0, 3, (Ref[]){x, w, h}, SLOT_U, (Size){1, SLOT_B}, u_block, 1, (Ref){-1, 0, NULL});
   launch(t, 1, 2, (Ref[]){h, loss}, SLOT_U, (Size){1, SLOT_B}, u_block, 2, partial);
   all_reduce(t, loss, 1, both);
   launch(t, 2, 2, (Ref[]){x, g}, SLOT_B, (Size){1, SLOT_B}, 0, 3, partial);
-  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_FILL, .u.fill = {{-1, AT_PARTIAL}, 64}};
+  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_FILL, .u.fill = {{-1, AT_PARTIAL, NULL}, 64}};
   t->instr[t->p.ninstrs++] =
-      (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL}, {5, 0}, D * 4}};
+      (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL, NULL}, {5, 0, NULL}, D * 4}};
   all_reduce(t, g, D, rows);
   t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_COMMIT};
-  launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0});
+  launch(t, 3, 2, (Ref[]){g, w}, SLOT_U, (Size){D, -1}, u_block, 2, (Ref){-1, 0, NULL});
   t->p.instr = t->instr;
   return t;
 }
@@ -528,7 +528,7 @@ static void check_product(Product *what, int64_t a_elements, int64_t b_elements,
                       .type = what->type,
                       .rank = 1,
                       .dim = {{"n", a_elements, a_elements, {0}, -1}},
-                      .at = {-1, 0},
+                      .at = {-1, 0, NULL},
                       .of = -1},
                      {.kind = TENSOR_INPUT,
                       .name = "b",

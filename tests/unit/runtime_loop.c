@@ -77,8 +77,8 @@ static void build(Built *t, bool train, double lr) {
   *t = (Built){0};
   Axes rows = {1, {0}};
   ProgDim b = {"b", B, B / 2, rows, SLOT_B};
-  Ref x = {-1, AT_X}, target = {-1, AT_T}, w = {2, 0}, sums = {-1, AT_SUMS}, loss = {-1, AT_LOSS},
-      hits = {-1, AT_HITS};
+  Ref x = {-1, AT_X, NULL}, target = {-1, AT_T, NULL}, w = {2, 0, NULL}, sums = {-1, AT_SUMS, NULL}, loss = {-1, AT_LOSS, NULL},
+      hits = {-1, AT_HITS, NULL};
   t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
   t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT,
                               .name = "x",
@@ -122,7 +122,7 @@ static void build(Built *t, bool train, double lr) {
   for (int k = 0; k < 3; k++) {
     t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
     t->instr[k < 2 ? k * 2 : 4] = (Instr){
-        .kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL}, 2}};
+        .kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
   }
   t->part[0] = (CollPart){.src = sums,
                           .dst = sums,

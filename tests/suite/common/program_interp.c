@@ -23,6 +23,8 @@ struct Interp {
   Comm *comm;
   uint64_t sequence;
   Status status;
+  int depth;         // of the loops around the instruction under work
+  int64_t at[LOOP_DEPTH];
   Graph fake;        // for eval_scalar, which asks it nothing
   char why[300];
 };
@@ -75,7 +77,8 @@ void interp_free(Interp *in) {
 }
 
 static char *address(const Interp *in, int64_t r, Ref ref) {
-  return ref.tensor >= 0 ? in->tensor[r][ref.tensor] + ref.offset : in->memory[r] + ref.offset;
+  int64_t offset = ref.offset + ref_moved(ref, in->depth, in->at);
+  return ref.tensor >= 0 ? in->tensor[r][ref.tensor] + offset : in->memory[r] + offset;
 }
 static int64_t slot(const Interp *in, int32_t s, int64_t r) { return in->slot[(int64_t)s * in->processors + r]; }
 static int64_t size(const Interp *in, Size s, int64_t r) { return s.slot < 0 ? s.base : s.base * slot(in, s.slot, r); }
@@ -432,8 +435,25 @@ static void run_instr(Interp *in, const Instr *i, int64_t r) {
   case INSTR_PRODUCT: run_product(in, &i->u.product, r); break;
   case INSTR_FILL: memset(address(in, r, i->u.fill.dst), 0, (size_t)i->u.fill.bytes); break;
   case INSTR_COPY: memmove(address(in, r, i->u.copy.dst), address(in, r, i->u.copy.src), (size_t)i->u.copy.bytes); break;
-  case INSTR_COLLECTIVE: case INSTR_COMMIT: break;
+  case INSTR_COLLECTIVE: case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
   }
+}
+
+// The instruction that comes after mark i of a loop.
+static uint32_t pass_loop(Interp *in, uint32_t i) {
+  const Instr *mark = &in->p->instr[i];
+  uint32_t begin = mark->kind == INSTR_LOOP ? i : mark->u.end.begin;
+  const Instr *loop = &in->p->instr[begin];
+  int64_t count = size(in, loop->u.loop.count, 0), *at = &in->at[in->depth - (mark->kind == INSTR_END)];
+  if (mark->kind == INSTR_LOOP) {
+    *at = loop->u.loop.reverse ? count - 1 : 0;
+    in->depth++;
+  } else {
+    *at += loop->u.loop.reverse ? -1 : 1;
+  }
+  if (*at >= 0 && *at < count) return begin + 1;
+  in->depth--;
+  return loop->u.loop.end + 1;
 }
 
 const char *interp_run(Interp *in, int64_t step, int64_t rows) {
@@ -443,10 +463,16 @@ const char *interp_run(Interp *in, int64_t step, int64_t rows) {
   in->why[0] = 0;
   bind_slots(in);
   constants(in);
-  for (uint32_t i = 0; i < in->p->ninstrs && !in->why[0]; i++) {
+  in->depth = 0;
+  for (uint32_t i = 0; i < in->p->ninstrs && !in->why[0];) {
     const Instr *instr = &in->p->instr[i];
+    if (instr->kind == INSTR_LOOP || instr->kind == INSTR_END) {
+      i = pass_loop(in, i);
+      continue;
+    }
     if (instr->kind == INSTR_COLLECTIVE) run_collective(in, &instr->u.collective);
     for (int64_t r = 0; r < in->processors; r++) run_instr(in, instr, r);
+    i++;
   }
   return in->why[0] ? in->why : NULL;
 }
