@@ -202,6 +202,12 @@ static CollPart part_of(Builder *b, NodeId n) {
   if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL) p.gathered = (int8_t)dims_index(to, at->to[0]);
   if (x->op == OP_REDUCE_SCATTER || x->op == OP_PERMUTE) p.cut = (int8_t)dims_index(to, at->to[0]);
   if (x->op == OP_ALL_TO_ALL) p.cut = (int8_t)dims_index(to, at->to[1]);
+  if (x->op == OP_HALO) {
+    const Dim *reach = dim_get(b->g->dims, at->to[0]);
+    p.cut = (int8_t)dims_index(to, at->to[0]);
+    p.whole = dim_get(b->g->dims, reach->whole)->size;
+    p.reach = reach->reach;
+  }
   if (x->op == OP_PERMUTE) p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
   return p;
 }
@@ -213,7 +219,7 @@ void collective_emit(Builder *b, const Group *g) {
   *c = (Collective){.axes = x->attr.axes, .type = (Dtype)x->type, .monoid = (uint8_t)x->attr.monoid,
                     .backward = x->origin.backward, .pos = x->origin.pos, .why = x->origin.why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
-  if (x->op == OP_PERMUTE) {
+  if (x->op == OP_PERMUTE || x->op == OP_HALO) {
     c->axes = dim_get(b->g->dims, x->attr.dims[0])->axes;
     c->to = dim_get(b->g->dims, x->attr.to[0])->axes;
   }

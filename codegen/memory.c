@@ -83,9 +83,16 @@ bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
   RowDim row = rows->at[dim->whole];
   if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
   const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
-  *out = (Slot){.kind = SLOT_EXTENT, .dim = whole->name, .whole = whole->size, .axes = dim->axes};
+  *out = (Slot){.kind = SLOT_EXTENT, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
   if (row.scale > 1) out->scale = row.scale;
   if (row.scale && row.div > 1) out->div = row.div;
+  return true;
+}
+
+bool offset_slot(const Graph *g, DimId d, Slot *out) {
+  const Dim *dim = dim_get(g->dims, d), *whole = dim_get(g->dims, dim->whole);
+  if (!dim->axes.n) return false;
+  *out = (Slot){.kind = SLOT_OFFSET, .dim = whole->name, .whole = whole->size, .axes = dim->axes};
   return true;
 }
 

@@ -16,7 +16,7 @@ MUST_USE bool coll_of(Op op, CollKind *out);
 // of the operand, all_to_all (n-1)/n of the operand, permute its bytes.
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
 // The bytes that count as size of a call (decision 28): operand bytes, padding included; of all_gather
-// the result's.
+// the result's, of halo what the processor sends that sends most.
 int64_t coll_node_bytes(const Graph *g, NodeId n);
 // Predicted seconds on `machine`.
 double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes);

@@ -332,15 +332,24 @@ static bool serves(const Share *s, Axes cut, int64_t k, int64_t j) {
   return true;
 }
 
-// Source pieces are numbered by `axes`, destination pieces by `to`; where blocks nest unevenly a
-// destination takes from several sources.
+// First index along dim `cut` of what processor r holds after a permute: a block, or with its halo what it reads.
+static int64_t held_from(const Mesh *m, const Collective *w, const CollPart *p, int64_t r) {
+  int64_t first, n;
+  if (!p->reach.affine.divisor)
+    return piece_start(m, w->to, p->whole, p->dst_block[p->cut], axes_rank(m, w->to, r));
+  reach_interval(m, &p->reach, p->whole, r, &first, &n);
+  return first;
+}
+
+// Source pieces are numbered by `axes`, destination pieces by `to`; where blocks nest unevenly, and for
+// halos, a destination takes from several sources.
 static void permute(Share *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   const Collective *w = s->call->what;
   const Mesh *m = s->local->comm.mesh;
   int c = p->cut;
   for (int64_t j = 0; j < group; j++) {
-    int64_t to = piece_start(m, w->to, p->whole, p->dst_block[c], axes_rank(m, w->to, s->peer[j]));
+    int64_t to = held_from(m, w, p, s->peer[j]);
     int64_t end = to + dst_valid(s, j, part)[c];
     for (int64_t k = 0; k < group; k++) {
       int64_t from =

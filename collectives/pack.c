@@ -51,11 +51,16 @@ static bool near(const Origin *x, const Origin *y) {
   return a && b && a - x->value == b - y->value && !strncmp(x->value, y->value, (size_t)(a - x->value));
 }
 
+static Axes cut_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
+
 static bool compatible(const Pack *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
   if (x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
       x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes)) return false;
   if (x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER) return true;
+  if (x->op == OP_HALO)
+    return axes_equal(cut_of(p->g, x->attr.dims[0]), cut_of(p->g, y->attr.dims[0])) &&
+           axes_equal(cut_of(p->g, x->attr.to[0]), cut_of(p->g, y->attr.to[0]));
   if (x->op != OP_ALL_GATHER) return false;
   return x->origin.backward || (p->data[a] && p->data[b]) || near(&x->origin, &y->origin);
 }

@@ -85,7 +85,7 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   if (w->dim.whole != whole) BUG("%s is a block already", w->dim.name);
   if (axes.n == 0) return whole;
   for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block)
-    if (axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
+    if (!entry_of(t, b)->dim.of && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
   int64_t size = w->dim.size;
   for (int i = 0; i < axes.n; i++) size = ceil_div(size, m->axis[axes.at[i]].size);
   DimId b = insert(t, (Dim){.name = block_name(t, m, w->dim.name, axes),
@@ -98,20 +98,110 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   return b;
 }
 
+// -- reach dims -----------------------------------------------------------------------------------
+
+// First element and number of valid ones of the block that processor r has of `length` elements.
+static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first, int64_t *valid) {
+  *first = 0;
+  *valid = length;
+  for (int i = 0; i < axes.n; i++) {
+    length = ceil_div(length, m->axis[axes.at[i]].size);
+    int64_t skip = mesh_coord(m, r, axes.at[i]) * length;
+    *first += skip;
+    *valid = clamp64(*valid - skip, 0, length);
+  }
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+// Adds the values that factor * i takes for i in first .. first+n-1 to lo .. hi.
+static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
+  int64_t a = factor * first, b = factor * (first + n - 1);
+  *lo += a < b ? a : b;
+  *hi += a < b ? b : a;
+}
+
+void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first, int64_t *n) {
+  int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
+  own_block(m, x->of_axes, x->of_size, r, &o, &outs);
+  own_block(m, x->tap_axes, x->tap_size, r, &k, &taps);
+  *first = *n = 0;
+  if (!outs || !taps) return;
+  widen_range(x->affine.out, o, outs, &lo, &hi);
+  widen_range(x->affine.tap, k, taps, &lo, &hi);
+  lo = -floor_div(-lo, x->affine.divisor);
+  hi = floor_div(hi, x->affine.divisor);
+  if (lo < 0) lo = 0;
+  if (hi > whole - 1) hi = whole - 1;
+  if (hi < lo) return;
+  *first = lo;
+  *n = hi - lo + 1;
+}
+
+// y/oy/rows*1+ky*1-1: what oy/rows and all of ky read of y.
+static const char *reach_name(const DimTable *t, const Dim *x) {
+  const Affine *f = &x->reach.affine;
+  const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name, dim_get(t, x->of)->name,
+                                   (long long)f->out);
+  if (x->tap) name = intern_printf(t->names, "%s+%s*%lld", name, dim_get(t, x->tap)->name, (long long)f->tap);
+  if (f->offset) name = intern_printf(t->names, "%s%+lld", name, (long long)f->offset);
+  return f->divisor == 1 ? name : intern_printf(t->names, "%s/%lld", name, (long long)f->divisor);
+}
+
+static Reach reach_make(const DimTable *t, DimId of, DimId tap, Affine affine) {
+  const Dim *o = dim_get(t, of), *k = tap ? dim_get(t, tap) : NULL;
+  Reach x = {.of_size = dim_get(t, o->whole)->size, .tap_size = 1, .of_axes = o->axes, .affine = affine};
+  if (!k) return x;
+  x.tap_size = dim_get(t, k->whole)->size;
+  x.tap_axes = k->axes;
+  return x;
+}
+
+static bool affine_equal(const Affine *a, const Affine *b) {
+  return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
+}
+
+DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine) {
+  Entry *w = entry_of(t, whole);
+  if (w->dim.whole != whole || affine.divisor <= 0) BUG("no reach of %s", w->dim.name);
+  for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block) {
+    const Dim *d = dim_get(t, b);
+    if (d->of == of && d->tap == tap && affine_equal(&d->reach.affine, &affine)) return b;
+  }
+  Dim x = {.size = 1, .whole = whole, .pos = w->dim.pos, .of = of, .tap = tap, .reach = reach_make(t, of, tap, affine)};
+  x.axes = x.reach.of_axes;
+  for (int i = 0; i < x.reach.tap_axes.n; i++)
+    if (!axes_has(x.axes, x.reach.tap_axes.at[i])) x.axes.at[x.axes.n++] = x.reach.tap_axes.at[i];
+  for (int64_t k = 0; k < axes_size(m, x.axes); k++) {
+    int64_t first, n;
+    reach_interval(m, &x.reach, w->dim.size, axes_peer(m, x.axes, 0, k), &first, &n);
+    if (n > x.size) x.size = n;
+  }
+  x.name = reach_name(t, &x);
+  DimId b = insert(t, x);
+  entry_of(t, b)->next_block = w->first_block;
+  w->first_block = b;
+  return b;
+}
+
+// -- what a processor holds -----------------------------------------------------------------------
+
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
   const Dim *dim = dim_get(t, d);
-  int64_t length = dim_get(t, dim->whole)->size, offset = 0;
-  for (int i = 0; i < dim->axes.n; i++) {
-    int axis = dim->axes.at[i];
-    length = ceil_div(length, m->axis[axis].size);
-    offset += mesh_coord(m, r, axis) * length;
-  }
-  return offset;
+  int64_t size = dim_get(t, dim->whole)->size, first, n;
+  if (dim->of) reach_interval(m, &dim->reach, size, r, &first, &n);
+  else own_block(m, dim->axes, size, r, &first, &n);
+  return first;
 }
 
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows) {
   const Dim *dim = dim_get(t, d);
-  int64_t length = dim_get(t, dim->whole)->size, valid = rows;
+  int64_t size = dim_get(t, dim->whole)->size, first, n;
+  if (dim->of) {
+    reach_interval(m, &dim->reach, size, r, &first, &n);
+    return clamp64(rows - first, 0, n);
+  }
+  int64_t length = size, valid = rows;
   for (int i = 0; i < dim->axes.n; i++) {
     int axis = dim->axes.at[i];
     length = ceil_div(length, m->axis[axis].size);
@@ -120,10 +210,15 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return valid;
 }
 
-// Every processor is full exactly if each level divides.
+// Every processor is full exactly if each level divides; intervals of a reach dim may differ at the edges.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t length = dim_get(t, dim->whole)->size;
+  if (dim->of) {
+    for (int64_t k = 0; k < axes_size(m, dim->axes); k++)
+      if (dim_valid(t, m, d, axes_peer(m, dim->axes, 0, k), length) != dim->size) return true;
+    return false;
+  }
   for (int i = 0; i < dim->axes.n; i++) {
     int64_t p = m->axis[dim->axes.at[i]].size;
     if (length % p) return true;

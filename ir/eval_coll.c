@@ -1,6 +1,6 @@
 // Collectives of the evaluator: the result on one processor from the operands of its group.
 //
-// all_gather, all_to_all, permute and slice_own are one thing here: the new block is put together
+// all_gather, all_to_all, permute, halo and slice_own are one thing here: the new block is put together
 // from whichever members hold its elements. What no member holds becomes NaN, which no test
 // overlooks.
 #include "ir/eval_rules.h"
@@ -84,6 +84,8 @@ void eval_permute(const EvalNode *c) {
   }
   reblock(c, axes);
 }
+
+void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ----------------------------------------------------------------------------------
 

@@ -52,15 +52,6 @@ typedef uint32_t NodeId; // 0: none
 enum { MAX_ARGS = 255 };
 typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
 
-// Where an element of a window comes from: position s = (o*out + k*tap + offset [+ start]) / divisor of
-// the source dim, for position `o` along to[0] and `k` along to[1], all global. Where the division leaves a rest,
-// or s is outside what the source holds, the element is num[0] (decision 1).
-//
-//   convolution  s = stride*o + dilation*k - pad         slice  s = step*o + start
-//   its gradient o = (s - dilation*k + pad) / stride     pad    s = o - before
-typedef struct Affine {
-  int64_t out, tap, offset, divisor; // divisor > 0
-} Affine;
 enum { ORDER_EXCLUSIVE = 1, ORDER_REVERSE = 2, ORDER_DESCENDING = 4 };
 
 typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1

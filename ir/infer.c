@@ -374,7 +374,15 @@ static bool infer_window(Call *c) {
   const Attr *t = c->attr;
   c->type = arg_type(c, 0);
   if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
-  if (t->affine.divisor <= 0) return refuse(c, "its divisor is not positive");
+  const Affine *f = &t->affine;
+  if (f->divisor <= 0) return refuse(c, "its divisor is not positive");
+  const int64_t far = (int64_t)1 << 61, step = (int64_t)1 << 30; // positions never overflow
+  if (f->out < -step || f->out > step || f->tap < -step || f->tap > step || f->divisor > step ||
+      f->offset < -far || f->offset > far)
+    return refuse(c, "its factors are too large");
+  for (int i = 0; t->nto > 1 && i < 2; i++)
+    if (t->to[1] == (i ? t->to[0] : t->dims[0]))
+      return refuse(c, "names %s twice", dim_of(c, t->to[1])->name);
   if ((t->nto > 0) != (t->affine.out != 0) || (t->nto < 2 && t->affine.tap))
     return refuse(c, "its factors do not go with its dims");
   if (!without_dims(c, 0)) return false;
@@ -403,7 +411,7 @@ static bool infer_order_index(Call *c) {
 static bool infer_top_k(Call *c) {
   c->type = TYPE_I32;
   if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c, 0)) return false;
-  if (whole_size(c, c->attr->to[0]) > whole_size(c, c->attr->dims[0]))
+  if (dim_of(c, c->attr->to[0])->size > dim_of(c, c->attr->dims[0])->size)
     return refuse(c, "%s has more elements than %s", dim_of(c, c->attr->to[0])->name,
                   dim_of(c, c->attr->dims[0])->name);
   return add_new(c, c->attr->to[0]);
@@ -495,6 +503,8 @@ static bool nests(const Call *c, DimId fine, DimId coarse) {
 static bool blocks_follow(const Call *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
+  if (c->op == OP_HALO)
+    return want_lists(c, 1, 1) && (dim_of(c, to[0])->of || refuse(c, "%s is no reach dim", dim_of(c, to[0])->name));
   if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
     return refuse(c, "names no monoid");
   int n = c->op == OP_ALL_TO_ALL ? 2 : 1;

@@ -97,6 +97,10 @@ static void put_reals(const Out *o, int64_t n, const double *x) {
   put(o, "]");
 }
 
+static void put_affine(const Out *o, const Affine *f) {
+  put(o, "[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", f->out, f->tap, f->offset, f->divisor);
+}
+
 static void put_dims(const Out *o, int n, const DimId *d) {
   put(o, "[");
   for (int i = 0; i < n; i++) {
@@ -276,6 +280,23 @@ static void put_header(const Out *o) {
   put(o, "seed %" PRIu64 "\n", g->spec.seed);
 }
 
+// reach y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
+static void put_reach(const Out *o, const Dim *x) {
+  put(o, "reach ");
+  put_word(o, x->name);
+  put(o, " = %" PRId64 " of ", x->size);
+  put_word(o, dim_get(o->g->dims, x->whole)->name);
+  put(o, " by ");
+  put_word(o, dim_get(o->g->dims, x->of)->name);
+  if (x->tap) {
+    put(o, " taps ");
+    put_word(o, dim_get(o->g->dims, x->tap)->name);
+  }
+  put(o, " affine ");
+  put_affine(o, &x->reach.affine);
+  put(o, "\n");
+}
+
 static void mark(bool *used, int n, const DimId *d) {
   for (int i = 0; i < n; i++) used[d[i]] = true;
 }
@@ -292,10 +313,18 @@ static void put_dim_table(const Out *o) {
     mark(used, node->attr.ndims, node->attr.dims);
     mark(used, node->attr.nto, node->attr.to);
   }
+  for (DimId d = dim_count(g->dims); d > 0; d--) {
+    const Dim *dim = dim_get(g->dims, d);
+    if (used[d] && dim->of) used[dim->of] = used[dim->tap] = true;
+  }
   for (DimId d = 1; d <= dim_count(g->dims); d++) {
     const Dim *dim = dim_get(g->dims, d);
     bool block = dim->whole != d;
     if (block && !used[d]) continue;
+    if (dim->of) {
+      put_reach(o, dim);
+      continue;
+    }
     put(o, "%s ", block ? "block" : "dim");
     put_word(o, dim->name);
     put(o, " = %" PRId64, dim->size);
@@ -370,6 +399,14 @@ static void put_train(const Out *o, const TrainSpec *t) {
   put(o, "optimizer %s ", optimizer_kinds.text[t->optimizer.kind]);
   put_record(o, &optimizer_record, &t->optimizer);
   put_origin(o, t->optimizer.pos, NULL, NULL);
+  for (uint32_t i = 0; i < t->ngroups; i++) {
+    const GroupSpec *group = &t->group[i];
+    put(o, "group ");
+    put_word(o, group->pattern);
+    put(o, " %s ", optimizer_kinds.text[group->optimizer.kind]);
+    put_record(o, &optimizer_record, &group->optimizer);
+    put_origin(o, group->optimizer.pos, NULL, NULL);
+  }
 }
 
 // -- nodes
@@ -415,8 +452,7 @@ static void put_attr(const Out *o, const Node *n) {
   }
   if (n->op == OP_WINDOW || n->op == OP_WINDOW_AT) {
     put_key(o, &between, "affine = ");
-    put(o, "[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", t->affine.out, t->affine.tap, t->affine.offset,
-        t->affine.divisor);
+    put_affine(o, &t->affine);
   }
   if (t->key) {
     put_key(o, &between, "key = ");

@@ -4,7 +4,7 @@
 
 #include "ir/scan.h"
 
-enum { MAX_DIM_SIZE = INT32_MAX };
+enum { MAX_DIM_SIZE = INT32_MAX, MAX_FACTOR = 1 << 30 };
 
 typedef struct Reader {
   Scan s;
@@ -200,6 +200,43 @@ static bool read_dim_line(Reader *r) {
   return true;
 }
 
+// "[1, 1, -1, 1]"; what positions reach must fit 63 bits.
+static bool read_affine(Reader *r, Affine *out) {
+  int64_t n;
+  const double *x;
+  const char *at = scan_here(&r->s);
+  if (!scan_reals(&r->s, &n, &x)) return false;
+  if (n != 4) return scan_fail(&r->s, at, "four numbers stand here");
+  for (int i = 0; i < 4; i++)
+    if (!(x[i] >= -(double)MAX_FACTOR && x[i] <= (double)MAX_FACTOR))
+      return scan_fail(&r->s, at, "an affine has numbers up to %d", (int)MAX_FACTOR);
+  *out = (Affine){(int64_t)x[0], (int64_t)x[1], (int64_t)x[2], (int64_t)x[3]};
+  return true;
+}
+
+static bool read_reach_line(Reader *r) {
+  Scan *s = &r->s;
+  const char *at = scan_here(s), *name = scan_word(s);
+  int64_t size;
+  DimId whole, of, tap = 0;
+  Affine affine;
+  Pos pos;
+  if (!name || !scan_expect(s, "=") || !scan_long(s, 1, MAX_DIM_SIZE, &size) || !scan_expect(s, "of") ||
+      !read_whole(r, &whole) || !scan_expect(s, "by") || !read_dim(r, &of) ||
+      (scan_accept_word(s, "taps") && !read_dim(r, &tap)) || !scan_expect(s, "affine") || !read_affine(r, &affine) ||
+      !line_end(r, &pos))
+    return false;
+  if (affine.divisor <= 0) return scan_fail(s, at, "its divisor is not positive");
+  if (dim_get(r->g->dims, of)->of || (tap && dim_get(r->g->dims, tap)->of))
+    return scan_fail(s, at, "a reach dim is read by blocks");
+  DimId before = dim_find(r->g->dims, name), d = dim_reach(r->g->dims, r->mesh, whole, of, tap, affine);
+  const Dim *dim = dim_get(r->g->dims, d);
+  if (before == d) return scan_fail(s, at, "%s stands twice", name);
+  if (before || dim->name != name || dim->size != size)
+    return scan_fail(s, at, "the reach is %s = %lld", dim->name, (long long)dim->size);
+  return true;
+}
+
 static bool read_block_line(Reader *r) {
   Scan *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
@@ -331,14 +368,28 @@ static bool read_train(Reader *r) {
   return true;
 }
 
-static bool read_optimizer(Reader *r) {
-  if (!r->in_train) return scan_fail(&r->s, r->s.p, "an optimizer follows its train line");
-  OptimizerSpec *o = &r->train.at[r->train.n - 1].optimizer;
+static bool read_optimizer_of(Reader *r, OptimizerSpec *o) {
   int kind = scan_choice(&r->s, &optimizer_kinds);
   if (kind < 0) return false;
   o->kind = (OptimizerKind)kind;
-  r->in_train = false;
   return scan_record(&r->s, &optimizer_record, o) && line_end(r, &o->pos);
+}
+
+static bool read_optimizer(Reader *r) {
+  if (!r->in_train) return scan_fail(&r->s, r->s.p, "an optimizer follows its train line");
+  r->in_train = false;
+  return read_optimizer_of(r, &r->train.at[r->train.n - 1].optimizer);
+}
+
+static bool read_group(Reader *r) {
+  if (r->in_train || !r->train.n)
+    return scan_fail(&r->s, r->s.p, "a group follows the optimizer of its block");
+  TrainSpec *t = &r->train.at[r->train.n - 1];
+  GroupSpec *grown = arena_array(r->s.arena, GroupSpec, t->ngroups + 1);
+  if (t->ngroups) memcpy(grown, t->group, t->ngroups * sizeof *grown);
+  t->group = grown;
+  grown[t->ngroups].pattern = scan_word(&r->s);
+  return grown[t->ngroups].pattern && read_optimizer_of(r, &grown[t->ngroups++].optimizer);
 }
 
 // -- nodes
@@ -398,15 +449,7 @@ static bool key_group(Reader *r, Line *l) {
   return true;
 }
 
-static bool key_affine(Reader *r, Line *l) {
-  int64_t n;
-  const double *x;
-  const char *at = scan_here(&r->s);
-  if (!scan_reals(&r->s, &n, &x)) return false;
-  if (n != 4) return scan_fail(&r->s, at, "four numbers stand here");
-  l->attr.affine = (Affine){(int64_t)x[0], (int64_t)x[1], (int64_t)x[2], (int64_t)x[3]};
-  return true;
-}
+static bool key_affine(Reader *r, Line *l) { return read_affine(r, &l->attr.affine); }
 
 static bool key_key(Reader *r, Line *l) { return scan_seed(&r->s, &l->attr.key); }
 
@@ -561,10 +604,10 @@ typedef struct LineKind {
 } LineKind;
 static const LineKind line_kinds[] = {
     {"axis", read_axis_line},      {"seed", read_seed},     {"dim", read_dim_line},
-    {"block", read_block_line},    {"input", read_input},   {"param", read_param},
+    {"block", read_block_line},    {"reach", read_reach_line},    {"input", read_input},   {"param", read_param},
     {"state", read_state},         {"slot", read_slot},     {"data", read_data},
     {"field", read_field},         {"source", read_source}, {"train", read_train},
-    {"optimizer", read_optimizer}, {"name", read_name},     {"output", read_output},
+    {"optimizer", read_optimizer}, {"group", read_group},   {"name", read_name},     {"output", read_output},
     {"update", read_update},       {"rule", read_rule_line},{"region", read_region},
 };
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -128,6 +129,55 @@ static void nested_blocks(void **state) {
   arena_free(a);
 }
 
+// Interval by interval what the definition says: all s = (out*o + tap*k + offset) / divisor of own o and k.
+static void check_reach(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
+  const Dim *x = dim_get(t, d);
+  const Affine *f = &x->reach.affine;
+  int64_t outs = dim_get(t, dim_get(t, x->of)->whole)->size;
+  for (int64_t r = 0; r < mesh_size(m); r++) {
+    int64_t lo = n, hi = -1, first = dim_offset(t, m, x->of, r), taps = x->tap ? dim_get(t, x->tap)->size : 1;
+    for (int64_t o = first; o < first + dim_valid(t, m, x->of, r, outs); o++)
+      for (int64_t k = 0; k < taps; k++) {
+        int64_t s = f->out * o + f->tap * k + f->offset;
+        if (s % f->divisor || s < 0 || s / f->divisor >= n) continue;
+        if (s / f->divisor < lo) lo = s / f->divisor;
+        if (s / f->divisor > hi) hi = s / f->divisor;
+      }
+    int64_t from = dim_offset(t, m, d, r), valid = dim_valid(t, m, d, r, n);
+    assert_in_range(valid, 0, x->size);
+    assert_int_equal(dim_valid(t, m, d, r, from + 1), valid ? 1 : 0);
+    if (hi < lo) continue; // no element, though numbers between may lie in the dim
+    assert_true(from <= lo && hi < from + valid);
+    if (f->divisor == 1 && llabs(f->out) == 1) assert_true(from == lo && from + valid == hi + 1);
+  }
+}
+
+static void reach_holds_what_is_read(void **state) {
+  (void)state;
+  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1},  {2, 3, -2, 1}, {1, -1, 1, 1}, {1, -1, 1, 2},
+                                {1, -2, 3, 3}, {-1, 0, 8, 1}, {1, 0, 4, 1},  {1, 0, -3, 1}, {3, 1, 0, 1}};
+  for (int64_t p = 1; p <= 4; p++) {
+    Arena *a = arena_new();
+    Mesh m = mesh_of(p, 2);
+    DimTable *t = dim_table_new(a, intern_new(a));
+    DimId y = dim_add(t, "y", 9, (Pos){0}), o = dim_add(t, "o", 7, (Pos){0}), k = dim_add(t, "k", 3, (Pos){0});
+    Axes cuts[] = {axes_of(1, 0, 0), axes_of(2, 0, 1), axes_of(2, 1, 0), axes_of(0, 0, 0)};
+    for (size_t w = 0; w < countof(ways); w++)
+      for (size_t c = 0; c < countof(cuts); c++) {
+        DimId of = dim_block(t, &m, o, cuts[c]), tap = ways[w].tap ? k : 0;
+        DimId d = dim_reach(t, &m, y, of, tap, ways[w]);
+        assert_int_equal(dim_reach(t, &m, y, of, tap, ways[w]), d);
+        assert_int_equal(dim_get(t, d)->whole, y);
+        check_reach(t, &m, d, 9);
+      }
+    DimId d = dim_reach(t, &m, y, dim_block(t, &m, o, cuts[0]), k, ways[0]);
+    assert_string_equal(dim_get(t, d)->name, "y/o/rows*1+k*1-1");
+    assert_int_equal(dim_find(t, "y/o/rows*1+k*1-1"), d);
+    assert_int_not_equal(dim_block(t, &m, y, cuts[0]), d);
+    arena_free(a);
+  }
+}
+
 static void sets_stay_in_order(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -173,6 +223,7 @@ int main(void) {
       cmocka_unit_test(patterns_match),
       cmocka_unit_test(blocks_cover_their_dim),
       cmocka_unit_test(nested_blocks),
+      cmocka_unit_test(reach_holds_what_is_read),
       cmocka_unit_test(sets_stay_in_order),
       cmocka_unit_test(sizes_are_checked),
   };
