@@ -58,11 +58,15 @@ Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix)
     }
     e.at[e.n++] = (Entry){kid->text, kid->kids[0], kid->pos};
   }
+  entries_set(b, &e, prefix);
+  return e;
+}
+
+void entries_set(Build *b, Entries *e, const char *prefix) {
   for (uint32_t i = 0; i < b->opt->nsettings; i++) {
     const char *key = after_prefix(b->opt->setting[i].path, prefix);
-    if (key) apply(b, &e, &b->opt->setting[i], key);
+    if (key) apply(b, e, &b->opt->setting[i], key);
   }
-  return e;
 }
 
 // -- sources --------------------------------------------------------------------------------------

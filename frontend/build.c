@@ -490,6 +490,7 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
   declare_functions(&b, file);
   functions_scan(&b);
   dims_declare_file(&b, file);
+  precision_read(&b, file);
   mesh_build(&b, file);
   build_block(&b, file);
   data_build(&b, file);
@@ -498,5 +499,7 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
   b.model->graph->layout = b.model->layout;
   check_settings(&b);
   m->graph->origin = (Origin){0};
-  return diag_errors(d) ? NULL : m;
+  if (diag_errors(d)) return NULL;
+  precision_apply(m);
+  return m;
 }

@@ -257,8 +257,13 @@ typedef struct Entries {
   Entry *at;
 } Entries;
 Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char *prefix);
+// Applies --set PREFIX.key to entries that were read.
+void entries_set(Build *b, Entries *e, const char *prefix);
 
 // -- train.c --------------------------------------------------------------------------------------
 void train_build(Build *b, const Ast *file);
+// What products and activations are computed in: --precision, --set, or a train block. Before the
+// first statement, for cast(x, f32) pins a value where that is narrow.
+void precision_read(Build *b, const Ast *file);
 
 #endif

@@ -91,6 +91,10 @@ Value builtin_cast(Build *b, const Call *c) {
   }
   if (c->arg[0].kind == VALUE_NUMBER)
     return value_tensor(graph_const(b->g, type, dtype_round(type, c->arg[0].number)));
+  // where products are narrow a cast to f32 says that this value is not, whatever type it has here
+  bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
+  if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
+    return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));
   return value_tensor(graph_cast(b->g, c->arg[0].node, type));
 }
 

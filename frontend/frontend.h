@@ -24,6 +24,7 @@ typedef struct ModelOptions {
   bool no_layout;          // --layout none
   uint64_t seed;
   const char *data_dir;    // or NULL
+  const char *precision;   // --precision, or NULL
 } ModelOptions;
 
 // A model as written: the whole graph with all names, decls, blocks; mesh and layout.
@@ -34,12 +35,23 @@ typedef struct Model {
   Graph *graph;       // STAGE_GRAPH
   Mesh mesh;          // graph->mesh points here
   Layout layout;
-  const char *loss;   // of the train block, else "loss" if it is a scalar, else NULL
+  const char *loss;   // of the first train block, else "loss" if it is a scalar, else NULL
   NodeId loss_node;
+  Dtype precision;    // of products and activations: f32, bf16, f16
 } Model;
 
 // NULL after at least one error in d. Errors are collected over statements.
 Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt);
+// precision.c: the model's graph with products and activations in m->precision; casts are nodes.
+void precision_apply(Model *m);
+// train_schedule.c: whether a schedule counts epochs; then, before selecting, the batches of an epoch
+// make them steps. False after an error.
+// train.c: whether a comma-separated list of patterns has one that matches the full name.
+bool patterns_match(Arena *a, const char *patterns, const char *name);
+// Whether the block trains the parameter d.
+bool train_trains(Arena *a, const TrainSpec *t, const Decl *d);
+bool train_counts_epochs(const Model *m);
+MUST_USE bool train_resolve_epochs(Model *m, int64_t batches);
 
 // -- select.c: what a command asks of the model ---------------------------------------------------------
 // All return a graph in STAGE_GRAD that holds only what is asked for; NULL after errors in m->diag.
@@ -66,9 +78,6 @@ typedef struct EvalMetric {
   bool ratio;
 } EvalMetric;
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
-// optim.c: adds slots and update nodes for the train block's optimiser: OUT_UPDATE outputs of g.
-void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params,
-                     const NodeId *gradients);
 
 // -- pipeline.c: the passes, in order --------------------------------------------------------------------
 typedef struct PipelineOptions {

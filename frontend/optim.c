@@ -9,28 +9,26 @@
 #include <math.h>
 #include <string.h>
 
-#include "frontend/frontend.h"
+#include "frontend/step.h"
 
-typedef struct Optim {
-  Graph *g;
-  const TrainSpec *train;
-  const OptimizerSpec *spec;
-  DeclId param;
-  Dtype type; // that the update is computed in
-  NodeId w, grad, lr;
-} Optim;
-
-static NodeId num(const Optim *o, double x) { return graph_const(o->g, o->type, x); }
-static NodeId add(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_ADD, x, y); }
-static NodeId sub(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_SUB, x, y); }
-static NodeId mul(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_MUL, x, y); }
-static NodeId quot(const Optim *o, NodeId x, NodeId y) { return graph_binary(o->g, OP_DIV, x, y); }
+static NodeId num(const Optim *o, double x) { return optim_num(o, x); }
+static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
+static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
+static NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
+static NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
 static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
 
 // -- the learning rate ----------------------------------------------------------------------------
 
-static NodeId steps(const Optim *o) {
+NodeId optim_steps(const Optim *o) {
   return graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
+}
+static NodeId steps(const Optim *o) { return optim_steps(o); }
+
+NodeId optim_updates(const Optim *o) {
+  int64_t n = o->train->repeat > 1 ? o->train->repeat : 1;
+  if (n == 1) return steps(o);
+  return add(o, mul(o, steps(o), num(o, (double)n)), num(o, (double)o->round));
 }
 
 // How far between the end of the warmup and `total`: 0 to 1.
@@ -86,46 +84,41 @@ static NodeId learning_rate(const Optim *o) {
 
 // -- parts ----------------------------------------------------------------------------------------
 
-static DeclId slot_new(const Optim *o, const char *which) {
-  const Decl *p = &o->g->decl.at[o->param - 1];
-  Decl d = {.kind = DECL_SLOT, .type = o->type, .rank = p->rank, .of = o->param, .pos = p->pos};
-  d.name = arena_printf(o->g->arena, "optimizer.%s.%s", p->name, which);
-  memcpy(d.dims, p->dims, sizeof d.dims);
-  return graph_decl(o->g, &d);
+DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims) {
+  return step_slot(o->step, o->block, o->param, which, o->type, rank, dims);
 }
 
-static void put_update(const Optim *o, DeclId target, NodeId value) {
-  const Decl *d = &o->g->decl.at[target - 1];
-  Output out = {.kind = OUT_UPDATE,
-                .name = d->name,
-                .target = target,
-                .value = graph_cast(o->g, value, d->type)};
-  vec_push(o->g->arena, o->g->output) = out;
+static DeclId slot_new(const Optim *o, const char *which) {
+  const Decl *p = &o->g->decl.at[o->param - 1];
+  return optim_slot(o, which, p->rank, p->dims);
+}
+
+void optim_put(const Optim *o, DeclId target, NodeId value) {
+  NodeId before = step_value(o->step, target);
+  value = graph_cast(o->g, value, (Dtype)graph_node(o->g, before)->type);
+  step_assign(o->step, target, o->keep ? graph_where(o->g, o->keep, value, before) : value);
 }
 
 // decay * slot + gain * x, which the slot becomes.
 static NodeId average(const Optim *o, const char *which, double decay, double gain, NodeId x) {
   DeclId slot = slot_new(o, which);
   NodeId fresh = gain == 1 ? x : mul(o, num(o, gain), x);
-  NodeId next = add(o, mul(o, num(o, decay), graph_decl_node(o->g, slot)), fresh);
-  put_update(o, slot, next);
+  NodeId next = add(o, mul(o, num(o, decay), step_value(o->step, slot)), fresh);
+  optim_put(o, slot, next);
   return next;
 }
 
-// 1 - beta^(step + 1), without the cancellation at beta near 1.
+// 1 - beta^(updates + 1), without the cancellation at beta near 1.
 static NodeId correction(const Optim *o, double beta) {
-  NodeId t = add(o, steps(o), num(o, 1));
+  NodeId t = add(o, optim_updates(o), num(o, 1));
   return graph_unary(o->g, OP_NEG, graph_unary(o->g, OP_EXPM1, mul(o, t, num(o, log(beta)))));
 }
 
 static bool decays(const Optim *o) {
   const OptimizerSpec *s = o->spec;
   if (s->weight_decay == 0) return false;
-  if (!s->no_decay) return true;
-  char *list = arena_printf(o->g->arena, "%s", s->no_decay), *save = NULL;
-  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save))
-    if (name_matches(p, o->g->decl.at[o->param - 1].name)) return false;
-  return true;
+  return !s->no_decay ||
+         !patterns_match(o->g->arena, s->no_decay, o->g->decl.at[o->param - 1].name);
 }
 
 // w (1 - lr * weight_decay)
@@ -175,17 +168,12 @@ static NodeId update_rmsprop(const Optim *o) {
 static NodeId update_lion(const Optim *o) {
   const OptimizerSpec *s = o->spec;
   DeclId slot = slot_new(o, "m");
-  NodeId m = graph_decl_node(o->g, slot);
+  NodeId m = step_value(o->step, slot);
   NodeId ahead = add(o, mul(o, num(o, s->beta1), m), mul(o, num(o, 1 - s->beta1), o->grad));
-  put_update(o, slot, add(o, mul(o, num(o, s->beta2), m), mul(o, num(o, 1 - s->beta2), o->grad)));
+  optim_put(o, slot, add(o, mul(o, num(o, s->beta2), m), mul(o, num(o, 1 - s->beta2), o->grad)));
   return sub(o, shrunk(o), mul(o, o->lr, graph_unary(o->g, OP_SIGN, ahead)));
 }
 
-static NodeId update_adafactor(const Optim *o) {
-  BUG("adafactor for %s: the train block refuses it", o->g->decl.at[o->param - 1].name);
-}
-
-typedef NodeId UpdateRule(const Optim *o);
 static UpdateRule *const rules[] = {
     [OPTIMIZER_SGD] = update_sgd,         [OPTIMIZER_ADAM] = update_adam,
     [OPTIMIZER_ADAMW] = update_adamw,     [OPTIMIZER_ADAGRAD] = update_adagrad,
@@ -218,20 +206,48 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-void optimizer_build(Graph *g, const TrainSpec *train, uint32_t n, const DeclId *params,
+// -- the door -------------------------------------------------------------------------------------
+
+// The first group that matches has the say.
+static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId param) {
+  for (uint32_t i = 0; i < t->ngroups; i++)
+    if (patterns_match(g->arena, t->group[i].pattern, g->decl.at[param - 1].name))
+      return &t->group[i].optimizer;
+  return &t->optimizer;
+}
+
+static void update_one(Optim *o, NodeId factor, NodeId gradient) {
+  Graph *g = o->g;
+  Decl d = g->decl.at[o->param - 1]; // slots move it
+  o->type = d.type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  g->origin.value = d.name;
+  g->origin.pos = o->spec->pos;
+  o->w = graph_cast(g, step_value(o->step, o->param), o->type);
+  o->lr = learning_rate(o);
+  o->grad = clipped(o, factor, graph_cast(g, gradient, o->type));
+  optim_put(o, o->param, rules[o->spec->kind](o));
+}
+
+void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients) {
+  Graph *g = s->g;
+  const TrainSpec *train = &g->spec.train[block];
   Origin before = g->origin;
   g->origin = (Origin){.pos = train->optimizer.pos, .why = "optimizer", .backward = true};
-  NodeId factor = norm_factor(g, train, n, gradients);
+  NodeId *own = arena_array(g->arena, NodeId, n + 1);
+  memcpy(own, gradients, n * sizeof *own);
+  NodeId keep = s->scale ? scale_build(s, n, own) : 0;
+  NodeId factor = norm_factor(g, train, n, own);
   for (uint32_t i = 0; i < n; i++) {
-    const Decl *d = &g->decl.at[params[i] - 1];
-    Optim o = {.g = g, .train = train, .spec = &train->optimizer, .param = params[i]};
-    o.type = d->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
-    g->origin.value = d->name;
-    o.w = graph_cast(g, graph_decl_node(g, params[i]), o.type);
-    o.lr = learning_rate(&o);
-    o.grad = clipped(&o, factor, graph_cast(g, gradients[i], o.type));
-    put_update(&o, params[i], rules[o.spec->kind](&o));
+    Optim o = {.step = s,
+               .g = g,
+               .train = train,
+               .spec = spec_of(g, train, params[i]),
+               .block = block,
+               .round = round,
+               .param = params[i],
+               .keep = keep};
+    update_one(&o, factor, own[i]);
   }
   g->origin = before;
 }

@@ -18,21 +18,60 @@ static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, b
   return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
 }
 
-Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map) {
-  const Graph *from = m->graph;
-  Graph *g = graph_like(m->arena, from, STAGE_GRAD);
-  bool *need = arena_array(m->arena, bool, graph_count(from) + 1);
-  *map = arena_array(m->arena, NodeId, graph_count(from) + 1);
+static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots) {
+  bool *need = arena_array(a, bool, graph_count(from) + 1);
   for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;
   for (NodeId i = graph_count(from); i > 0; i--)
     for (int k = 0; need[i] && k < graph_node(from, i)->nargs; k++)
       need[graph_node(from, i)->args[k]] = true;
-  for (NodeId i = 1; i <= graph_count(from); i++) {
-    if (!need[i]) continue;
-    NodeId known = folded(g, from, i, *map, training);
-    (*map)[i] = known ? known : graph_copy(g, from, i, *map);
+  return need;
+}
+
+// Loops of a later copy are loops of their own: they may differ in what they start from.
+static RegionId *regions_into(const SelectCopy *c) {
+  const Graph *from = c->m->graph;
+  RegionId *map = arena_array(c->m->arena, RegionId, from->region.n + 1);
+  for (uint32_t i = 0; i < from->region.n; i++) {
+    Region r = from->region.at[i];
+    r.parent = map[r.parent];
+    map[i + 1] = c->number ? graph_region(c->g, &r) : (RegionId)(i + 1);
   }
-  return g;
+  return map;
+}
+
+static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const RegionId *region) {
+  const Node *n = graph_node(c->m->graph, id);
+  NodeId args[MAX_ARGS];
+  Attr attr = n->attr;
+  if (n->attr.decl && c->instead && c->instead[n->attr.decl - 1])
+    return c->instead[n->attr.decl - 1];
+  NodeId known = folded(c->g, c->m->graph, id, map, c->training);
+  if (known) return known;
+  for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
+  if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL)
+    attr.key ^= c->round * 0x9e3779b97f4a7c15u;
+  attr.region = region[attr.region];
+  c->g->origin = n->origin;
+  return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
+}
+
+NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
+  const Graph *from = c->m->graph;
+  Origin before = c->g->origin;
+  const bool *need = needed(from, c->m->arena, n, roots);
+  const RegionId *region = regions_into(c);
+  NodeId *map = arena_array(c->m->arena, NodeId, graph_count(from) + 1);
+  for (NodeId i = 1; i <= graph_count(from); i++)
+    if (need[i]) map[i] = copy_one(c, i, map, region);
+  c->g->origin = before;
+  return map;
+}
+
+Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map) {
+  SelectCopy c = {
+      .m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .training = training};
+  *map = select_into(&c, n, roots);
+  return c.g;
 }
 
 void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
@@ -44,19 +83,6 @@ void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
 }
 
 // -- what is asked for ----------------------------------------------------------------------------
-
-typedef struct Want {
-  const char *as; // "w", "grad(w)"
-  const Name *name;
-  bool gradient;
-} Want;
-
-typedef struct Wants {
-  const Model *m;
-  const Fetch *fetch;
-  NodeId loss; // of gradients
-  VEC(Want) list;
-} Wants;
 
 static Pos asked_at(const Wants *w) { return w->fetch ? w->fetch->pos : (Pos){0}; }
 
@@ -131,12 +157,13 @@ static void want_all(Wants *w, bool outputs) {
   const Graph *g = w->m->graph;
   for (uint32_t i = 0; i < g->name.n && outputs; i++)
     if (g->name.at[i].kind == NAME_OUTPUT) want_add(w, g->name.at[i].name);
+  for (uint32_t i = 0; i < g->spec.ntrain; i++) want_add(w, g->spec.train[i].loss);
   if (w->m->loss) want_add(w, w->m->loss);
   for (uint32_t i = 0; i < g->name.n; i++)
     if (g->name.at[i].kind == NAME_METRIC) want_add(w, g->name.at[i].name);
 }
 
-static bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs) {
+bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs) {
   int errors = diag_errors(m->diag);
   *w = (Wants){.m = m, .fetch = f};
   if (f && f->n)
@@ -152,11 +179,7 @@ static bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs) {
   return diag_errors(m->diag) == errors;
 }
 
-// -- the two graphs -------------------------------------------------------------------------------
-
-typedef VEC(NodeId) Nodes;
-
-static void push_roots(const Wants *w, Nodes *roots) {
+void wants_roots(const Wants *w, Nodes *roots) {
   Arena *a = w->m->arena;
   for (uint32_t i = 0; i < w->list.n; i++) {
     vec_push(a, *roots) = w->list.at[i].name->value;
@@ -164,99 +187,34 @@ static void push_roots(const Wants *w, Nodes *roots) {
   }
 }
 
-// The nodes that gradients are taken by, behind those that `by` has already.
-static void push_gradients(const Wants *w, const NodeId *map, Nodes *by) {
+void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient) {
+  Origin *origin = &g->node.at[gradient].origin;
+  if (of && origin->backward)
+    origin->value = intern_printf(m->names, "grad(%s)", g->decl.at[of - 1].name);
+}
+
+NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
+  Nodes by = {0};
   for (uint32_t i = 0; i < w->list.n; i++)
-    if (w->list.at[i].gradient) vec_push(w->m->arena, *by) = map[w->list.at[i].name->value];
-}
-
-// The value that a fetched parameter or state has after the step, or 0.
-static NodeId updated(const Graph *g, NodeId n) {
-  DeclId d = graph_node(g, n)->attr.decl;
-  for (uint32_t i = 0; i < g->output.n && d; i++)
-    if (g->output.at[i].kind == OUT_UPDATE && g->output.at[i].target == d)
-      return g->output.at[i].value;
-  return 0;
-}
-
-static void put_outputs(const Wants *w, Graph *g, const NodeId *map, const NodeId *gradient) {
-  uint32_t updates = g->output.n;
-  for (uint32_t i = 0; i < w->list.n; i++) {
-    const Want *want = &w->list.at[i];
-    NodeId now = map[want->name->value], next = updates ? updated(g, now) : 0;
-    select_output(g, want->as, want->gradient ? *gradient++ : next ? next : now, want->name);
-  }
-}
-
-// Gradients of declared tensors bear their name from here on: in the ledger of collectives, and for
-// `layout gradients:`. A gradient that is a value of the forward graph keeps the name it has.
-static void name_gradients(const Model *m, Graph *g, const Nodes *by, const NodeId *gradient) {
-  for (uint32_t i = 0; i < by->n; i++) {
-    const Node *of = graph_node(g, by->at[i]);
-    Origin *origin = &g->node.at[gradient[i]].origin;
-    if (!of->attr.decl || !origin->backward) continue;
-    origin->value = intern_printf(m->names, "grad(%s)", g->decl.at[of->attr.decl - 1].name);
-  }
+    if (w->list.at[i].gradient) vec_push(w->m->arena, by) = map[w->list.at[i].name->value];
+  NodeId *out = arena_array(w->m->arena, NodeId, by.n + 1);
+  if (by.n) graph_gradients(g, map[w->loss], (int)by.n, by.at, out);
+  for (uint32_t i = 0; i < by.n; i++)
+    select_name_gradient(w->m, g, graph_node(g, by.at[i])->attr.decl, out[i]);
+  return out;
 }
 
 Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
   Wants w;
   if (!wants_read(&w, m, f, true)) return NULL;
-  Nodes roots = {0}, by = {0};
+  Nodes roots = {0};
   NodeId *map;
-  push_roots(&w, &roots);
+  wants_roots(&w, &roots);
   Graph *g = select_copy(m, f && f->training, roots.n, roots.at, &map);
-  push_gradients(&w, map, &by);
-  NodeId *gradient = arena_array(m->arena, NodeId, by.n + 1);
-  if (by.n) graph_gradients(g, map[w.loss], (int)by.n, by.at, gradient);
-  name_gradients(m, g, &by, gradient);
-  put_outputs(&w, g, map, gradient);
-  return graph_reach(a, g, STAGE_GRAD, NULL);
-}
-
-static bool trainable(const Model *m) {
-  if (m->graph->spec.ntrain && m->loss_node) return true;
-  diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
-  return false;
-}
-
-// Gradients by the trained parameters come first, those that are fetched behind them. A fetched
-// gradient of another loss (--loss) is built apart.
-static void train_gradients(const Wants *w, Graph *g, const NodeId *map, uint32_t nparams,
-                            Nodes *by, NodeId *out) {
-  bool apart = w->loss != w->m->loss_node;
-  uint32_t first = apart ? nparams : by->n;
-  graph_gradients(g, map[w->m->loss_node], (int)first, by->at, out);
-  if (by->n > first)
-    graph_gradients(g, map[w->loss], (int)(by->n - first), by->at + first, out + first);
-}
-
-Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
-  Wants w;
-  if (!trainable(m) || !wants_read(&w, m, f, false)) return NULL;
-  Nodes roots = {0}, by = {0};
-  NodeId *map;
-  VEC(DeclId) params = {0};
-  push_roots(&w, &roots);
-  vec_push(m->arena, roots) = m->loss_node;
-  for (uint32_t i = 0; i < m->graph->output.n; i++)
-    vec_push(m->arena, roots) = m->graph->output.at[i].value;
-  Graph *g = select_copy(m, true, roots.n, roots.at, &map);
-  for (uint32_t i = 0; i < g->decl.n; i++) {
-    if (g->decl.at[i].kind != DECL_PARAM || g->decl.at[i].frozen) continue;
-    vec_push(m->arena, params) = i + 1;
-    vec_push(m->arena, by) = graph_decl_node(g, i + 1);
+  const NodeId *gradient = wants_gradients(&w, g, map);
+  for (uint32_t i = 0; i < w.list.n; i++) {
+    const Want *want = &w.list.at[i];
+    select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
   }
-  push_gradients(&w, map, &by);
-  NodeId *gradient = arena_array(m->arena, NodeId, by.n + 1);
-  train_gradients(&w, g, map, params.n, &by, gradient);
-  name_gradients(m, g, &by, gradient);
-  for (uint32_t i = 0; i < m->graph->output.n; i++) {
-    Output o = m->graph->output.at[i];
-    o.value = map[o.value];
-    vec_push(g->arena, g->output) = o;
-  }
-  optimizer_build(g, m->graph->spec.train, params.n, params.at, gradient);
-  put_outputs(&w, g, map, gradient + params.n);
   return graph_reach(a, g, STAGE_GRAD, NULL);
 }

@@ -1,13 +1,51 @@
-// Private: what select.c and select_eval.c share.
+// Private: what the selections for running, training and evaluation share.
 #ifndef FRONTEND_SELECT_H
 #define FRONTEND_SELECT_H
 
 #include "frontend/frontend.h"
 
-// The part of the model that n roots need, in a graph of its own that can grow; `training` is
-// folded to a constant. map: old node -> new node, 0 for those dropped.
+// A copy of a part of the model into a graph that has its declarations. `training` is folded to a
+// constant.
+typedef struct SelectCopy {
+  const Model *m;
+  Graph *g;
+  bool training;
+  uint32_t number;     // of copies in g before this one: loops get regions of their own
+  uint64_t round;      // other than 0: draws differ from those of other rounds
+  const NodeId *instead; // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
+} SelectCopy;
+// Copies what n roots need. Old node -> new node, 0 for those left out.
+NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
+// The same into a graph of its own.
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
 // Adds an OUT_VALUE of node v whose axes stand as the name states them, else in ascending order.
 void select_output(Graph *g, const char *as, NodeId v, const Name *name);
+// Gradients of declared tensors bear their name: in the ledger of collectives, and for `layout
+// gradients:`. One that is a value of the forward graph keeps the name it has.
+void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient);
+
+// The output that says whether a step with several losses is finite.
+extern const char select_watched[];
+
+typedef VEC(NodeId) Nodes;
+
+// What a command asks for.
+typedef struct Want {
+  const char *as; // "w", "grad(w)"
+  const Name *name;
+  bool gradient;
+} Want;
+typedef struct Wants {
+  const Model *m;
+  const Fetch *fetch;
+  NodeId loss; // of gradients
+  VEC(Want) list;
+} Wants;
+// Without names: the losses and metrics, and with `outputs` every output. False after errors.
+MUST_USE bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs);
+// The nodes of the model that are needed: values, and the loss where a gradient is asked for.
+void wants_roots(const Wants *w, Nodes *roots);
+// Gradients of map[w->loss] in g, for those that ask for one, in order.
+NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 
 #endif

@@ -1,167 +1,34 @@
-// Train blocks: which loss, which optimiser with which arguments, schedule, clipping, and how long.
-#include <math.h>
+// Train blocks: which loss, what is trained how, and how long the run is.
+//
+// Blocks run one after another in every step. What concerns the run as a whole (steps, evaluate,
+// average ...) may stand in any of them and goes for all.
 #include <string.h>
 
-#include "frontend/build.h"
-#include "frontend/formal.h"
+#include "frontend/train.h"
 
-// -- optimisers -----------------------------------------------------------------------------------
+// -- patterns -------------------------------------------------------------------------------------
 
-static const struct {
-  const char *name;
-  OptimizerKind kind;
-  const Formal *formal;
-} optimizers[] = {
-    {"sgd", OPTIMIZER_SGD,
-     (const Formal[]){V(lr), D(momentum, 0), O(nesterov), D(weight_decay, 0), END}},
-    {"adam", OPTIMIZER_ADAM,
-     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), END}},
-    {"adamw", OPTIMIZER_ADAMW,
-     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8),
-                      D(weight_decay, 0.01), O(no_decay), END}},
-    {"adagrad", OPTIMIZER_ADAGRAD, (const Formal[]){V(lr), D(eps, 1e-10), END}},
-    {"rmsprop", OPTIMIZER_RMSPROP,
-     (const Formal[]){V(lr), D(rho, 0.99), D(momentum, 0), D(eps, 1e-8), D(decay, 0), END}},
-    {"lion", OPTIMIZER_LION,
-     (const Formal[]){V(lr), D(beta1, 0.9), D(beta2, 0.99), D(weight_decay, 0), END}},
-    {"adafactor", OPTIMIZER_ADAFACTOR, (const Formal[]){V(lr), END}},
-};
-
-static double *number_field(OptimizerSpec *o, const char *name) {
-  const struct {
-    const char *name;
-    double *at;
-  } fields[] = {
-      {"lr", &o->lr},       {"momentum", &o->momentum}, {"beta1", &o->beta1},
-      {"beta2", &o->beta2}, {"eps", &o->eps},           {"weight_decay", &o->weight_decay},
-      {"rho", &o->rho},     {"decay", &o->decay},
-  };
-  for (size_t i = 0; i < countof(fields); i++)
-    if (!strcmp(fields[i].name, name)) return fields[i].at;
-  BUG("no number %s of an optimiser", name);
-}
-
-static bool optimizer_argument(Build *b, const Formal *f, const Ast *e, OptimizerSpec *o) {
-  if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
-  if (!strcmp(f->name, "no_decay")) return !e || build_string(b, e, &o->no_decay);
-  double *at = number_field(o, f->name);
-  *at = f->value;
-  return !e || build_number(b, e, at);
-}
-
-static bool train_optimizer(Build *b, const Ast *e, TrainSpec *t) {
-  const char *near[countof(optimizers)];
-  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
-  for (size_t i = 0; i < countof(optimizers); i++) {
-    const Ast *arg[MAX_FORMALS];
-    const Formal *f = optimizers[i].formal;
-    near[i] = optimizers[i].name;
-    if (!named || strcmp(e->text, optimizers[i].name)) continue;
-    t->optimizer = (OptimizerSpec){.kind = optimizers[i].kind, .pos = e->pos};
-    if (!call_bind(b, e, f, arg)) return false;
-    for (int k = 0; f[k].name; k++)
-      if (!optimizer_argument(b, &f[k], arg[k], &t->optimizer)) return false;
-    if (t->optimizer.kind != OPTIMIZER_ADAFACTOR) return true;
-    diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "adafactor is not in this version");
-    return false;
-  }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "an optimizer must stand here");
-  if (named) diag_nearest(b->d, e->text, near, countof(near));
+bool patterns_match(Arena *a, const char *patterns, const char *name) {
+  char *list = arena_printf(a, "%s", patterns), *save = NULL;
+  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save))
+    if (name_matches(p, name)) return true;
   return false;
 }
 
-// -- schedules ------------------------------------------------------------------------------------
-
-static const struct {
-  const char *name;
-  ScheduleKind kind;
-  const Formal *formal;
-} schedules[] = {
-    {"constant", SCHEDULE_CONSTANT, (const Formal[]){D(warmup, 0), END}},
-    {"linear", SCHEDULE_LINEAR, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
-    {"cosine", SCHEDULE_COSINE, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
-    {"inverse_sqrt", SCHEDULE_INVERSE_SQRT, (const Formal[]){V(scale), D(warmup, 0), END}},
-    {"exponential", SCHEDULE_EXPONENTIAL, (const Formal[]){V(rate), V(every), D(warmup, 0), END}},
-    {"step", SCHEDULE_STEP, (const Formal[]){V(every), V(factor), D(warmup, 0), END}},
-    {"piecewise", SCHEDULE_PIECEWISE, NULL},
-};
-
-static double *schedule_field(ScheduleSpec *s, const char *name) {
-  const struct {
-    const char *name;
-    double *at;
-  } fields[] = {
-      {"warmup", &s->warmup}, {"total", &s->total}, {"final", &s->final},   {"scale", &s->scale},
-      {"rate", &s->rate},     {"every", &s->every}, {"factor", &s->factor},
-  };
-  for (size_t i = 0; i < countof(fields); i++)
-    if (!strcmp(fields[i].name, name)) return fields[i].at;
-  BUG("no number %s of a schedule", name);
-}
-
-static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
-  for (uint32_t i = 0; i < e->nargs; i++) {
-    const AstArg *arg = &e->args[i];
-    if (arg->name && !strcmp(arg->name, "warmup")) {
-      if (!build_number(b, arg->value, &s->warmup)) return false;
-      continue;
-    }
-    int64_t n = s->npieces;
-    if (!arg->key || n == MAX_PIECES) {
-      diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos,
-                 "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
-      return false;
-    }
-    if (!build_number(b, arg->key, &s->at[n]) || !build_number(b, arg->value, &s->value[n]))
-      return false;
-    if (n && s->at[n] <= s->at[n - 1]) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "the steps of piecewise ascend");
-      return false;
-    }
-    s->npieces++;
+bool patterns_read(Build *b, const Ast *e, const char **out) {
+  if (!build_string(b, e, out)) return false;
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const Decl *d = &b->g->decl.at[i];
+    if (d->kind == DECL_PARAM && patterns_match(b->a, *out, d->name)) return true;
   }
-  if (!s->npieces)
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "piecewise needs pieces STEP: FACTOR");
-  return s->npieces > 0;
-}
-
-static bool schedule_ok(Build *b, const Ast *e, const ScheduleSpec *s) {
-  const char *bad =
-      s->warmup < 0 ? "warmup"
-      : (s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE) && s->total <= s->warmup
-          ? "total"
-      : s->kind == SCHEDULE_INVERSE_SQRT && s->scale <= 0                              ? "scale"
-      : (s->kind == SCHEDULE_EXPONENTIAL || s->kind == SCHEDULE_STEP) && s->every <= 0 ? "every"
-                                                                                       : NULL;
-  if (bad) diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "'%s' of %s is too small", bad, e->text);
-  return !bad;
-}
-
-static bool train_schedule(Build *b, const Ast *e, TrainSpec *t) {
-  const char *near[countof(schedules)];
-  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
-  for (size_t i = 0; i < countof(schedules); i++) {
-    double v[MAX_FORMALS];
-    const Formal *f = schedules[i].formal;
-    near[i] = schedules[i].name;
-    if (!named || strcmp(e->text, schedules[i].name)) continue;
-    ScheduleSpec *s = &t->schedule;
-    *s = (ScheduleSpec){.kind = schedules[i].kind};
-    if (!f) return schedule_pieces(b, e, s);
-    for (uint32_t k = 0; k < e->nargs; k++) {
-      const Ast *x = e->args[k].value;
-      if (x->kind != AST_CALL || strcmp(x->text, "epochs")) continue;
-      diag_error(b->d, DIAG_UNSUPPORTED, x->pos,
-                 "epochs(...) in a schedule is not in this version");
-      return false;
-    }
-    if (!call_numbers(b, e, f, v)) return false;
-    for (int k = 0; f[k].name; k++) *schedule_field(s, f[k].name) = v[k];
-    return schedule_ok(b, e, s);
-  }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "a schedule must stand here");
-  if (named) diag_nearest(b->d, e->text, near, countof(near));
+  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", *out);
   return false;
+}
+
+bool train_trains(Arena *a, const TrainSpec *t, const Decl *d) {
+  if (d->kind != DECL_PARAM || d->frozen) return false;
+  if (t->frozen && patterns_match(a, t->frozen, d->name)) return false;
+  return !t->parameters || patterns_match(a, t->parameters, d->name);
 }
 
 // -- keys -----------------------------------------------------------------------------------------
@@ -173,18 +40,6 @@ static bool count_of(Build *b, const Ast *e, int64_t *out) {
   return false;
 }
 
-static bool train_steps(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->steps); }
-static bool train_epochs(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->epochs);
-}
-static bool train_evaluate(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->evaluate);
-}
-static bool train_log(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->log); }
-static bool train_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->checkpoint);
-}
-
 static bool limit_of(Build *b, const Ast *e, double *out) {
   if (!build_number(b, e, out)) return false;
   if (*out > 0) return true;
@@ -192,70 +47,93 @@ static bool limit_of(Build *b, const Ast *e, double *out) {
   return false;
 }
 
-static bool train_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
+static bool read_optimizer(Build *b, const Ast *e, TrainSpec *t) {
+  return optimizer_read(b, e, &t->optimizer);
+}
+static bool read_schedule(Build *b, const Ast *e, TrainSpec *t) {
+  return schedule_read(b, e, &t->schedule);
+}
+static bool read_steps(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->steps); }
+static bool read_epochs(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->epochs); }
+static bool read_evaluate(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->evaluate);
+}
+static bool read_log(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->log); }
+static bool read_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->checkpoint);
+}
+static bool read_repeat(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->repeat) && build_unroll(b, e->pos);
+}
+static bool read_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
   return limit_of(b, e, &t->clip_norm);
 }
-static bool train_clip_value(Build *b, const Ast *e, TrainSpec *t) {
+static bool read_clip_value(Build *b, const Ast *e, TrainSpec *t) {
   return limit_of(b, e, &t->clip_value);
 }
+static bool read_frozen(Build *b, const Ast *e, TrainSpec *t) {
+  return patterns_read(b, e, &t->frozen);
+}
+static bool read_parameters(Build *b, const Ast *e, TrainSpec *t) {
+  return patterns_read(b, e, &t->parameters);
+}
 
-static bool matches_any(Build *b, const char *patterns, const char *name) {
-  char *list = arena_printf(b->a, "%s", patterns), *save = NULL;
-  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save))
-    if (name_matches(p, name)) return true;
+static bool read_average(Build *b, const Ast *e, TrainSpec *t) {
+  if (!build_number(b, e, &t->average)) return false;
+  if (t->average > 0 && t->average < 1) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "average is a decay between 0 and 1, like 0.999");
   return false;
 }
 
-static bool train_frozen(Build *b, const Ast *e, TrainSpec *t) {
-  const char *patterns;
-  bool any = false;
-  (void)t;
-  if (!build_string(b, e, &patterns)) return false;
-  for (uint32_t i = 0; i < b->g->decl.n; i++) {
-    Decl *d = &b->g->decl.at[i];
-    if (d->kind == DECL_PARAM && matches_any(b, patterns, d->name)) d->frozen = any = true;
-  }
-  if (!any) diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", patterns);
-  return any;
+// Read before the first statement, by precision_read: here it is known to be right.
+static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
+  (void)b, (void)e, (void)t;
+  return true;
 }
 
-static bool train_precision(Build *b, const Ast *e, TrainSpec *t) {
-  (void)t;
-  if (e->kind == AST_NAME && !strcmp(e->text, "f32")) return true;
-  diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "a precision other than f32 is not in this version");
-  return false;
-}
-
-static bool train_accumulate(Build *b, const Ast *e, TrainSpec *t) {
-  int64_t n;
-  (void)t;
-  if (!count_of(b, e, &n)) return false;
-  if (n <= 1) return true;
+static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
+  if (!count_of(b, e, &t->accumulate)) return false;
+  if (t->accumulate <= 1) return true;
   diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "accumulate is not in this version");
+  return false;
+}
+
+// accuracy(patience = 5)
+static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
+  static const Formal formal[] = {{"patience", false, true, 0}, {NULL, false, false, 0}};
+  double patience;
+  if (e->kind != AST_CALL) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a metric or the loss must stand here");
+    diag_hint(b->d, "stop_early = accuracy(patience = 5)");
+    return false;
+  }
+  if (!call_numbers(b, e, formal, &patience)) return false;
+  const Name *n = graph_find_name(b->g, e->text);
+  t->stop_early = e->text;
+  t->patience = (int64_t)patience;
+  if (patience < 1 || (double)t->patience != patience) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "patience is a number of evaluations");
+    return false;
+  }
+  if (n && (n->kind == NAME_METRIC || !strcmp(e->text, t->loss ? t->loss : ""))) return true;
+  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "the model has no metric '%s', and no loss of that name",
+             e->text);
   return false;
 }
 
 static const struct {
   const char *name;
-  bool (*set)(Build *, const Ast *, TrainSpec *);
+  bool (*read)(Build *, const Ast *, TrainSpec *);
 } keys[] = {
-    {"optimizer", train_optimizer},
-    {"schedule", train_schedule},
-    {"steps", train_steps},
-    {"epochs", train_epochs},
-    {"evaluate", train_evaluate},
-    {"log", train_log},
-    {"checkpoint", train_checkpoint},
-    {"clip_norm", train_clip_norm},
-    {"clip_value", train_clip_value},
-    {"frozen", train_frozen},
-    {"precision", train_precision},
-    {"accumulate", train_accumulate},
-    {"stop_early", NULL},
-    {"average", NULL},
-    {"groups", NULL},
-    {"parameters", NULL},
-    {"repeat", NULL},
+    {"optimizer", read_optimizer},   {"schedule", read_schedule},
+    {"steps", read_steps},           {"epochs", read_epochs},
+    {"evaluate", read_evaluate},     {"log", read_log},
+    {"checkpoint", read_checkpoint}, {"clip_norm", read_clip_norm},
+    {"clip_value", read_clip_value}, {"frozen", read_frozen},
+    {"precision", read_precision},   {"accumulate", read_accumulate},
+    {"stop_early", read_stop_early}, {"average", read_average},
+    {"groups", groups_read},         {"parameters", read_parameters},
+    {"repeat", read_repeat},
 };
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
@@ -263,10 +141,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    if (!keys[i].set)
-      diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "'%s' is not in this version", e->key);
-    else
-      (void)!keys[i].set(b, e->value, t); // what is wrong has been said
+    (void)!keys[i].read(b, e->value, t); // what is wrong has been said
     return;
   }
   diag_error(b->d, DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
@@ -278,6 +153,14 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
 static bool is_loss(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
   return node->dims.n == 0 && dtype_is_float((Dtype)node->type);
+}
+
+// "loss", or where that is taken "train.loss", "train.loss_1" ...
+static const char *loss_name(Build *b) {
+  const char *name = "loss";
+  for (unsigned i = 0; graph_find_name(b->g, name); i++)
+    name = i ? intern_printf(b->names, "train.loss_%u", i) : "train.loss";
+  return name;
 }
 
 static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
@@ -293,11 +176,11 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
                dims_listed(b, &graph_node(b->g, n)->dims));
     return;
   }
-  t->loss = e->kind == AST_NAME ? e->text : graph_find_name(b->g, "loss") ? "train.loss" : "loss";
-  if (e->kind != AST_NAME) {
-    Binding bound = {.value = value_tensor(n), .pos = e->pos};
+  t->loss = e->kind == AST_NAME ? e->text : loss_name(b);
+  Binding bound = {.value = value_tensor(n), .pos = e->pos};
+  if (e->kind != AST_NAME || !graph_find_name(b->g, e->text))
     name_register(b, intern(b->names, t->loss), NAME_VALUE, &bound);
-  }
+  if (b->model->loss) return; // the first block's is the model's
   b->model->loss = t->loss;
   b->model->loss_node = n;
 }
@@ -310,32 +193,128 @@ static void loss_by_name(Build *b) {
   b->model->loss_node = n->value;
 }
 
+// -- what goes for the run ------------------------------------------------------------------------
+
+static const struct {
+  const char *name;
+  size_t at;
+} run_counts[] = {
+    {"steps", offsetof(TrainSpec, steps)},       {"epochs", offsetof(TrainSpec, epochs)},
+    {"evaluate", offsetof(TrainSpec, evaluate)}, {"log", offsetof(TrainSpec, log)},
+    {"checkpoint", offsetof(TrainSpec, checkpoint)},
+    {"accumulate", offsetof(TrainSpec, accumulate)},
+    {"patience", offsetof(TrainSpec, patience)},
+};
+
+static int64_t *run_count(TrainSpec *t, size_t i) {
+  return (int64_t *)(void *)((char *)t + run_counts[i].at);
+}
+
+static void say_differs(Build *b, const char *key, const TrainSpec *t, const TrainSpec *other) {
+  diag_error(b->d, DIAG_BAD_BLOCK, t->pos,
+             "'%s' goes for the whole run, and two blocks give it different values", key);
+  diag_note(b->d, other->pos, "the other block");
+}
+
+// Takes into `all` what block t says of the run.
+static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
+  for (size_t i = 0; i < countof(run_counts); i++) {
+    int64_t *mine = run_count(t, i), *other = run_count(all, i);
+    if (*mine && *other && *mine != *other) say_differs(b, run_counts[i].name, t, all);
+    if (*mine) *other = *mine;
+  }
+  if (t->average != 0 && all->average != 0 && t->average != all->average)
+    say_differs(b, "average", t, all);
+  if (t->average != 0) all->average = t->average;
+  if (t->stop_early && all->stop_early && strcmp(t->stop_early, all->stop_early))
+    say_differs(b, "stop_early", t, all);
+  if (t->stop_early) all->stop_early = t->stop_early;
+  if (!all->pos.line) all->pos = t->pos;
+}
+
+static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
+  for (uint32_t k = 0; k < n; k++) {
+    for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
+    block[k].average = all->average;
+    block[k].stop_early = all->stop_early;
+  }
+}
+
+// -- blocks ---------------------------------------------------------------------------------------
+
+// The entries, --set train.KEY for all blocks and --set train.LOSS.KEY for this one applied.
+static Entries block_entries(Build *b, const Ast *s, const TrainSpec *t) {
+  Entries e = entries_read(b, s, 1, "train");
+  if (t->loss) entries_set(b, &e, arena_printf(b->a, "train.%s", t->loss));
+  return e;
+}
+
+static void block_read(Build *b, const Ast *s, TrainSpec *t) {
+  bool has_optimizer = false;
+  *t = (TrainSpec){.pos = s->pos, .scaled = b->model->precision == TYPE_F16};
+  loss_build(b, s->kids[0], t);
+  Entries e = block_entries(b, s, t);
+  for (uint32_t k = 0; k < e.n; k++) {
+    key_build(b, &e.at[k], t);
+    has_optimizer |= !strcmp(e.at[k].key, "optimizer");
+  }
+  if (has_optimizer) return;
+  diag_error(b->d, DIAG_MISSING_KEY, s->pos, "a train block needs an optimizer");
+  diag_hint(b->d, "add: optimizer = adam(lr = 1e-3)");
+}
+
 void train_build(Build *b, const Ast *file) {
+  ModelSpec *spec = &b->g->spec;
+  TrainSpec all = {0};
+  spec->train = arena_array(b->g->arena, TrainSpec, file->nkids + 1);
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    if (file->kids[i]->kind != AST_TRAIN) continue;
+    TrainSpec *t = &spec->train[spec->ntrain++];
+    block_read(b, file->kids[i], t);
+    run_join(b, &all, t);
+  }
+  run_spread(spec->ntrain, spec->train, &all);
+  loss_by_name(b);
+}
+
+// -- precision ------------------------------------------------------------------------------------
+
+static bool precision_word(const char *word, Dtype *out) {
+  static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16};
+  for (size_t i = 0; i < countof(types); i++) {
+    if (strcmp(dtype_text(types[i]), word)) continue;
+    *out = types[i];
+    return true;
+  }
+  return false;
+}
+
+static void precision_key(Build *b, const Ast *value, const Ast **first) {
+  Dtype type = TYPE_F32;
+  if (value->kind != AST_NAME || !precision_word(value->text, &type)) {
+    diag_error(b->d, DIAG_BAD_BLOCK, value->pos, "a precision is f32, bf16 or f16");
+    return;
+  }
+  if (*first && type != b->model->precision) {
+    diag_error(b->d, DIAG_BAD_BLOCK, value->pos,
+               "'precision' goes for the whole run, and two blocks give it different values");
+    diag_note(b->d, (*first)->pos, "the other block");
+  }
+  *first = value;
+  b->model->precision = type;
+}
+
+void precision_read(Build *b, const Ast *file) {
   const Ast *first = NULL;
+  const Setting *set = setting_find(b, "train.precision");
+  b->model->precision = TYPE_F32;
   for (uint32_t i = 0; i < file->nkids; i++) {
     const Ast *s = file->kids[i];
-    if (s->kind != AST_TRAIN) continue;
-    if (first) {
-      diag_error(b->d, DIAG_UNSUPPORTED, s->pos, "a second train block is not in this version");
-      diag_note(b->d, first->pos, "first here");
-      continue;
-    }
-    first = s;
-    TrainSpec *t = arena_new_of(b->g->arena, TrainSpec);
-    t->pos = s->pos;
-    bool has_optimizer = false;
-    Entries e = entries_read(b, s, 1, "train");
-    loss_build(b, s->kids[0], t);
-    for (uint32_t k = 0; k < e.n; k++) {
-      key_build(b, &e.at[k], t);
-      has_optimizer |= !strcmp(e.at[k].key, "optimizer");
-    }
-    if (!has_optimizer) {
-      diag_error(b->d, DIAG_MISSING_KEY, s->pos, "a train block needs an optimizer");
-      diag_hint(b->d, "add: optimizer = adam(lr = 1e-3)");
-    }
-    b->g->spec.train = t;
-    b->g->spec.ntrain = 1;
+    for (uint32_t k = 1; s->kind == AST_TRAIN && k < s->nkids; k++)
+      if (!strcmp(s->kids[k]->text, "precision") && !set)
+        precision_key(b, s->kids[k]->kids[0], &first);
   }
-  loss_by_name(b);
+  if (set) precision_key(b, set->value, &first);
+  if (b->opt->precision && !precision_word(b->opt->precision, &b->model->precision))
+    BUG("--precision %s", b->opt->precision);
 }

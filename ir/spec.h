@@ -92,15 +92,35 @@ typedef struct ScheduleSpec {
   double warmup, total, final, scale, rate, every, factor;
   int64_t npieces;          // piecewise: value[i] while t < at[i], the last one from then on
   double at[MAX_PIECES], value[MAX_PIECES];
+  unsigned in_epochs;       // a bit for each number that counts epochs still (train_schedule.c)
+  Pos pos;
 } ScheduleSpec;
 
+// Parameters whose full names match have an optimiser of their own.
+typedef struct GroupSpec {
+  const char *pattern; // comma-separated
+  OptimizerSpec optimizer;
+} GroupSpec;
+
+// One of the blocks that run one after another in every step. What concerns the run as a whole
+// (steps to patience) is the same in all blocks.
 typedef struct TrainSpec {
   const char *loss;         // name of the loss
   OptimizerSpec optimizer;
+  uint32_t ngroups;
+  GroupSpec *group;         // the first that matches a parameter
+  const char *parameters;   // patterns of what the block trains, NULL: all
+  const char *frozen;       // patterns of what it leaves alone, or NULL
+  int64_t repeat;           // updates in each step; 0: 1
   ScheduleSpec schedule;
   double clip_norm, clip_value; // 0: none
   int64_t steps, epochs;    // 0: not given; steps wins
   int64_t evaluate, log, checkpoint; // every so many steps, 0: never (log: 0 means a default)
+  int64_t accumulate;       // micro-batches in a step; 0: 1
+  double average;           // decay of the moving average of parameters, 0: none
+  const char *stop_early;   // metric or loss, or NULL
+  int64_t patience;         // evaluations without a better one
+  bool scaled;              // precision f16: the loss is scaled (decision 26)
   Pos pos;
 } TrainSpec;
 

@@ -63,6 +63,9 @@ RECORD(optimizer);
 static const Field train_fields[] = {
     ROW(TrainSpec, LONG, steps), ROW(TrainSpec, LONG, epochs), ROW(TrainSpec, LONG, evaluate),
     ROW(TrainSpec, LONG, log),   ROW(TrainSpec, LONG, checkpoint),
+    ROW(TrainSpec, TEXT, parameters), ROW(TrainSpec, TEXT, frozen), ROW(TrainSpec, LONG, repeat),
+    ROW(TrainSpec, LONG, accumulate), ROW(TrainSpec, REAL, average),
+    ROW(TrainSpec, TEXT, stop_early), ROW(TrainSpec, LONG, patience), ROW(TrainSpec, BOOL, scaled),
     ROW(TrainSpec, REAL, clip_norm), ROW(TrainSpec, REAL, clip_value),
     {"schedule", FIELD_CHOICE, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
     ROW(TrainSpec, REAL, schedule.warmup), ROW(TrainSpec, REAL, schedule.total),

@@ -1,0 +1,153 @@
+// Precision: `precision = bf16` as casts in the graph, before anything is differentiated
+// (decision 6).
+//
+// Values are f32 as written. A product takes narrow operands; what leads from values that may be
+// narrow (parameters, inputs, products, results of composites) to a product through operations that
+// follow their arguments is narrow itself: the activations. All else is f32: composites inside
+// (norm, softmax, losses, gelu), exp and log, sums, what leads to no product any more (the tail of
+// a loss), what depends on no input or parameter, and what cast(x, f32) pins.
+//
+//   h = relu(sum[d](x * w) + c)   =>   relu(contract(bf16 x, bf16 w) : bf16 + bf16 c)
+//   y = sum[h](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32
+#include <string.h>
+
+#include "frontend/frontend.h"
+
+typedef struct Precision {
+  const Graph *from;
+  Graph *to;
+  Dtype narrow_type;
+  bool *depends; // on an input or a parameter
+  bool *fits;    // those who read it may take it narrow
+  bool *able;    // follows its arguments, which all fit
+  bool *leads;   // to a product
+  NodeId *map;
+} Precision;
+
+// Operations that compute in the type of their arguments; the exactness of a result is that of one
+// rounding. Moves follow too; a lookup gives rows of its table, which is not cast as a whole.
+static bool follows(const Node *n) {
+  static const bool rows[OP_COUNT] = {
+      [OP_NEG] = true,     [OP_ABS] = true,     [OP_RELU] = true,  [OP_TANH] = true,
+      [OP_SIGMOID] = true, [OP_STOP] = true,    [OP_ADD] = true,   [OP_SUB] = true,
+      [OP_MUL] = true,     [OP_DIV] = true,     [OP_WHERE] = true, [OP_CLIP] = true,
+      [OP_MAXIMUM] = true, [OP_MINIMUM] = true, [OP_MAX] = true,   [OP_MIN] = true,
+      [OP_CHECKPOINT] = true,
+  };
+  OpClass cls = op_row((Op)n->op)->cls;
+  return n->origin.group == 0 && (rows[n->op] || cls == MOVE || cls == WINDOW);
+}
+
+// A product proper: a sum of squares is a norm or a loss, and what stands in a composite is inside.
+static bool is_product(const Node *n) {
+  return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.group == 0 &&
+         n->args[0] != n->args[1];
+}
+
+static bool is_number(const Graph *g, NodeId id) {
+  const Node *n = graph_node(g, id);
+  while (n->op == OP_BROADCAST) n = graph_node(g, n->args[0]);
+  return n->op == OP_CONST;
+}
+
+// -- what may be narrow ---------------------------------------------------------------------------
+
+static bool is_float_argument(const Precision *p, const Node *n, int k) {
+  return graph_node(p->from, n->args[k])->type == TYPE_F32;
+}
+
+static bool follows_narrow(const Precision *p, const Node *n) {
+  bool any = false;
+  if (n->type != TYPE_F32 || !follows(n)) return false;
+  for (int k = 0; k < n->nargs; k++) {
+    if (!is_float_argument(p, n, k)) continue;
+    if (!p->fits[n->args[k]] && !is_number(p->from, n->args[k])) return false;
+    any |= p->fits[n->args[k]];
+  }
+  return any;
+}
+
+static bool fits(const Precision *p, NodeId id) {
+  const Node *n = graph_node(p->from, id);
+  if (n->type != TYPE_F32 || !p->depends[id]) return false;
+  if (n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_TAKE || is_product(n)) return true;
+  if (n->op == OP_CAST) return graph_node(p->from, n->args[0])->type != TYPE_F32;
+  return p->able[id] || n->origin.group != 0;
+}
+
+static void look_forward(Precision *p) {
+  for (NodeId id = 1; id <= graph_count(p->from); id++) {
+    const Node *n = graph_node(p->from, id);
+    p->depends[id] = n->op == OP_INPUT || n->op == OP_PARAM;
+    for (int k = 0; k < n->nargs; k++) p->depends[id] |= p->depends[n->args[k]];
+    p->able[id] = follows_narrow(p, n);
+    p->fits[id] = fits(p, id);
+  }
+}
+
+static void look_backward(Precision *p) {
+  for (NodeId id = graph_count(p->from); id > 0; id--) {
+    const Node *n = graph_node(p->from, id);
+    bool passes = is_product(n) ? p->depends[id] : p->able[id] && p->leads[id];
+    for (int k = 0; k < n->nargs && passes; k++) p->leads[n->args[k]] = true;
+  }
+}
+
+// -- the new graph --------------------------------------------------------------------------------
+
+// The type that node `id` is computed in, of those that are f32.
+static Dtype computed_in(const Precision *p, NodeId id) {
+  return p->able[id] && p->leads[id] ? p->narrow_type : TYPE_F32;
+}
+
+static NodeId argument(const Precision *p, const Node *n, int k, Dtype type) {
+  NodeId x = p->map[n->args[k]];
+  return is_float_argument(p, n, k) ? graph_cast(p->to, x, type) : x;
+}
+
+static NodeId copy(const Precision *p, NodeId id) {
+  const Node *n = graph_node(p->from, id);
+  NodeId args[MAX_ARGS];
+  Attr attr = n->attr;
+  bool product = is_product(n) && p->depends[id];
+  Dtype type = product ? p->narrow_type : computed_in(p, id);
+  p->to->origin = n->origin;
+  for (int k = 0; k < n->nargs; k++) args[k] = argument(p, n, k, type);
+  if (product) attr.type = p->leads[id] ? p->narrow_type : TYPE_F32;
+  if (n->op == OP_CAST && attr.type == TYPE_F32 && graph_node(p->to, args[0])->type == TYPE_F32)
+    return args[0]; // it has said what it had to say
+  return graph_add(p->to, (Op)n->op, n->nargs, args, &attr);
+}
+
+static void keep_names(const Precision *p, Model *m) {
+  for (uint32_t i = 0; i < p->from->name.n; i++) {
+    Name name = p->from->name.at[i];
+    name.value = p->map[name.value];
+    vec_push(p->to->arena, p->to->name) = name;
+  }
+  for (uint32_t i = 0; i < p->from->output.n; i++) {
+    Output o = p->from->output.at[i];
+    o.value = graph_cast(p->to, p->map[o.value], (Dtype)graph_node(p->from, o.value)->type);
+    vec_push(p->to->arena, p->to->output) = o;
+  }
+  m->loss_node = p->map[m->loss_node];
+}
+
+void precision_apply(Model *m) {
+  if (m->precision == TYPE_F32) return;
+  uint32_t n = graph_count(m->graph) + 1;
+  Precision p = {.from = m->graph,
+                 .to = graph_like(m->arena, m->graph, STAGE_GRAPH),
+                 .narrow_type = m->precision,
+                 .depends = arena_array(m->arena, bool, n),
+                 .fits = arena_array(m->arena, bool, n),
+                 .able = arena_array(m->arena, bool, n),
+                 .leads = arena_array(m->arena, bool, n),
+                 .map = arena_array(m->arena, NodeId, n)};
+  look_forward(&p);
+  look_backward(&p);
+  for (NodeId id = 1; id < n; id++) p.map[id] = copy(&p, id);
+  keep_names(&p, m);
+  m->graph = p.to;
+  m->graph->origin = (Origin){0};
+}

@@ -1,0 +1,62 @@
+// Private: a training step under construction (select_train.c, optim*.c).
+//
+// Blocks run one after another, so a parameter has a value at every point of the step: as it began,
+// or what the last update made of it. Updates take effect together when the step commits.
+#ifndef FRONTEND_STEP_H
+#define FRONTEND_STEP_H
+
+#include "frontend/select.h"
+
+typedef struct Step {
+  const Model *m;
+  Graph *g;
+  VEC(NodeId) now;     // by DeclId - 1: the value after the last update, 0: as the step began
+  VEC(uint32_t) block; // of a slot: the number of the train block that it serves, plus 1
+  VEC(DeclId) order;   // in which they were first assigned
+  NodeId scale;        // of the loss, f32; 0: none (decision 26)
+} Step;
+
+// The value of d at this point of the step, in its own type.
+NodeId step_value(Step *s, DeclId d);
+void step_assign(Step *s, DeclId d, NodeId value);
+// The slot `which` of parameter p in block number `block`, declared on first use over `rank` of p's
+// dims: "optimizer.w.m", or "optimizer.w.m_1" for a later block that trains w too.
+DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype type, int rank,
+                 const DimId *dims);
+DeclId step_state(Step *s, const char *name, Dtype type, double start);
+
+// optim.c: update number `round` of the block in this step, of its parameters by their gradients of the
+// loss (times step->scale if the loss is scaled).
+void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
+                     const NodeId *gradients);
+// optim_scale.c: the gradients without the scale; whether all are finite, as a bool node, and what
+// becomes of the scale.
+NodeId scale_build(Step *s, uint32_t n, NodeId *gradients);
+
+// optim_adafactor.c, optim.c: one parameter's update in the making.
+typedef struct Optim {
+  Step *step;
+  Graph *g;
+  const TrainSpec *train;
+  const OptimizerSpec *spec;
+  uint32_t block;
+  int64_t round; // which of the block's updates in this step
+  DeclId param;
+  Dtype type;  // that the update is computed in
+  NodeId w, grad, lr;
+  NodeId keep; // bool: whether the update is made; 0: always
+} Optim;
+typedef NodeId UpdateRule(const Optim *o); // the next value of the parameter
+UpdateRule update_adafactor;
+// A slot over some of the parameter's dims, and its next value.
+DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims);
+void optim_put(const Optim *o, DeclId target, NodeId value);
+
+static inline NodeId optim_num(const Optim *o, double x) { return graph_const(o->g, o->type, x); }
+static inline NodeId optim_two(const Optim *o, Op op, NodeId x, NodeId y) {
+  return graph_binary(o->g, op, x, y);
+}
+NodeId optim_steps(const Optim *o);   // the step counter
+NodeId optim_updates(const Optim *o); // updates of the block before this one
+
+#endif
