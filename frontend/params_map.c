@@ -71,21 +71,38 @@ static const char *trimmed(Arena *a, const char *from, const char *end) {
   return arena_text(a, from, (size_t)(end - from));
 }
 
+static bool has_hole(const char *pattern, const char *hole, size_t n) {
+  for (const char *c = pattern; (c = strchr(c, '{')); c++)
+    if (strncmp(c, hole, n) == 0) return true;
+  return false;
+}
+
+// Every {i} of the file's name must stand in the model's.
+static bool holes_known(Session *s, const MapLine *line, Pos pos) {
+  for (const char *c = line->file; (c = strchr(c, '{')); c++) {
+    size_t n = strcspn(c, "}") + 1;
+    if (c[n - 1] == '}' && has_hole(line->model, c, n)) continue;
+    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "%.*s does not stand on the left side", (int)n, c);
+    return false;
+  }
+  return true;
+}
+
 static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t line, const char *text,
                           const char *end) {
   const char *comment = memchr(text, '#', (size_t)(end - text));
   if (comment) end = comment;
   const char *equals = memchr(text, '=', (size_t)(end - text));
   if (!*trimmed(s->arena, text, end)) return true;
+  Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
   if (!equals) {
-    Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
     diag_error(s->diag, DIAG_FILE_MALFORMED, pos,
                "a line of a map reads: NAME = NAME IN THE FILE");
     return false;
   }
-  vec_push(s->arena, *m) =
-      (MapLine){trimmed(s->arena, text, equals), trimmed(s->arena, equals + 1, end)};
-  return true;
+  MapLine *new = &vec_push(s->arena, *m);
+  *new = (MapLine){trimmed(s->arena, text, equals), trimmed(s->arena, equals + 1, end)};
+  return holes_known(s, new, pos);
 }
 
 bool params_map(Session *s, ParamMap *out) {

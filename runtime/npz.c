@@ -27,7 +27,8 @@ typedef struct Member {
 // The central directory, read whole.
 typedef struct Zip {
   char *bytes;
-  int64_t n, at; // at: of the next entry
+  int64_t n, at;  // at: of the next entry
+  int64_t offset; // of the directory in the file
 } Zip;
 
 static uint64_t little(const char *p, int n) {
@@ -78,12 +79,11 @@ static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char 
 }
 
 static bool zip_open(const Datafile *f, Zip *z, char *why) {
-  int64_t offset = 0;
   *z = (Zip){0};
-  if (!find_directory(f, &offset, &z->n, why)) return false;
+  if (!find_directory(f, &z->offset, &z->n, why)) return false;
   z->bytes = malloc((size_t)z->n + 1);
   if (!z->bytes) return why_not(why, "no memory");
-  if (datafile_read(f, offset, z->n, z->bytes, why)) return true;
+  if (datafile_read(f, z->offset, z->n, z->bytes, why)) return true;
   free(z->bytes);
   return false;
 }
@@ -115,7 +115,7 @@ static bool zip_next(Zip *z, Member *m, char *why) {
   if (z->at == z->n) return false;
   const char *p = z->bytes + z->at;
   if (z->n - z->at < CENTRAL_BYTES || little(p, 4) != CENTRAL_SIGN)
-    return why_not(why, "has a broken zip directory");
+    return why_not(why, "has a broken zip directory at byte %lld", (long long)(z->offset + z->at));
   m->name = p + CENTRAL_BYTES;
   m->name_length = (int64_t)little(p + 28, 2);
   int64_t extra = (int64_t)little(p + 30, 2), comment = (int64_t)little(p + 32, 2);
@@ -126,8 +126,10 @@ static bool zip_next(Zip *z, Member *m, char *why) {
   m->size = (int64_t)little(p + 24, 4);
   m->header = (int64_t)little(p + 42, 4);
   if (length > z->n - z->at || !extend64(m, m->name + m->name_length, extra))
-    return why_not(why, "has a broken zip directory");
-  if (little(p + 8, 2) & 1) return why_not(why, "is encrypted");
+    return why_not(why, "has a broken zip directory at byte %lld", (long long)(z->offset + z->at));
+  if (little(p + 8, 2) & 1)
+    return why_not(why, "is encrypted, by its directory at byte %lld",
+                   (long long)(z->offset + z->at));
   z->at += length;
   return true;
 }
@@ -188,6 +190,14 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
   return false;
 }
 
+// Says where in the file the member stands.
+static bool read_at(const Datafile *f, const Member *m, char **out, char *why) {
+  char reason[WHY];
+  return read_member(f, m, out, reason) ||
+         why_not(why, "%.130s, of '%.*s' at byte %lld", reason,
+                 (int)clamp64(m->name_length, 0, 40), m->name, (long long)m->header);
+}
+
 bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why) {
   Zip z;
   Member m, found = {0};
@@ -202,7 +212,7 @@ bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char
   bool ok = why[0] == 0;
   if (ok && count != 1)
     ok = why_not(why, count ? "has '%.80s' twice" : "has no array '%.80s'", key);
-  ok = ok && read_member(f, &found, out, why);
+  ok = ok && read_at(f, &found, out, why);
   *n = found.size;
   free(z.bytes);
   return ok;

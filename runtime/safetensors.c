@@ -128,10 +128,13 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
   e->begin = json_integer_value(begin);
   e->end = json_integer_value(end);
   if (e->begin < 0 || e->end < e->begin || e->end > f->size - h->data)
-    return why_not(why, "has '%.*s' outside the file", SHOWN, e->name);
+    return why_not(why, "has '%.*s' outside the file: bytes %lld to %lld of its %lld", SHOWN, e->name,
+                   (long long)(h->data + clamp64(e->begin, INT64_MIN / 2, INT64_MAX / 2)),
+                   (long long)(h->data + clamp64(e->end, INT64_MIN / 2, INT64_MAX / 2)),
+                   (long long)f->size);
   if ((e->end - e->begin) * 8 != e->place.elements * bits)
-    return why_not(why, "has %lld bytes for '%.*s' and not those of its shape",
-                   (long long)(e->end - e->begin), SHOWN, e->name);
+    return why_not(why, "has %lld bytes at byte %lld for '%.*s' and not those of its shape",
+                   (long long)(e->end - e->begin), (long long)(h->data + e->begin), SHOWN, e->name);
   e->place.offset = h->data + e->begin;
   return true;
 }
@@ -147,12 +150,14 @@ static bool check_layout(const Datafile *f, const Header *h, char *why) {
   for (size_t i = 0; i < h->n; i++) {
     const Entry *e = &h->entry[i];
     if (e->begin != at)
-      return why_not(why, "has %s before '%.*s'", e->begin < at ? "an overlap" : "a hole", SHOWN,
-                     e->name);
+      return why_not(why, "has %s before '%.*s' at byte %lld",
+                     e->begin < at ? "an overlap" : "a hole", SHOWN, e->name,
+                     (long long)(h->data + e->begin));
     at = e->end;
   }
-  return at == f->size - h->data || why_not(why, "has %lld bytes that belong to no tensor",
-                                            (long long)(f->size - h->data - at));
+  return at == f->size - h->data ||
+         why_not(why, "has %lld bytes that belong to no tensor, from byte %lld",
+                 (long long)(f->size - h->data - at), (long long)(h->data + at));
 }
 
 static bool header_read(const Datafile *f, Header *h, char *why) {

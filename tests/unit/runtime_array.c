@@ -103,6 +103,27 @@ static void expect_equal(const Array *x, const Array *y) {
                 dtype_load(type, (char *)y->data + i * dtype_bytes(type)));
 }
 
+static const ArrayInfo *listed(const ArrayList *list, const char *name) {
+  for (uint32_t i = 0; i < list->n; i++)
+    if (strcmp(list->at[i].name, name) == 0) return &list->at[i];
+  return NULL;
+}
+
+// Every array is listed with its shape.
+static void expect_listed(const char *path, const char *format, uint32_t n, const NamedArray *all) {
+  ArrayList list;
+  assert_true(array_list(arena, path, &list, diag, (Pos){0}));
+  assert_string_equal(list.format, format);
+  assert_int_equal(list.n, n);
+  for (uint32_t i = 0; i < n; i++) {
+    const ArrayInfo *x = listed(&list, all[i].name);
+    assert_non_null(x);
+    assert_int_equal(x->rank, all[i].array.rank);
+    assert_int_equal(x->elements, all[i].array.elements);
+    for (int k = 0; k < x->rank; k++) assert_int_equal(x->size[k], all[i].array.size[k]);
+  }
+}
+
 enum { SHAPES = 5 };
 static const int64_t sizes[SHAPES][3] = {{0}, {7}, {3, 5}, {2, 3, 4}, {0, 4}};
 static const int ranks[SHAPES] = {0, 1, 2, 3, 2};
@@ -130,7 +151,15 @@ static void written_is_read(void **state) {
     if (!array_read(&y, safe, all[i].name, diag, (Pos){0})) fail_msg("%s", said());
     expect_equal(&all[i].array, &y);
     array_free(&y);
+    const char *file[] = {npy, npz, safe};
+    for (int k = 0; k < 3; k++) {
+      assert_true(array_map(&y, file[k], k ? all[i].name : NULL, diag, (Pos){0}));
+      expect_equal(&all[i].array, &y);
+      array_free(&y);
+    }
   }
+  expect_listed(npz, "npz", n, all);
+  expect_listed(safe, "safetensors", n, all);
   const char **names;
   uint32_t found = 0;
   assert_true(array_names(arena, npz, &names, diag, (Pos){0}));
@@ -356,15 +385,31 @@ static void try_file(const char *path, const unsigned char *b, size_t n, const c
   bool read = array_read(&x, path, key, d, (Pos){0});
   assert_int_equal(diag_errors(d) == 0, read);
   array_free(&x);
+  Array mapped;
+  assert_int_equal(array_map(&mapped, path, key, d, (Pos){0}), read);
+  if (read && !array_holds(&mapped, TYPE_U8, "x", d, (Pos){0})) assert_true(diag_errors(d) > 0);
+  array_free(&mapped);
   if (key && array_names(a, path, &names, d, (Pos){0})) assert_non_null(names);
   arena_free(a);
 }
 
-static void damage(const char *path, const char *key) {
+static void try_list(const char *path, const unsigned char *b, size_t n, const char *key) {
+  ArrayList list;
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  (void)key;
+  put(path, b, n);
+  bool read = array_list(a, path, &list, d, (Pos){0});
+  assert_int_equal(diag_errors(d) == 0, read);
+  arena_free(a);
+}
+
+typedef void Try(const char *path, const unsigned char *b, size_t n, const char *key);
+static void damage_with(Try *try_it, const char *path, const char *key) {
   size_t n;
   unsigned char *b = get(path, &n);
   const char *dot = strrchr(path, '.'), *bad = arena_printf(arena, "%s/damaged%s", directory, dot);
-  for (size_t cut = 0; cut<n; cut += n> 2000 ? 7 : 1) try_file(bad, b, cut, key);
+  for (size_t cut = 0; cut<n; cut += n> 2000 ? 7 : 1) try_it(bad, b, cut, key);
   uint32_t seed = 12345;
   for (int i = 0; i < 6000; i++) {
     unsigned char *c = malloc(n);
@@ -375,10 +420,15 @@ static void damage(const char *path, const char *key) {
       philox4x32(counter, zero, out);
       c[out[0] % n] = out[1] % 4 == 0 ? 0xff : out[1] % 4 == 1 ? 0 : (unsigned char)out[2];
     }
-    try_file(bad, c, n, key);
+    try_it(bad, c, n, key);
     free(c);
   }
   free(b);
+}
+
+static void damage(const char *path, const char *key) {
+  damage_with(try_file, path, key);
+  damage_with(try_list, path, key);
 }
 
 static void damaged_files_are_errors(void **state) {
@@ -392,6 +442,12 @@ static void damaged_files_are_errors(void **state) {
   damage(path_of("x.npz"), "v");
   damage(path_of("d.npz"), "d");
   damage(path_of("x.safetensors"), "v");
+  static const char csv[] = "a,\"b \"\"c\"\"\",d\r\n1,,2.5\n\n3,x,-4e1\n";
+  static const unsigned char idx[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
+  put(path_of("x.csv"), csv, sizeof csv - 1);
+  put(path_of("x.idx"), idx, sizeof idx);
+  damage_with(try_list, path_of("x.csv"), NULL);
+  damage_with(try_list, path_of("x.idx"), NULL);
   array_free(&x);
   array_free(&y);
 }
@@ -406,6 +462,24 @@ static bool converts(Dtype from, double value, Dtype to, double *out) {
   if (ok) *out = dtype_load(to, x.data);
   array_free(&x);
   return ok;
+}
+
+// What array_holds says is what array_convert does.
+static void holds_what_converts(void **state) {
+  (void)state;
+  static const double values[] = {0, 1, 2, 255, 256, -1, 0.5, 65504, 65520, 2147483648.0, 1e300};
+  for (int from = 0; from < TYPE_COUNT; from++)
+    for (int to = 0; to < TYPE_COUNT; to++)
+      for (size_t i = 0; i < countof(values); i++) {
+        double y;
+        Array x = make((Dtype)from, 1, (int64_t[]){1});
+        double value = dtype_round((Dtype)from, values[i]);
+        dtype_store((Dtype)from, x.data, value);
+        bool holds = array_holds(&x, (Dtype)to, "x", diag, (Pos){0});
+        assert_int_equal(holds, converts((Dtype)from, value, (Dtype)to, &y));
+        array_free(&x);
+      }
+  again();
 }
 
 static void conversions_lose_nothing(void **state) {
@@ -462,6 +536,7 @@ int main(void) {
       TEST(deflated_members),
       TEST(damaged_files_are_errors),
       TEST(conversions_lose_nothing),
+      TEST(holds_what_converts),
       TEST(unwritable_places),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
