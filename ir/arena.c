@@ -101,8 +101,10 @@ static void push_block(Arena *a, size_t bytes) {
   a->top = b;
 }
 
+static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 static void *bump(Arena *a, size_t bytes) {
-  size_t room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  size_t room = rounded(bytes);
   if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
   Block *b = a->top;
   char *p = b->data + b->used;
@@ -172,9 +174,25 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
   return p;
 }
 
+// The newest allocation may become longer where it stands; else NULL.
+static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
+  Block *b = a->top;
+  size_t had = rounded(old);
+  if (!b || b->used < had || at != b->data + b->used - had) return NULL;
+  char *p = b->data + b->used - had;
+  if (bytes >= LARGE || b->size - b->used < rounded(bytes) - had) return NULL;
+  UNPOISON(p, had);
+  memset(p + old, 0, had - old);
+  bump(a, rounded(bytes) - had);
+  return p;
+}
+
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element) {
   if (*cap > UINT32_MAX / 2) exhausted((size_t)*cap * 2 * element);
+  size_t old = element * *cap;
   *cap = *cap ? *cap * 2 : 8;
+  char *same = old ? extend(a, at, old, element * *cap) : NULL;
+  if (same) return same;
   void *p = arena_alloc(a, element * *cap);
   if (n) memcpy(p, at, element * n);
   return p;

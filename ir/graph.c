@@ -14,13 +14,19 @@ typedef struct TextIndex {
   uint32_t *slot; // 1 + position
   uint32_t cap, seen;
 } TextIndex;
+// A node's hash beside its id: most unequal nodes are told apart without looking at them.
+typedef struct NodeSlot {
+  uint32_t hash;
+  NodeId id; // 0: free
+} NodeSlot;
 struct GraphTable {
-  NodeId *slot;
+  NodeSlot *slot;
   uint32_t cap, n;
   TextIndex decls, names;
 };
 
-Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
+// An empty graph with room for about `nodes`.
+static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage, uint32_t nodes) {
   Graph *g = arena_new_of(a, Graph);
   g->arena = a;
   g->dims = dims;
@@ -28,13 +34,21 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
   g->stage = stage;
   g->table = arena_new_of(a, struct GraphTable);
   g->table->cap = 256;
-  g->table->slot = arena_array(a, NodeId, g->table->cap);
+  while (g->table->cap / 2 < nodes) g->table->cap *= 2;
+  g->table->slot = arena_array(a, NodeSlot, g->table->cap);
+  g->node.cap = nodes + 16;
+  g->node.at = arena_alloc(a, g->node.cap * sizeof *g->node.at);
   vec_push(a, g->node) = (Node){0};
   return g;
 }
 
+Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
+  return graph_sized(a, dims, mesh, stage, 64);
+}
+
 Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
-  Graph *g = graph_new(a, from->dims, from->mesh, stage);
+  uint32_t n = graph_count(from);
+  Graph *g = graph_sized(a, from->dims, from->mesh, stage, n + n / 4); // a pass adds few nodes
   g->model = from->model;
   g->layout = from->layout;
   g->spec = from->spec;
@@ -49,15 +63,22 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
 
 // -- equality -------------------------------------------------------------------------------------
 
-static uint32_t mix(uint32_t h, const void *bytes, size_t n) {
+// FNV-1a over words of 8 bytes, then the bytes that remain.
+static uint64_t mix(uint64_t h, const void *bytes, size_t n) {
   const unsigned char *p = bytes;
-  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 16777619u;
+  for (; n >= 8; p += 8, n -= 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  for (; n > 0; p++, n--) h = (h ^ *p) * 0x100000001b3u;
   return h;
 }
 
 static uint32_t node_hash(const Node *n) {
   const Attr *t = &n->attr;
-  uint32_t h = 2166136261u;
+  uint64_t h = 0xcbf29ce484222325u;
   uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
                       t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
   uint64_t wide[] = {(uint64_t)t->affine.out, (uint64_t)t->affine.tap, (uint64_t)t->affine.offset,
@@ -69,7 +90,8 @@ static uint32_t node_hash(const Node *n) {
   h = mix(h, t->dims, t->ndims * sizeof *t->dims);
   h = mix(h, t->to, t->nto * sizeof *t->to);
   h = mix(h, t->axes.at, t->axes.n);
-  return mix(h, t->data, (size_t)t->ndata * sizeof *t->data);
+  h = mix(h, t->data, (size_t)t->ndata * sizeof *t->data);
+  return (uint32_t)(h ^ h >> 32);
 }
 
 static bool same_bytes(const void *a, const void *b, size_t n) {
@@ -95,18 +117,26 @@ static bool node_equal(const Node *a, const Node *b) {
          same_bytes(a->args, b->args, a->nargs * sizeof *a->args) && attr_equal(&a->attr, &b->attr);
 }
 
-static NodeId *find_slot(const Graph *g, const Node *n) {
+static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   const struct GraphTable *t = g->table;
-  uint32_t i = node_hash(n) & (t->cap - 1);
-  while (t->slot[i] && !node_equal(graph_node(g, t->slot[i]), n)) i = (i + 1) & (t->cap - 1);
+  uint32_t i = hash & (t->cap - 1);
+  while (t->slot[i].id && (t->slot[i].hash != hash || !node_equal(graph_node(g, t->slot[i].id), n)))
+    i = (i + 1) & (t->cap - 1);
   return &t->slot[i];
 }
 
 static void grow_table(Graph *g) {
   struct GraphTable *t = g->table;
+  const NodeSlot *old = t->slot;
+  uint32_t n = t->cap;
   t->cap *= 2;
-  t->slot = arena_array(g->arena, NodeId, t->cap);
-  for (NodeId n = 1; n <= graph_count(g); n++) *find_slot(g, graph_node(g, n)) = n;
+  t->slot = arena_array(g->arena, NodeSlot, t->cap);
+  for (uint32_t k = 0; k < n; k++) {
+    if (!old[k].id) continue;
+    uint32_t i = old[k].hash & (t->cap - 1);
+    while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
+    t->slot[i] = old[k];
+  }
 }
 
 // -- adding
@@ -191,7 +221,7 @@ static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, cons
   return true;
 }
 
-static NodeId insert(Graph *g, NodeId *slot, Node n) {
+static NodeId insert(Graph *g, NodeSlot *slot, uint32_t hash, Node n) {
   Arena *a = g->arena;
   n.args = arena_copy(a, n.args, n.nargs * sizeof *n.args);
   n.attr.dims =
@@ -200,7 +230,8 @@ static NodeId insert(Graph *g, NodeId *slot, Node n) {
   size_t bytes = (size_t)n.attr.ndata * sizeof *n.attr.data;
   n.attr.data = bytes ? arena_copy(a, n.attr.data, bytes) : NULL;
   vec_push(a, g->node) = n;
-  NodeId id = *slot = graph_count(g);
+  NodeId id = graph_count(g);
+  *slot = (NodeSlot){hash, id};
   if (n.attr.decl && !g->decl.at[n.attr.decl - 1].node) g->decl.at[n.attr.decl - 1].node = id;
   if (++g->table->n > g->table->cap / 2) grow_table(g);
   return id;
@@ -227,8 +258,9 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
             .args = sorted,
             .attr = t,
             .origin = *origin};
-  NodeId *slot = find_slot(g, &n);
-  return *slot ? *slot : insert(g, slot, n);
+  uint32_t hash = node_hash(&n);
+  NodeSlot *slot = find_slot(g, &n, hash);
+  return slot->id ? slot->id : insert(g, slot, hash, n);
 }
 
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
@@ -257,8 +289,10 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
 // -- declarations and names
 // ---------------------------------------------------------------------------
 
-// FNV-1a
-static uint32_t text_hash(const char *s) { return mix(2166136261u, s, strlen(s)); }
+static uint32_t text_hash(const char *s) {
+  uint64_t h = mix(0xcbf29ce484222325u, s, strlen(s));
+  return (uint32_t)(h ^ h >> 32);
+}
 
 static const char *decl_text(const Graph *g, uint32_t i) { return g->decl.at[i].name; }
 static const char *name_text(const Graph *g, uint32_t i) { return g->name.at[i].name; }
