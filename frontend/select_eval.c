@@ -87,6 +87,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   if (!reduces_batch(s, &n)) return 0;
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->mixed[n.args[i]];
+  s->g->origin = n.origin; // a part stands where the reduction did
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_ANY || n.op == OP_ALL)
     return part_bool(s, id, n.op == OP_ANY ? PART_MAX : PART_MIN);
