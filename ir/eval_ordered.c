@@ -108,21 +108,25 @@ void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 typedef struct Entry {
   Cell x; // of a descending order its negative; NaN at the end where it ranks
   int64_t index;
+  uint64_t key; // of u64, keys of arg_key, which alone decide: the number, or its inverse; else 0
   bool nan;
 } Entry;
 
 static int compare_entries(const void *a, const void *b) {
   const Entry *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
   if (x->x.v != y->x.v) return x->x.v < y->x.v ? -1 : 1;
   if (x->nan != y->nan) return x->nan == (x->x.v > 0) ? 1 : -1;
   return x->index < y->index ? -1 : 1;
 }
 
 static bool entries_read(const Row *row, bool descending, Entry *e) {
-  bool tainted = false;
+  bool tainted = false, keys = row->c->arg[0]->type == TYPE_U64;
   for (int64_t i = 0; i < row->n; i++) {
     Cell x = row_cell(row, i);
-    e[i] = (Entry){x, i, isnan(x.v)};
+    uint64_t key = keys ? key_bits(x.v) : 0;
+    if (keys) x.v = key_value(x.v, true);
+    e[i] = (Entry){x, i, keys && descending ? ~key : key, isnan(x.v)};
     tainted = tainted || x.t;
     if (e[i].nan) e[i].x = (Cell){INF, 0, false};
     if (descending) e[i].x.v = -e[i].x.v;

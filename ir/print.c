@@ -316,11 +316,12 @@ static void put_dim_table(const Out *o) {
   for (DimId d = dim_count(g->dims); d > 0; d--) {
     const Dim *dim = dim_get(g->dims, d);
     if (used[d] && dim->of) used[dim->of] = used[dim->tap] = true;
+    if (used[d]) used[dim->whole] = true;
   }
   for (DimId d = 1; d <= dim_count(g->dims); d++) {
     const Dim *dim = dim_get(g->dims, d);
     bool block = dim->whole != d;
-    if (block && !used[d]) continue;
+    if (!used[d] && (block || strchr(dim->name, '/'))) continue; // not of this graph
     if (dim->of) {
       put_reach(o, dim);
       continue;

@@ -18,8 +18,9 @@ static const char *place_text(Arena *a, const Graph *g, const Diag *d, Pos pos) 
 
 static char *fact_text(Arena *a, const Graph *g, const CollFact *f, const Diag *d) {
   const char *place = place_text(a, g, d, f->pos);
-  return arena_printf(a, "%-14s %-12s %12lld B  %-8s %s%s%s  %s  %.1f us", coll_text(f->kind),
-                      axes_group(a, g, f->axes, f->group), (long long)f->wire_bytes,
+  const char *times = f->times > 1 ? arena_printf(a, " x%lld", (long long)f->times) : "";
+  return arena_printf(a, "%-14s %-12s %12lld B%s  %-8s %s%s%s  %s  %.1f us", coll_text(f->kind),
+                      axes_group(a, g, f->axes, f->group), (long long)f->wire_bytes, times,
                       f->backward ? "backward" : "forward", f->value, *place ? "  " : "", place,
                       f->why ? f->why : "", f->seconds * 1e6);
 }

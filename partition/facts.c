@@ -9,7 +9,8 @@ static int64_t product_flops(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CONTRACT) continue;
-    int64_t flops = 2;
+    int64_t flops;
+    if (!size_mul(2, region_times(g, node->region), &flops)) return INT64_MAX;
     for (int i = 0; i < node->dims.n; i++)
       if (!size_mul(flops, dim_get(g->dims, node->dims.at[i])->size, &flops)) return INT64_MAX;
     for (int i = 0; i < node->attr.ndims; i++)

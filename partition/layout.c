@@ -224,6 +224,7 @@ static void check_values(Checker *c) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
+    if (node->op == OP_PIN) continue; // it says itself where it lives
     if (node->attr.decl || (node->origin.backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
     const char *name = subject[n].name ? subject[n].name : node->origin.value;

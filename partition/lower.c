@@ -196,9 +196,11 @@ static Attr map_attr(Lower *l, NodeId n) {
   const State *at = &l->p->door.at[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
   attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
-  if (node->op == OP_INDEX || node->op == OP_BROADCAST)
+  OpClass cls = op_row((Op)node->op)->cls;
+  if (cls == SOURCE || node->op == OP_BROADCAST)
     attr.dims = map_dims(l, attr.ndims, attr.dims, &node->dims, at);
-  if (node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE) {
+  bool moves = node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE;
+  if (moves || ((cls == WINDOW || cls == ORDERED) && !node_inner(node))) {
     State need = plan_need(l->p, n, 0);
     attr.dims = map_dims(l, attr.ndims, attr.dims, &graph_node(l->g, node->args[0])->dims, &need);
   }
@@ -207,7 +209,7 @@ static Attr map_attr(Lower *l, NodeId n) {
 
 // A scalar of the own block of d: its first global index, or its number of valid elements. Written as
 // reductions over the block, which only see valid elements.
-static NodeId block_start(Graph *g, DimId d) {
+NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);
 }
@@ -255,10 +257,40 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
 
+// Of what a window brings in from other processors.
+static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
+  NodeId source = node->args[0];
+  const Dim *have = dim_get(l->out->dims, attr->dims[0]);
+  Origin o = graph_node(l->g, source)->origin;
+  if (l->p->subject[source].name) o.value = l->p->subject[source].name;
+  o.backward |= node->origin.backward;
+  const char *how = arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
+  o.why = arena_printf(l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
+                       axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
+  return o;
+}
+
+static NodeId lower_ordered(Lower *l, const Node *node, const NodeId *args, const Attr *attr) {
+  bool cut = dim_get(l->out->dims, attr->dims[0])->axes.n > 0;
+  if (cut && node->op == OP_TOP_K) return lower_top_k(l->out, args[0], attr);
+  if (cut) return lower_cumulated(l->out, (Op)node->op, args[0], attr);
+  return graph_add(l->out, (Op)node->op, 1, args, attr);
+}
+
+// What a loop hands out is converted within its steps, so before the loop is run.
+static void convert_collected(Lower *l, NodeId scan) {
+  for (uint32_t k = l->p->use_start[scan]; k < l->p->use_start[scan + 1]; k++) {
+    const Node *user = graph_node(l->g, l->p->use[k]);
+    if (user->op != OP_COLLECT) continue;
+    State need = plan_need(l->p, l->p->use[k], 1);
+    version_for(l, user->args[1], &need, &(Reader){.node = user});
+  }
+}
+
 static NodeId lower_node(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
-  NodeId args[3];
-  if (node->nargs > 3) BUG("%s has %d arguments", op_row((Op)node->op)->text, node->nargs);
+  NodeId args[MAX_ARGS];
+  if (node->op == OP_SCAN) convert_collected(l, n);
   for (int i = 0; i < node->nargs; i++) {
     State need = plan_need(l->p, n, i);
     args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
@@ -271,6 +303,12 @@ static NodeId lower_node(Lower *l, NodeId n) {
   Attr attr = map_attr(l, n);
   widen(l, n, args, &attr);
   if (node->op == OP_TAKE) return lower_take(l, args, &attr);
+  if (node->op == OP_PIN) return args[0];
+  if (op_row((Op)node->op)->cls == ORDERED) return lower_ordered(l, node, args, &attr);
+  if (op_row((Op)node->op)->cls == WINDOW) {
+    Origin halo = attr.nto ? halo_origin(l, node, &attr) : (Origin){0};
+    return lower_window(l->out, node->nargs, args, &attr, &halo);
+  }
   if (node->op == OP_SCATTER_ADD) return lower_scatter(l, args, &attr);
   return graph_add(l->out, (Op)node->op, node->nargs, args, &attr);
 }

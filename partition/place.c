@@ -1,6 +1,7 @@
 // Chooses the state of every value: cuts first, then where partial sums are reduced.
 //
 //   1. forward   rules of the layout, what arguments bring, one role table (place_rules.c)
+//                carries of loops see their next values too, until nothing changes (place_region.c)
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
 //                of the optimiser: its reduction becomes a reduce-scatter)
 //                the norm of the gradients does not mind and sums its squares block by block
@@ -110,12 +111,12 @@ static void pull_back(Plan *p, NodeId n, OutputIndex x) {
   const Node *node = graph_node(g, n);
   State want;
   bool shown;
-  if (node->attr.decl || !node->dims.n || !wanted_state(p, n, x, &want, &shown)) return;
+  if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n || !wanted_state(p, n, x, &want, &shown)) return;
   State *at = &p->door.at[n], *home = &p->door.reduced[n];
   if (state_equal(&want, home, node->dims.n) || !extends(&want, home, &p->wish[n], node->dims.n)) return;
   *home = want;
   home->partial = (Axes){0};
-  for (int k = 0; k < node->dims.n; k++) {
+  for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
     if (!axes_starts(want.cut[k], at->cut[k])) continue;
     Axes free = at->cut[k];
     for (int i = at->cut[k].n; i < want.cut[k].n; i++) {
@@ -191,7 +192,7 @@ static void push_forward(Plan *p, bool *changed) {
     const Node *node = graph_node(g, u);
     bool again = false;
     for (int i = 0; i < node->nargs; i++) again |= changed[node->args[i]];
-    if (!again || changed[u]) continue;
+    if (!again || changed[u] || node->op == OP_CARRY) continue;
     State at = p->door.at[u], home = p->door.reduced[u];
     Axes *inner = p->inner[u];
     p->door.at[u] = p->door.reduced[u] = (State){0};
@@ -222,7 +223,8 @@ static void follow_some(Plan *p, OutputIndex x) {
 static void settle(Plan *p, NodeId n, OutputIndex x) {
   State want;
   bool shown = false;
-  if (graph_node(p->door.graph, n)->attr.decl || !wanted_state(p, n, x, &want, &shown) || shown) return;
+  const Node *node = graph_node(p->door.graph, n);
+  if (node->attr.decl || node->op == OP_PIN || !wanted_state(p, n, x, &want, &shown) || shown) return;
   if (!want.partial.n) p->door.reduced[n] = want;
 }
 
@@ -237,6 +239,9 @@ static const char *rule_text(const Plan *p, const LayoutRule *r, DimId d) {
 static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
   const Wish *w = &p->wish[n];
   const Node *node = graph_node(p->door.graph, n);
+  if (node->op == OP_PIN)
+    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+                        p->door.graph->mesh->axis[axis].name, node->origin.pos.line);
   if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
   if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
   return arena_printf(p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
@@ -253,8 +258,8 @@ static const char *explain_choice(const Plan *p, NodeId n) {
       text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", said_by(p, n, k, home->cut[k].at[i]));
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
-      text = arena_printf(p->arena, "%s%s%s is summed over %s", text, *text ? "; " : "",
-                          dim_get(g->dims, node->attr.dims[i])->name,
+      text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
+                          dim_get(g->dims, node->attr.dims[i])->name, node->op == OP_TOP_K ? "searched" : "summed",
                           axes_text(p->arena, g->mesh, p->inner[n][i]));
   if (at->partial.n && !*text) text = "takes terms and gives terms";
   return *text ? text : "no rule names its dims";
@@ -275,13 +280,14 @@ static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Mach
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   p->subject = subjects_of_nodes(a, g);
   find_uses(p);
+  plan_find_carries(p);
   return p;
 }
 
 // Masks and positions are cut only where that is free; a soft rule would have them gathered again.
 static void find_given(Plan *p, NodeId n) {
   const Node *node = graph_node(p->door.graph, n);
-  p->given[n] = node->attr.decl != 0;
+  p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
   for (int i = 0; i < node->nargs; i++) p->given[n] |= p->given[node->args[i]];
   if (p->given[n] || p->subject[n].name) return;
   memset(p->wish[n].soft, 0, sizeof p->wish[n].soft);
@@ -297,6 +303,7 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
     find_given(p, u);
     plan_choose(p, u);
   }
+  plan_settle_carries(p);
   for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
   follow_some(p, x);
   for (int axis = 0; axis < g->mesh->naxes; axis++)

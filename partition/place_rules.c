@@ -7,6 +7,12 @@
 //   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
 //              fast dims of a merge                  whole
 //   gather     looked up | other                     partial over a | stays
+//   window     read along | other                    the new dim is cut so, halos are exchanged | stays
+//              one place, or a computed one          partial over a: each owner its own elements, else zeros
+//   region     the dim that the loop runs over       whole
+//              other                                 stays; a carry's next value comes in its state
+//   ordered    cumulated | searched for the largest  stays | candidates are gathered
+//              sorted | other                        whole | stays
 //
 // A node first collects claims on each axis: what the layout wants of its result (hard), what its
 // arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that the
@@ -32,7 +38,7 @@ static Role inner_or_keep(const Node *n, DimId d) {
 
 static Role move_role(const Node *n, DimId d) {
   int s = listed(n->attr.dims, n->attr.ndims, d);
-  if (s < 0 || n->op == OP_BROADCAST) return keep(n, d);
+  if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
   if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
   if (s > 0) return (Role){.kind = ROLE_WHOLE};
   Role r = keep(n, n->attr.to[0]);
@@ -48,6 +54,32 @@ static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
   return r;
 }
 
+// Owners fill in their own elements only where others fill in zeros, and zeros add up.
+static bool window_sums(const Node *n) {
+  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 && dtype_bytes((Dtype)n->type) > 1;
+}
+
+static Role window_role(const Node *n, DimId d) {
+  if (d != n->attr.dims[0]) return keep(n, d);
+  if (window_sums(n)) return (Role){.kind = ROLE_INNER};
+  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (Role){.kind = ROLE_WHOLE};
+  Role r = keep(n, n->attr.to[0]);
+  r.reach = true;
+  return r;
+}
+
+static Role ordered_role(const Graph *g, const Node *n, DimId d) {
+  if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
+  bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <= 4; // candidates travel as keys of 8 bytes
+  return (Role){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_WHOLE};
+}
+
+// What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
+static Role region_role(const Node *n, DimId d) {
+  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0])) return (Role){.kind = ROLE_WHOLE};
+  return keep(n, d);
+}
+
 Role role_of(const Graph *g, NodeId id, int i, int j) {
   const Node *n = graph_node(g, id);
   DimId d = graph_node(g, n->args[i])->dims.at[j];
@@ -58,9 +90,9 @@ Role role_of(const Graph *g, NodeId id, int i, int j) {
   case CONTRACT: return inner_or_keep(n, d);
   case MOVE: return move_role(n, d);
   case GATHER: return gather_role(g, n, i, d);
-  case WINDOW:
-  case ORDERED:
-  case REGION:
+  case WINDOW: return window_role(n, d);
+  case ORDERED: return ordered_role(g, n, d);
+  case REGION: return region_role(n, d);
   case COLLECTIVE: break;
   }
   BUG("%s has no arguments to place", op_row((Op)n->op)->text);
@@ -68,11 +100,12 @@ Role role_of(const Graph *g, NodeId id, int i, int j) {
 
 int node_inner(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
-  return cls == REDUCE || cls == CONTRACT || cls == GATHER ? n->attr.ndims : 0;
+  bool inner = cls == REDUCE || cls == CONTRACT || cls == GATHER || n->op == OP_TOP_K;
+  return inner || (cls == WINDOW && window_sums(n)) ? n->attr.ndims : 0;
 }
 
 Monoid node_monoid(const Node *n) {
-  if (!node_inner(n)) return MONOID_NONE;
+  if (!node_inner(n) || n->op == OP_TOP_K) return MONOID_NONE;
   if (n->op == OP_MAX || n->op == OP_ANY) return MONOID_MAX;
   if (n->op == OP_MIN || n->op == OP_ALL) return MONOID_MIN;
   return n->op == OP_PROD ? MONOID_PROD : MONOID_SUM;
@@ -92,7 +125,9 @@ static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
 Axes cut_allowed(const Graph *g, NodeId id, int k, Axes axes) {
   const Node *n = graph_node(g, id);
   DimId d = n->dims.at[k];
-  if (n->op == OP_VALUES) return (Axes){0};
+  if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};
+  if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr.dims[0]) return (Axes){0};
+  if (n->op == OP_TOP_K && d == n->attr.to[0]) return (Axes){0};
   if (n->op == OP_MERGE && d == n->attr.to[0]) return aligned(g, n->attr.dims[0], d, axes);
   if (n->op != OP_SPLIT) return axes;
   int t = listed(n->attr.to, n->attr.nto, d);
@@ -109,6 +144,7 @@ typedef struct Choice {
   NodeId id;
   const Node *n;
   int ndims, nslots;
+  int nsources;             // arguments; of a carry that is settling its next value too
   Axes wanted[MAX_SLOTS];   // natural lists, as arguments bring them
   Axes hard[MAX_RANK];      // as far as the node can compute such blocks
   int slot[MAX_AXES];       // chosen slot of an axis, -1: none
@@ -118,15 +154,34 @@ static int slot_of(const Choice *c, Role r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
+// Whether the candidates of all owners are fewer bytes than the elements.
+static bool candidates_pay(const Graph *g, const Node *n, Axes cut) {
+  const Node *x = graph_node(g, n->args[0]);
+  int64_t size = dim_get(g->dims, n->attr.dims[0])->size, k = dim_get(g->dims, n->attr.to[0])->size;
+  int64_t block = block_length(g->mesh, size, cut);
+  return (k < block ? k : block) * axes_size(g->mesh, cut) * dtype_bytes(TYPE_U64) < size * dtype_bytes((Dtype)x->type);
+}
+
+static NodeId source_of(const Choice *c, int i) {
+  return i < c->n->nargs ? c->n->args[i] : c->plan->next[c->id];
+}
+
+static int source_slot(const Choice *c, int i, int j) {
+  const Graph *g = c->plan->door.graph;
+  if (i < c->n->nargs) return slot_of(c, role_of(g, c->id, i, j));
+  return slot_of(c, keep(c->n, graph_node(g, source_of(c, i))->dims.at[j]));
+}
+
 static void collect(Choice *c) {
   const Graph *g = c->plan->door.graph;
-  for (int i = 0; i < c->n->nargs; i++) {
-    NodeId arg = c->n->args[i];
+  for (int i = 0; i < c->nsources; i++) {
+    NodeId arg = source_of(c, i);
     const State *home = &c->plan->door.reduced[arg];
     for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
-      int slot = slot_of(c, role_of(g, c->id, i, j));
+      int slot = source_slot(c, i, j);
       if (slot < 0) continue;
       Axes cut = home->cut[j];
+      if (c->n->op == OP_TOP_K && slot >= c->ndims && !candidates_pay(g, c->n, cut)) continue;
       axes_join(&c->wanted[slot], slot < c->ndims ? cut_allowed(g, c->id, slot, cut) : cut);
     }
   }
@@ -134,19 +189,19 @@ static void collect(Choice *c) {
   for (int k = 0; k < c->ndims; k++) c->hard[k] = cut_allowed(g, c->id, k, w->hard[k]);
 }
 
-// Bytes moved to bring the arguments into place when `axis` cuts `slot`.
+// Bytes moved to bring the arguments into place when `axis` cuts `slot`; in a loop in every step.
 static double argument_cost(const Choice *c, int axis, int slot) {
   const Graph *g = c->plan->door.graph;
   double p = (double)g->mesh->axis[axis].size, cost = 0;
-  for (int i = 0; i < c->n->nargs; i++) {
-    NodeId arg = c->n->args[i];
+  for (int i = 0; i < c->nsources; i++) {
+    NodeId arg = source_of(c, i);
     int ndims = graph_node(g, arg)->dims.n, have, want = -1;
     const State *home = &c->plan->door.reduced[arg];
     have = state_cut_by(home, ndims, axis);
     for (int j = 0; j < ndims; j++)
-      if (slot_of(c, role_of(g, c->id, i, j)) == slot) want = j;
+      if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
-    double bytes = (double)state_bytes(g, arg, home);
+    double bytes = (double)state_bytes(g, arg, home) * (double)region_times(g, graph_node(g, arg)->region);
     cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
   }
   return cost;
@@ -155,7 +210,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
 // Bytes of the result under what is chosen so far.
 static double result_bytes(const Choice *c) {
   const Graph *g = c->plan->door.graph;
-  double bytes = (double)dtype_bytes((Dtype)c->n->type);
+  double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
     double n = (double)dim_get(g->dims, c->n->dims.at[k])->size;
     for (int a = 0; a < g->mesh->naxes; a++)
@@ -267,7 +322,19 @@ static void choose_source(Plan *p, NodeId n) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   State none = {0}, want = home_of(p, n, &none);
-  if (node->attr.decl || node->op == OP_INDEX) p->door.at[n] = p->door.reduced[n] = want;
+  bool draws = node->op == OP_RANDOM_UNIFORM || node->op == OP_RANDOM_NORMAL;
+  if (node->attr.decl || node->op == OP_INDEX || draws) p->door.at[n] = p->door.reduced[n] = want;
+}
+
+// A pin says where its result lives, whatever the layout wishes.
+static void choose_pin(Plan *p, NodeId n) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  State *at = &p->door.at[n];
+  for (int i = 0; i < node->attr.ndims; i++)
+    if (g->mesh->axis[node->attr.axes.at[i]].size > 1)
+      axes_append(&at->cut[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
+  p->door.reduced[n] = *at;
 }
 
 void plan_choose(Plan *p, NodeId n) {
@@ -277,7 +344,17 @@ void plan_choose(Plan *p, NodeId n) {
     choose_source(p, n);
     return;
   }
+  if (node->op == OP_PIN) {
+    choose_pin(p, n);
+    return;
+  }
+  if (node->op == OP_FINAL) {
+    p->door.at[n] = p->door.at[node->args[1]];
+    p->door.reduced[n] = home_of(p, n, &p->door.at[n]);
+    return;
+  }
   Choice c = {.plan = p, .id = n, .n = node, .ndims = node->dims.n, .nslots = node->dims.n + node_inner(node)};
+  c.nsources = node->nargs + (p->settling && p->next[n] != 0);
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   collect(&c);
   for (int a = 0; a < g->mesh->naxes; a++)
@@ -288,26 +365,67 @@ void plan_choose(Plan *p, NodeId n) {
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
-    axes_join(&at->partial, p->inner[n][s - c.ndims]);
+    if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
   }
   at->partial = axes_sorted(at->partial);
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->door.reduced[n] = home_of(p, n, at);
+  if (node->op == OP_CARRY) *at = p->door.reduced[n]; // kept where it is used
+}
+
+// Whether the blocks of to[0] all read the whole of dims[0]: then it is gathered.
+static bool reads_all(const Plan *p, NodeId n) {
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  const State *at = &p->door.at[n];
+  int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
+  Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size, .tap_size = 1, .affine = node->attr.affine};
+  x.of_axes = at->cut[dims_index(&node->dims, node->attr.to[0])];
+  if (node->attr.nto > 1) {
+    x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
+    x.tap_axes = at->cut[dims_index(&node->dims, node->attr.to[1])];
+  }
+  Axes all = x.of_axes;
+  axes_join(&all, x.tap_axes);
+  for (int64_t k = 0; all.n && k < axes_size(g->mesh, all); k++) {
+    reach_interval(g->mesh, &x, whole, axes_peer(g->mesh, all, 0, k), &first, &length);
+    if (length < whole) return false;
+  }
+  return true;
+}
+
+// Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any cuts. If
+// an axis of the new dim cuts another dim of the source, that moves to dim j first.
+static void need_reach(const Plan *p, NodeId n, int j, State *need) {
+  const Node *node = graph_node(p->door.graph, n);
+  if (reads_all(p, n)) return;
+  int ndims = graph_node(p->door.graph, node->args[0])->dims.n;
+  const State *home = &p->door.reduced[node->args[0]];
+  Axes cut = home->cut[j], to = p->door.at[n].cut[dims_index(&node->dims, node->attr.to[0])];
+  for (int i = 0; i < to.n && !cut.n; i++)
+    if (state_cut_by(home, ndims, to.at[i]) >= 0) cut = to;
+  int free = 0;
+  while (free < cut.n && state_cut_by(need, ndims, cut.at[free]) < 0 && !axes_has(need->partial, cut.at[free])) free++;
+  need->cut[j] = axes_head(cut, free);
 }
 
 State plan_need(const Plan *p, NodeId n, int i) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   const State *at = &p->door.at[n];
+  if (node->op == OP_SCAN || node->op == OP_FINAL) return plan_need_in_loop(p, n, i);
   State need = {0};
+  int reach = -1;
   for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
     Role r = role_of(g, n, i, j);
-    if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
+    if (r.reach) reach = j;
+    else if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
     if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];
   }
   for (int a = 0; a < g->mesh->naxes; a++)
     if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
   if (need.partial.n) need.monoid = MONOID_SUM;
+  if (reach >= 0) need_reach(p, n, reach, &need);
   return need;
 }
 

@@ -8,6 +8,9 @@
 //
 //   dq, dk, dv = products over h/cols;  dx = (dq + dk) + dv;  relu'(..) * dx
 //   cutting behind the second add costs one all_reduce instead of three
+//
+// In a loop a sum costs in every step. A carry may be a term while its next value is one too, and then so is
+// what it is in the end: a gradient that adds up over micro-batches is summed once, behind the loop.
 #include "partition/cut.h"
 #include "partition/state.h"
 
@@ -18,6 +21,7 @@ typedef struct Stretch {
   bool *may;       // node can be computed as a term
   bool *starts;    // it is one by its own sum
   uint8_t *args;   // arguments that are read as terms then
+  bool *stays;     // carry that cannot be a term, since its next value cannot
 } Stretch;
 
 // Partial sums are f32 or wider (decision 11).
@@ -32,7 +36,10 @@ static int64_t reduce_bytes(const Stretch *r, NodeId n) {
   state_remove(&term, graph_node(r->g, n)->dims.n, r->axis);
   int64_t bytes = state_bytes(r->g, n, &term);
   CollKind kind = home_cut(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
-  return coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes);
+  int64_t times = region_times(r->g, graph_node(r->g, n)->region), all;
+  if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) || all >= CUT_INFINITE / 4)
+    return CUT_INFINITE / 4;
+  return all + times - 1; // of equal bytes rather fewer calls
 }
 
 static bool starts_here(const Stretch *r, NodeId n) {
@@ -68,9 +75,19 @@ static uint8_t args_one(const Stretch *r, const Node *n) {
   return best >= 0 && whole_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
+// A carry starts with its own term of anything.
+static uint8_t carry_args(const Stretch *r, NodeId id, const Node *n) {
+  bool cut = home_cut(r, id) || state_cut_by(&r->p->door.at[id], n->dims.n, r->axis) >= 0;
+  bool start = r->may[n->args[0]] || !home_cut(r, n->args[0]);
+  return !r->stays[id] && !cut && start ? 1 : 0;
+}
+
 static uint8_t linear_args(const Stretch *r, NodeId id) {
   const Node *n = graph_node(r->g, id);
   if (!wide((Dtype)n->type)) return 0;
+  if (n->op == OP_CARRY) return carry_args(r, id, n);
+  if (n->op == OP_FINAL || n->op == OP_COLLECT) return r->may[n->args[1]] ? 2 : 0;
+  if (op_row((Op)n->op)->cls == WINDOW && n->attr.num[0] != 0) return 0;
   switch (op_row((Op)n->op)->linear) {
   case LINEAR_NO: return 0;
   case LINEAR_ALL:
@@ -110,11 +127,53 @@ static void find_members(Stretch *r) {
   }
 }
 
+// Members as if all carries could be terms; then without those whose next value is none, until all are right.
+static void find_loop_members(Stretch *r) {
+  for (bool again = true; again;) {
+    again = false;
+    find_members(r);
+    for (NodeId n = 1; n <= graph_count(r->g); n++) {
+      if (graph_node(r->g, n)->op != OP_CARRY || !r->may[n]) continue;
+      NodeId next = r->p->next[n];
+      if (next && r->may[next]) continue;
+      r->stays[n] = again = true;
+    }
+  }
+}
+
 static uint32_t in_of(NodeId n) { return 2 * n; }
 static uint32_t out_of(NodeId n) { return 2 * n + 1; }
 
+static void connect_both(Cut *c, uint32_t a, uint32_t b) {
+  cut_edge(c, a, b, CUT_INFINITE);
+  cut_edge(c, b, a, CUT_INFINITE);
+}
+
+// A carry and its next value are terms together, and what a carry is in the end is what it was.
+static void connect_loop(const Stretch *r, Cut *c, NodeId u) {
+  const Node *node = graph_node(r->g, u);
+  if (node->op == OP_FINAL) {
+    if (r->may[u]) connect_both(c, in_of(node->args[1]), in_of(u));
+    return;
+  }
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId n = node->args[i], carry = r->p->carry[u][i];
+    if (!r->may[n]) continue;
+    if (!carry || !r->may[carry]) {
+      cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);
+      continue;
+    }
+    connect_both(c, out_of(n), in_of(carry));
+    cut_edge(c, in_of(carry), in_of(n), CUT_INFINITE);
+  }
+}
+
 static void connect_uses(const Stretch *r, Cut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
+  if (node->op == OP_SCAN || node->op == OP_FINAL) {
+    connect_loop(r, c, u);
+    return;
+  }
   for (int i = 0; i < node->nargs; i++) {
     NodeId n = node->args[i];
     if (!r->may[n]) continue;
@@ -167,7 +226,8 @@ void plan_reduce_points(Plan *p, int axis) {
   r.may = arena_array(scratch, bool, n);
   r.starts = arena_array(scratch, bool, n);
   r.args = arena_array(scratch, uint8_t, n);
-  find_members(&r);
+  r.stays = arena_array(scratch, bool, n);
+  find_loop_members(&r);
   Cut *c = network(&r, scratch);
   cut_run(c);
   for (NodeId u = 1; u < n; u++) {

@@ -59,14 +59,17 @@ typedef struct Role {
   RoleKind kind;
   int at;
   bool blocks;       // KEEP of a split or merge: a cut passes as far as blocks align
+  bool reach;        // KEEP of a window: own blocks of `at` read an interval, which a halo brings
 } Role;
 // Role of dim j of argument i of node n.
 Role role_of(const Graph *g, NodeId n, int i, int j);
 // The longest head of `axes` under which result dim k of n can be computed block by block.
 Axes cut_allowed(const Graph *g, NodeId n, int k, Axes axes);
-// How partial terms of the reduced dims combine, NONE if there are no such dims.
+// How partial terms of the reduced dims combine, NONE if there are no such dims (top_k merges candidates).
 Monoid node_monoid(const Node *n);
-int node_inner(const Node *n); // number of reduced dims: attr.dims of reduce, contract, take, scatter_add
+// Number of dims that go: attr.dims of reduce, contract, take, scatter_add, top_k, and of windows that each
+// owner fills with zeros beyond its own elements.
+int node_inner(const Node *n);
 
 // What place decides, beyond what its door shows.
 typedef struct Plan {
@@ -78,6 +81,9 @@ typedef struct Plan {
   bool *given;       // node depends on a declared tensor; others are cheap to compute whole
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
   NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
+  NodeId *next;      // of a carry: the value that it takes over at the end of a step
+  NodeId **carry;    // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
+  bool settling;     // carries are chosen with a view to their next values
   const Machine *machine;
 } Plan;
 static inline const Plan *plan_of(const Placement *p) { return (const Plan *)p; }
@@ -88,6 +94,12 @@ State plan_need(const Plan *p, NodeId n, int i);
 State plan_output_need(const Plan *p, const Output *o);
 // Chooses at and home of node n from the homes of its arguments.
 void plan_choose(Plan *p, NodeId n);
+// Loops (place_region.c): which carry is whose next; then, after a first choice of all, the states of carries
+// and what follows from them, to a fixed point.
+void plan_find_carries(Plan *p);
+void plan_settle_carries(Plan *p);
+// The state in which a scan or final reads its argument i.
+State plan_need_in_loop(const Plan *p, NodeId n, int i);
 // Decides which linear nodes work on partial terms over `axis` (reduce.c).
 void plan_reduce_points(Plan *p, int axis);
 
@@ -103,5 +115,15 @@ enum { MAX_STEPS = 32 };
 // and in *bytes what one processor sends.
 int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
                  const State *to, Step step[MAX_STEPS], int64_t *bytes);
+
+// -- parts of lower.c -----------------------------------------------------------------------------------
+// The first global index of the own block of d as an i32 scalar.
+NodeId block_start(Graph *g, DimId d);
+// A window over block dims: attr names the dims of args[0] and of the result. Brings in what the own block of
+// to[0] reads beyond the own block of dims[0], as a node of origin `halo`.
+NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin *halo);
+// cumsum, cummax and top_k along a dim that axes cut.
+NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
+NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);
 
 #endif

@@ -1,5 +1,5 @@
 // Graphs under layouts: the generator of cases, random graphs and random layouts.
-#include "tests/suite/common/layout_cases.h"
+#include "tests/suite/common/layout_maker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static DeclId some_parameter(const Maker *m) {
   return 0;
 }
 
-static NodeId declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims) {
+NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims) {
   Decl x = {.kind = kind, .name = intern_printf(m->names, "x%u", m->g->decl.n), .type = type, .rank = (uint8_t)n};
   Dims set = {0};
   if (kind == DECL_SLOT && !(x.of = some_parameter(m))) x.kind = DECL_STATE;
@@ -77,11 +77,6 @@ static NodeId declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *
   return node;
 }
 
-#define X(m, ...) \
-  declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
-#define IDS(m, ...) \
-  declared(m, DECL_INPUT, TYPE_I32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
-
 // Small integers (bounds 0) or halves of odd numbers and thirds.
 static void fill(Maker *m, bool integers) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
@@ -100,12 +95,12 @@ static void output(Maker *m, const char *name, NodeId n) {
 }
 
 // y and the gradients of a weighted sum of it.
-static void result(Maker *m, NodeId y) {
+void maker_result(Maker *m, NodeId y) {
   output(m, "y", y);
   Node node = *graph_node(m->g, y);
   if (node.type != TYPE_F32 || !m->nfloats) return;
   uint32_t floats = m->nfloats;
-  NodeId by[4], out[4], weight = declared(m, DECL_INPUT, TYPE_F32, node.dims.n, node.dims.at);
+  NodeId by[4], out[4], weight = maker_declared(m, DECL_INPUT, TYPE_F32, node.dims.n, node.dims.at);
   memcpy(by, m->input, sizeof by);
   NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), &node.dims);
   graph_gradients(m->g, loss, (int)floats, by, out);
@@ -165,7 +160,7 @@ static int choices(const Mesh *mesh, Axes out[8]) {
 
 static int used_dims(const Maker *m, const Graph *g, DimId *out) {
   int n = 0;
-  for (DimId d = 1; d <= m->two; d++)
+  for (DimId d = 1; d <= dim_count(m->dims); d++)
     for (NodeId u = 1; u <= graph_count(g); u++)
       if (dims_has(&graph_node(g, u)->dims, d)) {
         out[n++] = d;
@@ -211,7 +206,7 @@ static void all_layouts(Maker *m, const char *name) {
 
 // -- cases -------------------------------------------------------------------------------------------------------
 
-static NodeId op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to) {
+NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to) {
   Attr t = {.ndims = (uint8_t)n, .dims = dims, .nto = (uint8_t)nto, .to = to, .type = TYPE_F32};
   return graph_add(m->g, o, nargs, args, &t);
 }
@@ -227,12 +222,12 @@ static void pointwise_one(Maker *m, Op o) {
   if (o == OP_NOT) x = truth(m, x);
   if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL) x = positive(m, x);
   if (o == OP_BOUND) {
-    result(m, op(m, OP_BOUND, 1, (NodeId[]){IDS(m, m->b, m->d)}, 1, &m->v, 0, NULL));
+    maker_result(m, maker_op(m, OP_BOUND, 1, (NodeId[]){IDS(m, m->b, m->d)}, 1, &m->v, 0, NULL));
   } else if (o == OP_KEY_INDEX) {
     NodeId key = graph_binary(m->g, OP_ARG_KEY, x, graph_index(m->g, m->d));
-    result(m, graph_unary(m->g, o, graph_reduce(m->g, OP_MAX, key, &(Dims){.n = 1, .at = {m->d}})));
+    maker_result(m, graph_unary(m->g, o, graph_reduce(m->g, OP_MAX, key, &(Dims){.n = 1, .at = {m->d}})));
   } else {
-    result(m, o == OP_CAST ? graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32) : graph_unary(m->g, o, x));
+    maker_result(m, o == OP_CAST ? graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32) : graph_unary(m->g, o, x));
   }
 }
 
@@ -243,13 +238,13 @@ static void pointwise_two(Maker *m, Op o, bool wide) {
   if (o == OP_POW) x = positive(m, x);
   if (o == OP_ARG_KEY) y = graph_index(m->g, m->d);
   NodeId z = graph_binary(m->g, o, x, y);
-  result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
+  maker_result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
 }
 
 static void pointwise_three(Maker *m, Op o) {
   NodeId x = X(m, m->b, m->d), y = X(m, m->d, m->h), z = X(m, m->b);
-  if (o == OP_WHERE) result(m, graph_where(m->g, truth(m, x), y, z));
-  else result(m, op(m, o, 3, (NodeId[]){x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
+  if (o == OP_WHERE) maker_result(m, graph_where(m->g, truth(m, x), y, z));
+  else maker_result(m, maker_op(m, o, 3, (NodeId[]){x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
 }
 
 static void reduce(Maker *m, Op o, int which) {
@@ -260,73 +255,73 @@ static void reduce(Maker *m, Op o, int which) {
   if (o == OP_ANY || o == OP_ALL) x = truth(m, x);
   Dims over = {.n = (uint8_t)n[which]};
   memcpy(over.at, list[which], sizeof(DimId) * (size_t)n[which]);
-  result(m, graph_reduce(m->g, o, x, &over));
+  maker_result(m, graph_reduce(m->g, o, x, &over));
 }
 
 static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, Dtype type) {
   return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
 }
 
-static void contract_plain(Maker *m) { result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32)); }
+static void contract_plain(Maker *m) { maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32)); }
 static void contract_batched(Maker *m) {
-  result(m, contract(m, X(m, m->b, m->d, m->h), X(m, m->b, m->h, m->k), 1, &m->h, TYPE_F32));
+  maker_result(m, contract(m, X(m, m->b, m->d, m->h), X(m, m->b, m->h, m->k), 1, &m->h, TYPE_F32));
 }
 static void contract_one_sided(Maker *m) {
-  result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->h), 2, (DimId[]){m->d, m->b}, TYPE_F32));
+  maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->h), 2, (DimId[]){m->d, m->b}, TYPE_F32));
 }
-static void contract_outer(Maker *m) { result(m, contract(m, X(m, m->b), X(m, m->h), 0, NULL, TYPE_F32)); }
+static void contract_outer(Maker *m) { maker_result(m, contract(m, X(m, m->b), X(m, m->h), 0, NULL, TYPE_F32)); }
 static void contract_scalar(Maker *m) {
-  result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->d), 2, (DimId[]){m->b, m->d}, TYPE_F32));
+  maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->d), 2, (DimId[]){m->b, m->d}, TYPE_F32));
 }
 static void contract_narrow(Maker *m) {
   NodeId x = graph_cast(m->g, X(m, m->b, m->d), TYPE_BF16), y = graph_cast(m->g, X(m, m->d, m->h), TYPE_BF16);
   NodeId z = contract(m, x, y, 1, &m->d, TYPE_BF16);
-  result(m, graph_cast(m->g, graph_reduce(m->g, OP_SUM, z, &(Dims){.n = 1, .at = {m->h}}), TYPE_F32));
+  maker_result(m, graph_cast(m->g, graph_reduce(m->g, OP_SUM, z, &(Dims){.n = 1, .at = {m->h}}), TYPE_F32));
 }
 static void broadcast(Maker *m) {
-  result(m, graph_broadcast(m->g, X(m, m->b, m->d), &(Dims){.n = 3, .at = {m->b, m->d, m->h}}));
+  maker_result(m, graph_broadcast(m->g, X(m, m->b, m->d), &(Dims){.n = 3, .at = {m->b, m->d, m->h}}));
 }
 static void rename_one(Maker *m) {
-  result(m, op(m, OP_RENAME, 1, (NodeId[]){X(m, m->b, m->d)}, 1, &m->d, 1, &m->e));
+  maker_result(m, maker_op(m, OP_RENAME, 1, (NodeId[]){X(m, m->b, m->d)}, 1, &m->d, 1, &m->e));
 }
 static void rename_swap(Maker *m) {
   NodeId x = X(m, m->d, m->e);
-  result(m, graph_binary(m->g, OP_SUB, x, op(m, OP_RENAME, 1, &x, 2, (DimId[]){m->d, m->e}, 2, (DimId[]){m->e, m->d})));
+  maker_result(m, graph_binary(m->g, OP_SUB, x, maker_op(m, OP_RENAME, 1, &x, 2, (DimId[]){m->d, m->e}, 2, (DimId[]){m->e, m->d})));
 }
 static void gram(Maker *m) { // the product of a value with itself renamed, as in attention
-  NodeId x = X(m, m->d, m->h), y = op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
+  NodeId x = X(m, m->d, m->h), y = maker_op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
   NodeId p = contract(m, x, y, 1, &m->h, TYPE_F32);
-  result(m, contract(m, p, y, 1, &m->e, TYPE_F32));
+  maker_result(m, contract(m, p, y, 1, &m->e, TYPE_F32));
 }
 static void split(Maker *m) {
-  result(m, op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->b, m->m)}, 1, &m->m, 2, (DimId[]){m->d, m->k}));
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->b, m->m)}, 1, &m->m, 2, (DimId[]){m->d, m->k}));
 }
 static void merge(Maker *m) {
-  result(m, op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->d, m->k)}, 2, (DimId[]){m->d, m->k}, 1, &m->m));
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->d, m->k)}, 2, (DimId[]){m->d, m->k}, 1, &m->m));
 }
 static void split_uneven(Maker *m) {
-  result(m, op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
 }
 static void merge_uneven(Maker *m) {
-  result(m, op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->two, m->k)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->two, m->k)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
 }
 static NodeId take(Maker *m, NodeId table, NodeId ids, DimId d) {
-  return op(m, OP_TAKE, 2, (NodeId[]){table, ids}, 1, (DimId[]){d}, 0, NULL);
+  return maker_op(m, OP_TAKE, 2, (NodeId[]){table, ids}, 1, (DimId[]){d}, 0, NULL);
 }
-static void take_rows(Maker *m) { result(m, take(m, X(m, m->v, m->d), IDS(m, m->b), m->v)); }
-static void take_two(Maker *m) { result(m, take(m, X(m, m->v, m->d), IDS(m, m->b, m->h), m->v)); }
-static void take_matched(Maker *m) { result(m, take(m, X(m, m->v, m->b), IDS(m, m->b), m->v)); }
-static void take_same(Maker *m) { result(m, take(m, X(m, m->b, m->d), IDS(m, m->b), m->b)); }
-static void take_integers(Maker *m) { result(m, take(m, IDS(m, m->v, m->d), IDS(m, m->b), m->v)); }
-static void take_bool(Maker *m) { result(m, take(m, truth(m, X(m, m->v, m->d)), IDS(m, m->b), m->v)); }
+static void take_rows(Maker *m) { maker_result(m, take(m, X(m, m->v, m->d), IDS(m, m->b), m->v)); }
+static void take_two(Maker *m) { maker_result(m, take(m, X(m, m->v, m->d), IDS(m, m->b, m->h), m->v)); }
+static void take_matched(Maker *m) { maker_result(m, take(m, X(m, m->v, m->b), IDS(m, m->b), m->v)); }
+static void take_same(Maker *m) { maker_result(m, take(m, X(m, m->b, m->d), IDS(m, m->b), m->b)); }
+static void take_integers(Maker *m) { maker_result(m, take(m, IDS(m, m->v, m->d), IDS(m, m->b), m->v)); }
+static void take_bool(Maker *m) { maker_result(m, take(m, truth(m, X(m, m->v, m->d)), IDS(m, m->b), m->v)); }
 static NodeId scatter(Maker *m, NodeId x, NodeId ids, DimId from, DimId to) {
-  return op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, (DimId[]){from}, 1, (DimId[]){to});
+  return maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, (DimId[]){from}, 1, (DimId[]){to});
 }
-static void scatter_rows(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->v)); }
-static void scatter_matched(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b, m->d), m->b, m->v)); }
-static void scatter_same(Maker *m) { result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->b)); }
+static void scatter_rows(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->v)); }
+static void scatter_matched(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b, m->d), m->b, m->v)); }
+static void scatter_same(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->b)); }
 static void scatter_two(Maker *m) {
-  result(m, op(m, OP_SCATTER_ADD, 2, (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
+  maker_result(m, maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
                (DimId[]){m->b, m->h}, 1, &m->v));
 }
 static void sources(Maker *m) {
@@ -335,14 +330,14 @@ static void sources(Maker *m) {
   NodeId values = graph_add(m->g, OP_VALUES, 0, NULL, &(Attr){.type = TYPE_F32, .ndims = 2, .dims = (DimId[]){m->d, m->b}, .data = data, .ndata = 20});
   NodeId step = graph_add(m->g, OP_STEP, 0, NULL, NULL), i = graph_binary(m->g, OP_ADD, graph_index(m->g, m->b), step);
   NodeId x = graph_binary(m->g, OP_MUL, values, graph_cast(m->g, i, TYPE_F32));
-  result(m, graph_binary(m->g, OP_ADD, x, X(m, m->d)));
+  maker_result(m, graph_binary(m->g, OP_ADD, x, X(m, m->d)));
 }
 static void softmax_loss(Maker *m) {
   NodeId x = X(m, m->b, m->v), ids = IDS(m, m->b);
   NodeId z = graph_reduce(m->g, OP_LOGSUMEXP, x, &(Dims){.n = 1, .at = {m->v}});
   NodeId hot = graph_cast(m->g, graph_binary(m->g, OP_EQ, ids, graph_index(m->g, m->v)), TYPE_F32);
   NodeId picked = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, x, hot), &(Dims){.n = 1, .at = {m->v}});
-  result(m, graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_SUB, z, picked), &(Dims){.n = 1, .at = {m->b}}));
+  maker_result(m, graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_SUB, z, picked), &(Dims){.n = 1, .at = {m->b}}));
 }
 static void layer_norm(Maker *m) {
   NodeId x = X(m, m->b, m->h), gain = X(m, m->h);
@@ -350,12 +345,12 @@ static void layer_norm(Maker *m) {
   NodeId c = graph_binary(m->g, OP_SUB, x, graph_reduce(m->g, OP_MEAN, x, &over));
   NodeId var = graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, c, c), &over);
   NodeId r = graph_unary(m->g, OP_RSQRT, graph_binary(m->g, OP_ADD, var, graph_const(m->g, TYPE_F32, 0.01)));
-  result(m, graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, c, r), gain));
+  maker_result(m, graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, c, r), gain));
 }
 static void mlp(Maker *m) {
   NodeId x = X(m, m->b, m->d), w = X(m, m->d, m->h), bias = X(m, m->h), v = X(m, m->h, m->k);
   NodeId hidden = graph_unary(m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
-  result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
+  maker_result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
 }
 static void update(Maker *m, NodeId decl, NodeId value) {
   DeclId d = graph_node(m->g, decl)->attr.decl;
@@ -363,13 +358,12 @@ static void update(Maker *m, NodeId decl, NodeId value) {
       (Output){.kind = OUT_UPDATE, .name = m->g->decl.at[d - 1].name, .value = value, .target = d};
 }
 static void state_update(Maker *m) {
-  NodeId x = X(m, m->b, m->d), s = declared(m, DECL_STATE, TYPE_F32, 1, &m->d);
+  NodeId x = X(m, m->b, m->d), s = maker_declared(m, DECL_STATE, TYPE_F32, 1, &m->d);
   NodeId mean = graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {m->b}});
   update(m, s, graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
 }
 
-typedef struct Case { const char *name; void (*make)(Maker *m); } Case;
-static const Case cases[] = {
+static const LayoutCase cases[] = {
     {"contract", contract_plain}, {"contract_batched", contract_batched}, {"contract_one_sided", contract_one_sided},
     {"contract_outer", contract_outer}, {"contract_scalar", contract_scalar}, {"contract_narrow", contract_narrow},
     {"broadcast", broadcast}, {"rename", rename_one}, {"rename_swap", rename_swap}, {"gram", gram}, {"split", split},
@@ -394,6 +388,17 @@ static void op_case(const MeshCase *mesh, Op o, int variant) {
   arena_free(m.a);
 }
 
+static void run_cases(const MeshCase *mesh, int argc, char **argv, const LayoutCase *list, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (!wanted(argc, argv, list[i].name)) continue;
+    Maker m;
+    make(&m, mesh, i + 1);
+    list[i].make(&m);
+    all_layouts(&m, list[i].name);
+    arena_free(m.a);
+  }
+}
+
 static void run_ops(const MeshCase *mesh, int argc, char **argv) {
   for (int o = 0; o < OP_COUNT; o++) {
     const OpRow *row = op_row((Op)o);
@@ -403,14 +408,8 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
     if (row->cls == POINTWISE) op_case(mesh, (Op)o, 0);
     if (row->cls == POINTWISE && row->nargs == 2) op_case(mesh, (Op)o, 1);
   }
-  for (size_t i = 0; i < countof(cases); i++) {
-    if (!wanted(argc, argv, cases[i].name)) continue;
-    Maker m;
-    make(&m, mesh, i + 1);
-    cases[i].make(&m);
-    all_layouts(&m, cases[i].name);
-    arena_free(m.a);
-  }
+  run_cases(mesh, argc, argv, cases, countof(cases));
+  run_cases(mesh, argc, argv, window_cases, window_case_count);
 }
 
 // -- random graphs -----------------------------------------------------------------------------------------------
@@ -433,13 +432,13 @@ static NodeId random_input(Maker *m) {
     if (!have) list[n++] = d;
   }
   static const DeclKind kind[] = {DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT};
-  return declared(m, kind[draw(m, 4)], TYPE_F32, n, list);
+  return maker_declared(m, kind[draw(m, 4)], TYPE_F32, n, list);
 }
 
 static NodeId random_ids(Maker *m) {
   const DimId all[] = {m->b, m->d, m->h, m->k};
   DimId d = all[draw(m, 4)];
-  return declared(m, DECL_INPUT, TYPE_I32, 1, &d);
+  return maker_declared(m, DECL_INPUT, TYPE_I32, 1, &d);
 }
 
 static bool fits(Maker *m, NodeId x, NodeId y) {
@@ -485,12 +484,12 @@ static NodeId random_move(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two), b = dims_has(s, m->b);
-  if (dims_has(s, m->m) && !d && !k) return op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
-  if (dims_has(s, m->n) && !b && !two) return op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
-  if (d && k && !dims_has(s, m->m)) return op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
-  if (b && two && !dims_has(s, m->n)) return op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
-  if (d && !dims_has(s, m->e)) return op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
-  if (dims_has(s, m->e) && !d) return op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
+  if (dims_has(s, m->m) && !d && !k) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
+  if (dims_has(s, m->n) && !b && !two) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
+  if (d && k && !dims_has(s, m->m)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
+  if (b && two && !dims_has(s, m->n)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
+  if (d && !dims_has(s, m->e)) return maker_op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
+  if (dims_has(s, m->e) && !d) return maker_op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
   return 0;
 }
 static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
@@ -535,7 +534,7 @@ static void random_graph(Maker *m) {
         break;
       }
   }
-  if (draw(m, 2) && m->ninputs + 1 < MAX_INPUTS) result(m, pool.at[pool.n - 1]);
+  if (draw(m, 2) && m->ninputs + 1 < MAX_INPUTS) maker_result(m, pool.at[pool.n - 1]);
   else output(m, "y", pool.at[pool.n - 1]);
 }
 

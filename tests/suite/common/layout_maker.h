@@ -1,0 +1,26 @@
+// How the cases of layouts are built: shared by the files that list them.
+#ifndef TESTS_SUITE_COMMON_LAYOUT_MAKER_H
+#define TESTS_SUITE_COMMON_LAYOUT_MAKER_H
+
+#include "tests/suite/common/layout_cases.h"
+
+typedef struct LayoutCase {
+  const char *name;
+  void (*make)(Maker *m);
+} LayoutCase;
+// Windows, ordered operations, draws and marks (layout_windows.c).
+extern const LayoutCase window_cases[];
+extern const size_t window_case_count;
+
+// The source node of a new declaration over whole dims; float inputs are noted for gradients.
+NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims);
+NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to);
+// Output y, and the gradients of a weighted sum of it by the first float inputs.
+void maker_result(Maker *m, NodeId y);
+
+#define X(m, ...) \
+  maker_declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+#define IDS(m, ...) \
+  maker_declared(m, DECL_INPUT, TYPE_I32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+
+#endif
