@@ -43,8 +43,11 @@ static Graph *select_eval_of(Session *s, const char **over) {
   Fetch batch = evaluated(s);
   for (int k = 0; k < DATA_BLOCKS; k++)
     if (block[k].present) *over = data_over(s, (BlockKind)k);
-  if (!*over && batch.n) return select_run(s->arena, s->model, &batch);
-  return select_eval(s->arena, s->model, &n, &metric);
+  if (*over) return select_eval(s->arena, s->model, &n, &metric);
+  if (batch.n) return select_run(s->arena, s->model, &batch);
+  diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0},
+             "the model has no loss and no metric to evaluate");
+  return NULL;
 }
 
 Graph *session_select(Session *s, const char **purpose, const char **over) {

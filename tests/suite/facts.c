@@ -1,0 +1,198 @@
+// `check --json` of every model of tests/models and examples, for training, evaluation and a run, under
+// the model's layout, under none and with its first dim split: all fields are there, wire bytes are those
+// of the formulas, sums add up.
+//
+// Ends in `N passed, N failed, N skipped`; what this version lacks is skipped, and an
+// evaluation without loss and metrics.
+#include <glob.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/arena.h"
+#include "ir/base.h"
+
+static Arena *arena;
+static int passed, failed, skipped;
+static const char *meshc;
+
+static void fault(const char *run, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void fault(const char *run, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  printf("FAIL %s: ", run);
+  vprintf(fmt, ap);
+  printf("\n");
+  va_end(ap);
+  failed++;
+}
+
+// Standard output of a command, its exit code in *code.
+static char *output_of(const char *command, int *code) {
+  FILE *p = popen(command, "r");
+  VEC(char) text = {0};
+  for (int c; p && (c = getc(p)) != EOF;) vec_push(arena, text) = (char)c;
+  vec_push(arena, text) = '\0';
+  int status = p ? pclose(p) : -1;
+  *code = status < 0 ? -1 : status / 256;
+  return text.at;
+}
+
+// -- fields --------------------------------------------------------------------------------------
+
+typedef struct Field {
+  const char *name;
+  json_type type;
+} Field;
+static const Field top[] = {{"schema", JSON_STRING},      {"model", JSON_STRING},
+                            {"mesh", JSON_OBJECT},        {"layout", JSON_OBJECT},
+                            {"dims", JSON_OBJECT},        {"parameters", JSON_INTEGER},
+                            {"collectives", JSON_ARRAY},  {"wire_bytes", JSON_INTEGER},
+                            {"flops", JSON_INTEGER},      {"flops_whole", JSON_INTEGER},
+                            {"redundant_flops", JSON_REAL}, {"padding", JSON_REAL},
+                            {"kernels", JSON_INTEGER},    {"products", JSON_INTEGER},
+                            {"memory", JSON_OBJECT}};
+static const Field memory[] = {{"parameters", JSON_INTEGER},
+                               {"optimizer", JSON_INTEGER},
+                               {"activations", JSON_INTEGER},
+                               {"peak", JSON_INTEGER}};
+static const Field collective[] = {
+    {"kind", JSON_STRING},   {"axes", JSON_ARRAY},      {"group", JSON_INTEGER},
+    {"dtype", JSON_STRING},  {"elements", JSON_INTEGER}, {"bytes", JSON_INTEGER},
+    {"times", JSON_INTEGER}, {"wire_bytes", JSON_INTEGER}, {"phase", JSON_STRING},
+    {"value", JSON_STRING},  {"line", JSON_INTEGER},    {"why", JSON_STRING}};
+
+static bool has_fields(const char *run, const json_t *object, size_t n, const Field *field) {
+  for (size_t i = 0; i < n; i++) {
+    const json_t *x = json_object_get(object, field[i].name);
+    if (x && json_typeof(x) == field[i].type) continue;
+    fault(run, "the field %s is %s", field[i].name, x ? "of another type" : "missing");
+    return false;
+  }
+  return true;
+}
+
+static int64_t number(const json_t *object, const char *name) {
+  return (int64_t)json_integer_value(json_object_get(object, name));
+}
+
+// -- collectives ---------------------------------------------------------------------------------
+
+// What one processor sends with the best ring, by the bytes of a call and the group.
+static bool wire_fits(const char *kind, int64_t bytes, int64_t n, int64_t wire) {
+  static const struct {
+    const char *kind;
+    int64_t shares; // of `bytes` / n, times n - 1; of all_gather `bytes` is the result's
+  } rows[] = {{"all_reduce", 2}, {"reduce_scatter", 1}, {"all_to_all", 1}, {"all_gather", 1}};
+  for (size_t i = 0; i < countof(rows); i++)
+    if (strcmp(rows[i].kind, kind) == 0)
+      return wire == ceil_div(rows[i].shares * (n - 1) * bytes, n);
+  return strcmp(kind, "permute") == 0 && wire <= bytes;
+}
+
+static bool collective_holds(const char *run, const json_t *mesh, const json_t *c) {
+  if (!has_fields(run, c, countof(collective), collective)) return false;
+  const char *kind = json_string_value(json_object_get(c, "kind"));
+  int64_t group = 1, n = number(c, "group");
+  size_t i;
+  const json_t *axis;
+  json_array_foreach(json_object_get(c, "axes"), i, axis)
+    group *= number(mesh, json_string_value(axis));
+  if (n != group || n < 2)
+    fault(run, "%s in a group of %lld, its axes make %lld", kind, (long long)n, (long long)group);
+  else if (!wire_fits(kind, number(c, "bytes"), n, number(c, "wire_bytes")))
+    fault(run, "%s of %lld bytes in a group of %lld sends %lld", kind,
+          (long long)number(c, "bytes"), (long long)n, (long long)number(c, "wire_bytes"));
+  else if (number(c, "times") < 1 || number(c, "line") < 1)
+    fault(run, "%s: times %lld, line %lld", kind, (long long)number(c, "times"),
+          (long long)number(c, "line"));
+  else
+    return true;
+  return false;
+}
+
+static bool facts_hold(const char *run, const json_t *facts) {
+  if (!has_fields(run, facts, countof(top), top) ||
+      !has_fields(run, json_object_get(facts, "memory"), countof(memory), memory))
+    return false;
+  const json_t *mesh = json_object_get(facts, "mesh"), *one, *size;
+  const char *axis;
+  int64_t wire = 0, processors = 1;
+  size_t i;
+  json_array_foreach(json_object_get(facts, "collectives"), i, one) {
+    if (!collective_holds(run, mesh, one)) return false;
+    wire += number(one, "wire_bytes") * number(one, "times");
+  }
+  json_object_foreach((json_t *)(uintptr_t)mesh, axis, size) processors *= json_integer_value(size);
+  double flops = (double)number(facts, "flops"), whole = (double)number(facts, "flops_whole"),
+         redundant = json_real_value(json_object_get(facts, "redundant_flops"));
+  if (wire != number(facts, "wire_bytes"))
+    fault(run, "collectives send %lld bytes, wire_bytes is %lld", (long long)wire,
+          (long long)number(facts, "wire_bytes"));
+  else if (whole > 0 && fabs(flops * (double)processors / whole - 1 - redundant) > 1e-6)
+    fault(run, "redundant_flops is %g", redundant);
+  else if (number(json_object_get(facts, "memory"), "peak") <
+           number(json_object_get(facts, "memory"), "parameters"))
+    fault(run, "the peak is less than the parameters");
+  else
+    return true;
+  return false;
+}
+
+// -- models --------------------------------------------------------------------------------------
+
+// The facts of one run, checked; NULL (also for a model that is skipped) unless they hold.
+static json_t *check(const char *model, const char *options) {
+  const char *run = arena_printf(arena, "check %s %s", model, options);
+  int code;
+  char *text = output_of(arena_printf(arena, "%s %s --json 2>&1", meshc, run), &code);
+  if (code) {
+    static const char *const reasons[] = {"[E0308]", "[E0807]", "no loss and no metric"};
+    bool skip = false;
+    for (size_t i = 0; i < countof(reasons); i++) skip |= strstr(text, reasons[i]) != NULL;
+    if (skip)
+      skipped++;
+    else
+      fault(run, "exit %d: %.300s", code, text);
+    return NULL;
+  }
+  const char *object = strchr(text, '{'); // behind warnings
+  json_t *facts = object ? json_loads(object, 0, NULL) : NULL;
+  if (!facts) fault(run, "no JSON: %.100s", text);
+  if (facts && facts_hold(run, facts)) {
+    passed++;
+    return facts;
+  }
+  json_decref(facts);
+  return NULL;
+}
+
+static void check_model(const char *model) {
+  static const char *const purposes[] = {"", "--for eval", "--for run", "--for run --training"};
+  json_t *facts = check(model, "--layout none");
+  if (!facts) return;
+  const char *dim = json_object_iter_key(json_object_iter(json_object_get(facts, "dims")));
+  for (size_t i = 0; i < countof(purposes); i++) {
+    json_decref(check(model, purposes[i]));
+    if (dim)
+      json_decref(check(model, arena_printf(arena, "%s --mesh p=2 --layout %s=p", purposes[i], dim)));
+  }
+  json_decref(facts);
+}
+
+int main(void) {
+  static const char *const folders[] = {"tests/models/*.mesh", "examples/*.mesh"};
+  arena = arena_new();
+  meshc = getenv("MESHC");
+  if (!meshc) meshc = "build/release/meshc";
+  for (size_t i = 0; i < countof(folders); i++) {
+    glob_t g;
+    if (glob(folders[i], 0, NULL, &g) != 0) continue;
+    for (size_t k = 0; k < g.gl_pathc; k++) check_model(g.gl_pathv[k]);
+    globfree(&g);
+  }
+  printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  arena_free(arena);
+  return failed != 0;
+}
