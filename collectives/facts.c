@@ -20,6 +20,7 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   const Node *first = graph_node(g, b->node[0]);
   CollFact f = {.axes = first->attr.axes, .type = (Dtype)first->type, .times = 1, .backward = first->origin.backward,
                 .value = "", .pos = first->origin.pos, .why = first->origin.why};
+  f.times = region_times(g, first->region);
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
   for (uint32_t i = 0; i < b->n; i++) {

@@ -55,7 +55,7 @@ static Axes cut_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; 
 
 static bool compatible(const Pack *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
-  if (x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
+  if (x->region != y->region || x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
       x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes)) return false;
   if (x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER) return true;
   if (x->op == OP_HALO)
@@ -72,9 +72,22 @@ static bool depends_on_input(const Pack *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
+// All of a loop is done before what it hands out is there.
+static void loop_waits(const Pack *p, NodeId scan, const uint32_t *of, Bits waits) {
+  RegionId r = graph_node(p->g, scan)->attr.region;
+  for (NodeId n = 1; n < scan; n++) {
+    if (!region_encloses(p->g, r, graph_node(p->g, n)->region)) continue;
+    bits_join(waits, p->waits[n]);
+    if (!of[n]) continue;
+    bit_set(waits, of[n] - 1);
+    bits_join(waits, p->open.at[of[n] - 1].waits);
+  }
+}
+
 static Bits node_waits(Pack *p, NodeId n, const uint32_t *of) {
   Bits waits = bits_new(p->scratch, p->ncolls);
   const Node *node = graph_node(p->g, n);
+  if (node->op == OP_SCAN) loop_waits(p, n, of, waits);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (p->waits[arg].word) bits_join(waits, p->waits[arg]);

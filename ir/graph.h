@@ -219,6 +219,21 @@ RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
 // Whether region a is b or encloses it; 0 encloses all.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
+// All nodes, each after its arguments and a scan after all nodes of its region; by ids where they are so.
+NodeId *graph_schedule(Arena *a, const Graph *g);
+// The nodes of region r (not of those inside it), in that order: node[first[r] .. first[r + 1]).
+typedef struct RegionNodes {
+  const uint32_t *first;
+  const NodeId *node;
+} RegionNodes;
+RegionNodes region_nodes(Arena *a, const Graph *g);
+int region_depth(const Graph *g, RegionId r); // 0 outside all loops
+// Steps of region r and of all that enclose it, multiplied: how often its nodes are computed. 1 for r 0.
+int64_t region_times(const Graph *g, RegionId r);
+// The scan of each region (index 0 unused), 0 for those that nothing here runs.
+NodeId *region_scans(Arena *a, const Graph *g);
+// The next value of a carry: the argument of its scan that bears its number. 0: its region has no scan here.
+NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
 // The number of elements of node n's result (block lengths in a lowered graph).
 int64_t node_elements(const Graph *g, NodeId n);
@@ -237,6 +252,11 @@ char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
 // Reads such a text, registered as `source` in d, into a new graph with its own dim table and mesh.
 // NULL after at least one error.
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+
+// -- hoist.c ----------------------------------------------------------------------------------------
+// Loops keep what lies on a way from a carry to the next: products, reductions, lookups and windows that depend on
+// no carry are computed before the loop for all steps, those that feed none behind it. Run after gradients.
+Graph *graph_hoist(Arena *a, const Graph *g);
 
 // -- verify.c -----------------------------------------------------------------------------------------
 // The invariants of the graph's stage: topological ids, argument counts, dims and types as inferred,
