@@ -155,7 +155,8 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   }
   bool good = resolve_brackets(b, &c);
   // rules that read all their arguments themselves take any number of them
-  if (row->rule != builtin_values) good &= call_bind(b, ast, row->formal, c.raw);
+  bool counts = row->rule == builtin_values || row->rule == builtin_concat || row->rule == builtin_stack;
+  if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
   if (!good || !eval_arguments(b, &c)) return value_poison;
   b->g->origin.pos = c.pos;
   return row->rule(b, &c);

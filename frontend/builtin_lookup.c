@@ -1,5 +1,6 @@
-// Lookups: rows of a table by ids that are checked at run time, and ids as rows of a unit matrix.
-#include "frontend/build.h"
+// Lookups: rows of a table by ids that are checked at run time, their transpose, and ids as rows of
+// a unit matrix.
+#include "frontend/builtin_rules.h"
 
 static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
   const Value *v = &c->arg[i];
@@ -29,6 +30,51 @@ Value builtin_take(Build *b, const Call *c) {
   ids = build_emit(b, c->pos, OP_BOUND, 1, &ids, &attr);
   return value_tensor(
       ids ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){c->arg[0].node, ids}, &attr) : 0);
+}
+
+// The dims before the arrow, or without any all dims of the ids, are summed away.
+static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
+  uint32_t last = c->ndims ? c->ndims - 1 : 0;
+  if (!call_map(b, c, last, 1, "scatter_add[-> v](x, ids) or scatter_add[t -> v](x, ids)")) return false;
+  *over = last ? (Dims){0} : *build_dims(b, ids);
+  for (uint32_t i = 0; i < last; i++) {
+    if (!call_has(b, c, i, ids)) return false;
+    if (dims_has(over, c->dim[i]) || !dims_add(b->g->dims, over, c->dim[i])) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
+                 c->ast->dims[i].name);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether the new dim is none that stays.
+static bool rows_new(Build *b, const Call *c, const Dims *over) {
+  DimId v = c->dim[c->ndims - 1];
+  for (int i = 0; i < 2; i++) {
+    const Dims *have = build_dims(b, &c->arg[i]);
+    if (!dims_has(have, v) || dims_has(over, v)) continue;
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[c->ndims - 1].pos,
+               "the operand %s has the dim '%s' already", dims_listed(b, have),
+               c->ast->dims[c->ndims - 1].name);
+    return false;
+  }
+  return true;
+}
+
+Value builtin_scatter_add(Build *b, const Call *c) {
+  NodeId ids;
+  Dims over;
+  if (!ids_ok(b, c, 1, &ids)) return value_poison;
+  Value places = value_tensor(ids);
+  if (!scattered(b, c, &places, &over) || !rows_new(b, c, &over)) return value_poison;
+  const DimId *to = &c->dim[c->ndims - 1];
+  Attr bound = {.ndims = 1, .dims = to};
+  ids = build_emit(b, c->pos, OP_BOUND, 1, &ids, &bound);
+  if (!ids) return value_poison;
+  NodeId x = build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg));
+  Attr attr = {.ndims = over.n, .dims = over.at, .nto = 1, .to = to};
+  return value_tensor(build_emit(b, c->pos, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, &attr));
 }
 
 Value builtin_one_hot(Build *b, const Call *c) {

@@ -32,13 +32,26 @@ static SimplifyRule *const simplify_class[] = {
     [CONTRACT] = simplify_contract,
     [MOVE] = simplify_move,
     [GATHER] = keep,
+    [WINDOW] = simplify_window,
+    [ORDERED] = keep,
+    [REGION] = keep,
     [COLLECTIVE] = keep,
 };
 
-static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
+NodeId simple_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr) {
+  NodeId raw = graph_add(g, op, nargs, args, attr);
+  Node n = *graph_node(g, raw);
+  Simplify s = {.g = g, .n = &n};
+  for (int i = 0; i < nargs; i++) s.x[i] = args[i];
+  NodeId y = simplify_class[op_row(op)->cls](&s);
+  return y ? graph_broadcast(g, y, &n.dims) : raw;
+}
+
+static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeId *map,
+                            const uint32_t *uses) {
   const Node *n = graph_node(from, id);
-  Simplify s = {.g = to, .n = n};
-  for (int i = 0; i < n->nargs; i++) s.x[i] = map[n->args[i]];
+  Simplify s = {.g = to, .n = n, .once = n->nargs > 0 && uses[n->args[0]] == 1};
+  for (int i = 0; i < n->nargs && i < (int)countof(s.x); i++) s.x[i] = map[n->args[i]];
   to->origin = n->origin;
   bug_context("simplify", id);
   NodeId y = n->instance ? 0 : simplify_class[op_row((Op)n->op)->cls](&s);
@@ -52,10 +65,22 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   return y;
 }
 
+// How often each node is an argument or handed out.
+static uint32_t *count_uses(Arena *a, const Graph *g) {
+  uint32_t *uses = arena_array(a, uint32_t, graph_count(g) + 1);
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *n = graph_node(g, id);
+    for (int i = 0; i < n->nargs; i++) uses[n->args[i]]++;
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) uses[g->output.at[i].value]++;
+  return uses;
+}
+
 Graph *graph_simplify(Arena *a, const Graph *g) {
   Graph *to = graph_like(a, g, g->stage);
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
-  for (NodeId id = 1; id <= graph_count(g); id++) map[id] = simplify_node(to, g, id, map);
+  const uint32_t *uses = count_uses(a, g);
+  for (NodeId id = 1; id <= graph_count(g); id++) map[id] = simplify_node(to, g, id, map, uses);
   for (uint32_t i = 0; i < g->output.n; i++) {
     Output o = g->output.at[i];
     o.value = map[o.value];

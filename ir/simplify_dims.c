@@ -54,7 +54,7 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   if (op == OP_SUM && x->type != s->n->type) return 0; // bool and u8, whose sums are wider
   Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
   double n;
-  if (lost.n == 0 || !count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
+  if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
   NodeId y = graph_reduce(s->g, op, inner, &left);
   return op == OP_SUM ? times_count(s->g, y, n) : y;
 }
@@ -82,11 +82,27 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
 }
 
+// A sum of a contraction sums more of the same product; over dims that one factor lacks it stays a sum.
+static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
+  Node x = *simple_arg(s, 0);
+  if (s->n->op != OP_SUM || x.op != OP_CONTRACT || x.type != s->n->type || !s->once) return 0;
+  Dims all = *over;
+  for (int i = 0; i < over->n; i++)
+    for (int k = 0; k < 2; k++)
+      if (!dims_has(&graph_node(s->g, x.args[k])->dims, over->at[i])) return 0;
+  for (int i = 0; i < x.attr.ndims; i++)
+    if (dims_has(&all, x.attr.dims[i]) || !dims_add(s->g->dims, &all, x.attr.dims[i])) return 0;
+  Attr attr = {.type = x.attr.type, .ndims = all.n, .dims = all.at};
+  return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
+}
+
 NodeId simplify_reduce(Simplify *s) {
   Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
   NodeId y = reduce_broadcast(s, &over);
   if (!y) y = reduce_reduced(s, &over);
-  return y ? y : sum_of_product(s, &over);
+  if (!y) y = sum_of_product(s, &over);
+  if (!y) y = sum_of_contraction(s, &over);
+  return y || s->n->op != OP_SUM ? y : simplify_sum_of_choice(s);
 }
 
 // -- contractions --------------------------------------------------------------------------------
@@ -184,6 +200,7 @@ NodeId simplify_move(Simplify *s) {
   case OP_SPLIT:
   case OP_MERGE: return simplify_regroup(s);
   case OP_BROADCAST: return simplify_broadcast(s);
+  case OP_PIN: return 0;
   }
   BUG("%s is no move", op_row((Op)s->n->op)->text);
 }

@@ -258,6 +258,7 @@ NodeId simplify_point(Simplify *s) {
   }
   NodeId y = fold(s);
   if (!y && point_rule[s->n->op]) y = point_rule[s->n->op](s);
+  if (!y) y = simplify_over_window(s);
   if (!y && stripped) y = graph_add(s->g, (Op)s->n->op, s->n->nargs, s->x, &s->n->attr);
   return y;
 }
