@@ -104,6 +104,8 @@ typedef struct Build {
   NameMap fetched;   // full name -> Slot of g->name
   NameMap scopes;    // path -> Scope
   NameMap updated;   // full name of a state -> Binding of its update
+  NameMap draws;     // path -> number of draws in that scope so far
+  const char *initial; // full name of the tensor whose initial value is computed, or NULL
   bool outer;        // outer products are meant here
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
@@ -237,6 +239,10 @@ MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
 // to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
+
+// -- builtin_random.c -----------------------------------------------------------------------------
+// A draw over `dims`, with the key of the next call in the current scope; 0 after an error.
+NodeId build_draw(Build *b, Pos pos, Op op, const Dims *dims);
 
 // -- init.c ---------------------------------------------------------------------------------------
 // The start of a PARAM or STATE statement with declaration d; false after an error.

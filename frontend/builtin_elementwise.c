@@ -103,9 +103,9 @@ Value builtin_stop_gradient(Build *b, const Call *c) {
                                         : value_tensor(graph_unary(b->g, OP_STOP, c->arg[0].node));
 }
 
-Value builtin_unsupported(Build *b, const Call *c) {
-  diag_error(b->d, DIAG_UNSUPPORTED, c->pos, "%s is not in this version", c->row->name);
-  return value_poison;
+Value builtin_checkpoint(Build *b, const Call *c) {
+  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
+                                        : value_tensor(graph_unary(b->g, OP_CHECKPOINT, c->arg[0].node));
 }
 
 // -- activations ----------------------------------------------------------------------------------

@@ -156,6 +156,8 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   Graph *model = b->g;
   Arena *scratch = arena_new();
   b->g = graph_new(scratch, model->dims, model->mesh, STAGE_GRAPH);
+  b->g->spec.seed = b->opt->seed;
+  b->initial = d->name;
   bool outer = b->outer;
   b->outer = true; // the declaration states the dims
   Value v = build_expr(b, e);
@@ -167,6 +169,7 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all)))
     evaluate(b, b->g, v.node, &all, d, out);
   b->g = model;
+  b->initial = NULL;
   arena_free(scratch);
   return good;
 }
