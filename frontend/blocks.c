@@ -229,22 +229,26 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
 
 // -- data blocks ----------------------------------------------------------------------------------
 
-static const Decl *input_find(Build *b, const Entry *e) {
+static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
+  bool option = e->pos.source != block->pos.source; // --set
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];
     if (d->kind != DECL_INPUT) continue;
     if (!strcmp(d->name, e->key)) return d;
     vec_push(b->a, near) = d->name;
   }
-  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "the model has no input '%s'", e->key);
+  vec_push(b->a, near) = "shuffle";
+  vec_push(b->a, near) = "seed";
+  diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_NAME, e->pos,
+             "the model has no input '%s'", e->key);
   diag_nearest(b->d, e->key, near.at, near.n);
   return NULL;
 }
 
 static void field_build(Build *b, const Entry *e, DataBlock *block) {
   DataField field = {.input = e->key, .pos = e->pos};
-  const Decl *d = input_find(b, e);
+  const Decl *d = input_find(b, e, block);
   bool runs = false;
   for (int i = 0; d && i < d->rank; i++) runs |= d->dims[i] == block->over;
   if (!d || !source_build(b, e->value, &field.source)) return;

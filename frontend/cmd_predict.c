@@ -95,7 +95,7 @@ static bool open_rows(Predict *p) {
   return true;
 }
 
-// Outputs that run over the rows; without --fetch others are left out, with it they are an error.
+// Room for all rows of every output; one that does not run over them is an error.
 static bool open_results(Predict *p) {
   const Program *program = p->made.compiled->program;
   p->result = arena_array(p->s->arena, Result, p->graph->output.n + 1);
@@ -200,14 +200,17 @@ static bool predict_all(Predict *p) {
   return true;
 }
 
-// Without --fetch: the outputs of the model.
-static Fetch fetch_outputs(const Session *s) {
-  Fetch f = session_fetch(s);
-  const Graph *g = s->model->graph;
+// Without --fetch: the outputs of the model that run over the rows.
+static Fetch fetch_outputs(const Predict *p) {
+  Fetch f = session_fetch(p->s);
+  const Graph *g = p->s->model->graph;
   if (f.n) return f;
-  const char **names = arena_array(s->arena, const char *, g->name.n + 1);
-  for (uint32_t i = 0; i < g->name.n; i++)
-    if (g->name.at[i].kind == NAME_OUTPUT) names[f.n++] = g->name.at[i].name;
+  const char **names = arena_array(p->s->arena, const char *, g->name.n + 1);
+  for (uint32_t i = 0; i < g->name.n; i++) {
+    const Name *name = &g->name.at[i];
+    bool runs = name->value && dims_has(&graph_node(g, name->value)->dims, p->over);
+    if (name->kind == NAME_OUTPUT && runs) names[f.n++] = name->name;
+  }
   f.name = names;
   return f;
 }
@@ -216,9 +219,10 @@ static bool prepare(Predict *p) {
   Session *s = p->s;
   int64_t before;
   if (!session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
-  Fetch fetch = fetch_outputs(s);
+  Fetch fetch = fetch_outputs(p);
   if (!fetch.n) {
-    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output");
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
+               p->over_name);
     diag_hint(s->diag, "name values: --fetch NAME,...");
     return false;
   }
