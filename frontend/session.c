@@ -174,25 +174,32 @@ bool session_load(Session *s) {
          (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag));
 }
 
+typedef VEC(const char *) NameList;
+
 // Names between commas, those inside parentheses aside.
-Fetch session_fetch(const Session *s) {
-  const OptionUse *use = option_use(s->opt, OPTION_FETCH);
-  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
-             .training = option_given(s->opt, OPTION_TRAINING)};
-  VEC(const char *) names = {0};
-  if (!use) return f;
-  f.pos = use->pos;
+static void split_names(const Session *s, const char *text, NameList *names) {
   int depth = 0;
-  for (const char *from = use->text, *c = from;; c++) {
+  for (const char *from = text, *c = from;; c++) {
     depth += (*c == '(') - (*c == ')');
     if (*c && (*c != ',' || depth > 0)) continue;
     const char *end = c;
     while (from < end && *from == ' ') from++;
     while (end > from && end[-1] == ' ') end--;
-    if (end > from) vec_push(s->arena, names) = intern_n(s->names, from, (size_t)(end - from));
+    if (end > from) vec_push(s->arena, *names) = intern_n(s->names, from, (size_t)(end - from));
     if (!*c) break;
     from = c + 1;
   }
+}
+
+Fetch session_fetch(const Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_FETCH);
+  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
+             .training = option_given(s->opt, OPTION_TRAINING)};
+  NameList names = {0};
+  if (!use) return f;
+  f.pos = use->pos;
+  for (uint32_t i = 0; i < s->opt->use[OPTION_FETCH].n; i++)
+    split_names(s, s->opt->use[OPTION_FETCH].at[i].text, &names);
   f.name = (const char *const *)names.at;
   f.n = names.n;
   return f;
