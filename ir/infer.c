@@ -174,7 +174,7 @@ static bool infer_same(Call *c) {
   c->type = arg_type(c, 0);
   if (c->op == OP_BOUND && !(want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32))) return false;
   if (c->op == OP_OWN_TERM && c->attr->axes.n == 0) return refuse(c, "names no axis");
-  if (c->op != OP_STOP && !not_bool(c, 0)) return false;
+  if (c->op != OP_STOP && c->op != OP_CHECKPOINT && !not_bool(c, 0)) return false;
   return union_of_args(c);
 }
 
