@@ -146,7 +146,6 @@ static bool eval_arguments(Build *b, Call *c) {
 
 static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   Call c = {.ast = ast, .row = row, .pos = ast->pos};
-  if (row->rule == builtin_unsupported) return row->rule(b, &c);
   if (!bracket_count_ok(b, row, ast)) return value_poison;
   if (!ast->has_parens && row->formal[0].name) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses",
@@ -155,7 +154,8 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   }
   bool good = resolve_brackets(b, &c);
   // rules that read all their arguments themselves take any number of them
-  bool counts = row->rule == builtin_values || row->rule == builtin_concat || row->rule == builtin_stack;
+  bool counts = row->rule == builtin_values || row->rule == builtin_concat || row->rule == builtin_stack ||
+                row->rule == builtin_layout_pin;
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
   if (!good || !eval_arguments(b, &c)) return value_poison;
   b->g->origin.pos = c.pos;

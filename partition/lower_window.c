@@ -43,6 +43,7 @@ static NodeId add_halo(Graph *g, NodeId x, DimId have, DimId reach, const Origin
   Attr attr = {.ndims = 1, .dims = &have, .nto = 1, .to = &reach, .axes = axes_sorted(axes)};
   Origin own = g->origin;
   g->origin = *origin;
+  if (n) g->origin.value = graph_node(g, x)->origin.value, g->origin.pos = graph_node(g, x)->origin.pos;
   x = graph_add(g, OP_HALO, 1, &x, &attr);
   while (n-- > 0) {
     g->origin = graph_node(g, above[n])->origin;
