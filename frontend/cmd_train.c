@@ -28,13 +28,21 @@ static bool train_part(Session *s, Part *p) {
   if (!p->graph) return false;
   p->feed = data_open(s, p->graph, DATA_TRAIN, false);
   if (!p->feed || !session_compile(s, p->graph, "train", NULL, NULL, &p->made)) return false;
-  p->exec = session_exec(s, &p->made, NULL, s->model->loss);
+  bool several = program_tensor(p->made.compiled->program, TENSOR_OUTPUT, select_watched) >= 0;
+  p->exec = session_exec(s, &p->made, NULL, several ? select_watched : s->model->loss);
   return p->exec != NULL;
+}
+
+static bool averages(const Session *s) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  return spec->ntrain && spec->train[0].average != 0;
 }
 
 static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
   EvalMetric *metric;
-  p->graph = select_eval(s->arena, s->model, &p->nmetrics, &metric);
+  bool average = share && averages(s); // `eval` loads the averages as the parameters
+  p->graph = average ? select_eval_average(s->arena, s->model, &p->nmetrics, &metric)
+                     : select_eval(s->arena, s->model, &p->nmetrics, &metric);
   if (!p->graph) return false;
   p->metric = metrics_of(s, p->nmetrics, metric);
   p->feed = data_open(s, p->graph, block, true);
@@ -44,15 +52,22 @@ static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
   return p->exec != NULL;
 }
 
-// Scalars among the outputs: the loss first, then metrics.
+static bool is_train_loss(const Session *s, const char *name) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  for (uint32_t i = 0; i < spec->ntrain; i++)
+    if (strcmp(spec->train[i].loss, name) == 0) return true;
+  return false;
+}
+
+// Scalars among the outputs: the losses first, then metrics.
 static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
   const char **names = arena_array(s->arena, const char *, g->output.n + 1);
   *n = 0;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < g->output.n; i++) {
       const Output *o = &g->output.at[i];
-      bool loss = s->model->loss && o->name && strcmp(o->name, s->model->loss) == 0;
-      if (o->kind == OUT_VALUE && o->rank == 0 && loss == (pass == 0)) names[(*n)++] = o->name;
+      bool shown = o->kind == OUT_VALUE && o->rank == 0 && strcmp(o->name, select_watched) != 0;
+      if (shown && is_train_loss(s, o->name) == (pass == 0)) names[(*n)++] = o->name;
     }
   return (const char *const *)names;
 }
@@ -78,6 +93,20 @@ static bool count_steps(Session *s, const Part *p, int64_t *steps) {
   return false;
 }
 
+// stop_early looks at the evaluations; without `evaluate` there is one an epoch.
+static bool stop_early(Session *s, const Part *p, bool evaluates, TrainJob *job) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  if (!spec->stop_early) return true;
+  job->stop = spec->stop_early;
+  job->patience = spec->patience;
+  job->stop_least = is_train_loss(s, spec->stop_early);
+  if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
+  if (evaluates) return true;
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
+             "stop_early evaluates, and the model has neither data valid nor data test");
+  return false;
+}
+
 static bool log_folder(Session *s, const char **curve) {
   const char *folder = option_text(s->opt, OPTION_LOG_DIR);
   *curve = folder ? arena_printf(s->arena, "%s/metrics.jsonl", folder) : NULL;
@@ -89,8 +118,9 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   const DataBlock *data = s->model->graph->spec.data;
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
   TrainJob job = {.test_name = block_text(block), .log = spec->log, .evaluate = spec->evaluate};
-  int64_t before;
+  int64_t before, done = 0;
   if (!train_part(s, train_with) || !count_steps(s, train_with, &job.steps)) return 0;
+  if (!stop_early(s, train_with, data[block].present, &job)) return 0;
   if (data[block].present && !eval_part(s, block, train_with->exec, test_with)) return 0;
   const Program *p = train_with->made.compiled->program;
   if (!params_load(s, train_with->exec, p, true, &before) || !log_folder(s, &job.curve)) return 0;
@@ -106,8 +136,9 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.terminal = isatty(STDERR_FILENO);
   job.out = stdout;
   job.header = header(s, train_with);
+  job.done = &done;
   int code = train_run(&job, s->diag);
-  if (code == 0 && !params_save(s, train_with->exec, p, before + job.steps)) return 0;
+  if (code == 0 && !params_save(s, train_with->exec, p, before + done)) return 0;
   return code;
 }
 

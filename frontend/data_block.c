@@ -90,19 +90,24 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
 
 // -- metrics -------------------------------------------------------------------------------------
 
-// What stands around the reductions of a metric is a graph of scalars, computed by the evaluator.
+// What stands around the reductions of a metric is a graph, computed by the evaluator. Parts follow
+// one another in `part`, each with all its elements.
 static double finish(const void *context, const double *part, int64_t rows) {
-  const Graph *g = context;
+  const EvalMetric *m = context;
+  const Graph *g = m->finish;
   Arena *a = arena_new();
   EvalFeed *feeds = arena_array(a, EvalFeed, g->decl.n + 1);
-  double *value = arena_array(a, double, g->decl.n + 1), result = 0;
+  double all = (double)rows, result = 0;
   uint32_t n = 0;
   for (DeclId i = 1; i <= g->decl.n; i++) {
     const Decl *decl = &g->decl.at[i - 1];
     if (!decl->node) continue;
-    unsigned k = 0;
-    value[n] = sscanf(decl->name, "part.%u", &k) == 1 ? part[k] : (double)rows;
-    feeds[n] = (EvalFeed){.decl = i, .value = &value[n], .n = 1};
+    unsigned which = 0;
+    feeds[n] = (EvalFeed){.decl = i, .value = &all, .n = 1};
+    if (sscanf(decl->name, "part.%u", &which) == 1) {
+      feeds[n] = (EvalFeed){.decl = i, .value = part, .n = m->elements[which]};
+      for (unsigned k = 0; k < which; k++) feeds[n].value += m->elements[k];
+    }
     n++;
   }
   const Eval *e = eval_run(a, g, n, feeds, 0);
@@ -120,12 +125,14 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric) {
     for (uint32_t k = 0; k < metric[i].nparts; k++) {
       part[k].output = metric[i].output[k];
       part[k].how = metric[i].how[k];
+      part[k].type = metric[i].type[k];
+      part[k].elements = metric[i].elements[k];
     }
     out[i] = (Metric){.name = metric[i].name,
                       .nparts = metric[i].nparts,
                       .part = part,
                       .finish = finish,
-                      .context = metric[i].finish,
+                      .context = &metric[i],
                       .ratio = metric[i].ratio};
   }
   return out;

@@ -67,6 +67,8 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.
 // With f NULL or f->n 0: loss and scalar metrics.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
+// The output that must be finite for a step with several losses.
+extern const char select_watched[];
 // Evaluation over a data block: for the loss and each metric the outermost reductions over the batch dim
 // as outputs; the plan says how to put them together (design: language, Data).
 typedef struct EvalMetric {
@@ -74,10 +76,14 @@ typedef struct EvalMetric {
   uint32_t nparts;
   const char **output;     // names of outputs
   int *how;                // MetricPart.how
-  const Graph *finish;     // scalar graph: inputs "part.0", ... and "rows", output "value"
+  Dtype *type;             // of the parts
+  int64_t *elements;       // of each: all dims but the batch's
+  const Graph *finish;     // inputs "part.0", ... and "rows", output "value"
   bool ratio;
 } EvalMetric;
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
+// The same on the averages that training keeps: slots average.NAME in place of the trained parameters.
+Graph *select_eval_average(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
 
 // -- pipeline.c: the passes, in order --------------------------------------------------------------------
 typedef struct PipelineOptions {

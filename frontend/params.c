@@ -65,7 +65,7 @@ static bool refuse_unknown(Params *p) {
     if (g->decl.at[i].kind != DECL_INPUT) known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
   bool good = true;
   for (const char **name = p->name; *name; name++) {
-    bool found = strncmp(*name, "optimizer.", 10) == 0;
+    bool found = strncmp(*name, "optimizer.", 10) == 0 || strncmp(*name, "average.", 8) == 0;
     for (uint32_t i = 0; i < n && !found; i++) found = strcmp(known[i], *name) == 0;
     if (found) continue;
     if (p->partial) {
@@ -100,8 +100,19 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   return false;
 }
 
-static bool load_tensor(Params *p, Exec *e, const ProgTensor *t) {
-  const char *name = t->kind == TENSOR_SLOT ? t->name : params_name(p->s, &p->map, t->name);
+// What the file calls tensor t. Where the model averages its parameters an evaluation takes the averages.
+static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
+  const ModelSpec *spec = &p->s->model->graph->spec;
+  bool average = spec->ntrain && spec->train[0].average != 0 && strcmp(program->for_, "eval") == 0;
+  if (t->kind == TENSOR_PARAM && average) {
+    const char *name = arena_printf(p->s->arena, "average.%s", t->name);
+    if (holds(p, name)) return name;
+  }
+  return t->kind == TENSOR_SLOT ? t->name : params_name(p->s, &p->map, t->name);
+}
+
+static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTensor *t) {
+  const char *name = name_of(p, program, t);
   if (!holds(p, name)) {
     if (t->kind != TENSOR_PARAM) return true;
     if (p->partial) {
@@ -143,7 +154,7 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
     if (kind == TENSOR_PARAM || kind == TENSOR_STATE || (slots && kind == TENSOR_SLOT))
-      good &= load_tensor(&all, e, &p->tensor[i]);
+      good &= load_tensor(&all, e, p, &p->tensor[i]);
   }
   if (slots) good &= load_step(&all, step);
   bool tell = !option_given(s->opt, OPTION_QUIET);

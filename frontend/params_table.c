@@ -9,7 +9,9 @@ static const char *const fit_text[] = {[FIT_EQUAL] = "equal",
                                        [FIT_MISSING] = "missing",
                                        [FIT_EXTRA] = "extra"};
 
-static bool is_slot(const char *name) { return strncmp(name, "optimizer.", 10) == 0; }
+static bool is_slot(const char *name) {
+  return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "average.", 8) == 0;
+}
 
 static const ArrayInfo *held_as(const ArrayList *list, const char *name) {
   for (uint32_t i = 0; i < list->n; i++)

@@ -24,9 +24,6 @@ void select_output(Graph *g, const char *as, NodeId v, const Name *name);
 // gradients:`. One that is a value of the forward graph keeps the name it has.
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient);
 
-// The output that says whether a step with several losses is finite.
-extern const char select_watched[];
-
 typedef VEC(NodeId) Nodes;
 
 // What a command asks for.

@@ -2,11 +2,11 @@
 //
 //   perplexity = exp(mean[b](l))     per batch: part 0 = sum[b](l); at the end: exp(part.0 / rows)
 //
-// From the metric downwards scalar arithmetic goes into the `finish` graph, until a reduction over
-// the batch dim is met: that becomes a part, combined over batches by its monoid. What does not
-// depend on the batch is a part too. A scalar of any other kind is averaged, weighted by rows, with
-// a warning; a reduction over the batch inside another one sees one batch only, with the same
-// warning.
+// From the metric downwards what lacks the batch dim goes into the `finish` graph, until a reduction
+// over the batch dim is met: that becomes a part, combined over batches by its monoid, element by
+// element. What does not depend on the batch is a part too. A value of any other kind is averaged,
+// weighted by rows, with a warning; a reduction over the batch inside another one sees one batch
+// only, with the same warning.
 #include <string.h>
 
 #include "frontend/select.h"
@@ -23,14 +23,16 @@ typedef struct Split {
   NodeId *map; // node of g -> node of finish
   VEC(const char *) output;
   VEC(int) how;
+  Nodes value;  // of the parts
   bool inexact; // something mixes rows in a way that batches cannot give
 } Split;
 
 // -- parts ----------------------------------------------------------------------------------------
 
-static NodeId input_of(Split *s, const char *name, Dtype type) {
+static NodeId input_of(Split *s, const char *name, Dtype type, const Dims *dims) {
   DeclId d = graph_find_decl(s->finish, name);
-  Decl decl = {.kind = DECL_INPUT, .name = name, .type = type};
+  Decl decl = {.kind = DECL_INPUT, .name = name, .type = type, .rank = dims->n};
+  memcpy(decl.dims, dims->at, sizeof decl.dims);
   return graph_decl_node(s->finish, d ? d : graph_decl(s->finish, &decl));
 }
 
@@ -38,28 +40,71 @@ static NodeId input_of(Split *s, const char *name, Dtype type) {
 static NodeId part_new(Split *s, NodeId value, int how) {
   uint32_t i = s->output.n;
   const char *as = arena_printf(s->g->arena, "%s.part.%u", s->name->name, i);
-  Output o = {.kind = OUT_VALUE, .name = as, .value = value};
-  vec_push(s->g->arena, s->g->output) = o;
+  select_output(s->g, as, value, NULL);
   vec_push(s->m->arena, s->output) = as;
   vec_push(s->m->arena, s->how) = how;
-  return input_of(s, arena_printf(s->m->arena, "part.%u", i), (Dtype)graph_node(s->g, value)->type);
+  vec_push(s->m->arena, s->value) = value;
+  const Node *n = graph_node(s->g, value);
+  return input_of(s, arena_printf(s->m->arena, "part.%u", i), (Dtype)n->type, &n->dims);
+}
+
+static NodeId rows_of(Split *s, Dtype type) {
+  return graph_cast(s->finish, input_of(s, "rows", TYPE_F64, &(Dims){0}), type);
+}
+
+// The dims that a reduction takes away; *others is how many elements those beside the batch have.
+static Dims reduced(const Split *s, const Node *n, double *others) {
+  Dims over = {0};
+  *others = 1;
+  for (int i = 0; i < n->attr.ndims; i++) {
+    if (!dims_add(s->g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
+    if (n->attr.dims[i] != s->over) *others *= (double)dim_get(s->g->dims, n->attr.dims[i])->size;
+  }
+  return over;
 }
 
 // Sum over all rows divided by their number times the size of the other reduced dims.
 static NodeId part_mean(Split *s, const Node *n) {
-  Dims over = {0};
-  double others = 1;
-  for (int i = 0; i < n->attr.ndims; i++) {
-    if (!dims_add(s->g->dims, &over, n->attr.dims[i])) BUG("mean over too many dims");
-    if (n->attr.dims[i] != s->over) others *= (double)dim_get(s->g->dims, n->attr.dims[i])->size;
-  }
+  double others;
+  Dims over = reduced(s, n, &others);
   Dtype type = (Dtype)n->type;
   NodeId x = n->args[0];
   if (dtype_class((Dtype)graph_node(s->g, x)->type) == CLASS_INT) x = graph_cast(s->g, x, type);
   NodeId part = part_new(s, graph_reduce(s->g, OP_SUM, x, &over), PART_SUM);
-  NodeId rows = graph_cast(s->finish, input_of(s, "rows", TYPE_F64), type);
-  NodeId count = graph_binary(s->finish, OP_MUL, rows, graph_const(s->finish, type, others));
+  NodeId count =
+      graph_binary(s->finish, OP_MUL, rows_of(s, type), graph_const(s->finish, type, others));
   return graph_binary(s->finish, OP_DIV, graph_cast(s->finish, part, type), count);
+}
+
+// variance(x) is built as mean(square(x - mean(x))): the node of mean(x), or 0.
+static NodeId variance_mean(const Split *s, const Node *n) {
+  const Node *square = graph_node(s->g, n->args[0]);
+  if (n->op != OP_MEAN || square->op != OP_MUL || square->args[0] != square->args[1]) return 0;
+  const Node *off = graph_node(s->g, square->args[0]);
+  if (off->op != OP_SUB) return 0;
+  const Node *mean = graph_node(s->g, off->args[1]);
+  bool same = mean->op == OP_MEAN && mean->args[0] == off->args[0] &&
+              mean->attr.ndims == n->attr.ndims;
+  for (int i = 0; same && i < n->attr.ndims; i++) same = mean->attr.dims[i] == n->attr.dims[i];
+  return same && !s->mixed[off->args[0]] ? off->args[1] : 0;
+}
+
+// Variance within batches plus variance of their means: (sum (x - m)^2 / others + sum rows m^2) /
+// rows - (mean of m)^2.
+static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
+  Graph *f = s->finish;
+  double others;
+  Dims over = reduced(s, n, &others);
+  NodeId m = graph_cast(s->g, mean, TYPE_F64);
+  NodeId within = part_new(s, graph_reduce(s->g, OP_SUM, n->args[0], &over), PART_SUM);
+  NodeId of_squares = part_new(s, graph_binary(s->g, OP_MUL, m, m), PART_ROW_MEAN);
+  NodeId of_means = part_new(s, m, PART_ROW_MEAN);
+  NodeId count =
+      graph_binary(f, OP_MUL, rows_of(s, TYPE_F64), graph_const(f, TYPE_F64, others));
+  NodeId inside = graph_binary(f, OP_DIV, graph_cast(f, within, TYPE_F64), count);
+  NodeId between =
+      graph_binary(f, OP_SUB, of_squares, graph_binary(f, OP_MUL, of_means, of_means));
+  return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
 // `any` is a maximum of 0 and 1, `all` a minimum.
@@ -70,7 +115,7 @@ static NodeId part_bool(Split *s, NodeId n, int how) {
 
 static bool reduces_batch(const Split *s, const Node *n) {
   for (int i = 0; i < n->attr.ndims; i++)
-    if (n->attr.dims[i] == s->over && n->dims.n == 0) return true;
+    if (n->attr.dims[i] == s->over) return true;
   return false;
 }
 
@@ -83,9 +128,12 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   } monoids[] = {
       {OP_SUM, PART_SUM}, {OP_CONTRACT, PART_SUM}, {OP_MAX, PART_MAX},
       {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},
+      {OP_LOGSUMEXP, PART_LOGSUMEXP},
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   if (!reduces_batch(s, &n)) return 0;
+  NodeId mean = variance_mean(s, &n);
+  if (mean) return part_variance(s, &n, mean);
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->mixed[n.args[i]];
   s->g->origin = n.origin; // a part stands where the reduction did
   if (n.op == OP_MEAN) return part_mean(s, &n);
@@ -98,10 +146,16 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
 
 // -- one metric -----------------------------------------------------------------------------------
 
-static bool is_arithmetic(const Split *s, NodeId id) {
+// What is computed once at the end: it depends on the batch, and neither it nor what it reads has
+// the batch dim.
+static bool is_after(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
-  return n->op == OP_CONST ||
-         (s->batch[id] && op_row((Op)n->op)->cls == POINTWISE && n->dims.n == 0);
+  OpClass cls = op_row((Op)n->op)->cls;
+  if (n->op == OP_CONST) return true;
+  if (!s->batch[id] || cls == REGION || n->region || n->op == OP_BOUND) return false;
+  for (int k = 0; k < n->nargs; k++)
+    if (dims_has(&graph_node(s->g, n->args[k])->dims, s->over)) return false;
+  return n->nargs > 0;
 }
 
 static NodeId averaged(Split *s, NodeId id) {
@@ -112,17 +166,17 @@ static NodeId averaged(Split *s, NodeId id) {
   return graph_cast(s->finish, part, type);
 }
 
-// Builds `finish` for the arithmetic above the parts.
+// Builds `finish` for what stands above the parts.
 static NodeId split_metric(Split *s, NodeId root, uint32_t count) {
   bool *need = arena_array(s->m->arena, bool, count + 1);
   s->map = arena_array(s->m->arena, NodeId, count + 1);
   need[root] = true;
   for (NodeId i = root; i > 0; i--)
-    for (int k = 0; need[i] && is_arithmetic(s, i) && k < graph_node(s->g, i)->nargs; k++)
+    for (int k = 0; need[i] && is_after(s, i) && k < graph_node(s->g, i)->nargs; k++)
       need[graph_node(s->g, i)->args[k]] = true;
   for (NodeId i = 1; i <= root; i++) {
     if (!need[i]) continue;
-    if (is_arithmetic(s, i))
+    if (is_after(s, i))
       s->map[i] = graph_copy(s->finish, s->g, i, s->map);
     else if (!(s->map[i] = part_of_reduction(s, i)))
       s->map[i] = averaged(s, i);
@@ -138,9 +192,9 @@ static bool is_ratio(const Split *s, NodeId root) {
 
 static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
   s->finish = graph_new(s->m->arena, s->g->dims, s->g->mesh, STAGE_GRAPH);
-  s->output.n = s->how.n = 0;
-  s->output.at = NULL, s->how.at = NULL;
-  s->output.cap = s->how.cap = 0;
+  memset(&s->output, 0, sizeof s->output);
+  memset(&s->how, 0, sizeof s->how);
+  memset(&s->value, 0, sizeof s->value);
   s->inexact = false;
   EvalMetric e = {.name = s->name->name, .ratio = is_ratio(s, root)};
   Output value = {.kind = OUT_VALUE, .name = "value", .value = split_metric(s, root, count)};
@@ -148,6 +202,12 @@ static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
   e.nparts = s->output.n;
   e.output = s->output.at;
   e.how = s->how.at;
+  e.type = arena_array(s->m->arena, Dtype, e.nparts + 1);
+  e.elements = arena_array(s->m->arena, int64_t, e.nparts + 1);
+  for (uint32_t i = 0; i < e.nparts; i++) {
+    e.type[i] = (Dtype)graph_node(s->g, s->value.at[i])->type;
+    e.elements[i] = node_elements(s->g, s->value.at[i]);
+  }
   e.finish = s->finish;
   if (s->inexact)
     diag_warning(s->m->diag, DIAG_ROW_WEIGHTED, s->name->pos,
@@ -187,20 +247,81 @@ static void mark_batch(Split *s) {
 
 typedef VEC(const Name *) Metrics;
 
-// The loss first, then the metrics in order.
+// The losses first, then the metrics in order.
 static void list_metrics(const Model *m, Metrics *out) {
-  const Name *loss = m->loss ? graph_find_name(m->graph, m->loss) : NULL;
+  const Graph *g = m->graph;
+  const Name *loss = m->loss && !g->spec.ntrain ? graph_find_name(g, m->loss) : NULL;
   if (loss) vec_push(m->arena, *out) = loss;
-  for (uint32_t i = 0; i < m->graph->name.n; i++) {
-    const Name *n = &m->graph->name.at[i];
-    if (n->kind == NAME_METRIC && n != loss) vec_push(m->arena, *out) = n;
+  for (uint32_t i = 0; i < g->spec.ntrain; i++) {
+    const Name *n = graph_find_name(g, g->spec.train[i].loss);
+    bool known = false;
+    for (uint32_t k = 0; k < out->n; k++) known |= out->at[k] == n;
+    if (!known) vec_push(m->arena, *out) = n;
+  }
+  uint32_t losses = out->n;
+  for (uint32_t i = 0; i < g->name.n; i++) {
+    const Name *n = &g->name.at[i];
+    bool known = n->kind != NAME_METRIC;
+    for (uint32_t k = 0; k < losses; k++) known |= out->at[k] == n;
+    if (!known) vec_push(m->arena, *out) = n;
   }
 }
 
-Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric) {
+// Slots that hold the averages of trained parameters, in place of these.
+static NodeId *averages_of(const Model *m, Graph *g) {
+  uint32_t n = m->graph->decl.n;
+  NodeId *instead = arena_array(m->arena, NodeId, n + 1);
+  for (DeclId d = 1; d <= n; d++) {
+    Decl slot = m->graph->decl.at[d - 1];
+    bool trained = false;
+    for (uint32_t i = 0; i < g->spec.ntrain; i++)
+      trained |= train_trains(m->arena, &g->spec.train[i], &slot);
+    if (!trained) continue;
+    slot.kind = DECL_SLOT;
+    slot.name = arena_printf(g->arena, "average.%s", slot.name);
+    slot.of = d;
+    slot.init = (Init){0};
+    if (slot.type != TYPE_F64) slot.type = TYPE_F32;
+    NodeId node = graph_decl_node(g, graph_decl(g, &slot));
+    instead[d - 1] = graph_cast(g, node, m->graph->decl.at[d - 1].type);
+  }
+  return instead;
+}
+
+// Means over the batch that stay in the program divide by the rows that a batch has.
+static Graph *count_rows(Arena *a, const Split *s) {
+  const Graph *from = s->g;
+  Graph *g = graph_like(a, from, STAGE_GRAD);
+  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
+  for (NodeId i = 1; i <= graph_count(from); i++) {
+    Node n = *graph_node(from, i);
+    double others;
+    Dims over = reduced(s, &n, &others), batch = {.n = 1, .at = {s->over}};
+    if (n.op != OP_MEAN || !reduces_batch(s, &n)) {
+      map[i] = graph_copy(g, from, i, map);
+      continue;
+    }
+    g->origin = n.origin;
+    Dtype wide = dtype_accumulator((Dtype)n.type);
+    NodeId there =
+        graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), graph_index(g, s->over));
+    NodeId rows = graph_cast(g, graph_reduce(g, OP_SUM, there, &batch), wide);
+    NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, map[n.args[0]], wide), &over);
+    NodeId count = graph_binary(g, OP_MUL, rows, graph_const(g, wide, others));
+    map[i] = graph_cast(g, graph_binary(g, OP_DIV, sum, count), (Dtype)n.type);
+  }
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  return graph_reach(a, g, STAGE_GRAD, NULL);
+}
+
+static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetrics,
+                         EvalMetric **metric) {
   Metrics list = {0};
-  VEC(NodeId) roots = {0};
-  NodeId *map;
+  Nodes roots = {0};
   DimId over = batch_dim(m);
   if (!over) return NULL;
   list_metrics(m, &list);
@@ -210,7 +331,9 @@ Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **me
     return NULL;
   }
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
-  Graph *g = select_copy(m, false, roots.n, roots.at, &map);
+  Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
+  SelectCopy c = {.m = m, .g = g, .instead = average ? averages_of(m, g) : NULL};
+  const NodeId *map = select_into(&c, roots.n, roots.at);
   Split s = {.m = m, .g = g, .over = over};
   mark_batch(&s);
   uint32_t count = graph_count(g);
@@ -220,5 +343,13 @@ Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **me
     s.name = list.at[i];
     (*metric)[i] = metric_build(&s, map[roots.at[i]], count);
   }
-  return graph_reach(a, g, STAGE_GRAD, NULL);
+  return count_rows(a, &s);
+}
+
+Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric) {
+  return eval_graph(a, m, false, nmetrics, metric);
+}
+
+Graph *select_eval_average(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric) {
+  return eval_graph(a, m, true, nmetrics, metric);
 }

@@ -72,11 +72,9 @@ static bool only_word(const Session *s, OptionId id, int n, const char *const *w
 }
 
 static bool refuse_unavailable(const Session *s) {
-  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"},
-                           *const types[] = {"f32", "bf16", "f16"};
+  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"};
   bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
   good &= only_word(s, OPTION_COMM, 3, comms, "the processors of a mesh run in one process");
-  good &= only_word(s, OPTION_PRECISION, 3, types, "every value has the type that the model says");
   if (option_given(s->opt, OPTION_EXACT)) {
     diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EXACT)->pos,
                "--exact is refused: sums over a split dim are not added in an order that every "
@@ -119,6 +117,15 @@ static bool parse_settings(Session *s, ModelOptions *m) {
   return good;
 }
 
+static bool read_precision(const Session *s, const char **out) {
+  static const char *const types[] = {"f32", "bf16", "f16"};
+  int word;
+  if (!option_given(s->opt, OPTION_PRECISION)) return true;
+  bool good = option_word(s->opt, OPTION_PRECISION, 3, types, s->diag, &word);
+  if (good) *out = types[word];
+  return good;
+}
+
 static bool model_options(Session *s, ModelOptions *m) {
   int errors = diag_errors(s->diag);
   int64_t seed, threads;
@@ -130,6 +137,7 @@ static bool model_options(Session *s, ModelOptions *m) {
   good &= option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed);
   good &= option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads);
   good &= parse_settings(s, m);
+  good &= read_precision(s, &m->precision);
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = layout && strcmp(layout->text, "none") == 0;
@@ -164,6 +172,15 @@ bool session_read(Session *s) {
   return true;
 }
 
+// A schedule that counts epochs needs to know how many batches one has.
+static bool count_epochs(Session *s) {
+  Feed *f = data_open(s, s->model->graph, DATA_TRAIN, false);
+  if (!f) return false;
+  int64_t batches = feed_batches(f);
+  feed_close(f);
+  return train_resolve_epochs(s->model, batches);
+}
+
 bool session_load(Session *s) {
   ModelOptions options;
   if (!session_read(s) || !model_options(s, &options) || !read_machine(s)) return false;
@@ -171,7 +188,8 @@ bool session_load(Session *s) {
   if (diag_errors(s->diag)) return false;
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
   return s->model &&
-         (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag));
+         (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
+         (!train_counts_epochs(s->model) || count_epochs(s));
 }
 
 typedef VEC(const char *) NameList;

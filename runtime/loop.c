@@ -11,6 +11,12 @@ enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024 };
 // -- evaluation
 // -------------------------------------------------------------------------------------------
 
+// log(exp(a) + exp(b))
+static double log_add(double a, double b) {
+  double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
+  return isinf(most) ? most : most + log1p(exp(least - most));
+}
+
 static double combine_part(int how, double sum, double x, int64_t rows) {
   switch (how) {
   case PART_SUM: return sum + x;
@@ -18,6 +24,7 @@ static double combine_part(int how, double sum, double x, int64_t rows) {
   case PART_MIN: return isnan(x) || x < sum ? x : sum;
   case PART_PROD: return sum * x;
   case PART_ROW_MEAN: return sum + x * (double)rows;
+  case PART_LOGSUMEXP: return log_add(sum, x);
   }
   BUG("no way %d to combine a part", how);
 }
@@ -27,7 +34,8 @@ static double empty_part(int how) {
                                  [PART_MAX] = -(double)INFINITY,
                                  [PART_MIN] = (double)INFINITY,
                                  [PART_PROD] = 1,
-                                 [PART_ROW_MEAN] = 0};
+                                 [PART_ROW_MEAN] = 0,
+                                 [PART_LOGSUMEXP] = -(double)INFINITY};
   return empty[how];
 }
 
@@ -46,9 +54,74 @@ static int say_fault(const Exec *e, StepResult r, Diag *d) {
   return diag_exit(d);
 }
 
-// Runs all batches of an epoch; part[] gets the combined parts.
-static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, const void **data,
-                        double *part, int64_t *rows, Diag *d) {
+static int64_t part_elements(const MetricPart *p) { return p->elements > 0 ? p->elements : 1; }
+
+// The parts of all metrics, one after another; rows of a batch, or of all.
+typedef struct Parts {
+  uint32_t n;
+  const Metric *metric;
+  int64_t elements, largest;
+  double *sum;
+  void *read; // one part as the program gives it
+} Parts;
+
+static bool parts_open(Parts *p, uint32_t n, const Metric *metric) {
+  *p = (Parts){.n = n, .metric = metric};
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < metric[i].nparts; k++) {
+      int64_t elements = part_elements(&metric[i].part[k]);
+      p->elements += elements;
+      if (elements > p->largest) p->largest = elements;
+    }
+  p->sum = calloc((size_t)p->elements + 1u, sizeof *p->sum);
+  p->read = calloc((size_t)p->largest + 1u, sizeof(double)); // the widest type
+  double *to = p->sum;
+  for (uint32_t i = 0; p->sum && i < n; i++)
+    for (uint32_t k = 0; k < metric[i].nparts; k++)
+      for (int64_t e = 0; e < part_elements(&metric[i].part[k]); e++)
+        *to++ = empty_part(metric[i].part[k].how);
+  return p->sum && p->read;
+}
+
+static void parts_close(Parts *p) {
+  free(p->sum);
+  free(p->read);
+}
+
+static void part_add(const Exec *e, const MetricPart *part, void *read, int64_t rows, double *sum) {
+  if (part->elements <= 0) {
+    *sum = combine_part(part->how, *sum, exec_scalar(e, part->output), rows);
+    return;
+  }
+  exec_read(e, TENSOR_OUTPUT, part->output, read);
+  for (int64_t i = 0; i < part->elements; i++) {
+    double x = dtype_load(part->type, (const char *)read + i * dtype_bytes(part->type));
+    sum[i] = combine_part(part->how, sum[i], x, rows);
+  }
+}
+
+static void parts_add(Parts *p, const Exec *e, int64_t rows) {
+  double *sum = p->sum;
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t k = 0; k < p->metric[i].nparts; k++) {
+      part_add(e, &p->metric[i].part[k], p->read, rows, sum);
+      sum += part_elements(&p->metric[i].part[k]);
+    }
+}
+
+static void parts_finish(Parts *p, int64_t rows, double *out) {
+  double *sum = p->sum;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const double *first = sum;
+    for (uint32_t k = 0; k < p->metric[i].nparts; k++)
+      for (int64_t e = part_elements(&p->metric[i].part[k]); e > 0; e--, sum++)
+        if (p->metric[i].part[k].how == PART_ROW_MEAN) *sum /= (double)rows;
+    out[i] = p->metric[i].finish(p->metric[i].context, first, rows);
+  }
+}
+
+// Runs all batches of an epoch.
+static int eval_batches(Exec *e, Feed *f, Parts *parts, const void **data, int64_t *rows, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
@@ -56,10 +129,7 @@ static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, cons
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);
     if (r != STEP_OK) return say_fault(e, r, d);
-    double *p = part;
-    for (uint32_t i = 0; i < n; i++)
-      for (uint32_t k = 0; k < metric[i].nparts; k++, p++)
-        *p = combine_part(metric[i].part[k].how, *p, exec_scalar(e, metric[i].part[k].output), got);
+    parts_add(parts, e, got);
     *rows += got;
   }
   if (got < 0) {
@@ -69,32 +139,17 @@ static int eval_batches(Exec *e, Feed *f, uint32_t n, const Metric *metric, cons
   return 0;
 }
 
-static void finish_metrics(uint32_t n, const Metric *metric, double *part, int64_t rows,
-                           double *out) {
-  for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t k = 0; k < metric[i].nparts; k++)
-      if (metric[i].part[k].how == PART_ROW_MEAN) part[k] /= (double)rows;
-    out[i] = metric[i].finish(metric[i].context, part, rows);
-    part += metric[i].nparts;
-  }
-}
-
 int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows,
                  Diag *d) {
   const FeedInput *input;
-  uint32_t ninputs = feed_inputs(f, &input), nparts = 0;
-  for (uint32_t i = 0; i < n; i++) nparts += metric[i].nparts;
-  const void **data = calloc(ninputs + 1u, sizeof *data);
-  double *part = calloc(nparts + 1u, sizeof *part);
-  if (!data || !part) BUG("no memory to evaluate");
-  double *p = part;
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < metric[i].nparts; k++) *p++ = empty_part(metric[i].part[k].how);
-  int code = eval_batches(e, f, n, metric, data, part, rows, d);
+  Parts parts;
+  const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
+  if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
+  int code = eval_batches(e, f, &parts, data, rows, d);
   exec_rows(e, -1);
-  if (code == 0) finish_metrics(n, metric, part, *rows, out);
+  if (code == 0) parts_finish(&parts, *rows, out);
   free(data);
-  free(part);
+  parts_close(&parts);
   return code;
 }
 
@@ -109,6 +164,10 @@ typedef struct Run {
   double drawn;   // time of the last progress line
   bool line_open; // a progress line stands on the terminal
   FILE *curve;
+  double best;       // of the metric that may stop the run, and the step of it
+  int64_t best_step;
+  int64_t worse;     // evaluations since
+  bool stopped;
 } Run;
 
 // "0.8714", "1.235e-05": four digits, for reading.
@@ -194,6 +253,28 @@ static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t ro
   if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
 }
 
+// Keeps the best value of the metric that may stop the run.
+static void watch_metric(Run *r, const double *x) {
+  const TrainJob *j = r->job;
+  uint32_t i = 0;
+  while (i < j->nmetrics && strcmp(j->metric[i].name, j->stop) != 0) i++;
+  if (i == j->nmetrics) return;
+  bool better = r->best_step == 0 || (j->stop_least ? x[i] < r->best : x[i] > r->best);
+  r->worse = better ? 0 : r->worse + 1;
+  r->stopped = r->worse >= j->patience;
+  if (!better) return;
+  r->best = x[i];
+  r->best_step = r->step;
+}
+
+static void show_stopped(Run *r) {
+  const TrainJob *j = r->job;
+  char b[NUMBER];
+  if (j->quiet) return;
+  fprintf(j->out, "stopped early at step %lld: %s was best at step %lld, %s\n", (long long)r->step,
+          j->stop, (long long)r->best_step, number_text(r->best, b));
+}
+
 // Evaluates; at the end of training every metric has a line of its own.
 static int evaluate(Run *r, bool last, Diag *d) {
   const TrainJob *j = r->job;
@@ -214,6 +295,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
     if (last) n = 0;
   }
   if (code == 0 && !last && !j->quiet) fprintf(j->out, "%s\n", line);
+  if (code == 0 && !last && j->stop) watch_metric(r, x);
   fflush(j->out);
   free(x);
   double spent = clock_seconds() - began; // is no training time
@@ -228,6 +310,8 @@ static int evaluate(Run *r, bool last, Diag *d) {
 static int say_not_finite(const Run *r, Diag *d) {
   const TrainJob *j = r->job;
   const char *name = j->nshown ? j->shown[0] : "loss";
+  for (uint32_t i = j->nshown; i-- > 0;)
+    if (!isfinite(exec_scalar(j->train, j->shown[i]))) name = j->shown[i];
   diag_error(d, DIAG_NOT_FINITE, (Pos){0},
              "%s is %g in step %lld; the update of that step was not made", name,
              j->nshown ? exec_scalar(j->train, name) : (double)NAN, (long long)r->step);
@@ -278,13 +362,14 @@ static int train_step(Run *r, const void **data, Diag *d) {
 static int run_steps(Run *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   bool evaluates = j->eval && j->test;
-  while (r->step < j->steps) {
+  while (r->step < j->steps && !r->stopped) {
     int code = train_step(r, data, d);
     if (code != 0) return code;
     show_step(r);
     if (evaluates && j->evaluate > 0 && r->step % j->evaluate == 0 && r->step < j->steps)
       if ((code = evaluate(r, false, d)) != 0) return code;
   }
+  if (r->stopped) show_stopped(r);
   return evaluates ? evaluate(r, true, d) : 0;
 }
 
@@ -311,6 +396,7 @@ int train_run(const TrainJob *job, Diag *d) {
   r.began = r.last_time = r.drawn = start;
   int code = run_steps(&r, data, d);
   clear_progress(&r);
+  if (job->done) *job->done = r.step;
   char b[NUMBER];
   if (code == 0 && !job->quiet)
     fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)r.step,

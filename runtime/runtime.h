@@ -160,13 +160,15 @@ uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 // the metric from them.
 typedef struct MetricPart {
   const char *output;  // name of the program's output
-  enum { PART_SUM, PART_MAX, PART_MIN, PART_PROD, PART_ROW_MEAN } how; // ROW_MEAN: weighted by rows
+  enum { PART_SUM, PART_MAX, PART_MIN, PART_PROD, PART_ROW_MEAN, PART_LOGSUMEXP } how; // ROW_MEAN: weighted by rows
+  Dtype type;
+  int64_t elements;    // combined one by one; 0: a scalar
 } MetricPart;
 typedef struct Metric {
   const char *name;
   uint32_t nparts;
   MetricPart *part;
-  // The value from the combined parts after `rows` rows in all.
+  // The value from the combined parts, each with all its elements, after `rows` rows in all.
   double (*finish)(const void *context, const double *part, int64_t rows);
   const void *context;
   bool ratio;          // print "(29/30)": the mean of a bool over the batch dim
@@ -181,6 +183,10 @@ typedef struct TrainJob {
   uint32_t nshown;
   const char *const *shown;  // scalar outputs of the train program shown while training: loss, metrics
   int64_t steps, log, evaluate;
+  const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
+  int64_t patience;          // without a better one, which is a larger one unless stop_least
+  bool stop_least;
+  int64_t *done;             // gets the steps that were done; or NULL
   int64_t batch;
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
