@@ -1,11 +1,11 @@
 // Precision: `precision = bf16` as casts in the graph, before anything is differentiated
 // (decision 6).
 //
-// Values are f32 as written. A product takes narrow operands; what leads from values that may be
-// narrow (parameters, inputs, products, results of composites) to a product through operations that
-// follow their arguments is narrow itself: the activations. All else is f32: composites inside
-// (norm, softmax, losses, gelu), exp and log, sums, what leads to no product any more (the tail of
-// a loss), what depends on no input or parameter, and what cast(x, f32) pins.
+// Values are f32 as written. A product takes narrow operands. What a product further down depends
+// on, and follows from values that may be narrow (parameters, inputs, products, results of
+// composites), is narrow itself: the activations. All else is f32: composites inside (norm,
+// softmax, losses, gelu), exp and log, sums, what leads to no product any more (the tail of a
+// loss), what depends on no input or parameter, and what cast(x, f32) pins.
 //
 //   h = relu(sum[d](x * w) + c)   =>   relu(contract(bf16 x, bf16 w) : bf16 + bf16 c)
 //   y = sum[h](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32
@@ -20,7 +20,7 @@ typedef struct Precision {
   bool *depends; // on an input or a parameter
   bool *fits;    // those who read it may take it narrow
   bool *able;    // follows its arguments, which all fit
-  bool *leads;   // to a product
+  bool *leads;   // a product depends on it
   NodeId *map;
 } Precision;
 
@@ -88,7 +88,7 @@ static void look_forward(Precision *p) {
 static void look_backward(Precision *p) {
   for (NodeId id = graph_count(p->from); id > 0; id--) {
     const Node *n = graph_node(p->from, id);
-    bool passes = is_product(n) ? p->depends[id] : p->able[id] && p->leads[id];
+    bool passes = p->leads[id] || (is_product(n) && p->depends[id]);
     for (int k = 0; k < n->nargs && passes; k++) p->leads[n->args[k]] = true;
   }
 }

@@ -226,7 +226,7 @@ static void close_bench(Bench *b) {
 }
 
 static int run(Bench *b, int64_t steps, const char *curve) {
-  MetricPart squares = {"squares", PART_SUM}, hits = {"count", PART_SUM};
+  MetricPart squares = {.output = "squares", .how = PART_SUM}, hits = {.output = "count", .how = PART_SUM};
   Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false},
                       {"accuracy", 1, &hits, mean_of, NULL, true}};
   static const char *const shown[] = {"loss", "hits"};
@@ -293,8 +293,8 @@ static void evaluation_counts_every_row(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 0.2, NULL);
-  MetricPart squares = {"squares", PART_SUM}, mean = {"count", PART_ROW_MEAN},
-             most = {"squares", PART_MAX};
+  MetricPart squares = {.output = "squares", .how = PART_SUM}, mean = {.output = "count", .how = PART_ROW_MEAN},
+             most = {.output = "squares", .how = PART_MAX};
   Metric metric[3] = {{"loss", 1, &squares, mean_of, NULL, false},
                       {"m", 1, &mean, mean_of, NULL, false},
                       {"most", 1, &most, mean_of, NULL, false}};

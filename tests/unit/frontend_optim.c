@@ -1,0 +1,401 @@
+// Optimisers and schedules over many steps, in double, against recurrences written here from the
+// formulas of PyTorch's documentation (torch.optim) and, for Adafactor and Lion, of their papers.
+//
+// The model is a bowl: loss = sum(curve * (w - goal)^2) / 2, so g = curve (w - goal).
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+
+enum { N = 4, STEPS = 12, WIDE = 130 * 128 };
+
+static Arena *arena;
+static Diag *diag;
+
+static int setup(void **state) {
+  (void)state;
+  arena = arena_new();
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  arena_free(arena);
+  return 0;
+}
+
+// -- a model's steps ------------------------------------------------------------------------------
+
+typedef struct Steps {
+  Graph *g;
+  double **value; // by DeclId - 1
+  int64_t *n;
+} Steps;
+
+static Model *build(const char *text) {
+  Intern *names = intern_new(arena);
+  diag = diag_new(arena);
+  uint32_t source = diag_source(diag, "model.mesh", text, strlen(text));
+  const Ast *t = ast_parse(arena, names, diag, source, text, strlen(text));
+  Model *m = diag_errors(diag) ? NULL
+                               : model_build(arena, names, diag, t,
+                                             &(ModelOptions){.path = "model.mesh"});
+  if (!m) diag_print(diag, stderr, false);
+  assert_non_null(m);
+  return m;
+}
+
+static double start(int64_t i) { return 1 + 0.5 * sin(0.7 * (double)i); }
+static double curve(int64_t i) { return 0.3 + 0.2 * (double)(i % 5); }
+static double goal(int64_t i) { return cos((double)i); }
+
+static void fill(const Decl *d, int64_t n, double *x) {
+  for (int64_t i = 0; i < n; i++)
+    x[i] = !strcmp(d->name, "curve")  ? curve(i)
+           : !strcmp(d->name, "goal") ? goal(i)
+           : d->kind == DECL_PARAM    ? start(i)
+                                      : d->init.a;
+}
+
+static Steps steps_of(const char *text) {
+  Model *m = build(text);
+  Steps s = {.g = select_train(arena, m, NULL)};
+  assert_non_null(s.g);
+  s.value = arena_array(arena, double *, s.g->decl.n + 1);
+  s.n = arena_array(arena, int64_t, s.g->decl.n + 1);
+  for (uint32_t i = 0; i < s.g->decl.n; i++) {
+    const Decl *d = &s.g->decl.at[i];
+    s.n[i] = 1;
+    for (int k = 0; k < d->rank; k++) s.n[i] *= dim_get(s.g->dims, d->dims[k])->size;
+    s.value[i] = arena_array(arena, double, s.n[i]);
+    fill(d, s.n[i], s.value[i]);
+  }
+  return s;
+}
+
+static void step(Steps *s, int64_t t) {
+  EvalFeed *feed = arena_array(arena, EvalFeed, s->g->decl.n + 1);
+  uint32_t n = 0;
+  Arena *a = arena_new();
+  for (uint32_t i = 0; i < s->g->decl.n; i++)
+    if (s->g->decl.at[i].node) feed[n++] = (EvalFeed){i + 1, s->value[i], s->n[i]};
+  const Eval *e = eval_run(a, s->g, n, feed, t);
+  for (uint32_t i = 0; i < s->g->output.n; i++) {
+    const Output *o = &s->g->output.at[i];
+    if (o->kind != OUT_UPDATE) continue;
+    const Decl *d = &s->g->decl.at[o->target - 1];
+    bool agree;
+    const Tensor *x = eval_whole(a, e, o->value, d->rank, d->dims, &agree);
+    memcpy(s->value[o->target - 1], x->value, sizeof(double) * (size_t)x->elements);
+  }
+  arena_free(a);
+}
+
+static double *value_of(const Steps *s, const char *name) {
+  DeclId d = graph_find_decl(s->g, name);
+  if (!d) fail_msg("no %s", name);
+  return s->value[d - 1];
+}
+
+// -- recurrences ----------------------------------------------------------------------------------
+
+typedef struct Own {
+  double w[N], m[N], v[N];
+} Own;
+// One step of all elements: gradients g, learning rate lr, t counts from 1.
+typedef void Recurrence(Own *o, const double *g, double lr, int t);
+
+static void own_momentum(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    o->m[i] = t == 1 ? g[i] : 0.9 * o->m[i] + g[i];
+    o->w[i] -= lr * o->m[i];
+  }
+}
+static void own_nesterov(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    double d = g[i] + 0.1 * o->w[i];
+    o->m[i] = t == 1 ? d : 0.9 * o->m[i] + d;
+    o->w[i] -= lr * (d + 0.9 * o->m[i]);
+  }
+}
+static void own_adamw(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    o->w[i] *= 1 - lr * 0.1;
+    o->m[i] = 0.8 * o->m[i] + 0.2 * g[i];
+    o->v[i] = 0.95 * o->v[i] + 0.05 * g[i] * g[i];
+    double mean = o->m[i] / (1 - pow(0.8, t)), square = o->v[i] / (1 - pow(0.95, t));
+    o->w[i] -= lr * mean / (sqrt(square) + 1e-6);
+  }
+}
+static void own_adam(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    o->m[i] = 0.9 * o->m[i] + 0.1 * g[i];
+    o->v[i] = 0.999 * o->v[i] + 0.001 * g[i] * g[i];
+    double mean = o->m[i] / (1 - pow(0.9, t)), square = o->v[i] / (1 - pow(0.999, t));
+    o->w[i] -= lr * mean / (sqrt(square) + 1e-8);
+  }
+}
+static void own_adagrad(Own *o, const double *g, double lr, int t) {
+  (void)t;
+  for (int i = 0; i < N; i++) {
+    o->v[i] += g[i] * g[i];
+    o->w[i] -= lr * g[i] / (sqrt(o->v[i]) + 1e-10);
+  }
+}
+static void own_rmsprop(Own *o, const double *g, double lr, int t) {
+  for (int i = 0; i < N; i++) {
+    o->v[i] = 0.9 * o->v[i] + 0.1 * g[i] * g[i];
+    o->m[i] = 0.5 * o->m[i] + g[i] / (sqrt(o->v[i]) + 1e-8);
+    o->w[i] -= lr / (1 + 0.1 * (t - 1)) * o->m[i];
+  }
+}
+static void own_lion(Own *o, const double *g, double lr, int t) {
+  (void)t;
+  for (int i = 0; i < N; i++) {
+    double ahead = 0.9 * o->m[i] + 0.1 * g[i];
+    o->w[i] -= lr * ((ahead > 0) - (ahead < 0) + 0.3 * o->w[i]);
+    o->m[i] = 0.99 * o->m[i] + 0.01 * g[i];
+  }
+}
+static double rms(const double *x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
+  return sqrt(sum / (double)n);
+}
+static void own_adafactor(Own *o, const double *g, double lr, int t) {
+  double u[N], beta = 1 - pow(t, -0.8);
+  for (int i = 0; i < N; i++) {
+    o->v[i] = beta * o->v[i] + (1 - beta) * (g[i] * g[i] + 1e-30);
+    u[i] = g[i] / sqrt(o->v[i]);
+  }
+  double rate = lr * fmax(1e-3, rms(o->w, N)) / fmax(1, rms(u, N));
+  for (int i = 0; i < N; i++) o->w[i] -= rate * u[i];
+}
+
+// -- schedules ------------------------------------------------------------------------------------
+
+static double constant(double t) { return (void)t, 1; }
+static double cosine(double t) {
+  if (t < 3) return (t + 1) / 3;
+  double u = fmin(1, (t - 3) / 6);
+  return 0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * u));
+}
+static double linear(double t) { return 1 - 0.75 * fmin(1, t / 8); }
+static double linear_warm(double t) { return t < 2 ? (t + 1) / 2 : 1 - fmin(1, (t - 2) / 7); }
+static double inverse_sqrt(double t) { return sqrt(3 / fmax(t, 3)); }
+static double exponential(double t) { return pow(0.5, t / 4); }
+static double stairs(double t) { return t < 2 ? (t + 1) / 2 : pow(0.3, floor(t / 5)); }
+static double pieces(double t) { return t < 3 ? 1 : t < 7 ? 0.5 : 0.2; }
+
+static double gradient(const double *w, int i) { return curve(i) * (w[i] - goal(i)); }
+
+static const struct {
+  const char *optimizer, *more;
+  Recurrence *own;
+  double (*factor)(double);
+} rows[] = {
+    {"sgd(lr = 0.05, momentum = 0.9)", "", own_momentum, constant},
+    {"sgd(lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 0.1)", "", own_nesterov, constant},
+    {"adam(lr = 0.05)", "", own_adam, constant},
+    {"adamw(lr = 0.05, beta1 = 0.8, beta2 = 0.95, eps = 1e-6, weight_decay = 0.1)",
+     ", schedule = cosine(warmup = 3, total = 9, final = 0.1)", own_adamw, cosine},
+    {"adagrad(lr = 0.05)", "", own_adagrad, constant},
+    {"rmsprop(lr = 0.05, rho = 0.9, momentum = 0.5, decay = 0.1)", "", own_rmsprop, constant},
+    {"lion(lr = 0.05, weight_decay = 0.3)", "", own_lion, constant},
+    {"adafactor(lr = 0.05)", "", own_adafactor, constant},
+    {"adam(lr = 0.05)", ", schedule = linear(total = 8, final = 0.25)", own_adam, linear},
+    {"adam(lr = 0.05)", ", schedule = linear(total = 9, warmup = 2)", own_adam, linear_warm},
+    {"adam(lr = 0.05)", ", schedule = inverse_sqrt(scale = 3)", own_adam, inverse_sqrt},
+    {"adam(lr = 0.05)", ", schedule = exponential(rate = 0.5, every = 4)", own_adam, exponential},
+    {"adam(lr = 0.05)", ", schedule = step(every = 5, factor = 0.3, warmup = 2)", own_adam, stairs},
+    {"adam(lr = 0.05)", ", schedule = piecewise(3: 1, 7: 0.5, 9: 0.2)", own_adam, pieces},
+};
+
+static bool near(double a, double b, double tolerance) {
+  return fabs(a - b) <= tolerance * (1 + fabs(b));
+}
+
+static void test_recurrences(void **state) {
+  (void)state;
+  for (size_t r = 0; r < countof(rows); r++) {
+    Steps s = steps_of(arena_printf(
+        arena,
+        "dim n = %d\ninput curve[n]: f64\ninput goal[n]: f64\nparam w[n]: f64\n"
+        "train sum(curve * square(w - goal)) / 2 { optimizer = %s%s }\n",
+        N, rows[r].optimizer, rows[r].more));
+    Own o = {0};
+    for (int i = 0; i < N; i++) o.w[i] = start(i);
+    for (int t = 0; t < STEPS; t++) {
+      double g[N];
+      for (int i = 0; i < N; i++) g[i] = gradient(o.w, i);
+      rows[r].own(&o, g, 0.05 * rows[r].factor(t), t + 1);
+      step(&s, t);
+    }
+    const double *w = value_of(&s, "w");
+    for (int i = 0; i < N; i++)
+      if (!near(w[i], o.w[i], 1e-12))
+        fail_msg("%s%s: w[%d] is %.17g, not %.17g", rows[r].optimizer, rows[r].more, i, w[i], o.w[i]);
+  }
+}
+
+// Two dims of 128 and more: rows and columns instead of a matrix of second moments.
+static void test_factored(void **state) {
+  (void)state;
+  enum { R = 130, C = 128 };
+  Steps s = steps_of("dim c = 128, r = 130, k = 1\ninput curve[r, k, c]: f64\n"
+                     "input goal[r, k, c]: f64\nparam w[r, k, c]: f64\n"
+                     "train sum(curve * square(w - goal)) / 2 { optimizer = adafactor(lr = 0.1) }\n");
+  double *w = arena_array(arena, double, WIDE), *u = arena_array(arena, double, WIDE);
+  double row[R] = {0}, col[C] = {0};
+  for (int i = 0; i < WIDE; i++) w[i] = start(i);
+  for (int t = 1; t <= 3; t++) {
+    double beta = 1 - pow(t, -0.8), mean = 0, sum_r[R] = {0}, sum_c[C] = {0};
+    for (int i = 0; i < WIDE; i++) {
+      double g = gradient(w, i);
+      sum_r[i / C] += (g * g + 1e-30) / C;
+      sum_c[i % C] += (g * g + 1e-30) / R;
+    }
+    for (int i = 0; i < R; i++) row[i] = beta * row[i] + (1 - beta) * sum_r[i], mean += row[i] / R;
+    for (int i = 0; i < C; i++) col[i] = beta * col[i] + (1 - beta) * sum_c[i];
+    for (int i = 0; i < WIDE; i++) u[i] = gradient(w, i) / sqrt(row[i / C] * col[i % C] / mean);
+    double rate = 0.1 * fmax(1e-3, rms(w, WIDE)) / fmax(1, rms(u, WIDE));
+    for (int i = 0; i < WIDE; i++) w[i] -= rate * u[i];
+    step(&s, t - 1);
+  }
+  const double *got = value_of(&s, "w"), *got_row = value_of(&s, "optimizer.w.r");
+  for (int i = 0; i < WIDE; i++)
+    if (!near(got[i], w[i], 1e-11)) fail_msg("w[%d] is %.17g, not %.17g", i, got[i], w[i]);
+  for (int i = 0; i < R; i++) assert_true(near(got_row[i], row[i], 1e-11));
+  assert_int_equal(graph_find_decl(s.g, "optimizer.w.v"), 0);
+}
+
+// -- several parameters ---------------------------------------------------------------------------
+
+// The first pattern that matches has the say; what none matches is the block's.
+static void test_groups(void **state) {
+  (void)state;
+  Steps s = steps_of("fn layer() {\n  param w: f64\n  param bias: f64\n  return w + bias\n}\n"
+                     "param p: f64\ny = layer(name = \"head\") + layer(name = \"body\")\n"
+                     "train y + p { optimizer = sgd(lr = 1), frozen = \"body.bias\", groups = (\n"
+                     "  \"head.bias, nothing\": sgd(lr = 2), \"head.*\": sgd(lr = 3)) }\n");
+  double first = start(0);
+  step(&s, 0);
+  assert_true(near(*value_of(&s, "head.bias"), first - 2, 1e-12));
+  assert_true(near(*value_of(&s, "head.w"), first - 3, 1e-12));
+  assert_true(near(*value_of(&s, "body.w"), first - 1, 1e-12));
+  assert_true(near(*value_of(&s, "body.bias"), first, 1e-12));
+  assert_true(near(*value_of(&s, "p"), first - 1, 1e-12));
+}
+
+// Clipping by the norm over all that the block trains, and no other.
+static void test_clip_norm(void **state) {
+  (void)state;
+  Steps s = steps_of("param p: f64\nparam q: f64\nparam r: f64\n"
+                     "train 3 * p + 4 * q + 12 * r { optimizer = sgd(lr = 1), clip_norm = 1, "
+                     "parameters = \"p, q\" }\n");
+  double first = start(0);
+  step(&s, 0);
+  assert_true(near(*value_of(&s, "p"), first - 0.6, 1e-7)); // the norm is summed in f32
+  assert_true(near(*value_of(&s, "q"), first - 0.8, 1e-7));
+  assert_true(*value_of(&s, "r") == first);
+}
+
+// -- several blocks -------------------------------------------------------------------------------
+
+// The second block finds what the first made; the first's parameters stay as they are in it.
+static void test_blocks(void **state) {
+  (void)state;
+  Steps s = steps_of("param p: f64\nparam q: f64\nstate seen: f64 = 7\nupdate seen = p\n"
+                     "first = p * p\nsecond = p * q\n"
+                     "train first { parameters = \"p\", optimizer = sgd(lr = 0.25), repeat = 2 }\n"
+                     "train second { parameters = \"q\", optimizer = sgd(lr = 1) }\n");
+  *value_of(&s, "p") = *value_of(&s, "q") = 1;
+  step(&s, 0);
+  assert_true(near(*value_of(&s, "p"), 0.25, 1e-12)); // 1, 0.5, 0.25
+  assert_true(near(*value_of(&s, "q"), 0.75, 1e-12)); // its gradient is the new p
+  assert_true(near(*value_of(&s, "seen"), 1, 1e-12)); // what the step began with
+}
+
+// A block that repeats counts its own updates: 6 updates in 3 steps are Adam's first 6.
+static void test_repeat_counts(void **state) {
+  (void)state;
+  static const char text[] =
+      "dim n = 4\ninput curve[n]: f64\ninput goal[n]: f64\nparam w[n]: f64\n"
+      "train sum(curve * square(w - goal)) / 2 { optimizer = %s, repeat = %d }\n";
+  const char *const optimizers[] = {"adam(lr = 0.1)", "adafactor(lr = 0.1)"};
+  for (size_t k = 0; k < countof(optimizers); k++) {
+    Steps twice = steps_of(arena_printf(arena, text, optimizers[k], 2));
+    Steps once = steps_of(arena_printf(arena, text, optimizers[k], 1));
+    for (int t = 0; t < 3; t++) step(&twice, t);
+    for (int t = 0; t < 6; t++) step(&once, t);
+    for (int i = 0; i < N; i++)
+      assert_true(near(value_of(&twice, "w")[i], value_of(&once, "w")[i], 1e-12));
+  }
+}
+
+// Two blocks that train one parameter have slots of their own.
+static void test_slots(void **state) {
+  (void)state;
+  Steps s = steps_of("param p: f64\nl = p * p\nk = 3 * p\n"
+                     "train l { optimizer = sgd(lr = 0.1, momentum = 0.9) }\n"
+                     "train k { optimizer = sgd(lr = 0.1, momentum = 0.5) }\n");
+  *value_of(&s, "p") = 1;
+  step(&s, 0);
+  assert_true(near(*value_of(&s, "optimizer.p.v"), 2, 1e-12));
+  assert_true(near(*value_of(&s, "optimizer.p.v_1"), 3, 1e-12));
+  assert_true(near(*value_of(&s, "p"), 1 - 0.2 - 0.3, 1e-12));
+}
+
+// -- averages and scales --------------------------------------------------------------------------
+
+static void test_average(void **state) {
+  (void)state;
+  Steps s = steps_of("param p: f64\nl = p * 2\n"
+                     "train l { optimizer = sgd(lr = 0.5), average = 0.75 }\n");
+  double p = *value_of(&s, "p"), average = 0;
+  for (int t = 0; t < 4; t++) {
+    p -= 1;
+    average = t == 0 ? p : 0.75 * average + 0.25 * p;
+    step(&s, t);
+  }
+  assert_true(near(*value_of(&s, "average.p"), average, 1e-12));
+}
+
+// f16 holds up to 65504: the first scale, 65536, overflows where the loss meets a product. The scale
+// leaves gradients as they are, and doubles after 2,000 clean steps.
+static void test_loss_scale(void **state) {
+  (void)state;
+  Steps s = steps_of("dim n = 4\ninput goal[n]\nparam w[n]\nl = sum[n](w * goal)\n"
+                     "train l { optimizer = sgd(lr = 1), precision = f16 }\n");
+  step(&s, 0);
+  for (int i = 0; i < N; i++) assert_true(near(value_of(&s, "w")[i], start(i), 1e-6));
+  assert_true(*value_of(&s, "optimizer.loss_scale") == 32768);
+  *value_of(&s, "optimizer.loss_scale.clean") = 1998;
+  step(&s, 1);
+  for (int i = 0; i < N; i++) assert_true(near(value_of(&s, "w")[i], start(i) - goal(i), 1e-3));
+  assert_true(*value_of(&s, "optimizer.loss_scale") == 32768);
+  step(&s, 2);
+  assert_true(*value_of(&s, "optimizer.loss_scale") == 65536);
+  assert_true(*value_of(&s, "optimizer.loss_scale.clean") == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_recurrences, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_factored, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_clip_norm, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_blocks, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_repeat_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_slots, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_average, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_loss_scale, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
