@@ -22,7 +22,7 @@
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/expect.h"
 
-enum { MAX_FETCH = 256 };
+enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;
 
 static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
@@ -84,7 +84,8 @@ static bool run_build(Run *r) {
   ModelOptions options = {.path = r->path,
                           .mesh = option_ast(r, names, "--mesh", r->mesh, ast_parse_mesh),
                           .layout = option_ast(r, names, "--layout", r->layout, ast_parse_layout),
-                          .no_layout = !r->layout};
+                          .no_layout = !r->layout,
+                          .seed = SEED};
   if (diag_errors(r->diag)) return false;
   r->model = model_build(r->arena, names, r->diag, ast, &options);
   return r->model != NULL;
@@ -119,7 +120,7 @@ static bool run_compile(Run *r) {
   PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
                              .code = {.opt = 2}, .machine = &machine, .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
-  ExecOptions exec = {.threads = r->threads, .seed = 7};
+  ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);
   return r->exec && exec_initialise(r->exec, r->diag);
 }
