@@ -33,16 +33,6 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-Ref builder_place(Builder *b, NodeId n) {
-  NodeId root = memory_root(b->g, n);
-  if (b->placed[root]) return b->place[root];
-  const Node *x = graph_node(b->g, root);
-  const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
-  b->place[root] = builder_buffer(b, arena_printf(b->a, "%%%u %s", root, value), node_bytes(b->g, root));
-  b->placed[root] = true;
-  return b->place[root];
-}
-
 // Equal kernels are one: the table is keyed by the text.
 static void build_kernels(Builder *b) {
   b->built = arena_array(b->a, Built *, b->f->ngroups + 1);
@@ -66,6 +56,8 @@ static void emit_group(Builder *b, uint32_t at) {
   }
   case GROUP_PRODUCT: product_emit(b, g->node[0]); break;
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
+  case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
+  case GROUP_LOOP: loop_close(b, g->node[0]); break;
   case GROUP_ALIAS: case GROUP_SOURCE: break;
   }
 }
@@ -77,7 +69,9 @@ static void emit_all(Builder *b) {
     bool continued = i > b->schedule.commit &&
                      b->schedule.position[b->schedule.group[i]] == b->schedule.position[b->schedule.group[i - 1]];
     if (i == b->schedule.commit && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
-    if (!continued) emit_group(b, i);
+    if (continued) continue;
+    loops_open(b, group_region(b->f, &b->f->group[b->schedule.group[i]]));
+    emit_group(b, i);
   }
   if (b->schedule.commit == b->schedule.n && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
   updates_copy(b);
@@ -86,7 +80,8 @@ static void emit_all(Builder *b) {
 static int64_t flops(const Builder *b) {
   int64_t sum = 0;
   for (NodeId n = 1; n <= graph_count(b->g); n++)
-    if (graph_node(b->g, n)->op == OP_CONTRACT) sum += 2 * contract_work(b->g, n);
+    if (graph_node(b->g, n)->op == OP_CONTRACT)
+      sum += 2 * contract_work(b->g, n) * region_times(b->g, graph_node(b->g, n)->region);
   return sum;
 }
 
@@ -115,6 +110,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.placed = arena_array(a, bool, graph_count(g) + 1);
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.schedule = schedule_make(a, f);
+  slices_find(&b);
   build_kernels(&b);
   directory_make(&b);
   updates_place(&b);

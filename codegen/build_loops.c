@@ -5,7 +5,8 @@
 // through one, so that most pointwise kernels have a single loop:
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
-#include "codegen/build_rules.h"
+#include "codegen/fuse_rules.h"
+#include "codegen/maker.h"
 
 #include <string.h>
 
@@ -40,16 +41,26 @@ static void traffic_add(Traffic *t, NodeId n, double bytes) {
   t->order = *order;
 }
 
+// The last of a chain of windows within the group: its dims are those of loops.
+static NodeId seen_through(const Traffic *t, NodeId n) {
+  for (uint32_t i = 0; i < t->g->nnodes; i++) {
+    const Node *x = graph_node(t->f->graph, t->g->node[i]);
+    if (op_looks_through((Op)x->op, 0) && x->args[0] == n) n = t->g->node[i];
+  }
+  return n;
+}
+
 static void traffic_find(Traffic *t) {
   const Graph *g = t->f->graph;
   for (uint32_t i = 0; i < t->g->nstored; i++)
     traffic_add(t, t->g->stored[i], 1.01 * (double)node_bytes(g, t->g->stored[i]));
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(g, t->g->node[i]);
-    for (int j = 0; j < x->nargs; j++)
+    for (int j = 0; j < x->nargs; j++) {
+      bool through = x->op == OP_TAKE || op_looks_through((Op)x->op, j);
       if (!in_group(t->g, x->args[j]))
-        traffic_add(t, x->op == OP_SLICE_OWN || x->op == OP_TAKE ? t->g->node[i] : x->args[j],
-                    (double)node_bytes(g, x->args[j]));
+        traffic_add(t, through ? seen_through(t, t->g->node[i]) : x->args[j], (double)node_bytes(g, x->args[j]));
+    }
   }
 }
 
@@ -129,10 +140,15 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
 
 static bool axes_same(const Axes *a, const Axes *b) { return axes_equal(*a, *b); }
 
+static bool reach_equal(const Reach *a, const Reach *b) {
+  return a->of_size == b->of_size && a->tap_size == b->tap_size && axes_equal(a->of_axes, b->of_axes) &&
+         axes_equal(a->tap_axes, b->tap_axes) && memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
+}
+
 bool slot_equal(const Slot *a, const Slot *b) {
   return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
          a->whole == b->whole && axes_same(&a->axes, &b->axes) && axes_same(&a->within, &b->within) &&
-         a->scale == b->scale && a->div == b->div && a->times == b->times;
+         a->scale == b->scale && a->div == b->div && a->times == b->times && reach_equal(&a->reach, &b->reach);
 }
 
 int16_t maker_slot(KernelMaker *m, Slot s) {
@@ -174,12 +190,16 @@ static void list_loops(KernelMaker *m, LoopList *l) {
   }
 }
 
+static bool walks_as_one(const LoopList *l, const KPtr *p, int i) {
+  return p->stride[l->from[i]] == p->stride[l->from[i + 1]] * l->loop[i + 1].size;
+}
+
 static bool joins(const KernelMaker *m, const LoopList *l, int i) {
   if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1]) return false;
-  for (uint32_t p = 0; p < m->ptr.n; p++) {
-    const KPtr *ptr = &m->ptr.at[p];
-    if (ptr->stride[l->from[i]] != ptr->stride[l->from[i + 1]] * l->loop[i + 1].size) return false;
-  }
+  for (uint32_t p = 0; p < m->ptr.n; p++)
+    if (!walks_as_one(l, &m->ptr.at[p], i)) return false;
+  for (uint32_t w = 0; w < m->walk.n; w++)
+    if (!walks_as_one(l, &m->walk.at[w], i)) return false;
   return true;
 }
 
@@ -208,13 +228,16 @@ static void join(KernelMaker *m, LoopList *l, int i) {
   }
 }
 
+static void move_walk(const LoopList *l, KPtr *p) {
+  int64_t old[MAX_LOOPS];
+  memcpy(old, p->stride, sizeof old);
+  memset(p->stride, 0, sizeof old);
+  for (int i = 0; i < l->n; i++) p->stride[i] = old[l->from[i]];
+}
+
 static void move_strides(KernelMaker *m, const LoopList *l) {
-  for (uint32_t p = 0; p < m->ptr.n; p++) {
-    int64_t old[MAX_LOOPS];
-    memcpy(old, m->ptr.at[p].stride, sizeof old);
-    memset(m->ptr.at[p].stride, 0, sizeof old);
-    for (int i = 0; i < l->n; i++) m->ptr.at[p].stride[i] = old[l->from[i]];
-  }
+  for (uint32_t p = 0; p < m->ptr.n; p++) move_walk(l, &m->ptr.at[p]);
+  for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
 }
 
 // An INDEX statement names its loop, -1 for a dim of one element that has no loop.
@@ -267,7 +290,7 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
 // -- in place -----------------------------------------------------------------------------------------------
 
 static bool same_walk(const KPtr *a, const KPtr *b) {
-  return a->base_slot < 0 && b->base_slot < 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+  return !a->nbases && !b->nbases && a->offset == b->offset && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
          dtype_bytes(a->type) == dtype_bytes(b->type);
 }
 
@@ -279,7 +302,7 @@ bool pointers_overlay(const Kernel *k, int load, int store) {
     bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM || t->kind == K_STORE ||
                    t->kind == K_SCATTER;
     if (!touches || (t->index != load && t->index != store)) continue;
-    if (t->kind != K_LOAD && t->kind != K_STORE) return false;
+    if ((t->kind != K_LOAD && t->kind != K_STORE) || (t->kind == K_LOAD && t->arg[1] != NO_STMT)) return false;
     if (t->kind == K_STORE && i < first_store) first_store = i;
     if (t->kind == K_LOAD) last_load = i;
   }

@@ -37,8 +37,8 @@ typedef struct KernelMaker {
   VEC(DimId) stmt_dim;   // of an INDEX statement, else 0
   VEC(KPtr) ptr;
   VEC(NodeId) ptr_node;
-  VEC(NodeId) ptr_view;  // the slice that the pointer looks through, else the node itself
-  VEC(bool) ptr_address;
+  VEC(bool) ptr_address; // the base of a lookup or a target of sums: used by that statement alone
+  VEC(KPtr) walk;
   VEC(Slot) slot;
   VEC(double) num;
   VEC(NodeId) check;

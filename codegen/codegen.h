@@ -31,8 +31,9 @@ const char *order_note(const void *order, NodeId n);
 // fuse.c. Every node is in exactly one group; values used outside their group are stored. Cheap values
 // (scalars, broadcasts, index) may be computed again in several groups.
 typedef enum GroupKind {
-  GROUP_KERNEL, GROUP_PRODUCT, GROUP_COLLECTIVE,
+  GROUP_KERNEL, GROUP_PRODUCT, GROUP_COLLECTIVE, GROUP_ORDERED,
   GROUP_ALIAS,   // a rename, split or merge that moves nothing: the same memory under other dims
+  GROUP_LOOP,    // a scan: the end of its loop, all of whose groups stand before it
   GROUP_SOURCE,  // declared tensors and constants: already in memory
 } GroupKind;
 typedef struct Group {

@@ -82,8 +82,20 @@ static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
 }
 
 static LLVMValueRef emit_value(Emit *e, const KStmt *s, int r, int v) {
-  if (s->kind == K_NUM) return emit_num(e, s);
-  return s->kind == K_OP ? emit_op(e, s, r, v) : emit_load(e, s, r, v);
+  switch (s->kind) {
+  case K_NUM: return emit_num(e, s);
+  case K_LOAD:
+  case K_LOAD_AT: return emit_load(e, s, r, v);
+  case K_OP: return emit_op(e, s, r, v);
+  case K_POSITION: return emit_position(e, s, r, v);
+  case K_QUOTIENT: return emit_quotient(e, s, r, v);
+  case K_INSIDE: return emit_inside(e, s, r, v);
+  case K_REDUCE:
+  case K_ACCUM:
+  case K_STORE:
+  case K_SCATTER: break;
+  }
+  BUG("kernel %s: statement %d has no value", e->k->name, (int)(s - e->k->stmt));
 }
 
 static void emit_stmt(Emit *e, int id) {
@@ -153,7 +165,69 @@ static void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t spa
 
 static int64_t fixed_extent(const KLoop *l) { return l->slot < 0 ? l->size : -1; }
 
-static void innermost_body(Emit *e, int phase) { emit_place(e, PLACE_LOOP + e->k->ninner - 1, phase); }
+static void inner_loops(Emit *e, int i, int phase);
+
+// -- guards -------------------------------------------------------------------------------------------------------
+// A register tile is emitted twice where guards of its loads are known: without them for the rounds in which
+// all hold, which are most.
+
+// All guards of loads in this phase, of all instances; NULL: there are none here.
+static LLVMValueRef guards_hold(Emit *e, int phase) {
+  LLVMValueRef all = NULL;
+  for (int id = 0; id < e->k->nstmts; id++) {
+    const KStmt *s = &e->k->stmt[id];
+    if (s->phase != phase || !plan_guarded(e->k, &e->plan, id) || e->plan.place[id] < PLACE_LOOP) continue;
+    int rows = depends(e, s->arg[1], e->k->rows) ? e->rows : 1;
+    for (int r = 0; r < rows; r++) {
+      LLVMValueRef g = value_at(e, s->arg[1], r, 0);
+      all = all ? LLVMBuildAnd(e->b, all, g, "") : g;
+    }
+  }
+  return all;
+}
+
+static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
+  LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
+  LLVMPositionBuilderAtEnd(e->b, sure);
+  e->sure = true;
+  rest(e, i, phase);
+  e->sure = false;
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, unsure);
+  rest(e, i, phase);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static bool splits_at(const Emit *e, int place, int phase) {
+  return e->rows > 1 && !e->sure && guards_place(e->k, &e->plan, phase) == place;
+}
+
+// Statements of that place that guards need, or (rest) the others.
+static void emit_part(Emit *e, int place, int phase, bool rest) {
+  bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
+  for (int id = e->k->nstmts - 1; id >= 0; id--) {
+    const KStmt *s = &e->k->stmt[id];
+    if (plan_guarded(e->k, &e->plan, id)) needed[s->arg[1]] = true;
+    for (int j = 0; j < 3 && needed[id]; j++)
+      if (s->arg[j] != NO_STMT) needed[s->arg[j]] = true;
+  }
+  for (int id = 0; id < e->k->nstmts; id++)
+    if (e->plan.place[id] == place && e->k->stmt[id].phase == phase && needed[id] != rest) emit_stmt(e, id);
+}
+
+static void body_rest(Emit *e, int i, int phase) { emit_part(e, PLACE_LOOP + i, phase, true); }
+
+static void innermost_body(Emit *e, int phase) {
+  int i = e->k->ninner - 1;
+  if (!splits_at(e, PLACE_LOOP + i, phase)) {
+    emit_place(e, PLACE_LOOP + i, phase);
+    return;
+  }
+  emit_part(e, PLACE_LOOP + i, phase, false);
+  emit_twice(e, i, phase, body_rest);
+}
 
 static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
@@ -164,8 +238,12 @@ static void inner_loops(Emit *e, int i, int phase) {
   }
   Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
-  emit_place(e, PLACE_LOOP + i, phase);
-  if (i + 1 < k->ninner) inner_loops(e, i + 1, phase);
+  if (i + 1 == k->ninner) innermost_body(e, phase);
+  else {
+    emit_place(e, PLACE_LOOP + i, phase);
+    if (splits_at(e, PLACE_LOOP + i, phase)) emit_twice(e, i + 1, phase, inner_loops);
+    else inner_loops(e, i + 1, phase);
+  }
   leave_loop(e, saved);
   loop_end(e, &loop);
 }
@@ -181,7 +259,10 @@ static void emit_phases(Emit *e, int unused) {
   for (int phase = 0; phase < e->k->nphases; phase++) {
     reduce_begin(e, phase);
     emit_place(e, PLACE_PHASE, phase);
-    if (has_inner(e, phase)) inner_loops(e, 0, phase);
+    int guards = guards_place(e->k, &e->plan, phase);
+    if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && e->rows > 1)
+      emit_twice(e, 0, phase, inner_loops);
+    else if (has_inner(e, phase)) inner_loops(e, 0, phase);
     reduce_end(e, phase);
   }
 }
@@ -372,16 +453,27 @@ static LLVMValueRef slot_value(Emit *e, int slot) {
   return LLVMBuildLoad2(e->b, e->i64, LLVMBuildGEP2(e->b, e->i64, e->slots, &at, 1, ""), "");
 }
 
+// The element number at counters 0.
+static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
+  LLVMValueRef at = i64_of(e, p->offset);
+  for (int i = 0; i < p->nbases; i++) {
+    LLVMValueRef off = LLVMBuildMul(e->b, slot_value(e, p->base[i].slot), i64_of(e, p->base[i].stride), "");
+    at = LLVMBuildAdd(e->b, at, off, "");
+  }
+  return at;
+}
+
 static void load_pointers(Emit *e) {
   LLVMValueRef table = field(e, e->ptr, 0);
   for (int p = 0; p < e->k->nptr; p++) {
     const KPtr *kp = &e->k->ptr[p];
     LLVMValueRef at = i64_of(e, p);
-    e->base[p] = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, table, &at, 1, ""), "");
-    if (kp->base_slot < 0) continue;
-    LLVMValueRef off = LLVMBuildMul(e->b, slot_value(e, kp->base_slot), i64_of(e, kp->base_stride), "");
+    e->start[p] = e->base[p] = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, table, &at, 1, ""), "");
+    if (!kp->nbases && !kp->offset) continue;
+    LLVMValueRef off = walk_start(e, kp);
     e->base[p] = LLVMBuildGEP2(e->b, mem_type(e, kp->type), e->base[p], &off, 1, "");
   }
+  for (int w = 0; w < e->k->nwalks; w++) e->walk[w] = walk_start(e, &e->k->walk[w]);
   memcpy(e->addr, e->base, sizeof *e->base * e->k->nptr);
 }
 
@@ -422,7 +514,9 @@ void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, cons
   Emit e = {.arena = a, .k = k, .target = t, .plan = plan_make(a, k, t), .module = module};
   e.ctx = LLVMGetModuleContext(module);
   e.b = LLVMCreateBuilderInContext(e.ctx);
+  e.start = arena_array(a, LLVMValueRef, k->nptr + 1);
   e.base = arena_array(a, LLVMValueRef, k->nptr + 1);
+  e.walk = arena_array(a, LLVMValueRef, k->nwalks + 1);
   e.addr = arena_array(a, LLVMValueRef, k->nptr + 1);
   e.cell = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   e.value = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);

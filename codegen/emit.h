@@ -6,6 +6,7 @@
 //
 //   emit.c        units, tiles, phases, loops          emit_plan.c    where each statement stands
 //   emit_value.c  builder shorthand, conversions       emit_memory.c  loads, stores, gathers
+//   emit_place.c  places of windows, guards           emit_random.c  draws
 //   emit_op.c     ops.def's column `emit`              emit_math.c, emit_trig.c  polynomials
 //   emit_reduce.c REDUCE and ACCUM                     emit_combine.c the combine entry
 #ifndef CODEGEN_EMIT_H
@@ -38,6 +39,11 @@ typedef struct Plan {
 // Decides all of it; memory from a.
 Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 
+// Whether a load has a guard that is the same in all lanes.
+bool plan_guarded(const Kernel *k, const Plan *p, int stmt);
+// The deepest place where such guards of loads inside the loops of that phase are known; -1: there are none.
+int guards_place(const Kernel *k, const Plan *p, int phase);
+
 // ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
 int64_t accum_elements(const Kernel *k, int s);
 int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
@@ -59,7 +65,9 @@ typedef struct Emit {
   LLVMValueRef fn, call;
   LLVMBasicBlockRef allocas;       // first block: only allocas
   LLVMValueRef slots, nums, status;
+  LLVMValueRef *start;             // [pointer] as given: there is always memory
   LLVMValueRef *base;              // [pointer] at the start of the set
+  LLVMValueRef *walk;              // [walk] at counters 0, i64
   LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far
   LLVMValueRef *cell;              // [statement * TILE + instance] accumulators
   LLVMValueRef *value;             // [statement * TILE + instance]
@@ -68,6 +76,7 @@ typedef struct Emit {
   LLVMValueRef counter[MAX_LOOPS]; // of row 0, element 0
   int rows, vecs;                  // instances of the body under work
   bool in_vector;                  // inside the vector loop
+  bool sure;                       // guards that are the same in all lanes hold
   LLVMValueRef mask, active;       // lanes in use, how many (i64); NULL: all
 } Emit;
 
@@ -121,6 +130,14 @@ void emit_scatter(Emit *e, const KStmt *s, int r, int v);
 LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector);
 void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v);
 void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef v);
+
+// emit_place.c: K_POSITION, K_QUOTIENT, K_INSIDE.
+LLVMValueRef emit_position(Emit *e, const KStmt *s, int r, int v);
+LLVMValueRef emit_quotient(Emit *e, const KStmt *s, int r, int v);
+LLVMValueRef emit_inside(Emit *e, const KStmt *s, int r, int v);
+
+// emit_random.c: the draw at position x, an i64.
+LLVMValueRef emit_draw(Emit *e, const KStmt *s, LLVMValueRef x);
 
 // emit_op.c
 LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v);

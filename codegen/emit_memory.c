@@ -84,15 +84,46 @@ static LLVMValueRef advance(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef inde
   return LLVMBuildGEP2(e->b, mem_type(e, t), at, &index, 1, "");
 }
 
+static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index, int64_t stride) {
+  if (!index && stride == 1) return load_raw(e, t, at, true);
+  return gather(e, t, at, index, stride);
+}
+
+// Where a guard is false lanes are out of use: they read 0 and touch nothing.
+static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index, int64_t stride,
+                                  LLVMValueRef guard) {
+  LLVMValueRef mask = e->mask;
+  guard = emit_splat(e, guard);
+  e->mask = mask ? LLVMBuildAnd(e->b, mask, guard, "") : guard;
+  LLVMValueRef x = load_lanes(e, t, at, index, stride);
+  e->mask = mask;
+  return x;
+}
+
+// One element; a place that is not there is replaced by the tensor's first.
+static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef start, LLVMValueRef guard) {
+  at = LLVMBuildSelect(e->b, guard, at, start, "");
+  LLVMValueRef x = load_raw(e, t, at, false);
+  return LLVMBuildSelect(e->b, guard, x, LLVMConstNull(LLVMTypeOf(x)), "");
+}
+
+static LLVMValueRef load_guard(Emit *e, const KStmt *s, int r, int v) {
+  if (s->arg[1] == NO_STMT) return NULL;
+  LLVMValueRef guard = value_at(e, s->arg[1], r, v);
+  return e->sure && !is_vector(guard) ? NULL : guard;
+}
+
 LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   LLVMValueRef at = instance_address(e, s->index, r, v), index = instance_index(e, s, 0, r, v), x;
+  LLVMValueRef guard = load_guard(e, s, r, v);
   int64_t stride = vector_stride(e, p);
-  bool lanes = index && is_vector(index);
-  if (index && !lanes) at = advance(e, p->type, at, index);
-  if (lanes) x = gather(e, p->type, at, index, stride);
-  else if (stride == 0 || stride == 1) x = load_raw(e, p->type, at, stride == 1);
-  else x = gather(e, p->type, at, NULL, stride);
+  bool lanes = (index && is_vector(index)) || stride != 0 || (guard && is_vector(guard));
+  if (index && !is_vector(index)) at = advance(e, p->type, at, index), index = NULL;
+  if (lanes && guard) x = load_lanes_if(e, p->type, at, index, stride, guard);
+  else if (lanes) x = load_lanes(e, p->type, at, index, stride);
+  else if (guard) x = load_one_if(e, p->type, at, e->start[s->index], guard);
+  else x = load_raw(e, p->type, at, false);
   return emit_coerce(e, x, p->type, s->type);
 }
 

@@ -72,6 +72,8 @@ static LLVMValueRef emit_own_term(Emit *e, const OpCall *c) {
   return LLVMBuildSelect(e->b, own, c->x[0], zero_of(c), "");
 }
 
+static LLVMValueRef emit_random(Emit *e, const OpCall *c) { return emit_draw(e, c->s, c->x[0]); }
+
 // -- arithmetic ------------------------------------------------------------------------------------------------
 
 static LLVMValueRef exactly(LLVMValueRef v) { return v; }
@@ -395,7 +397,7 @@ LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) 
 // Ops that look at the types of their arguments themselves.
 static bool wants_raw(Op op) {
   return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST || op == OP_WHERE ||
-         op == OP_ARG_KEY || op == OP_KEY_INDEX;
+         op == OP_ARG_KEY || op == OP_KEY_INDEX || op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL;
 }
 
 LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {

@@ -19,6 +19,7 @@ static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
   for (int i = 0; i < 3; i++)
     if (s->arg[i] != NO_STMT) m |= dep[s->arg[i]];
   if (s->kind == K_LOAD || s->kind == K_LOAD_AT) m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
+  if (s->kind == K_POSITION) m |= pointer_dep(&k->walk[s->index], k->nouter + k->ninner);
   if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
   // what a reduction leaves is the same for all rounds of the inner loops
   if (s->kind == K_REDUCE) m &= loop_bit(k->nouter) - 1;
@@ -27,7 +28,10 @@ static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
 
 static bool has_effect(const Kernel *k, const KStmt *s) {
   switch (s->kind) {
-  case K_NUM: return false;
+  case K_NUM:
+  case K_POSITION:
+  case K_QUOTIENT:
+  case K_INSIDE: return false;
   case K_LOAD:
   case K_LOAD_AT: return k->ptr[s->index].written;
   case K_OP: return s->op == OP_BOUND;
@@ -72,7 +76,7 @@ static int64_t vector_span(const Kernel *k, bool outer) {
 // Instructions of what takes many, in units of an addition.
 static const uint8_t op_weight[OP_COUNT] = {
   [OP_EXP] = 20, [OP_LOG] = 20, [OP_EXPM1] = 20, [OP_TANH] = 20, [OP_SIGMOID] = 20, [OP_ERF] = 40,
-  [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_POW] = 80, [OP_MOD] = 80,
+  [OP_RANDOM_UNIFORM] = 90, [OP_RANDOM_NORMAL] = 160, [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_POW] = 80, [OP_MOD] = 80,
 };
 
 // How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile time.
@@ -140,6 +144,23 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
     }
 }
 
+// Innermost place that decides guards which are the same in all lanes, of loads inside the loops; -1: none.
+int guards_place(const Kernel *k, const Plan *p, int phase) {
+  int place = -1;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (p->place[s->arg[1]] > place) place = p->place[s->arg[1]];
+  }
+  return place;
+}
+
+bool plan_guarded(const Kernel *k, const Plan *p, int stmt) {
+  const KStmt *s = &k->stmt[stmt];
+  if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || s->arg[1] == NO_STMT) return false;
+  return !(p->dep[s->arg[1]] & loop_bit(k->vector));
+}
+
 static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
   p->rows = p->vecs = 1;
   if (k->vector < 0 || t->opt == 0) return;
@@ -151,10 +172,13 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 
+// Numbers are scalars, and places, 64 bits wide, few beside the values that lanes are made for.
+static bool shapes_lanes(KKind kind) { return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT; }
+
 static int choose_lanes(const Kernel *k, const EmitTarget *t) {
   int64_t widest = 4;
   for (int i = 0; i < k->nstmts; i++)
-    if (k->stmt[i].kind != K_NUM && dtype_bytes(k->stmt[i].type) > widest) widest = dtype_bytes(k->stmt[i].type);
+    if (shapes_lanes(k->stmt[i].kind) && dtype_bytes(k->stmt[i].type) > widest) widest = dtype_bytes(k->stmt[i].type);
   return t->bits / 8 / (int)widest;
 }
 

@@ -24,10 +24,11 @@ static int by_id(const void *x, const void *y) {
 static void closure_add(Fuser *f, Closure *c, NodeId member) {
   vec_push(f->a, c->stack) = member;
   while (c->stack.n) {
-    const Node *x = graph_node(f->g, c->stack.at[--c->stack.n]);
+    NodeId n = c->stack.at[--c->stack.n];
+    const Node *x = graph_node(f->g, n);
     for (int i = 0; i < x->nargs; i++) {
       NodeId a = x->args[i];
-      if (op_needs_address(x->op, i) || !f->again[a] || f->mark[a] == f->stamp) continue;
+      if (uses_address(f, n, i) || !f->again[a] || f->mark[a] == f->stamp) continue;
       f->mark[a] = f->stamp;
       vec_push(f->a, c->node) = a;
       vec_push(f->a, c->stack) = a;
@@ -41,7 +42,9 @@ static GroupKind kind_of(Role role) {
   case ROLE_KERNEL: return GROUP_KERNEL;
   case ROLE_PRODUCT: return GROUP_PRODUCT;
   case ROLE_COLLECTIVE: return GROUP_COLLECTIVE;
+  case ROLE_ORDERED: return GROUP_ORDERED;
   case ROLE_ALIAS: return GROUP_ALIAS;
+  case ROLE_LOOP: return GROUP_LOOP;
   }
   return GROUP_KERNEL;
 }
@@ -76,7 +79,9 @@ static const char *why_other(const Fuser *f, NodeId n) {
   case ROLE_NUMBER: return "a number, computed where it is used";
   case ROLE_PRODUCT: return "a large contraction: library product";
   case ROLE_COLLECTIVE: return "collective";
+  case ROLE_ORDERED: return "the order of elements matters: the runtime's own code";
   case ROLE_ALIAS: return "the same memory under other dims";
+  case ROLE_LOOP: return "a loop: values of its steps stand before it";
   case ROLE_KERNEL: break;
   }
   return "kernel";

@@ -17,6 +17,8 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
   c->rank = f->sequence.n;
   c->kernel = f->role[node[0]] == ROLE_KERNEL;
   c->update = f->update[node[0]];
+  c->region = graph_node(f->g, node[0])->region;
+  c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr.region : 0;
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
   vec_push(f->a, f->sequence) = f->cluster.n;
   vec_push(f->a, f->cluster) = c;
@@ -43,7 +45,17 @@ static void form_single(Fuser *f, Cluster *c) {
   take_form(c, &form);
 }
 
+// A scan comes behind all nodes of its loop.
+static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
+  for (NodeId n = 1; n < scan; n++)
+    if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] && f->role[n] != ROLE_SOURCE &&
+        (!f->again[n] || f->memory[n]))
+      return false;
+  return true;
+}
+
 static bool args_placed(const Fuser *f, NodeId n) {
+  if (graph_node(f->g, n)->op == OP_SCAN && !loop_placed(f, graph_node(f->g, n)->attr.region, n)) return false;
   for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
     if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;
   return true;
@@ -92,6 +104,15 @@ void clusters_make(Fuser *f) {
 
 // -- one merge --------------------------------------------------------------------------------------------
 
+// Whether a cluster of loop r between the ranks of a and r's end depends on a.
+static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
+  for (uint32_t r = a->rank; r < end->rank; r++)
+    if (after[r - a->rank] && f->sequence.at[r] &&
+        region_encloses(f->g, end->loop, f->cluster.at[f->sequence.at[r]]->region))
+      return true;
+  return false;
+}
+
 // Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends on one.
 static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
@@ -99,6 +120,7 @@ static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *afte
   for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
     if (!f->sequence.at[r]) continue;
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
+    if (c->loop && loop_after(f, a, c, after)) after[r - a->rank] = true;
     for (uint32_t i = 0; i < c->n; i++)
       for (uint32_t j = f->arg_at[c->node[i]]; j < f->arg_at[c->node[i] + 1]; j++) {
         const Cluster *from = cluster_of(f, f->arg[j]);
@@ -131,7 +153,7 @@ static int by_id(const void *x, const void *y) {
 }
 
 static bool may_merge(const Cluster *a, const Cluster *b) {
-  return a && b && a != b && a->kernel && b->kernel && a->update == b->update &&
+  return a && b && a != b && a->kernel && b->kernel && a->update == b->update && a->region == b->region &&
          a->n + b->n <= CLUSTER_NODES;
 }
 

@@ -12,7 +12,7 @@
 
 static const char *const kind_text[] = {
     [GROUP_KERNEL] = "kernel", [GROUP_PRODUCT] = "product", [GROUP_COLLECTIVE] = "collective",
-    [GROUP_ALIAS] = "alias",   [GROUP_SOURCE] = "source",
+    [GROUP_LOOP] = "loop",     [GROUP_ALIAS] = "alias",   [GROUP_SOURCE] = "source",   [GROUP_ORDERED] = "ordered",
 };
 
 static void print_dims(FILE *out, const Graph *g, const char *what, const Dims *dims) {

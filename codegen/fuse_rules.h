@@ -4,7 +4,10 @@
 
 #include "codegen/product_rules.h"
 
-typedef enum Role { ROLE_SOURCE, ROLE_NUMBER, ROLE_KERNEL, ROLE_PRODUCT, ROLE_COLLECTIVE, ROLE_ALIAS } Role;
+typedef enum Role {
+  ROLE_SOURCE, ROLE_NUMBER, ROLE_KERNEL, ROLE_PRODUCT, ROLE_COLLECTIVE, ROLE_ORDERED, ROLE_ALIAS,
+  ROLE_LOOP,
+} Role;
 
 // A set of nodes that becomes a group.
 typedef struct Cluster {
@@ -12,6 +15,8 @@ typedef struct Cluster {
   NodeId *node;       // ascending
   uint32_t rank;      // place in the order of clusters
   bool kernel, update;
+  RegionId region;    // that its nodes are in
+  RegionId loop;      // of a scan: the loop that it ends, else 0
   Dims outer, inner;
   int64_t load_bytes, store_bytes;
   double cost;        // bytes moved, and work as bytes
@@ -28,6 +33,7 @@ typedef struct Fuser {
   uint32_t count;     // nodes
   uint8_t *role;      // a Role
   bool *again;        // computed again in every kernel that uses it
+  bool *under;        // pointwise work that windows over it compute where they read
   bool *resident;     // stored by a first round of clusters: there to be read again
   bool *memory;       // some use needs an address
   bool *update;
@@ -52,7 +58,9 @@ typedef struct Form {
 // roles.c: role, again, memory, update, arguments and users.
 void roles_find(Fuser *f);
 // Argument i of n is used as an address.
-bool op_needs_address(Op op, int i);
+bool uses_address(const Fuser *f, NodeId n, int i);
+// Argument i is read elsewhere than at the loop counters (views.c).
+bool op_looks_through(Op op, int i);
 int op_cost(Op op); // of one element, in simple operations
 // The dims that a node's arguments run over: of reductions and the like more than its result's.
 Dims node_space(const Graph *g, NodeId n);

@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const char *const kind_text[] = {
-    [K_NUM] = "num", [K_LOAD] = "load", [K_LOAD_AT] = "load_at", [K_OP] = "op", [K_REDUCE] = "reduce",
+    [K_NUM] = "num", [K_LOAD] = "load", [K_LOAD_AT] = "load_at", [K_OP] = "op",
+    [K_POSITION] = "position", [K_QUOTIENT] = "quotient", [K_INSIDE] = "inside", [K_REDUCE] = "reduce",
     [K_ACCUM] = "accum", [K_STORE] = "store", [K_SCATTER] = "scatter",
 };
 static const char *const level_text[] = {
@@ -43,16 +44,24 @@ static void print_loops(const Out *o, const char *what, int first, int n) {
   fprintf(o->file, ")");
 }
 
-static void print_pointer(const Out *o, int p) {
-  const KPtr *ptr = &o->k->ptr[p];
-  fprintf(o->file, "  p%d %s [", p, dtype_text(ptr->type));
+static void print_walk(const Out *o, const KPtr *ptr) {
+  fprintf(o->file, "[");
   for (int i = 0; i < loops(o->k); i++) fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
   fprintf(o->file, "]");
-  if (ptr->base_slot >= 0) fprintf(o->file, " from s%d*%lld", ptr->base_slot, (long long)ptr->base_stride);
+  if (ptr->offset) fprintf(o->file, " from %lld", (long long)ptr->offset);
+  for (int i = 0; i < ptr->nbases; i++)
+    fprintf(o->file, " from s%d*%lld", ptr->base[i].slot, (long long)ptr->base[i].stride);
+}
+
+static void print_pointer(const Out *o, int p) {
+  const KPtr *ptr = &o->k->ptr[p];
+  fprintf(o->file, "  p%d %s ", p, dtype_text(ptr->type));
+  print_walk(o, ptr);
   fprintf(o->file, " %s\n", ptr->written ? "written" : "read");
 }
 
 static bool has_op(KKind kind) { return kind == K_OP || kind == K_REDUCE || kind == K_ACCUM; }
+static bool is_guarded(KKind kind) { return kind == K_LOAD || kind == K_LOAD_AT || kind == K_INSIDE; }
 static bool has_pointer(KKind kind) {
   return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE || kind == K_SCATTER;
 }
@@ -62,9 +71,10 @@ static void print_stmt(const Out *o, int i) {
   fprintf(o->file, "  %%%d = %s", i, has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
   if (has_op(s->kind) && s->kind != K_OP) fprintf(o->file, " %s", op_row(s->op)->text);
   if (has_pointer(s->kind)) fprintf(o->file, " p%d", s->index);
+  else if (s->kind == K_POSITION) fprintf(o->file, " w%d", s->index);
   else if (s->index >= 0) fprintf(o->file, " #%d", s->index);
   for (int j = 0; j < 3; j++)
-    if (s->arg[j] != NO_STMT) fprintf(o->file, " %%%d", s->arg[j]);
+    if (s->arg[j] != NO_STMT) fprintf(o->file, " %s%%%d", j == 1 && is_guarded(s->kind) ? "if " : "", s->arg[j]);
   if (s->step) fprintf(o->file, " step %lld", (long long)s->step);
   if (s->slot >= 0) fprintf(o->file, " s%d", s->slot);
   fprintf(o->file, " : %s  %s %d\n", dtype_text(s->type), level_text[s->level], s->phase);
@@ -83,6 +93,11 @@ static char *print(Arena *a, const Kernel *k, bool named) {
   if (named && k->why) fprintf(o.file, "  # %s", k->why);
   fprintf(o.file, "\n");
   for (int p = 0; p < k->nptr; p++) print_pointer(&o, p);
+  for (int w = 0; w < k->nwalks; w++) {
+    fprintf(o.file, "  w%d ", w);
+    print_walk(&o, &k->walk[w]);
+    fprintf(o.file, "\n");
+  }
   for (int i = 0; i < k->nstmts; i++) print_stmt(&o, i);
   fclose(o.file);
   char *out = arena_text(a, text, n);
@@ -127,20 +142,42 @@ static bool usable(const KStmt *from, const KStmt *to) {
   return to->phase >= from->phase;
 }
 
+enum { NONE, NEEDED, EITHER };
+static const uint8_t arguments[][3] = {
+    [K_NUM] = {NONE},      [K_LOAD] = {NONE, EITHER},       [K_LOAD_AT] = {NEEDED, EITHER}, [K_OP] = {NONE},
+    [K_REDUCE] = {NEEDED}, [K_POSITION] = {EITHER, EITHER}, [K_QUOTIENT] = {NEEDED},        [K_INSIDE] = {NEEDED, EITHER},
+    [K_ACCUM] = {NEEDED},  [K_STORE] = {NEEDED},            [K_SCATTER] = {NEEDED, NEEDED},
+};
+
+static int argument_use(const KStmt *s, int j) {
+  if (s->kind != K_OP) return arguments[s->kind][j];
+  bool draws = s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL;
+  return j < (draws ? 1 : op_row(s->op)->nargs) ? NEEDED : NONE;
+}
+
 static bool verify_args(const Kernel *k, int i, char *why) {
   const KStmt *s = &k->stmt[i];
-  static const int8_t count[] = {[K_NUM] = 0,    [K_LOAD] = 0,  [K_LOAD_AT] = 1, [K_OP] = -1,
-                                 [K_REDUCE] = 1, [K_ACCUM] = 1, [K_STORE] = 1,   [K_SCATTER] = 2};
-  int want = count[s->kind] >= 0 ? count[s->kind] : op_row(s->op)->nargs;
   for (int j = 0; j < 3; j++) {
-    if (j >= want && s->arg[j] != NO_STMT) return fail(why, "statement %d has too many arguments", i);
-    if (j >= want) continue;
+    int use = argument_use(s, j);
+    if (use == NONE && s->arg[j] != NO_STMT) return fail(why, "statement %d has too many arguments", i);
+    if (use == NONE || (use == EITHER && s->arg[j] == NO_STMT)) continue;
     if (s->arg[j] < 0 || s->arg[j] >= i) return fail(why, "argument %d of statement %d is no earlier one", j, i);
     const KStmt *from = &k->stmt[s->arg[j]];
     if (from->kind == K_STORE || from->kind == K_ACCUM || from->kind == K_SCATTER)
       return fail(why, "statement %d uses statement %d, which has no value", i, s->arg[j]);
     if (!usable(from, s)) return fail(why, "statement %d uses statement %d, which runs elsewhere", i, s->arg[j]);
   }
+  return true;
+}
+
+// A position stands where its walk has moved to.
+static bool verify_walk(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (s->kind != K_POSITION) return true;
+  const KPtr *w = &k->walk[s->index];
+  for (int l = 0; l < loops(k); l++)
+    if (w->stride[l] && s->level < (l < k->nouter ? LEVEL_OUTER : LEVEL_INNER))
+      return fail(why, "position %d moves along a loop that is not open", i);
   return true;
 }
 
@@ -173,10 +210,11 @@ static bool verify_stmt(const Kernel *k, int i, char *why) {
   if (s->kind == K_REDUCE && (s->level != LEVEL_INNER)) return fail(why, "reduction %d is not inside the inner loops", i);
   bool num = s->kind == K_NUM || (s->kind == K_OP && s->op == OP_BOUND);
   if (num && (s->index < 0 || s->index >= k->nnum)) return fail(why, "statement %d has no numeric argument", i);
+  if (s->kind == K_POSITION && (s->index < 0 || s->index >= k->nwalks)) return fail(why, "position %d has no walk", i);
   if (s->kind == K_OP && s->op == OP_INDEX && (s->index < 0 || s->index >= loops(k)))
     return fail(why, "index %d has no loop", i);
   if (s->slot >= k->nslots) return fail(why, "statement %d has no slot", i);
-  return verify_args(k, i, why) && verify_pointer(k, i, why);
+  return verify_args(k, i, why) && verify_walk(k, i, why) && verify_pointer(k, i, why);
 }
 
 bool kernel_verify(const Kernel *k, char *why) {

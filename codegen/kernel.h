@@ -21,7 +21,7 @@
 
 #include "ir/graph.h"
 
-enum { MAX_LOOPS = MAX_RANK + 4, NO_STMT = -1 };
+enum { MAX_LOOPS = MAX_RANK + 4, MAX_BASES = 16, NO_STMT = -1 };
 
 typedef struct KLoop {
   const char *name; // of the dim, for the text
@@ -31,7 +31,13 @@ typedef struct KLoop {
 // A loop may stand for several adjacent dims of the graph (all pointers contiguous over them); its slot
 // then counts elements of all of them (Slot.scale), so that the kernel only ever sees one extent.
 
-// An address: ptr[p] + base (from a slot) + sum of stride * loop counter, in elements.
+// Part of an address that a run-time scalar decides: the slot's value times `stride`.
+typedef struct KBase {
+  int16_t slot;
+  int64_t stride;
+} KBase;
+
+// An address: ptr[p] + offset + sum of bases + sum of stride * loop counter, in elements.
 // Two pointers of a call may be the same memory, one of them written (in place), only when their strides
 // are equal and they address elements of equal size; at each index the loads then stand before the store,
 // in this phase or an earlier one of the same unit. So a written pointer is not `noalias`.
@@ -39,21 +45,27 @@ typedef struct KPtr {
   Dtype type;
   bool written;
   int64_t stride[MAX_LOOPS]; // one a loop; 0: does not move
-  int16_t base_slot;         // -1: none; else the address starts at slot value * base_stride
-  int64_t base_stride;
+  int64_t offset;
+  uint8_t nbases;
+  KBase base[MAX_BASES];
 } KPtr;
+// A walk has the same form and no memory: its value is the number of the element (K_POSITION).
 
 typedef enum KLevel { LEVEL_PROLOGUE, LEVEL_OUTER, LEVEL_INNER } KLevel;
 
 typedef enum KKind {
   K_NUM,     // numeric argument `index` of the call (constants are arguments, so that layers share kernels)
-  K_LOAD,    // ptr[index] at the loop counters
-  K_LOAD_AT, // ptr[index] at the loop counters plus arg[0] (an integer value) * step
+  K_LOAD,    // ptr[index] at the loop counters; with arg[1], a bool: 0 without touching memory where that is false
+  K_LOAD_AT, // the same at the loop counters plus arg[0] (an integer value) * step
+  K_POSITION, // walk[index] at the loop counters, plus arg[0] * step and arg[1] where there are such; i64
+  K_QUOTIENT, // arg[0] / step toward zero, i64
+  K_INSIDE,  // 0 <= arg[0] < the value of slot `slot` (-1: step), and arg[1] if there is one; bool
   K_OP,      // op on arg[..]; INDEX: global index along loop `index` (slot `slot` is its offset, -1: 0);
              // STEP: the step counter; BOUND: arg[0] clamped to 0..step-1, status code numeric argument `index`
              // (1 + the check), position the row-major index of the loop counters by KLoop.size: of the outer
              // loops at level OUTER, of outer and inner loops at level INNER, 0 in the prologue;
-             // OWN_TERM: arg[0] where slot `slot` is 0, else 0
+             // OWN_TERM: arg[0] where slot `slot` is 0, else 0; RANDOM_*: the draw at position arg[0], its key's
+             // halves are numeric arguments `index` (low) and `index` + 1
   K_REDUCE,  // combines arg[0] over the inner loops of this phase with `op` (SUM MAX MIN PROD ANY ALL)
   K_ACCUM,   // combines arg[0] over all units and the loops that ptr[index] does not move along, with `op`;
              // ptr[index] moves along inner loops only (or none). After the combine entry the result stands there
@@ -83,8 +95,8 @@ typedef struct Kernel {
   int64_t block;          // when the vector loop is outer: its elements are cut into units of this many
   int8_t rows;            // an outer loop worth unrolling and jamming (register tile of a contraction), -1: none
   uint8_t nphases;
-  uint16_t nptr, nslots, nnum, nstmts;
-  KPtr *ptr;
+  uint16_t nptr, nwalks, nslots, nnum, nstmts;
+  KPtr *ptr, *walk;
   KStmt *stmt;            // topological; in order of execution within (phase, level)
 } Kernel;
 // Units: the product of the outer loops' valid extents, the vector loop (if outer) counting

@@ -3,35 +3,12 @@
 // A value's level is the deepest loop it varies along; its phase is one more than that of the last
 // reduction it needs. Values of outer level are computed once a unit; values of inner level again in every
 // phase that needs them, from loads, which a row in cache makes cheap (kernel.h shows softmax).
-#include "codegen/build_rules.h"
+#include <string.h>
+
 #include "codegen/fuse_rules.h"
+#include "codegen/maker.h"
 
-typedef struct Value {
-  uint8_t level, phase;
-  uint8_t ready;         // phase from which it can be used: of reductions one later
-  bool stored, reduces, accumulates;
-  bool needed;           // in the phase under work, at level INNER
-  int32_t stmt;          // once emitted
-  int inner_phase;       // phase of stmt when level is INNER, else -1
-} Value;
-
-typedef struct Load {
-  NodeId node;
-  KLevel level;
-  int phase;
-  int32_t stmt;
-} Load;
-
-typedef struct Maker {
-  KernelMaker m;
-  const Graph *g;
-  uint32_t n;
-  const NodeId *node;
-  Value *value;
-  VEC(Load) load;
-} Maker;
-
-static int local(const Maker *k, NodeId n) {
+int maker_local(const Maker *k, NodeId n) {
   uint32_t lo = 0, hi = k->n;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
@@ -41,7 +18,7 @@ static int local(const Maker *k, NodeId n) {
   return lo < k->n && k->node[lo] == n ? (int)lo : -1;
 }
 
-static KLevel level_of_dims(const Maker *k, const Dims *dims) {
+KLevel maker_level(const Maker *k, const Dims *dims) {
   KLevel level = LEVEL_PROLOGUE;
   for (int i = 0; i < dims->n; i++) {
     if (dims_has(&k->m.plan.inner, dims->at[i])) return LEVEL_INNER;
@@ -58,8 +35,28 @@ static bool is_stored(const Group *g, NodeId n) {
   return false;
 }
 
-// The table of a lookup and the source of a slice are addresses, not values.
-static bool is_address(Op op, int i) { return i == 0 && (op == OP_TAKE || op == OP_SLICE_OWN); }
+// The table of a lookup and the source of a window are addresses, not values.
+static bool is_address(Op op, int i) { return (i == 0 && op == OP_TAKE) || op_looks_through(op, i); }
+
+// Starts where values are stored or used by what runs anyway. What stands under a window is emitted by it, at
+// other places; but where it starts is a number of its own.
+static void find_direct(Maker *k) {
+  bool *under = arena_array(k->m.a, bool, k->n + 1);
+  for (uint32_t i = k->n; i-- > 0;) {
+    NodeId n = k->node[i];
+    const Node *x = graph_node(k->g, n);
+    Value *v = &k->value[i];
+    v->stored = is_stored(k->m.g, n);
+    v->direct |= v->stored || !k->m.f->again[n];
+    for (int j = 0; j < x->nargs; j++) {
+      int a = maker_local(k, x->args[j]);
+      if (a < 0) continue;
+      bool start = x->op == OP_WINDOW_AT && j == 1, through = op_looks_through((Op)x->op, j);
+      k->value[a].direct |= start || (v->direct && !through);
+      under[a] |= !start && (under[i] || through);
+    }
+  }
+}
 
 static Dims dims_without(const Dims *dims, DimId d) {
   Dims out = *dims;
@@ -85,17 +82,17 @@ static void find_value(Maker *k, int at) {
   Value *v = &k->value[at];
   v->stmt = NO_STMT;
   v->inner_phase = -1;
-  v->stored = is_stored(k->m.g, n);
   v->level = (uint8_t)LEVEL_PROLOGUE;
-  if (x->op == OP_INDEX || x->op == OP_SLICE_OWN) v->level = (uint8_t)level_of_dims(k, &x->dims);
+  if (!v->direct) return;
+  if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0)) v->level = (uint8_t)maker_level(k, &x->dims);
   if (x->op == OP_TAKE) {
     Dims rest = dims_without(&graph_node(k->g, x->args[0])->dims, x->attr.dims[0]);
-    v->level = (uint8_t)level_of_dims(k, &rest);
+    v->level = (uint8_t)maker_level(k, &rest);
   }
   for (int i = 0; i < x->nargs; i++) {
     if (is_address(x->op, i)) continue;
-    int a = local(k, x->args[i]);
-    uint8_t level = a >= 0 ? k->value[a].level : (uint8_t)level_of_dims(k, &graph_node(k->g, x->args[i])->dims);
+    int a = maker_local(k, x->args[i]);
+    uint8_t level = a >= 0 ? k->value[a].level : (uint8_t)maker_level(k, &graph_node(k->g, x->args[i])->dims);
     if (level > v->level) v->level = level;
     if (a >= 0 && k->value[a].ready > v->phase) v->phase = k->value[a].ready;
   }
@@ -105,18 +102,18 @@ static void find_value(Maker *k, int at) {
 
 // -- statements -----------------------------------------------------------------------------------------
 
-static int32_t emit(Maker *k, KStmt s) {
+int32_t maker_emit(Maker *k, KStmt s) {
   vec_push(k->m.a, k->m.stmt) = s;
   vec_push(k->m.a, k->m.stmt_dim) = 0;
   return (int32_t)(k->m.stmt.n - 1);
 }
 
-static KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n) {
+KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n) {
   return (KStmt){.kind = kind, .op = op, .type = type, .level = level, .phase = (uint8_t)phase,
                  .arg = {NO_STMT, NO_STMT, NO_STMT}, .index = -1, .slot = -1, .node = n};
 }
 
-static int32_t num_new(Maker *k, double x, NodeId check) {
+int32_t maker_num(Maker *k, double x, NodeId check) {
   vec_push(k->m.a, k->m.num) = x;
   vec_push(k->m.a, k->m.check) = check;
   return (int32_t)(k->m.num.n - 1);
@@ -127,57 +124,47 @@ static DimId loop_dim(const Maker *k, int i) {
   return i < k->m.plan.outer.n ? k->m.plan.outer.at[i] : k->m.plan.inner.at[i - k->m.plan.outer.n];
 }
 
-// The pointer to the memory of `node`, seen through `view` (the node itself or a slice of it). Along
-// dim `except` it does not move by itself.
-static int32_t pointer(Maker *k, NodeId node, NodeId view, DimId except, bool written, bool address) {
+int32_t maker_pointer(Maker *k, NodeId node, const KPtr *ptr, bool address) {
   KernelMaker *m = &k->m;
   for (uint32_t i = 0; i < m->ptr.n; i++)
-    if (m->ptr_node.at[i] == node && m->ptr_view.at[i] == view && m->ptr.at[i].written == written &&
-        m->ptr_address.at[i] == address)
+    if (m->ptr_node.at[i] == node && m->ptr_address.at[i] == address && memcmp(&m->ptr.at[i], ptr, sizeof *ptr) == 0)
       return (int32_t)i;
-  const Node *x = graph_node(k->g, node);
-  const Dims *order = &m->f->order->at[node];
-  KPtr ptr = {.type = x->type, .written = written, .base_slot = -1};
-  const Attr *slice = view != node ? &graph_node(k->g, view)->attr : NULL;
-  for (int i = 0; i < loop_count(k); i++) {
-    DimId d = loop_dim(k, i);
-    if (slice && d == slice->to[0]) d = slice->dims[0];
-    else if (slice && d == slice->dims[0]) continue;
-    if (d != except) ptr.stride[i] = order_stride(k->g, order, d);
-  }
-  if (slice) {
-    const Dim *from = dim_get(k->g->dims, slice->dims[0]), *to = dim_get(k->g->dims, slice->to[0]);
-    const Dim *whole = dim_get(k->g->dims, to->whole);
-    Slot s = {.kind = SLOT_OFFSET, .dim = whole->name, .whole = whole->size, .axes = to->axes, .within = from->axes};
-    ptr.base_slot = maker_slot(m, s);
-    ptr.base_stride = order_stride(k->g, order, slice->dims[0]);
-  }
-  vec_push(m->a, m->ptr) = ptr;
+  vec_push(m->a, m->ptr) = *ptr;
   vec_push(m->a, m->ptr_node) = node;
-  vec_push(m->a, m->ptr_view) = view;
   vec_push(m->a, m->ptr_address) = address;
   return (int32_t)(m->ptr.n - 1);
 }
 
-static int32_t load(Maker *k, NodeId node, NodeId view, int phase) {
-  const Node *x = graph_node(k->g, view);
-  KLevel level = level_of_dims(k, &x->dims);
+// The pointer to the memory of `node` at the loop counters. Along dim `except` it does not move by itself.
+static int32_t pointer(Maker *k, NodeId node, DimId except, bool written, bool address) {
+  KPtr ptr;
+  memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
+  ptr.type = (Dtype)graph_node(k->g, node)->type;
+  ptr.written = written;
+  for (int i = 0; i < loop_count(k); i++)
+    if (loop_dim(k, i) != except) ptr.stride[i] = order_stride(k->g, &k->m.f->order->at[node], loop_dim(k, i));
+  return maker_pointer(k, node, &ptr, address);
+}
+
+static int32_t load(Maker *k, NodeId node, int phase) {
+  const Node *x = graph_node(k->g, node);
+  KLevel level = maker_level(k, &x->dims);
   int at = level == LEVEL_PROLOGUE ? 0 : phase;
   for (uint32_t i = 0; i < k->load.n; i++) {
     const Load *l = &k->load.at[i];
-    if (l->node == view && (level != LEVEL_INNER || l->phase == phase)) return l->stmt;
+    if (l->node == node && (level != LEVEL_INNER || l->phase == phase)) return l->stmt;
   }
-  KStmt s = stmt_new(K_LOAD, OP_CAST, x->type, level, at, view);
-  s.index = pointer(k, node, view, 0, false, false);
-  int32_t stmt = emit(k, s);
-  vec_push(k->m.a, k->load) = (Load){view, level, phase, stmt};
+  KStmt s = stmt_new(K_LOAD, OP_CAST, x->type, level, at, node);
+  s.index = pointer(k, node, 0, false, false);
+  int32_t stmt = maker_emit(k, s);
+  vec_push(k->m.a, k->load) = (Load){node, level, phase, stmt};
   return stmt;
 }
 
 // The statement whose value node a has in this phase.
 static int32_t value_of(Maker *k, NodeId a, int phase) {
-  int at = local(k, a);
-  if (at < 0) return load(k, a, a, phase);
+  int at = maker_local(k, a);
+  if (at < 0) return load(k, a, phase);
   const Value *v = &k->value[at];
   if (v->stmt == NO_STMT || (v->level == LEVEL_INNER && v->inner_phase != phase))
     BUG("value %u is not there in phase %d", a, phase);
@@ -190,14 +177,13 @@ static int32_t cast(Maker *k, int32_t arg, Dtype type, KLevel level, int phase, 
   if (from->kind != K_REDUCE && from->level > level) level = from->level;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
-  return emit(k, s);
+  return maker_emit(k, s);
 }
 
 static int32_t emit_index(Maker *k, const Node *x, KStmt s) {
-  const Dim *dim = dim_get(k->g->dims, x->dims.at[0]), *whole = dim_get(k->g->dims, dim->whole);
-  if (dim->axes.n)
-    s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_OFFSET, .dim = whole->name, .whole = whole->size, .axes = dim->axes});
-  int32_t stmt = emit(k, s);
+  if (dim_get(k->g->dims, x->dims.at[0])->axes.n)
+    s.slot = maker_slot(&k->m, slot_of_dim(k->g->dims, x->dims.at[0], SLOT_OFFSET));
+  int32_t stmt = maker_emit(k, s);
   k->m.stmt_dim.at[stmt] = x->dims.at[0];
   return stmt;
 }
@@ -205,9 +191,9 @@ static int32_t emit_index(Maker *k, const Node *x, KStmt s) {
 static int32_t emit_take(Maker *k, const Node *x, KStmt s, int phase) {
   s.kind = K_LOAD_AT;
   s.arg[0] = value_of(k, x->args[1], phase);
-  s.index = pointer(k, x->args[0], x->args[0], x->attr.dims[0], false, true);
+  s.index = pointer(k, x->args[0], x->attr.dims[0], false, true);
   s.step = order_stride(k->g, &k->m.f->order->at[x->args[0]], x->attr.dims[0]);
-  return emit(k, s);
+  return maker_emit(k, s);
 }
 
 // A value that is no reduction.
@@ -218,15 +204,16 @@ static int32_t emit_value(Maker *k, int at, int phase) {
   switch ((Op)x->op) {
   case OP_CONST:
     s.kind = K_NUM;
-    s.index = num_new(k, x->attr.num[0], 0);
-    return emit(k, s);
+    s.index = maker_num(k, x->attr.num[0], 0);
+    return maker_emit(k, s);
   case OP_INDEX: return emit_index(k, x, s);
   case OP_BROADCAST: return value_of(k, x->args[0], phase);
-  case OP_SLICE_OWN: return load(k, x->args[0], n, phase);
+  case OP_SLICE_OWN: case OP_WINDOW: case OP_WINDOW_AT: case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL:
+    return view_emit(k, n, phase);
   case OP_TAKE: return emit_take(k, x, s, phase);
   case OP_BOUND:
     s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
-    s.index = num_new(k, 0, n);
+    s.index = maker_num(k, 0, n);
     break;
   case OP_OWN_TERM:
     s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
@@ -240,7 +227,7 @@ static int32_t emit_value(Maker *k, int at, int phase) {
     s.arg[0] = s.arg[1];
     s.arg[1] = swap;
   }
-  return emit(k, s);
+  return maker_emit(k, s);
 }
 
 // -- reductions ---------------------------------------------------------------------------------------------
@@ -266,7 +253,7 @@ static int32_t emit_term(Maker *k, NodeId n, KLevel level, int phase) {
   KStmt s = stmt_new(K_OP, OP_MUL, type, level, phase, n);
   s.arg[0] = a;
   s.arg[1] = cast(k, value_of(k, x->args[1], phase), type, LEVEL_PROLOGUE, phase, n);
-  return emit(k, s);
+  return maker_emit(k, s);
 }
 
 static Op combine_of(const Node *x) { return x->op == OP_CONTRACT ? OP_SUM : (Op)x->op; }
@@ -277,7 +264,7 @@ static void emit_reduce(Maker *k, int at) {
   Value *v = &k->value[at];
   KStmt s = stmt_new(K_REDUCE, combine_of(x), accumulator_of(k, x), LEVEL_INNER, v->phase, n);
   s.arg[0] = emit_term(k, n, LEVEL_INNER, v->phase);
-  v->stmt = emit(k, s);
+  v->stmt = maker_emit(k, s);
 }
 
 static void emit_accumulate(Maker *k, int at) {
@@ -286,8 +273,8 @@ static void emit_accumulate(Maker *k, int at) {
   Value *v = &k->value[at];
   KStmt s = stmt_new(K_ACCUM, combine_of(x), accumulator_of(k, x), (KLevel)v->level, v->phase, n);
   s.arg[0] = emit_term(k, n, (KLevel)v->level, v->phase);
-  s.index = pointer(k, n, n, 0, true, true);
-  emit(k, s);
+  s.index = pointer(k, n, 0, true, true);
+  maker_emit(k, s);
 }
 
 static void emit_scatter(Maker *k, int at) {
@@ -297,21 +284,21 @@ static void emit_scatter(Maker *k, int at) {
   KStmt s = stmt_new(K_SCATTER, OP_SCATTER_ADD, (Dtype)x->type, (KLevel)v->level, v->phase, n);
   s.arg[0] = value_of(k, x->args[0], v->phase);
   s.arg[1] = value_of(k, x->args[1], v->phase);
-  s.index = pointer(k, n, n, x->attr.to[0], true, true);
+  s.index = pointer(k, n, x->attr.to[0], true, true);
   s.step = order_stride(k->g, &k->m.f->order->at[n], x->attr.to[0]);
-  emit(k, s);
+  maker_emit(k, s);
 }
 
 static KLevel store_level(const Maker *k, NodeId n) {
-  return level_of_dims(k, &graph_node(k->g, n)->dims) == LEVEL_INNER ? LEVEL_INNER : LEVEL_OUTER;
+  return maker_level(k, &graph_node(k->g, n)->dims) == LEVEL_INNER ? LEVEL_INNER : LEVEL_OUTER;
 }
 
 static void emit_store(Maker *k, int at, KLevel level, int phase) {
   NodeId n = k->node[at];
   KStmt s = stmt_new(K_STORE, OP_CAST, (Dtype)graph_node(k->g, n)->type, level, phase, n);
   s.arg[0] = k->value[at].stmt;
-  s.index = pointer(k, n, n, 0, true, false);
-  emit(k, s);
+  s.index = pointer(k, n, 0, true, false);
+  maker_emit(k, s);
 }
 
 // -- phases ------------------------------------------------------------------------------------------------------
@@ -327,7 +314,7 @@ static bool ends_here(const Value *v) { return v->accumulates || v->reduces; }
 static void emit_outer(Maker *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     Value *v = &k->value[i];
-    if (v->level != level || (level == LEVEL_OUTER && v->ready != p)) continue;
+    if (!v->direct || v->level != level || (level == LEVEL_OUTER && v->ready != p)) continue;
     if (is_scatter(k, (int)i)) emit_scatter(k, (int)i);
     else if (v->accumulates) emit_accumulate(k, (int)i);
     else if (v->reduces) v->stmt = cast(k, v->stmt, (Dtype)graph_node(k->g, k->node[i])->type, LEVEL_OUTER, p, k->node[i]);
@@ -355,7 +342,7 @@ static bool needs_inner(Maker *k, int p) {
     if (!k->value[i].needed) continue;
     const Node *x = graph_node(k->g, k->node[i]);
     for (int j = 0; j < x->nargs; j++) {
-      int a = is_address(x->op, j) ? -1 : local(k, x->args[j]);
+      int a = is_address(x->op, j) ? -1 : maker_local(k, x->args[j]);
       if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a])) k->value[a].needed = true;
     }
   }
@@ -389,6 +376,7 @@ static void emit_inner(Maker *k, int p) {
 
 static int emit_phases(Maker *k) {
   int last = 0;
+  find_direct(k);
   for (uint32_t i = 0; i < k->n; i++) {
     find_value(k, (int)i);
     if (k->value[i].ready > last) last = k->value[i].ready;
@@ -410,6 +398,8 @@ static void fill_built(Maker *k, Built *b, bool any_size) {
   loops_finish(m, kernel, any_size);
   kernel->ptr = m->ptr.at;
   kernel->nptr = (uint16_t)m->ptr.n;
+  kernel->walk = m->walk.at;
+  kernel->nwalks = (uint16_t)m->walk.n;
   kernel->stmt = m->stmt.at;
   kernel->nstmts = (uint16_t)m->stmt.n;
   kernel->nslots = (uint16_t)m->slot.n;

@@ -1,4 +1,4 @@
-// Instructions: launches of kernels over sets of operands, library products, collectives.
+// Instructions: launches of kernels over sets of operands, library products, ordered work, collectives.
 #include "codegen/program_rules.h"
 
 #include <string.h>
@@ -178,6 +178,41 @@ void product_emit(Builder *b, NodeId n) {
   p->a = builder_place(b, left);
   p->b = builder_place(b, right);
   p->c = builder_place(b, n);
+  vec_push(b->a, b->instr) = in;
+}
+
+// -- ordered work -------------------------------------------------------------------------------------------
+
+static OrderedKind ordered_kind(Op op) {
+  switch ((int)op) {
+  case OP_CUMSUM: return ORDERED_CUMSUM;
+  case OP_CUMMAX: return ORDERED_CUMMAX;
+  case OP_CUM_INDEX: return ORDERED_CUM_INDEX;
+  case OP_ARGSORT: return ORDERED_ARGSORT;
+  case OP_TOP_K: return ORDERED_TOP_K;
+  }
+  BUG("%s is no ordered op", op_row(op)->text);
+}
+
+void ordered_emit(Builder *b, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  const Dims *from = &b->f->order->at[x->args[0]], *to = &b->f->order->at[n];
+  DimId along = x->attr.dims[0], result = x->attr.nto ? x->attr.to[0] : along;
+  Instr in = {.kind = INSTR_ORDERED};
+  Ordered *o = &in.u.ordered;
+  *o = (Ordered){.kind = ordered_kind((Op)x->op), .type = (Dtype)graph_node(b->g, x->args[0])->type,
+                 .flags = x->attr.flags, .k = x->attr.nto ? dim_get(b->g->dims, result)->size : 0,
+                 .src_step = order_stride(b->g, from, along), .dst_step = order_stride(b->g, to, result)};
+  o->n = builder_size(b, &(Dims){.n = 1, .at = {along}});
+  for (int i = 0; i < from->n; i++) {
+    Dims one = {.n = 1, .at = {from->at[i]}};
+    if (one.at[0] == along) continue;
+    o->row[o->nrows].count = builder_size(b, &one);
+    o->row[o->nrows].src = order_stride(b->g, from, one.at[0]);
+    o->row[o->nrows++].dst = order_stride(b->g, to, one.at[0]);
+  }
+  o->src = builder_place(b, x->args[0]);
+  o->dst = builder_place(b, n);
   vec_push(b->a, b->instr) = in;
 }
 

@@ -43,11 +43,23 @@ bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto, con
 }
 
 bool op_is_alias(Op op) { return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE; }
+bool op_is_draw(Op op) { return op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL; }
 bool op_is_decl(Op op) { return op == OP_INPUT || op == OP_PARAM || op == OP_STATE; }
 
+bool op_is_view(Op op) { return op_is_alias(op) || op == OP_AT || op == OP_FINAL; }
+NodeId view_of(const Graph *g, NodeId n) { return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL]; }
+
 NodeId memory_root(const Graph *g, NodeId n) {
-  while (op_is_alias(graph_node(g, n)->op)) n = graph_node(g, n)->args[0];
+  while (op_is_view(graph_node(g, n)->op)) n = view_of(g, n);
   return n;
+}
+
+NodeId memory_writer(const Graph *g, NodeId n) {
+  for (;; n = view_of(g, n)) {
+    Op op = graph_node(g, n)->op;
+    if (op == OP_FINAL || op == OP_COLLECT) return graph_node(g, n)->args[0];
+    if (!op_is_view(op)) return n;
+  }
 }
 
 static DimId whole_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
@@ -90,9 +102,8 @@ bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
 }
 
 bool offset_slot(const Graph *g, DimId d, Slot *out) {
-  const Dim *dim = dim_get(g->dims, d), *whole = dim_get(g->dims, dim->whole);
-  if (!dim->axes.n) return false;
-  *out = (Slot){.kind = SLOT_OFFSET, .dim = whole->name, .whole = whole->size, .axes = dim->axes};
+  if (dim_get(g->dims, d)->whole == d) return false;
+  *out = slot_of_dim(g->dims, d, SLOT_OFFSET);
   return true;
 }
 

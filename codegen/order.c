@@ -9,6 +9,9 @@
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
 //
 // Where that fails a copy, a broadcast without dims, is inserted before the use.
+//
+// What a loop reads or hands out step by step has the loop's dim outermost, so that a step is one piece of
+// memory. A carry, its start and its next value lie alike.
 #include "codegen/memory_rules.h"
 
 #include <string.h>
@@ -23,6 +26,7 @@ typedef struct Chooser {
   Graph *to;
   Dims *want;     // of old nodes; n 0: no wish
   bool *forced;   // the wish comes from a use that would need a copy otherwise
+  DimId *front;   // of old nodes: the dim that should be outermost, 0: any
   NodeId *map;
   uint32_t *rank; // of whole dims: which goes first
   VEC(Dims) at;   // of new nodes, entry 0 unused
@@ -83,11 +87,68 @@ static void wish_through_move(Chooser *c, const Node *n, Dims want) {
   }
 }
 
+static bool before(const Chooser *c, DimId x, DimId y);
+
+// The order of most products, so that next values come so.
+static void wish_carries(Chooser *c) {
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    if (n->op != OP_CARRY) continue;
+    Dims list = {0};
+    for (int i = 0; i < n->dims.n; i++) {
+      int at = list.n;
+      while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
+      list_insert(&list, at, n->dims.at[i]);
+    }
+    if (list.n) wish(c, id, &list, true);
+  }
+}
+
+static NodeId carry_of(const Graph *g, NodeId scan, int i) {
+  for (NodeId id = 1; id < scan; id++) {
+    const Node *n = graph_node(g, id);
+    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region && n->attr.key == (uint64_t)i) return id;
+  }
+  return 0;
+}
+
+static void wish_through_region(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  Dims want = c->want[id];
+  if (n->op == OP_CARRY && want.n) wish(c, n->args[0], &want, false);
+  for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
+    NodeId carry = carry_of(c->from, id, i);
+    if (carry && c->want[carry].n) wish(c, n->args[i], &c->want[carry], true);
+  }
+  if (n->op == OP_COLLECT && want.n) {
+    list_remove(&want, n->attr.dims[0]);
+    wish(c, n->args[1], &want, false);
+  }
+  if (n->op != OP_AT) return;
+  c->front[n->args[0]] = n->attr.dims[0];
+  if (!want.n) return;
+  list_insert(&want, 0, n->attr.dims[0]);
+  wish(c, n->args[0], &want, false);
+}
+
+// What n computes element by element, or moves, lies as it does.
+static void pass_front(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  OpClass cls = op_row(n->op)->cls;
+  if (!c->front[id] || (cls != POINTWISE && cls != COLLECTIVE && cls != MOVE)) return;
+  for (int i = 0; i < n->nargs; i++)
+    if (!c->front[n->args[i]] && dims_has(&graph_node(c->from, n->args[i])->dims, c->front[id]))
+      c->front[n->args[i]] = c->front[id];
+}
+
 static void wish_all(Chooser *c) {
+  wish_carries(c);
   wish_outputs(c);
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
     OpClass cls = op_row(n->op)->cls;
+    if (cls == REGION) wish_through_region(c, id);
+    pass_front(c, id);
     if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
       wish_through_move(c, n, c->want[id]);
     else if (c->want[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
@@ -212,6 +273,17 @@ static Dims order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
+// As the argument lies; taps stand before the dim that they move over, so that runs along it stay runs.
+static Dims order_window(const Chooser *c, const Node *n) {
+  Dims list = c->at.at[n->args[0]];
+  const Attr *t = &n->attr;
+  int at = dims_index(&list, t->dims[0]);
+  list_remove(&list, t->dims[0]);
+  if (t->nto) list_insert(&list, at, t->to[0]);
+  if (t->nto > 1 && !dims_has(&list, t->to[1])) list_insert(&list, at, t->to[1]);
+  return list;
+}
+
 static Dims order_source(const Chooser *c, const Node *n) {
   if (op_is_decl(n->op)) {
     const Decl *d = &c->to->decl.at[n->attr.decl - 1];
@@ -221,6 +293,14 @@ static Dims order_source(const Chooser *c, const Node *n) {
   if (n->op == OP_VALUES)
     for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);
   return n->op == OP_VALUES ? list : n->dims;
+}
+
+static Dims order_region(const Chooser *c, const Node *n) {
+  if (n->op == OP_SCAN) return (Dims){0};
+  Dims list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
+  if (n->op == OP_AT) list_remove(&list, n->attr.dims[0]);
+  if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
+  return list;
 }
 
 static Dims order_default(const Chooser *c, const Node *n) {
@@ -234,7 +314,9 @@ static Dims order_default(const Chooser *c, const Node *n) {
   }
   case CONTRACT: return order_contract(c, n);
   case GATHER: return order_gather(c, n);
-  case WINDOW: case ORDERED: case REGION: BUG("no order of %s", op_row((Op)n->op)->text);
+  case REGION: return order_region(c, n);
+  case WINDOW: return order_window(c, n);
+  case ORDERED: return order_moved(c, n);
   case MOVE:
     if (n->op != OP_BROADCAST) return order_moved(c, n);
     break;
@@ -254,9 +336,10 @@ static bool follows_wish(const Chooser *c, NodeId old) {
   case CONTRACT: return true;
   case POINTWISE: case REDUCE: return c->forced[old];
   case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
-  case WINDOW: case ORDERED: case REGION: BUG("no order of %s", op_row((Op)n->op)->text);
+  case REGION: return false;
+  case WINDOW: case ORDERED: return c->forced[old];
   case MOVE: return n->op == OP_BROADCAST;
-  case SOURCE: return n->op == OP_INDEX;
+  case SOURCE: return n->op == OP_INDEX || op_is_draw((Op)n->op);
   case COLLECTIVE: return false;
   }
   return false;
@@ -286,7 +369,7 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
 
 static bool is_number(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES;
+  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES && !op_is_draw((Op)x->op);
 }
 
 // Numbers that live in no memory get some where an address is needed.
@@ -315,17 +398,95 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
 
 static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   OpClass cls = op_row(n->op)->cls;
-  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE)
+  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE || cls == ORDERED)
     arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
   if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
 }
 
+// -- loops -----------------------------------------------------------------------------------------------
+
+// What a loop steps through along t, or starts a carry with.
+static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
+  if (n->op != OP_AT && n->op != OP_CARRY) return arg;
+  arg = in_memory(c, arg, "order: a number that is needed in memory");
+  Dims list = c->at.at[arg];
+  if (n->op == OP_AT) {
+    list_remove(&list, n->attr.dims[0]);
+    list_insert(&list, 0, n->attr.dims[0]);
+  } else if (c->want[old].n) {
+    list = c->want[old];
+  }
+  const char *why = n->op == OP_AT ? "order: a step of the loop is one piece" : "order: as the carry";
+  return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
+}
+
+// Next values lie as their carries do, and none is another carry itself: all carries change at once.
+static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
+  arg = in_memory(c, arg, "order: a number that is needed in memory");
+  if (!carry) return arg;
+  const Dims *list = &c->at.at[carry];
+  if (!dims_equal(list, &c->at.at[arg])) return copy_in_order(c, arg, *list, "order: as the carry");
+  NodeId root = memory_root(c->to, arg);
+  bool other = root != carry && graph_node(c->to, root)->op == OP_CARRY &&
+               graph_node(c->to, root)->region == graph_node(c->to, carry)->region;
+  return other ? copy_in_order(c, arg, *list, "order: a carry as it was before the step's end") : arg;
+}
+
+static void copy_scan(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  NodeId args[MAX_ARGS];
+  for (int i = 0; i < n->nargs; i++) {
+    NodeId carry = carry_of(c->from, old, i);
+    args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
+  }
+  c->to->origin = n->origin;
+  c->map[old] = graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
+  set_order(c, c->map[old], (Dims){0});
+}
+
+// A value that is the same in all steps.
+static bool spread_invariant(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  if (n->op != OP_COLLECT) return false;
+  NodeId arg = c->map[n->args[1]], scan = c->map[n->args[0]];
+  if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr.region) return false;
+  c->to->origin = n->origin;
+  c->map[old] = graph_add(c->to, OP_BROADCAST, 1, &arg, &(Attr){.ndims = 1, .dims = n->attr.dims});
+  Dims list = c->at.at[arg];
+  list_insert(&list, 0, n->attr.dims[0]);
+  set_order(c, c->map[old], list);
+  return true;
+}
+
+// Whether a value that is not bound to the order of its argument is wanted with one dim outermost.
+static void to_front(const Chooser *c, NodeId old, Dims *list) {
+  const Node *n = graph_node(c->from, old);
+  OpClass cls = op_row(n->op)->cls;
+  bool bound = cls == COLLECTIVE || cls == REGION || cls == SOURCE || op_is_alias(n->op) || c->forced[old];
+  if (!c->front[old] || bound || !dims_has(list, c->front[old])) return;
+  list_remove(list, c->front[old]);
+  list_insert(list, 0, c->front[old]);
+}
+
+// What only said something to earlier passes.
+static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
+
 static void copy_node(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
+  if (n->op == OP_SCAN) {
+    copy_scan(c, old);
+    return;
+  }
+  if (spread_invariant(c, old)) return;
   NodeId first = n->nargs ? c->map[n->args[0]] : 0;
+  if (op_is_mark((Op)n->op)) {
+    c->map[old] = first;
+    return;
+  }
   if (n->nargs) {
     NodeId arg = first;
     argument_copies(c, n, &arg);
+    arg = region_argument(c, n, old, arg);
     c->map[n->args[0]] = arg;
   }
   NodeId id = graph_copy(c->to, c->from, old, c->map);
@@ -333,6 +494,7 @@ static void copy_node(Chooser *c, NodeId old) {
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
   Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
+  to_front(c, old, &list);
   set_order(c, id, list);
 }
 
@@ -382,6 +544,7 @@ Order *order_choose(Arena *a, const Graph *g) {
   Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
   c.want = arena_array(a, Dims, n);
   c.forced = arena_array(a, bool, n);
+  c.front = arena_array(a, DimId, n);
   c.map = arena_array(a, NodeId, n);
   vec_push(a, c.at) = (Dims){0};
   rank_dims(&c);

@@ -33,6 +33,10 @@ static void visit_refs(Builder *b, Visit *visit) {
         visit(b, &in->u.collective.part[p].dst, i);
       }
       break;
+    case INSTR_ORDERED:
+      visit(b, &in->u.ordered.src, i);
+      visit(b, &in->u.ordered.dst, i);
+      break;
     case INSTR_FILL: visit(b, &in->u.fill.dst, i); break;
     case INSTR_COPY:
       visit(b, &in->u.copy.dst, i);

@@ -19,6 +19,8 @@ typedef struct GroupDeps {
 } GroupDeps;
 GroupDeps group_deps(Arena *a, const Fusion *f);
 bool group_executes(const Group *g);
+// The loop in which the group runs, 0: none; of a GROUP_LOOP the loop that it ends.
+RegionId group_region(const Fusion *f, const Group *g);
 // Whether the group belongs to an update and nothing before the commit needs it.
 bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
 // Steps from the first post group: post groups of one level do not depend on one another.
@@ -36,6 +38,9 @@ typedef struct Builder {
   Built **built;        // of a group
   Ref *place;           // of a root: persistent tensor or buffer
   bool *placed;
+  NodeId *slice;        // of a root: the collect whose slice it is written as, 0: none
+  RegionId open;        // the loop whose instructions are being emitted
+  VEC(uint32_t) begin;  // INSTR_LOOP of the loops that are open
   int32_t *decl_tensor; // of a decl: index of its tensor, -1
   Program *p;
   VEC(ProgTensor) tensor;
@@ -61,10 +66,15 @@ void directory_make(Builder *b);
 void directory_outputs(Builder *b);
 void updates_place(Builder *b);
 void updates_copy(Builder *b); // the copies that updates need after everything else
+// loops.c: the begin of all loops down to r; the end of the innermost, with the copies that close a step.
+void loops_open(Builder *b, RegionId r);
+void loop_close(Builder *b, NodeId scan);
+void slices_find(Builder *b); // which values of steps are written where they are collected
 // launch.c, collect.c: instructions of groups.
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void product_emit(Builder *b, NodeId n);
 void collective_emit(Builder *b, const Group *g);
+void ordered_emit(Builder *b, NodeId n);
 
 // plan.c: lifetimes, in-place reuse, offsets; turns buffer numbers into offsets.
 void plan_memory(Builder *b);

@@ -2,12 +2,27 @@
 //
 // Before the commit a list schedule takes, of what is ready, the group that makes memory grow least, the
 // earlier one among equals. After it groups go by levels, so that equal kernels of one level share a launch.
+//
+// The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which may be only
+// when all that the loop reads from outside is there, others wait until the loop is done.
 #include "codegen/program_rules.h"
 
 #include <stdlib.h>
 
 bool group_executes(const Group *g) {
-  return g->kind == GROUP_KERNEL || g->kind == GROUP_PRODUCT || g->kind == GROUP_COLLECTIVE;
+  return g->kind == GROUP_KERNEL || g->kind == GROUP_PRODUCT || g->kind == GROUP_COLLECTIVE ||
+         g->kind == GROUP_ORDERED || g->kind == GROUP_LOOP;
+}
+
+RegionId group_region(const Fusion *f, const Group *g) {
+  const Node *x = graph_node(f->graph, g->node[0]);
+  if (g->kind == GROUP_LOOP) return x->attr.region;
+  // what a kernel computes again may come from outside its loop
+  RegionId deepest = x->region;
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (region_encloses(f->graph, deepest, graph_node(f->graph, g->node[i])->region))
+      deepest = graph_node(f->graph, g->node[i])->region;
+  return deepest;
 }
 
 static int by_number(const void *x, const void *y) {
@@ -16,24 +31,38 @@ static int by_number(const void *x, const void *y) {
 }
 
 static bool reads_address(const Group *g, Op op, int i) {
-  return g->kind != GROUP_KERNEL || (i == 0 && (op == OP_TAKE || op == OP_SLICE_OWN));
+  return g->kind != GROUP_KERNEL || (i == 0 && op == OP_TAKE);
 }
 
 // The group that writes what argument i of x stands in; ngroups: none that runs.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
   if (f->again[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
-  uint32_t of = f->of[memory_root(f->graph, a)];
+  uint32_t of = f->of[memory_writer(f->graph, a)];
   return group_executes(&f->group[of]) ? of : f->ngroups;
+}
+
+typedef VEC(uint32_t) Numbers;
+
+// What carries start with and what a loop hands out is copied by the loop itself.
+static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
+  RegionId r = graph_node(f->graph, g->node[0])->attr.region;
+  for (NodeId n = 1; n <= graph_count(f->graph); n++) {
+    const Node *x = graph_node(f->graph, n);
+    bool starts = x->op == OP_CARRY && x->region == r, handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
+    uint32_t of = starts || handed ? group_read(f, g, x, handed) : f->ngroups;
+    if (of != f->ngroups) vec_push(a, *on) = of;
+  }
 }
 
 GroupDeps group_deps(Arena *a, const Fusion *f) {
   GroupDeps d = {.at = arena_array(a, uint32_t, f->ngroups + 1)};
-  VEC(uint32_t) on = {0};
+  Numbers on = {0};
   for (uint32_t i = 0; i < f->ngroups; i++) {
     const Group *g = &f->group[i];
     uint32_t first = on.n;
     d.at[i] = first;
+    if (g->kind == GROUP_LOOP) loop_reads(a, f, g, &on);
     for (uint32_t j = 0; j < g->nnodes && group_executes(g); j++) {
       const Node *x = graph_node(f->graph, g->node[j]);
       for (int k = 0; k < x->nargs; k++) {
@@ -85,6 +114,10 @@ typedef struct Lister {
   uint32_t *user_at, *user;
   int64_t *bytes;     // that group i stores
   bool *kept;         // its values are outputs
+  RegionId *region;   // of group i
+  uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still waits for
+  uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
+  RegionId open;        // the loop whose groups are being taken
 } Lister;
 
 static int64_t growth(const Lister *l, uint32_t i) {
@@ -94,6 +127,43 @@ static int64_t growth(const Lister *l, uint32_t i) {
     if (l->readers[on] == 1 && !l->kept[on]) grows -= l->bytes[on];
   }
   return grows;
+}
+
+// Adds `by` to the waits of all loops around group i that group `on` is not in.
+static void count_loop_waits(Lister *l, uint32_t i, uint32_t on, uint32_t by) {
+  for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
+       r = region_get(l->f->graph, r)->parent)
+    l->loop_waits[r] += by;
+}
+
+static void count_left(Lister *l, uint32_t i, uint32_t by) {
+  bool end = l->f->group[i].kind == GROUP_LOOP;
+  RegionId r = l->region[i];
+  for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent) l->left[r] += by;
+}
+
+// Whether group i may be taken now, as far as loops go.
+static bool loop_allows(const Lister *l, uint32_t i) {
+  const Graph *g = l->f->graph;
+  RegionId r = l->region[i];
+  if (!region_encloses(g, l->open, r)) return false;
+  if (l->f->group[i].kind == GROUP_LOOP && l->left[r]) return false;
+  for (; r != l->open; r = region_get(g, r)->parent)
+    if (l->loop_waits[r]) return false;
+  return true;
+}
+
+static void lister_loops(Arena *a, Lister *l) {
+  const Fusion *f = l->f;
+  l->region = arena_array(a, RegionId, f->ngroups + 1);
+  l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
+  l->left = arena_array(a, uint32_t, f->graph->region.n + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) l->region[i] = group_region(f, &f->group[i]);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    if (!group_executes(&f->group[i])) continue;
+    count_left(l, i, 1);
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) count_loop_waits(l, i, l->deps->on[j], 1);
+  }
 }
 
 static void lister_make(Arena *a, Lister *l, const bool *post) {
@@ -119,6 +189,22 @@ static void lister_make(Arena *a, Lister *l, const bool *post) {
       l->user[l->user_at[l->deps->on[j] + 1]++] = i;
   for (uint32_t i = 0; i < f->graph->output.n; i++)
     l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
+  lister_loops(a, l);
+}
+
+// The ready group that makes memory grow least: an index into ready.
+static uint32_t choose_group(const Lister *l, uint32_t n, const uint32_t *ready) {
+  uint32_t best = n;
+  int64_t least = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!loop_allows(l, ready[i])) continue;
+    int64_t grows = growth(l, ready[i]);
+    if (best < n && (grows > least || (grows == least && ready[i] > ready[best]))) continue;
+    best = i;
+    least = grows;
+  }
+  if (best == n) BUG("loops wait for one another");
+  return best;
 }
 
 static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
@@ -126,17 +212,14 @@ static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
   for (uint32_t i = 0; i < l->f->ngroups; i++)
     if (group_executes(&l->f->group[i]) && !post[i] && !l->waits[i]) vec_push(a, ready) = i;
   while (ready.n) {
-    uint32_t best = 0;
-    int64_t least = 0;
-    for (uint32_t i = 0; i < ready.n; i++) {
-      int64_t grows = growth(l, ready.at[i]);
-      if (i && (grows > least || (grows == least && ready.at[i] > ready.at[best]))) continue;
-      best = i;
-      least = grows;
-    }
-    uint32_t g = ready.at[best];
+    uint32_t best = choose_group(l, ready.n, ready.at), g = ready.at[best];
     ready.at[best] = ready.at[--ready.n];
     s->group[s->n++] = g;
+    l->open = l->region[g];
+    if (l->f->group[g].kind == GROUP_LOOP) l->open = region_get(l->f->graph, l->open)->parent;
+    count_left(l, g, UINT32_MAX);
+    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
+      if (!post[l->user[j]]) count_loop_waits(l, l->user[j], g, UINT32_MAX);
     for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
     for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
       if (!post[l->user[j]] && !--l->waits[l->user[j]]) vec_push(a, ready) = l->user[j];

@@ -88,6 +88,8 @@ typedef struct KernelCall {
   char *partial;      // of this chunk; for combine: of chunk 0
   Status *status;
   int64_t step;
+  uint64_t seed;      // philox_seed of the run's seed (ir/philox.h)
+  int64_t repeat;     // number of the update within the step, 0 in most
 } KernelCall;
 // Work units lo..hi-1.
 typedef void KernelFn(const KernelCall *call, int64_t lo, int64_t hi);

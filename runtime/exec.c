@@ -11,6 +11,7 @@
 //
 // With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
 // Chunks are the same for every number of workers (decision 18), and so are the bits.
+#include "ir/philox.h"
 #include "runtime/bound.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     int64_t from = lo > set->first ? lo - set->first : 0;
     int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
     KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
-                       set->slot, set->num, NULL, &status, e->step};
+                       set->slot, set->num, NULL, &status, e->step, philox_seed(e->seed), 0};
     // Without partial results neighbouring chunks are one call: their bits are the same.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
@@ -78,7 +79,7 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
     const BoundSet *set = &b->set[s];
     KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps), set->slot,
                        set->num, b->partial + set->first * b->kernel->partial_bytes,
-                       &status,  e->step};
+                       &status,  e->step, philox_seed(e->seed), 0};
     b->kernel->combine(&call, set->chunks);
   }
   note_fault(e, context, worker, instr, &status);

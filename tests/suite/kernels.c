@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
+#include "ir/philox.h"
 #include "tests/suite/common/kernel_interp.h"
 
 enum { MAX_P = 8, MAX_S = MAX_INTERP_STMTS, MAX_SLOT = 8, MAX_NUM = 8, GUARD = 64, RANK_LIMIT = 3 };
@@ -65,7 +66,8 @@ static int64_t whole(int data, Dtype t) {
 
 static int64_t elements(const Case *c, int p) {
   const KPtr *kp = &c->ptr[p];
-  int64_t n = 1 + (kp->base_slot >= 0 ? c->slot[kp->base_slot] * kp->base_stride : 0);
+  int64_t n = 1 + kp->offset;
+  for (int i = 0; i < kp->nbases; i++) n += c->slot[kp->base[i].slot] * kp->base[i].stride;
   for (int l = 0; l < c->k.nouter + c->k.ninner; l++) n += kp->stride[l] * (c->k.loop[l].size - 1);
   for (int i = 0; i < c->k.nstmts; i++)
     if ((c->stmt[i].kind == K_LOAD_AT || c->stmt[i].kind == K_SCATTER) && c->stmt[i].index == p) n += 12 * c->stmt[i].step;
@@ -109,7 +111,7 @@ static void run_code(const Case *c, const ProgKernel *pk, char *const *mem, Stat
   char *partial = aligned_alloc(64, (size_t)(pk->partial_bytes * (chunks + 1) + 64));
   void *ptr[MAX_P];
   for (int p = 0; p < c->k.nptr; p++) ptr[p] = mem[p];
-  KernelCall call = {.ptr = ptr, .slot = c->slot, .num = c->num, .partial = partial, .status = status, .step = INTERP_STEP};
+  KernelCall call = {.ptr = ptr, .slot = c->slot, .num = c->num, .partial = partial, .status = status, .step = INTERP_STEP, .seed = philox_seed(INTERP_SEED)};
   for (int64_t i = 0; i < chunks; i++) {
     call.partial = partial + i * pk->partial_bytes;
     int64_t hi = (i + 1) * grain;
@@ -212,7 +214,7 @@ static void loop(Case *c, bool outer, int64_t size, int64_t valid) {
 
 static int pointer(Case *c, Dtype t, bool written, int n, const int64_t *stride) {
   KPtr *p = &c->ptr[c->k.nptr];
-  *p = (KPtr){.type = t, .written = written, .base_slot = -1};
+  *p = (KPtr){.type = t, .written = written};
   for (int l = 0; l < n; l++) p->stride[l] = stride[l];
   return c->k.nptr++;
 }
@@ -571,9 +573,9 @@ static void add_bases(void) {
   c->slot[0] = 3;
   c->k.nslots = 1;
   int p = pointer(c, TYPE_F32, false, STRIDES(30, 1)), q = pointer(c, TYPE_F32, true, STRIDES(60, 2));
-  c->ptr[p].base_slot = c->ptr[q].base_slot = 0;
-  c->ptr[p].base_stride = 7;
-  c->ptr[q].base_stride = 11;
+  c->ptr[p].nbases = c->ptr[q].nbases = 1;
+  c->ptr[p].base[0] = (KBase){0, 7};
+  c->ptr[q].base[0] = (KBase){0, 11};
   store(c, q, LEVEL_INNER, 0, load(c, p, LEVEL_INNER, 0));
 }
 

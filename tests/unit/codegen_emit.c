@@ -38,7 +38,7 @@ static void sample_make(Sample *s, int extra) {
                   .nptr = 3, .nnum = 1, .ptr = s->ptr, .stmt = s->stmt};
   s->k.loop[0] = (KLoop){"i", N, -1};
   for (int i = 0; i < 3; i++)
-    s->ptr[i] = (KPtr){.type = TYPE_F32, .written = i > 0, .stride = {i < 2}, .base_slot = -1};
+    s->ptr[i] = (KPtr){.type = TYPE_F32, .written = i > 0, .stride = {i < 2}};
   int num = add_stmt(s, (KStmt){.kind = K_NUM, .type = TYPE_F32, .arg = {NO_STMT, NO_STMT, NO_STMT}});
   int x = add_stmt(s, (KStmt){.kind = K_LOAD, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {NO_STMT, NO_STMT, NO_STMT}});
   int y = add_stmt(s, (KStmt){.kind = K_OP, .op = OP_MUL, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {x, num, NO_STMT}, .index = -1});

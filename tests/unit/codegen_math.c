@@ -57,7 +57,7 @@ static void make(Kernel *k, KPtr *ptr, KStmt *s, Op op, Dtype t) {
   *k = (Kernel){.name = "k", .why = "test", .nouter = 1, .vector = 0, .rows = -1, .nphases = 1, .nptr = 3, .nstmts = 4,
                 .block = 4096, .ptr = ptr, .stmt = s};
   k->loop[0] = (KLoop){"i", N, -1};
-  for (int i = 0; i < 3; i++) ptr[i] = (KPtr){.type = t, .written = i == 2, .stride = {1}, .base_slot = -1};
+  for (int i = 0; i < 3; i++) ptr[i] = (KPtr){.type = t, .written = i == 2, .stride = {1}};
   for (int i = 0; i < 2; i++)
     s[i] = (KStmt){.kind = K_LOAD, .type = t, .level = LEVEL_OUTER, .arg = {NO_STMT, NO_STMT, NO_STMT}, .index = i, .slot = -1};
   bool two = op_row(op)->nargs == 2;

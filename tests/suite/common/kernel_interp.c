@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/philox.h"
+
 static bool flt(Dtype t) { return dtype_is_float(t); }
 
 Value value_read(Dtype t, const char *p) {
@@ -149,11 +151,36 @@ static int64_t extent(const KernelRun *r, int l) {
   return kl->slot < 0 ? kl->size : r->slot[kl->slot];
 }
 
+static int64_t walked(const KernelRun *r, const KPtr *p) {
+  int64_t i = p->offset;
+  for (int b = 0; b < p->nbases; b++) i += r->slot[p->base[b].slot] * p->base[b].stride;
+  for (int l = 0; l < r->k->nouter + r->k->ninner; l++) i += p->stride[l] * r->at[l];
+  return i;
+}
+
 static char *address(const KernelRun *r, int p, int64_t more) {
   const KPtr *kp = &r->k->ptr[p];
-  int64_t i = more + (kp->base_slot >= 0 ? r->slot[kp->base_slot] * kp->base_stride : 0);
-  for (int l = 0; l < r->k->nouter + r->k->ninner; l++) i += kp->stride[l] * r->at[l];
-  return r->mem[p] + i * dtype_bytes(kp->type);
+  return r->mem[p] + (walked(r, kp) + more) * dtype_bytes(kp->type);
+}
+
+static bool guarded_off(const KernelRun *r, const KStmt *s) { return s->arg[1] != NO_STMT && !r->value[s->arg[1]].i; }
+
+static Value position(const KernelRun *r, const KStmt *s) {
+  int64_t i = walked(r, &r->k->walk[s->index]);
+  if (s->arg[0] != NO_STMT) i += r->value[s->arg[0]].i * s->step;
+  return (Value){0, s->arg[1] != NO_STMT ? i + r->value[s->arg[1]].i : i};
+}
+
+static Value inside(const KernelRun *r, const KStmt *s) {
+  int64_t x = r->value[s->arg[0]].i, limit = s->slot >= 0 ? r->slot[s->slot] : s->step;
+  return (Value){0, x >= 0 && x < limit && !guarded_off(r, s)};
+}
+
+static Value draw(const KernelRun *r, const KStmt *s) {
+  uint32_t w[4];
+  uint64_t key = (uint64_t)r->num[s->index] | (uint64_t)r->num[s->index + 1] << 32;
+  philox_words(key, INTERP_SEED, r->value[s->arg[0]].i, INTERP_STEP, 0, w);
+  return (Value){s->op == OP_RANDOM_UNIFORM ? philox_uniform(w) : philox_normal(w), 0};
 }
 
 static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {
@@ -193,6 +220,7 @@ static Value run_op(KernelRun *r, const KStmt *s) {
   case OP_STEP: return (Value){0, INTERP_STEP};
   case OP_BOUND: return bound(r, s);
   case OP_OWN_TERM: return r->slot[s->slot] == 0 ? r->value[s->arg[0]] : (Value){0, 0};
+  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL: return draw(r, s);
   case OP_CAST: return converted(r->value[s->arg[0]], a, s->type);
   case OP_WHERE: return arg(r, s, 0, TYPE_BOOL).i ? arg(r, s, 1, s->type) : arg(r, s, 2, s->type);
   case OP_EQ: case OP_NE: case OP_LT: case OP_LE:
@@ -215,11 +243,16 @@ static void run_stmt(KernelRun *r, int id) {
   const KStmt *s = &r->k->stmt[id];
   Value *v = &r->value[id], pair[3] = {{0, 0}};
   Dtype t = s->kind == K_NUM ? s->type : s->kind == K_OP ? s->type : TYPE_COUNT;
-  if (s->index >= 0 && t == TYPE_COUNT && s->kind != K_REDUCE) t = r->k->ptr[s->index].type;
+  if (s->index >= 0 && t == TYPE_COUNT && s->kind != K_REDUCE && s->kind != K_POSITION) t = r->k->ptr[s->index].type;
   switch (s->kind) {
   case K_NUM: *v = converted((Value){r->num[s->index], 0}, TYPE_F64, s->type); return;
-  case K_LOAD: *v = value_read(t, address(r, s->index, 0)); return;
-  case K_LOAD_AT: *v = value_read(t, address(r, s->index, r->value[s->arg[0]].i * s->step)); return;
+  case K_LOAD: *v = guarded_off(r, s) ? pair[0] : value_read(t, address(r, s->index, 0)); return;
+  case K_LOAD_AT:
+    *v = guarded_off(r, s) ? pair[0] : value_read(t, address(r, s->index, r->value[s->arg[0]].i * s->step));
+    return;
+  case K_POSITION: *v = position(r, s); return;
+  case K_QUOTIENT: *v = (Value){0, r->value[s->arg[0]].i / s->step}; return;
+  case K_INSIDE: *v = inside(r, s); return;
   case K_OP: *v = run_op(r, s); return;
   case K_STORE: value_write(t, address(r, s->index, 0), arg(r, s, 0, t)); return;
   case K_REDUCE:

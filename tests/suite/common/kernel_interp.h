@@ -4,7 +4,7 @@
 
 #include "codegen/kernel.h"
 
-enum { MAX_INTERP_STMTS = 48, MAX_FOUND = 4096, INTERP_STEP = 17 };
+enum { MAX_INTERP_STMTS = 48, MAX_FOUND = 4096, INTERP_STEP = 17, INTERP_SEED = 5 };
 
 typedef struct Value {
   double f;  // floats

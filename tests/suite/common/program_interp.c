@@ -11,6 +11,7 @@
 
 #include "collectives/comm.h"
 #include "ir/eval_rules.h"
+#include "ir/philox.h"
 
 struct Interp {
   Arena *a;
@@ -197,11 +198,16 @@ static double combine(Op op, Dtype t, double x, double y) {
 
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 
+static int64_t walked(const Run *u, const KPtr *p) {
+  int64_t e = p->offset;
+  for (int i = 0; i < loops(u->k); i++) e += p->stride[i] * u->at[i];
+  for (int i = 0; i < p->nbases; i++) e += p->base[i].stride * slot(u->in, u->set->slot[p->base[i].slot], u->r);
+  return e;
+}
+
 static char *element(const Run *u, const KStmt *s, int64_t more) {
   const KPtr *p = &u->k->ptr[s->index];
-  int64_t e = more;
-  for (int i = 0; i < loops(u->k); i++) e += p->stride[i] * u->at[i];
-  if (p->base_slot >= 0) e += p->base_stride * slot(u->in, u->set->slot[p->base_slot], u->r);
+  int64_t e = walked(u, p) + more;
   return address(u->in, u->r, u->set->ptr[s->index]) + e * dtype_bytes(p->type);
 }
 
@@ -217,6 +223,13 @@ static double bound(Run *u, const KStmt *s) {
   return x < 0 ? 0 : (double)(s->step - 1);
 }
 
+static double drawn(const Run *u, const KStmt *s) {
+  uint32_t w[4];
+  uint64_t key = (uint64_t)u->set->num[s->index] | (uint64_t)u->set->num[s->index + 1] << 32;
+  philox_words(key, 0, (int64_t)u->value[s->arg[0]], u->in->step, 0, w);
+  return s->op == OP_RANDOM_UNIFORM ? philox_uniform(w) : philox_normal(w);
+}
+
 static double operation(Run *u, const KStmt *s) {
   Cell x[3];
   Dtype type[3] = {TYPE_F32};
@@ -224,6 +237,7 @@ static double operation(Run *u, const KStmt *s) {
   if (s->op == OP_INDEX) return (double)(u->at[s->index] + (s->slot >= 0 ? slot(u->in, u->set->slot[s->slot], u->r) : 0));
   if (s->op == OP_BOUND) return bound(u, s);
   if (s->op == OP_OWN_TERM) return slot(u->in, u->set->slot[s->slot], u->r) == 0 ? u->value[s->arg[0]] : 0;
+  if (s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL) return drawn(u, s);
   int n = op_row(s->op)->nargs;
   for (int i = 0; i < n; i++) {
     x[i] = (Cell){u->value[s->arg[i]], 0, false};
@@ -242,12 +256,31 @@ static int64_t row_place(const Run *u, const KPtr *p) {
   return at;
 }
 
+static bool guarded_off(const Run *u, const KStmt *s) { return s->arg[1] != NO_STMT && u->value[s->arg[1]] == 0; }
+
+static double position(const Run *u, const KStmt *s) {
+  double x = (double)walked(u, &u->k->walk[s->index]);
+  if (s->arg[0] != NO_STMT) x += u->value[s->arg[0]] * (double)s->step;
+  return s->arg[1] != NO_STMT ? x + u->value[s->arg[1]] : x;
+}
+
+static bool inside(const Run *u, const KStmt *s) {
+  int64_t limit = s->slot >= 0 ? slot(u->in, u->set->slot[s->slot], u->r) : s->step;
+  double x = u->value[s->arg[0]];
+  return x >= 0 && x < (double)limit && !guarded_off(u, s);
+}
+
 static void execute(Run *u, int i) {
   const KStmt *s = &u->k->stmt[i];
   switch (s->kind) {
   case K_NUM: u->value[i] = u->set->num[s->index]; break;
-  case K_LOAD: u->value[i] = load(s->type, element(u, s, 0)); break;
-  case K_LOAD_AT: u->value[i] = load(s->type, element(u, s, (int64_t)u->value[s->arg[0]] * s->step)); break;
+  case K_LOAD: u->value[i] = guarded_off(u, s) ? 0 : load(s->type, element(u, s, 0)); break;
+  case K_LOAD_AT:
+    u->value[i] = guarded_off(u, s) ? 0 : load(s->type, element(u, s, (int64_t)u->value[s->arg[0]] * s->step));
+    break;
+  case K_POSITION: u->value[i] = position(u, s); break;
+  case K_QUOTIENT: u->value[i] = (double)((int64_t)u->value[s->arg[0]] / s->step); break;
+  case K_INSIDE: u->value[i] = inside(u, s); break;
   case K_OP: u->value[i] = operation(u, s); break;
   case K_REDUCE: u->acc[i] = combine(s->op, s->type, u->acc[i], u->value[s->arg[0]]); break;
   case K_ACCUM: {
@@ -429,10 +462,70 @@ static void run_collective(Interp *in, const Collective *c) {
   arena_free(scratch);
 }
 
+// -- ordered work ------------------------------------------------------------------------------------------
+
+// Whether x goes before y: NaN is the largest number, keys are ordered by their bits.
+static bool goes_before(Dtype t, double x, double y, bool descending) {
+  if (t == TYPE_U64) return descending ? key_bits(x) > key_bits(y) : key_bits(x) < key_bits(y);
+  if (isnan(x) || isnan(y)) return descending ? isnan(x) && !isnan(y) : !isnan(x) && isnan(y);
+  return descending ? x > y : x < y;
+}
+
+// How many of x[0..n) go before element i, earlier ones of equals among them.
+static int64_t rank_of(Dtype t, const double *x, int64_t n, int64_t i, bool descending) {
+  int64_t rank = 0;
+  for (int64_t j = 0; j < n; j++)
+    rank += goes_before(t, x[j], x[i], descending) || (j < i && !goes_before(t, x[i], x[j], descending));
+  return rank;
+}
+
+static void running(const Ordered *o, const double *x, int64_t n, double *y) {
+  bool reverse = o->flags & ORDER_REVERSE, before = o->flags & ORDER_EXCLUSIVE;
+  double sum = 0, most = 0;
+  int64_t best = -1;
+  for (int64_t k = 0; k < n; k++) {
+    int64_t i = reverse ? n - 1 - k : k;
+    double old = sum;
+    sum = combine(OP_SUM, o->type, sum, x[i]);
+    if (best < 0 || x[i] > most || (isnan(x[i]) && !isnan(most))) most = x[i], best = i;
+    y[i] = o->kind == ORDERED_CUMSUM ? (before ? old : sum) : o->kind == ORDERED_CUMMAX ? most : (double)best;
+  }
+}
+
+static int64_t ranked(const Ordered *o, const double *x, int64_t n, double *y) {
+  bool top = o->kind == ORDERED_TOP_K;
+  for (int64_t i = 0; top && i < o->k; i++) y[i] = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t rank = rank_of(o->type, x, n, i, top || (o->flags & ORDER_DESCENDING));
+    if (!top || rank < o->k) y[rank] = (double)i;
+  }
+  return top ? o->k : n;
+}
+
+static void run_ordered(Interp *in, const Ordered *o, int64_t r) {
+  int64_t n = size(in, o->n, r), at[MAX_RANK] = {0}, rows = 1;
+  double *x = arena_array(in->a, double, n + 1), *y = arena_array(in->a, double, n + o->k + 1);
+  bool sums = o->kind == ORDERED_CUMSUM || o->kind == ORDERED_CUMMAX;
+  Dtype to = sums ? o->type : TYPE_I32;
+  for (int i = 0; i < o->nrows; i++) rows *= size(in, o->row[i].count, r);
+  for (int64_t row = 0; row < rows; row++) {
+    int64_t src = 0, dst = 0, m = n;
+    for (int i = 0; i < o->nrows; i++) src += at[i] * o->row[i].src, dst += at[i] * o->row[i].dst;
+    const char *from = address(in, r, o->src) + src * dtype_bytes(o->type);
+    char *into = address(in, r, o->dst) + dst * dtype_bytes(to);
+    for (int64_t i = 0; i < n; i++) x[i] = load(o->type, from + i * o->src_step * dtype_bytes(o->type));
+    if (o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K) m = ranked(o, x, n, y);
+    else running(o, x, n, y);
+    for (int64_t i = 0; i < m; i++) store(to, into + i * o->dst_step * dtype_bytes(to), y[i]);
+    for (int i = o->nrows - 1; i >= 0 && ++at[i] == size(in, o->row[i].count, r); i--) at[i] = 0;
+  }
+}
+
 static void run_instr(Interp *in, const Instr *i, int64_t r) {
   switch (i->kind) {
   case INSTR_KERNEL: run_kernel(in, &i->u.kernel, r); break;
   case INSTR_PRODUCT: run_product(in, &i->u.product, r); break;
+  case INSTR_ORDERED: run_ordered(in, &i->u.ordered, r); break;
   case INSTR_FILL: memset(address(in, r, i->u.fill.dst), 0, (size_t)i->u.fill.bytes); break;
   case INSTR_COPY: memmove(address(in, r, i->u.copy.dst), address(in, r, i->u.copy.src), (size_t)i->u.copy.bytes); break;
   case INSTR_COLLECTIVE: case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
