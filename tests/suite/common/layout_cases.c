@@ -410,6 +410,7 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
   }
   run_cases(mesh, argc, argv, cases, countof(cases));
   run_cases(mesh, argc, argv, window_cases, window_case_count);
+  run_cases(mesh, argc, argv, region_cases, region_case_count);
 }
 
 // -- random graphs -----------------------------------------------------------------------------------------------
@@ -510,7 +511,50 @@ static NodeId random_narrow(Maker *m, NodeId x, NodeId y) {
   return graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32);
 }
 
+static NodeId random_window(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  if (!s->n) return 0;
+  const DimId lengths[] = {m->b, m->d, m->h, m->v, m->n};
+  DimId from = pick_dim(m, s), to[2] = {draw(m, 2) ? from : lengths[draw(m, countof(lengths))], m->two};
+  if (to[0] != from && dims_has(s, to[0])) return 0;
+  Attr t = {.ndims = 1, .dims = &from, .nto = (uint8_t)(1 + draw(m, 2)), .to = to};
+  if (to[0] == m->two || from == m->two || dims_has(s, m->two)) t.nto = 1;
+  if (to[0] == m->two) return 0;
+  t.affine = (Affine){1 + draw(m, 2), t.nto > 1 ? 1 + draw(m, 2) : 0, (int64_t)draw(m, 7) - 3, 1 + draw(m, 2)};
+  if (!draw(m, 4)) t.affine.out = -t.affine.out, t.affine.offset += 6;
+  if (!draw(m, 4)) t.num[0] = 0.5;
+  if (draw(m, 4)) return graph_add(m->g, OP_WINDOW, 1, &x, &t);
+  if (draw(m, 2)) t.nto = 0, t.affine.out = t.affine.tap = 0;
+  return graph_add(m->g, OP_WINDOW_AT, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
+}
+static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  if (!s->n) return 0;
+  DimId d = pick_dim(m, s);
+  Attr t = {.ndims = 1, .dims = &d, .flags = draw(m, 4)};
+  if (draw(m, 2)) return scale(m, graph_add(m->g, OP_CUMSUM, 1, &x, &t));
+  t.flags &= ORDER_REVERSE;
+  return graph_add(m->g, OP_CUMMAX, 1, &x, &t);
+}
+static NodeId random_pin(Maker *m, NodeId x, NodeId y) {
+  (void)y;
+  const Dims *s = &graph_node(m->g, x)->dims;
+  DimId dims[MAX_AXES];
+  Attr t = {.dims = dims};
+  for (int a = m->mesh.naxes - 1; a >= 0 && s->n; a--) {
+    if (draw(m, 2)) continue;
+    t.axes.at[t.axes.n++] = (uint8_t)a;
+    dims[t.ndims++] = pick_dim(m, s);
+  }
+  return graph_add(m->g, OP_PIN, 1, &x, &t);
+}
+
+static bool every_class; // windows, ordered operations and pins among the random graphs
+
 typedef NodeId Grow(Maker *m, NodeId x, NodeId y);
+static Grow *const grow_more[] = {random_window, random_window, random_ordered, random_pin};
 static Grow *const grow[] = {random_unary, random_binary, random_binary, random_where, random_reduce,
                              random_contract, random_contract, random_move, random_lookup, random_narrow};
 
@@ -520,7 +564,8 @@ static void random_graph(Maker *m) {
   for (uint32_t i = 3 + draw(m, 38), tries = 200; i > 0 && pool.n < POOL && tries > 0; tries--) {
     NodeId x = draw(m, 3) ? pool.at[pool.n - 1] : pick(m, &pool), y = pick(m, &pool);
     m->g->origin.value = draw(m, 3) ? NULL : intern_printf(m->names, "t%d", pool.n);
-    NodeId z = grow[draw(m, countof(grow))](m, x, y);
+    bool more = every_class && !draw(m, 3);
+    NodeId z = more ? grow_more[draw(m, countof(grow_more))](m, x, y) : grow[draw(m, countof(grow))](m, x, y);
     m->g->origin = (Origin){0};
     if (z) pool.at[pool.n++] = z, i--;
   }
@@ -604,6 +649,7 @@ int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck
 
 int layout_cases(int argc, char **argv, LayoutCheck *what) {
   check = what;
+  every_class = true;
   bool one_seed = argc > 1 && !strncmp(argv[1], "seed=", 5);
   for (size_t i = 0; i < countof(meshes) && !one_seed; i++) run_ops(&meshes[i], argc, argv);
   run_random(argc, argv, 400, 4);

@@ -11,6 +11,9 @@ typedef struct LayoutCase {
 // Windows, ordered operations, draws and marks (layout_windows.c).
 extern const LayoutCase window_cases[];
 extern const size_t window_case_count;
+// Loops (layout_regions.c).
+extern const LayoutCase region_cases[];
+extern const size_t region_case_count;
 
 // The source node of a new declaration over whole dims; float inputs are noted for gradients.
 NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims);
