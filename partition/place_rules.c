@@ -154,10 +154,13 @@ static int slot_of(const Choice *c, Role r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Whether the candidates of all owners are fewer bytes than the elements.
-static bool candidates_pay(const Graph *g, const Node *n, Axes cut) {
+// Whether what owners hand out is fewer bytes than all elements: candidates of the largest, or a part that a
+// window takes, which is summed.
+static bool owners_pay(const Graph *g, const Node *n, Axes cut) {
+  if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
   int64_t size = dim_get(g->dims, n->attr.dims[0])->size, k = dim_get(g->dims, n->attr.to[0])->size;
+  if (n->op != OP_TOP_K) return 2 * k <= size;
   int64_t block = block_length(g->mesh, size, cut);
   return (k < block ? k : block) * axes_size(g->mesh, cut) * dtype_bytes(TYPE_U64) < size * dtype_bytes((Dtype)x->type);
 }
@@ -181,7 +184,7 @@ static void collect(Choice *c) {
       int slot = source_slot(c, i, j);
       if (slot < 0) continue;
       Axes cut = home->cut[j];
-      if (c->n->op == OP_TOP_K && slot >= c->ndims && !candidates_pay(g, c->n, cut)) continue;
+      if (slot >= c->ndims && !owners_pay(g, c->n, cut)) continue;
       axes_join(&c->wanted[slot], slot < c->ndims ? cut_allowed(g, c->id, slot, cut) : cut);
     }
   }

@@ -200,6 +200,50 @@ static void check_permute(const Grid *g) {
              false);
 }
 
+// The interval of dim 0 that the own block of `of` reads, as destination; every processor has the whole of dim 1
+// or its block of it.
+static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine affine, int64_t outs) {
+  Reach reach = {.of_size = outs, .tap_size = 3, .of_axes = of, .affine = affine};
+  Side src, dst;
+  side_make(&src, g, cut, other);
+  side_fill(&src, g, NONE);
+  dst = (Side){.cut = {of, other}};
+  for (int64_t r = 0; r < mesh_size(&g->mesh); r++) {
+    reach_interval(&g->mesh, &reach, g->size[0], r, &dst.start[r][0], &dst.valid[r][0]);
+    block(&g->mesh, g->size[1], other, r, &dst.start[r][1], &dst.valid[r][1], &dst.length[1]);
+    if (dst.valid[r][0] > dst.length[0]) dst.length[0] = dst.valid[r][0];
+  }
+  for (int64_t r = 0; r < mesh_size(&g->mesh); r++) {
+    size_t n = (size_t)(dst.length[0] * dst.length[1]);
+    dst.data[r] = malloc(sizeof(float) * (n + 1));
+    for (size_t i = 0; i < n; i++) dst.data[r][i] = NAN;
+  }
+  CollPart part = {.rank = 2, .gathered = -1, .cut = 0, .whole = g->size[0], .reach = reach, .value = "x"};
+  for (int d = 0; d < 2; d++) part.src_block[d] = src.length[d], part.dst_block[d] = dst.length[d];
+  Collective what = {.kind = COLL_PERMUTE, .axes = cut, .to = of, .type = TYPE_F32, .nparts = 1, .part = &part, .bytes = 1 << 20};
+  CommMember member[MAX_P];
+  for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
+    member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r], src.valid[r], dst.valid[r]};
+  CommCall call = {&what, 1, mesh_size(&g->mesh), member};
+  for (int workers = 1; workers <= 4; workers *= 2) {
+    run_all(&g->mesh, &call, workers);
+    side_check(&dst, g, 1);
+  }
+  side_free(&src, g);
+  side_free(&dst, g);
+}
+
+static void check_halo(const Grid *g) {
+  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1}, {1, -1, 1, 2}, {-1, 0, 4, 1}, {1, 0, 3, 1}, {1, 0, -90, 1}};
+  for (size_t w = 0; w < countof(ways); w++) {
+    check_reach(g, FIRST, FIRST, NONE, ways[w], g->size[0]);
+    check_reach(g, FIRST, FIRST, SECOND, ways[w], 5);
+    check_reach(g, FIRST, SECOND, NONE, ways[w], g->size[0]);
+    check_reach(g, BOTH, SWAPPED, NONE, ways[w], 9);
+  }
+}
+
+static void halo(void **state) { (void)state, each_grid(check_halo); }
 static void all_reduce(void **state) { (void)state, each_grid(check_all_reduce); }
 static void all_gather(void **state) { (void)state, each_grid(check_all_gather); }
 static void reduce_scatter(void **state) { (void)state, each_grid(check_reduce_scatter); }
@@ -327,7 +371,7 @@ int main(void) {
       cmocka_unit_test(all_gather),
       cmocka_unit_test(reduce_scatter),
       cmocka_unit_test(all_to_all),
-      cmocka_unit_test(permute),
+      cmocka_unit_test(permute), cmocka_unit_test(halo),
       cmocka_unit_test(types_and_monoids),
       cmocka_unit_test(sums_do_not_depend_on_workers),
       cmocka_unit_test(barrier_holds_all),
