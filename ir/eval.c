@@ -5,6 +5,7 @@
 #include "ir/eval_rules.h"
 
 #include <math.h>
+#include <string.h>
 
 #define RULE_SOURCE(rule) eval_##rule
 #define RULE_POINTWISE(rule) eval_point
@@ -81,12 +82,6 @@ void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run -------------------------------------------------------------------------------------
 
-static void run_node(Arena *a, EvalNode *c) {
-  tensor_shape(a, c->g, c->n, c->r, c->out);
-  for (int k = 0; k < c->n->nargs; k++) c->arg[k] = eval_at(c->e, c->n->args[k], c->r);
-  eval_rule[c->n->op](c);
-}
-
 // splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From half
 // of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
 static double next_error(uint64_t *state) {
@@ -107,42 +102,63 @@ static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   }
 }
 
-// state: of the random errors, NULL: none.
-static Eval *run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step, uint64_t *state) {
+static void run_on(EvalRun *run, NodeId n, int64_t r) {
+  EvalNode c = {.e = run->e,
+                .arena = run->scratch,
+                .g = run->e->graph,
+                .n = graph_node(run->e->graph, n),
+                .id = n,
+                .r = r,
+                .out = &run->e->at[(int64_t)n * run->e->processors + r],
+                .nfeeds = run->nfeeds,
+                .feeds = run->feeds,
+                .step = run->step,
+                .now = run->now};
+  ArenaMark mark = arena_mark(run->scratch);
+  bug_context("eval", n);
+  eval_shape(run, n, r);
+  for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++) c.arg[k] = eval_at(c.e, c.n->args[k], r);
+  eval_rule[c.n->op](&c);
+  if (run->errors) perturb(c.n, c.out, run->errors);
+  arena_reset(run->scratch, mark);
+}
+
+void eval_shape(EvalRun *run, NodeId n, int64_t r) {
+  Tensor *t = &run->e->at[(int64_t)n * run->e->processors + r];
+  if (!t->value) {
+    tensor_shape(run->a, run->e->graph, graph_node(run->e->graph, n), r, t);
+    return;
+  }
+  memset(t->value, 0, (size_t)t->elements * sizeof *t->value);
+  memset(t->bound, 0, (size_t)t->elements * sizeof *t->bound);
+  memset(t->tainted, 0, (size_t)t->elements);
+}
+
+void eval_node(EvalRun *run, NodeId n) {
+  for (int64_t r = 0; r < run->e->processors; r++) run_on(run, n, r);
+}
+
+static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
+                     uint64_t *errors) {
   Eval *e = arena_new_of(a, Eval);
   bool lowered = g->stage >= STAGE_LOWER;
   *e = (Eval){.graph = g, .processors = lowered ? mesh_size(g->mesh) : 1};
   e->at = arena_array(a, Tensor, (int64_t)(graph_count(g) + 1) * e->processors);
-  Arena *scratch = arena_new();
-  ArenaMark mark = arena_mark(scratch);
-  for (NodeId n = 1; n <= graph_count(g); n++)
-    for (int64_t r = 0; r < e->processors; r++) {
-      EvalNode c = {.e = e,
-                    .arena = scratch,
-                    .g = g,
-                    .n = graph_node(g, n),
-                    .id = n,
-                    .r = r,
-                    .out = &e->at[(int64_t)n * e->processors + r],
-                    .nfeeds = nfeeds,
-                    .feeds = feeds,
-                    .step = step};
-      bug_context("eval", n);
-      run_node(a, &c);
-      if (state) perturb(c.n, c.out, state);
-      arena_reset(scratch, mark);
-    }
-  arena_free(scratch);
+  EvalRun run = {.a = a, .scratch = arena_new(), .e = e, .nfeeds = nfeeds, .feeds = feeds, .step = step, .errors = errors};
+  run.nodes = region_nodes(a, g);
+  run.now = arena_array(a, int64_t, g->region.n + 1);
+  eval_region(&run, 0);
+  arena_free(run.scratch);
   return e;
 }
 
 Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step) {
-  return run(a, g, nfeeds, feeds, step, NULL);
+  return run_all(a, g, nfeeds, feeds, step, NULL);
 }
 
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
                          uint64_t seed) {
-  return run(a, g, nfeeds, feeds, step, &seed);
+  return run_all(a, g, nfeeds, feeds, step, &seed);
 }
 
 // -- putting blocks together ---------------------------------------------------------------------

@@ -24,7 +24,24 @@ typedef struct EvalNode {
   uint32_t nfeeds;
   const EvalFeed *feeds;
   int64_t step;
+  const int64_t *now; // by region: the position along its dim
 } EvalNode;
+
+// One evaluation. Nodes of a loop hold the values of its current step.
+typedef struct EvalRun {
+  Arena *a, *scratch;
+  Eval *e;
+  uint32_t nfeeds;
+  const EvalFeed *feeds;
+  int64_t step;
+  uint64_t *errors;   // state of the random errors, NULL: none
+  RegionNodes nodes;
+  int64_t *now;       // by region: the position along its dim
+} EvalRun;
+void eval_shape(EvalRun *run, NodeId n, int64_t r); // node n's tensor, zeroed
+void eval_node(EvalRun *run, NodeId n);             // on all processors
+// -- eval_region.c: all nodes of a region once, loops in it whole.
+void eval_region(EvalRun *run, RegionId r);
 
 typedef void EvalRule(const EvalNode *c);
 EvalRule eval_point;

@@ -18,7 +18,7 @@ static GradRule *const grad_rule[OP_COUNT] = {
 void grad_none(Grad *c) { BUG("%%%u, %s, has no gradient", c->id, op_row((Op)c->n.op)->text); }
 void grad_zero(Grad *c) { (void)c; }
 
-bool grad_wanted(const Grad *c, int i) { return c->needed[c->n.args[i]]; }
+bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
 
 static Dims missing(const Dims *from, const Dims *in) {
   Dims d = {0};
@@ -34,22 +34,17 @@ static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
   return graph_broadcast(g, term, dims);
 }
 
-static void accumulate(Grad *c, NodeId to, NodeId term) {
-  NodeId *sum = &c->adjoint[to];
-  *sum = *sum ? graph_binary(c->g, OP_ADD, *sum, term) : term;
-}
-
 void grad_to(Grad *c, int i, NodeId term) {
   if (!grad_wanted(c, i)) return;
-  Node arg = *graph_node(c->g, c->n.args[i]);
-  accumulate(c, c->n.args[i], fit(c->g, term, &arg.dims, (Dtype)arg.type));
+  Node arg = *graph_node(c->g, c->key[i]);
+  grad_accumulate(c, c->key[i], fit(c->g, term, &arg.dims, (Dtype)arg.type));
 }
 
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b) {
   if (!grad_wanted(c, i)) return;
   Graph *g = c->g;
   Dims all = graph_node(g, a)->dims;
-  const Node *arg = graph_node(g, c->n.args[i]), *other = graph_node(g, b);
+  const Node *arg = graph_node(g, c->key[i]), *other = graph_node(g, b);
   for (int k = 0; k < other->dims.n; k++)
     if (!dims_add(g->dims, &all, other->dims.at[k])) BUG("more than %d dims", MAX_RANK);
   Dims sum = missing(&all, &arg->dims);
@@ -71,18 +66,49 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
 
 // -- the walk ------------------------------------------------------------------------------------
 
-// needed[n]: some `by` reaches n through floats, so n's gradient is worth having.
-static bool *mark_needed(Arena *a, const Graph *g, NodeId loss, int n, const NodeId *by) {
-  bool *needed = arena_array(a, bool, loss + 1);
-  for (int i = 0; i < n; i++)
-    if (by[i] <= loss) needed[by[i]] = true;
-  for (NodeId id = 1; id <= loss; id++) {
-    const Node *node = graph_node(g, id);
-    bool any = false;
-    for (int k = 0; k < node->nargs; k++) any = any || needed[node->args[k]];
-    needed[id] = (needed[id] || any) && dtype_is_float((Dtype)node->type);
+// Whether `by` or the next value of a carry makes it worth having the gradient by node n.
+static bool becomes_needed(const Grad *c, NodeId n) {
+  const Node *node = graph_node(c->g, n);
+  bool any = false;
+  for (int k = 0; k < node->nargs; k++) any |= c->needed[node->args[k]];
+  NodeId next = node->op == OP_CARRY ? carry_next(c->g, c->scan, n) : 0;
+  return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
+}
+
+// needed[n]: some `by` reaches n through floats, so n's gradient is worth having. A carry may get it from a later
+// node: until nothing changes.
+static void mark_needed(Grad *c, int n, const NodeId *by) {
+  for (int i = 0; i < n; i++) c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+      NodeId id = c->order[i];
+      if (c->needed[id] || !becomes_needed(c, id)) continue;
+      c->needed[id] = true;
+      changed |= c->g->region.n > 0;
+    }
   }
-  return needed;
+}
+
+// active[n]: needed, and on a way to the loss.
+static void mark_active(Grad *c, NodeId loss) {
+  VEC(NodeId) todo = {0};
+  bool *seen = arena_array(c->scratch, bool, c->count + 1);
+  vec_push(c->scratch, todo) = loss;
+  while (todo.n) {
+    NodeId id = todo.at[--todo.n];
+    const Node *n = graph_node(c->g, id);
+    if (seen[id]) continue;
+    seen[id] = true;
+    c->active[id] = c->needed[id];
+    for (int k = 0; k < n->nargs && n->op != OP_SCAN; k++) vec_push(c->scratch, todo) = n->args[k];
+    if (n->op != OP_CARRY) continue;
+    NodeId next = carry_next(c->g, c->scan, id);
+    if (next) vec_push(c->scratch, todo) = next;
+    if (next) vec_push(c->scratch, todo) = c->scan[n->region];
+  }
+  for (NodeId id = 1; id <= c->count; id++) // a scan without carries is reached through what it collects
+    if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
 }
 
 static const char *node_name(Arena *a, const Graph *g, NodeId id) {
@@ -90,10 +116,10 @@ static const char *node_name(Arena *a, const Graph *g, NodeId id) {
   return name ? name : arena_printf(a, "%%%u", id);
 }
 
-static Origin origin_of(Graph *g, const Node *n, NodeId id) {
-  Origin o = n->origin;
-  o.why = arena_printf(g->arena, "grad of %s through %s", node_name(g->arena, g, id),
-                       op_row((Op)n->op)->text);
+Origin grad_origin(Grad *c, NodeId n) {
+  Origin o = graph_node(c->g, n)->origin;
+  o.why = arena_printf(c->g->arena, "grad of %s through %s", node_name(c->g->arena, c->g, n),
+                       op_row((Op)graph_node(c->g, n)->op)->text);
   o.backward = true;
   return o;
 }
@@ -104,31 +130,59 @@ static bool any_wanted(const Grad *c) {
   return false;
 }
 
+void grad_node(Grad *c, NodeId n) {
+  NodeId args[MAX_ARGS];
+  if (!c->adjoint[n] || !c->active[n]) return;
+  c->n = *graph_node(c->g, n); // adding nodes moves them
+  c->key = c->n.args;
+  c->dy = c->adjoint[n];
+  if (grad_ends_loop(c, n)) return;
+  if (!any_wanted(c)) return;
+  bug_context("grad", n);
+  c->g->origin = grad_origin(c, n);
+  for (int i = 0; i < c->n.nargs; i++) args[i] = grad_value(c, c->key[i]);
+  c->n.args = args;
+  c->id = grad_value(c, n);
+  grad_rule[c->n.op](c);
+}
+
+static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
+  uint32_t count = graph_count(g);
+  *c = (Grad){.g = g, .scratch = arena_new(), .count = count, .open = graph_node(g, loss)->region};
+  c->needed = arena_array(c->scratch, bool, count + 1);
+  c->active = arena_array(c->scratch, bool, count + 1);
+  c->adjoint = arena_array(c->scratch, NodeId, count + 1);
+  c->mirror = arena_array(c->scratch, NodeId, count + 1);
+  c->clone = arena_array(c->scratch, NodeId, count + 1);
+  c->clone_region = arena_array(c->scratch, RegionId, g->region.n + 1);
+  c->order = graph_schedule(c->scratch, g);
+  c->nodes = region_nodes(c->scratch, g);
+  c->regions = g->region.n;
+  c->scan = region_scans(c->scratch, g);
+  mark_needed(c, n, by);
+  mark_active(c, loss);
+}
+
 void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out) {
   Origin before = g->origin;
-  Arena *scratch = arena_new();
-  Grad c = {.g = g,
-            .needed = mark_needed(scratch, g, loss, n, by),
-            .adjoint = arena_array(scratch, NodeId, loss + 1)};
-  g->origin = origin_of(
-      g, &(Node){.op = graph_node(g, loss)->op, .origin = graph_node(g, loss)->origin}, loss);
+  Grad c;
+  begin(&c, g, loss, n, by);
+  GradLevel outside = {.back = c.open};
+  c.level = &outside;
+  g->origin = grad_origin(&c, loss);
   c.adjoint[loss] = graph_const(g, (Dtype)graph_node(g, loss)->type, 1);
-  for (NodeId id = loss; id >= 1; id--) {
-    if (!c.adjoint[id] || !c.needed[id]) continue;
-    c.id = id;
-    c.n = *graph_node(g, id); // adding nodes moves them
-    c.dy = c.adjoint[id];
-    if (!any_wanted(&c)) continue;
-    bug_context("grad", id);
-    g->origin = origin_of(g, &c.n, id);
-    grad_rule[c.n.op](&c);
+  for (uint32_t i = c.count; i > 0; i--) {
+    NodeId id = c.order[i - 1];
+    if (grad_region(&c, id)) continue;
+    if (graph_node(g, id)->op == OP_SCAN) grad_loop(&c, id);
+    else grad_node(&c, id);
   }
   for (int i = 0; i < n; i++) {
     Node node = *graph_node(g, by[i]);
-    g->origin = origin_of(g, &node, by[i]);
-    out[i] = by[i] <= loss ? c.adjoint[by[i]] : 0;
+    g->origin = grad_origin(&c, by[i]);
+    out[i] = grad_region(&c, by[i]) ? 0 : c.adjoint[by[i]];
     if (!out[i]) out[i] = graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
   }
-  arena_free(scratch);
+  arena_free(c.scratch);
   g->origin = before;
 }

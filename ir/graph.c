@@ -409,28 +409,96 @@ static bool args_marked(const Node *n, const bool *marked) {
   return true;
 }
 
-static bool *mark_reached(Arena *a, const Graph *g) {
-  uint32_t count = graph_count(g);
-  bool *marked = arena_array(a, bool, count + 1);
-  for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
-  for (NodeId n = count; n >= 1; n--) {
-    if (!marked[n]) continue;
-    const Node *node = graph_node(g, n);
-    for (int i = 0; i < node->nargs; i++) marked[node->args[i]] = true;
+typedef struct Reached {
+  Arena *a;
+  const Graph *g;
+  const NodeId *scan; // of each region
+  bool *marked;
+  VEC(NodeId) todo;
+} Reached;
+
+static void reach(Reached *r, NodeId n) {
+  if (!n || r->marked[n]) return;
+  r->marked[n] = true;
+  vec_push(r->a, r->todo) = n;
+}
+
+// A scan alone asks for none of its carries: what is read of one asks for its next value.
+static void reach_all(Reached *r) {
+  while (r->todo.n) {
+    NodeId id = r->todo.at[--r->todo.n];
+    const Node *n = graph_node(r->g, id);
+    for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) reach(r, n->args[i]);
+    if (n->op == OP_CARRY) {
+      reach(r, r->scan[n->region]);
+      reach(r, carry_next(r->g, r->scan, id));
+    }
   }
-  for (NodeId n = 1; n <= count; n++) {
+}
+
+static bool *mark_reached(Arena *a, const Graph *g, const NodeId *scan) {
+  Reached r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
+  for (uint32_t i = 0; i < g->output.n; i++) reach(&r, g->output.at[i].value);
+  reach_all(&r);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
+    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, r.marked)) r.marked[n] = true;
   }
-  return marked;
+  return r.marked;
+}
+
+// The new number of each carry that is reached, by region and old number; of scans of as many carries as they had.
+static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked, bool **kept) {
+  uint64_t **number = arena_array(a, uint64_t *, g->region.n + 1);
+  for (uint32_t r = 1; r <= g->region.n; r++) {
+    int n = scan[r] ? graph_node(g, scan[r])->nargs : 0;
+    number[r] = arena_array(a, uint64_t, n + 1);
+    kept[r] = arena_array(a, bool, n + 1);
+  }
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op == OP_CARRY && marked[n] && scan[node->region]) kept[node->region][node->attr.key] = true;
+  }
+  for (uint32_t r = 1; r <= g->region.n; r++) {
+    uint64_t next = 0;
+    for (int k = 0; scan[r] && k < graph_node(g, scan[r])->nargs; k++) {
+      number[r][k] = next;
+      next += kept[r][k];
+    }
+  }
+  return number;
+}
+
+// A carry or scan without the carries that nobody reads.
+static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map, uint64_t *const *number,
+                        bool *const *kept) {
+  const Node *n = graph_node(from, id);
+  NodeId args[MAX_ARGS];
+  int nargs = 0;
+  char why[200];
+  Attr attr = n->attr;
+  RegionId r = attr.region;
+  if (n->op == OP_CARRY) attr.key = number[r][attr.key];
+  for (int i = 0; i < n->nargs; i++)
+    if (n->op == OP_CARRY || kept[r][i]) args[nargs++] = map[n->args[i]];
+  NodeId copy = add(g, (Op)n->op, nargs, args, &attr, n->instance, &n->origin, why);
+  if (!copy) BUG("copy of %%%u: %s", id, why);
+  return copy;
 }
 
 Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
-  bool *marked = mark_reached(a, from);
+  const NodeId *scan = region_scans(a, from), *order = graph_schedule(a, from);
+  bool *marked = mark_reached(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);
+  uint64_t **number = number_carries(a, from, scan, marked, kept);
   NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
-  for (NodeId n = 1; n <= graph_count(from); n++)
-    if (marked[n]) map[n] = graph_copy(g, from, n, map);
+  for (uint32_t i = 0; i < graph_count(from); i++) {
+    NodeId n = order[i];
+    if (!marked[n]) continue;
+    bool loop = graph_node(from, n)->op == OP_CARRY || graph_node(from, n)->op == OP_SCAN;
+    map[n] = loop && scan[graph_node(from, n)->attr.region] ? copy_loop(g, from, n, map, number, kept)
+                                                            : graph_copy(g, from, n, map);
+  }
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];
     o.value = map[o.value];

@@ -34,7 +34,7 @@ static SimplifyRule *const simplify_class[] = {
     [GATHER] = keep,
     [WINDOW] = simplify_window,
     [ORDERED] = keep,
-    [REGION] = keep,
+    [REGION] = simplify_region,
     [COLLECTIVE] = keep,
 };
 

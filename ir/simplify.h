@@ -20,6 +20,7 @@ SimplifyRule simplify_point; // any pointwise op
 SimplifyRule simplify_reduce;
 SimplifyRule simplify_contract;
 SimplifyRule simplify_move;
+SimplifyRule simplify_region;
 SimplifyRule simplify_window;
 // Parts of the rules above that are about windows (simplify_window.c): a pointwise op of one, and the sum of a
 // choice by position.

@@ -15,6 +15,7 @@ static const unsigned stage_legal[STAGE_COUNT] = {
 
 typedef struct Check {
   const Graph *g;
+  const NodeId *scan; // of each region
   char *why;
 } Check;
 
@@ -95,6 +96,42 @@ static bool check_node(const Check *c, NodeId id) {
   return check_legal(c, id);
 }
 
+// -- loops
+// -----------------------------------------------------------------------------------------
+
+static bool check_region(const Check *c, RegionId r) {
+  const Region *region = region_get(c->g, r);
+  if (region->parent >= r) return broken(c, "region %u lies in no earlier one", r);
+  if (region->t == 0 || region->t > dim_count(c->g->dims) || dim_get(c->g->dims, region->t)->whole != region->t)
+    return broken(c, "region %u runs over no whole dim", r);
+  return true;
+}
+
+static bool check_carry(const Check *c, NodeId id) {
+  const Node *n = graph_node(c->g, id);
+  NodeId scan = c->scan[n->region], next = carry_next(c->g, c->scan, id);
+  if (!scan) return true; // a loop that is being built
+  if (!next) return broken(c, "%%%u has no next value in %%%u", id, scan);
+  const Node *value = graph_node(c->g, next);
+  if (value->type != n->type || !dims_equal(&value->dims, &n->dims))
+    return broken(c, "%%%u and its next value %%%u differ in type or dims", id, next);
+  return true;
+}
+
+// What a body takes from outside is there before the loop runs.
+static bool check_place(const Check *c, NodeId id) {
+  const Node *n = graph_node(c->g, id);
+  if (n->op == OP_CARRY && !check_carry(c, id)) return false;
+  if (n->op == OP_SCAN && c->scan[n->attr.region] != id) return broken(c, "%%%u: its region has a second scan", id);
+  for (RegionId r = n->region; r; r = region_get(c->g, r)->parent) {
+    NodeId scan = c->scan[r];
+    for (int i = 0; scan && i < n->nargs; i++)
+      if (!region_encloses(c->g, r, graph_node(c->g, n->args[i])->region) && n->args[i] > scan)
+        return broken(c, "%%%u is in the loop of %%%u and needs %%%u behind it", id, scan, n->args[i]);
+  }
+  return true;
+}
+
 // The dims of an update are those of its target: as it is held here, or whole, or any blocks of
 // them when nothing here reads it.
 static bool update_fits(const Check *c, const Output *o) {
@@ -133,17 +170,29 @@ static bool check_name(const Check *c, const Name *n) {
   return order_is_whole(c, n->name, n->rank, n->dims);
 }
 
-bool graph_verify(const Graph *g, char *why) {
-  Check c = {.g = g, .why = why};
+static bool verify(const Check *c) {
+  const Graph *g = c->g;
   for (DeclId d = 1; d <= g->decl.n; d++)
-    if (!check_decl(&c, d)) return false;
+    if (!check_decl(c, d)) return false;
+  for (uint32_t r = 1; r <= g->region.n; r++)
+    if (!check_region(c, (RegionId)r)) return false;
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (!check_node(&c, n)) return false;
+    if (!check_node(c, n)) return false;
+  for (NodeId n = 1; n <= graph_count(g) && g->region.n; n++)
+    if (!check_place(c, n)) return false;
   for (uint32_t i = 0; i < g->output.n; i++)
-    if (!check_output(&c, &g->output.at[i])) return false;
+    if (!check_output(c, &g->output.at[i])) return false;
   for (uint32_t i = 0; i < g->name.n; i++)
-    if (!check_name(&c, &g->name.at[i])) return false;
+    if (!check_name(c, &g->name.at[i])) return false;
   return true;
+}
+
+bool graph_verify(const Graph *g, char *why) {
+  Arena *a = arena_new();
+  Check c = {.g = g, .why = why, .scan = region_scans(a, g)};
+  bool good = verify(&c);
+  arena_free(a);
+  return good;
 }
 
 // -- after every pass
