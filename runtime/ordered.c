@@ -15,6 +15,8 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+#define EVERYWHERE static inline __attribute__((always_inline))
+
 enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
 // -- elements ----------------------------------------------------------------------------------------
@@ -35,7 +37,7 @@ static inline void store_f16(uint16_t *p, float x) { dtype_store(TYPE_F16, p, dt
 #define store_plain(p, x) (*(p) = (x))
 
 // TYPES(DO): id, suffix, memory type, accumulator of sums, type of comparisons, load, store
-#define TYPES(DO)                                                                                        \
+#define TYPES(DO)                                                                                       \
   DO(TYPE_F32, f32, float, float, float, load_plain, store_plain)                                       \
   DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                                    \
   DO(TYPE_BF16, bf16, uint16_t, float, float, load_bf16, store_bf16)                                    \
@@ -57,50 +59,59 @@ typedef struct Scan {
 } Scan;
 typedef void ScanFn(const Scan *s, const void *src, void *dst);
 
+// The state of a row alone stays in a register.
+#define ONE_OR_MORE(fn, name)                                                                           \
+  static void fn##_##name(const Scan *s, const void *src, void *dst) {                                  \
+    if (s->m == 1) fn##_rows_##name(s, 1, src, dst);                                                    \
+    else fn##_rows_##name(s, s->m, src, dst);                                                           \
+  }
+
 #define SUM(id, name, T, Acc, Cmp, load, store)                                                         \
-  static void sum_##name(const Scan *s, const void *src, void *dst) {                                   \
+  EVERYWHERE void sum_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {               \
     Acc sum[LANES] = {0};                                                                               \
     for (int64_t i = 0; i < s->n; i++) {                                                                \
       const T *x = (const T *)src + i * s->src_step;                                                    \
       T *y = (T *)dst + i * s->dst_step;                                                                \
-      for (int64_t l = 0; l < s->m; l++) {                                                              \
+      for (int64_t l = 0; l < m; l++) {                                                                 \
         Acc before = sum[l];                                                                            \
         sum[l] = (Acc)(before + (Acc)load(x + l * s->src_lane));                                        \
         Acc put = s->exclusive ? before : sum[l];                                                       \
         store(y + l * s->dst_lane, put);                                                                \
       }                                                                                                 \
     }                                                                                                   \
-  }
+  }                                                                                                     \
+  ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
 // Whether what is best stays so beside x; NaN, once met, stays.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                     \
-  static void max_##name(const Scan *s, const void *src, void *dst) {                                   \
+  EVERYWHERE void max_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {               \
     Cmp best[LANES];                                                                                    \
-    for (int64_t l = 0; l < s->m; l++) best[l] = load((const T *)src + l * s->src_lane);                \
+    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);                   \
     for (int64_t i = 0; i < s->n; i++) {                                                                \
       const T *x = (const T *)src + i * s->src_step;                                                    \
       T *y = (T *)dst + i * s->dst_step;                                                                \
-      for (int64_t l = 0; l < s->m; l++) {                                                              \
+      for (int64_t l = 0; l < m; l++) {                                                                 \
         Cmp now = load(x + l * s->src_lane);                                                            \
         best[l] = STAYS(best[l], now) ? best[l] : now;                                                  \
         store(y + l * s->dst_lane, best[l]);                                                            \
       }                                                                                                 \
     }                                                                                                   \
-  }
+  }                                                                                                     \
+  ONE_OR_MORE(max, name)
 TYPES(MAXIMUM)
 
 #define PLACE(id, name, T, Acc, Cmp, load, store)                                                       \
-  static void place_##name(const Scan *s, const void *src, void *dst) {                                 \
+  EVERYWHERE void place_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {             \
     Cmp best[LANES];                                                                                    \
     int32_t at[LANES] = {0};                                                                            \
-    for (int64_t l = 0; l < s->m; l++) best[l] = load((const T *)src + l * s->src_lane);                \
+    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);                   \
     for (int64_t i = 0; i < s->n; i++) {                                                                \
       const T *x = (const T *)src + i * s->src_step;                                                    \
       int32_t *y = (int32_t *)dst + i * s->dst_step;                                                    \
-      for (int64_t l = 0; l < s->m; l++) {                                                              \
+      for (int64_t l = 0; l < m; l++) {                                                                 \
         Cmp now = load(x + l * s->src_lane);                                                            \
         bool stays = STAYS(best[l], now);                                                               \
         best[l] = stays ? best[l] : now;                                                                \
@@ -108,7 +119,8 @@ TYPES(MAXIMUM)
         y[l * s->dst_lane] = at[l];                                                                     \
       }                                                                                                 \
     }                                                                                                   \
-  }
+  }                                                                                                     \
+  ONE_OR_MORE(place, name)
 TYPES(PLACE)
 
 #define ROW(id, name, T, Acc, Cmp, load, store) [id] = {sum_##name, max_##name, place_##name},
