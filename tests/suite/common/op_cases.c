@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/philox.h"
+
 // Dims are letters; their sizes are small, different and mostly not divisible.
 static const struct {
   char name;
@@ -11,6 +13,8 @@ static const struct {
 } dim_rows[] = {{'a', 3}, {'b', 5}, {'c', 17}, {'d', 4}, {'e', 3}, {'p', 12}, {'v', 7}};
 
 // An argument: letters of dims; "@ab" ids below size(v); "?ab" bool; "=2" a constant; NULL: none.
+// "~a,b,c,d;f": no argument but the relation of a window, with its fill.
+// Behind the dims of an ordered op: "<" in reverse, "|" exclusive, ">" descending.
 typedef struct Row {
   const char *arg[3], *dims, *to;
   int type; // 1 + attr.type, 0: the arguments' type
@@ -49,6 +53,21 @@ static const Row take_rows[] = {{{"vb", "@a"}, "v", 0, 0}, {{"avb", "@ac"}, "v",
                                 {{"vb", "@"}, "v", 0, 0}, {{"abv", "@ab"}, "v", 0, 0}};
 static const Row scatter_rows[] = {{{"cb", "@c"}, "c", "v", 0}, {{"abc", "@ab"}, "b", "v", 0}, {{"b", "@cb"}, "cb", "v", 0},
                                    {{"ab", "@"}, "", "v", 0}, {{"c", "@c"}, "c", "v", 0}};
+static const Row cumsum_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c|", 0, 0}, {{"abc"}, "a<", 0, 0}, {{"c"}, "c<|", 0, 0}};
+static const Row cummax_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"ab"}, "a<", 0, 0}, {{"c"}, "c", 0, 0}};
+static const Row argsort_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b>", 0, 0}, {{"c"}, "c>", 0, 0}};
+static const Row top_k_rows[] = {{{"abc"}, "b", "d", 0}, {{"bc"}, "c", "b", 0}, {{"ac"}, "c", "d", 0}, {{"c"}, "c", "p", 0}};
+static const Row window_rows[] = {
+    {{"bc", "~2,1,-1,1"}, "c", "pe", 0},    {{"cb", "~1,3,-4,1;3"}, "c", "vd", 0},  {{"ac", "~1,1,0,1"}, "c", "ba", 0},
+    {{"c", "~3,-2,1,1"}, "c", "bd", 0},     {{"acb", "~-2,1,20,1;-1"}, "c", "pe", 0}, {{"ec", "~1,-1,2,1"}, "c", "pe", 0},
+    {{"pe", "~1,-1,1,2"}, "p", "ce", 0},    {{"bpe", "~1,-2,3,3"}, "p", "ce", 0},   {{"pb", "~2,-1,1,3;2"}, "p", "cd", 0},
+    {{"ep", "~-1,2,9,2;1"}, "p", "ve", 0},  {{"cb", "~-1,0,16,1"}, "c", "c", 0},    {{"bc", "~1,0,-2,1;1"}, "c", "c", 0},
+    {{"bc", "~3,0,2,1"}, "c", "d", 0},      {{"ba", "~1,0,-1,1;4"}, "b", "c", 0},   {{"ap", "~1,0,0,3"}, "p", "c", 0},
+    {{"bc", "~2,0,-6,1;8"}, "c", "c", 0}, {{"bc", "~0,0,4,1"}, "c", "", 0},      {{"c", "~0,0,16,1"}, "c", "", 0},
+    {{"ac", "~0,0,40,1;2"}, "c", "", 0},    {{"ab", "~1,0,90,1"}, "b", "v", 0}};
+static const Row window_at_rows[] = {
+    {{"bc", "@", "~1,0,3,1"}, "c", "d", 0},   {{"cb", "@", "~-2,0,12,1;1"}, "c", "p", 0}, {{"bc", "@", "~0,0,2,1"}, "c", "", 0},
+    {{"bc", "@", "~2,1,-3,1"}, "c", "ve", 0}, {{"pe", "@", "~1,-1,0,2"}, "p", "ce", 0},   {{"c", "@", "~0,0,0,1;3"}, "c", "", 0}};
 static const Row decl_rows[] = {{{0}, "ab", 0, 0}, {{0}, "", 0, 0}};
 static const Row scalar_rows[] = {{{0}, "", 0, 0}};
 static const Row index_rows[] = {{{0}, "b", 0, 0}, {{0}, "c", 0, 0}};
@@ -76,10 +95,15 @@ static Rows rows_of(Op op) {
              {OP_BROADCAST, broadcast_rows, countof(broadcast_rows)}, {OP_RENAME, rename_rows, countof(rename_rows)},
              {OP_SPLIT, split_rows, countof(split_rows)},       {OP_MERGE, merge_rows, countof(merge_rows)},
              {OP_TAKE, take_rows, countof(take_rows)},          {OP_SCATTER_ADD, scatter_rows, countof(scatter_rows)},
+             {OP_WINDOW, window_rows, countof(window_rows)},    {OP_WINDOW_AT, window_at_rows, countof(window_at_rows)},
              {OP_INPUT, decl_rows, countof(decl_rows)},         {OP_PARAM, decl_rows, countof(decl_rows)},
              {OP_STATE, decl_rows, countof(decl_rows)},         {OP_CONST, scalar_rows, countof(scalar_rows)},
              {OP_STEP, scalar_rows, countof(scalar_rows)},      {OP_VALUES, values_rows, countof(values_rows)},
-             {OP_INDEX, index_rows, countof(index_rows)}};
+             {OP_INDEX, index_rows, countof(index_rows)},       {OP_CUMSUM, cumsum_rows, countof(cumsum_rows)},
+             {OP_CUMMAX, cummax_rows, countof(cummax_rows)},    {OP_CUM_INDEX, cummax_rows, countof(cummax_rows)},
+             {OP_ARGSORT, argsort_rows, countof(argsort_rows)}, {OP_TOP_K, top_k_rows, countof(top_k_rows)},
+             {OP_RANDOM_UNIFORM, values_rows, countof(values_rows)},
+             {OP_RANDOM_NORMAL, values_rows, countof(values_rows)}};
   // clang-format on
   for (size_t i = 0; i < countof(own); i++)
     if (own[i].op == op) return (Rows){own[i].at, own[i].n};
@@ -204,6 +228,8 @@ typedef struct Build {
   NodeId arg[3];
   DeclId decl[3];
   int nargs;
+  Affine affine;
+  double fill;
 } Build;
 
 static DimId letter(DimTable *t, char name) {
@@ -216,8 +242,15 @@ static DimId letter(DimTable *t, char name) {
 
 static int letters(DimTable *t, const char *text, DimId *out) {
   int n = 0;
-  for (; text && text[n]; n++) out[n] = letter(t, text[n]);
+  for (; text && text[n] >= 'a'; n++) out[n] = letter(t, text[n]);
   return n;
+}
+
+static unsigned marks(const char *text) {
+  unsigned flags = 0;
+  for (; text && *text; text++)
+    flags |= *text == '<' ? ORDER_REVERSE : *text == '|' ? ORDER_EXCLUSIVE : *text == '>' ? ORDER_DESCENDING : 0;
+  return flags;
 }
 
 static double *draw_feed(Build *b, int arg, Dtype type, bool ids, int64_t n) {
@@ -240,7 +273,18 @@ static DeclId declare(Build *b, DeclKind kind, const char *name, const char *dim
   return id;
 }
 
+static void read_affine(Build *b, const char *spec) {
+  int64_t *const into[] = {&b->affine.out, &b->affine.tap, &b->affine.offset, &b->affine.divisor};
+  char *end = arena_printf(b->a, "%s", spec);
+  for (int i = 0; i < 4; i++) *into[i] = strtoll(end + 1, &end, 10);
+  b->fill = *end ? dtype_round(b->c.type, strtod(end + 1, NULL)) : 0;
+}
+
 static void add_arg(Build *b, const char *spec) {
+  if (spec[0] == '~') {
+    read_affine(b, spec);
+    return;
+  }
   int i = b->nargs++;
   if (spec[0] == '=') {
     double v = strtod(spec + 1, NULL);
@@ -264,11 +308,13 @@ static NodeId build_source(Build *b) {
     b->nargs = 1;
     return b->arg[0] = b->g->decl.at[b->decl[0] - 1].node;
   }
+  bool draw = b->c.op == OP_RANDOM_UNIFORM || b->c.op == OP_RANDOM_NORMAL;
   if ((b->c.op == OP_STEP || b->c.op == OP_INDEX) && b->c.type != TYPE_I32) return 0;
-  Attr attr = {.type = b->c.type, .ndims = (uint8_t)n, .dims = dims, .ndata = 1};
+  if (draw && (b->c.type != TYPE_F32 || b->c.inputs != INPUTS_SMOOTH)) return 0;
+  Attr attr = {.type = draw ? 0 : b->c.type, .key = draw ? philox_key("case", (uint32_t)n) : 0, .ndims = (uint8_t)n, .dims = dims, .ndata = 1};
   for (int i = 0; i < n; i++) attr.ndata *= dim_get(b->g->dims, dims[i])->size;
   attr.data = draw_feed(b, 0, b->c.type, false, attr.ndata);
-  attr.num[0] = attr.data[0];
+  attr.num[0] = draw ? 0 : attr.data[0];
   if (b->c.op != OP_VALUES) attr.ndata = 0, attr.data = NULL;
   return graph_add(b->g, b->c.op, 0, NULL, &attr);
 }
@@ -293,6 +339,9 @@ static NodeId build_y(Build *b) {
   Attr attr = {.type = row->type ? (Dtype)(row->type - 1) : b->c.type, .dims = dims, .to = to};
   attr.ndims = (uint8_t)letters(b->g->dims, row->dims, dims);
   attr.nto = (uint8_t)letters(b->g->dims, row->to, to);
+  attr.flags = marks(row->dims);
+  attr.affine = b->affine;
+  attr.num[0] = b->fill;
   bool widening = b->c.op == OP_CONTRACT && row->type;
   if (widening && dtype_bytes(b->c.type) != 2) return 0;
   char why[200];
@@ -338,10 +387,19 @@ static const char *case_name(Arena *a, const Choice *c) {
       r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
 }
 
+// Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from a start
+// under which no case is vacuous).
+static uint64_t seed_of(const char *name) {
+  uint64_t h = 0xcbf29ce484222325u ^ 7;
+  for (; *name; name++) h = (h ^ (uint8_t)*name) * 0x100000001b3u;
+  return h;
+}
+
 bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out) {
-  Build b = {
-      .a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH), .seed = (uint64_t)i * 1000003 + 17};
+  Build b = {.a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH)};
   if (!choose(i, &b.c)) BUG("there is no case %d", i);
+  const char *name = case_name(a, &b.c);
+  b.seed = seed_of(name);
   if (b.c.inputs == INPUTS_SPECIAL && (b.c.op == OP_MOD || b.c.op == OP_FLOOR_DIV))
     return false; // jumps everywhere
   bool only_floats = b.c.inputs != INPUTS_SMOOTH;
@@ -349,7 +407,7 @@ bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *ou
   for (size_t k = 0; k < countof(dim_rows); k++) letter(dims, dim_rows[k].name);
   b.g->model = "op_cases";
   b.g->origin.why = "case";
-  *out = (OpCase){.name = case_name(a, &b.c),
+  *out = (OpCase){.name = name,
                   .op = b.c.op,
                   .type = b.c.type,
                   .inputs = b.c.inputs,
