@@ -241,6 +241,7 @@ static int64_t lanes_of(const BoundOrdered *b) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
   bool neighbours = is_scan(w) && last >= 0 && w->row[last].src == 1 && w->src_step != 1;
+  if (neighbours && b->count[last] == 0) return 1; // an empty block
   return neighbours && b->count[last] < LANES ? b->count[last] : neighbours ? LANES : 1;
 }
 
