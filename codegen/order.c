@@ -30,6 +30,7 @@ typedef struct Chooser {
   NodeId *map;
   uint32_t *rank; // of whole dims: which goes first
   VEC(Dims) at;   // of new nodes, entry 0 unused
+  VEC(bool) loose; // of new nodes: made of draws, lies as its first user does
   VEC(Copy) copy;
 } Chooser;
 
@@ -214,7 +215,7 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   int64_t best = -1;
   int first = 0;
   for (int i = 0; i < n->nargs; i++) {
-    int64_t size = list_elements(c->to, &c->at.at[n->args[i]]);
+    int64_t size = c->loose.at[n->args[i]] ? 0 : list_elements(c->to, &c->at.at[n->args[i]]);
     if (size > best) {
       best = size;
       first = i;
@@ -347,8 +348,44 @@ static bool follows_wish(const Chooser *c, NodeId old) {
 
 static void set_order(Chooser *c, NodeId n, Dims list) {
   if (n < c->at.n) return;
-  while (c->at.n < n) vec_push(c->a, c->at) = (Dims){0};
-  vec_push(c->a, c->at) = list;
+  while (c->at.n <= n) {
+    vec_push(c->a, c->at) = (Dims){0};
+    vec_push(c->a, c->loose) = false;
+  }
+  c->at.at[n] = list;
+}
+
+// -- draws ----------------------------------------------------------------------------------------------
+// A draw and what is made of nothing else can lie in any order: it takes that of the value that it meets.
+
+static bool made_of_draws(const Chooser *c, const Node *n) {
+  bool any = op_is_draw((Op)n->op);
+  for (int i = 0; i < n->nargs && op_row((Op)n->op)->cls == POINTWISE; i++) {
+    if (!c->loose.at[n->args[i]] && graph_node(c->to, n->args[i])->dims.n) return false;
+    any |= c->loose.at[n->args[i]];
+  }
+  return any;
+}
+
+// Fixes the order of n and of what it is made of; list: NULL, or another order of its dims.
+static void settle_loose(Chooser *c, NodeId n, const Dims *list) {
+  VEC(NodeId) stack = {0};
+  vec_push(c->a, stack) = n;
+  while (stack.n) {
+    NodeId at = stack.at[--stack.n];
+    const Node *x = graph_node(c->to, at);
+    if (!c->loose.at[at]) continue;
+    c->loose.at[at] = false;
+    if (list && list->n == x->dims.n && list_has_all(list, &x->dims)) c->at.at[at] = *list;
+    for (int i = 0; i < x->nargs; i++) vec_push(c->a, stack) = x->args[i];
+  }
+}
+
+static void settle_arguments(Chooser *c, NodeId n) {
+  const Node *x = graph_node(c->to, n);
+  c->loose.at[n] = made_of_draws(c, x);
+  for (int i = 0; i < x->nargs && !c->loose.at[n]; i++)
+    settle_loose(c, x->args[i], op_row((Op)x->op)->cls == POINTWISE ? &c->at.at[n] : NULL);
 }
 
 // -- copies ---------------------------------------------------------------------------------------------
@@ -495,7 +532,9 @@ static void copy_node(Chooser *c, NodeId old) {
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
   Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
   to_front(c, old, &list);
+  if (id < c->at.n) return;
   set_order(c, id, list);
+  settle_arguments(c, id);
 }
 
 // -- outputs ------------------------------------------------------------------------------------------
@@ -547,6 +586,7 @@ Order *order_choose(Arena *a, const Graph *g) {
   c.front = arena_array(a, DimId, n);
   c.map = arena_array(a, NodeId, n);
   vec_push(a, c.at) = (Dims){0};
+  vec_push(a, c.loose) = false;
   rank_dims(&c);
   wish_all(&c);
   for (NodeId id = 1; id < n; id++) {
