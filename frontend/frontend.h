@@ -40,6 +40,11 @@ typedef struct Model {
   Dtype precision;    // of products and activations: f32, bf16, f16
 } Model;
 
+// Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
+char *file_text(Arena *a, const char *path, size_t *n);
+// import.c: the file with what it imports in place of its imports; the file itself when there are none,
+// NULL after errors. `path` is the model's, or NULL.
+const Ast *imports_resolve(Arena *a, Intern *names, Diag *d, const Ast *file, const char *path);
 // NULL after at least one error in d. Errors are collected over statements.
 Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt);
 // precision.c: the model's graph with products and activations in m->precision; casts are nodes.

@@ -16,26 +16,7 @@ bool text_ends(const char *text, const char *end) {
 
 // -- files ---------------------------------------------------------------------------------------
 
-char *session_file(Session *s, const char *path, size_t *n) {
-  struct stat info;
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
-  if (fstat(fileno(f), &info) == 0 && S_ISDIR(info.st_mode)) {
-    fclose(f);
-    errno = EISDIR;
-    return NULL;
-  }
-  VEC(char) text = {0};
-  char piece[65536];
-  for (size_t got; (got = fread(piece, 1, sizeof piece, f)) > 0;)
-    for (size_t i = 0; i < got; i++) vec_push(s->arena, text) = piece[i];
-  bool failed = ferror(f);
-  fclose(f);
-  if (failed) return NULL;
-  *n = text.n;
-  vec_push(s->arena, text) = '\0';
-  return text.at;
-}
+char *session_file(Session *s, const char *path, size_t *n) { return file_text(s->arena, path, n); }
 
 bool session_folder(Session *s, const char *path) {
   char *part = arena_text(s->arena, path, strlen(path));
