@@ -27,7 +27,7 @@ static bool name_free(Build *b, const char *name, Pos pos) {
 }
 
 // Whether v has just the dims that a left side states.
-static bool dims_match(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
+bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
   const Dims *have = build_dims(b, v);
   for (int i = 0; i < stated->n; i++)
     if (!dims_has(have, stated->at[i])) {
@@ -52,7 +52,7 @@ static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   bool has = target->has_brackets;
   if (has && !dims_stated(b, target, &stated)) v = value_poison;
   if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
-  if (v.kind != VALUE_POISON && has && !dims_match(b, target->text, target->pos, &stated, &v))
+  if (v.kind != VALUE_POISON && has && !build_matches(b, target->text, target->pos, &stated, &v))
     v = value_poison;
   if (v.kind != VALUE_POISON && kind == NAME_METRIC && build_dims(b, &v)->n) {
     diag_error(b->d, DIAG_NOT_SCALAR, target->pos, "metric '%s' has dims %s", target->text,
@@ -64,7 +64,7 @@ static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
                 has && v.kind != VALUE_POISON ? &stated : NULL);
 }
 
-static Value right_side(Build *b, const Ast *e, bool stated) {
+Value build_outer(Build *b, const Ast *e, bool stated) {
   bool outer = b->outer;
   b->outer = stated;
   Value v = build_expr(b, e);
@@ -77,7 +77,7 @@ static void build_bind(Build *b, const Ast *s) {
   bool stated = true;
   for (uint32_t i = 0; i < n; i++) stated &= s->kids[i]->has_brackets;
   origin_of(b, s->kids[0]->text, "value", s->pos);
-  Value v = right_side(b, s->kids[n], stated);
+  Value v = build_outer(b, s->kids[n], stated);
   if (n == 1) {
     bind_target(b, s->kids[0], v, NAME_VALUE);
     return;
@@ -94,7 +94,7 @@ static void build_bind(Build *b, const Ast *s) {
 static void build_metric(Build *b, const Ast *s) {
   const Ast *target = s->kids[0];
   origin_of(b, target->text, "metric", s->pos);
-  bind_target(b, target, right_side(b, s->kids[1], target->has_brackets), NAME_METRIC);
+  bind_target(b, target, build_outer(b, s->kids[1], target->has_brackets), NAME_METRIC);
 }
 
 // `output x` names a value that exists and keeps the order of its dims.
@@ -102,7 +102,7 @@ static void build_output(Build *b, const Ast *s) {
   const Ast *target = s->kids[0];
   if (s->nkids > 1 && s->kids[1]) {
     origin_of(b, target->text, "output", s->pos);
-    bind_target(b, target, right_side(b, s->kids[1], target->has_brackets), NAME_OUTPUT);
+    bind_target(b, target, build_outer(b, s->kids[1], target->has_brackets), NAME_OUTPUT);
     return;
   }
   Value v = value_of_name(b, target->text, target->pos);
@@ -235,7 +235,7 @@ static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
     if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
   if (v.kind == VALUE_NUMBER) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
   Dtype from = (Dtype)graph_node(b->g, v.node)->type;
-  if (!dims_match(b, s->text, s->pos, &stated, &v)) return 0;
+  if (!build_matches(b, s->text, s->pos, &stated, &v)) return 0;
   if (dtype_class(from) > dtype_class(d->type)) {
     diag_error(b->d, DIAG_BAD_TYPE, s->pos, "state '%s' is %s, its new value %s", d->name,
                dtype_text(d->type), dtype_text(from));
@@ -247,12 +247,12 @@ static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
 static void build_update(Build *b, const Ast *s) {
   DeclId id = state_of(b, s);
   origin_of(b, s->text, "update", s->pos);
-  Value v = right_side(b, s->kids[0], s->has_brackets);
+  Value v = build_outer(b, s->kids[0], s->has_brackets);
   Dims stated;
   if (!id || !value_is_tensor(b, &v, s->pos)) return;
   const Decl *d = &b->g->decl.at[id - 1];
   if (s->has_brackets &&
-      (!dims_stated(b, s, &stated) || !dims_match(b, s->text, s->pos, &stated, &v)))
+      (!dims_stated(b, s, &stated) || !build_matches(b, s->text, s->pos, &stated, &v)))
     return;
   const Binding *old = map_get(&b->updated, d->name);
   if (old) {
@@ -270,28 +270,6 @@ static void build_update(Build *b, const Ast *s) {
 
 // -- blocks of statements -------------------------------------------------------------------------
 
-static bool loop_options(Build *b, const Ast *s, const char **base) {
-  *base = s->text;
-  for (uint32_t i = 0; i < s->nargs; i++) {
-    const AstArg *arg = &s->args[i];
-    bool recompute;
-    if (arg->name && !strcmp(arg->name, "name")) {
-      if (!build_string(b, arg->value, base)) return false;
-    } else if (arg->name && !strcmp(arg->name, "checkpoint")) {
-      if (!build_bool(b, arg->value, &recompute)) return false;
-      if (recompute)
-        diag_error(b->d, DIAG_UNSUPPORTED, arg->pos, "checkpoint is not in this version");
-      if (recompute) return false;
-    } else {
-      diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
-                 arg->name ? arg->name : "?");
-      diag_hint(b->d, "there are: name = \"...\", checkpoint = true");
-      return false;
-    }
-  }
-  return true;
-}
-
 bool build_unroll(Build *b, Pos pos) {
   enum { MAX_UNROLLED = 250000 };
   if (++b->unrolled <= MAX_UNROLLED) return true;
@@ -299,52 +277,6 @@ bool build_unroll(Build *b, Pos pos) {
              "the model unrolls to more than %d calls and rounds of loops", MAX_UNROLLED);
   diag_hint(b->d, "loops inside loops and calls inside calls multiply");
   return false;
-}
-
-// One round; names first bound in it are gone afterwards. False after an error.
-static bool build_round(Build *b, const Ast *s, const char *base, int64_t i) {
-  Frame *f = b->frame;
-  int errors = diag_errors(b->d);
-  Scope *outer = f->scope;
-  if (!f->anonymous) {
-    f->scope =
-        scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
-    if (!f->scope) {
-      f->scope = outer;
-      return false;
-    }
-  }
-  Round round = {.outer = f->round};
-  Binding *hidden = binding_find(b, s->text), *number = arena_new_of(b->a, Binding);
-  *number = (Binding){.value = value_number((double)i, true), .graph = b->g, .pos = s->pos};
-  map_put(b->a, &f->values, s->text, number);
-  f->round = &round;
-  build_block(b, s->kids[1]);
-  f->round = round.outer;
-  f->scope = outer;
-  for (uint32_t k = 0; k < round.name.n; k++) map_put(b->a, &f->values, round.name.at[k], NULL);
-  map_put(b->a, &f->values, s->text, hidden);
-  return diag_errors(b->d) == errors;
-}
-
-static void build_for(Build *b, const Ast *s) {
-  int64_t lo, hi;
-  const char *base;
-  const Ast *range = s->kids[0];
-  if (range->kind != AST_RANGE) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "a loop runs over a range: for i in 0..12");
-    return;
-  }
-  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) ||
-      !loop_options(b, s, &base))
-    return;
-  if (hi < lo) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards",
-               (long long)lo, (long long)hi);
-    return;
-  }
-  for (int64_t i = lo; i < hi; i++)
-    if (!build_unroll(b, s->pos) || !build_round(b, s, base, i)) return;
 }
 
 static void build_return(Build *b, const Ast *s) {
@@ -365,20 +297,6 @@ static void build_local_dims(Build *b, const Ast *s) {
 
 static void build_nothing(Build *b, const Ast *s) { (void)b, (void)s; }
 
-static void build_unsupported(Build *b, const Ast *s) {
-  static const char *const words[AST_COUNT] = {
-      [AST_SCAN] = "scan", [AST_YIELD] = "yield", [AST_IMPORT] = "import"};
-  diag_error(b->d, DIAG_UNSUPPORTED, s->pos, "%s is not in this version", words[s->kind]);
-  for (uint32_t i = 1; s->kind == AST_SCAN && i < s->nkids; i++)
-    binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
-  for (uint32_t i = 0; s->kind == AST_SCAN && i < s->kids[0]->nkids; i++) {
-    const Ast *inside = s->kids[0]->kids[i];
-    if (inside->kind == AST_YIELD)
-      binding_set(b, inside->text, value_poison, s->pos, NAME_VALUE, NULL);
-  }
-  if (s->kind == AST_YIELD) binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
-}
-
 typedef struct Statement {
   void (*build)(Build *b, const Ast *s);
   bool in_function, in_loop;
@@ -395,10 +313,10 @@ static const Statement statements[AST_COUNT] = {
     [AST_OUTPUT] = {build_output, false, false},
     [AST_FN] = {build_nothing, false, false},
     [AST_FOR] = {build_for, true, true},
-    [AST_SCAN] = {build_unsupported, true, true},
-    [AST_YIELD] = {build_unsupported, true, true},
+    [AST_SCAN] = {build_scan, true, true},
+    [AST_YIELD] = {build_yield, true, true},
     [AST_RETURN] = {build_return, true, false},
-    [AST_IMPORT] = {build_unsupported, false, false},
+    [AST_IMPORT] = {build_nothing, false, false},
     [AST_DATA] = {build_nothing, false, false},
     [AST_TRAIN] = {build_nothing, false, false},
     [AST_MESH] = {build_nothing, false, false},
@@ -413,6 +331,7 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
   if (b->frame->fn && !row->in_function)
     return "it stands at the top level of a file, not in a function";
   if (b->frame->round && !row->in_loop) return "it may not stand in a loop";
+  if (b->loop && s->kind == AST_UPDATE) return "a state is updated once a step, not in each step of a scan";
   if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE))
     return "an initial value declares nothing";
   return NULL;
@@ -472,6 +391,8 @@ static void check_settings(Build *b) {
 }
 
 Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  file = imports_resolve(a, names, d, file, opt->path);
+  if (!file) return NULL;
   Model *m = arena_new_of(a, Model);
   *m = (Model){.arena = a, .names = names, .diag = d};
   m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);

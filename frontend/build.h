@@ -72,11 +72,40 @@ typedef struct Binding {
   DimId dims[MAX_RANK];
 } Binding;
 
-// Names first bound in a round of a loop end with it.
+// What a loop collects under a name, one value a round (a scan: one in all).
+typedef struct Yield {
+  const char *name;
+  Pos pos;
+  const Ast *ast;
+  DimId dim; // 0 after an error
+  VEC(Value) value;
+} Yield;
+typedef VEC(Yield) Yields;
+
+// What a name meant before a loop bound it.
+typedef struct Hidden {
+  const char *name;
+  Binding *before; // NULL: nothing
+} Hidden;
+
+// A body that is being built. Names first bound in a round of a `for` end with it; those bound in a scan mean
+// afterwards what they meant before.
 typedef struct Round {
   struct Round *outer;
-  VEC(const char *) name;
+  bool scan;
+  uint32_t number; // of the round
+  Yields *yields;
+  VEC(Hidden) hidden;
 } Round;
+
+// A scan whose body is being built: inside, what has dim t is seen at the current t.
+typedef struct Loop {
+  const struct Loop *outer;
+  const Graph *graph; // that it is a part of
+  RegionId region;
+  DimId t;
+  Pos pos;
+} Loop;
 
 typedef struct Frame {
   Function *fn;   // NULL: the file
@@ -106,6 +135,7 @@ typedef struct Build {
   NameMap updated;   // full name of a state -> Binding of its update
   NameMap draws;     // path -> number of draws in that scope so far
   const char *initial; // full name of the tensor whose initial value is computed, or NULL
+  const Loop *loop;  // innermost scan, through calls, or NULL
   bool outer;        // outer products are meant here
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
@@ -228,6 +258,22 @@ void functions_scan(Build *b);
 // Counts a call or a round; false, with an error, when the model unrolls beyond all measure.
 MUST_USE bool build_unroll(Build *b, Pos pos);
 void build_block(Build *b, const Ast *block);
+// A right side; where its target states all dims, outer products are meant.
+Value build_outer(Build *b, const Ast *e, bool stated);
+// Whether v has just the dims that are stated of `name`; else it has said what is wrong.
+MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v);
+
+// -- build_loop.c ---------------------------------------------------------------------------------
+enum { MAX_CARRIES = 100 };
+void build_for(Build *b, const Ast *s);
+void build_scan(Build *b, const Ast *s);
+void build_yield(Build *b, const Ast *s);
+// A name is about to be bound that meant `before`.
+void round_note(Build *b, const char *name, Binding *before);
+// A value as the body of the open scans sees it: at their current steps; poison after an error at pos.
+Value loop_view(Build *b, Value v, Pos pos);
+// Adds the dims of the open scans: what is drawn anew in each step has them. False: too many.
+MUST_USE bool loop_dims(const Build *b, Dims *dims);
 
 // -- builtin_*.c ----------------------------------------------------------------------------------
 #define BUILTIN(name, bracket, rule, op, typing, ...) BuiltinRule builtin_##rule;

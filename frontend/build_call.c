@@ -144,6 +144,13 @@ static bool eval_arguments(Build *b, Call *c) {
   return good;
 }
 
+// What a built-in gives, as the body of a scan sees it.
+static Value results_seen(Build *b, Value v, Pos pos) {
+  if (!b->loop) return v;
+  for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++) v.item[i] = loop_view(b, v.item[i], pos);
+  return loop_view(b, v, pos);
+}
+
 static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   Call c = {.ast = ast, .row = row, .pos = ast->pos};
   if (!bracket_count_ok(b, row, ast)) return value_poison;
@@ -159,7 +166,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
   if (!good || !eval_arguments(b, &c)) return value_poison;
   b->g->origin.pos = c.pos;
-  return row->rule(b, &c);
+  return results_seen(b, row->rule(b, &c), c.pos);
 }
 
 // -- which functions open scopes ------------------------------------------------------------------

@@ -14,8 +14,13 @@ static uint32_t draw_number(Build *b, const char *path) {
 
 NodeId build_draw(Build *b, Pos pos, Op op, const Dims *dims) {
   const char *path = b->initial ? b->initial : b->frame->scope->path;
-  Attr attr = {.ndims = dims->n, .dims = dims->at, .key = philox_key(path, draw_number(b, path))};
-  return build_emit(b, pos, op, 0, NULL, &attr);
+  Dims all = *dims;
+  if (!loop_dims(b, &all)) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "a draw in a scan has the dim of the scan too: more than %d dims", MAX_RANK);
+    return 0;
+  }
+  Attr attr = {.ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
+  return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
 }
 
 // The dims between the brackets, in any order; without brackets a scalar.

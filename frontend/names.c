@@ -76,9 +76,9 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
     new->rank = stated_order->n;
     memcpy(new->dims, stated_order->at, sizeof new->dims);
   }
-  if (!old && f->round) vec_push(b->a, f->round->name) = name;
+  round_note(b, name, old);
   map_put(b->a, &f->values, name, new);
-  if (f->anonymous || b->g != b->model->graph) return new;
+  if (f->anonymous || b->g != b->model->graph || (b->loop && kind != NAME_DECL)) return new;
   name_register(b, name_join(b, f->scope->path, name), kind, new);
   if (new->home != f->scope) name_register(b, name_join(b, new->home->path, name), kind, new);
   return new;
@@ -168,10 +168,10 @@ Value value_of_name(Build *b, const char *name, Pos pos) {
     diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "'%s' is not known at compile time", name);
     return value_poison;
   }
-  if (bound) return bound->value;
+  if (bound) return loop_view(b, bound->value, pos);
   Value v = special_name(b, name, pos);
   if (v.kind == VALUE_POISON && b->g == b->model->graph && strchr(name, '.'))
     v = decl_by_name(b, name);
   if (v.kind == VALUE_POISON) say_unknown(b, name, pos);
-  return v;
+  return loop_view(b, v, pos);
 }

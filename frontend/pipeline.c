@@ -51,8 +51,10 @@ static const Graph *proved(const Graph *g, const char *pass) {
 
 // Whole tensors, any mesh: what is computed.
 static const Graph *compute_what(Arena *a, const Graph *selected) {
+  const Graph *hoisted =
+      proved(graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
   const Graph *expanded =
-      proved(graph_expand(a, selected), "expand"); // composite operations become primitive ones
+      proved(graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
   return proved(graph_simplify(a, expanded),
                 "simplify"); // constants folded, algebra, dead nodes gone
 }
