@@ -94,6 +94,16 @@ static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Runn
   return state_fits(b, c, mean) && state_fits(b, c, variance);
 }
 
+static bool states_possible(Build *b, const Call *c) {
+  if (b->g != b->model->graph)
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->pos, "batch_norm has states: an initial value cannot use it");
+  else if (b->loop)
+    diag_error(b->d, DIAG_MISPLACED, c->pos, "batch_norm updates its states once a step, not in each step of a scan");
+  else
+    return true;
+  return false;
+}
+
 Value builtin_batch_norm(Build *b, const Call *c) {
   double momentum, eps;
   Dims over;
@@ -103,10 +113,7 @@ Value builtin_batch_norm(Build *b, const Call *c) {
     return value_poison;
   NodeId given = build_float(b, c->arg[0]);
   Dtype type = (Dtype)graph_node(b->g, given)->type, wide = dtype_accumulator(type);
-  if (b->g != b->model->graph) {
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->pos, "batch_norm has states: an initial value cannot use it");
-    return value_poison;
-  }
+  if (!states_possible(b, c)) return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId x = graph_cast(b->g, given, wide), y = 0;
   if (statistics(b, c, &over, x, &mean, &variance)) {
