@@ -627,6 +627,25 @@ static void random_case(uint64_t seed, int layouts) {
   arena_free(m.a);
 }
 
+// Loops under `layouts` random layouts of each mesh.
+static void random_loops(int argc, char **argv, int layouts) {
+  for (size_t i = 0; i < countof(meshes) * region_case_count; i++) {
+    const LayoutCase *one = &region_cases[i / countof(meshes)];
+    if (!wanted(argc, argv, one->name)) continue;
+    Maker m;
+    make(&m, &meshes[i % countof(meshes)], i + 1);
+    one->make(&m);
+    Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
+    for (int k = 0; k < layouts; k++) {
+      fill(&m, k & 1);
+      Eval *whole = eval_run(m.a, g, m.ninputs, m.feed, 3);
+      random_layout(&m, g);
+      report(&m, one->name, g, check(&m, g, whole));
+    }
+    arena_free(m.a);
+  }
+}
+
 static void run_random(int argc, char **argv, uint64_t seeds, int layouts) {
   if (argc > 1 && !strncmp(argv[1], "seed=", 5)) {
     random_case(strtoull(argv[1] + 5, NULL, 10), layouts);
@@ -644,6 +663,7 @@ static int totals(void) {
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *what) {
   check = what;
   run_random(argc, argv, seeds, layouts);
+  if (argc < 2 || strncmp(argv[1], "seed=", 5) != 0) random_loops(argc, argv, layouts);
   return totals();
 }
 

@@ -33,7 +33,7 @@ extern const char layout_vacuous[];
 //   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
-// The same of `seeds` random graphs under `layouts` random layouts each, and nothing else.
+// The same of `seeds` random graphs and of all loops under `layouts` random layouts each, and nothing else.
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *check);
 
 #endif
