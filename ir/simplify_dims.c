@@ -70,13 +70,14 @@ static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
 }
 
-// A sum of a product of which each factor lacks a dim of the other is a contraction.
+// A sum of a product of which each factor lacks a dim of the other is a contraction; so is that of a window, as a
+// convolution by channels is written.
 static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
   const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
-  if (outside(&a->dims, &b->dims, NULL).n == 0 || outside(&b->dims, &a->dims, NULL).n == 0)
-    return 0;
+  bool apart = outside(&a->dims, &b->dims, NULL).n > 0 && outside(&b->dims, &a->dims, NULL).n > 0;
+  if (!apart && a->op != OP_WINDOW && b->op != OP_WINDOW) return 0;
   NodeId factor[2] = {x->args[0], x->args[1]};
   Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);

@@ -202,15 +202,16 @@ static bool compose_factors(const Affine *in, const Affine *out, Affine *f) {
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
 
-// Whether places of `in` before 0 and from its end on would read outside its source.
-static bool outside_stays_outside(const Window *in) {
-  Window w = *in;
-  w.nto = w.nto > 1 ? 2 : 1;
-  int64_t n = size_of(w.g, w.to[0]), end = w.f.divisor * size_of(w.g, w.from);
-  Interval taps = {w.f.offset, w.f.offset};
-  if (w.nto > 1) taps = plus_times(taps, w.f.tap, size_of(w.g, w.to[1]));
-  if (w.f.out > 0) return taps.hi - w.f.out < 0 && taps.lo + w.f.out * n >= end;
-  return taps.lo - w.f.out >= end && taps.hi + w.f.out * n < 0;
+// Whether places of `in` that w reads before 0 or from its end on would read outside its source.
+static bool outside_stays_outside(const Window *w, const Window *in) {
+  const Affine *f = &in->f;
+  Interval read = numerators(w), taps = {f->offset, f->offset};
+  int64_t n = size_of(w->g, in->to[0]), end = f->divisor * size_of(w->g, in->from), last = f->out * n;
+  if (in->nto > 1) taps = plus_times(taps, f->tap, size_of(w->g, in->to[1]));
+  bool up = f->out > 0, good = true;
+  if (read.lo < 0) good = up ? taps.hi - f->out < 0 : taps.lo - f->out >= end;
+  if (read.hi >= w->f.divisor * n) good = good && (up ? taps.lo + last >= end : taps.hi + last < 0);
+  return good;
 }
 
 static bool compose_places(Window *w, const Window *in) {
@@ -219,8 +220,7 @@ static bool compose_places(Window *w, const Window *in) {
   // a place is fixed: the taps are what is left to run over, unless the source runs with them
   if (!w->nto && own && (!in->f.tap || dims_has(dims_at(w->g, in->x), own))) return false;
   if (w->f.divisor > 1 && gcd(in->f.out, w->f.divisor) > 1) return false;
-  bool leaves = !inside(w);
-  if (leaves && !outside_stays_outside(in)) return false;
+  if (!inside(w) && !outside_stays_outside(w, in)) return false;
   if (misses(w) && misses(in) && !(w->fill == in->fill)) return false;
   Window y = {.g = w->g, .x = in->x, .from = in->from, .nto = w->nto, .fill = misses(w) ? w->fill : in->fill};
   if (misses(in)) y.fill = in->fill;
