@@ -22,7 +22,7 @@ typedef struct Bench {
   double *spent; // seconds of every instruction in every timed step, NULL: no profile
 } Bench;
 
-static char *file_text(Arena *a, const char *path, size_t *n) {
+static char *model_text(Arena *a, const char *path, size_t *n) {
   FILE *f = fopen(path, "rb");
   if (!f) return NULL;
   fseek(f, 0, SEEK_END);
@@ -36,7 +36,7 @@ static char *file_text(Arena *a, const char *path, size_t *n) {
 
 static bool bench_build(Bench *b, const char *path, int threads, bool profile) {
   size_t n;
-  char *text = file_text(b->arena, path, &n);
+  char *text = model_text(b->arena, path, &n);
   if (!text) {
     fprintf(stderr, "bench_step: cannot read %s\n", path);
     return false;

@@ -160,7 +160,7 @@ static void wish_all(Chooser *c) {
 // -- precedence -----------------------------------------------------------------------------------------
 
 // Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A dim that
-// comes from another by renaming, splitting or merging stands where that one does, so that both sides of
+// comes from another by renaming, splitting, merging or a window stands where that one does, so that both sides of
 // an attention lie alike.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
@@ -170,8 +170,9 @@ static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
 static void rank_moves(Chooser *c) {
   for (NodeId id = 1; id <= graph_count(c->from); id++) {
     const Node *n = graph_node(c->from, id);
-    if (!op_is_alias((Op)n->op)) continue;
-    for (int i = 0; i < n->attr.nto; i++) {
+    bool window = op_row((Op)n->op)->cls == WINDOW;
+    if (!op_is_alias((Op)n->op) && !window) continue;
+    for (int i = 0; i < (window && n->attr.nto ? 1 : n->attr.nto); i++) {
       DimId from = dim_get(c->from->dims, n->attr.dims[n->op == OP_RENAME ? i : 0])->whole;
       DimId to = dim_get(c->from->dims, n->attr.to[i])->whole;
       if (!c->rank[to]) c->rank[to] = c->rank[from];
@@ -226,7 +227,8 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// By precedence, except that the last dim belongs to one argument only: the row of a product.
+// By precedence, except that the last dim belongs to one argument only, the row of a product: one that is
+// contiguous there if there is one.
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   Dims list = {0};
@@ -235,13 +237,17 @@ static Dims order_contract(const Chooser *c, const Node *n) {
     while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
     list_insert(&list, at, n->dims.at[i]);
   }
-  for (int i = list.n - 1; i >= 0; i--) {
+  DimId row = 0;
+  bool contiguous = false;
+  for (int i = list.n - 1; i >= 0 && !contiguous; i--) {
     DimId d = list.at[i];
     if (dims_has(a, d) && dims_has(b, d)) continue;
-    list_remove(&list, d);
-    list_insert(&list, list.n, d);
-    break;
+    contiguous = (a->n && a->at[a->n - 1] == d) || (b->n && b->at[b->n - 1] == d);
+    if (!row || contiguous) row = d;
   }
+  if (!row) return list;
+  list_remove(&list, row);
+  list_insert(&list, list.n, row);
   return list;
 }
 
@@ -433,6 +439,32 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
+// The image's gradient of a convolution sums over the dim along which its kernel lies. With a copy of the kernel,
+// small beside the work, that lies along a dim of the result, vectors need no sums across lanes.
+static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
+  enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
+  const Dims *image = &graph_node(c->to, other)->dims;
+  Dims list = c->at.at[arg];
+  bool windows = op_row((Op)graph_node(c->to, other)->op)->cls == WINDOW;
+  if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
+  if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
+  for (int i = list.n - 1; i >= 0; i--) {
+    DimId d = list.at[i];
+    if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST) continue;
+    if (list_elements(c->to, image) / dim_get(c->to->dims, list.at[list.n - 1])->size < WORK_AN_ELEMENT) return arg;
+    list_remove(&list, d);
+    list_insert(&list, list.n, d);
+    return copy_in_order(c, arg, list, "order: the kernel of a convolution, along the result");
+  }
+  return arg;
+}
+
+// Copies a contraction's arguments where that pays, and returns what they were in `was`.
+static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
+  for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
+  for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
+}
+
 static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   OpClass cls = op_row(n->op)->cls;
   if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE || cls == ORDERED)
@@ -526,8 +558,11 @@ static void copy_node(Chooser *c, NodeId old) {
     arg = region_argument(c, n, old, arg);
     c->map[n->args[0]] = arg;
   }
+  NodeId was[2] = {0};
+  if (n->op == OP_CONTRACT) contract_copies(c, n, was);
   NodeId id = graph_copy(c->to, c->from, old, c->map);
   if (n->nargs) c->map[n->args[0]] = first;
+  if (n->op == OP_CONTRACT) c->map[n->args[1]] = was[1];
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
   Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
