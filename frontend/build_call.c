@@ -23,12 +23,15 @@ static int formal_index(const Formal *f, const char *name) {
   return -1;
 }
 
+// An argument that --set brought into a call of the file, where it takes the place of what stands there.
+static bool by_option(const Ast *call, const AstArg *arg) { return arg->pos.source != call->pos.source; }
+
 static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const AstArg *arg) {
   const char *near[MAX_FORMALS];
   size_t n = 0;
   for (; f[n].name; n++) near[n] = f[n].name;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", call->text,
-             arg->name);
+  DiagId id = by_option(call, arg) ? DIAG_UNKNOWN_SET : DIAG_BAD_ARGUMENTS;
+  diag_error(b->d, id, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
   diag_nearest(b->d, arg->name, near, n);
   return false;
 }
@@ -49,7 +52,7 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
       diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", call->text,
                  n);
       good = false;
-    } else if (out[at]) {
+    } else if (out[at] && !by_option(call, arg)) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
                  formal[at].name, call->text);
       good = false;
@@ -402,6 +405,27 @@ static Value rename_back(Build *b, const Function *f, Value v, const Renames *ba
   return value_tensor(build_emit(b, pos, OP_RENAME, 1, &v.node, &attr));
 }
 
+// Dims that a function declares end with it.
+static Value without_own_dims(Build *b, const Function *f, const Frame *frame, Value v, Pos pos) {
+  const Dims *have = build_dims(b, &v);
+  for (uint32_t i = 0; i < frame->dims.cap; i++) {
+    const char *name = frame->dims.key[i];
+    DimId own = (DimId)(uintptr_t)frame->dims.value[i];
+    bool formal = !name || !dims_has(have, own);
+    for (uint32_t k = 0; k < f->ast->ndims; k++) formal |= f->ast->dims[k].name == name;
+    if (formal) continue;
+    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which ends with the function", f->name, name);
+    diag_note(b->d, dim_get(b->g->dims, own)->pos, "declared here");
+    diag_hint(b->d, "reduce over it, or rename it to a dim that the function was given");
+    return value_poison;
+  }
+  return v;
+}
+
+static Value leave(Build *b, const Function *f, const Frame *frame, Value v, const Renames *back, Pos pos) {
+  return without_own_dims(b, f, frame, rename_back(b, f, v, back, pos), pos);
+}
+
 static Value run_body(Build *b, const Function *f, Pos pos) {
   const Ast *body = f->ast->kids[0];
   if (body->kind != AST_BLOCK) return build_expr(b, body);
@@ -425,8 +449,8 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
   b->frame = caller;
   b->outer = outer;
   b->g->origin = origin;
-  if (v.kind != VALUE_TUPLE) return rename_back(b, f, v, back, pos);
-  for (uint32_t i = 0; i < v.n; i++) v.item[i] = rename_back(b, f, v.item[i], back, pos);
+  if (v.kind != VALUE_TUPLE) return leave(b, f, frame, v, back, pos);
+  for (uint32_t i = 0; i < v.n; i++) v.item[i] = leave(b, f, frame, v.item[i], back, pos);
   return v;
 }
 

@@ -137,6 +137,7 @@ static const struct {
 };
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
+  bool option = e->pos.source != t->pos.source; // --set
   const char *near[countof(keys)];
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
@@ -144,7 +145,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
     (void)!keys[i].read(b, e->value, t); // what is wrong has been said
     return;
   }
-  diag_error(b->d, DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
+  diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
   diag_nearest(b->d, e->key, near, countof(near));
 }
 
