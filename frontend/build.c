@@ -390,9 +390,8 @@ static void check_settings(Build *b) {
   }
 }
 
-Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
-  file = imports_resolve(a, names, d, file, opt->path);
-  if (!file) return NULL;
+static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
+                        const ModelOptions *opt) {
   Model *m = arena_new_of(a, Model);
   *m = (Model){.arena = a, .names = names, .diag = d};
   m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);
@@ -423,4 +422,22 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
   if (diag_errors(d)) return NULL;
   precision_apply(m);
   return m;
+}
+
+// A training step that accumulates runs the model on micro-batches: the same model with a smaller
+// batch (decision 13).
+static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
+  const ModelSpec *spec = &m->graph->spec;
+  ModelOptions part = *opt;
+  if (!spec->ntrain || spec->train[0].accumulate <= 1) return true;
+  part.micro = spec->train[0].accumulate;
+  part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
+  m->part = build_one(m->arena, m->names, m->diag, file, &part);
+  return m->part != NULL;
+}
+
+Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  file = imports_resolve(a, names, d, file, opt->path);
+  Model *m = file ? build_one(a, names, d, file, opt) : NULL;
+  return m && build_part(m, file, opt) ? m : NULL;
 }

@@ -53,13 +53,18 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
   }
   *out = (FeedInput){.name = decl->name,
                      .type = decl->type,
-                     .rank = decl->rank,
                      .over = -1,
                      .source = &field->source,
                      .pos = field->pos};
+  out->rank = 0;
+  int64_t parts = 1; // micro-batches follow one another in the rows of the batch
   for (int i = 0; i < decl->rank; i++) {
-    out->size[i] = dim_get(g->dims, decl->dims[i])->size;
-    if (decl->dims[i] == block->over) out->over = i;
+    int64_t size = dim_get(g->dims, decl->dims[i])->size;
+    if (decl->dims[i] == block->over) out->over = out->rank;
+    if (decl->dims[i] == block->micro && block->micro)
+      parts = size;
+    else
+      out->size[out->rank++] = size * (decl->dims[i] == block->over ? parts : 1);
   }
   if (out->over >= 0) return true;
   diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
@@ -69,7 +74,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
 }
 
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
-  const DataBlock *block = &s->model->graph->spec.data[kind];
+  const DataBlock *block = &g->spec.data[kind];
   if (!block->present) {
     no_block(s, kind);
     return NULL;
@@ -84,6 +89,7 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
   }
   if (!good) return NULL;
   int64_t batch = dim_get(g->dims, block->over)->size;
+  if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
   return feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
                    s->directory, s->diag);
 }

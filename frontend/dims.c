@@ -148,12 +148,28 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
   return false;
 }
 
+// The size of one micro-batch. The dim of their number is declared before it, so that rows of the
+// batch are counted as without.
+static int64_t cut(Build *b, const Ast *define, int64_t size) {
+  int64_t n = b->opt->micro;
+  if (size % n != 0) {
+    diag_error(b->d, DIAG_DIM_DIVISION, define->pos,
+               "'%s' of size %lld cannot be cut into the %lld micro-batches of accumulate",
+               define->text, (long long)size, (long long)n);
+    return size;
+  }
+  dim_add(b->g->dims, name_join(b, define->text, "micro"), n, define->pos);
+  return size / n;
+}
+
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
   if (!integer_before(b, value, use, &size))
     size = 1;
   else if (!size_ok(b, define->text, size, value->pos))
     size = 1;
+  else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
+    size = cut(b, define, size);
   DimId d = dim_find(b->g->dims, full);
   // a call that shares parameters meets the dims of the first call again
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);

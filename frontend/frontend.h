@@ -25,10 +25,13 @@ typedef struct ModelOptions {
   uint64_t seed;
   const char *data_dir;    // or NULL
   const char *precision;   // --precision, or NULL
+  const char *micro_dim;   // a dim to be cut into `micro` parts of which the model sees one, or NULL
+  int64_t micro;
 } ModelOptions;
 
 // A model as written: the whole graph with all names, decls, blocks; mesh and layout.
-typedef struct Model {
+typedef struct Model Model;
+struct Model {
   Arena *arena;
   Intern *names;
   Diag *diag;
@@ -38,7 +41,8 @@ typedef struct Model {
   const char *loss;   // of the first train block, else "loss" if it is a scalar, else NULL
   NodeId loss_node;
   Dtype precision;    // of products and activations: f32, bf16, f16
-} Model;
+  const Model *part;  // `accumulate`: the same model of one micro-batch, with dims of its own; or NULL
+};
 
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *file_text(Arena *a, const char *path, size_t *n);

@@ -27,19 +27,36 @@ static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots
   return need;
 }
 
-// Loops of a later copy are loops of their own: they may differ in what they start from.
-static RegionId *regions_into(const SelectCopy *c) {
-  const Graph *from = c->m->graph;
-  RegionId *map = arena_array(c->m->arena, RegionId, from->region.n + 1);
+const RegionId *select_regions(const Model *m, Graph *g) {
+  const Graph *from = m->graph;
+  RegionId *map = arena_array(m->arena, RegionId, from->region.n + 1);
   for (uint32_t i = 0; i < from->region.n; i++) {
     Region r = from->region.at[i];
     r.parent = map[r.parent];
-    map[i + 1] = c->number ? graph_region(c->g, &r) : (RegionId)(i + 1);
+    map[i + 1] = graph_region(g, &r);
   }
   return map;
 }
 
-static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const RegionId *region) {
+NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
+  Attr attr = {.ndims = 1, .dims = &d, .affine = {.offset = at, .divisor = 1}};
+  return graph_add(g, OP_WINDOW, 1, &x, &attr);
+}
+
+// A draw of this copy: of its round, and of its part of the whole batch.
+static NodeId draw(const SelectCopy *c, const Node *n) {
+  Attr attr = n->attr;
+  DimId dims[MAX_RANK];
+  bool cut = c->micro && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
+  attr.key ^= c->round * 0x9e3779b97f4a7c15u;
+  if (!cut) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
+  memcpy(dims, n->attr.dims, n->attr.ndims * sizeof *dims);
+  dims[attr.ndims++] = c->micro;
+  attr.dims = dims;
+  return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
+}
+
+static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map) {
   const Node *n = graph_node(c->m->graph, id);
   NodeId args[MAX_ARGS];
   Attr attr = n->attr;
@@ -48,10 +65,9 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   NodeId known = folded(c->g, c->m->graph, id, map, c->training);
   if (known) return known;
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
-  if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL)
-    attr.key ^= c->round * 0x9e3779b97f4a7c15u;
-  attr.region = region[attr.region];
+  if (c->region) attr.region = c->region[attr.region];
   c->g->origin = n->origin;
+  if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL) return draw(c, n);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
 }
 
@@ -59,10 +75,9 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
   const Graph *from = c->m->graph;
   Origin before = c->g->origin;
   const bool *need = needed(from, c->m->arena, n, roots);
-  const RegionId *region = regions_into(c);
   NodeId *map = arena_array(c->m->arena, NodeId, graph_count(from) + 1);
   for (NodeId i = 1; i <= graph_count(from); i++)
-    if (need[i]) map[i] = copy_one(c, i, map, region);
+    if (need[i]) map[i] = copy_one(c, i, map);
   c->g->origin = before;
   return map;
 }

@@ -10,10 +10,16 @@ typedef struct SelectCopy {
   const Model *m;
   Graph *g;
   bool training;
-  uint32_t number;     // of copies in g before this one: loops get regions of their own
+  const RegionId *region; // what loops of the model are in g (select_regions), NULL: the same
   uint64_t round;      // other than 0: draws differ from those of other rounds
+  DimId over, micro;   // a micro-batch: draws over `over` are those of part `part` of the whole batch
+  int64_t part;
   const NodeId *instead; // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
 } SelectCopy;
+// Loops of g of their own for a copy that may differ in what they start from.
+const RegionId *select_regions(const Model *m, Graph *g);
+// Element `at` of x along dim d.
+NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at);
 // Copies what n roots need. Old node -> new node, 0 for those left out.
 NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
 // The same into a graph of its own.

@@ -7,6 +7,10 @@
 // The first block finds the parameters that the step began with, so that its forward pass is that
 // of the values handed out; equal parts of later passes merge with it. What earlier updates made of
 // a parameter is no function of the later ones: it enters through stop_gradient.
+//
+// `accumulate = n` cuts inputs into n micro-batches, one after another in the graph, each with the
+// whole of forward and backward; their gradients are added up, still partial sums on a mesh, and
+// meet the other processors' once.
 #include <string.h>
 
 #include "frontend/step.h"
@@ -57,6 +61,100 @@ DeclId step_state(Step *s, const char *name, Dtype type, double start) {
   return old ? old : graph_decl(s->g, &d);
 }
 
+// -- micro-batches --------------------------------------------------------------------------------
+
+// Inputs get the dim of micro-batches before that of their rows: row i of the whole batch is row
+// i % size(over) of micro-batch i / size(over).
+static bool cut_inputs(Step *s) {
+  Graph *g = s->g;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    Decl *d = &g->decl.at[i];
+    int at = 0;
+    while (at < d->rank && d->dims[at] != s->over) at++;
+    if (d->kind != DECL_INPUT || at == d->rank) continue;
+    if (d->rank == MAX_RANK) {
+      diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
+                 "accumulate cuts the input '%s', which has %d dims already", d->name, MAX_RANK);
+      return false;
+    }
+    memmove(&d->dims[at + 1], &d->dims[at], sizeof *d->dims * (size_t)(d->rank - at));
+    d->dims[at] = s->micro;
+    d->rank++;
+  }
+  return true;
+}
+
+static bool parts_open(Step *s) {
+  Graph *g = s->g;
+  DataBlock *data = &g->spec.data[DATA_TRAIN];
+  s->nparts = 1;
+  if (g->spec.train[0].accumulate > 1) {
+    s->nparts = g->spec.train[0].accumulate;
+    s->over = data->over;
+    s->micro = data->micro =
+        dim_find(g->dims, arena_printf(s->m->arena, "%s.micro", dim_get(g->dims, s->over)->name));
+    if (!s->micro) BUG("no dim of micro-batches");
+  }
+  s->part = arena_array(s->m->arena, StepPart, s->nparts);
+  return s->nparts == 1 || cut_inputs(s);
+}
+
+static void part_inputs(Step *s, int64_t k) {
+  Graph *g = s->g;
+  for (DeclId d = 1; s->micro && d <= s->m->graph->decl.n; d++) {
+    const Decl *decl = &g->decl.at[d - 1];
+    if (decl->kind != DECL_INPUT) continue;
+    g->origin = (Origin){.pos = decl->pos, .value = decl->name, .why = "micro-batch"};
+    NodeId whole = graph_decl_node(g, d);
+    if (dims_has(&graph_node(g, whole)->dims, s->micro))
+      s->part[k].instead[d - 1] = select_at(g, whole, s->micro, k);
+  }
+}
+
+// States are updated once in every micro-batch; the gradient of one goes through no other.
+static void part_states(Step *s, int64_t k) {
+  const Graph *from = s->m->graph;
+  if (k == 0) return;
+  const StepPart *before = &s->part[k - 1];
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    const Output *o = &from->output.at[i];
+    s->part[k].instead[o->target - 1] = graph_unary(s->g, OP_STOP, before->map[o->value]);
+  }
+}
+
+static SelectCopy copy_of(const Step *s, int64_t k) {
+  return (SelectCopy){.m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro,
+                      .part = k};
+}
+
+// What was asked for, of micro-batch k.
+static void part_build(Step *s, int64_t k) {
+  StepPart *p = &s->part[k];
+  SelectCopy c = copy_of(s, k);
+  if (p->map) return;
+  p->instead = arena_array(s->m->arena, NodeId, s->m->graph->decl.n + 1);
+  part_inputs(s, k);
+  part_states(s, k);
+  if (k > 0) p->region = select_regions(s->m, s->g);
+  c.region = p->region;
+  c.instead = p->instead;
+  p->map = select_into(&c, s->roots.n, s->roots.at);
+}
+
+// sum is that of the parts before, 0 for the first.
+static NodeId part_sum(Step *s, NodeId sum, NodeId x) {
+  Dtype type = (Dtype)graph_node(s->g, x)->type;
+  if (s->nparts == 1) return x;
+  x = graph_cast(s->g, x, dtype_is_float(type) ? dtype_accumulator(type) : TYPE_F32);
+  return sum ? graph_binary(s->g, OP_ADD, sum, x) : x;
+}
+
+static NodeId part_mean(Step *s, NodeId sum) {
+  if (s->nparts == 1) return sum;
+  Dtype type = (Dtype)graph_node(s->g, sum)->type;
+  return graph_binary(s->g, OP_MUL, sum, graph_const(s->g, type, 1 / (double)s->nparts));
+}
+
 // -- one block ------------------------------------------------------------------------------------
 
 typedef struct Round {
@@ -64,20 +162,28 @@ typedef struct Round {
   uint32_t block;
   int64_t number;
   uint32_t n;
-  DeclId *param;    // that the block trains
-  NodeId *instead;  // by DeclId - 1
+  DeclId *param;   // that the block trains
+  NodeId *by;      // their nodes
+  NodeId *now;     // by DeclId - 1: what earlier rounds made of parameters, 0: nothing
+  NodeId *sum;     // of gradients over micro-batches
 } Round;
 
-static void params_of(Round *r) {
+static void round_open(Round *r) {
   Step *s = r->s;
+  Arena *a = s->m->arena;
   const TrainSpec *t = &s->g->spec.train[r->block];
   uint32_t ndecls = s->m->graph->decl.n;
   step_grow(s);
-  r->param = arena_array(s->m->arena, DeclId, ndecls + 1);
-  r->instead = arena_array(s->m->arena, NodeId, ndecls + 1);
+  r->param = arena_array(a, DeclId, ndecls + 1);
+  r->by = arena_array(a, NodeId, ndecls + 1);
+  r->now = arena_array(a, NodeId, ndecls + 1);
+  r->sum = arena_array(a, NodeId, ndecls + 1);
   for (DeclId d = 1; d <= ndecls; d++) {
-    if (s->now.at[d - 1]) r->instead[d - 1] = graph_unary(s->g, OP_STOP, s->now.at[d - 1]);
-    if (train_trains(s->m->arena, t, &s->g->decl.at[d - 1])) r->param[r->n++] = d;
+    NodeId now = s->now.at[d - 1];
+    if (now) r->now[d - 1] = graph_unary(s->g, OP_STOP, now);
+    if (!train_trains(a, t, &s->g->decl.at[d - 1])) continue;
+    r->by[r->n] = now ? r->now[d - 1] : graph_decl_node(s->g, d);
+    r->param[r->n++] = d;
   }
 }
 
@@ -89,24 +195,51 @@ static NodeId scaled_loss(Step *s, NodeId loss) {
   return graph_binary(s->g, OP_MUL, loss, graph_cast(s->g, s->scale, type));
 }
 
-// The loss of the round, on the parameters that it begins with.
-static NodeId round_build(Round *r, uint32_t copies) {
+// The loss of micro-batch k on the parameters that the round begins with; its gradients are added
+// up.
+static NodeId round_part(Round *r, int64_t k) {
+  Step *s = r->s;
+  Arena *a = s->m->arena;
+  uint32_t ndecls = s->m->graph->decl.n;
+  bool first = r->block == 0 && r->number == 0; // merges with what was asked for
+  part_build(s, k);
+  NodeId root = graph_find_name(s->m->graph, s->g->spec.train[r->block].loss)->value;
+  NodeId *instead = arena_array(a, NodeId, ndecls + 1),
+         *gradient = arena_array(a, NodeId, r->n + 1);
+  for (uint32_t i = 0; i < ndecls; i++)
+    instead[i] = r->now[i] ? r->now[i] : s->part[k].instead[i];
+  SelectCopy c = copy_of(s, k);
+  c.round = (uint64_t)r->number;
+  c.instead = instead;
+  c.region = first ? s->part[k].region : select_regions(s->m, s->g);
+  NodeId loss = select_into(&c, 1, &root)[root];
+  graph_gradients(s->g, scaled_loss(s, loss), (int)r->n, r->by, gradient);
+  for (uint32_t i = 0; i < r->n; i++) {
+    s->g->origin = graph_node(s->g, gradient[i])->origin;
+    r->sum[i] = part_sum(s, r->sum[i], gradient[i]);
+  }
+  return loss;
+}
+
+static NodeId round_build(Round *r) {
   Step *s = r->s;
   Graph *g = s->g;
-  NodeId root = graph_find_name(s->m->graph, g->spec.train[r->block].loss)->value;
-  SelectCopy c = {.m = s->m, .g = g, .training = true, .number = copies,
-                  .round = (uint64_t)r->number, .instead = r->instead};
-  const NodeId *map = select_into(&c, 1, &root);
-  NodeId *by = arena_array(s->m->arena, NodeId, r->n + 1),
-         *gradient = arena_array(s->m->arena, NodeId, r->n + 1);
-  for (uint32_t i = 0; i < r->n; i++) {
-    NodeId now = r->instead[r->param[i] - 1];
-    by[i] = now ? now : graph_decl_node(g, r->param[i]);
+  NodeId loss = 0;
+  round_open(r);
+  for (int64_t k = 0; k < s->nparts; k++) {
+    NodeId one = round_part(r, k);
+    g->origin = (Origin){.pos = g->spec.train[r->block].pos, .why = "accumulate"};
+    loss = part_sum(s, loss, one);
   }
-  graph_gradients(g, scaled_loss(s, map[root]), (int)r->n, by, gradient);
-  for (uint32_t i = 0; i < r->n; i++) select_name_gradient(s->m, g, r->param[i], gradient[i]);
-  optimizer_build(s, r->block, r->number, r->n, r->param, gradient);
-  return map[root];
+  for (uint32_t i = 0; i < r->n; i++) {
+    g->origin = graph_node(g, r->sum[i])->origin;
+    r->sum[i] = part_mean(s, r->sum[i]);
+    select_name_gradient(s->m, g, r->param[i], r->sum[i]);
+  }
+  g->origin = (Origin){.pos = g->spec.train[r->block].pos, .why = "loss"};
+  loss = part_mean(s, loss);
+  optimizer_build(s, r->block, r->number, r->n, r->param, r->sum);
+  return loss;
 }
 
 // -- the average of the parameters ----------------------------------------------------------------
@@ -151,9 +284,10 @@ static bool trainable(const Model *m) {
   return false;
 }
 
-// Updates of states see what the step began with.
-static void put_state_updates(Step *s, const NodeId *map) {
+// Updates of states see what the step, or the micro-batch before, began with.
+static void put_state_updates(Step *s) {
   const Graph *from = s->m->graph;
+  const NodeId *map = s->part[s->nparts - 1].map;
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];
     o.value = map[o.value];
@@ -181,48 +315,79 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// A loss is that of its block's last round, everything else as the step began.
-static NodeId value_of(const Step *s, const Want *want, const NodeId *map, const NodeId *loss) {
-  for (uint32_t i = 0; i < s->g->spec.ntrain; i++)
-    if (!strcmp(s->g->spec.train[i].loss, want->as)) return loss[i];
-  return after_step(s, map[want->name->value]);
+// The mean over micro-batches of a node of each.
+static NodeId mean_of(Step *s, const Want *want, const NodeId *node) {
+  NodeId sum = 0;
+  for (int64_t k = 0; k < s->nparts; k++) {
+    if (s->micro && dims_has(&graph_node(s->g, node[k])->dims, s->over)) {
+      diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
+                 "'%s' runs over '%s', which accumulate cuts: a step has it in parts only",
+                 want->as, dim_get(s->g->dims, s->over)->name);
+      return node[k];
+    }
+    sum = part_sum(s, sum, node[k]);
+  }
+  return part_mean(s, sum);
 }
 
-// What must be finite for the step to commit where there are several losses: their sum.
-static void put_watched(Step *s, NodeId sum, uint32_t rounds) {
-  if (rounds > 1) select_output(s->g, select_watched, sum, NULL);
+// A loss is that of its block's last round, everything else as the step began.
+static NodeId value_of(Step *s, const Want *want, const NodeId *loss) {
+  NodeId *node = arena_array(s->m->arena, NodeId, s->nparts);
+  for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)
+    if (!strcmp(s->g->spec.train[i].loss, want->as)) return loss[i];
+  for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
+  bool declared = graph_node(s->m->graph, want->name->value)->attr.decl != 0;
+  return declared ? after_step(s, s->part[0].map[want->name->value]) : mean_of(s, want, node);
+}
+
+// gradient[k] are those of micro-batch k, in the order of those that ask for one.
+static void put_values(Step *s, const NodeId *loss) {
+  NodeId **gradient = arena_array(s->m->arena, NodeId *, s->nparts),
+         *node = arena_array(s->m->arena, NodeId, s->nparts);
+  uint32_t asked = 0;
+  for (int64_t k = 0; k < s->nparts; k++)
+    gradient[k] = wants_gradients(&s->wants, s->g, s->part[k].map);
+  for (uint32_t i = 0; i < s->wants.list.n; i++) {
+    const Want *want = &s->wants.list.at[i];
+    for (int64_t k = 0; k < s->nparts && want->gradient; k++) node[k] = gradient[k][asked];
+    asked += want->gradient;
+    NodeId value = want->gradient ? mean_of(s, want, node) : value_of(s, want, loss);
+    select_output(s->g, want->as, value, want->name);
+  }
+}
+
+// All rounds of all blocks; loss[i] gets that of block i. The sum of all losses.
+static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
+  const ModelSpec *spec = &s->g->spec;
+  NodeId sum = 0;
+  for (uint32_t i = 0; i < spec->ntrain; i++)
+    for (int64_t k = 0; k < (spec->train[i].repeat ? spec->train[i].repeat : 1); k++) {
+      Round r = {.s = s, .block = i, .number = k};
+      loss[i] = round_build(&r);
+      NodeId one = graph_cast(s->g, loss[i], TYPE_F32);
+      sum = sum ? graph_binary(s->g, OP_ADD, sum, one) : one;
+      ++*rounds;
+    }
+  return sum;
 }
 
 Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
-  Wants w;
-  if (!trainable(m) || !wants_read(&w, m, f, false)) return NULL;
+  uint32_t rounds = 0;
+  int errors = diag_errors(m->diag);
+  if (m->part) m = m->part;
   Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD)};
-  Graph *g = s.g;
-  Nodes roots = {0};
-  wants_roots(&w, &roots);
+  if (!trainable(m) || !wants_read(&s.wants, m, f, false) || !parts_open(&s)) return NULL;
+  wants_roots(&s.wants, &s.roots);
   for (uint32_t i = 0; i < m->graph->output.n; i++)
-    vec_push(m->arena, roots) = m->graph->output.at[i].value;
-  SelectCopy c = {.m = m, .g = g, .training = true};
-  const NodeId *map = select_into(&c, roots.n, roots.at);
-  put_state_updates(&s, map);
-  uint32_t ntrain = g->spec.ntrain, rounds = 0;
-  NodeId *loss = arena_array(m->arena, NodeId, ntrain + 1), sum = 0;
-  for (uint32_t i = 0; i < ntrain; i++)
-    for (int64_t k = 0; k < (g->spec.train[i].repeat ? g->spec.train[i].repeat : 1); k++) {
-      Round r = {.s = &s, .block = i, .number = k};
-      params_of(&r);
-      loss[i] = round_build(&r, rounds++);
-      NodeId as_f32 = graph_cast(g, loss[i], TYPE_F32);
-      sum = sum ? graph_binary(g, OP_ADD, sum, as_f32) : as_f32;
-    }
+    vec_push(m->arena, s.roots) = m->graph->output.at[i].value;
+  NodeId *loss = arena_array(m->arena, NodeId, s.g->spec.ntrain + 1);
+  part_build(&s, 0); // comes first in the graph
+  NodeId sum = blocks_build(&s, loss, &rounds);
+  put_state_updates(&s);
   averages_build(&s);
   put_updates(&s);
-  const NodeId *gradient = wants_gradients(&w, g, map);
-  for (uint32_t i = 0; i < w.list.n; i++) {
-    const Want *want = &w.list.at[i];
-    select_output(g, want->as, want->gradient ? *gradient++ : value_of(&s, want, map, loss),
-                  want->name);
-  }
-  put_watched(&s, sum, rounds);
-  return graph_reach(a, g, STAGE_GRAD, NULL);
+  put_values(&s, loss);
+  // what must be finite for the step to commit where there are several losses
+  if (rounds > 1) select_output(s.g, select_watched, sum, NULL);
+  return diag_errors(m->diag) == errors ? graph_reach(a, s.g, STAGE_GRAD, NULL) : NULL;
 }

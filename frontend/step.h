@@ -7,9 +7,21 @@
 
 #include "frontend/select.h"
 
+// One micro-batch as the step begins; without `accumulate` there is one, the whole batch.
+typedef struct StepPart {
+  const RegionId *region;
+  NodeId *instead;     // by DeclId - 1: its inputs and states, 0: those of the graph
+  const NodeId *map;   // the values that were asked for, on the parameters that the step began with
+} StepPart;
+
 typedef struct Step {
   const Model *m;
   Graph *g;
+  Wants wants;
+  Nodes roots;         // of the values that were asked for, and of updates of states
+  int64_t nparts;
+  StepPart *part;
+  DimId over, micro;   // rows of a micro-batch, and their number; 0 without
   VEC(NodeId) now;     // by DeclId - 1: the value after the last update, 0: as the step began
   VEC(uint32_t) block; // of a slot: the number of the train block that it serves, plus 1
   VEC(DeclId) order;   // in which they were first assigned

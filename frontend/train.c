@@ -91,11 +91,26 @@ static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
   return true;
 }
 
+// The micro-batches are parts of the batch, so the data block must say which dim that is.
 static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
-  if (!count_of(b, e, &t->accumulate)) return false;
-  if (t->accumulate <= 1) return true;
-  diag_error(b->d, DIAG_UNSUPPORTED, e->pos, "accumulate is not in this version");
-  return false;
+  const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
+  if (!count_of(b, e, &t->accumulate) || t->accumulate <= 1) return t->accumulate <= 1;
+  if (!data->present) {
+    diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
+               "accumulate cuts the batch, and the model has no block data train");
+    return false;
+  }
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const Decl *d = &b->g->decl.at[i];
+    for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
+      if (d->dims[k] != data->over) continue;
+      diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                 "accumulate cuts '%s', over which '%s' runs, and that is no input",
+                 dim_get(b->g->dims, data->over)->name, d->name);
+      return false;
+    }
+  }
+  return true;
 }
 
 // accuracy(patience = 5)

@@ -60,6 +60,7 @@ const char *block_text(BlockKind k);
 typedef struct DataBlock {
   bool present;
   DimId over;  // whole dim that rows run over
+  DimId micro; // of a training step that accumulates: micro-batches, each of `over` rows; else 0
   uint32_t nfields;
   DataField *field;
   bool shuffle;
