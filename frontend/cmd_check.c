@@ -293,12 +293,22 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   print_collectives(s, c->facts);
 }
 
+// What an evaluation of the training could not give exactly is said here too.
+static bool foresee_evaluation(Session *s) {
+  const DataBlock *data = s->model->graph->spec.data;
+  uint32_t n;
+  EvalMetric *metric;
+  if (!data[DATA_VALID].present && !data[DATA_TEST].present) return true;
+  return select_eval(s->arena, s->model, &n, &metric) != NULL;
+}
+
 int cmd_check(Session *s) {
   const char *purpose, *over;
   Compilation c;
   ParamTable params;
   if (!session_load(s)) return 0;
   const Graph *g = session_select(s, &purpose, &over);
+  if (g && strcmp(purpose, "train") == 0 && !foresee_evaluation(s)) return 0;
   if (!g || !session_compile(s, g, purpose, over, "program", &c) || !params_table(s, &params))
     return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(s, &c, &params);
