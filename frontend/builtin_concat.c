@@ -1,7 +1,7 @@
 // Tensors one behind the other: choices by position, taken apart again by simplification.
 //
-//   concat[t1, t2 -> t](a, b)   where(index[t] < size(t1), pad[t1 -> t](a), pad[t2 -> t](b, before = size(t1)))
-//   stack[-> n](a, b)           where(index[n] == 0, a, b)
+//   concat[t1, t2 -> t](a, b)   where(index[t] < size(t1), pad[t1 -> t](a), pad[t2 -> t](b, before
+//   = size(t1))) stack[-> n](a, b)           where(index[n] == 0, a, b)
 #include "frontend/builtin_rules.h"
 
 // The operands in order, of one type; false after an error.
@@ -27,8 +27,9 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
                     DimId gone) {
   const Dims *have = build_dims(b, v);
   if (!dims_has(have, c->dim[dim]) || c->dim[dim] == gone) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->args[operand].pos, "the operand %s has the dim '%s' already",
-             dims_listed(b, have), c->ast->dims[dim].name);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->args[operand].pos,
+             "the operand %s has the dim '%s' already", dims_listed(b, have),
+             c->ast->dims[dim].name);
   return false;
 }
 
@@ -39,14 +40,15 @@ static bool concat_counts(Build *b, const Call *c) {
   int64_t total = 0;
   if (!call_map(b, c, n, 1, "concat[t1, t2 -> t](a, b)")) return false;
   if (c->ast->nargs != n) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "concat of %u dims takes %u operands, not %u", n, n,
-               c->ast->nargs);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "concat of %u dims takes %u operands, not %u", n,
+               n, c->ast->nargs);
     return false;
   }
   for (; pos < n; pos++) total += call_size(b, c, pos);
   if (total == call_size(b, c, n)) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[n].pos, "the operands have %lld together, '%s' has size %lld",
-             (long long)total, c->ast->dims[n].name, (long long)call_size(b, c, n));
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[n].pos,
+             "the operands have %lld together, '%s' has size %lld", (long long)total,
+             c->ast->dims[n].name, (long long)call_size(b, c, n));
   diag_hint(b->d, "dim %s = %lld", c->ast->dims[n].name, (long long)total);
   return false;
 }
@@ -54,8 +56,9 @@ static bool concat_counts(Build *b, const Call *c) {
 static bool has_part(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->args[i].pos, "operand %u of concat, %s, lacks the dim '%s'", i + 1,
-             dims_listed(b, have), c->ast->dims[i].name);
+  diag_error(b->d, DIAG_MISSING_DIM, c->ast->args[i].pos,
+             "operand %u of concat, %s, lacks the dim '%s'", i + 1, dims_listed(b, have),
+             c->ast->dims[i].name);
   return false;
 }
 
@@ -65,7 +68,8 @@ static NodeId concat_chain(Build *b, const Call *c, const Value *v, DimId to) {
   NodeId y = 0, index = graph_index(b->g, to);
   for (uint32_t i = c->ast->nargs; i-- > 0;) {
     int64_t first = end - call_size(b, c, i);
-    NodeId part = window_emit(b, c->pos, v[i].node, 0, c->dim[i], 1, &to, (Affine){1, 0, -first, 1}, 0);
+    NodeId part =
+        window_emit(b, c->pos, v[i].node, 0, c->dim[i], 1, &to, (Affine){1, 0, -first, 1}, 0);
     if (!part) return 0;
     NodeId limit = graph_const(b->g, TYPE_I32, (double)end);
     NodeId args[3] = {graph_binary(b->g, OP_LT, index, limit), part, y};

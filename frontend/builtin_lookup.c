@@ -35,7 +35,8 @@ Value builtin_take(Build *b, const Call *c) {
 // The dims before the arrow, or without any all dims of the ids, are summed away.
 static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   uint32_t last = c->ndims ? c->ndims - 1 : 0;
-  if (!call_map(b, c, last, 1, "scatter_add[-> v](x, ids) or scatter_add[t -> v](x, ids)")) return false;
+  if (!call_map(b, c, last, 1, "scatter_add[-> v](x, ids) or scatter_add[t -> v](x, ids)"))
+    return false;
   *over = last ? (Dims){0} : *build_dims(b, ids);
   for (uint32_t i = 0; i < last; i++) {
     if (!call_has(b, c, i, ids)) return false;

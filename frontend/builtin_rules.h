@@ -27,7 +27,8 @@ static inline int64_t call_size(const Build *b, const Call *c, uint32_t i) {
 }
 
 // x read along `from` at the places that f says (start: 0 or an i32 scalar that is added), `fill`
-// elsewhere. Its type is x's unless fill does not fit that: then an integer becomes f32, u8 and bool i32.
+// elsewhere. Its type is x's unless fill does not fit that: then an integer becomes f32, u8 and
+// bool i32.
 NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nto, const DimId *to,
                    Affine f, double fill);
 

@@ -1,8 +1,9 @@
 // Parts of a dim and moves along it: each is one window without taps, s = step*o + start.
 //
 //   slice[t -> t2](x, start = 3, step = 2)   {2, 3}        pad[t -> t2](x, before = 1)   {1, -1}
-//   shift[t](x, by = 1)                      {1, -1}       reverse[t](x)                 {-1, n - 1}
-//   select[t](x, i)                          no new dim    put[s](cache, i, x)           where(index[s] == i, x, cache)
+//   shift[t](x, by = 1)                      {1, -1}       reverse[t](x)                 {-1, n -
+//   1} select[t](x, i)                          no new dim    put[s](cache, i, x) where(index[s] ==
+//   i, x, cache)
 //
 // Places known at compile time are checked here; computed ones by bound_index when they are read.
 #include "frontend/builtin_rules.h"
@@ -19,12 +20,14 @@ static NodeId bounded(Build *b, Pos pos, DimId d, NodeId i) {
 static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
   int64_t n = call_size(b, c, 0);
   if (start >= 0 && start < n && last >= 0 && last < n) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "slice reads positions %lld to %lld, '%s' has 0 to %lld",
-             (long long)start, (long long)last, c->ast->dims[0].name, (long long)(n - 1));
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
+             "slice reads positions %lld to %lld, '%s' has 0 to %lld", (long long)start,
+             (long long)last, c->ast->dims[0].name, (long long)(n - 1));
   return false;
 }
 
-// The start with both ends checked at run time: what is read first, and from there what is read last.
+// The start with both ends checked at run time: what is read first, and from there what is read
+// last.
 static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
   int64_t n = call_size(b, c, 0);
   if (way >= n || way <= -n) {
@@ -71,9 +74,9 @@ Value builtin_pad(Build *b, const Call *c) {
     return value_poison;
   int64_t n = call_size(b, c, 0), after = call_size(b, c, 1) - n - before;
   if (after < 0) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%lld before the %lld of '%s' leave %lld after them in '%s'",
-               (long long)before, (long long)n, c->ast->dims[0].name, (long long)after,
-               c->ast->dims[1].name);
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
+               "%lld before the %lld of '%s' leave %lld after them in '%s'", (long long)before,
+               (long long)n, c->ast->dims[0].name, (long long)after, c->ast->dims[1].name);
     diag_hint(b->d, "dim %s = %lld or more", c->ast->dims[1].name, (long long)(n + before));
     return value_poison;
   }
@@ -109,8 +112,9 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
       *known += *known < 0 ? n : 0;
       return true;
     }
-    diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i), "there is no position %lld in the %lld of '%s'",
-               (long long)*known, (long long)n, c->ast->dims[0].name);
+    diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
+               "there is no position %lld in the %lld of '%s'", (long long)*known, (long long)n,
+               c->ast->dims[0].name);
     return false;
   }
   NodeId at;
@@ -126,8 +130,7 @@ Value builtin_select(Build *b, const Call *c) {
   NodeId computed;
   if (!call_has(b, c, 0, &c->arg[0]) || !place_read(b, c, 1, &at, &computed)) return value_poison;
   Affine f = {0, 0, at, 1};
-  return value_tensor(
-      window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));
+  return value_tensor(window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));
 }
 
 static bool put_fits(Build *b, const Call *c) {

@@ -41,8 +41,8 @@ bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char 
 bool call_number(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i), "%s of %s is a number known at compile time",
-             c->row->formal[i].name, c->row->name);
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i),
+             "%s of %s is a number known at compile time", c->row->formal[i].name, c->row->name);
   return false;
 }
 
@@ -53,8 +53,9 @@ bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out) {
     *out = (int64_t)x;
     return true;
   }
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, i), "%s of %s is an integer from %lld to 2^30, not %g",
-             c->row->formal[i].name, c->row->name, (long long)least, x);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, i),
+             "%s of %s is an integer from %lld to 2^30, not %g", c->row->formal[i].name,
+             c->row->name, (long long)least, x);
   return false;
 }
 
@@ -138,7 +139,8 @@ static bool pad_read(Build *b, const Ast *pad, Frames *w) {
   for (uint32_t i = 0; pair && i < 2; i++)
     pair = !pad->args[i].name && !pad->args[i].key && !pad->args[i].arrow;
   if (pair) return pad_pair(b, pad, w);
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->pos, "padding is valid, same, causal or (before, after)");
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->pos,
+             "padding is valid, same, causal or (before, after)");
   return false;
 }
 
@@ -175,8 +177,8 @@ static bool places_ok(Build *b, const Call *c, const Frames *w) {
     return false;
   }
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,
-             "windows over '%s' stand in %lld places, '%s' has size %lld", from, (long long)want, to,
-             (long long)w->o);
+             "windows over '%s' stand in %lld places, '%s' has size %lld", from, (long long)want,
+             to, (long long)w->o);
   diag_hint(b->d, "dim %s = %lld", to, (long long)want);
   return false;
 }
@@ -208,7 +210,8 @@ static bool folded_ok(Build *b, const Call *c, const Frames *w) {
   if (most < 1)
     diag_hint(b->d, "the padding is more than the windows cover");
   else if (least < most)
-    diag_hint(b->d, "dim %s = %lld to %lld", to, (long long)(least < 1 ? 1 : least), (long long)most);
+    diag_hint(b->d, "dim %s = %lld to %lld", to, (long long)(least < 1 ? 1 : least),
+              (long long)most);
   else
     diag_hint(b->d, "dim %s = %lld", to, (long long)most);
   return false;
