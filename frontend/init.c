@@ -72,17 +72,18 @@ static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d,
   return false;
 }
 
-// Its matrix is the declared tensor as it lies: in dims first, then the out dims.
 static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, Init *out) {
-  bool lies = f->in.n + f->out.n == d->rank;
-  for (int i = 0; lies && i < d->rank; i++)
-    lies = d->dims[i] == (i < f->in.n ? f->in.at[i] : f->out.at[i - f->in.n]);
-  if (!lies) {
-    diag_error(b->d, DIAG_UNSUPPORTED, call->pos,
-               "orthogonal needs all dims of '%s' in declared order", d->name);
-    return false;
+  *out = (Init){.kind = INIT_ORTHOGONAL};
+  for (int i = 0; i < d->rank; i++) {
+    bool in = dims_has(&f->in, d->dims[i]);
+    if (in && dims_has(&f->out, d->dims[i])) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "dim '%s' stands on both sides of a matrix",
+                 dim_get(b->g->dims, d->dims[i])->name);
+      return false;
+    }
+    if (in) out->split |= 1 << i;
+    if (!in && !dims_has(&f->out, d->dims[i])) out->each |= 1 << i;
   }
-  *out = (Init){.kind = INIT_ORTHOGONAL, .split = f->in.n};
   return true;
 }
 

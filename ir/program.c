@@ -185,7 +185,7 @@ static void put_init(const Out *o, const Init *init) {
   case INIT_NORMAL:
   case INIT_TRUNCATED_NORMAL:
   case INIT_UNIFORM: put(o, "(%.17g, %.17g)", init->a, init->b); break;
-  case INIT_ORTHOGONAL: put(o, "(rows = %d dims)", init->split); break;
+  case INIT_ORTHOGONAL: put(o, "(rows %#x, each %#x)", (unsigned)init->split, (unsigned)init->each); break;
   case INIT_DATA: put(o, "(%" PRId64 " numbers)", init->ndata); break;
   case INIT_FILE: put(o, "(%s, %s)", or_dash(init->path), or_dash(init->key)); break;
   }

@@ -280,8 +280,9 @@ static bool init_fits(Reader *r, const char *at, const Decl *d) {
   bool data = d->init.kind == INIT_DATA;
   if (data ? d->init.ndata != n : d->init.ndata != 0)
     return scan_fail(&r->s, at, "%lld numbers do not fill %s", (long long)d->init.ndata, d->name);
-  if (d->init.kind == INIT_ORTHOGONAL && (d->init.split < 0 || d->init.split > d->rank))
-    return scan_fail(&r->s, at, "%s has no %d dims", d->name, d->init.split);
+  int split = d->init.split, each = d->init.each, all = (1 << d->rank) - 1;
+  if (d->init.kind == INIT_ORTHOGONAL && ((split & ~all) || (each & ~all) || (split & each)))
+    return scan_fail(&r->s, at, "%s has no such dims", d->name);
   if (d->init.kind == INIT_FILE && !d->init.path) return scan_fail(&r->s, at, "no path is given");
   return true;
 }

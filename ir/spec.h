@@ -13,7 +13,7 @@ typedef enum InitKind {
   INIT_NORMAL,           // mean a, std b
   INIT_TRUNCATED_NORMAL, // mean a, std b, cut at a +- 2b
   INIT_UNIFORM,          // low a, high b
-  INIT_ORTHOGONAL,       // first `split` declared dims are the rows of the matrix
+  INIT_ORTHOGONAL,       // matrices: bit i of `split`: declared dim i counts rows, of `each`: it counts matrices
   INIT_DATA,             // ndata numbers in declared order, computed at compile time
   INIT_FILE,             // path, key
 } InitKind;
@@ -21,7 +21,7 @@ typedef enum InitKind {
 typedef struct Init {
   InitKind kind;
   double a, b;
-  int split;
+  int split, each;
   const double *data;
   int64_t ndata;
   const char *path, *key;

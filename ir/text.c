@@ -28,7 +28,7 @@ int choice_find(const Choice *c, const char *text) {
 #define RECORD(name) const Record name##_record = {countof(name##_fields), name##_fields}
 
 static const Field init_fields[] = {
-    ROW(Init, REAL, a),   ROW(Init, REAL, b),   ROW(Init, INT, split),
+    ROW(Init, REAL, a),   ROW(Init, REAL, b),   ROW(Init, INT, split), ROW(Init, INT, each),
     ROW(Init, TEXT, path), ROW(Init, TEXT, key),
 };
 RECORD(init);

@@ -79,26 +79,61 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
   }
 }
 
-// The matrix rows x cols in declared order, malloc'd; its shorter side is orthonormal.
-static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
-  int64_t rows = 1, cols = 1;
-  for (int i = 0; i < t->rank; i++)
-    *(i < t->init.split ? &rows : &cols) *= t->dim[t->declared[i]].whole;
+// The parts that the dims of an orthogonal tensor play: rows and columns of its matrices, and how many there are.
+typedef enum Part { ROWS, COLS, EACH, PARTS } Part;
+
+static Part part_of(const Init *init, int dim) {
+  return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
+}
+
+// One matrix whose shorter side is orthonormal, row by row; `v` is room for as many numbers.
+static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v, double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
-  double *v = malloc(sizeof *v * (size_t)(n * length)),
-         *out = malloc(sizeof *v * (size_t)(n * length));
-  if (v && out) {
-    Init normal = {.kind = INIT_NORMAL, .b = 1};
-    for (int64_t i = 0; i < n * length; i++) rng_draw(&normal, key, 1, &i, &v[i]);
-    orthonormalise(n, length, v);
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t c = 0; c < cols; c++)
-        out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
+  Init normal = {.kind = INIT_NORMAL, .b = 1};
+  for (int64_t i = 0; i < n * length; i++) {
+    int64_t index = number * n * length + i;
+    rng_draw(&normal, key, 1, &index, &v[i]);
+  }
+  orthonormalise(n, length, v);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++) out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
+}
+
+// The matrices behind one another to the order of the declared dims.
+static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix, double *out) {
+  int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
+  int64_t next[PARTS] = {[ROWS] = size[COLS], [COLS] = 1, [EACH] = size[ROWS] * size[COLS]};
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int64_t *unit = &next[part_of(&t->init, i)];
+    step[i] = *unit;
+    *unit *= t->dim[t->declared[i]].whole;
+  }
+  for (int64_t e = 0; e < n; e++) {
+    out[e] = matrix[from];
+    for (int i = t->rank - 1; i >= 0; i--) {
+      from += step[i];
+      if (++at[i] < t->dim[t->declared[i]].whole) break;
+      from -= step[i] * at[i];
+      at[i] = 0;
+    }
+  }
+}
+
+// The whole tensor in declared order, malloc'd; NULL without memory.
+static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
+  int64_t size[PARTS] = {1, 1, 1};
+  for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
+  int64_t one = size[ROWS] * size[COLS], n = one * size[EACH];
+  double *matrix = malloc(sizeof *matrix * (size_t)n), *out = malloc(sizeof *out * (size_t)n);
+  if (matrix && out) {
+    // out has room for one matrix at least
+    for (int64_t k = 0; k < size[EACH]; k++) draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
+    lay_out(t, size, n, matrix, out);
   } else {
     free(out);
     out = NULL;
   }
-  free(v);
+  free(matrix);
   return out;
 }
 
