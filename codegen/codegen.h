@@ -19,6 +19,10 @@ typedef struct CodegenOptions {
   const char *over;   // dim with a last incomplete batch or NULL
 } CodegenOptions;
 
+// remat.c. The graph with what stands between checkpoints computed again for the backward pass; g itself when it
+// has none.
+const Graph *remat(Arena *a, const Graph *g);
+
 // order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.
 // The returned graph has the copies that remain (BROADCAST without dims is a copy).
 typedef struct Order {

@@ -17,6 +17,10 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
   c->rank = f->sequence.n;
   c->kernel = f->role[node[0]] == ROLE_KERNEL;
   c->update = f->update[node[0]];
+  for (uint32_t i = 0; i < n; i++) {
+    c->clone |= graph_node(f->g, node[i])->instance != 0;
+    c->forward |= !graph_node(f->g, node[i])->origin.backward;
+  }
   c->region = graph_node(f->g, node[0])->region;
   c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr.region : 0;
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
@@ -154,7 +158,7 @@ static int by_id(const void *x, const void *y) {
 
 static bool may_merge(const Cluster *a, const Cluster *b) {
   return a && b && a != b && a->kernel && b->kernel && a->update == b->update && a->region == b->region &&
-         a->n + b->n <= CLUSTER_NODES;
+         !(a->clone && b->forward) && !(a->forward && b->clone) && a->n + b->n <= CLUSTER_NODES;
 }
 
 static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
@@ -191,6 +195,8 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
   a->saved += b->saved + saved;
   a->n = n;
+  a->clone |= b->clone;
+  a->forward |= b->forward;
   a->node = arena_copy(f->a, node, n * sizeof *node);
   take_form(a, &form);
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = id;

@@ -15,6 +15,7 @@ typedef struct Cluster {
   NodeId *node;       // ascending
   uint32_t rank;      // place in the order of clusters
   bool kernel, update;
+  bool forward, clone; // has nodes of the forward pass; has some that are computed again for the backward pass
   RegionId region;    // that its nodes are in
   RegionId loop;      // of a scan: the loop that it ends, else 0
   Dims outer, inner;

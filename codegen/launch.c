@@ -39,8 +39,11 @@ static uint32_t kernel_share(Builder *b, Kernel *k) {
 
 // -- checks --------------------------------------------------------------------------------------------------
 
-static void check_dims(Builder *b, Check *c, const Dims *dims) {
-  for (int i = 0; i < dims->n && c->rank < MAX_RANK; i++) c->loop[c->rank++] = builder_dim(b, dims->at[i]);
+static void check_dims(Builder *b, Check *c, const Dims *dims, const Dims *ids) {
+  for (int i = 0; i < dims->n && c->rank < MAX_RANK; i++) {
+    if (!dims_has(ids, dims->at[i])) c->without |= (uint16_t)(1U << c->rank);
+    c->loop[c->rank++] = builder_dim(b, dims->at[i]);
+  }
 }
 
 static KLevel level_of_check(const Kernel *k, NodeId n) {
@@ -55,8 +58,8 @@ static double check_add(Builder *b, const Built *built, NodeId n) {
   const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
   Check c = {.value = x->origin.value, .dim = dim->name, .size = dim->size, .pos = x->origin.pos};
   KLevel level = level_of_check(built->kernel, n);
-  if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer);
-  if (level == LEVEL_INNER) check_dims(b, &c, &built->inner);
+  if (level >= LEVEL_OUTER) check_dims(b, &c, &built->outer, &x->dims);
+  if (level == LEVEL_INNER) check_dims(b, &c, &built->inner, &x->dims);
   vec_push(b->a, b->check) = c;
   return b->check.n;
 }

@@ -1,7 +1,8 @@
 // The order of execution: before the commit everything that may fail, after it the updates.
 //
 // Before the commit a list schedule takes, of what is ready, the group that makes memory grow least, the
-// earlier one among equals. After it groups go by levels, so that equal kernels of one level share a launch.
+// earlier one among equals; what is computed again (remat.c) only when nothing else is ready. After it groups go by
+// levels, so that equal kernels of one level share a launch.
 //
 // The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which may be only
 // when all that the loop reads from outside is there, others wait until the loop is done.
@@ -114,6 +115,7 @@ typedef struct Lister {
   uint32_t *user_at, *user;
   int64_t *bytes;     // that group i stores
   bool *kept;         // its values are outputs
+  bool *clone;        // all of it is computed again for the backward pass
   RegionId *region;   // of group i
   uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still waits for
   uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
@@ -175,7 +177,10 @@ static void lister_make(Arena *a, Lister *l, const bool *post) {
   l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
   l->bytes = arena_array(a, int64_t, n + 1);
   l->kept = arena_array(a, bool, n + 1);
+  l->clone = arena_array(a, bool, n + 1);
   for (uint32_t i = 0; i < n; i++) {
+    l->clone[i] = true;
+    for (uint32_t j = 0; j < f->group[i].nnodes; j++) l->clone[i] &= graph_node(f->graph, f->group[i].node[j])->instance != 0;
     for (uint32_t j = 0; j < f->group[i].nstored; j++) l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
       l->readers[l->deps->on[j]]++;
@@ -192,14 +197,18 @@ static void lister_make(Arena *a, Lister *l, const bool *post) {
   lister_loops(a, l);
 }
 
-// The ready group that makes memory grow least: an index into ready.
+// The ready group that makes memory grow least: an index into ready. What is computed again waits until nothing
+// else is ready.
 static uint32_t choose_group(const Lister *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (!loop_allows(l, ready[i])) continue;
-    int64_t grows = growth(l, ready[i]);
-    if (best < n && (grows > least || (grows == least && ready[i] > ready[best]))) continue;
+    int64_t grows = l->clone[ready[i]] ? 0 : growth(l, ready[i]);
+    bool later = best < n && l->clone[ready[i]] && !l->clone[ready[best]],
+         sooner = best < n && !l->clone[ready[i]] && l->clone[ready[best]];
+    bool worse = grows > least || (grows == least && ready[i] > ready[best == n ? i : best]);
+    if (best < n && (later || (worse && !sooner))) continue;
     best = i;
     least = grows;
   }

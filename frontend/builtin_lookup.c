@@ -16,6 +16,16 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
   return true;
 }
 
+NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named) {
+  Origin before = b->g->origin;
+  const char *name = graph_node(b->g, named)->origin.value;
+  Attr attr = {.ndims = 1, .dims = &d};
+  if (name) b->g->origin.value = name;
+  ids = build_emit(b, pos, OP_BOUND, 1, &ids, &attr);
+  b->g->origin = before;
+  return ids;
+}
+
 Value builtin_take(Build *b, const Call *c) {
   NodeId ids;
   const Dims *have = build_dims(b, &c->arg[0]);
@@ -27,7 +37,7 @@ Value builtin_take(Build *b, const Call *c) {
   }
   if (!ids_ok(b, c, 1, &ids)) return value_poison;
   Attr attr = {.ndims = 1, .dims = c->dim};
-  ids = build_emit(b, c->pos, OP_BOUND, 1, &ids, &attr);
+  ids = bound_emit(b, c->pos, ids, c->dim[0], ids);
   return value_tensor(
       ids ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){c->arg[0].node, ids}, &attr) : 0);
 }
@@ -70,8 +80,7 @@ Value builtin_scatter_add(Build *b, const Call *c) {
   Value places = value_tensor(ids);
   if (!scattered(b, c, &places, &over) || !rows_new(b, c, &over)) return value_poison;
   const DimId *to = &c->dim[c->ndims - 1];
-  Attr bound = {.ndims = 1, .dims = to};
-  ids = build_emit(b, c->pos, OP_BOUND, 1, &ids, &bound);
+  ids = bound_emit(b, c->pos, ids, *to, ids);
   if (!ids) return value_poison;
   NodeId x = build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg));
   Attr attr = {.ndims = over.n, .dims = over.at, .nto = 1, .to = to};

@@ -2,7 +2,7 @@
 // that a split class dim needs no lookup across processors.
 #include <math.h>
 
-#include "frontend/build.h"
+#include "frontend/builtin_rules.h"
 
 typedef struct Entropy {
   Build *b;
@@ -42,8 +42,7 @@ static NodeId of_ids(Entropy *e) {
     ignored = graph_binary(g, OP_EQ, ids, graph_const(g, TYPE_I32, e->ignore));
     ids = graph_where(g, ignored, graph_const(g, TYPE_I32, 0), ids);
   }
-  Attr attr = {.ndims = 1, .dims = e->over.at};
-  ids = graph_add(g, OP_BOUND, 1, &ids, &attr);
+  ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
   NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->logits, real(e, 0)), &e->over);
   NodeId loss = two(e, OP_SUB, e->lse, smooth(e, picked));

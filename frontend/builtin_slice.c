@@ -10,11 +10,6 @@
 
 static NodeId constant(Build *b, int64_t v) { return graph_const(b->g, TYPE_I32, (double)v); }
 
-static NodeId bounded(Build *b, Pos pos, DimId d, NodeId i) {
-  Attr attr = {.ndims = 1, .dims = &d};
-  return build_emit(b, pos, OP_BOUND, 1, &i, &attr);
-}
-
 // -- slice ----------------------------------------------------------------------------------------
 
 static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
@@ -34,9 +29,10 @@ static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
     (void)slice_fits(b, c, way < 0 ? n - 1 : 0, way < 0 ? n - 1 + way : way);
     return 0;
   }
-  start = bounded(b, c->pos, c->dim[0], start);
+  start = bound_emit(b, c->pos, start, c->dim[0], start);
   if (!start || way == 0) return start;
-  NodeId last = bounded(b, c->pos, c->dim[0], graph_binary(b->g, OP_ADD, start, constant(b, way)));
+  NodeId last = graph_binary(b->g, OP_ADD, start, constant(b, way));
+  last = bound_emit(b, c->pos, last, c->dim[0], last);
   return last ? graph_binary(b->g, OP_SUB, last, constant(b, way)) : 0;
 }
 
@@ -121,7 +117,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   if (!call_scalar(b, c, i, &at)) return false;
   NodeId negative = graph_binary(b->g, OP_LT, at, constant(b, 0));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
-  *computed = bounded(b, call_pos(c, i), c->dim[0], graph_where(b->g, negative, from_end, at));
+  *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0], at);
   return *computed != 0;
 }
 

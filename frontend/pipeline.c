@@ -71,7 +71,9 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 
 // One Program: in which order of memory, in which kernels, at which offsets.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  out->order = order_choose(a, out->collected); // physical order of dims, copies that remain
+  const Graph *kept =
+      proved(remat(a, out->collected), "remat"); // what lies between checkpoints is computed again
+  out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(out->order->graph, "order");
   out->buckets =
       collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call

@@ -11,6 +11,7 @@
 
 #include "ir/dim.h"
 #include "ir/dtype.h"
+#include "ir/ordered.h"
 #include "ir/spec.h"
 
 typedef enum Op {
@@ -51,8 +52,6 @@ const char *monoid_text(Monoid m);
 typedef uint32_t NodeId; // 0: none
 enum { MAX_ARGS = 255 };
 typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
-
-enum { ORDER_EXCLUSIVE = 1, ORDER_REVERSE = 2, ORDER_DESCENDING = 4 };
 
 typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
 

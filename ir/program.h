@@ -173,7 +173,7 @@ typedef enum OrderedKind { ORDERED_CUMSUM, ORDERED_CUMMAX, ORDERED_CUM_INDEX, OR
 typedef struct Ordered {
   OrderedKind kind;
   Dtype type;        // of the source; indices are i32
-  unsigned flags;    // ORDER_* of ir/graph.h
+  unsigned flags;    // ORDER_* of ir/ordered.h
   Size n;            // elements along the dim
   int64_t k;         // top_k: how many
   int64_t src_step, dst_step; // elements from one to the next along it
@@ -213,6 +213,7 @@ typedef struct Check {
   Pos pos;
   uint8_t rank;       // dims of the loops that `position` counts, slow first
   ProgDim loop[MAX_RANK];
+  uint16_t without;   // bit i: the id is the same all along loop[i]
 } Check;
 
 typedef struct Program {

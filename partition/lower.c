@@ -114,7 +114,7 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   l->out->origin.why = step_why(l, n, s, user);
   if (l->p->subject[n].name) l->out->origin.value = l->p->subject[n].name;
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
-  return graph_add(l->out, s->op, 1, &value, &attr);
+  return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr) : lower_below(l->out, s->op, value, &attr);
 }
 
 // Sums of narrow floats are kept in f32 until they are complete.

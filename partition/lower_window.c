@@ -5,7 +5,7 @@
 //   %3 = halo(%2) {dims = [y/rows], to = [y/oy/rows*1+ky*1-1], axes = [rows]}
 //   %4 = window(%3) {dims = [y/oy/rows*1+ky*1-1], to = [oy/rows, ky], affine = [1, 1, -1, 1]}
 //
-// A halo commutes with windows along other dims, so it goes below them: patches are never exchanged.
+// A halo commutes with windows along other dims, and so does a gather: they go below them, patches are never moved.
 #include "partition/state.h"
 
 // Whether every processor holds in its block of `have` all that it reads.
@@ -29,27 +29,42 @@ static bool passes(const Node *n, DimId d) {
   return true;
 }
 
+static bool all_pass(const Node *n, const Attr *attr) {
+  for (int i = 0; i < attr->ndims; i++)
+    if (!passes(n, attr->dims[i])) return false;
+  return true;
+}
+
 enum { MAX_BELOW = 8 };
 
-static NodeId add_halo(Graph *g, NodeId x, DimId have, DimId reach, const Origin *origin) {
+NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
   NodeId above[MAX_BELOW];
   int n = 0;
-  while (n < MAX_BELOW && passes(graph_node(g, x), have)) {
+  while (n < MAX_BELOW && all_pass(graph_node(g, x), attr)) {
+    NodeId below = graph_node(g, x)->args[0];
+    if (op != OP_HALO && node_elements(g, below) > node_elements(g, x)) break;
     above[n++] = x;
-    x = graph_node(g, x)->args[0];
+    x = below;
   }
-  Axes axes = dim_get(g->dims, have)->axes;
-  axes_join(&axes, dim_get(g->dims, reach)->axes);
-  Attr attr = {.ndims = 1, .dims = &have, .nto = 1, .to = &reach, .axes = axes_sorted(axes)};
   Origin own = g->origin;
-  g->origin = *origin;
   if (n) g->origin.value = graph_node(g, x)->origin.value, g->origin.pos = graph_node(g, x)->origin.pos;
-  x = graph_add(g, OP_HALO, 1, &x, &attr);
+  x = graph_add(g, op, 1, &x, attr);
   while (n-- > 0) {
     g->origin = graph_node(g, above[n])->origin;
     Attr window = graph_node(g, above[n])->attr;
     x = graph_add(g, OP_WINDOW, 1, &x, &window);
   }
+  g->origin = own;
+  return x;
+}
+
+static NodeId add_halo(Graph *g, NodeId x, DimId have, DimId reach, const Origin *origin) {
+  Axes axes = dim_get(g->dims, have)->axes;
+  axes_join(&axes, dim_get(g->dims, reach)->axes);
+  Attr attr = {.ndims = 1, .dims = &have, .nto = 1, .to = &reach, .axes = axes_sorted(axes)};
+  Origin own = g->origin;
+  g->origin = *origin;
+  x = lower_below(g, OP_HALO, x, &attr);
   g->origin = own;
   return x;
 }

@@ -289,7 +289,7 @@ static void find_given(Plan *p, NodeId n) {
   const Node *node = graph_node(p->door.graph, n);
   p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
   for (int i = 0; i < node->nargs; i++) p->given[n] |= p->given[node->args[i]];
-  if (p->given[n] || p->subject[n].name) return;
+  if (p->given[n]) return;
   memset(p->wish[n].soft, 0, sizeof p->wish[n].soft);
 }
 

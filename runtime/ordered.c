@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#include "ir/graph.h"
-
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_ORDERED_H
 #define RUNTIME_ORDERED_H
 
+#include "ir/ordered.h"
 #include "ir/program.h"
 
 typedef struct BoundOrdered {

@@ -119,10 +119,11 @@ void exec_fault(const Exec *e, Diag *d) {
   char where[512] = "";
   size_t n = 0;
   for (int i = 0; i < c->rank && n < sizeof where; i++)
-    n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", i ? ", " : "", c->loop[i].name,
-                          (long long)position[i]);
+    if (!(c->without >> i & 1))
+      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "", c->loop[i].name,
+                            (long long)position[i]);
   diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s",
-             c->value ? c->value : "an index", c->rank ? "[" : "", where, c->rank ? "]" : "",
+             c->value ? c->value : "an index", n ? "[" : "", where, n ? "]" : "",
              (long long)f->status.value, (long long)(c->size - 1), c->dim ? " of dim " : "",
              c->dim ? c->dim : "");
 }

@@ -82,12 +82,19 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   if (code) code_free(code);
 }
 
+static bool seen[OP_COUNT], seen_type[OP_COUNT][TYPE_COUNT];
+
 // Whether c is the first of its op and type that is looked at.
 static bool is_first(const OpCase *c) {
-  static bool seen[OP_COUNT][TYPE_COUNT];
-  bool first = !seen[c->op][c->type];
-  seen[c->op][c->type] = true;
+  bool first = !seen_type[c->op][c->type];
+  seen[c->op] = seen_type[c->op][c->type] = true;
   return first;
+}
+
+static void check_table(void) {
+  const char *missing = op_cases_missing(seen);
+  if (missing) printf("FAIL no case of the op %s\n", missing);
+  *(missing ? &failed : &passed) += 1;
 }
 
 static void cache_remove(void) {
@@ -119,6 +126,7 @@ int main(int argc, char **argv) {
     if (is_first(&c)) case_run(a, &c, false, 1);
     arena_reset(a, mark);
   }
+  if (argc < 2) check_table();
   arena_free(a);
   arena_free(perm);
   cache_remove();

@@ -59,6 +59,7 @@ static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
   if (!graph_verify(low, why)) return arena_printf(m->a, "lower: %s", why);
   Graph *shared = collectives_share(m->a, low);
   if (!graph_verify(shared, why)) return arena_printf(m->a, "share: %s", why);
+  layout_saw(shared);
   const char *wrong = check_buckets(m, shared, &machine);
   if (wrong) return wrong;
   return compare(m, whole, eval_run(m->a, shared, m->ninputs, m->feed, 3));

@@ -17,7 +17,7 @@ typedef struct Tally {
 static void report(Tally *t, bool ok, const char *name, const char *what, const char *why) {
   t->passed += ok;
   t->failed += !ok;
-  if (!ok) printf("FAIL %s: %s: %s\n", name, what, why);
+  if (!ok) printf("FAIL %s: %s: %s\n", name, what, why ? why : "");
 }
 
 // -- before and after the passes -----------------------------------------------------------------
@@ -161,15 +161,18 @@ int main(int argc, char **argv) {
   DimTable *dims = dim_table_new(perm, intern_new(perm));
   Mesh mesh = {0};
   Tally t = {0};
+  bool seen[OP_COUNT] = {0};
   for (int i = 0; i < op_case_count(); i++) {
     OpCase c;
     ArenaMark mark = arena_mark(a);
     if (!op_case_build(a, dims, &mesh, i, &c))
       t.skipped++;
     else if (argc < 2 || strstr(c.name, argv[1]))
-      check_case(&t, a, &c);
+      check_case(&t, a, &c), seen[c.op] = true;
     arena_reset(a, mark);
   }
+  const char *missing = argc < 2 ? op_cases_missing(seen) : NULL;
+  report(&t, !missing, "the op table", "every row has a case", missing);
   arena_free(a);
   arena_free(perm);
   printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);

@@ -13,7 +13,7 @@
 #include "tests/suite/common/expect.h"
 #include "tests/suite/common/layout_cases.h"
 
-enum { STEP = 3, SEEDS = 60, LAYOUTS = 2 };
+enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };
 
 static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
 
@@ -99,6 +99,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   CodegenOptions opt = {.fuse = turn % 4 != 3, .products = turn % 2 == 0 && blas_open(&blas), .product_work = 1, .for_ = "train"};
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
+  layout_saw(low);
   Order *order = order_choose(m->a, low);
   Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);

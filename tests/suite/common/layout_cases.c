@@ -1,9 +1,11 @@
-// Graphs under layouts: the generator of cases, random graphs and random layouts.
+// Graphs under layouts: the cases, and random layouts.
 #include "tests/suite/common/layout_maker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/suite/common/compare.h"
 
 const char layout_vacuous[] = "more than one element in ten may be anything";
 static LayoutCheck *check;
@@ -22,9 +24,27 @@ static const MeshCase meshes[] = {
 };
 
 static int passed, failed, skipped;
+static bool seen[OP_COUNT];
+
+void layout_saw(const Graph *g) {
+  for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
+}
+
+// Fails for every op of the table that no graph had; `training` is folded when a graph is selected.
+static void check_seen(bool wanted_op(const OpRow *)) {
+  for (int op = 0; op < OP_COUNT; op++) {
+    if (seen[op] || op == OP_TRAINING || !wanted_op(op_row((Op)op))) continue;
+    printf("FAILED no graph has the op %s\n", op_row((Op)op)->text);
+    failed++;
+  }
+}
+static bool any_op(const OpRow *row) { return row->text != NULL; }
+static bool is_structure(const OpRow *row) {
+  return row->cls != POINTWISE && row->cls != REDUCE && row->cls != SOURCE;
+}
 
 // xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators", 2016)
-static uint32_t draw(Maker *m, uint32_t below) {
+uint32_t maker_draw(Maker *m, uint32_t below) {
   m->random ^= m->random >> 12;
   m->random ^= m->random << 25;
   m->random ^= m->random >> 27;
@@ -83,20 +103,20 @@ static void fill(Maker *m, bool integers) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
     double *value = arena_array(m->a, double, m->feed[i].n);
     for (int64_t k = 0; k < m->feed[i].n; k++) {
-      if (d->type == TYPE_I32) value[k] = draw(m, 3);
-      else value[k] = integers ? (double)draw(m, 7) - 3 : ((double)draw(m, 601) - 300) / 150 + 0.00123;
+      if (d->type == TYPE_I32) value[k] = maker_draw(m, 3);
+      else value[k] = integers ? (double)maker_draw(m, 7) - 3 : ((double)maker_draw(m, 601) - 300) / 150 + 0.00123;
     }
     m->feed[i].value = value;
   }
 }
 
-static void output(Maker *m, const char *name, NodeId n) {
+void maker_output(Maker *m, const char *name, NodeId n) {
   vec_push(m->a, m->g->output) = (Output){.kind = OUT_VALUE, .name = intern(m->names, name), .value = n};
 }
 
 // y and the gradients of a weighted sum of it.
 void maker_result(Maker *m, NodeId y) {
-  output(m, "y", y);
+  maker_output(m, "y", y);
   Node node = *graph_node(m->g, y);
   if (node.type != TYPE_F32 || !m->nfloats) return;
   uint32_t floats = m->nfloats;
@@ -105,7 +125,7 @@ void maker_result(Maker *m, NodeId y) {
   NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), &node.dims);
   graph_gradients(m->g, loss, (int)floats, by, out);
   static const char *const name[] = {"g0", "g1", "g2", "g3"};
-  for (uint32_t i = 0; i < floats; i++) output(m, name[i], out[i]);
+  for (uint32_t i = 0; i < floats; i++) maker_output(m, name[i], out[i]);
 }
 
 static const char *layout_text(Maker *m) {
@@ -180,6 +200,7 @@ static void set_rules(Maker *m, int n, const DimId *dims, const Axes *choice, in
 enum { MAX_LAYOUTS = 130 };
 
 static void all_layouts(Maker *m, const char *name) {
+  layout_saw(m->g);
   Graph *g = graph_simplify(m->a, graph_expand(m->a, m->g));
   DimId dims[16];
   Axes choice[8];
@@ -211,14 +232,29 @@ NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimI
   return graph_add(m->g, o, nargs, args, &t);
 }
 
+static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, Dtype type) {
+  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
+}
+
+// An argument over the dims: an input, or a product that is a sum of terms when k is cut.
+static NodeId argument(Maker *m, bool terms, int n, const DimId *dims) {
+  DimId more[MAX_RANK] = {m->k};
+  if (!terms) return maker_declared(m, DECL_INPUT, TYPE_F32, n, dims);
+  memcpy(more + 1, dims, sizeof *dims * (size_t)n);
+  NodeId x = maker_declared(m, DECL_INPUT, TYPE_F32, n + 1, more);
+  return contract(m, x, X(m, m->k), 1, &m->k, TYPE_F32);
+}
+#define ARG(m, terms, ...) \
+  argument(m, terms, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+
 static NodeId positive(Maker *m, NodeId x) {
   return graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, x, x), graph_const(m->g, TYPE_F32, 0.5));
 }
 
 static NodeId truth(Maker *m, NodeId x) { return graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)); }
 
-static void pointwise_one(Maker *m, Op o) {
-  NodeId x = X(m, m->b, m->d);
+static void pointwise_one(Maker *m, Op o, bool terms) {
+  NodeId x = ARG(m, terms, m->b, m->d);
   if (o == OP_NOT) x = truth(m, x);
   if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL) x = positive(m, x);
   if (o == OP_BOUND) {
@@ -231,8 +267,8 @@ static void pointwise_one(Maker *m, Op o) {
   }
 }
 
-static void pointwise_two(Maker *m, Op o, bool wide) {
-  NodeId x = X(m, m->b, m->d), y = wide ? X(m, m->d, m->h) : X(m, m->b, m->d);
+static void pointwise_two(Maker *m, Op o, bool wide, bool terms) {
+  NodeId x = ARG(m, terms, m->b, m->d), y = wide ? X(m, m->d, m->h) : ARG(m, terms, m->b, m->d);
   if (o == OP_AND || o == OP_OR) x = truth(m, x), y = truth(m, y);
   if (o == OP_DIV || o == OP_MOD || o == OP_FLOOR_DIV) y = positive(m, y);
   if (o == OP_POW) x = positive(m, x);
@@ -241,25 +277,21 @@ static void pointwise_two(Maker *m, Op o, bool wide) {
   maker_result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
 }
 
-static void pointwise_three(Maker *m, Op o) {
-  NodeId x = X(m, m->b, m->d), y = X(m, m->d, m->h), z = X(m, m->b);
+static void pointwise_three(Maker *m, Op o, bool terms) {
+  NodeId x = X(m, m->b, m->d), y = ARG(m, terms, m->d, m->h), z = ARG(m, terms, m->b);
   if (o == OP_WHERE) maker_result(m, graph_where(m->g, truth(m, x), y, z));
-  else maker_result(m, maker_op(m, o, 3, (NodeId[]){x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
+  else maker_result(m, maker_op(m, o, 3, (NodeId[]){terms ? y : x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
 }
 
-static void reduce(Maker *m, Op o, int which) {
+static void reduce(Maker *m, Op o, int which, bool terms) {
   static const int n[] = {1, 1, 2, 3};
-  NodeId x = X(m, m->b, m->d, m->h);
+  NodeId x = ARG(m, terms, m->b, m->d, m->h);
   DimId list[4][3] = {{m->b}, {m->h}, {m->b, m->h}, {m->b, m->d, m->h}};
   if (o == OP_ARGMAX || o == OP_ARGMIN) which %= 2;
   if (o == OP_ANY || o == OP_ALL) x = truth(m, x);
   Dims over = {.n = (uint8_t)n[which]};
   memcpy(over.at, list[which], sizeof(DimId) * (size_t)n[which]);
   maker_result(m, graph_reduce(m->g, o, x, &over));
-}
-
-static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, Dtype type) {
-  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
 }
 
 static void contract_plain(Maker *m) { maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32)); }
@@ -324,6 +356,26 @@ static void scatter_two(Maker *m) {
   maker_result(m, maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
                (DimId[]){m->b, m->h}, 1, &m->v));
 }
+// the same of sums of terms: each term moves by itself
+static void contract_terms(Maker *m) {
+  maker_result(m, contract(m, ARG(m, true, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32));
+}
+static void broadcast_terms(Maker *m) {
+  maker_result(m, graph_broadcast(m->g, ARG(m, true, m->b), &(Dims){.n = 2, .at = {m->b, m->d}}));
+}
+static void rename_terms(Maker *m) {
+  maker_result(m, maker_op(m, OP_RENAME, 1, (NodeId[]){ARG(m, true, m->b, m->d)}, 1, &m->d, 1, &m->e));
+}
+static void split_terms(Maker *m) {
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){ARG(m, true, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
+}
+static void merge_terms(Maker *m) {
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){ARG(m, true, m->b, m->two, m->d)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
+}
+static void take_terms(Maker *m) { maker_result(m, take(m, ARG(m, true, m->v, m->d), IDS(m, m->b), m->v)); }
+static void scatter_terms(Maker *m) {
+  maker_result(m, scatter(m, ARG(m, true, m->b, m->d), IDS(m, m->b), m->b, m->v));
+}
 static void sources(Maker *m) {
   double *data = arena_array(m->a, double, 20);
   for (int i = 0; i < 20; i++) data[i] = i;
@@ -352,7 +404,7 @@ static void mlp(Maker *m) {
   NodeId hidden = graph_unary(m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
   maker_result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
 }
-static void update(Maker *m, NodeId decl, NodeId value) {
+void maker_update(Maker *m, NodeId decl, NodeId value) {
   DeclId d = graph_node(m->g, decl)->attr.decl;
   vec_push(m->a, m->g->output) =
       (Output){.kind = OUT_UPDATE, .name = m->g->decl.at[d - 1].name, .value = value, .target = d};
@@ -360,7 +412,7 @@ static void update(Maker *m, NodeId decl, NodeId value) {
 static void state_update(Maker *m) {
   NodeId x = X(m, m->b, m->d), s = maker_declared(m, DECL_STATE, TYPE_F32, 1, &m->d);
   NodeId mean = graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {m->b}});
-  update(m, s, graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
+  maker_update(m, s, graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
 }
 
 static const LayoutCase cases[] = {
@@ -372,18 +424,21 @@ static const LayoutCase cases[] = {
     {"take_bool", take_bool}, {"scatter", scatter_rows}, {"scatter_matched", scatter_matched},
     {"scatter_same", scatter_same}, {"scatter_two", scatter_two}, {"sources", sources}, {"softmax_loss", softmax_loss},
     {"layer_norm", layer_norm}, {"mlp", mlp}, {"state_update", state_update},
+    {"contract_terms", contract_terms}, {"broadcast_terms", broadcast_terms}, {"rename_terms", rename_terms},
+    {"split_terms", split_terms}, {"merge_terms", merge_terms}, {"take_terms", take_terms},
+    {"scatter_terms", scatter_terms},
 };
 
 static bool wanted(int argc, char **argv, const char *name) { return argc < 2 || !strcmp(argv[1], name); }
 
-static void op_case(const MeshCase *mesh, Op o, int variant) {
+static void op_case(const MeshCase *mesh, Op o, int variant, bool terms) {
   Maker m;
   const OpRow *row = op_row(o);
   make(&m, mesh, (uint64_t)o + 1);
-  if (row->cls == REDUCE) reduce(&m, o, variant);
-  else if (row->nargs == 1) pointwise_one(&m, o);
-  else if (row->nargs == 2) pointwise_two(&m, o, variant);
-  else pointwise_three(&m, o);
+  if (row->cls == REDUCE) reduce(&m, o, variant, terms);
+  else if (row->nargs == 1) pointwise_one(&m, o, terms);
+  else if (row->nargs == 2) pointwise_two(&m, o, variant, terms);
+  else pointwise_three(&m, o, terms);
   all_layouts(&m, row->text);
   arena_free(m.a);
 }
@@ -403,226 +458,73 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
   for (int o = 0; o < OP_COUNT; o++) {
     const OpRow *row = op_row((Op)o);
     if (!wanted(argc, argv, row->text)) continue;
-    if (row->cls == REDUCE)
-      for (int variant = 0; variant < 4; variant++) op_case(mesh, (Op)o, variant);
-    if (row->cls == POINTWISE) op_case(mesh, (Op)o, 0);
-    if (row->cls == POINTWISE && row->nargs == 2) op_case(mesh, (Op)o, 1);
+    int variants = row->cls == REDUCE ? 4 : row->cls != POINTWISE ? 0 : row->nargs == 2 ? 2 : 1;
+    for (int variant = 0; variant < variants; variant++) {
+      op_case(mesh, (Op)o, variant, false);
+      op_case(mesh, (Op)o, variant, true);
+    }
   }
   run_cases(mesh, argc, argv, cases, countof(cases));
   run_cases(mesh, argc, argv, window_cases, window_case_count);
   run_cases(mesh, argc, argv, region_cases, region_case_count);
 }
 
-// -- random graphs -----------------------------------------------------------------------------------------------
-
-enum { POOL = 64 };
-typedef struct Pool { NodeId at[POOL]; int n; } Pool;
-
-static NodeId pick(Maker *m, const Pool *p) { return p->at[draw(m, (uint32_t)p->n)]; }
-
-static DimId pick_dim(Maker *m, const Dims *s) { return s->at[draw(m, s->n)]; }
-
-static NodeId random_input(Maker *m) {
-  const DimId all[] = {m->b, m->d, m->h, m->k, m->e, m->v, m->m, m->n};
-  DimId list[3];
-  int n = 0;
-  for (uint32_t tries = 1 + draw(m, 3); tries > 0; tries--) {
-    DimId d = all[draw(m, countof(all))];
-    bool have = false;
-    for (int i = 0; i < n; i++) have |= list[i] == d;
-    if (!have) list[n++] = d;
-  }
-  static const DeclKind kind[] = {DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT};
-  return maker_declared(m, kind[draw(m, 4)], TYPE_F32, n, list);
-}
-
-static NodeId random_ids(Maker *m) {
-  const DimId all[] = {m->b, m->d, m->h, m->k};
-  DimId d = all[draw(m, 4)];
-  return maker_declared(m, DECL_INPUT, TYPE_I32, 1, &d);
-}
-
-static bool fits(Maker *m, NodeId x, NodeId y) {
-  Dims all = graph_node(m->g, x)->dims;
-  const Dims *more = &graph_node(m->g, y)->dims;
-  int64_t n;
-  for (int i = 0; i < more->n; i++)
-    if (!dims_add(m->dims, &all, more->at[i])) return false;
-  return dims_elements(m->dims, &all, &n) && n <= 3000;
-}
-
-static NodeId scale(Maker *m, NodeId x) { return graph_binary(m->g, OP_MUL, x, graph_const(m->g, TYPE_F32, 0.25)); }
-
-static NodeId random_unary(Maker *m, NodeId x, NodeId y) {
-  static const Op ops[] = {OP_NEG, OP_TANH, OP_RELU, OP_SIGMOID, OP_ABS, OP_SIN};
-  (void)y;
-  return graph_unary(m->g, ops[draw(m, countof(ops))], x);
-}
-static NodeId random_binary(Maker *m, NodeId x, NodeId y) {
-  static const Op ops[] = {OP_ADD, OP_SUB, OP_MUL, OP_ADD, OP_MAXIMUM, OP_MINIMUM};
-  return fits(m, x, y) ? graph_binary(m->g, ops[draw(m, countof(ops))], x, y) : 0;
-}
-static NodeId random_where(Maker *m, NodeId x, NodeId y) {
-  return fits(m, x, y) ? graph_where(m->g, truth(m, x), y, draw(m, 2) ? x : graph_const(m->g, TYPE_F32, 0)) : 0;
-}
-static NodeId random_reduce(Maker *m, NodeId x, NodeId y) {
-  static const Op ops[] = {OP_SUM, OP_SUM, OP_MEAN, OP_MAX, OP_MIN, OP_LOGSUMEXP};
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  if (!s->n) return 0;
-  return graph_reduce(m->g, ops[draw(m, countof(ops))], x, &(Dims){.n = 1, .at = {pick_dim(m, s)}});
-}
-static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
-  if (!fits(m, x, y)) return 0;
-  DimId list[3];
-  int n = 0;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  for (int i = 0; i < s->n && n < 3; i++)
-    if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? draw(m, 3) : !draw(m, 4)) list[n++] = s->at[i];
-  return scale(m, contract(m, x, y, n, list, TYPE_F32));
-}
-static NodeId random_move(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two), b = dims_has(s, m->b);
-  if (dims_has(s, m->m) && !d && !k) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
-  if (dims_has(s, m->n) && !b && !two) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
-  if (d && k && !dims_has(s, m->m)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
-  if (b && two && !dims_has(s, m->n)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
-  if (d && !dims_has(s, m->e)) return maker_op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
-  if (dims_has(s, m->e) && !d) return maker_op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
-  return 0;
-}
-static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  if (!s->n) return 0;
-  DimId d = pick_dim(m, s);
-  if (d == m->two) return 0; // ids go up to 2
-  if (m->ninputs + 1 >= MAX_INPUTS) return 0;
-  NodeId ids = random_ids(m);
-  if (draw(m, 2)) return fits(m, x, ids) ? take(m, x, ids, d) : 0;
-  DimId from = graph_node(m->g, ids)->dims.at[0];
-  if (!dims_has(s, from) || (dims_has(s, m->v) && from != m->v)) return 0;
-  return scatter(m, x, ids, from, m->v);
-}
-static NodeId random_narrow(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  return graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32);
-}
-
-static NodeId random_window(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  if (!s->n) return 0;
-  const DimId lengths[] = {m->b, m->d, m->h, m->v, m->n};
-  DimId from = pick_dim(m, s), to[2] = {draw(m, 2) ? from : lengths[draw(m, countof(lengths))], m->two};
-  if (to[0] != from && dims_has(s, to[0])) return 0;
-  Attr t = {.ndims = 1, .dims = &from, .nto = (uint8_t)(1 + draw(m, 2)), .to = to};
-  if (to[0] == m->two || from == m->two || dims_has(s, m->two)) t.nto = 1;
-  if (to[0] == m->two) return 0;
-  t.affine = (Affine){1 + draw(m, 2), t.nto > 1 ? 1 + draw(m, 2) : 0, (int64_t)draw(m, 7) - 3, 1 + draw(m, 2)};
-  if (!draw(m, 4)) t.affine.out = -t.affine.out, t.affine.offset += 6;
-  if (!draw(m, 4)) t.num[0] = 0.5;
-  if (draw(m, 4)) return graph_add(m->g, OP_WINDOW, 1, &x, &t);
-  if (draw(m, 2)) t.nto = 0, t.affine.out = t.affine.tap = 0;
-  return graph_add(m->g, OP_WINDOW_AT, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
-}
-static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  if (!s->n) return 0;
-  DimId d = pick_dim(m, s);
-  Attr t = {.ndims = 1, .dims = &d, .flags = draw(m, 4)};
-  if (draw(m, 2)) return scale(m, graph_add(m->g, OP_CUMSUM, 1, &x, &t));
-  t.flags &= ORDER_REVERSE;
-  return graph_add(m->g, OP_CUMMAX, 1, &x, &t);
-}
-static NodeId random_pin(Maker *m, NodeId x, NodeId y) {
-  (void)y;
-  const Dims *s = &graph_node(m->g, x)->dims;
-  DimId dims[MAX_AXES];
-  Attr t = {.dims = dims};
-  for (int a = m->mesh.naxes - 1; a >= 0 && s->n; a--) {
-    if (draw(m, 2)) continue;
-    t.axes.at[t.axes.n++] = (uint8_t)a;
-    dims[t.ndims++] = pick_dim(m, s);
-  }
-  return graph_add(m->g, OP_PIN, 1, &x, &t);
-}
-
-static bool every_class; // windows, ordered operations and pins among the random graphs
-
-typedef NodeId Grow(Maker *m, NodeId x, NodeId y);
-static Grow *const grow_more[] = {random_window, random_window, random_ordered, random_pin};
-static Grow *const grow[] = {random_unary, random_binary, random_binary, random_where, random_reduce,
-                             random_contract, random_contract, random_move, random_lookup, random_narrow};
-
-static void random_graph(Maker *m) {
-  Pool pool = {.n = 0};
-  for (uint32_t i = 2 + draw(m, 4); i > 0; i--) pool.at[pool.n++] = random_input(m);
-  for (uint32_t i = 3 + draw(m, 38), tries = 200; i > 0 && pool.n < POOL && tries > 0; tries--) {
-    NodeId x = draw(m, 3) ? pool.at[pool.n - 1] : pick(m, &pool), y = pick(m, &pool);
-    m->g->origin.value = draw(m, 3) ? NULL : intern_printf(m->names, "t%d", pool.n);
-    bool more = every_class && !draw(m, 3);
-    NodeId z = more ? grow_more[draw(m, countof(grow_more))](m, x, y) : grow[draw(m, countof(grow))](m, x, y);
-    m->g->origin = (Origin){0};
-    if (z) pool.at[pool.n++] = z, i--;
-  }
-  if (draw(m, 2)) output(m, "other", pick(m, &pool));
-  for (uint32_t i = 0; i < m->ninputs; i++) { // a state or parameter takes what has its dims
-    const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
-    if (d->kind == DECL_INPUT || !d->node) continue;
-    for (int k = pool.n - 1; k >= 0; k--)
-      if (pool.at[k] != d->node && dims_equal(&graph_node(m->g, pool.at[k])->dims, &graph_node(m->g, d->node)->dims)) {
-        update(m, d->node, pool.at[k]);
-        break;
-      }
-  }
-  if (draw(m, 2) && m->ninputs + 1 < MAX_INPUTS) maker_result(m, pool.at[pool.n - 1]);
-  else output(m, "y", pool.at[pool.n - 1]);
-}
+// -- random layouts ---------------------------------------------------------------------------------------------
 
 static Axes random_axes(Maker *m) {
   Axes choice[8];
   int n = choices(&m->mesh, choice);
-  return choice[1 + draw(m, (uint32_t)(n - 1))];
+  return choice[1 + maker_draw(m, (uint32_t)(n - 1))];
 }
 
 static void random_rule(Maker *m) {
-  LayoutRule r = {.axes = random_axes(m), .soft = !draw(m, 5)};
-  uint32_t kind = draw(m, 8);
-  r.dim = dim_get(m->dims, 1 + draw(m, m->two))->name;
+  LayoutRule r = {.axes = random_axes(m), .soft = !maker_draw(m, 5)};
+  uint32_t kind = maker_draw(m, 8);
+  r.dim = dim_get(m->dims, 1 + maker_draw(m, m->two))->name;
   if (kind == 0) r.scope = LAYOUT_PARAMETERS, r.dim = NULL;
-  if (kind == 3) r.scope = LAYOUT_OPTIMIZER, r.dim = draw(m, 2) ? r.dim : NULL;
+  if (kind == 3) r.scope = LAYOUT_OPTIMIZER, r.dim = maker_draw(m, 2) ? r.dim : NULL;
   if (kind == 1 || kind == 2) {
     r.scope = LAYOUT_TENSOR;
-    r.pattern = draw(m, 2) ? intern_printf(m->names, "x%u", draw(m, m->g->decl.n)) : intern_printf(m->names, "t%u", draw(m, 40));
-    if (!r.soft && !draw(m, 3)) r.none = true, r.axes = (Axes){0};
+    r.pattern = maker_draw(m, 2) ? intern_printf(m->names, "x%u", maker_draw(m, m->g->decl.n)) : intern_printf(m->names, "t%u", maker_draw(m, 40));
+    if (!r.soft && !maker_draw(m, 3)) r.none = true, r.axes = (Axes){0};
   }
   m->rule[m->layout.n++] = r;
 }
 
 static void random_layout(Maker *m, const Graph *g) {
   m->layout.n = 0;
-  for (uint32_t i = 1 + draw(m, 7); i > 0; i--) {
+  for (uint32_t i = 1 + maker_draw(m, 7); i > 0; i--) {
     random_rule(m);
     m->diag = diag_new(m->a);
     if (!layout_check(g, &m->layout, m->diag)) m->layout.n--;
   }
 }
 
+// The passes between the gradients and the layouts must not change what comes out.
+static const char *passes_differ(Maker *m, const Graph *g, const Eval *whole) {
+  const Eval *before = eval_run(m->a, m->g, m->ninputs, m->feed, 3);
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *o = &m->g->output.at[i];
+    Compare c = compare_tensors(eval_at(before, o->value, 0), eval_at(whole, g->output.at[i].value, 0));
+    if (c.wrong) return arena_printf(m->a, "the passes change %s: %s", o->name, compare_text(m->a, &c));
+  }
+  return NULL;
+}
+
 static void random_case(uint64_t seed, int layouts) {
   Maker m;
   make(&m, &meshes[1 + seed % (countof(meshes) - 1)], seed);
   random_graph(&m);
-  Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
+  layout_saw(m.g);
+  const Graph *hoisted = seed / 7 % 2 ? graph_hoist(m.a, m.g) : m.g;
+  Graph *g = graph_simplify(m.a, graph_expand(m.a, hoisted));
   const char *name = arena_printf(m.a, "seed=%llu", (unsigned long long)seed);
   for (int k = 0; k < layouts; k++) {
     fill(&m, k & 1);
     Eval *whole = eval_run(m.a, g, m.ninputs, m.feed, 3);
+    const char *wrong = k == 0 ? passes_differ(&m, g, whole) : NULL;
     random_layout(&m, g);
-    report(&m, name, g, check(&m, g, whole));
+    report(&m, name, g, wrong ? wrong : check(&m, g, whole));
   }
   arena_free(m.a);
 }
@@ -664,14 +566,15 @@ int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck
   check = what;
   run_random(argc, argv, seeds, layouts);
   if (argc < 2 || strncmp(argv[1], "seed=", 5) != 0) random_loops(argc, argv, layouts);
+  if (argc < 2 && !getenv("SEEDS")) check_seen(is_structure);
   return totals();
 }
 
 int layout_cases(int argc, char **argv, LayoutCheck *what) {
   check = what;
-  every_class = true;
   bool one_seed = argc > 1 && !strncmp(argv[1], "seed=", 5);
   for (size_t i = 0; i < countof(meshes) && !one_seed; i++) run_ops(&meshes[i], argc, argv);
-  run_random(argc, argv, 400, 4);
+  run_random(argc, argv, 520, 3);
+  if (argc < 2 && !getenv("SEEDS")) check_seen(any_op);
   return totals();
 }

@@ -36,4 +36,8 @@ int layout_cases(int argc, char **argv, LayoutCheck *check);
 // The same of `seeds` random graphs and of all loops under `layouts` random layouts each, and nothing else.
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *check);
 
+// Notes the ops of a graph: a whole run fails when it has missed one of the table (random_cases: one that is neither
+// a source nor pointwise nor a reduction). The suite hands in the lowered graphs.
+void layout_saw(const Graph *g);
+
 #endif

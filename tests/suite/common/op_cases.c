@@ -68,6 +68,9 @@ static const Row window_rows[] = {
 static const Row window_at_rows[] = {
     {{"bc", "@", "~1,0,3,1"}, "c", "d", 0},   {{"cb", "@", "~-2,0,12,1;1"}, "c", "p", 0}, {{"bc", "@", "~0,0,2,1"}, "c", "", 0},
     {{"bc", "@", "~2,1,-3,1"}, "c", "ve", 0}, {{"pe", "@", "~1,-1,0,2"}, "p", "ce", 0},   {{"c", "@", "~0,0,0,1;3"}, "c", "", 0}};
+static const Row pin_rows[] = {{{"ab"}, "a", 0, 0}, {{"bc"}, "", 0, 0}, {{"c"}, "c", 0, 0}};
+// a loop over the dim: what each step reads, and what the carry starts from
+static const Row loop_rows[] = {{{"bc", "c"}, "b", 0, 0}, {{"abd", "ad"}, "b<", 0, 0}, {{"c", ""}, "c", 0, 0}};
 static const Row decl_rows[] = {{{0}, "ab", 0, 0}, {{0}, "", 0, 0}};
 static const Row scalar_rows[] = {{{0}, "", 0, 0}};
 static const Row index_rows[] = {{{0}, "b", 0, 0}, {{0}, "c", 0, 0}};
@@ -102,6 +105,9 @@ static Rows rows_of(Op op) {
              {OP_INDEX, index_rows, countof(index_rows)},       {OP_CUMSUM, cumsum_rows, countof(cumsum_rows)},
              {OP_CUMMAX, cummax_rows, countof(cummax_rows)},    {OP_CUM_INDEX, cummax_rows, countof(cummax_rows)},
              {OP_ARGSORT, argsort_rows, countof(argsort_rows)}, {OP_TOP_K, top_k_rows, countof(top_k_rows)},
+             {OP_PIN, pin_rows, countof(pin_rows)},             {OP_CARRY, loop_rows, countof(loop_rows)},
+             {OP_AT, loop_rows, countof(loop_rows)},            {OP_SCAN, loop_rows, 1},
+             {OP_FINAL, loop_rows, countof(loop_rows)},         {OP_COLLECT, loop_rows, countof(loop_rows)},
              {OP_RANDOM_UNIFORM, values_rows, countof(values_rows)},
              {OP_RANDOM_NORMAL, values_rows, countof(values_rows)}};
   // clang-format on
@@ -330,10 +336,45 @@ static NodeId build_key(Build *b) {
   return key ? graph_unary(b->g, OP_KEY_INDEX, key) : 0;
 }
 
+// What a step makes of the carry and of what it reads.
+static NodeId build_step(Build *b, NodeId state, NodeId read) {
+  if (b->c.type == TYPE_BOOL) return graph_binary(b->g, OP_NE, state, read);
+  if (!dtype_is_float(b->c.type)) return graph_binary(b->g, OP_ADD, state, read);
+  NodeId part = graph_binary(b->g, OP_MUL, state, graph_const(b->g, b->c.type, 0.5));
+  return graph_binary(b->g, OP_ADD, graph_binary(b->g, OP_MUL, part, read), read);
+}
+
+// A loop of one carry, of which the op's own result is handed out: the carry before each step, all that is read,
+// the carry behind the last step, or all steps.
+static NodeId build_loop(Build *b) {
+  DimId t;
+  letters(b->g->dims, (char[]){b->c.row->dims[0], 0}, &t);
+  RegionId r = graph_region(b->g, &(Region){.t = t, .reverse = (marks(b->c.row->dims) & ORDER_REVERSE) != 0});
+  Attr along = {.ndims = 1, .dims = &t, .region = r};
+  NodeId state = graph_add(b->g, OP_CARRY, 1, &b->arg[1], &(Attr){.region = r});
+  NodeId read = graph_add(b->g, OP_AT, 1, &b->arg[0], &along), next = build_step(b, state, read);
+  NodeId scan = graph_add(b->g, OP_SCAN, 1, &next, &(Attr){.region = r}), args[2] = {scan, next};
+  along.region = 0;
+  if (b->c.op == OP_CARRY || b->c.op == OP_FINAL || b->c.op == OP_SCAN) args[1] = state;
+  if (b->c.op == OP_AT) args[1] = read;
+  return b->c.op == OP_FINAL || b->c.op == OP_SCAN ? graph_add(b->g, OP_FINAL, 2, args, NULL)
+                                                   : graph_add(b->g, OP_COLLECT, 2, args, &along);
+}
+
+// The first dim over the first axis of the mesh, if there is one.
+static NodeId build_pin(Build *b) {
+  DimId dims[MAX_RANK];
+  bool cut = letters(b->g->dims, b->c.row->dims, dims) > 0 && b->g->mesh->naxes > 0;
+  Attr attr = {.ndims = cut, .dims = dims, .axes = {.n = cut}};
+  return graph_add(b->g, OP_PIN, 1, b->arg, &attr);
+}
+
 static NodeId build_y(Build *b) {
   const Row *row = b->c.row;
   if (op_row(b->c.op)->cls == SOURCE) return build_source(b);
   for (int i = 0; i < 3 && row->arg[i]; i++) add_arg(b, row->arg[i]);
+  if (b->c.op == OP_PIN) return build_pin(b);
+  if (op_row(b->c.op)->cls == REGION) return build_loop(b);
   if (b->c.op == OP_ARG_KEY || b->c.op == OP_KEY_INDEX) return build_key(b);
   DimId dims[MAX_RANK], to[MAX_RANK];
   Attr attr = {.type = row->type ? (Dtype)(row->type - 1) : b->c.type, .dims = dims, .to = to};
@@ -385,6 +426,12 @@ static const char *case_name(Arena *a, const Choice *c) {
       a, "%s %s %s%s%s%s%s%s%s", op_row(c->op)->text, dtype_text(c->type), args,
       r->dims ? " over " : "", r->dims ? r->dims : "", r->to ? " to " : "", r->to ? r->to : "",
       r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
+}
+
+const char *op_cases_missing(const bool *seen) {
+  for (int op = 0; op < OP_COUNT; op++)
+    if (!seen[op] && op != OP_TRAINING && op_row((Op)op)->cls != COLLECTIVE) return op_row((Op)op)->text;
+  return NULL;
 }
 
 // Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from a start

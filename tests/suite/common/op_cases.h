@@ -32,6 +32,10 @@ int op_case_count(void);
 // skip). dims may be shared by all cases: their dims are added once.
 bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out);
 
+// The name of an op of the table that is not among seen[OP_COUNT]; NULL: all are. `training`, which is folded when a
+// graph is selected, and collectives, which no whole graph has, are left out.
+const char *op_cases_missing(const bool *seen);
+
 // n numbers of type t for argument `arg` of op, as the cases draw them.
 void op_case_draw(Op op, int arg, Dtype t, OpInputs kind, uint64_t seed, int64_t n, double *out);
 

@@ -1,0 +1,7 @@
+// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k): the same in nodes and in instructions.
+#ifndef IR_ORDERED_H
+#define IR_ORDERED_H
+
+enum { ORDER_EXCLUSIVE = 1, ORDER_REVERSE = 2, ORDER_DESCENDING = 4 };
+
+#endif

@@ -1,0 +1,143 @@
+// Machine code of places, guards and draws against a plain interpreter of kernels, at every vector width: loads that
+// run over both ends of what they read, along and across vectors, strides, quotients, register tiles whose
+// guards are known at every depth, and draws at any position.
+#include <stdlib.h>
+
+#include "ir/philox.h"
+#include "tests/suite/common/kernel_case.h"
+
+enum { AT_NONE, AT_INNER, AT_OUTER, PLACES };
+static const char *const place_name[] = {"scalar", "inner", "outer"};
+
+static int position(Case *c, KLevel level, int walk, int a, int64_t step, int more) {
+  int s = case_stmt(c, K_POSITION, OP_CAST, TYPE_I64, level, 0, a, more, NO_STMT, walk);
+  c->stmt[s].step = step;
+  return s;
+}
+
+// 0 <= x < limit, which is in a slot if that says so.
+static int inside(Case *c, KLevel level, int x, int64_t limit, bool slot, int guard) {
+  int s = case_stmt(c, K_INSIDE, OP_CAST, TYPE_BOOL, level, 0, x, guard, NO_STMT, -1);
+  c->stmt[s].step = limit;
+  if (slot) {
+    c->stmt[s].slot = c->k.nslots;
+    c->slot[c->k.nslots++] = limit;
+  }
+  return s;
+}
+
+static int guarded(Case *c, KLevel level, int p, int guard) {
+  int s = case_load(c, p, level, 0);
+  c->stmt[s].arg[1] = guard;
+  return s;
+}
+
+// y[i, j] = x[j * step + shift, i] where that is inside 0..limit-1; the vector loop is j, or i with `across`.
+static void run_case(Dtype t, int place, bool across, int64_t step, int64_t shift, bool slot) {
+  const int64_t n = 45, m = 35, limit = 40;
+  Case *c = case_new("window %s %s%s step %lld shift %lld%s", dtype_text(t), place_name[place], across ? " across" : "",
+                     (long long)step, (long long)shift, slot ? " slot" : "");
+  case_loop(c, true, across ? n : m, across ? n : m);
+  case_loop(c, place == AT_OUTER, across ? m : n, across ? m : n - 5);
+  c->k.vector = place == AT_NONE ? -1 : 1;
+  c->k.block = 20;
+  KLevel level = place == AT_OUTER ? LEVEL_OUTER : LEVEL_INNER;
+  int64_t at[2] = {across ? step : 0, across ? 0 : step}, x[2] = {across ? m * step : 1, across ? 1 : m * step};
+  int64_t y[2] = {across ? 1 : n, across ? n : 1};
+  int g = inside(c, level, position(c, level, case_walk(c, shift, 2, at), NO_STMT, 0, NO_STMT), limit, slot, NO_STMT);
+  int p = case_pointer(c, t, false, 2, x);
+  c->ptr[p].offset = shift * m;
+  c->size[p] = limit * m;
+  case_store(c, case_pointer(c, t, true, 2, y), level, 0, guarded(c, level, p, g));
+}
+
+static void add_runs(void) {
+  static const Dtype types[] = {TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_BOOL, TYPE_I32, TYPE_U64};
+  static const int64_t moves[][2] = {{1, 0}, {1, -3}, {1, 7}, {2, -1}, {-1, 30}};
+  for (size_t t = 0; t < countof(types); t++)
+    for (int place = 0; place < PLACES; place++)
+      for (size_t i = 0; i < countof(moves); i++)
+        for (int kind = 0; kind < 4; kind++)
+          if (t == 0 || (int)i == kind) run_case(types[t], place, kind & 1, moves[i][0], moves[i][1], kind & 2);
+}
+
+// y[j] = x[(j + shift) / by] where the division leaves no rest.
+static void quotient_case(int place, int64_t by, int64_t shift) {
+  const int64_t n = 77, limit = 20;
+  Case *c = case_new("quotient %s by %lld shift %lld", place_name[place], (long long)by, (long long)shift);
+  case_loop(c, true, 2, 2);
+  case_loop(c, place == AT_OUTER, n, n);
+  c->k.vector = place == AT_NONE ? -1 : 1;
+  c->k.block = 64;
+  KLevel level = place == AT_OUTER ? LEVEL_OUTER : LEVEL_INNER;
+  int none = case_walk(c, 0, 0, NULL);
+  int whole = position(c, level, case_walk(c, shift, STRIDES(0, 1)), NO_STMT, 0, NO_STMT);
+  int q = case_stmt(c, K_QUOTIENT, OP_CAST, TYPE_I64, level, 0, whole, NO_STMT, NO_STMT, -1);
+  c->stmt[q].step = by;
+  int exact = inside(c, level, position(c, level, none, q, -by, whole), 1, false, NO_STMT);
+  int g = inside(c, level, q, limit, true, exact);
+  int p = case_pointer(c, TYPE_F32, false, STRIDES(1, 0));
+  int y = case_stmt(c, K_LOAD_AT, OP_CAST, TYPE_F32, level, 0, q, g, NO_STMT, p);
+  c->stmt[y].step = 3;
+  c->size[p] = (limit - 1) * 3 + 2;
+  case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(n, 1)), level, 0, y);
+}
+
+// C[b, r, v] = sum over k, j of x[r + k - 1, j] w[k, j, v], the guard known at the depth of loop k; `late`: j inside k.
+static void tile_case(int64_t rows, bool late, bool turned) {
+  const int64_t n = 32, taps = 3, depth = 5, b = 2;
+  Case *c = case_new("tile of windows %lld%s%s", (long long)rows, late ? " late" : "", turned ? " turned" : "");
+  case_loop(c, true, b, b);
+  case_loop(c, true, rows, rows);
+  case_loop(c, true, n, n);
+  case_loop(c, false, late ? depth : taps, late ? depth : taps);
+  case_loop(c, false, late ? taps : depth, late ? taps : depth);
+  c->k.rows = 1;
+  c->k.vector = 2;
+  c->k.block = 32;
+  c->k.nphases = 2;
+  int k = late ? 4 : 3, j = 7 - k;
+  int64_t at[5] = {0, 1}, x[5] = {rows * depth, depth}, w[5] = {0, 0, 1};
+  at[k] = turned ? -1 : 1, x[k] = turned ? -depth : depth, w[k] = depth * n;
+  x[j] = 1, w[j] = n;
+  int64_t shift = turned ? 1 : -1;
+  int g = inside(c, LEVEL_INNER, position(c, LEVEL_INNER, case_walk(c, shift, 5, at), NO_STMT, 0, NO_STMT), rows, true, NO_STMT);
+  int p = case_pointer(c, TYPE_F32, false, 5, x);
+  c->ptr[p].offset = shift * depth;
+  c->size[p] = b * rows * depth;
+  int a = guarded(c, LEVEL_INNER, p, g), f = case_load(c, case_pointer(c, TYPE_F32, false, 5, w), LEVEL_INNER, 0);
+  int s = case_reduce(c, OP_SUM, TYPE_F32, 0, case_op2(c, OP_MUL, TYPE_F32, LEVEL_INNER, 0, a, f));
+  case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(rows * n, n, 1, 0, 0)), LEVEL_OUTER, 1, s);
+  c->tol = 1e-4;
+}
+
+static void draw_case(Op op, int place, int64_t stride, int64_t offset) {
+  const int64_t n = 300;
+  Case *c = case_new("%s %s stride %lld from %lld", op_row(op)->text, place_name[place], (long long)stride, (long long)offset);
+  case_loop(c, true, 2, 2);
+  case_loop(c, place == AT_OUTER, n, n - 7);
+  c->k.vector = place == AT_NONE ? -1 : 1;
+  c->k.block = 64;
+  c->k.nnum = 2;
+  c->num[0] = 0xdeadbeefU, c->num[1] = 0x12345678U;
+  KLevel level = place == AT_OUTER ? LEVEL_OUTER : LEVEL_INNER;
+  int at = position(c, level, case_walk(c, offset, STRIDES(stride * n, stride)), NO_STMT, 0, NO_STMT);
+  int y = case_stmt(c, K_OP, op, TYPE_F32, level, 0, at, NO_STMT, NO_STMT, 0);
+  case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(n, 1)), level, 0, y);
+  // the radius is at most 5.77
+  c->tol = op == OP_RANDOM_NORMAL ? 6 * PHILOX_NORMAL_ERROR : 0;
+}
+
+int main(int argc, char **argv) {
+  add_runs();
+  for (int place = 0; place < PLACES; place++)
+    for (int64_t by = 2; by <= 4; by++) quotient_case(place, by, by - 3);
+  for (int64_t rows = 3; rows <= 33; rows += 10)
+    for (int kind = 0; kind < 4; kind++) tile_case(rows, kind & 1, kind & 2);
+  for (int place = 0; place < PLACES; place++)
+    for (int op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++) {
+      draw_case((Op)op, place, 1, 0);
+      draw_case((Op)op, place, 5, INT64_C(4294967290));
+    }
+  return cases_run(argc, argv);
+}
