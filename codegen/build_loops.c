@@ -114,6 +114,12 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return 0;
 }
 
+// What is summed goes as it lies in the factor without the vector dim: that one is read element by element.
+static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
+  const Node *x = graph_node(f->graph, n);
+  return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
+}
+
 LoopPlan loops_choose(const Fusion *f, const Group *g) {
   LoopPlan plan = {.outer = g->outer, .inner = g->inner};
   Traffic t = {.f = f, .g = g, .all = g->outer};
@@ -122,8 +128,8 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   NodeId contraction = contraction_of(f, g);
   if (contraction && g->nstored) order_by(&plan.outer, &f->order->at[contraction]);
   else order_by(&plan.outer, &t.order);
-  order_by(&plan.inner, &t.order);
   DimId vector = contraction ? vector_of_contraction(f, contraction) : 0;
+  order_by(&plan.inner, contraction ? summed_order(f, contraction, vector) : &t.order);
   if (!vector || !dims_has(&t.all, vector)) {
     int best = -1;
     for (int i = 0; i < t.all.n; i++)
