@@ -1,0 +1,403 @@
+// Ranks: joining, meeting, leaving.
+#define _GNU_SOURCE
+#include "collectives/ranks_private.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MACHINE_NAME = 256, FAR_SECONDS = 2, BUSY = 4096 };
+
+// What ranks tell one another first.
+typedef struct Hello {
+  char machine[MACHINE_NAME];
+  int pid, fd;
+  uint64_t cores; // hash of the cores that the launcher has bound it to
+} Hello;
+
+bool ranks_started(void) {
+  static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+  for (size_t i = 0; i < countof(sign); i++)
+    if (getenv(sign[i])) return true;
+  return false;
+}
+
+bool ranks_begin(Ranks *r) {
+  size_t n = (size_t)r->count;
+  r->machine_of = calloc(n, sizeof *r->machine_of);
+  r->leader = calloc(n, sizeof *r->leader);
+  r->near_rank = calloc(n, sizeof *r->near_rank);
+  r->all = calloc(n, sizeof *r->all);
+  return r->machine_of && r->leader && r->near_rank && r->all;
+}
+
+static void ranks_free(Ranks *r) {
+  window_free(r->passing);
+  if (r->board) munmap(r->board, r->board_bytes);
+  free(r->machine_of);
+  free(r->leader);
+  free(r->near_rank);
+  free(r->all);
+  free(r);
+}
+
+static bool no(char *why, size_t room, const char *text) {
+  snprintf(why, room, "%s", text);
+  return false;
+}
+
+// -- started by ranks_launch ---------------------------------------------------------------------------------
+
+static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
+  int fd;
+  if (sscanf(sign, "%d/%d/%d", &r->rank, &r->count, &fd) != 3 || r->count < 1 || r->rank < 0 || r->rank >= r->count)
+    return no(why, room, "MESHC_RANK is meshc's own and says RANK/COUNT/FD");
+  if (!ranks_begin(r)) return no(why, room, "no memory to join the ranks");
+  r->machines = 1;
+  r->near = r->count;
+  r->index = r->rank;
+  for (int i = 0; i < r->count; i++) r->near_rank[i] = i;
+  r->board_bytes = board_bytes(r->near, r->count);
+  r->board = shared_map(getpid(), fd, r->board_bytes);
+  if (!r->board) return no(why, room, "the memory that the ranks share is not there");
+  close(fd);
+  return true;
+}
+
+// -- started by an MPI launcher --------------------------------------------------------------------------------
+
+// The module lies beside the program, or where it is installed.
+static void *open_module(char *why, size_t room) {
+  static const char *const place[] = {"", "/../lib/meshc"};
+  char self[PATH_MAX] = "", path[PATH_MAX + 64];
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return NULL;
+  const char *folder = dirname(self);
+  for (size_t i = 0; i < countof(place); i++) {
+    snprintf(path, sizeof path, "%s%s/meshc_mpi.so", folder, place[i]);
+    if (access(path, R_OK) != 0) continue;
+    void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // MPI's own modules need its symbols
+    if (!module) snprintf(why, room, "%s", dlerror());
+    return module;
+  }
+  snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
+  return NULL;
+}
+
+static const Transport *open_transport(char *why, size_t room) {
+  void *module = open_module(why, room);
+  if (!module) return NULL;
+  void *symbol = dlsym(module, TRANSPORT_SYMBOL);
+  TransportEntry *entry;
+  memcpy(&entry, &symbol, sizeof entry);
+  if (symbol) return entry();
+  no(why, room, "the module meshc_mpi is not of this version");
+  return NULL;
+}
+
+static void append_file(char *to, size_t room, const char *path, bool link) {
+  size_t n = strlen(to);
+  if (n + 1 >= room) return;
+  if (link) {
+    ssize_t got = readlink(path, to + n, room - n - 1);
+    to[n + (got > 0 ? (size_t)got : 0)] = '\0';
+    return;
+  }
+  FILE *f = fopen(path, "re");
+  if (f && !fgets(to + n, (int)(room - n), f)) to[n] = '\0';
+  if (f) fclose(f);
+}
+
+// Ranks whose machines have equal names can map one another's memory. With MESHC_RANKS_A_MACHINE=N every N
+// ranks take themselves to be a machine.
+static void name_machine(int rank, char *out, size_t room) {
+  const char *each = getenv("MESHC_RANKS_A_MACHINE");
+  int n = each ? atoi(each) : 0;
+  snprintf(out, room, "%d ", n > 0 ? rank / n : 0);
+  append_file(out, room, "/proc/sys/kernel/random/boot_id", false);
+  append_file(out, room, "/proc/self/ns/pid", true);
+  append_file(out, room, "/proc/self/ns/net", true);
+}
+
+static uint64_t hash_bytes(const void *bytes, size_t n) {
+  uint64_t h = 14695981039346656037u; // FNV-1a
+  for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+  return h;
+}
+
+static bool in_time(void *began) { return comm_seconds() - *(double *)began < 60; }
+
+// Everybody's greeting to everybody.
+static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
+  TransportPeer *peer = calloc((size_t)r->count, sizeof *peer);
+  double began = comm_seconds();
+  int n = 0;
+  if (!peer) return false;
+  for (int i = 0; i < r->count; i++)
+    if (i != r->rank) peer[n++] = (TransportPeer){i, mine, sizeof *mine, &all[i], sizeof *all};
+  all[r->rank] = *mine;
+  bool good = r->transport->exchange(n, peer, in_time, &began);
+  free(peer);
+  return good;
+}
+
+// Machines are numbered by their first ranks.
+static void find_machines(Ranks *r, const Hello *all) {
+  for (int i = 0; i < r->count; i++) {
+    int first = 0;
+    while (strcmp(all[first].machine, all[i].machine) != 0) first++;
+    if (first == i) r->leader[r->machines] = i;
+    r->machine_of[i] = first == i ? r->machines++ : r->machine_of[first];
+  }
+  r->machine = r->machine_of[r->rank];
+  for (int i = 0; i < r->count; i++) {
+    if (r->machine_of[i] != r->machine) continue;
+    if (i == r->rank) r->index = r->near;
+    r->near_rank[r->near++] = i;
+    r->bound = r->bound || all[i].cores != all[r->rank].cores;
+  }
+}
+
+static bool share_board(Ranks *r, Hello *mine, Hello *all) {
+  r->board_bytes = board_bytes(r->near, r->count);
+  int leader = r->leader[r->machine];
+  if (leader == r->rank) mine->fd = shared_make(r->board_bytes);
+  if (leader == r->rank && mine->fd >= 0) r->board = shared_map(mine->pid, mine->fd, r->board_bytes);
+  if (r->board) {
+    r->board->near = r->near;
+    r->board->count = r->count;
+  }
+  if (!greet(r, mine, all)) return false;
+  if (leader != r->rank) r->board = shared_map(all[leader].pid, all[leader].fd, r->board_bytes);
+  return greet(r, mine, all) && r->board; // all have mapped it
+}
+
+static bool join_mpi(Ranks *r, char *why, size_t room) {
+  r->transport = open_transport(why, room);
+  if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
+  Hello mine = {.pid = getpid(), .fd = -1}, *all = calloc((size_t)r->count, sizeof *all);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  mine.cores = hash_bytes(&set, sizeof set);
+  name_machine(r->rank, mine.machine, sizeof mine.machine);
+  bool good = ranks_begin(r) && all && greet(r, &mine, all);
+  if (good) find_machines(r, all);
+  good = good && share_board(r, &mine, all);
+  if (mine.fd >= 0) close(mine.fd);
+  free(all);
+  if (!good) return no(why, room, "the ranks do not reach one another, or may not share memory");
+  ranks_mind_signals(r);
+  return true;
+}
+
+Ranks *ranks_join(double deadline, char *why, size_t room) {
+  const char *launched = getenv("MESHC_RANK");
+  Ranks *r = calloc(1, sizeof *r);
+  if (!r) {
+    no(why, room, "no memory to join the ranks");
+    return NULL;
+  }
+  r->deadline = deadline;
+  if (launched ? !join_launched(r, launched, why, room) : !join_mpi(r, why, room)) {
+    ranks_free(r);
+    return NULL;
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  r->spin = r->bound || CPU_COUNT(&set) >= r->near;
+  atomic_store(&r->board->rank[r->index].pid, getpid());
+  Note start = {.what = NOTE_START};
+  if (ranks_meet(r, &start, false, NULL)) return r;
+  snprintf(why, room, "%s", *r->error ? r->error : "another rank did not start");
+  ranks_free(r);
+  return NULL;
+}
+
+// -- facts -----------------------------------------------------------------------------------------------------
+
+int ranks_rank(const Ranks *r) { return r->rank; }
+int ranks_count(const Ranks *r) { return r->count; }
+int ranks_near(const Ranks *r) { return r->near; }
+bool ranks_lead(const Ranks *r) { return r->index == 0; }
+int64_t ranks_first(const Ranks *r) { return r->rank * r->each; }
+int64_t ranks_each(const Ranks *r) { return r->each; }
+int64_t ranks_seen(const Ranks *r) { return r->near * r->each; }
+bool ranks_sees(const Ranks *r, int64_t processor) { return ranks_machine(r, processor) == r->machine; }
+const char *ranks_error(const Ranks *r) { return r->error; }
+bool ranks_failed(const Ranks *r) { return atomic_load(&r->board->failed) != 0; }
+
+int ranks_cores(const Ranks *r, int all) {
+  if (r->bound) return all;
+  int n = all / r->near + (r->index < all % r->near);
+  return n < 1 ? 1 : n;
+}
+
+static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
+  for (int a = 0; a < m->naxes; a++) {
+    size_t n = strlen(out);
+    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name, (long long)mesh_coord(m, processor, a));
+  }
+}
+
+const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
+  if (!r->mesh) {
+    snprintf(out, room, "rank %d", rank);
+    return out;
+  }
+  long long first = rank * r->each, last = first + r->each - 1;
+  if (r->each == 1)
+    snprintf(out, room, "rank %d (processor %lld", rank, first);
+  else
+    snprintf(out, room, "rank %d (processors %lld to %lld", rank, first, last);
+  append_coordinates(r->mesh, first, out, room - 1);
+  strcat(out, ")");
+  return out;
+}
+
+bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
+  int64_t n = mesh_size(mesh);
+  if (n % r->count != 0) return false;
+  r->mesh = mesh;
+  r->each = n / r->count;
+  ranks_name(r, r->rank, r->board->rank[r->index].name, RANK_NAME);
+  return true;
+}
+
+// -- meetings --------------------------------------------------------------------------------------------------
+
+typedef struct Waiting {
+  Ranks *r;
+  const TransportPeer *peer;
+  int n;
+  double began, seconds;
+  uint32_t calls;
+} Waiting;
+
+static bool goes_on_waiting(void *context) {
+  Waiting *w = context;
+  if (++w->calls < BUSY && w->calls % 64) return true;
+  if (atomic_load(&w->r->board->failed)) return false;
+  double waited = comm_seconds() - w->began;
+  if (w->seconds > 0 && waited > w->seconds + FAR_SECONDS) {
+    char name[RANK_NAME], here[128];
+    return ranks_fail(w->r, "%s%s on another machine does not answer: rank %d waited for it %g seconds %s",
+                      ranks_name(w->r, w->peer[0].rank, name, sizeof name), w->n > 1 ? ", or one like it" : "",
+                      w->r->rank, w->seconds, doing_text(w->r->now.what, (int)w->r->now.line, here, sizeof here));
+  }
+  const struct timespec nap = {0, 20000};
+  if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
+  return true;
+}
+
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds) {
+  Waiting w = {r, peer, n, comm_seconds(), seconds, 0};
+  atomic_store(&r->board->far, 1);
+  bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
+  atomic_store(&r->board->far, 0);
+  char name[RANK_NAME];
+  return good || ranks_fail(r, "the connection to %s%s is lost", n ? ranks_name(r, peer[0].rank, name, sizeof name) : "",
+                            n > 1 ? ", or to another rank," : "");
+}
+
+// Leaders send the notes of their machines to one another, and hang them on their boards.
+static bool gather_notes(Ranks *r, int half, double seconds) {
+  Note *all = board_all(r->board, half);
+  if (r->index == 0) {
+    TransportPeer *peer = calloc((size_t)r->count * (size_t)r->near, sizeof *peer);
+    int n = 0;
+    bool good = peer != NULL;
+    // note by note: how many ranks a machine has differs
+    for (int k = 0; good && k < r->near; k++) all[r->near_rank[k]] = r->board->rank[k].note[half];
+    for (int m = 0; good && m < r->machines; m++) {
+      int theirs = 0;
+      if (m == r->machine) continue;
+      for (int i = 0; i < r->count; i++) {
+        if (r->machine_of[i] != m) continue;
+        TransportPeer p = {.rank = r->leader[m], .in = &all[i], .nin = sizeof(Note)};
+        if (theirs < r->near) p.out = &all[r->near_rank[theirs]], p.nout = sizeof(Note);
+        peer[n++] = p;
+        theirs++;
+      }
+      for (; theirs < r->near; theirs++)
+        peer[n++] = (TransportPeer){.rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
+    }
+    good = good && ranks_exchange(r, n, peer, seconds);
+    free(peer);
+    if (!good) return false;
+  }
+  if (!board_meet(r, seconds > 0 ? seconds + FAR_SECONDS : 0)) return false;
+  for (int i = 0; i < r->count; i++) r->all[i] = &all[i];
+  return true;
+}
+
+static void describe(const Note *n, char *out, size_t room) {
+  char doing[128];
+  doing_text(n->what, (int)n->line, doing, sizeof doing);
+  if (n->what >= NOTE_CALL)
+    snprintf(out, room, "%s (call %llu, %lld bytes, %lld elements)", doing, (unsigned long long)n->sequence,
+             (long long)n->size, (long long)n->elements);
+  else
+    snprintf(out, room, "%s", doing);
+}
+
+static bool agree(Ranks *r) {
+  const Note *a = r->all[0];
+  for (int i = 1; i < r->count; i++) {
+    const Note *b = r->all[i];
+    if (a->what == b->what && a->line == b->line && a->sequence == b->sequence && a->size == b->size &&
+        a->elements == b->elements)
+      continue;
+    char name[2][RANK_NAME], text[2][192];
+    describe(a, text[0], sizeof text[0]);
+    describe(b, text[1], sizeof text[1]);
+    return ranks_fail(r, "the ranks do not do the same: %s is %s, and %s is %s",
+                      ranks_name(r, i, name[1], RANK_NAME), text[1], ranks_name(r, 0, name[0], RANK_NAME), text[0]);
+  }
+  return true;
+}
+
+bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all) {
+  double seconds = patient ? 0 : r->deadline;
+  BoardRank *own = &r->board->rank[r->index];
+  int half = (int)(r->notes++ & 1);
+  r->now = own->note[half] = *mine;
+  atomic_store(&own->doing, (int)mine->what);
+  atomic_store(&own->line, (int)mine->line);
+  if (!board_meet(r, seconds)) return false;
+  for (int i = 0; i < r->near; i++) r->all[r->near_rank[i]] = &r->board->rank[i].note[half];
+  if (r->machines > 1 && !gather_notes(r, half, seconds)) return false;
+  if (all) *all = r->all;
+  return agree(r);
+}
+
+bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, patient ? 0 : r->deadline); }
+
+// -- leaving ---------------------------------------------------------------------------------------------------
+
+bool ranks_speak(Ranks *r) {
+  int none = 0;
+  // What all ranks have to say one machine says, and its end ends the others'.
+  const struct timespec pause = {1, 0};
+  if (r->machine > 0 && !*r->error) nanosleep(&pause, NULL);
+  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank);
+}
+
+int ranks_leave(Ranks *r, int code) {
+  Note end = {.what = NOTE_END};
+  if (code == 0 && !ranks_meet(r, &end, true, NULL)) code = EXIT_LOST;
+  if (code != 0) {
+    board_end(r->board, code);
+    code = atomic_load(&r->board->failed);
+  }
+  atomic_store(&r->board->rank[r->index].left, 1 + code);
+  if (code == 0 && r->transport) r->transport->stop();
+  if (!r->transport) ranks_free(r); // else a signal may still look at it
+  return code;
+}

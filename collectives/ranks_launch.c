@@ -1,0 +1,243 @@
+// Starting ranks on this machine, and seeing to their end: --np. The launcher is their parent, so nothing of
+// theirs outlives it, and it knows how each one ended.
+#define _GNU_SOURCE
+#include "collectives/ranks_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double GRACE = 2; // seconds that the others have to end by themselves
+
+typedef struct Launch {
+  int count, alive;
+  pid_t *pid;  // 0: over
+  Board *board;
+  int board_fd;
+  sigset_t before;
+  int code, signal; // of the run; that ended it
+  int lost, status; // the first rank that a signal ended, -1
+  double ended;     // when the first one failed
+} Launch;
+
+void say_error(const char *sentence) { fprintf(stderr, "meshc: error: %s [E0803]\n", sentence); }
+
+static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+
+static sigset_t minded_set(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < countof(minded); i++) sigaddset(&set, minded[i]);
+  return set;
+}
+
+static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t parent) {
+  char sign[64];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(EXIT_LOST);
+  fcntl(l->board_fd, F_SETFD, 0);
+  snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->board_fd);
+  setenv("MESHC_RANK", sign, 1);
+  int nothing = rank > 0 ? open("/dev/null", O_RDONLY) : -1;
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  sigprocmask(SIG_SETMASK, &l->before, NULL);
+  execv("/proc/self/exe", argv);
+  fprintf(stderr, "meshc: error: cannot start a rank: %s\n", strerror(errno));
+  _exit(1);
+}
+
+static bool start(Launch *l, char **argv) {
+  pid_t parent = getpid();
+  for (int i = 0; i < l->count; i++) {
+    l->pid[i] = fork();
+    if (l->pid[i] == 0) become_rank(l, i, argv, parent);
+    if (l->pid[i] < 0) {
+      l->pid[i] = 0;
+      return false;
+    }
+    atomic_store(&l->board->rank[i].pid, (int)l->pid[i]);
+    l->alive++;
+  }
+  return true;
+}
+
+static void tell(const Launch *l, int signal) {
+  for (int i = 0; i < l->count; i++)
+    if (l->pid[i]) kill(l->pid[i], signal);
+}
+
+// The others learn how it ended before it vanishes.
+static void note_end(Launch *l, int rank, int status) {
+  l->pid[rank] = 0;
+  l->alive--;
+  atomic_store(&l->board->rank[rank].status, 1 + status);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (l->code == 0) {
+    l->ended = comm_seconds();
+    l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == l->signal) l->code = 128 + l->signal;
+  }
+  if (WIFSIGNALED(status) && l->lost < 0 && comm_seconds() - l->ended < GRACE) {
+    l->lost = rank;
+    l->status = status;
+  }
+}
+
+static void reap(Launch *l) {
+  for (int i = 0; i < l->count; i++) {
+    siginfo_t info = {0};
+    int status;
+    if (!l->pid[i] || waitid(P_PID, (id_t)l->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid) continue;
+    pid_t pid = l->pid[i];
+    int known = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+    note_end(l, i, known);
+    waitpid(pid, &status, 0);
+  }
+}
+
+static void wait_for_all(Launch *l) {
+  const struct timespec look = {0, 100000000};
+  sigset_t set = minded_set();
+  while (l->alive > 0) {
+    int got = sigtimedwait(&set, NULL, &look);
+    if (got > 0 && got != SIGCHLD) {
+      if (got != SIGUSR1) l->signal = got;
+      tell(l, got);
+    }
+    reap(l);
+    if (l->code != 0 && comm_seconds() - l->ended > GRACE) tell(l, SIGKILL);
+  }
+}
+
+// What no rank has said.
+static void say_lost(const Launch *l) {
+  int none = 0;
+  if (l->lost < 0 || !atomic_compare_exchange_strong(&l->board->speaker, &none, 1 + l->lost)) return;
+  BoardRank *b = &l->board->rank[l->lost];
+  char sentence[SENTENCE], death[128], doing[128], number[32];
+  snprintf(number, sizeof number, "rank %d", l->lost);
+  snprintf(sentence, sizeof sentence, "%s %s %s", *b->name ? b->name : number,
+           death_text(l->status, death, sizeof death),
+           doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), doing, sizeof doing));
+  say_error(sentence);
+}
+
+static int run(Launch *l, char **argv) {
+  sigset_t set = minded_set();
+  sigprocmask(SIG_BLOCK, &set, &l->before);
+  l->board->near = l->board->count = l->count;
+  if (!start(l, argv)) {
+    fprintf(stderr, "meshc: error: cannot start %d ranks: %s\n", l->count, strerror(errno));
+    tell(l, SIGKILL);
+    wait_for_all(l);
+    return 1;
+  }
+  wait_for_all(l);
+  if (l->code == 128 + l->signal) { // end like them
+    signal(l->signal, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &l->before, NULL);
+    raise(l->signal);
+  }
+  say_lost(l);
+  return l->code;
+}
+
+// mpirun starts them; its own words about a rank that was lost are ours to say.
+static int run_mpirun(int count, char **argv) {
+  int n = 0, i = 0, status;
+  char number[16];
+  while (argv[n]) n++;
+  char **all = calloc((size_t)n + 8, sizeof *all);
+  if (!all) return 7;
+  snprintf(number, sizeof number, "%d", count);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+  static char mpirun[] = "mpirun", quiet[] = "-q", over[] = "--oversubscribe", np[] = "-np", self[] = "/proc/self/exe";
+  char path[4096];
+  ssize_t got = readlink(self, path, sizeof path - 1);
+  path[got > 0 ? got : 0] = '\0';
+  char *const begin[] = {mpirun, quiet, over, np, number, got > 0 ? path : argv[0]};
+  for (; i < (int)countof(begin); i++) all[i] = begin[i];
+  for (int k = 1; k < n; k++) all[i++] = argv[k];
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    execvp(mpirun, all);
+    fprintf(stderr, "meshc: error: cannot start mpirun: %s\n", strerror(errno));
+    _exit(2);
+  }
+  free(all);
+  signal(SIGINT, SIG_IGN); // mpirun has it too
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
+  return code > 128 ? EXIT_LOST : code;
+}
+
+int ranks_launch(int count, char **argv, bool mpi) {
+  if (mpi) return run_mpirun(count, argv);
+  size_t bytes = board_bytes(count, count);
+  Launch l = {.count = count, .lost = -1, .board_fd = shared_make(bytes)};
+  l.pid = calloc((size_t)count, sizeof *l.pid);
+  l.board = l.board_fd >= 0 ? shared_map(getpid(), l.board_fd, bytes) : NULL;
+  int code = 7;
+  if (l.pid && l.board)
+    code = run(&l, argv);
+  else
+    fprintf(stderr, "meshc: error: no memory for %d ranks\n", count);
+  if (l.board) munmap(l.board, bytes);
+  if (l.board_fd >= 0) close(l.board_fd);
+  free(l.pid);
+  return code;
+}
+
+// -- under mpirun ----------------------------------------------------------------------------------------------
+
+// mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say why.
+static int bell[2];
+
+static void ring(int signal) {
+  int before = errno;
+  char byte = (char)signal;
+  if (write(bell[1], &byte, 1) < 0) errno = before;
+  errno = before;
+}
+
+static void *answer(void *ranks) {
+  Ranks *r = ranks;
+  char byte;
+  const struct timespec look = {0, 20000000};
+  while (read(bell[0], &byte, 1) < 0 && errno == EINTR) continue;
+  for (int i = 0, missing; i < 20 && !atomic_load(&r->board->failed); i++) {
+    (void)board_watch(r, LLONG_MAX, i * 0.02, 0, &missing);
+    nanosleep(&look, NULL);
+  }
+  if (*r->error && ranks_speak(r)) say_error(r->error);
+  if (atomic_load(&r->board->failed)) _exit(EXIT_LOST);
+  signal(SIGTERM, SIG_DFL);
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+
+void ranks_mind_signals(Ranks *r) {
+  struct sigaction now;
+  pthread_t thread;
+  if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL || pipe2(bell, O_CLOEXEC) != 0) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the thread takes no signals
+  bool started = pthread_create(&thread, NULL, answer, r) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!started) return;
+  pthread_detach(thread);
+  struct sigaction rung = {.sa_handler = ring, .sa_flags = SA_RESTART};
+  sigaction(SIGTERM, &rung, NULL);
+}

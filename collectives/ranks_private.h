@@ -1,0 +1,94 @@
+// What the files of the ranks share among themselves: the board and this process's view of it.
+#ifndef COLLECTIVES_RANKS_PRIVATE_H
+#define COLLECTIVES_RANKS_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "collectives/ranks.h"
+#include "collectives/transfer.h"
+#include "collectives/transport.h"
+
+enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6 };
+
+// One rank on the board; notes in turn, so that a fast rank writes the next while others read the last.
+typedef struct BoardRank {
+  _Alignas(64) atomic_llong meetings; // at which it has arrived
+  atomic_int left;                    // 1 + its exit code, written by itself
+  atomic_int status;                  // 1 + what wait says of it, written by ranks_launch
+  atomic_int pid;
+  atomic_int doing;                   // NoteKind of its last note, and the line
+  atomic_int line;
+  char name[RANK_NAME];
+  Note note[2];
+} BoardRank;
+typedef struct Board {
+  _Alignas(64) atomic_uint arrived;
+  _Alignas(64) _Atomic(uint32_t) generation;
+  atomic_uint sleepers;
+  atomic_int claimed; // somebody writes down why the run has failed
+  atomic_int failed;  // exit code of the run, 0: none
+  atomic_int speaker; // 1 + the rank that prints what went wrong
+  atomic_int far;     // the leader waits for other machines
+  int near, count;
+  BoardRank rank[]; // of this machine; behind them the notes of all, twice
+} Board;
+
+struct Ranks {
+  const Transport *transport; // NULL: all ranks are on this machine
+  int rank, count;
+  int machine, machines;
+  int *machine_of; // of every rank
+  int *leader;     // of every machine
+  int near, index; // ranks on this machine, own place among them
+  int *near_rank;
+  bool spin, bound;
+  double deadline;
+  Board *board;
+  size_t board_bytes;
+  long long meetings; // done
+  uint64_t notes;     // meetings with notes
+  const Note **all;   // of the last meeting with notes, by rank
+  Note now;           // what this rank is about to do
+  const Mesh *mesh;
+  int64_t each;
+  Window *passing;    // of the machine, for ranks_bring
+  char error[SENTENCE];
+};
+
+size_t board_bytes(int near, int count);
+Note *board_all(const Board *b, int half); // of all ranks
+// An anonymous file of that many bytes, -1; and the one that process pid has as fd, mapped, or NULL.
+int shared_make(size_t bytes);
+void *shared_map(int pid, int fd, size_t bytes);
+
+// What the system says of a process.
+typedef enum Life { LIFE_RUNS, LIFE_STOPPED, LIFE_OVER } Life;
+Life process_life(int pid, int *status); // *status: as of wait where it is known, else -1
+// "was killed by signal 9 (Killed)", "has ended with exit code 1"
+const char *death_text(int status, char *out, size_t room);
+// "at the all_reduce of line 12"
+const char *doing_text(unsigned what, int line, char *out, size_t room);
+
+// Meets the machine's ranks. seconds 0: no deadline.
+bool board_meet(Ranks *r, double seconds);
+void board_end(Board *b, int code); // the run has failed; wakes all
+// The ranks of this machine that meeting number `meeting` lacks: false once one of them cannot come.
+bool board_watch(Ranks *r, long long meeting, double waited, double seconds, int *missing);
+// Exchanges one message with each peer; the deadline is a little later than that of the machine's own ranks,
+// so that the machine on which a rank was lost is the first to say so.
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds);
+// From here on a signal by which mpirun ends the run finds out why.
+void ranks_mind_signals(Ranks *r);
+bool ranks_begin(Ranks *r); // allocates what depends on count
+void say_error(const char *sentence);
+
+// Runs what of a call concerns several machines; leaders only, all of them.
+typedef struct Far Far;
+Far *far_new(Ranks *r, const Mesh *mesh);
+void far_free(Far *f);
+bool far_run(Far *f, const CommCall *call);
+// Machines that a transfer's blocks lie on.
+bool far_concerns(const Ranks *r, const Transfer *t);
+static inline int ranks_machine(const Ranks *r, int64_t processor) { return r->machine_of[processor / r->each]; }
+
+#endif
