@@ -13,6 +13,7 @@
 #include "codegen/emit.h"
 
 #ifdef MESHC_HAVE_LLVM
+#include <math.h>
 #include <string.h>
 
 // -- blocks, loops, masks ------------------------------------------------------------------------------------
@@ -77,6 +78,8 @@ static void emit_effect(Emit *e, int id) {
 }
 
 static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
+  if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
+  if (s->step != NUMBER_ANY) return const_real(reg_type(e, s->type), s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
   LLVMValueRef n = i64_of(e, s->index), at = LLVMBuildGEP2(e->b, e->f64, e->nums, &n, 1, "");
   return emit_coerce(e, LLVMBuildLoad2(e->b, e->f64, at, ""), TYPE_F64, s->type);
 }
@@ -168,40 +171,56 @@ static int64_t fixed_extent(const KLoop *l) { return l->slot < 0 ? l->size : -1;
 static void inner_loops(Emit *e, int i, int phase);
 
 // -- guards -------------------------------------------------------------------------------------------------------
-// A register tile is emitted twice where guards of its loads are known: without them for the rounds in which
-// all hold, which are most.
+// Where guards of loads are the same in all lanes, the body is emitted twice: without them for the rounds in which all
+// hold, which are most. Where nothing would be added to any reduction unless they hold, once: other rounds are left out.
+
+static bool is_guard_use(const Emit *e, int id, int phase) {
+  return e->k->stmt[id].phase == phase && plan_guarded(e->k, &e->plan, id) && e->plan.place[id] >= PLACE_LOOP;
+}
 
 // All guards of loads in this phase, of all instances; NULL: there are none here.
 static LLVMValueRef guards_hold(Emit *e, int phase) {
   LLVMValueRef all = NULL;
   for (int id = 0; id < e->k->nstmts; id++) {
-    const KStmt *s = &e->k->stmt[id];
-    if (s->phase != phase || !plan_guarded(e->k, &e->plan, id) || e->plan.place[id] < PLACE_LOOP) continue;
-    int rows = depends(e, s->arg[1], e->k->rows) ? e->rows : 1;
+    if (!is_guard_use(e, id, phase)) continue;
+    int guard = e->k->stmt[id].arg[1], rows = depends(e, guard, e->k->rows) ? e->rows : 1;
     for (int r = 0; r < rows; r++) {
-      LLVMValueRef g = value_at(e, s->arg[1], r, 0);
+      LLVMValueRef g = value_at(e, guard, r, 0);
       all = all ? LLVMBuildAnd(e->b, all, g, "") : g;
     }
   }
   return all;
 }
 
+// In what follows guards are known to hold, until values are put back as they were.
+static LLVMValueRef *guards_known(Emit *e, int phase) {
+  size_t n = (size_t)e->k->nstmts * TILE;
+  LLVMValueRef *saved = arena_copy(e->arena, e->value, n * sizeof *saved);
+  for (int id = 0; id < e->k->nstmts; id++)
+    for (int i = 0; i < TILE && is_guard_use(e, id, phase); i++)
+      e->value[e->k->stmt[id].arg[1] * TILE + i] = LLVMConstInt(e->i1, 1, false);
+  return saved;
+}
+
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
   LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
   LLVMPositionBuilderAtEnd(e->b, sure);
+  LLVMValueRef *saved = guards_known(e, phase);
   e->sure = true;
   rest(e, i, phase);
   e->sure = false;
+  memcpy(e->value, saved, (size_t)e->k->nstmts * TILE * sizeof *saved);
   LLVMBuildBr(e->b, done);
   LLVMPositionBuilderAtEnd(e->b, unsure);
-  rest(e, i, phase);
+  if (!guards_decide(e->k, &e->plan, phase)) rest(e, i, phase);
   LLVMBuildBr(e->b, done);
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
+// Rows left over from register tiles are few.
 static bool splits_at(const Emit *e, int place, int phase) {
-  return e->rows > 1 && !e->sure && guards_place(e->k, &e->plan, phase) == place;
+  return (e->rows > 1 || e->k->rows < 0) && !e->sure && guards_place(e->k, &e->plan, phase) == place;
 }
 
 // Statements of that place that guards need, or (rest) the others.
@@ -260,7 +279,7 @@ static void emit_phases(Emit *e, int unused) {
     reduce_begin(e, phase);
     emit_place(e, PLACE_PHASE, phase);
     int guards = guards_place(e->k, &e->plan, phase);
-    if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && e->rows > 1)
+    if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
       emit_twice(e, 0, phase, inner_loops);
     else if (has_inner(e, phase)) inner_loops(e, 0, phase);
     reduce_end(e, phase);

@@ -43,6 +43,8 @@ Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 bool plan_guarded(const Kernel *k, const Plan *p, int stmt);
 // The deepest place where such guards of loads inside the loops of that phase are known; -1: there are none.
 int guards_place(const Kernel *k, const Plan *p, int phase);
+// Whether all such loads have one guard, and no reduction of that phase changes where it is false.
+bool guards_decide(const Kernel *k, const Plan *p, int phase);
 
 // ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
 int64_t accum_elements(const Kernel *k, int s);

@@ -161,6 +161,43 @@ bool plan_guarded(const Kernel *k, const Plan *p, int stmt) {
   return !(p->dep[s->arg[1]] & loop_bit(k->vector));
 }
 
+// What a value is where the guard is false.
+static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
+  const KStmt *s = &k->stmt[stmt];
+  if (s->kind == K_NUM) return (KNumber)s->step;
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) return s->arg[1] == guard ? NUMBER_ZERO : NUMBER_ANY;
+  if (s->kind != K_OP) return NUMBER_ANY;
+  if (s->op == OP_CAST) return known[s->arg[0]] == NUMBER_ZERO || dtype_is_float(s->type) ? known[s->arg[0]] : NUMBER_ANY;
+  if (s->op != OP_WHERE) return NUMBER_ANY;
+  if (s->arg[0] == guard || known[s->arg[1]] == known[s->arg[2]]) return known[s->arg[2]];
+  return NUMBER_ANY;
+}
+
+static bool is_neutral(const KStmt *reduce, KNumber x) {
+  if (reduce->op == OP_SUM || reduce->op == OP_ANY) return x == NUMBER_ZERO;
+  return (reduce->op == OP_MAX && x == NUMBER_LEAST) || (reduce->op == OP_MIN && x == NUMBER_GREATEST);
+}
+
+bool guards_decide(const Kernel *k, const Plan *p, int phase) {
+  int guard = NO_STMT;
+  KNumber known[UINT8_MAX];
+  if (k->nstmts > UINT8_MAX) return false;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (guard != NO_STMT && guard != s->arg[1]) return false;
+    guard = s->arg[1];
+  }
+  for (int i = 0; i < k->nstmts && guard != NO_STMT; i++) {
+    const KStmt *s = &k->stmt[i];
+    known[i] = number_without(k, known, guard, i);
+    if (s->phase != phase || s->level != LEVEL_INNER) continue;
+    if (s->kind == K_REDUCE && is_neutral(s, known[s->arg[0]])) continue;
+    if (has_effect(k, s)) return false;
+  }
+  return guard != NO_STMT;
+}
+
 static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
   p->rows = p->vecs = 1;
   if (k->vector < 0 || t->opt == 0) return;

@@ -7,6 +7,7 @@
 //     %1 = reduce max %0 : f32  inner 0
 #include "codegen/kernel.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,12 @@ static char *print(Arena *a, const Kernel *k, bool named) {
 
 char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }
 char *kernel_identity(Arena *a, const Kernel *k) { return print(a, k, false); }
+
+KNumber number_known(double x, Dtype type) {
+  if (x == 0 && !signbit(x)) return NUMBER_ZERO;
+  if (!dtype_is_float(type) || !isinf(x)) return NUMBER_ANY;
+  return x < 0 ? NUMBER_LEAST : NUMBER_GREATEST;
+}
 
 int64_t kernel_partial_bytes(const Kernel *k) {
   int64_t bytes = 0;

@@ -54,7 +54,8 @@ typedef struct KPtr {
 typedef enum KLevel { LEVEL_PROLOGUE, LEVEL_OUTER, LEVEL_INNER } KLevel;
 
 typedef enum KKind {
-  K_NUM,     // numeric argument `index` of the call (constants are arguments, so that layers share kernels)
+  K_NUM,     // numeric argument `index` of the call (constants are arguments, so that layers share kernels); step: a
+             // KNumber that it is known to be
   K_LOAD,    // ptr[index] at the loop counters; with arg[1], a bool: 0 without touching memory where that is false
   K_LOAD_AT, // the same at the loop counters plus arg[0] (an integer value) * step
   K_POSITION, // walk[index] at the loop counters, plus arg[0] * step and arg[1] where there are such; i64
@@ -72,6 +73,10 @@ typedef enum KKind {
   K_STORE,   // ptr[index] at the loop counters = arg[0]
   K_SCATTER, // ptr[index] at the loop counters plus arg[1] * step += arg[0]; the memory was filled before
 } KKind;
+
+// Numbers that decide what code is needed: what they are is part of the kernel.
+typedef enum KNumber { NUMBER_ANY, NUMBER_ZERO, NUMBER_LEAST, NUMBER_GREATEST } KNumber; // the last two: -inf, inf
+KNumber number_known(double x, Dtype type);
 
 typedef struct KStmt {
   KKind kind;

@@ -196,6 +196,15 @@ static int32_t emit_take(Maker *k, const Node *x, KStmt s, int phase) {
   return maker_emit(k, s);
 }
 
+// Whether some where chooses n.
+static bool is_choice(const Maker *k, NodeId n) {
+  for (uint32_t i = 0; i < k->n; i++) {
+    const Node *x = graph_node(k->g, k->node[i]);
+    if (x->op == OP_WHERE && (x->args[1] == n || x->args[2] == n)) return true;
+  }
+  return false;
+}
+
 // A value that is no reduction.
 static int32_t emit_value(Maker *k, int at, int phase) {
   NodeId n = k->node[at];
@@ -205,6 +214,7 @@ static int32_t emit_value(Maker *k, int at, int phase) {
   case OP_CONST:
     s.kind = K_NUM;
     s.index = maker_num(k, x->attr.num[0], 0);
+    if (is_choice(k, n)) s.step = number_known(x->attr.num[0], s.type);
     return maker_emit(k, s);
   case OP_INDEX: return emit_index(k, x, s);
   case OP_BROADCAST: return value_of(k, x->args[0], phase);

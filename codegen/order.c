@@ -227,11 +227,24 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
+// A sum of products element by element lies as the factor that has all dims.
+static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
+  for (int i = 0; i < 2; i++) {
+    const Dims *all = &c->at.at[n->args[i]];
+    if (!list_has_all(all, &c->at.at[n->args[1 - i]])) continue;
+    *list = *all;
+    for (int j = 0; j < n->attr.ndims; j++) list_remove(list, n->attr.dims[j]);
+    return true;
+  }
+  return false;
+}
+
 // By precedence, except that the last dim belongs to one argument only, the row of a product: one that is
 // contiguous there if there is one.
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   Dims list = {0};
+  if (order_dot(c, n, &list)) return list;
   for (int i = 0; i < n->dims.n; i++) {
     int at = list.n;
     while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;

@@ -145,7 +145,9 @@ static int32_t emit_shared(Maker *k, KStmt s, int phase) {
 
 // num[0] of node n.
 static int32_t number_of(Maker *k, NodeId n) {
-  return emit_shared(k, stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n), 0);
+  KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
+  s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
+  return emit_shared(k, s, 0);
 }
 
 // An address, and the values that are not part of its walk.
