@@ -223,32 +223,60 @@ static double result_bytes(const Choice *c) {
   return bytes;
 }
 
-static int hard_slot(const Choice *c, int axis) {
-  int best = -1;
-  double least = 0;
-  for (int k = 0; k < c->ndims; k++) {
-    if (!axes_has(c->hard[k], axis)) continue;
-    double cost = argument_cost(c, axis, k);
-    if (best < 0 || cost < least) best = k, least = cost;
+// Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants otherwise is moved.
+static double after_cost(const Choice *c, int axis, int slot, bool ruled) {
+  const Mesh *m = c->plan->door.graph->mesh;
+  double p = (double)m->axis[axis].size, result = result_bytes(c);
+  if (slot >= c->ndims && c->n->op == OP_TOP_K) { // candidates, as keys
+    const Graph *g = c->plan->door.graph;
+    int64_t k = dim_get(g->dims, c->n->attr.to[0])->size, block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
+    return (p - 1) * result * (double)(k < block ? k : block) / (double)k * (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
-  return best;
+  if (slot >= c->ndims) return (ruled ? 1 : 2) * (p - 1) / p * result;
+  return ruled && !axes_has(c->hard[slot], axis) ? (p - 1) / p * result / p : 0;
 }
 
-// A reduced dim that is cut by axis and needs no argument to be moved.
-static int free_inner_slot(const Choice *c, int axis) {
-  for (int s = c->ndims; s < c->nslots; s++)
-    if (axes_has(c->wanted[s], axis) && argument_cost(c, axis, s) <= 0) return s;
-  return -1;
+// Whether `axis` cuts an argument, and whatever claims it has arguments moved.
+static bool is_displaced(const Choice *c, int axis) {
+  const Graph *g = c->plan->door.graph;
+  bool cut = false;
+  for (int i = 0; i < c->nsources; i++) {
+    NodeId arg = source_of(c, i);
+    cut |= state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0;
+  }
+  for (int s = 0; s < c->nslots && cut; s++) {
+    bool claimed = axes_has(c->wanted[s], axis) || (s < c->ndims && axes_has(c->hard[s], axis));
+    if (claimed && argument_cost(c, axis, s) <= 0) return false;
+  }
+  return cut;
 }
 
-static int natural_slot(const Choice *c, int axis) {
-  double p = (double)c->plan->door.graph->mesh->axis[axis].size, least = 0;
-  int best = -1;
+// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places first.
+typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
+
+static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
+  if (slot < c->ndims && axes_has(c->hard[slot], axis)) return CLAIM_RULE;
+  if (axes_has(c->wanted[slot], axis)) return CLAIM_NATURAL;
+  if (slot >= c->ndims || !displaced) return CLAIM_NONE;
+  const Graph *g = c->plan->door.graph;
+  Axes one = {.n = 1, .at = {(uint8_t)axis}};
+  bool fits = dim_get(g->dims, c->n->dims.at[slot])->size >= g->mesh->axis[axis].size;
+  return fits && !c->plan->wish[c->id].whole[slot] && cut_allowed(g, c->id, slot, one).n ? CLAIM_MOVED : CLAIM_NONE;
+}
+
+// Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule stands
+// against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
+static int claimed_slot(const Choice *c, int axis) {
+  bool ruled = false, displaced = is_displaced(c, axis);
+  for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
+  int best = -1, rank = 0;
+  double least = 0;
   for (int s = 0; s < c->nslots; s++) {
-    if (!axes_has(c->wanted[s], axis)) continue;
-    double cost = argument_cost(c, axis, s);
-    if (s >= c->ndims) cost += 2 * (p - 1) / p * result_bytes(c);
-    if (best < 0 || cost < least) best = s, least = cost;
+    Claim claim = claim_of(c, axis, s, displaced);
+    if (claim == CLAIM_NONE) continue;
+    double cost = argument_cost(c, axis, s) + after_cost(c, axis, s, ruled);
+    int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)claim;
+    if (best < 0 || cost < least || (cost <= least && strength > rank)) best = s, least = cost, rank = strength;
   }
   return best;
 }
@@ -260,19 +288,21 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
-// Terms that meet a rule by a reduce-scatter, or arguments moved so that the rule is met at once.
-static int free_or_hard_slot(const Choice *c, int axis) {
-  int inner = free_inner_slot(c, axis), hard = hard_slot(c, axis);
-  if (inner < 0 || hard < 0) return inner < 0 ? hard : inner;
-  double p = (double)c->plan->door.graph->mesh->axis[axis].size;
-  return (p - 1) / p * result_bytes(c) <= argument_cost(c, axis, hard) ? inner : hard;
+static int choose_slot(const Choice *c, int axis) {
+  int slot = claimed_slot(c, axis);
+  return slot < 0 ? soft_slot(c, axis) : slot;
 }
 
-static int choose_slot(const Choice *c, int axis) {
-  int slot = free_or_hard_slot(c, axis);
-  if (slot < 0) slot = natural_slot(c, axis);
-  if (slot < 0) slot = soft_slot(c, axis);
-  return slot;
+// Each axis in turn, then each again in view of the others.
+static void choose_slots(Choice *c) {
+  const Mesh *m = c->plan->door.graph->mesh;
+  int axes = 0;
+  for (int a = 0; a < m->naxes; a++) axes += m->axis[a].size > 1;
+  for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
+    int axis = i % m->naxes;
+    c->slot[axis] = -1;
+    if (m->axis[axis].size > 1) c->slot[axis] = choose_slot(c, axis);
+  }
 }
 
 // The axes given to a slot, in the order of the rule or of the arguments.
@@ -280,6 +310,8 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
   Axes all = first, out = {0};
   axes_join(&all, second);
   axes_join(&all, third);
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    if (c->slot[axis] == slot) axes_append(&all, axis); // what is moved there
   for (int i = 0; i < all.n; i++)
     if (c->slot[all.at[i]] == slot) axes_append(&out, all.at[i]);
   return out;
@@ -311,6 +343,8 @@ static State home_of(const Plan *p, NodeId n, const State *at) {
       int axis = w->hard[k].at[i];
       int other = state_cut_by(at, node->dims.n, axis);
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
+      Axes one = {.n = 1, .at = {(uint8_t)axis}};
+      if (other >= 0 && !cut_allowed(p->door.graph, n, k, one).n) continue; // can only be computed cut elsewhere
       if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
       put_axis(&home, node->dims.n, k, axis, w->hard[k]);
       taken[axis] = true;
@@ -360,8 +394,7 @@ void plan_choose(Plan *p, NodeId n) {
   c.nsources = node->nargs + (p->settling && p->next[n] != 0);
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   collect(&c);
-  for (int a = 0; a < g->mesh->naxes; a++)
-    if (g->mesh->axis[a].size > 1) c.slot[a] = choose_slot(&c, a);
+  choose_slots(&c);
   State *at = &p->door.at[n];
   for (int k = 0; k < c.ndims; k++)
     at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n].soft[k]));
