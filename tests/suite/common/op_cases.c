@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/philox.h"
 
@@ -56,7 +57,7 @@ static const Row scatter_rows[] = {{{"cb", "@c"}, "c", "v", 0}, {{"abc", "@ab"},
 static const Row cumsum_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c|", 0, 0}, {{"abc"}, "a<", 0, 0}, {{"c"}, "c<|", 0, 0}};
 static const Row cummax_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"ab"}, "a<", 0, 0}, {{"c"}, "c", 0, 0}};
 static const Row argsort_rows[] = {{{"abc"}, "b", 0, 0}, {{"bc"}, "c", 0, 0}, {{"bc"}, "b>", 0, 0}, {{"c"}, "c>", 0, 0}};
-static const Row top_k_rows[] = {{{"abc"}, "b", "d", 0}, {{"bc"}, "c", "b", 0}, {{"ac"}, "c", "d", 0}, {{"c"}, "c", "p", 0}};
+static const Row top_k_rows[] = {{{"abc"}, "b", "d", 0}, {{"bc"}, "c", "a", 0}, {{"ac"}, "c", "d", 0}, {{"c"}, "c", "p", 0}};
 static const Row window_rows[] = {
     {{"bc", "~2,1,-1,1"}, "c", "pe", 0},    {{"cb", "~1,3,-4,1;3"}, "c", "vd", 0},  {{"ac", "~1,1,0,1"}, "c", "ba", 0},
     {{"c", "~3,-2,1,1"}, "c", "bd", 0},     {{"acb", "~-2,1,20,1;-1"}, "c", "pe", 0}, {{"ec", "~1,-1,2,1"}, "c", "pe", 0},
@@ -119,8 +120,48 @@ static Rows rows_of(Op op) {
   return (Rows){NULL, 0}; // training is folded before; collectives have no whole graph
 }
 
+// -- which types a row of the op table takes -------------------------------------------------------
+//
+// By infer rule, written down apart from ir/infer.c: f f32, h bf16 and f16, d f64, i i32, u u8, b bool.
+#define ANY_TYPE "fhdiub"
+#define NUMBERS "fhdiu"
+static const struct {
+  const char *rule, *types;
+} takes_rows[] = {
+    {"decl", ANY_TYPE},    {"scalar", ANY_TYPE},   {"typed", ANY_TYPE},   {"index", "i"},        {"step", "i"},
+    {"training", ""},      {"random", "f"},        {"same", NUMBERS},     {"flt", "fhd"},        {"boolean", "b"},
+    {"join", NUMBERS},     {"compare", ANY_TYPE},  {"where", ANY_TYPE},   {"arg_key", "fhiub"},  {"key_index", "fhiub"},
+    {"sum", ANY_TYPE},     {"reduce", ANY_TYPE},   {"mean", ANY_TYPE},    {"reduce_flt", "fhd"}, {"boolean_reduce", "b"},
+    {"arg", ANY_TYPE},     {"contract", NUMBERS},  {"broadcast", ANY_TYPE}, {"rename", ANY_TYPE}, {"split", ANY_TYPE},
+    {"merge", ANY_TYPE},   {"take", ANY_TYPE},     {"scatter", NUMBERS},  {"window", ANY_TYPE},  {"window_at", ANY_TYPE},
+    {"ordered", NUMBERS},  {"order_index", NUMBERS}, {"top_k", NUMBERS},  {"carry", ANY_TYPE},   {"at", ANY_TYPE},
+    {"scan", ANY_TYPE},    {"final", ANY_TYPE},    {"collect", ANY_TYPE}, {"pin", ANY_TYPE},
+    {"all_reduce", ""},    {"reblock", ""}};
+
+static const char *takes_text(Op op) {
+  static const char *const rule[OP_COUNT] = {
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = #infer,
+#include "ir/ops.def"
+#undef OP
+  };
+  if (op == OP_STOP || op == OP_CHECKPOINT || op == OP_MAXIMUM || op == OP_MINIMUM) return ANY_TYPE;
+  if (op == OP_BOUND) return "i";
+  if (op_row(op)->cls == COLLECTIVE) return "";
+  for (size_t i = 0; i < countof(takes_rows); i++)
+    if (!strcmp(takes_rows[i].rule, rule[op])) return takes_rows[i].types;
+  BUG("nothing says which types %s takes", op_row(op)->text);
+}
+
 static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_F64,
                               TYPE_I32, TYPE_U8,   TYPE_BOOL};
+
+bool op_takes(Op op, Dtype t) {
+  const char letter[] = {[TYPE_F32] = 'f', [TYPE_BF16] = 'h', [TYPE_F16] = 'h', [TYPE_F64] = 'd',
+                         [TYPE_I32] = 'i', [TYPE_U8] = 'u',   [TYPE_BOOL] = 'b'};
+  return t < countof(letter) && strchr(takes_text(op), letter[t]);
+}
+
+// -- the list of cases -----------------------------------------------------------------------------
 
 typedef struct Choice {
   Op op;
@@ -129,24 +170,33 @@ typedef struct Choice {
   OpInputs inputs;
 } Choice;
 
-static bool choose(int i, Choice *out) {
-  for (int op = 0; op < OP_COUNT; op++) {
-    Rows rows = rows_of((Op)op);
-    int each = (int)countof(types) * INPUTS_KINDS;
-    if (i >= rows.n * each) {
-      i -= rows.n * each;
-      continue;
-    }
-    *out = (Choice){(Op)op, &rows.at[i / each], types[i % each / INPUTS_KINDS],
-                    (OpInputs)(i % INPUTS_KINDS)};
-    return true;
-  }
-  return false;
+// Integers are drawn in one way, special numbers make mod jump everywhere, and draws take no numbers.
+static bool is_case(const Choice *c) {
+  if (!op_takes(c->op, c->type)) return false;
+  if (c->row->type && c->op == OP_CONTRACT && dtype_bytes(c->type) != 2) return false; // widening
+  if (c->inputs == INPUTS_SPECIAL && (c->op == OP_MOD || c->op == OP_FLOOR_DIV)) return false;
+  bool draw = c->op == OP_RANDOM_UNIFORM || c->op == OP_RANDOM_NORMAL;
+  return c->inputs == INPUTS_SMOOTH || (dtype_is_float(c->type) && !draw);
+}
+
+enum { MAX_CASES = 1 << 14 };
+static Choice cases[MAX_CASES];
+
+static void cases_of(Op op, int *n) {
+  Rows rows = rows_of(op);
+  for (int r = 0; r < rows.n; r++)
+    for (size_t t = 0; t < countof(types); t++)
+      for (int k = 0; k < INPUTS_KINDS; k++) {
+        Choice c = {op, &rows.at[r], types[t], (OpInputs)k};
+        if (*n == MAX_CASES) BUG("more than %d cases", MAX_CASES);
+        if (is_case(&c)) cases[(*n)++] = c;
+      }
 }
 
 int op_case_count(void) {
-  int n = 0;
-  for (int op = 0; op < OP_COUNT; op++) n += rows_of((Op)op).n * (int)countof(types) * INPUTS_KINDS;
+  static int n;
+  if (n == 0)
+    for (int op = 0; op < OP_COUNT; op++) cases_of((Op)op, &n);
   return n;
 }
 
@@ -248,7 +298,7 @@ static DimId letter(DimTable *t, char name) {
 
 static int letters(DimTable *t, const char *text, DimId *out) {
   int n = 0;
-  for (; text && text[n] >= 'a'; n++) out[n] = letter(t, text[n]);
+  for (; text && text[n] >= 'a' && text[n] <= 'z'; n++) out[n] = letter(t, text[n]);
   return n;
 }
 
@@ -315,8 +365,6 @@ static NodeId build_source(Build *b) {
     return b->arg[0] = b->g->decl.at[b->decl[0] - 1].node;
   }
   bool draw = b->c.op == OP_RANDOM_UNIFORM || b->c.op == OP_RANDOM_NORMAL;
-  if ((b->c.op == OP_STEP || b->c.op == OP_INDEX) && b->c.type != TYPE_I32) return 0;
-  if (draw && (b->c.type != TYPE_F32 || b->c.inputs != INPUTS_SMOOTH)) return 0;
   Attr attr = {.type = draw ? 0 : b->c.type, .key = draw ? philox_key("case", (uint32_t)n) : 0, .ndims = (uint8_t)n, .dims = dims, .ndata = 1};
   for (int i = 0; i < n; i++) attr.ndata *= dim_get(b->g->dims, dims[i])->size;
   attr.data = draw_feed(b, 0, b->c.type, false, attr.ndata);
@@ -383,8 +431,6 @@ static NodeId build_y(Build *b) {
   attr.flags = marks(row->dims);
   attr.affine = b->affine;
   attr.num[0] = b->fill;
-  bool widening = b->c.op == OP_CONTRACT && row->type;
-  if (widening && dtype_bytes(b->c.type) != 2) return 0;
   char why[200];
   return graph_try(b->g, b->c.op, b->nargs, b->arg, &attr, 0, why);
 }
@@ -428,10 +474,13 @@ static const char *case_name(Arena *a, const Choice *c) {
       r->type ? arena_printf(a, " as %s", dtype_text((Dtype)(r->type - 1))) : "", kind[c->inputs]);
 }
 
-const char *op_cases_missing(const bool *seen) {
+const char *op_cases_missing(Arena *a, bool (*seen)[TYPE_COUNT]) {
+  const char *missing = NULL;
   for (int op = 0; op < OP_COUNT; op++)
-    if (!seen[op] && op != OP_TRAINING && op_row((Op)op)->cls != COLLECTIVE) return op_row((Op)op)->text;
-  return NULL;
+    for (size_t t = 0; t < countof(types); t++)
+      if (op_takes((Op)op, types[t]) && !seen[op][types[t]])
+        missing = arena_printf(a, "%s%s%s %s", missing ? missing : "", missing ? ", " : "", op_row((Op)op)->text, dtype_text(types[t]));
+  return missing;
 }
 
 // Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from a start
@@ -444,13 +493,10 @@ static uint64_t seed_of(const char *name) {
 
 bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out) {
   Build b = {.a = a, .g = graph_new(a, dims, mesh, STAGE_GRAPH)};
-  if (!choose(i, &b.c)) BUG("there is no case %d", i);
+  if (i >= op_case_count()) BUG("there is no case %d", i);
+  b.c = cases[i];
   const char *name = case_name(a, &b.c);
   b.seed = seed_of(name);
-  if (b.c.inputs == INPUTS_SPECIAL && (b.c.op == OP_MOD || b.c.op == OP_FLOOR_DIV))
-    return false; // jumps everywhere
-  bool only_floats = b.c.inputs != INPUTS_SMOOTH;
-  if (only_floats && !dtype_is_float(b.c.type)) return false; // integers are drawn in one way
   for (size_t k = 0; k < countof(dim_rows); k++) letter(dims, dim_rows[k].name);
   b.g->model = "op_cases";
   b.g->origin.why = "case";
