@@ -54,11 +54,6 @@ static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
   if (v.kind != VALUE_POISON && has && !build_matches(b, target->text, target->pos, &stated, &v))
     v = value_poison;
-  if (v.kind != VALUE_POISON && kind == NAME_METRIC && build_dims(b, &v)->n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, target->pos, "metric '%s' has dims %s", target->text,
-               dims_listed(b, build_dims(b, &v)));
-    v = value_poison;
-  }
   if (name_free(b, target->text, target->pos))
     binding_set(b, target->text, v, target->pos, kind,
                 has && v.kind != VALUE_POISON ? &stated : NULL);
@@ -418,6 +413,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   layout_build(&b, file);
   b.model->graph->layout = b.model->layout;
   check_settings(&b);
+  square_sums_check(&b);
   m->graph->origin = (Origin){0};
   if (diag_errors(d)) return NULL;
   precision_apply(m);

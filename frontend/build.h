@@ -119,6 +119,13 @@ typedef struct Frame {
   Value result;
 } Frame;
 
+// A square_sum: no parameter that comes later may match it.
+typedef struct SquareSum {
+  const char *pattern;
+  Pos pos;
+  uint32_t ndecls; // tensors declared before it
+} SquareSum;
+
 typedef struct Build {
   Arena *a;
   Intern *names;
@@ -140,6 +147,7 @@ typedef struct Build {
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
   uint32_t unrolled; // calls and rounds of loops so far
+  VEC(SquareSum) square_sums;
 } Build;
 
 // -- names.c --------------------------------------------------------------------------------------
@@ -281,6 +289,8 @@ MUST_USE bool loop_dims(const Build *b, Dims *dims);
 #undef BUILTIN
 // The dims that a reduction takes away from an operand of dims `have`; false after an error.
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
+// Errors for parameters that a square_sum before them would have missed.
+void square_sums_check(Build *b);
 // A composite begins: nodes from here on bear its place and a group of their own. Give the result
 // to group_end.
 Origin group_begin(Build *b, Pos pos);

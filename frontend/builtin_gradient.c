@@ -13,6 +13,11 @@ Value builtin_gradient(Build *b, const Call *c) {
   if (!differentiable(b, loss, c->raw[0]->pos, "the loss") ||
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
+  if (c->raw[1]->kind != AST_NAME) { // a new value, which no loss depends on: always zero
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is that by a named value, this is an expression");
+    diag_hint(b->d, "bind it first, and use the name in the loss");
+    return value_poison;
+  }
   if (build_dims(b, loss)->n) {
     diag_error(b->d, DIAG_NOT_SCALAR, c->raw[0]->pos,
                "the loss of a gradient is a scalar, this has dims %s",

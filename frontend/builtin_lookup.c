@@ -1,5 +1,7 @@
 // Lookups: rows of a table by ids that are checked at run time, their transpose, and ids as rows of
 // a unit matrix.
+#include <string.h>
+
 #include "frontend/builtin_rules.h"
 
 static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
@@ -16,9 +18,30 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
   return true;
 }
 
+static bool is_constant(const Node *x) {
+  return op_row((Op)x->op)->cls == SOURCE && x->op != OP_INPUT && x->op != OP_PARAM && x->op != OP_STATE;
+}
+
+// What ids are called in a message: by their own name or, where the statement that looks up computes
+// them itself, by that of a value which they are computed from. NULL: they have none.
+static const char *ids_name(const Build *b, NodeId n) {
+  const char *here = b->g->origin.value;
+  for (bool computed = false;; computed = true) {
+    const Node *x = graph_node(b->g, n);
+    const char *name = x->origin.value;
+    if (is_constant(x)) return NULL;
+    if (name && !(here && !strcmp(name, here)))
+      return computed ? arena_printf(b->g->arena, "a value computed from %s", name) : name;
+    int i = 0;
+    while (i < x->nargs && is_constant(graph_node(b->g, x->args[i]))) i++;
+    if (i == x->nargs) return NULL;
+    n = x->args[i];
+  }
+}
+
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named) {
   Origin before = b->g->origin;
-  const char *name = graph_node(b->g, named)->origin.value;
+  const char *name = ids_name(b, named);
   Attr attr = {.ndims = 1, .dims = &d};
   if (name) b->g->origin.value = name;
   ids = build_emit(b, pos, OP_BOUND, 1, &ids, &attr);

@@ -261,9 +261,24 @@ Value builtin_sum(Build *b, const Call *c) {
 
 // -- over parameters ------------------------------------------------------------------------------
 
+void square_sums_check(Build *b) {
+  for (uint32_t k = 0; k < b->square_sums.n; k++) {
+    const SquareSum *s = &b->square_sums.at[k];
+    for (uint32_t i = s->ndecls; i < b->g->decl.n; i++) {
+      const Decl *d = &b->g->decl.at[i];
+      if (d->kind != DECL_PARAM || !name_matches(s->pattern, d->name)) continue;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' matches the parameter %s, which is declared later", s->pattern,
+                 d->name);
+      diag_hint(b->d, "move this statement behind it");
+      break;
+    }
+  }
+}
+
 Value builtin_square_sum(Build *b, const Call *c) {
   const char *pattern;
   if (!build_string(b, c->raw[0], &pattern)) return value_poison;
+  vec_push(b->a, b->square_sums) = (SquareSum){pattern, c->raw[0]->pos, b->g->decl.n};
   NodeId sum = 0;
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];

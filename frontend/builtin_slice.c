@@ -1,9 +1,8 @@
 // Parts of a dim and moves along it: each is one window without taps, s = step*o + start.
 //
 //   slice[t -> t2](x, start = 3, step = 2)   {2, 3}        pad[t -> t2](x, before = 1)   {1, -1}
-//   shift[t](x, by = 1)                      {1, -1}       reverse[t](x)                 {-1, n -
-//   1} select[t](x, i)                          no new dim    put[s](cache, i, x) where(index[s] ==
-//   i, x, cache)
+//   shift[t](x, by = 1)                      {1, -1}       reverse[t](x)                 {-1, n - 1}
+//   select[t](x, i)                          no new dim    put[s](cache, i, x)         where(index[s] == i, x, cache)
 //
 // Places known at compile time are checked here; computed ones by bound_index when they are read.
 #include "frontend/builtin_rules.h"
@@ -115,7 +114,9 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   }
   NodeId at;
   if (!call_scalar(b, c, i, &at)) return false;
-  NodeId negative = graph_binary(b->g, OP_LT, at, constant(b, 0));
+  // what lies outside stays as it is, to be named so
+  NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
+                                 graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
   *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0], at);
   return *computed != 0;

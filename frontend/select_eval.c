@@ -267,6 +267,21 @@ static void list_metrics(const Model *m, Metrics *out) {
   }
 }
 
+// Whether all are scalars; `run` takes metrics with dims too.
+static bool scalars(const Model *m, const Metrics *list) {
+  bool good = true;
+  for (uint32_t i = 0; i < list->n; i++) {
+    const Name *n = list->at[i];
+    const Dims *dims = &graph_node(m->graph, n->value)->dims;
+    if (!dims->n) continue;
+    good = false;
+    diag_error(m->diag, DIAG_NOT_SCALAR, n->pos, "over a data set a metric is a scalar, and '%s' has dim '%s'",
+               n->name, dim_get(m->graph->dims, dims->at[0])->name);
+    diag_hint(m->diag, "reduce it too, e.g. with mean, or make it an output");
+  }
+  return good;
+}
+
 // Slots that hold the averages of trained parameters, in place of these.
 static NodeId *averages_of(const Model *m, Graph *g) {
   uint32_t n = m->graph->decl.n;
@@ -330,6 +345,7 @@ static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetr
                "the model has no loss and no metric to evaluate");
     return NULL;
   }
+  if (!scalars(m, &list)) return NULL;
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
   Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
   SelectCopy c = {.m = m, .g = g, .instead = average ? averages_of(m, g) : NULL};
