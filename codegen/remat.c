@@ -112,5 +112,5 @@ const Graph *remat(Arena *a, const Graph *g) {
     o.value = r.map[o.value];
     vec_push(a, r.to->output) = o;
   }
-  return graph_reach(a, r.to, g->stage, NULL);
+  return graph_trim(a, r.to, g->stage);
 }

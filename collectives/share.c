@@ -83,5 +83,5 @@ Graph *collectives_share(Arena *a, const Graph *g) {
     vec_push(a, s.out->output) = out;
   }
   arena_free(scratch);
-  return graph_reach(a, s.out, STAGE_COLLECT, NULL);
+  return graph_trim(a, s.out, STAGE_COLLECT);
 }

@@ -4,6 +4,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/ast.h"
+#include "frontend/laps.h"
 #include "ir/graph.h"
 #include "partition/partition.h"
 
@@ -101,6 +102,7 @@ typedef struct PipelineOptions {
   const Machine *machine;
   bool verify_print;        // debug: print, read, print after every pass
   bool machine_code;        // false: stop before LLVM
+  Laps *laps;               // what each pass cost, or NULL
 } PipelineOptions;
 
 // Everything one compile made; graphs of all stages live until the end (decision 31).

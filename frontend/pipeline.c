@@ -44,18 +44,19 @@ static int stage_index(const char *name) {
   return stage_name_count;
 }
 
-static const Graph *proved(const Graph *g, const char *pass) {
+static const Graph *proved(const PipelineOptions *opt, const Graph *g, const char *pass) {
+  laps_end(opt->laps, pass, graph_count(g));
   graph_check(g, pass);
   return g;
 }
 
 // Whole tensors, any mesh: what is computed.
-static const Graph *compute_what(Arena *a, const Graph *selected) {
+static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Graph *selected) {
   const Graph *hoisted =
-      proved(graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
+      proved(opt, graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
   const Graph *expanded =
-      proved(graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
-  return proved(graph_simplify(a, expanded),
+      proved(opt, graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
+  return proved(opt, graph_simplify(a, expanded),
                 "simplify"); // constants folded, algebra, dead nodes gone
 }
 
@@ -63,25 +64,29 @@ static const Graph *compute_what(Arena *a, const Graph *selected) {
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   out->placement = place(a, out->simplified, &out->simplified->layout,
                          opt->machine); // a state for every value on every axis
+  laps_end(opt->laps, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   out->lowered =
-      proved(lower(a, out->placement), "lower"); // block dims, conversions become collectives
+      proved(opt, lower(a, out->placement), "lower"); // block dims, conversions become collectives
   out->partition = partition_facts(out->simplified, out->lowered);
 }
 
 // One Program: in which order of memory, in which kernels, at which offsets.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept =
-      proved(remat(a, out->collected), "remat"); // what lies between checkpoints is computed again
+      proved(opt, remat(a, out->collected), "remat"); // what lies between checkpoints is computed again
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
-  proved(out->order->graph, "order");
+  proved(opt, out->order->graph, "order");
   out->buckets =
       collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
+  laps_end(opt->laps, "pack", 0);
   if (last < AFTER_FUSE) return;
   out->fusion = fuse(a, out->order, out->buckets, &opt->codegen); // nodes into kernels and products
-  if (last > AFTER_FUSE)
-    out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
+  laps_end(opt->laps, "fuse", graph_count(out->fusion->graph));
+  if (last == AFTER_FUSE) return;
+  out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
+  laps_end(opt->laps, "program", graph_count(out->fusion->graph));
 }
 
 // A graph that was dumped and read back may be in a later stage; then the passes before it have
@@ -90,8 +95,8 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
                   Diag *d, Compilation *out) {
   int end = stage_index(last);
   Stage begin = selected->stage;
-  *out = (Compilation){.selected = proved(selected, "select")};
-  if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, selected);
+  *out = (Compilation){.selected = proved(opt, selected, "select")};
+  if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, opt, selected);
   // From here on: only primitive operations on whole tensors.
   if (begin < STAGE_LOWER && end >= AFTER_PLACE)
     compute_where(a, opt, end, out);
@@ -100,7 +105,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   // From here on: the graph of one processor; no pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return true;
   out->collected = begin > STAGE_LOWER ? selected
-                                       : proved(collectives_share(a, out->lowered),
+                                       : proved(opt, collectives_share(a, out->lowered),
                                                 "collectives"); // inverse and equal ones go
   if (end < AFTER_ORDER) return true;
   compute_how(a, opt, end, out);
@@ -108,5 +113,6 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,
                         d); // machine code, mapped
+  laps_end(opt->laps, "code", 0);
   return out->code != NULL;
 }

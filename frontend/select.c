@@ -231,5 +231,5 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
     const Want *want = &w.list.at[i];
     select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
   }
-  return graph_reach(a, g, STAGE_GRAD, NULL);
+  return graph_trim(a, g, STAGE_GRAD);
 }

@@ -330,7 +330,7 @@ static Graph *count_rows(Arena *a, const Split *s) {
     o.value = map[o.value];
     vec_push(a, g->output) = o;
   }
-  return graph_reach(a, g, STAGE_GRAD, NULL);
+  return graph_trim(a, g, STAGE_GRAD);
 }
 
 static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetrics,

@@ -389,5 +389,5 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
   put_values(&s, loss);
   // what must be finite for the step to commit where there are several losses
   if (rounds > 1) select_output(s.g, select_watched, sum, NULL);
-  return diag_errors(m->diag) == errors ? graph_reach(a, s.g, STAGE_GRAD, NULL) : NULL;
+  return diag_errors(m->diag) == errors ? graph_trim(a, s.g, STAGE_GRAD) : NULL;
 }

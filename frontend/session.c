@@ -164,10 +164,13 @@ static bool count_epochs(Session *s) {
 
 bool session_load(Session *s) {
   ModelOptions options;
+  laps_start(&s->laps, s->arena);
   if (!session_read(s) || !model_options(s, &options) || !read_machine(s)) return false;
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (diag_errors(s->diag)) return false;
+  laps_end(&s->laps, "parse", 0);
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
+  if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));
   return s->model &&
          (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!train_counts_epochs(s->model) || count_epochs(s));
@@ -233,6 +236,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .machine_code = runs,
+      .laps = &s->laps,
   };
   double start = now();
   if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
@@ -240,6 +244,8 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
             purpose, now() - start, out->compiled->program->ninstrs,
             out->compiled->program->nkernels, code_cpu(), blas ? s->blas : "no BLAS");
+  if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
+  laps_start(&s->laps, s->arena);
   return true;
 }
 

@@ -20,6 +20,7 @@ typedef struct Session {
   uint32_t source;
   const Ast *ast;
   Model *model;
+  Laps laps;             // of what is being compiled
   const char *directory; // where relative paths of the model start
 } Session;
 

@@ -2,12 +2,14 @@
 //
 // Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
 // small header cut from the newest block, so that giving back follows the order of allocation for
-// both.
+// both. Blocks grow; those of full size stand on huge pages where the system has them: an arena is
+// written once from end to end, and most of what new memory costs is the fault of every page.
 #include "ir/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -26,14 +28,14 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 1 << 20, LARGE = 256 << 10 };
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 1 << 20, HUGE_PAGE = 2 << 20 };
 
 typedef struct Block Block;
 struct Block {
   Block *below;
   size_t size; // of data
   size_t used;
-  size_t high; // bytes ever handed out: above it the block is still zero
+  size_t high; // bytes that may not be zero
   _Alignas(ALIGNMENT) char data[];
 };
 
@@ -42,11 +44,13 @@ typedef struct Large Large;
 struct Large {
   Large *below;
   void *bytes;
+  size_t size;
 };
 
 struct Arena {
   Block *top;
   Large *large;
+  size_t held;
 };
 
 static void (*exhausted_handler)(size_t bytes);
@@ -72,6 +76,7 @@ static void drop_large(Arena *a, const Block *b, size_t from) {
   while (a->large && (const char *)a->large >= b->data + from &&
          (const char *)a->large < b->data + b->size) {
     void *bytes = a->large->bytes;
+    a->held -= a->large->size;
     a->large = a->large->below;
     free(bytes);
   }
@@ -81,6 +86,7 @@ static void drop_top(Arena *a) {
   Block *b = a->top;
   drop_large(a, b, 0);
   a->top = b->below;
+  a->held -= b->size;
   UNPOISON(b->data, b->size);
   free(b);
 }
@@ -91,14 +97,27 @@ void arena_free(Arena *a) {
   free(a);
 }
 
+// Whole huge pages, not zero.
+static void *huge(size_t bytes) {
+  void *p = aligned_alloc(HUGE_PAGE, bytes);
+  if (!p) exhausted(bytes);
+#ifdef MADV_HUGEPAGE
+  (void)madvise(p, bytes, MADV_HUGEPAGE); // a wish
+#endif
+  return p;
+}
+
 static void push_block(Arena *a, size_t bytes) {
-  size_t size = FIRST_BLOCK;
-  if (a->top) size = a->top->size * 2 < LAST_BLOCK ? a->top->size * 2 : LAST_BLOCK;
-  if (size < bytes) size = bytes;
-  Block *b = zeroed(sizeof(Block) + size);
-  *b = (Block){.below = a->top, .size = size};
+  size_t all = a->top ? 2 * (a->top->size + sizeof(Block)) : FIRST_BLOCK;
+  if (all > LAST_BLOCK) all = LAST_BLOCK;
+  if (all < bytes + sizeof(Block)) all = bytes + sizeof(Block);
+  bool large = all == LAST_BLOCK;
+  size_t size = all - sizeof(Block);
+  Block *b = large ? huge(all) : zeroed(all);
+  *b = (Block){.below = a->top, .size = size, .high = large ? size : 0};
   POISON(b->data, size);
   a->top = b;
+  a->held += size;
 }
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -122,10 +141,14 @@ void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes < LARGE) return bump(a, bytes);
   Large *l = bump(a, sizeof *l);
   l->bytes = zeroed(bytes);
+  l->size = bytes;
+  a->held += bytes;
   l->below = a->large;
   a->large = l;
   return l->bytes;
 }
+
+size_t arena_bytes(const Arena *a) { return a->held; }
 
 ArenaMark arena_mark(const Arena *a) {
   return (ArenaMark){.block = a->top, .used = a->top ? a->top->used : 0};

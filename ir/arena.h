@@ -23,6 +23,9 @@ typedef struct ArenaMark { void *block; size_t used; } ArenaMark;
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
+// Bytes that it holds.
+size_t arena_bytes(const Arena *a);
+
 // Copies into the arena.
 void *arena_copy(Arena *a, const void *bytes, size_t n);
 char *arena_text(Arena *a, const char *text, size_t n); // adds the final NUL

@@ -227,14 +227,6 @@ bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   return false;
 }
 
-bool dims_has(const Dims *s, DimId d) { return dims_index(s, d) >= 0; }
-
-int dims_index(const Dims *s, DimId d) {
-  for (int i = 0; i < s->n; i++)
-    if (s->at[i] == d) return i;
-  return -1;
-}
-
 bool dims_equal(const Dims *a, const Dims *b) {
   return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0;
 }

@@ -73,8 +73,12 @@ typedef struct Dims {
   uint8_t n;
   DimId at[MAX_RANK];
 } Dims;
-bool dims_has(const Dims *s, DimId d);
-int dims_index(const Dims *s, DimId d); // or -1
+static inline int dims_index(const Dims *s, DimId d) { // or -1
+  for (int i = 0; i < s->n; i++)
+    if (s->at[i] == d) return i;
+  return -1;
+}
+static inline bool dims_has(const Dims *s, DimId d) { return dims_index(s, d) >= 0; }
 bool dims_equal(const Dims *a, const Dims *b);
 // Adds d keeping canonical order; false when the set is full. Adding a member changes nothing.
 MUST_USE bool dims_add(const DimTable *t, Dims *s, DimId d);

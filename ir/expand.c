@@ -119,5 +119,5 @@ Graph *graph_expand(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_reach(a, to, STAGE_SIMPLIFY, NULL);
+  return graph_trim(a, to, STAGE_SIMPLIFY);
 }

@@ -22,6 +22,7 @@ typedef struct NodeSlot {
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap, n;
+  bool stale; // nodes came otherwise than one by one: to be made again before the next
   TextIndex decls, names;
 };
 
@@ -33,9 +34,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->mesh = mesh;
   g->stage = stage;
   g->table = arena_new_of(a, struct GraphTable);
-  g->table->cap = 256;
-  while (g->table->cap / 2 < nodes) g->table->cap *= 2;
-  g->table->slot = arena_array(a, NodeSlot, g->table->cap);
+  g->table->stale = true;
   g->node.cap = nodes + 16;
   g->node.at = arena_alloc(a, g->node.cap * sizeof *g->node.at);
   vec_push(a, g->node) = (Node){0};
@@ -125,18 +124,30 @@ static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   return &t->slot[i];
 }
 
+static void put_slot(struct GraphTable *t, NodeSlot x) {
+  uint32_t i = x.hash & (t->cap - 1);
+  while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
+  t->slot[i] = x;
+}
+
+static void refill_table(Graph *g) {
+  struct GraphTable *t = g->table;
+  t->cap = 256;
+  while (t->cap / 2 < g->node.cap) t->cap *= 2;
+  t->slot = arena_array(g->arena, NodeSlot, t->cap);
+  t->n = graph_count(g);
+  t->stale = false;
+  for (NodeId n = 1; n <= t->n; n++) put_slot(t, (NodeSlot){node_hash(graph_node(g, n)), n});
+}
+
 static void grow_table(Graph *g) {
   struct GraphTable *t = g->table;
   const NodeSlot *old = t->slot;
   uint32_t n = t->cap;
   t->cap *= 2;
   t->slot = arena_array(g->arena, NodeSlot, t->cap);
-  for (uint32_t k = 0; k < n; k++) {
-    if (!old[k].id) continue;
-    uint32_t i = old[k].hash & (t->cap - 1);
-    while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
-    t->slot[i] = old[k];
-  }
+  for (uint32_t k = 0; k < n; k++)
+    if (old[k].id) put_slot(t, old[k]);
 }
 
 // -- adding
@@ -221,18 +232,26 @@ static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, cons
   return true;
 }
 
-static NodeId insert(Graph *g, NodeSlot *slot, uint32_t hash, Node n) {
+static void copy_lists(Arena *a, Attr *t) {
+  t->dims = t->ndims ? arena_copy(a, t->dims, t->ndims * sizeof *t->dims) : NULL;
+  t->to = t->nto ? arena_copy(a, t->to, t->nto * sizeof *t->to) : NULL;
+  size_t bytes = (size_t)t->ndata * sizeof *t->data;
+  t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
+}
+
+// The equal node that exists, or *n as a new one, whose lists are copied unless they last as long as g.
+static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
-  n.args = arena_copy(a, n.args, n.nargs * sizeof *n.args);
-  n.attr.dims =
-      n.attr.ndims ? arena_copy(a, n.attr.dims, n.attr.ndims * sizeof *n.attr.dims) : NULL;
-  n.attr.to = n.attr.nto ? arena_copy(a, n.attr.to, n.attr.nto * sizeof *n.attr.to) : NULL;
-  size_t bytes = (size_t)n.attr.ndata * sizeof *n.attr.data;
-  n.attr.data = bytes ? arena_copy(a, n.attr.data, bytes) : NULL;
-  vec_push(a, g->node) = n;
+  if (g->table->stale) refill_table(g);
+  uint32_t hash = node_hash(n);
+  NodeSlot *slot = find_slot(g, n, hash);
+  if (slot->id) return slot->id;
+  n->args = arena_copy(a, n->args, n->nargs * sizeof *n->args);
+  if (!lasting) copy_lists(a, &n->attr);
+  vec_push(a, g->node) = *n;
   NodeId id = graph_count(g);
   *slot = (NodeSlot){hash, id};
-  if (n.attr.decl && !g->decl.at[n.attr.decl - 1].node) g->decl.at[n.attr.decl - 1].node = id;
+  if (n->attr.decl && !g->decl.at[n->attr.decl - 1].node) g->decl.at[n->attr.decl - 1].node = id;
   if (++g->table->n > g->table->cap / 2) grow_table(g);
   return id;
 }
@@ -240,8 +259,8 @@ static NodeId insert(Graph *g, NodeSlot *slot, uint32_t hash, Node n) {
 static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                   uint16_t instance, const Origin *origin, char *why) {
   Attr t = canonical(op, attr);
-  NodeId sorted[MAX_ARGS] = {0};
-  DimId dims_room[MAX_RANK] = {0}, to_room[MAX_RANK] = {0};
+  NodeId sorted[MAX_ARGS];
+  DimId dims_room[MAX_RANK], to_room[MAX_RANK] = {0};
   if (nargs >= 0 && nargs <= MAX_ARGS) sort_args(op, nargs, args, sorted);
   Dtype type;
   Dims dims;
@@ -258,9 +277,7 @@ static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *at
             .args = sorted,
             .attr = t,
             .origin = *origin};
-  uint32_t hash = node_hash(&n);
-  NodeSlot *slot = find_slot(g, &n, hash);
-  return slot->id ? slot->id : insert(g, slot, hash, n);
+  return find_or_insert(g, &n, false);
 }
 
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
@@ -275,11 +292,28 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   return n;
 }
 
+// Whether arguments in g are what node has in `from`, so that what was inferred there holds in g.
+static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
+  if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n || node->attr.decl) return false;
+  for (int i = 0; i < node->nargs; i++) {
+    const Node *x = graph_node(g, args[i]), *was = graph_node(from, node->args[i]);
+    if (x->type != was->type || !dims_equal(&x->dims, &was->dims)) return false;
+  }
+  return true;
+}
+
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   const Node *node = graph_node(from, n);
   NodeId args[MAX_ARGS];
   char why[200];
   for (int i = 0; i < node->nargs; i++) args[i] = map[node->args[i]];
+  if (same_args(g, from, node, args)) {
+    NodeId sorted[MAX_ARGS];
+    Node same = *node;
+    sort_args((Op)node->op, node->nargs, args, sorted);
+    same.args = sorted;
+    return find_or_insert(g, &same, true);
+  }
   NodeId copy =
       add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
   if (!copy) BUG("copy of %%%u: %s", n, why);
@@ -436,6 +470,19 @@ static void reach_all(Reached *r) {
   }
 }
 
+// In a graph without loops: users come after what they use.
+static bool *mark_backward(Arena *a, const Graph *g) {
+  bool *marked = arena_array(a, bool, graph_count(g) + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
+  for (NodeId n = graph_count(g); n; n--)
+    for (int i = 0; marked[n] && i < graph_node(g, n)->nargs; i++) marked[graph_node(g, n)->args[i]] = true;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
+  }
+  return marked;
+}
+
 static bool *mark_reached(Arena *a, const Graph *g, const NodeId *scan) {
   Reached r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
   for (uint32_t i = 0; i < g->output.n; i++) reach(&r, g->output.at[i].value);
@@ -486,7 +533,64 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   return copy;
 }
 
+// Node n of `from` with arguments of other numbers. Equal nodes stay equal and others do not become so.
+static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
+  Node x = *graph_node(from, n);
+  NodeId args[MAX_ARGS];
+  bool moved = g->arena != from->arena;
+  for (int i = 0; i < x.nargs; i++) {
+    args[i] = map[x.args[i]];
+    moved |= args[i] != x.args[i];
+  }
+  if (moved) x.args = arena_copy(g->arena, args, x.nargs * sizeof *args);
+  if (g->arena != from->arena) copy_lists(g->arena, &x.attr);
+  vec_push(g->arena, g->node) = x;
+  NodeId id = graph_count(g);
+  if (x.attr.decl && !g->decl.at[x.attr.decl - 1].node) g->decl.at[x.attr.decl - 1].node = id;
+  return id;
+}
+
+// g may be `from` itself: nodes only move down.
+static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *marked) {
+  uint32_t count = graph_count(from);
+  NodeId *map = arena_array(a, NodeId, count + 1);
+  g->table->stale = true;
+  g->node.n = 1;
+  for (uint32_t i = 0; i < g->decl.n; i++) g->decl.at[i].node = 0;
+  for (NodeId n = 1; n <= count; n++)
+    if (marked[n]) map[n] = move_node(g, from, n, map);
+  return map;
+}
+
+Graph *graph_trim(Arena *a, Graph *g, Stage stage) {
+  if (g->region.n || a != g->arena) return graph_reach(a, g, stage, NULL);
+  const bool *marked = mark_backward(a, g);
+  bool all = true;
+  for (NodeId n = 1; n <= graph_count(g); n++) all &= marked[n];
+  g->stage = stage;
+  g->origin = (Origin){0};
+  g->name.n = 0;
+  if (all) return g;
+  const NodeId *map = move_nodes(a, g, g, marked);
+  for (uint32_t i = 0; i < g->output.n; i++) g->output.at[i].value = map[g->output.at[i].value];
+  return g;
+}
+
+// The same as a copy.
+static Graph *reach_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  Graph *g = graph_like(a, from, stage);
+  NodeId *map = move_nodes(a, g, from, mark_backward(a, from));
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  if (map_out) *map_out = map;
+  return g;
+}
+
 Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  if (!from->region.n) return reach_straight(a, from, stage, map_out);
   Graph *g = graph_like(a, from, stage);
   const NodeId *scan = region_scans(a, from), *order = graph_schedule(a, from);
   bool *marked = mark_reached(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);

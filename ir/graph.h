@@ -34,7 +34,8 @@ typedef struct OpRow {
   unsigned flags;
   Linear linear;
 } OpRow;
-const OpRow *op_row(Op op);
+extern const OpRow op_rows[];
+static inline const OpRow *op_row(Op op) { return &op_rows[op]; }
 MUST_USE bool op_parse(const char *text, Op *out);
 
 typedef enum Stage {
@@ -241,6 +242,8 @@ int64_t node_bytes(const Graph *g, NodeId n);
 // A copy that holds only what outputs reach (and CHECKS nodes whose arguments are reached).
 // map, if not NULL, gets old id -> new id (0: dropped), count+1 entries from `a`.
 Graph *graph_reach(Arena *a, const Graph *g, Stage stage, NodeId **map);
+// The same for a graph that nobody else has seen, in place where it can: g ends.
+Graph *graph_trim(Arena *a, Graph *g, Stage stage);
 
 // -- text (print.c, read.c): print, read, print is a fixed point ------------------------------------
 // note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the graph).
@@ -255,7 +258,7 @@ Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char 
 // -- hoist.c ----------------------------------------------------------------------------------------
 // Loops keep what lies on a way from a carry to the next: products, reductions, lookups and windows that depend on
 // no carry are computed before the loop for all steps, those that feed none behind it. Run after gradients.
-Graph *graph_hoist(Arena *a, const Graph *g);
+const Graph *graph_hoist(Arena *a, const Graph *g);
 
 // -- verify.c -----------------------------------------------------------------------------------------
 // The invariants of the graph's stage: topological ids, argument counts, dims and types as inferred,

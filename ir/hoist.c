@@ -246,14 +246,15 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
     o.value = h.in[o.value];
     vec_push(a, h.to->output) = o;
   }
-  return graph_reach(a, h.to, g->stage, NULL);
+  return graph_trim(a, h.to, g->stage);
 }
 
-Graph *graph_hoist(Arena *a, const Graph *g) {
+const Graph *graph_hoist(Arena *a, const Graph *g) {
   int depth = 0;
   for (uint32_t r = 1; r <= g->region.n; r++)
     if (region_depth(g, (RegionId)r) > depth) depth = region_depth(g, (RegionId)r);
-  Graph *out = graph_reach(a, g, g->stage, NULL);
+  if (!depth) return g;
+  const Graph *out = graph_reach(a, g, g->stage, NULL);
   for (; depth > 0; depth--) out = hoist_depth(a, out, depth);
   return out;
 }

@@ -14,7 +14,7 @@ typedef struct Call {
   const Graph *g;
   Op op;
   int nargs;
-  const Node *arg[MAX_ARGS];
+  const Node **arg;
   const Attr *attr;
   Dtype type; // of the result
   Dims dims;
@@ -567,14 +567,15 @@ static bool attr_exists(const Call *c) {
 
 bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, Dtype *type,
            Dims *dims, char *why) {
-  Call c = {.g = g, .op = op, .nargs = nargs, .attr = attr, .why = why};
+  const Node *arg[MAX_ARGS];
+  Call c = {.g = g, .op = op, .nargs = nargs, .arg = arg, .attr = attr, .why = why};
   int want = op_row(op)->nargs;
   if (want >= 0 && nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
   if (nargs > MAX_ARGS) return refuse(&c, "more than %d arguments", MAX_ARGS);
   for (int i = 0; i < nargs; i++) {
     if (args[i] == 0 || args[i] > graph_count(g))
       return refuse(&c, "there is no node %%%u", args[i]);
-    c.arg[i] = graph_node(g, args[i]);
+    arg[i] = graph_node(g, args[i]);
   }
   if (!attr_exists(&c) || !rules[op](&c)) return false;
   int64_t elements;

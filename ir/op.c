@@ -5,14 +5,12 @@
 
 enum { ANY = -1 }; // number of arguments
 
-static const OpRow op_rows[OP_COUNT] = {
+const OpRow op_rows[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
   {text, args, cls, flags, LINEAR_##linear},
 #include "ir/ops.def"
 #undef OP
 };
-
-const OpRow *op_row(Op op) { return &op_rows[op]; }
 
 bool op_parse(const char *text, Op *out) {
   for (int op = 0; op < OP_COUNT; op++) {

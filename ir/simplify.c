@@ -86,5 +86,5 @@ Graph *graph_simplify(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_reach(a, to, g->stage, NULL);
+  return graph_trim(a, to, g->stage);
 }

@@ -337,5 +337,5 @@ Graph *lower(Arena *a, const Placement *placement) {
   }
   lower_outputs(&l);
   arena_free(l.scratch);
-  return graph_reach(a, l.out, STAGE_LOWER, NULL);
+  return graph_trim(a, l.out, STAGE_LOWER);
 }
