@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partition/state.h"
 #include "tests/suite/common/compare.h"
 
 const char layout_vacuous[] = "more than one element in ten may be anything";
@@ -41,6 +42,72 @@ static void check_seen(bool wanted_op(const OpRow *)) {
 static bool any_op(const OpRow *row) { return row->text != NULL; }
 static bool is_structure(const OpRow *row) {
   return row->cls != POINTWISE && row->cls != REDUCE && row->cls != SOURCE;
+}
+
+// -- states: which were seen, of each op on each mesh ---------------------------------------------------------
+
+typedef enum Form { FORM_WHOLE, FORM_CUT, FORM_INNER, FORM_TERMS, FORMS } Form;
+static const char *const form_text[] = {"whole", "cut along a dim that stays", "cut along a dim that goes", "as terms"};
+static bool states_noted, seen_form[countof(meshes)][OP_COUNT][FORMS];
+
+static size_t mesh_number(const Mesh *mesh) {
+  for (size_t i = 0; i < countof(meshes); i++) {
+    bool same = meshes[i].n == mesh->naxes;
+    for (int a = 0; a < mesh->naxes && same; a++) same = meshes[i].axis[a].size == mesh->axis[a].size;
+    if (same) return i;
+  }
+  BUG("a mesh of no case");
+}
+
+static void saw_state(const Graph *g, NodeId n, int arg, const State *s, bool *form) {
+  const Dims *dims = &graph_node(g, arg < 0 ? n : graph_node(g, n)->args[arg])->dims;
+  bool any = false;
+  for (int j = 0; j < dims->n; j++) {
+    if (!s->cut[j].n) continue;
+    form[arg >= 0 && role_of(g, n, arg, j).kind == ROLE_INNER ? FORM_INNER : FORM_CUT] = any = true;
+  }
+  if (s->partial.n) form[FORM_TERMS] = true;
+  else if (!any) form[FORM_WHOLE] = true;
+}
+
+void layout_saw_states(const Placement *p) {
+  const Graph *g = p->graph;
+  size_t mesh = mesh_number(g->mesh);
+  states_noted = true;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    if (x->nargs == 0) saw_state(g, n, -1, &p->at[n], seen_form[mesh][x->op]);
+    for (int i = 0; i < x->nargs; i++) {
+      State s = plan_need(plan_of(p), n, i);
+      saw_state(g, n, i, &s, seen_form[mesh][x->op]);
+    }
+  }
+}
+
+// Whether the op has such a form at all.
+static bool has_form(Op op, Form f) {
+  const OpRow *row = op_row(op);
+  bool scalar = op == OP_CONST || op == OP_STEP || op == OP_SCAN;
+  switch (f) {
+  case FORM_WHOLE: return true;
+  case FORM_CUT: return !scalar && op != OP_VALUES; // values are in the program whole
+  case FORM_INNER: return row->cls == REDUCE || row->cls == CONTRACT || row->cls == GATHER || op == OP_WINDOW_AT || op == OP_TOP_K;
+  case FORM_TERMS: return row->linear != LINEAR_NO;
+  case FORMS: break;
+  }
+  return false;
+}
+
+static void check_states(void) {
+  for (size_t m = 0; m < countof(meshes) && states_noted; m++)
+    for (int op = 0; op < OP_COUNT; op++)
+      for (Form f = FORM_WHOLE; f < FORMS; f++) {
+        const OpRow *row = op_row((Op)op);
+        if (row->flags & FINAL || row->cls == COLLECTIVE || op == OP_TRAINING) continue; // not in placed graphs
+        if ((m == 0 && f != FORM_WHOLE) || !has_form((Op)op, f) || seen_form[m][op][f]) continue;
+        printf("FAILED mesh %d has no %s %s\n", (int)m, row->text, form_text[f]);
+        failed++;
+      }
 }
 
 // xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators", 2016)
@@ -378,6 +445,33 @@ static void take_terms(Maker *m) { maker_result(m, take(m, ARG(m, true, m->v, m-
 static void scatter_terms(Maker *m) {
   maker_result(m, scatter(m, ARG(m, true, m->b, m->d), IDS(m, m->b), m->b, m->v));
 }
+// Linear ops of terms, of which only the sum is handed out: it is cheaper to add the terms up behind them.
+static NodeId linear_one(Maker *m, Op o, NodeId x) {
+  DimId d = m->n, e = m->h;
+  Attr t = {.ndims = 1, .dims = &d, .nto = 1, .to = &e, .affine = {1, 0, 1, 1}};
+  if (o == OP_CAST) return graph_cast(m->g, x, TYPE_F64);
+  if (o == OP_MUL || o == OP_DIV) return graph_binary(m->g, o, x, positive(m, X(m, m->b, m->n)));
+  if (o == OP_ADD || o == OP_SUB) return graph_binary(m->g, o, x, ARG(m, true, m->b, m->n));
+  if (o == OP_WHERE) return graph_where(m->g, truth(m, X(m, m->n)), x, ARG(m, true, m->b, m->n));
+  if (o == OP_BROADCAST) { // added up along the new dim at once it would be a product
+    NodeId wide = graph_broadcast(m->g, x, &(Dims){.n = 3, .at = {m->b, m->h, m->n}});
+    return graph_add(m->g, OP_CUMSUM, 1, &wide, &(Attr){.ndims = 1, .dims = &m->h});
+  }
+  if (o == OP_RENAME) return maker_op(m, o, 1, &x, 1, &m->d, 1, &m->e);
+  if (o == OP_WINDOW) return graph_add(m->g, o, 1, &x, &t);
+  if (o == OP_WINDOW_AT) return graph_add(m->g, o, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
+  if (o == OP_CUMSUM) return graph_add(m->g, o, 1, &x, &(Attr){.ndims = 1, .dims = &d});
+  return graph_unary(m->g, o, x);
+}
+static const Op linear_ops[] = {OP_NEG,       OP_CAST,   OP_MUL,    OP_DIV,       OP_ADD,    OP_SUB,       OP_WHERE,
+                                OP_BROADCAST, OP_RENAME, OP_WINDOW, OP_WINDOW_AT, OP_CUMSUM, OP_CHECKPOINT};
+static void linear_terms(Maker *m, Op o) {
+  DimId d = o == OP_RENAME ? m->d : m->n; // both factors have it: a window could move onto one
+  NodeId y = linear_one(m, o, contract(m, X(m, m->k, m->b, d), X(m, m->k, d), 1, &m->k, TYPE_F32));
+  Dims all = graph_node(m->g, y)->dims;
+  maker_output(m, "y", graph_reduce(m->g, OP_SUM, y, &all)); // gradients would want the factors whole
+}
+
 static void sources(Maker *m) {
   double *data = arena_array(m->a, double, 20);
   for (int i = 0; i < 20; i++) data[i] = i;
@@ -402,7 +496,8 @@ static void layer_norm(Maker *m) {
   maker_result(m, graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, c, r), gain));
 }
 static void mlp(Maker *m) {
-  NodeId x = X(m, m->b, m->d), w = X(m, m->d, m->h), bias = X(m, m->h), v = X(m, m->h, m->k);
+  NodeId x = X(m, m->b, m->d), w = maker_declared(m, DECL_PARAM, TYPE_F32, 2, (DimId[]){m->d, m->h});
+  NodeId bias = X(m, m->h), v = X(m, m->h, m->k);
   NodeId hidden = graph_unary(m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
   maker_result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
 }
@@ -465,6 +560,14 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
       op_case(mesh, (Op)o, variant, false);
       op_case(mesh, (Op)o, variant, true);
     }
+  }
+  for (size_t i = 0; i < countof(linear_ops); i++) {
+    Maker m;
+    if (!wanted(argc, argv, "linear")) break;
+    make(&m, mesh, i + 1);
+    linear_terms(&m, linear_ops[i]);
+    all_layouts(&m, arena_printf(m.a, "linear %s", op_row(linear_ops[i])->text));
+    arena_free(m.a);
   }
   run_cases(mesh, argc, argv, cases, countof(cases));
   run_cases(mesh, argc, argv, window_cases, window_case_count);
@@ -596,6 +699,6 @@ int layout_cases(int argc, char **argv, LayoutCheck *what) {
   bool one_seed = argc > 1 && !strncmp(argv[1], "seed=", 5);
   for (size_t i = 0; i < countof(meshes) && !one_seed; i++) run_ops(&meshes[i], argc, argv);
   run_random(argc, argv, 520, 3);
-  if (argc < 2 && !getenv("SEEDS")) check_seen(any_op);
+  if (argc < 2 && !getenv("SEEDS")) check_seen(any_op), check_states();
   return totals();
 }

@@ -39,5 +39,9 @@ int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck
 // Notes the ops of a graph: a whole run fails when it has missed one of the table (random_cases: one that is neither
 // a source nor pointwise nor a reduction). The suite hands in the lowered graphs.
 void layout_saw(const Graph *g);
+// Notes in which states ops read their arguments. layout_cases, whose every placement is handed in, then fails too when
+// on one of its meshes an op of the table was never run on what is whole, cut along a dim that stays, cut along a dim
+// that goes, or a sum of terms, as far as the table says that it has such a form.
+void layout_saw_states(const Placement *p);
 
 #endif
