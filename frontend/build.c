@@ -253,6 +253,7 @@ static void build_update(Build *b, const Ast *s) {
   if (old) {
     diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "state '%s' is updated twice", d->name);
     diag_note(b->d, old->pos, "first here");
+    diag_hint(b->d, "put both into one update");
     return;
   }
   Output o = {.kind = OUT_UPDATE, .name = d->name, .target = id, .value = as_state(b, s, d, v)};

@@ -65,7 +65,7 @@ bool parser_expected(Parser *p, const char *what) {
   if (line_ended(p))
     diag_error(p->d, DIAG_SYNTAX, behind(p), "expected %s, found the end of the line", what);
   else if (t->kind == TOKEN_EOF)
-    diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "expected %s, found the end of the text", what);
+    diag_error(p->d, DIAG_SYNTAX, behind(p), "expected %s, found the end of the text", what);
   else
     diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "expected %s, found '%.*s'", what,
                t->bytes > 40 ? 40 : (int)t->bytes, p->text + t->at);
