@@ -1,0 +1,214 @@
+// Models with `checkpoint` against the same models without it: after two steps of training every parameter, state and
+// slot is the same to the last bit, on several meshes, and the work arena is smaller where it says so.
+//
+// Where kernels divide otherwise, a sum over many elements might be added in another order: such a difference is
+// a fault here.
+//
+//   suite_remat [NAME]
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "runtime/runtime.h"
+
+enum { SEED = 7, STEPS = 2 };
+static int passed, failed;
+
+// `smaller`: the arena with checkpoints in percent of the one without is at most this. Every "@(" is a checkpoint of
+// what follows, "%" the option of a loop.
+typedef struct Recompute {
+  const char *name, *mesh, *layout, *text;
+  int smaller;
+} Recompute;
+
+#define DEEP                                                                         \
+  "dim b = 64, d = 16, h = 64, depth = 12\n"                                          \
+  "input x[b, d]\ninput target[b, d]\n"                                               \
+  "fn block(x) {\n"                                                                   \
+  "  param wi[d, h] ~ he(d)\n  param wo[h, d] ~ glorot(h, d)\n  param shift[d]\n"      \
+  "  a = gelu(sum[d](layer_norm[d](x) * wi))\n"                                       \
+  "  return x + sum[h](dropout(a, rate = 0.1) * wo) + shift\n}\n"                     \
+  "for layer in 0..depth (checkpoint = %) { x = block(x) }\n"                         \
+  "loss = mean(square(x - target))\n"                                                 \
+  "train loss { optimizer = adam(lr = 0.01), steps = 2 }\n"
+#define ATTENTION                                                                     \
+  "dim b = 2, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7\n"   \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                 \
+  "fn block(x) {\n"                                                                   \
+  "  param wq[d, heads, k] ~ normal(std = 0.2)\n  param wv[d, heads, k] ~ normal(std = 0.2)\n" \
+  "  param wo[heads, k, d] ~ normal(std = 0.2)\n  param wi[d, ff] ~ he(d)\n  param wd[ff, d] ~ he(ff)\n" \
+  "  q = sum[d](rms_norm[d](x) * wq)\n  v = rename[t -> s](sum[d](x * wv))\n"          \
+  "  causal[t, s] = index[s] <= index[t]\n"                                          \
+  "  p = softmax[s](where(causal, sum[k](q * rename[t -> s](q)), -1e9))\n"            \
+  "  x = @(x + sum[heads, k](sum[s](p * v) * wo))\n"                                  \
+  "  return x + sum[ff](silu(sum[d](x * wi)) * wd)\n}\n"                              \
+  "x = take[vocab](table, ids)\n"                                                     \
+  "for layer in 0..6 (checkpoint = %) { x = block(x) }\n"                             \
+  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                 \
+  "train loss { optimizer = sgd(lr = 0.1), clip_norm = 1, steps = 2 }\n"
+#define PICTURES                                                                      \
+  "dim b = 3, y = 8, x = 6, c = 4, c2 = c, ky = 3, kx = 3, classes = 3\n"             \
+  "input img[b, y, x, c]\ninput label[b]: i32\n"                                      \
+  "fn block(a) {\n"                                                                   \
+  "  param w[ky, kx, c, c2] ~ he(ky, kx, c)\n"                                        \
+  "  a = sum[ky, kx, c](window[x -> x, kx](window[y -> y, ky](a, pad = same), pad = same) * w)\n" \
+  "  return @(relu(batch_norm[b, y, x](rename[c2 -> c](a))))\n}\n"                    \
+  "for i in 0..5 { img = img + block(img) }\n"                                        \
+  "param head[c, classes] ~ glorot(c, classes)\n"                                     \
+  "loss = mean[b](cross_entropy[classes](sum[c](mean[y, x](img) * head), label))\n"   \
+  "train loss { optimizer = sgd(lr = 0.1, momentum = 0.9), steps = 2 }\n"
+#define LOOPS                                                                         \
+  "dim b = 4, t = 6, d = 5, k = 5, j = k\n"                                           \
+  "input x[b, t, d]\ninput target[b, t]\n"                                            \
+  "fn layer(x) {\n"                                                                   \
+  "  param w[d, k] ~ glorot(d, k)\n  param u[j, k] ~ orthogonal(j -> k)\n"            \
+  "  scan t (s[b, k] = 0) {\n"                                        \
+  "    s = tanh(sum[d](x * w) + sum[j](rename[k -> j](s) * u) + 0.1 * random_normal[b, k](std = 1))\n" \
+  "    yield s as ss\n  }\n"                                                          \
+  "  return rename[k -> d](ss) + 0.1 * sort[t](@(tanh(x)))\n}\n"                      \
+  "for i in 0..4 (checkpoint = %) { x = layer(x) }\n"                                 \
+  "y = mean[d](cumsum[t](x))\nloss = mean[b, t](square(y - target))\n"                \
+  "loss = loss + 1e-3 * sum[b, t, d](square(gradient(loss, x)))\n"                    \
+  "train loss { optimizer = adam(lr = 0.01), accumulate = 2, steps = 2 }\n"             \
+  "data train over b { x = synthetic(normal), target = synthetic(normal) }\n"
+
+static const Recompute cases[] = {
+    {"deep", NULL, NULL, DEEP, 40},
+    {"deep", "rows=2", "b=rows", DEEP, 60},
+    {"deep", "cols=3", "h=cols", DEEP, 50},
+    {"deep", "rows=2,cols=2", "b=rows,h=cols", DEEP, 60},
+    {"deep", "cols=2", "h=cols,soft/b=cols", DEEP, 50},
+    {"attention", NULL, NULL, ATTENTION, 75},
+    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols", ATTENTION, 85},
+    {"attention", "rows=2", "t=rows", ATTENTION, 100},
+    {"pictures", NULL, NULL, PICTURES, 100},
+    {"pictures", "rows=2", "y=rows", PICTURES, 100},
+    {"pictures", "rows=3", "b=rows", PICTURES, 100},
+    {"loops", NULL, NULL, LOOPS, 100},
+    {"loops", "rows=2,cols=2", "b=rows,j=cols", LOOPS, 100},
+    {"loops", "rows=2", "t=rows", LOOPS, 100},
+};
+
+static char *text_of(Arena *a, const char *text, bool on) {
+  VEC(char) out = {0};
+  for (const char *p = text; *p; p++) {
+    const char *word = *p == '@' ? on ? "checkpoint" : "" : *p == '%' ? on ? "true" : "false" : NULL;
+    for (; word && *word; word++) vec_push(a, out) = *word;
+    if (*p != '@' && *p != '%') vec_push(a, out) = *p;
+  }
+  vec_push(a, out) = 0;
+  return out.at;
+}
+
+// A model with or without checkpoints: its program and what is in memory after training.
+typedef struct Trained {
+  Arena *a;
+  Diag *diag;
+  Compilation made;
+  Exec *exec;
+} Trained;
+
+static Ast *option(Trained *t, Intern *names, const char *name, const char *text,
+                   Ast *(*parse)(Arena *, Intern *, Diag *, uint32_t, const char *, size_t)) {
+  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text, strlen(text)) : NULL;
+}
+
+static bool compile(Trained *t, const Recompute *c, bool on) {
+  char *text = text_of(t->a, c->text, on);
+  Intern *names = intern_new(t->a);
+  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)), text, strlen(text));
+  ModelOptions opt = {.path = c->name, .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
+                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout), .no_layout = !c->layout, .seed = SEED};
+  Model *m = diag_errors(t->diag) ? NULL : model_build(t->a, names, t->diag, ast, &opt);
+  Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
+  static Machine machine;
+  machine = machine_default();
+  PipelineOptions how = {.codegen = {.fuse = true, .for_ = "train"}, .code = {.opt = 1}, .machine = &machine, .machine_code = true};
+  return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
+}
+
+static void write_inputs(Trained *t) {
+  const Program *p = t->made.compiled->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *x = &p->tensor[i];
+    if (x->kind != TENSOR_INPUT) continue;
+    int64_t n = 1, size = dtype_bytes(x->type);
+    for (int k = 0; k < x->rank; k++) n *= x->dim[k].whole;
+    char *data = arena_alloc(t->a, (size_t)(n * size));
+    for (int64_t k = 0; k < n; k++) dtype_store(x->type, data + k * size, dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 3));
+    exec_write(t->exec, TENSOR_INPUT, x->name, x->type, data);
+  }
+}
+
+static bool train(Trained *t) {
+  ExecOptions opt = {.threads = 2, .seed = SEED};
+  t->exec = exec_new(t->made.compiled->program, &opt, t->diag);
+  if (!t->exec || !exec_initialise(t->exec, t->diag)) return false;
+  write_inputs(t);
+  for (int64_t step = 0; step < STEPS; step++)
+    if (exec_step(t->exec, step, true) != STEP_OK) return false;
+  return true;
+}
+
+// The bytes of a tensor that both programs keep.
+static void *read_tensor(Trained *t, const ProgTensor *x, size_t *bytes) {
+  *bytes = (size_t)dtype_bytes(x->type);
+  for (int k = 0; k < x->rank; k++) *bytes *= (size_t)x->dim[k].whole;
+  void *data = arena_alloc(t->a, *bytes + 1);
+  exec_read(t->exec, x->kind, x->name, data);
+  return data;
+}
+
+static const char *compare(Trained *with, Trained *without) {
+  const Program *p = without->made.compiled->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *x = &p->tensor[i];
+    if (x->kind == TENSOR_INPUT || x->kind == TENSOR_CONSTANT) continue;
+    size_t n, m;
+    void *want = read_tensor(without, x, &n), *got = read_tensor(with, x, &m);
+    if (n != m || memcmp(want, got, n) != 0) return arena_printf(with->a, "%s differs", x->name);
+  }
+  return NULL;
+}
+
+static const char *run(const Recompute *c, Trained *with, Trained *without) {
+  if (!compile(with, c, true) || !compile(without, c, false)) return "is refused";
+  const Graph *g = with->made.collected;
+  if (remat(with->a, g) == g && c->smaller < 100) return "has no checkpoint";
+  if (!train(with) || !train(without)) return "training fails";
+  const char *wrong = compare(with, without);
+  int64_t more = without->made.compiled->program->arena_bytes, less = with->made.compiled->program->arena_bytes;
+  if (getenv("SHOW")) printf("%s %s: %lld of %lld bytes, %lld%%\n", c->name, c->mesh ? c->mesh : "", (long long)less, (long long)more, (long long)(100 * less / more));
+  if (!wrong && less * 100 > more * c->smaller) return arena_printf(with->a, "takes %lld bytes, without checkpoints %lld", (long long)less, (long long)more);
+  return wrong;
+}
+
+static void run_case(const Recompute *c) {
+  Trained t[2];
+  for (int i = 0; i < 2; i++) {
+    Arena *a = arena_new();
+    t[i] = (Trained){.a = a, .diag = diag_new(a)};
+  }
+  const char *wrong = run(c, &t[0], &t[1]);
+  passed += !wrong;
+  failed += wrong != NULL;
+  if (wrong) printf("FAIL %s on %s: %s\n", c->name, c->mesh ? c->mesh : "one processor", wrong);
+  for (int i = 0; i < 2; i++) {
+    if (wrong) diag_print(t[i].diag, stdout, false);
+    if (t[i].exec) exec_free(t[i].exec);
+    if (t[i].made.code) code_free(t[i].made.code);
+    arena_free(t[i].a);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (!code_available()) {
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(cases));
+    return 0;
+  }
+  for (size_t i = 0; i < countof(cases); i++)
+    if (argc < 2 || !strcmp(cases[i].name, argv[1])) run_case(&cases[i]);
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed != 0;
+}
