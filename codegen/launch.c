@@ -229,6 +229,17 @@ static void part_dims(Builder *b, const Dims *order, int64_t *block, Size *valid
   }
 }
 
+// Axes that cut any of the dims.
+static Axes cut_by(const Graph *g, const DimId *d, int n) {
+  Axes all = {0};
+  for (int i = 0; i < n; i++) {
+    Axes cut = dim_get(g->dims, d[i])->axes;
+    for (int k = 0; k < cut.n; k++)
+      if (!axes_has(all, cut.at[k])) all.at[all.n++] = cut.at[k];
+  }
+  return all;
+}
+
 static CollPart part_of(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *to = &b->f->order->at[n];
@@ -238,7 +249,12 @@ static CollPart part_of(Builder *b, NodeId n) {
   part_dims(b, to, p.dst_block, p.dst_valid);
   const Attr *at = &x->attr;
   if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL) p.gathered = (int8_t)dims_index(to, at->to[0]);
-  if (x->op == OP_REDUCE_SCATTER || x->op == OP_PERMUTE) p.cut = (int8_t)dims_index(to, at->to[0]);
+  bool boxes = x->op == OP_PERMUTE && at->nto > 1;
+  if (x->op == OP_REDUCE_SCATTER || (x->op == OP_PERMUTE && !boxes)) p.cut = (int8_t)dims_index(to, at->to[0]);
+  for (int i = 0; i < at->nto && boxes; i++) {
+    const Dim *have = dim_get(b->g->dims, at->dims[i]), *want = dim_get(b->g->dims, at->to[i]);
+    p.moved[dims_index(to, at->to[i])] = (Moved){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
+  }
   if (x->op == OP_ALL_TO_ALL) p.cut = (int8_t)dims_index(to, at->to[1]);
   if (x->op == OP_HALO) {
     const Dim *reach = dim_get(b->g->dims, at->to[0]);
@@ -246,7 +262,7 @@ static CollPart part_of(Builder *b, NodeId n) {
     p.whole = dim_get(b->g->dims, reach->whole)->size;
     p.reach = reach->reach;
   }
-  if (x->op == OP_PERMUTE) p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
+  if (x->op == OP_PERMUTE && !boxes) p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
   return p;
 }
 
@@ -258,15 +274,13 @@ void collective_emit(Builder *b, const Group *g) {
                     .backward = x->origin.backward, .pos = x->origin.pos, .why = x->origin.why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
   if (x->op == OP_PERMUTE || x->op == OP_HALO) {
-    c->axes = dim_get(b->g->dims, x->attr.dims[0])->axes;
-    c->to = dim_get(b->g->dims, x->attr.to[0])->axes;
+    c->axes = cut_by(b->g, x->attr.dims, x->attr.ndims);
+    c->to = cut_by(b->g, x->attr.to, x->attr.nto);
   }
   c->nparts = g->nnodes;
   c->part = arena_array(b->a, CollPart, g->nnodes);
-  for (uint32_t i = 0; i < g->nnodes; i++) {
-    c->part[i] = part_of(b, g->node[i]);
-    c->bytes += coll_node_bytes(b->g, g->node[i]);
-  }
+  for (uint32_t i = 0; i < g->nnodes; i++) c->part[i] = part_of(b, g->node[i]);
+  c->bytes = coll_call_bytes(b->g, g->node, g->nnodes);
   c->wire_bytes = coll_wire_bytes(c->kind, axes_size(b->g->mesh, x->attr.axes), c->bytes);
   vec_push(b->a, b->instr) = in;
 }

@@ -15,9 +15,9 @@ MUST_USE bool coll_of(Op op, CollKind *out);
 // all_reduce 2(n-1)/n of the operand bytes, all_gather (n-1)/n of the result, reduce_scatter (n-1)/n
 // of the operand, all_to_all (n-1)/n of the operand, permute its bytes.
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
-// The bytes that count as size of a call (decision 28): operand bytes, padding included; of all_gather
-// the result's, of halo what the processor sends that sends most.
-int64_t coll_node_bytes(const Graph *g, NodeId n);
+// The bytes that count as size of one call for n nodes of a kind (decision 28): operand bytes, padding included; of
+// all_gather the result's, of permute and halo what the processor sends that sends most.
+int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
 // Predicted seconds on `machine`.
 double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes);
 

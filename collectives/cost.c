@@ -35,39 +35,67 @@ static int64_t common(int64_t a, int64_t na, int64_t b, int64_t nb) {
   return hi > lo ? hi - lo : 0;
 }
 
-// Elements along dims[0] that processor `from` sends to all others of its group: those that they read and it
-// holds. Of replicas each serves those with its own coordinates on the axes that do not cut the source.
-static int64_t halo_sent(const Graph *g, const Node *n, int64_t from) {
-  DimId have = n->attr.dims[0], reach = n->attr.to[0];
-  Axes cut = dim_get(g->dims, have)->axes, group = n->attr.axes;
-  int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size, sent = 0;
-  int64_t first = dim_offset(g->dims, g->mesh, have, from), valid = dim_valid(g->dims, g->mesh, have, from, whole);
-  for (int64_t k = 0; k < axes_size(g->mesh, group); k++) {
-    int64_t to = axes_peer(g->mesh, group, from, k);
-    bool serves = to != from;
-    for (int i = 0; i < group.n; i++)
-      if (!axes_has(cut, group.at[i]))
-        serves &= mesh_coord(g->mesh, to, group.at[i]) == mesh_coord(g->mesh, from, group.at[i]);
-    if (serves)
-      sent += common(first, valid, dim_offset(g->dims, g->mesh, reach, to), dim_valid(g->dims, g->mesh, reach, to, whole));
+// Axes that cut any of the dims before.
+static Axes source_axes(const Graph *g, const Node *n) {
+  Axes all = {0};
+  for (int i = 0; i < n->attr.ndims; i++) {
+    Axes cut = dim_get(g->dims, n->attr.dims[i])->axes;
+    for (int k = 0; k < cut.n; k++)
+      if (!axes_has(all, cut.at[k])) all.at[all.n++] = cut.at[k];
+  }
+  return all;
+}
+
+// Of replicas each serves those with its own coordinates on the axes that do not cut the source.
+static bool serves(const Graph *g, const Node *n, Axes cut, int64_t from, int64_t to) {
+  for (int i = 0; i < n->attr.axes.n; i++) {
+    int axis = n->attr.axes.at[i];
+    if (!axes_has(cut, axis) && mesh_coord(g->mesh, to, axis) != mesh_coord(g->mesh, from, axis)) return false;
+  }
+  return from != to;
+}
+
+// Along dim i of a permute or halo: elements that `to` takes and `from` holds.
+static int64_t common_along(const Graph *g, const Node *n, int i, int64_t from, int64_t to) {
+  DimId have = n->attr.dims[i], want = n->attr.to[i];
+  int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;
+  return common(dim_offset(g->dims, g->mesh, have, from), dim_valid(g->dims, g->mesh, have, from, whole),
+                dim_offset(g->dims, g->mesh, want, to), dim_valid(g->dims, g->mesh, want, to, whole));
+}
+
+// Bytes that processor `from` sends to all others of its group; dims that are not moved count whole.
+static int64_t sent_bytes(const Graph *g, NodeId id, int64_t from) {
+  const Node *n = graph_node(g, id);
+  Axes cut = source_axes(g, n);
+  int64_t rest = node_bytes(g, id), sent = 0;
+  for (int i = 0; i < n->attr.nto; i++) rest /= dim_get(g->dims, n->attr.to[i])->size;
+  for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
+    int64_t to = axes_peer(g->mesh, n->attr.axes, from, k), bytes = rest;
+    if (!serves(g, n, cut, from, to)) continue;
+    for (int i = 0; i < n->attr.nto && bytes; i++) bytes *= common_along(g, n, i, from, to);
+    sent += bytes;
   }
   return sent;
 }
 
-static int64_t halo_bytes(const Graph *g, NodeId n) {
-  const Node *node = graph_node(g, n);
+// Of a permute or halo, by the processor that sends most.
+static int64_t moved_bytes(const Graph *g, const NodeId *node, uint32_t n) {
+  Axes axes = graph_node(g, node[0])->attr.axes;
   int64_t most = 0;
-  for (int64_t k = 0; k < axes_size(g->mesh, node->attr.axes); k++) {
-    int64_t sent = halo_sent(g, node, axes_peer(g->mesh, node->attr.axes, 0, k));
+  for (int64_t k = 0; k < axes_size(g->mesh, axes); k++) {
+    int64_t sent = 0;
+    for (uint32_t i = 0; i < n; i++) sent += sent_bytes(g, node[i], axes_peer(g->mesh, axes, 0, k));
     if (sent > most) most = sent;
   }
-  return node_bytes(g, n) / dim_get(g->dims, node->attr.to[0])->size * most;
+  return most;
 }
 
-int64_t coll_node_bytes(const Graph *g, NodeId n) {
-  const Node *node = graph_node(g, n);
-  if (node->op == OP_HALO) return halo_bytes(g, n);
-  return node_bytes(g, node->op == OP_ALL_GATHER ? n : node->args[0]);
+int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
+  Op op = (Op)graph_node(g, node[0])->op;
+  if (op == OP_HALO || op == OP_PERMUTE) return moved_bytes(g, node, n);
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++) bytes += node_bytes(g, op == OP_ALL_GATHER ? node[i] : graph_node(g, node[i])->args[0]);
+  return bytes;
 }
 
 double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes) {

@@ -25,9 +25,9 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   f.group = axes_size(g->mesh, f.axes);
   for (uint32_t i = 0; i < b->n; i++) {
     const char *name = value_name(g, graph_node(g, b->node[i]));
-    f.bytes += coll_node_bytes(g, b->node[i]);
     if (!mentioned(f.value, name)) f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
   }
+  f.bytes = coll_call_bytes(g, b->node, b->n);
   f.elements = f.bytes / dtype_bytes(f.type);
   f.wire_bytes = coll_wire_bytes(f.kind, f.group, f.bytes);
   f.seconds = coll_seconds(machine, f.kind, f.group, f.bytes);

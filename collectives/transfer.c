@@ -225,42 +225,53 @@ static bool serves(const Walk *s, Axes cut, int64_t k, int64_t j) {
   return true;
 }
 
-// First index along dim `cut` of what processor r holds after a permute: a block, or with its halo what it reads.
-static int64_t held_from(const Mesh *m, const Collective *w, const CollPart *p, int64_t r) {
+// How dim d is cut before and after a permute.
+static Moved moved_dim(const Collective *w, const CollPart *p, int d) {
+  return d == p->cut ? (Moved){p->whole, w->axes, w->to} : p->moved[d];
+}
+
+// First index along dim d of what processor r holds after a permute: a block, or with its halo what it reads.
+static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r) {
   int64_t first, n;
-  if (!p->reach.affine.divisor)
-    return piece_start(m, w->to, p->whole, p->dst_block[p->cut], axes_rank(m, w->to, r));
+  if (d != p->cut || !p->reach.affine.divisor)
+    return piece_start(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r));
   reach_interval(m, &p->reach, p->whole, r, &first, &n);
   return first;
 }
 
-// Source pieces are numbered by `axes`, destination pieces by `to`; where blocks nest unevenly, and for
-// halos, a destination takes from several sources.
-static void permute(Walk *s, const CollPart *p, int64_t group) {
+// What source k has along dim d of what destination j takes: elements, and where they begin in both blocks.
+typedef struct Common {
+  int64_t n, from, to;
+} Common;
+
+static Common common_part(const Walk *s, const CollPart *p, int d, int64_t k, int64_t j) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
-  const Collective *w = s->call->what;
-  const Mesh *m = s->mesh;
-  int c = p->cut;
-  for (int64_t j = 0; j < group; j++) {
-    int64_t to = held_from(m, w, p, s->peer[j]);
-    int64_t end = to + dst_valid(s, j, part)[c];
+  Moved x = moved_dim(s->call->what, p, d);
+  int64_t have = src_valid(s, k, part)[d];
+  if (!x.whole) return (Common){have, 0, 0};
+  int64_t from = piece_start(s->mesh, x.from, x.whole, p->src_block[d], axes_rank(s->mesh, x.from, s->peer[k]));
+  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j]), end = to + dst_valid(s, j, part)[d];
+  int64_t lo = from > to ? from : to, hi = from + have < end ? from + have : end;
+  return (Common){hi > lo ? hi - lo : 0, lo - from, lo - to};
+}
+
+// Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks nest unevenly,
+// and for halos, a destination takes from several sources.
+static void permute(Walk *s, const CollPart *p, int64_t group) {
+  for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
-      int64_t from =
-          piece_start(m, w->axes, p->whole, p->src_block[c], axes_rank(m, w->axes, s->peer[k]));
-      int64_t lo = from > to ? from : to;
-      int64_t hi = from + src_valid(s, k, part)[c];
-      if (hi > end) hi = end;
-      if (lo >= hi || !serves(s, w->axes, k, j)) continue;
+      if (!serves(s, s->call->what->axes, k, j)) continue;
       Transfer t = box_of(p);
       t.src = &s->src[k], t.dst = &s->dst[j];
       t.src_of = &s->peer[k], t.dst_of = &s->peer[j];
-      memcpy(t.extent, src_valid(s, k, part), sizeof t.extent);
-      t.extent[c] = hi - lo;
-      t.from = (lo - from) * t.from_stride[c];
-      t.to = (lo - to) * t.to_stride[c];
+      for (int d = 0; d < p->rank; d++) {
+        Common c = common_part(s, p, d, k, j);
+        t.extent[d] = c.n;
+        t.from += c.from * t.from_stride[d];
+        t.to += c.to * t.to_stride[d];
+      }
       transfer(s, &t);
     }
-  }
 }
 
 typedef void Kind(Walk *s, const CollPart *p, int64_t group);
@@ -317,31 +328,30 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// What processor k of the group hands to the others of part p, whose other dims count whole.
+// Elements that processor k of the group hands to the others of part p; dims that are not moved count whole.
 static int64_t sent_by(const Walk *w, const CollPart *p, int64_t group, int64_t k) {
-  uint32_t part = (uint32_t)(p - w->call->what->part);
   const Collective *c = w->call->what;
   int64_t sent = 0;
-  int64_t from = piece_start(w->mesh, c->axes, p->whole, p->src_block[p->cut], axes_rank(w->mesh, c->axes, w->peer[k]));
   for (int64_t j = 0; j < group; j++) {
-    int64_t to = held_from(w->mesh, c, p, w->peer[j]);
-    int64_t lo = from > to ? from : to, hi = from + src_valid(w, k, part)[p->cut];
-    if (to + dst_valid(w, j, part)[p->cut] < hi) hi = to + dst_valid(w, j, part)[p->cut];
-    if (lo < hi && j != k && serves(w, c->axes, k, j)) sent += hi - lo;
+    if (j == k || !serves(w, c->axes, k, j)) continue;
+    int64_t n = 1;
+    for (int d = 0; d < p->rank; d++) n *= moved_dim(c, p, d).whole ? common_part(w, p, d, k, j).n : p->src_block[d];
+    sent += n;
   }
-  return elements_of(p, p->src_block) / p->src_block[p->cut] * sent;
+  return sent;
 }
 
-// A permute of whole blocks counts the block; a halo what the processor hands on that hands on most.
-static int64_t permute_elements(const Walk *w, const CollPart *p) {
-  if (!p->reach.affine.divisor) return elements_of(p, p->src_block);
-  Axes axes = group_axes(w->call->what);
+// A permute counts what the processor hands on that hands on most.
+static int64_t permute_elements(const Walk *w) {
+  const Collective *c = w->call->what;
+  Axes axes = group_axes(c);
   int64_t most = 0, group = axes_size(w->mesh, axes);
   for (int64_t r = 0; r < mesh_size(w->mesh); r++) {
     if (axes_rank(w->mesh, axes, r) != 0) continue;
     for (int64_t k = 0; k < group; k++) w->peer[k] = axes_peer(w->mesh, axes, r, k);
     for (int64_t k = 0; k < group; k++) {
-      int64_t sent = sent_by(w, p, group, k);
+      int64_t sent = 0;
+      for (uint32_t i = 0; i < c->nparts; i++) sent += sent_by(w, &c->part[i], group, k);
       if (sent > most) most = sent;
     }
   }
@@ -357,12 +367,10 @@ static int64_t ring_bytes(CollKind k, int64_t group, int64_t bytes) {
 
 void call_count(const Walk *w, CommCount *count, double seconds) {
   const Collective *c = w->call->what;
-  int64_t elements = 0;
-  for (uint32_t i = 0; i < c->nparts; i++) {
+  int64_t elements = c->kind == COLL_PERMUTE ? permute_elements(w) : 0;
+  for (uint32_t i = 0; i < c->nparts && c->kind != COLL_PERMUTE; i++) {
     const CollPart *p = &c->part[i];
-    elements += c->kind == COLL_PERMUTE      ? permute_elements(w, p)
-                : c->kind == COLL_ALL_GATHER ? elements_of(p, p->dst_block)
-                                             : elements_of(p, p->src_block);
+    elements += elements_of(p, c->kind == COLL_ALL_GATHER ? p->dst_block : p->src_block);
   }
   int64_t bytes = elements * dtype_bytes(c->type);
   count->calls[c->kind]++;

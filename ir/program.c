@@ -343,6 +343,13 @@ static void put_collective(const Out *o, const Collective *c) {
     if (x->cut >= 0) put(o, " cut %d", x->cut);
     if (x->whole) put(o, " of %" PRId64, x->whole);
     if (x->reach.affine.divisor) put_reach(o, &x->reach);
+    for (int d = 0; d < x->rank; d++) {
+      if (!x->moved[d].whole) continue;
+      put(o, " moved %d of %" PRId64 ", ", d, x->moved[d].whole);
+      put_axes(o, x->moved[d].from);
+      put(o, " to ");
+      put_axes(o, x->moved[d].to);
+    }
     put(o, "\n");
   }
 }

@@ -144,6 +144,10 @@ const char *coll_text(CollKind k);
 // along `cut` shorter (-1: no such dim): all_gather has gathered, reduce_scatter has cut, all_to_all
 // both, all_reduce none. Pieces nest: member k of the group holds [k*piece, k*piece + piece) of the
 // longer block, clipped to its valid extent.
+typedef struct Moved {
+  int64_t whole;     // elements of the dim; 0: it is not moved
+  Axes from, to;     // that cut it in the source and in the destination
+} Moved;
 typedef struct CollPart {
   Ref src, dst;
   uint8_t rank;
@@ -152,6 +156,7 @@ typedef struct CollPart {
   int8_t gathered, cut;
   int64_t whole;     // permute: length of dim `cut`, of which source and destination hold pieces
   Reach reach;       // permute, divisor not 0: the destination holds this interval of it (a halo)
+  Moved moved[MAX_RANK]; // permute along several dims (then cut is -1): boxes go to whoever holds them afterwards
   const char *value; // for messages and trace
 } CollPart;
 typedef struct Collective {

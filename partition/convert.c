@@ -8,6 +8,10 @@
 //   all_gather, all_to_all                  take the last axes of a cut away
 //   permute                                 puts the axes of a cut in the target's order (equal full blocks)
 //   all_reduce, own_term                    end or begin partial terms
+//
+// Where that takes several calls, each box can also go straight to whoever holds it afterwards, in one permute:
+//
+//   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
 #include "partition/state.h"
 
 #include <string.h>
@@ -175,6 +179,100 @@ static int path_to(const Search *x, uint32_t at, Step step[MAX_STEPS]) {
   return n;
 }
 
+// -- straight to the target -----------------------------------------------------------------------------
+
+enum { MAX_PEERS = 64 }; // pairs of them are looked at
+
+// What processor r holds of n elements under `axes`: blocks nest.
+static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *first, int64_t *end) {
+  *first = 0, *end = n;
+  int64_t length = n;
+  for (int i = 0; i < axes.n; i++) {
+    length = ceil_div(length, m->axis[axes.at[i]].size);
+    *first += mesh_coord(m, r, axes.at[i]) * length;
+    if (*first > *end) *first = *end;
+    if (*first + length < *end) *end = *first + length;
+  }
+}
+
+static Axes all_cuts(const State *s, int ndims) {
+  Axes all = {0};
+  for (int k = 0; k < ndims; k++) axes_join(&all, s->cut[k]);
+  return all;
+}
+
+// Elements that `from` holds in state a and `to` in state b; dims that stay as they are count whole.
+static int64_t common_elements(const Search *x, const State *a, int64_t from, int64_t to) {
+  const Mesh *m = x->g->mesh;
+  int64_t n = 1;
+  for (int k = 0; k < x->dims->n && n; k++) {
+    int64_t size = dim_get(x->g->dims, x->dims->at[k])->size, lo, hi, first, end;
+    if (axes_equal(a->cut[k], x->to->cut[k])) {
+      n *= block_length(m, size, a->cut[k]);
+      continue;
+    }
+    held_interval(m, size, a->cut[k], from, &lo, &hi);
+    held_interval(m, size, x->to->cut[k], to, &first, &end);
+    if (first > lo) lo = first;
+    if (end < hi) hi = end;
+    n *= hi > lo ? hi - lo : 0;
+  }
+  return n;
+}
+
+// Whether processors agree on all axes of the set but those in `but`.
+static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
+  for (int i = 0; i < set.n; i++)
+    if (!axes_has(but, set.at[i]) && mesh_coord(m, r, set.at[i]) != mesh_coord(m, s, set.at[i])) return false;
+  return true;
+}
+
+// Axes that cut, before or after, any dim whose cut changes.
+static Axes changed_axes(const Search *x, const State *from, State *moved) {
+  *moved = (State){0};
+  Axes all = {0};
+  for (int k = 0; k < x->dims->n; k++) {
+    if (axes_equal(from->cut[k], x->to->cut[k])) continue;
+    moved->cut[k] = from->cut[k];
+    axes_join(&all, from->cut[k]);
+    axes_join(&all, x->to->cut[k]);
+  }
+  return axes_sorted(all);
+}
+
+// Bytes of the processor that sends most when boxes go straight to the target; -1: not offered.
+static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
+  const Mesh *m = x->g->mesh;
+  State moved;
+  *axes = changed_axes(x, from, &moved);
+  int64_t group = axes_size(m, *axes), most = 0;
+  if (from->partial.n || x->to->partial.n || group > MAX_PEERS) return -1;
+  Axes cut = all_cuts(&moved, x->dims->n);
+  for (int64_t k = 0; k < group; k++) {
+    int64_t r = axes_peer(m, *axes, 0, k), sent = 0;
+    for (int64_t j = 0; j < group; j++) {
+      int64_t to = axes_peer(m, *axes, 0, j);
+      if (to != r && agree(m, *axes, cut, r, to)) sent += common_elements(x, from, r, to);
+    }
+    if (sent > most) most = sent;
+  }
+  return most * x->element;
+}
+
+// Replaces a way of several calls where one permute sends no more.
+static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int n, int64_t *bytes) {
+  CollKind kind;
+  Axes axes;
+  int calls = 0;
+  for (int i = 0; i < n; i++) calls += coll_of(step[i].op, &kind);
+  if (calls < 2) return n;
+  int64_t straight = straight_bytes(x, from, &axes);
+  if (straight < 0 || straight > *bytes) return n;
+  *bytes = straight;
+  step[0] = (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes, .state = *x->to};
+  return 1;
+}
+
 int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
                  const State *to, Step step[MAX_STEPS], int64_t *bytes) {
   ArenaMark mark = arena_mark(scratch);
@@ -186,6 +284,7 @@ int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, c
     if (state_equal(&x.seen.at[at].s, to, dims->n)) {
       int n = path_to(&x, at, step);
       *bytes = x.seen.at[at].bytes;
+      n = shorten(&x, from, step, n, bytes);
       arena_reset(scratch, mark);
       return n;
     }

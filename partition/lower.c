@@ -90,6 +90,9 @@ static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reade
     const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
     return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how, axes, use);
   }
+  if (s->from < 0)
+    return arena_printf(a, "it is split otherwise over %s; %s", axes,
+                        use_text(l, user, arena_printf(l->scratch, "as %s", state_text(l->scratch, g, &graph_node(g, n)->dims, &s->state))));
   const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
   return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
 }
@@ -102,12 +105,15 @@ static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
 
 static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Reader *user) {
   const Node *node = graph_node(l->g, n);
-  DimId from[2], to[2];
+  DimId from[MAX_RANK], to[MAX_RANK];
   Attr attr = {.axes = s->axes, .dims = from, .to = to};
   int gone = s->from >= 0 ? s->from : -1;
   if (gone >= 0) from[attr.ndims++] = block_of(l, n, gone, before), to[attr.nto++] = block_of(l, n, gone, &s->state);
   if (s->to >= 0 && s->to != gone)
     from[attr.ndims++] = block_of(l, n, s->to, before), to[attr.nto++] = block_of(l, n, s->to, &s->state);
+  for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0; k++) // straight to the last state
+    if (!axes_equal(before->cut[k], s->state.cut[k]))
+      from[attr.ndims++] = block_of(l, n, k, before), to[attr.nto++] = block_of(l, n, k, &s->state);
   bool reduces = s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;

@@ -277,6 +277,7 @@ static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Mach
   p->wish = arena_array(a, Wish, n);
   p->inner = arena_array(a, Axes *, n);
   p->given = arena_array(a, bool, n);
+  p->fed = arena_array(a, bool, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   p->subject = subjects_of_nodes(a, g);
   find_uses(p);
@@ -288,7 +289,11 @@ static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Mach
 static void find_given(Plan *p, NodeId n) {
   const Node *node = graph_node(p->door.graph, n);
   p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
-  for (int i = 0; i < node->nargs; i++) p->given[n] |= p->given[node->args[i]];
+  p->fed[n] = node->op == OP_INPUT || node->op == OP_CARRY;
+  for (int i = 0; i < node->nargs; i++) {
+    p->given[n] |= p->given[node->args[i]];
+    p->fed[n] |= p->fed[node->args[i]];
+  }
   if (p->given[n]) return;
   memset(p->wish[n].soft, 0, sizeof p->wish[n].soft);
 }

@@ -251,6 +251,16 @@ static bool is_displaced(const Choice *c, int axis) {
   return cut;
 }
 
+// Whether `axis` cuts an argument that depends on parameters only.
+static bool cuts_weights(const Choice *c, int axis) {
+  const Graph *g = c->plan->door.graph;
+  for (int i = 0; i < c->n->nargs; i++) {
+    NodeId arg = c->n->args[i];
+    if (!c->plan->fed[arg] && state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0) return true;
+  }
+  return false;
+}
+
 // A rule wants dim k cut, an argument brings the cut, or neither: then elements change places first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
@@ -267,14 +277,15 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
 // Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule stands
 // against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
 static int claimed_slot(const Choice *c, int axis) {
-  bool ruled = false, displaced = is_displaced(c, axis);
+  bool ruled = false, displaced = is_displaced(c, axis), weights = cuts_weights(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
   int best = -1, rank = 0;
   double least = 0;
   for (int s = 0; s < c->nslots; s++) {
     Claim claim = claim_of(c, axis, s, displaced);
     if (claim == CLAIM_NONE) continue;
-    double cost = argument_cost(c, axis, s) + after_cost(c, axis, s, ruled);
+    double moved = argument_cost(c, axis, s), cost = moved + after_cost(c, axis, s, ruled);
+    if (weights && ruled && claim != CLAIM_RULE && moved > 0) cost *= 2; // once gathered they serve the gradient too
     int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)claim;
     if (best < 0 || cost < least || (cost <= least && strength > rank)) best = s, least = cost, rank = strength;
   }

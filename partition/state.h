@@ -42,6 +42,9 @@ typedef struct Wish {
   const LayoutRule *rule[MAX_RANK], *soft_rule[MAX_RANK]; // that said it, or NULL
   bool whole[MAX_RANK];                                   // `d -> none`
 } Wish;
+// Whether the rule names dim `full` of tensor `name` (or NULL): by its full name, or, in a rule for that tensor, by
+// its short name in the function that made both: dim e of layer.0.block.w is layer.0.block.e.
+bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 // Axes of one processor are left out. Two dims may both be given one axis: layout_check says whether that is an error.
 void wish_resolve(const Graph *g, const Layout *layout, const Subject *s, Wish *out);
 Subject subject_of_decl(const Graph *g, DeclId d);
@@ -79,6 +82,7 @@ typedef struct Plan {
   Subject *subject;
   Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
   bool *given;       // node depends on a declared tensor; others are cheap to compute whole
+  bool *fed;         // node depends on an input or a carry; others are weights and what is made of them
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
   NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
   NodeId *next;      // of a carry: the value that it takes over at the end of a step

@@ -129,7 +129,8 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
       part.src_block[d] = src.length[d];
       part.dst_block[d] = dst.length[d];
     }
-    if (kind == COLL_PERMUTE) part.whole = g->size[cut];
+    if (kind == COLL_PERMUTE && cut >= 0) part.whole = g->size[cut];
+    for (int d = 0; d < 2 && kind == COLL_PERMUTE && cut < 0; d++) part.moved[d] = (Moved){g->size[d], src_cut[d], dst_cut[d]};
     Collective what = {.kind = kind,
                        .axes = axes,
                        .to = to,
@@ -138,6 +139,7 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
                        .nparts = 1,
                        .part = &part,
                        .bytes = 4 * (kind == COLL_ALL_GATHER ? dst.length[0] * dst.length[1] : src.length[0] * src.length[1])};
+    if (kind == COLL_PERMUTE) what.bytes = -what.bytes * mesh_size(&g->mesh); // at most
     CommMember member[MAX_P];
     for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
       member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
@@ -200,6 +202,9 @@ static void check_permute(const Grid *g) {
              false);
   check_call(g, COLL_PERMUTE, BOTH, SWAPPED, -1, 1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, SWAPPED},
              false);
+  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){FIRST, SECOND}, (Axes[]){SECOND, FIRST}, false);
+  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){BOTH, NONE}, (Axes[]){NONE, SWAPPED}, false);
+  check_call(g, COLL_PERMUTE, FIRST, BOTH, -1, -1, (Axes[]){FIRST, NONE}, (Axes[]){SECOND, FIRST}, false);
 }
 
 // The interval of dim 0 that the own block of `of` reads, as destination; every processor has the whole of dim 1
