@@ -100,18 +100,33 @@ static void to_end(Dims *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
-// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many rows.
+// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many rows. The innermost
+// that is long enough for a tile, else the longest.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
-  const Node *x = graph_node(f->graph, n);
+  enum { LONG_ENOUGH = 8 };
+  const Graph *g = f->graph;
+  const Node *x = graph_node(g, n);
+  DimId best = 0;
   for (int i = plan->outer.n - 1; i >= 0; i--) {
     DimId d = plan->outer.at[i];
-    if (d == vector) continue;
+    int64_t size = dim_get(g->dims, d)->size, had = best ? dim_get(g->dims, best)->size : 0;
+    if (d == vector || had >= LONG_ENOUGH || size <= had) continue;
     for (int j = 0; j < 2; j++) {
-      const Dims *arg = &graph_node(f->graph, x->args[j])->dims;
-      if (dims_has(arg, vector) && !dims_has(arg, d)) return d;
+      const Dims *arg = &graph_node(g, x->args[j])->dims;
+      if (dims_has(arg, vector) && !dims_has(arg, d)) best = d;
     }
   }
-  return 0;
+  return best;
+}
+
+// Rows next to the vector dim, if the factor that has this one is the same for all that stood between them.
+static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
+  const Node *x = graph_node(f->graph, n);
+  const Dims *arg = &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])->dims;
+  for (int i = dims_index(&plan->outer, plan->rows); i < plan->outer.n - 1; i++)
+    if (dims_has(arg, plan->outer.at[i])) return;
+  to_end(&plan->outer, plan->rows);
+  to_end(&plan->outer, vector);
 }
 
 // What is summed goes as it lies in the factor without the vector dim: that one is read element by element.
@@ -139,6 +154,7 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   plan.vector_outer = vector && dims_has(&plan.outer, vector);
   if (vector) to_end(plan.vector_outer ? &plan.outer : &plan.inner, vector);
   if (contraction && vector) plan.rows = rows_of_contraction(f, contraction, &plan, vector);
+  if (plan.rows && plan.vector_outer) rows_to_end(f, contraction, &plan, vector);
   return plan;
 }
 

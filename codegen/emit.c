@@ -1,4 +1,4 @@
-// A kernel's function: units, register tiles, phases, loops.
+// A kernel's function: phases, loops, guards (units and register tiles: emit_units.c).
 //
 //   SYMBOL(call, lo, hi):  entry: pointers, extents, statements that depend on no loop
 //     counters of the outer loops from lo (the only divisions)
@@ -6,10 +6,6 @@
 //       [vector loop outer: for tiles of vecs x lanes elements of the block, then for the masked rest]
 //       for each phase: OUTER statements, inner loops around INNER statements, ends of reductions
 //     accumulators to the partial row
-//
-// With Kernel.rows, whenever `rows` rounds of that loop lie whole within lo..hi, they are run together
-// (unroll and jam); else units go one by one. So chunks should be multiples of rows times the units
-// inside one round of that loop.
 #include "codegen/emit.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -119,8 +115,7 @@ void emit_place(Emit *e, int place, int phase) {
 
 // -- inner loops ------------------------------------------------------------------------------------------------
 
-// Moves every address along loop l by `counter` and returns what they were, to be put back.
-static LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
+LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
   LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr);
   for (int p = 0; p < e->k->nptr; p++) {
     int64_t stride = e->k->ptr[p].stride[l];
@@ -132,13 +127,9 @@ static LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
   return saved;
 }
 
-static void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, sizeof *saved * e->k->nptr); }
+void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, sizeof *saved * e->k->nptr); }
 
-typedef void Body(Emit *e, int phase);
-
-// The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one masked.
-// span: its length where that is known, else -1.
-static void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
+void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
   int l = e->k->vector, lanes = e->plan.lanes, vecs = e->vecs;
   int64_t tile = (int64_t)lanes * vecs;
   LLVMValueRef whole = LLVMBuildSub(e->b, to, from, ""), middle = from;
@@ -248,20 +239,31 @@ static void innermost_body(Emit *e, int phase) {
   emit_twice(e, i, phase, body_rest);
 }
 
+// Inside what loop i - 1 has of this phase.
+static void after_place(Emit *e, int i, int phase) {
+  if (splits_at(e, PLACE_LOOP + i - 1, phase)) emit_twice(e, i, phase, inner_loops);
+  else inner_loops(e, i, phase);
+}
+
 static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
   int l = k->nouter + i;
+  if (e->slab && i < e->plan.slab_loop) {
+    emit_place(e, PLACE_LOOP + i, phase);
+    after_place(e, i + 1, phase);
+    return;
+  }
   if (l == k->vector) {
     vector_loop(e, i64_of(e, 0), e->extent[l], fixed_extent(&k->loop[l]), innermost_body, phase);
     return;
   }
-  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  bool part = e->slab && i == e->plan.slab_loop;
+  Loop loop = loop_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l], i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
   if (i + 1 == k->ninner) innermost_body(e, phase);
   else {
     emit_place(e, PLACE_LOOP + i, phase);
-    if (splits_at(e, PLACE_LOOP + i, phase)) emit_twice(e, i + 1, phase, inner_loops);
-    else inner_loops(e, i + 1, phase);
+    after_place(e, i + 1, phase);
   }
   leave_loop(e, saved);
   loop_end(e, &loop);
@@ -273,144 +275,13 @@ static bool has_inner(const Emit *e, int phase) {
   return false;
 }
 
-static void emit_phases(Emit *e, int unused) {
-  (void)unused;
-  for (int phase = 0; phase < e->k->nphases; phase++) {
-    reduce_begin(e, phase);
-    emit_place(e, PLACE_PHASE, phase);
-    int guards = guards_place(e->k, &e->plan, phase);
-    if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
-      emit_twice(e, 0, phase, inner_loops);
-    else if (has_inner(e, phase)) inner_loops(e, 0, phase);
-    reduce_end(e, phase);
-  }
-}
-
-// -- units ---------------------------------------------------------------------------------------------------------
-
-typedef struct Units {
-  LLVMValueRef cell[MAX_LOOPS];  // counters of the outer loops, of blocks along an outer vector loop
-  LLVMValueRef count[MAX_LOOPS]; // their ends
-} Units;
-
-static bool is_blocked(const Emit *e, int l) { return e->plan.vec_outer && l == e->k->vector; }
-
-static Units units_make(Emit *e) {
-  Units u;
-  for (int l = 0; l < e->k->nouter; l++) {
-    u.cell[l] = emit_alloca(e, e->i64);
-    u.count[l] = e->extent[l];
-    if (!is_blocked(e, l)) continue;
-    LLVMValueRef up = LLVMBuildAdd(e->b, e->extent[l], i64_of(e, e->k->block - 1), "");
-    u.count[l] = LLVMBuildUDiv(e->b, up, i64_of(e, e->k->block), "");
-  }
-  return u;
-}
-
-static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
-  for (int l = e->k->nouter - 1; l > 0; l--) {
-    LLVMBuildStore(e->b, LLVMBuildURem(e->b, unit, u->count[l], ""), u->cell[l]);
-    unit = LLVMBuildUDiv(e->b, unit, u->count[l], "");
-  }
-  if (e->k->nouter) LLVMBuildStore(e->b, unit, u->cell[0]);
-}
-
-// Counter `last` moves on by n, which carries up to loop `first`.
-static void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
-  LLVMValueRef carry = i64_of(e, n);
-  for (int l = last; l >= first; l--) {
-    LLVMValueRef next = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), carry, "");
-    LLVMValueRef wraps = LLVMBuildICmp(e->b, LLVMIntEQ, next, u->count[l], "");
-    LLVMBuildStore(e->b, l == 0 ? next : LLVMBuildSelect(e->b, wraps, i64_of(e, 0), next, ""), u->cell[l]);
-    carry = LLVMBuildZExt(e->b, wraps, e->i64, "");
-  }
-}
-
-static void outer_vector_loop(Emit *e, LLVMValueRef block) {
-  const KLoop *l = &e->k->loop[e->k->vector];
-  LLVMValueRef from = LLVMBuildMul(e->b, block, i64_of(e, e->k->block), "");
-  LLVMValueRef end = LLVMBuildAdd(e->b, from, i64_of(e, e->k->block), ""), to = e->extent[e->k->vector];
-  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, to, ""), end, to, "");
-  int64_t span = l->slot >= 0 ? -1 : e->k->block >= l->size ? l->size : l->size % e->k->block == 0 ? e->k->block : -1;
-  vector_loop(e, from, to, span, emit_phases, 0);
-}
-
-// The unit at the counters, or `rows` of them jammed.
-static void emit_unit(Emit *e, const Units *u, int rows) {
-  LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr), block = NULL;
-  for (int l = 0; l < e->k->nouter; l++) {
-    LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[l], "");
-    if (is_blocked(e, l)) block = c;
-    else enter_loop(e, l, c);
-  }
-  e->rows = rows;
-  e->vecs = e->plan.vecs;
-  emit_place(e, PLACE_UNIT, 0);
-  if (block) outer_vector_loop(e, block);
-  else emit_phases(e, 0);
-  leave_loop(e, saved);
-}
-
-static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
-  Loop l = loop_begin(e, lo, hi, i64_of(e, 1));
-  emit_unit(e, u, 1);
-  units_advance(e, u, 0, e->k->nouter - 1, 1);
-  loop_end(e, &l);
-}
-
-// Units inside one round of the row loop, and whether the counters stand at the start of one.
-static LLVMValueRef round_units(Emit *e, const Units *u) {
-  LLVMValueRef n = i64_of(e, 1);
-  for (int l = e->k->rows + 1; l < e->k->nouter; l++) n = LLVMBuildMul(e->b, n, u->count[l], "");
-  return n;
-}
-
-static LLVMValueRef at_round_start(Emit *e, const Units *u) {
-  LLVMValueRef any = i64_of(e, 0);
-  for (int l = e->k->rows + 1; l < e->k->nouter; l++)
-    any = LLVMBuildOr(e->b, any, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), "");
-  return LLVMBuildICmp(e->b, LLVMIntEQ, any, i64_of(e, 0), "");
-}
-
-static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi, LLVMValueRef slab) {
-  int rows = e->k->rows;
-  LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[rows], "");
-  LLVMValueRef last = LLVMBuildAdd(e->b, c, i64_of(e, e->plan.rows), "");
-  LLVMValueRef in_loop = LLVMBuildICmp(e->b, LLVMIntSLE, last, e->extent[rows], "");
-  LLVMValueRef in_chunk = LLVMBuildICmp(e->b, LLVMIntSLE, LLVMBuildAdd(e->b, unit, slab, ""), hi, "");
-  return LLVMBuildAnd(e->b, LLVMBuildAnd(e->b, in_loop, in_chunk, ""), at_round_start(e, u), "");
-}
-
-static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMBuilderRef b = e->b;
-  int rows = e->k->rows, last = e->k->nouter - 1;
-  LLVMValueRef unit = emit_alloca(e, e->i64), round = round_units(e, u);
-  LLVMValueRef slab = LLVMBuildMul(b, round, i64_of(e, e->plan.rows), "");
-  LLVMBasicBlockRef head = emit_block(e), jam = emit_block(e), one = emit_block(e), test = emit_block(e),
-                    done = emit_block(e);
-  LLVMBuildStore(b, lo, unit);
-  LLVMBuildBr(b, test);
-  LLVMPositionBuilderAtEnd(b, test);
-  LLVMValueRef at = LLVMBuildLoad2(b, e->i64, unit, "");
-  LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, at, hi, ""), head, done);
-  LLVMPositionBuilderAtEnd(b, head);
-  LLVMBuildCondBr(b, jam_fits(e, u, at, hi, slab), jam, one);
-
-  LLVMPositionBuilderAtEnd(b, jam);
-  Loop l = loop_begin(e, i64_of(e, 0), round, i64_of(e, 1));
-  emit_unit(e, u, e->plan.rows);
-  if (rows < last) units_advance(e, u, rows + 1, last, 1);
-  loop_end(e, &l);
-  units_advance(e, u, 0, rows, e->plan.rows);
-  LLVMBuildStore(b, LLVMBuildAdd(b, at, slab, ""), unit);
-  LLVMBuildBr(b, test);
-
-  LLVMPositionBuilderAtEnd(b, one);
-  emit_unit(e, u, 1);
-  units_advance(e, u, 0, last, 1);
-  LLVMBuildStore(b, LLVMBuildAdd(b, at, i64_of(e, 1), ""), unit);
-  LLVMBuildBr(b, test);
-  LLVMPositionBuilderAtEnd(b, done);
+void emit_phase(Emit *e, int phase) {
+  reduce_begin(e, phase);
+  emit_place(e, PLACE_PHASE, phase);
+  int guards = guards_place(e->k, &e->plan, phase);
+  if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
+    emit_twice(e, 0, phase, inner_loops);
+  else if (has_inner(e, phase)) inner_loops(e, 0, phase);
 }
 
 // -- functions -----------------------------------------------------------------------------------------------------
@@ -518,10 +389,7 @@ static void emit_run(Emit *e, const char *symbol) {
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, lo, hi, ""), some, end);
   LLVMPositionBuilderAtEnd(e->b, some);
   emit_place(e, PLACE_ENTRY, 0);
-  Units u = units_make(e);
-  units_decode(e, &u, lo);
-  if (e->k->rows >= 0 && e->plan.rows > 1) units_jammed(e, &u, lo, hi);
-  else units_plain(e, &u, lo, hi);
+  emit_units(e, lo, hi);
   LLVMBuildBr(e->b, end);
   LLVMPositionBuilderAtEnd(e->b, end);
   accum_end(e);

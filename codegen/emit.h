@@ -4,7 +4,8 @@
 // `Kernel.rows`, unrolled and jammed) times vectors along the vector loop. An instance that a value does
 // not depend on is shared: a load that does not move along the rows is emitted once for all of them.
 //
-//   emit.c        units, tiles, phases, loops          emit_plan.c    where each statement stands
+//   emit.c        phases, loops, guards                emit_plan.c    where each statement stands
+//   emit_units.c  units, register tiles, slabs
 //   emit_value.c  builder shorthand, conversions       emit_memory.c  loads, stores, gathers
 //   emit_place.c  places of windows, guards           emit_random.c  draws
 //   emit_op.c     ops.def's column `emit`              emit_math.c, emit_trig.c  polynomials
@@ -34,6 +35,10 @@ typedef struct Plan {
   bool vec_outer;  // the vector loop is the last outer loop
   uint32_t *dep;   // [statement] bit l: the value depends on the counter of loop l
   uint8_t *place;  // [statement]
+  // Slabs (emit_units.c): inner loops up to slab_loop go around the tiles, that one in pieces of slab_step.
+  int slab_loop;
+  int64_t slab_step; // 0: no slabs
+  int64_t run;       // units of a run at most
 } Plan;
 
 // Decides all of it; memory from a.
@@ -79,6 +84,8 @@ typedef struct Emit {
   int rows, vecs;                  // instances of the body under work
   bool in_vector;                  // inside the vector loop
   bool sure;                       // guards that are the same in all lanes hold
+  bool slab;                       // inside a slab slab_from..slab_to of a run that begins with unit `run`
+  LLVMValueRef slab_from, slab_to, run, unit, block_from, scratch; // unit: of row 0; block_from: of the vector loop
   LLVMValueRef mask, active;       // lanes in use, how many (i64); NULL: all
 } Emit;
 
@@ -98,6 +105,18 @@ LLVMBasicBlockRef emit_block(Emit *e);
 // Sets mask and active for n elements left, at most a vector's; emit_mask_off drops them.
 void emit_mask(Emit *e, LLVMValueRef left);
 void emit_mask_off(Emit *e);
+
+// Moves every address along loop l by `counter` and returns what they were, to be put back.
+LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter);
+void leave_loop(Emit *e, LLVMValueRef *saved);
+typedef void Body(Emit *e, int phase);
+// The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one masked.
+// span: its length where that is known, else -1.
+void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
+void emit_phase(Emit *e, int phase); // but for the end of its reductions
+
+// emit_units.c: units lo..hi-1, at least one.
+void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi);
 
 // emit_value.c
 bool is_vector(LLVMValueRef v);
@@ -155,6 +174,9 @@ void accum_end(Emit *e);                   // registers to the partial row
 void reduce_begin(Emit *e, int phase);
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
+void scratch_clear(Emit *e, LLVMValueRef units); // of the sums of a run
+void reduce_spill(Emit *e);                      // adds the sums of a tile to the scratch
+void reduce_fetch(Emit *e);                      // its sums, from the scratch
 void emit_accum(Emit *e, int s, int r, int v);
 
 // emit_combine.c: the body of SYMBOL_combine.

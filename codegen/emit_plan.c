@@ -102,25 +102,81 @@ static int reductions(const Kernel *k) {
   return most;
 }
 
-// Estimated time of `size` rows by `span` vectors: a tile of r x v issues r*v products and r+v loads a
-// round; what is left over runs row by row, bound by the latency of its few accumulators.
-static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
-  double round = r * v * 0.5 + (r + v) * 0.25 + 1;
-  double latency = r * v < 8 ? 4.0 : 0;
-  if (round < latency) round = latency;
-  double tail = r * 0.75 + 1.5 < 4 ? 4 : r * 0.75 + 1.5;
-  double tiles = (double)(vectors / v), tails = (double)(vectors % v);
-  double left = v * 0.75 + 1.25 < 4 ? 4 : v * 0.75 + 1.25;
-  return (double)(size / r) * (tiles * round + tails * tail) + (double)(size % r) * (tiles * left + tails * 4);
+// Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products or two of its r+v
+// loads a cycle; what is left over runs row by row, bound by the latency of its few accumulators.
+static double tile_round(int r, int v) {
+  double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 4;
+  double most = products > loads ? products : loads;
+  return (most > latency ? most : latency) + 0.75;
 }
 
-// Heights of tiles: of a short loop any, of others those that divide ROWS_GRAIN.
-enum { ROWS_GRAIN = 24 };
+static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
+  double tiles = (double)(vectors / v), tails = (double)(vectors % v);
+  return (double)(size / r) * (tiles * tile_round(r, v) + tails * tile_round(r, 1)) +
+         (double)(size % r) * (tiles * tile_round(1, v) + tails * tile_round(1, 1));
+}
 
-static bool is_height(int64_t size, int r) { return size <= TILE_ROWS || ROWS_GRAIN % r == 0; }
+// Heights of tiles: where chunks have whole loops of rows any, else those that divide ROWS_GRAIN.
+enum { ROWS_GRAIN = 24, RUN_UNITS = 64, RUN_WHOLE = 256, SLAB_FROM = 196608, SLAB_BYTES = 65536, SCRATCH_BYTES = 131072 };
+
+// -- slabs --------------------------------------------------------------------------------------------------
+
+// Bytes that one unit reads along the vector loop in the inner loops from `inner` on.
+static int64_t stream_bytes(const Kernel *k, int inner) {
+  int64_t bytes = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind != K_LOAD || s->level != LEVEL_INNER || k->ptr[s->index].stride[k->vector] == 0) continue;
+    int64_t n = k->block * dtype_bytes(s->type);
+    for (int l = k->nouter + inner; l < k->nouter + k->ninner; l++)
+      if (k->ptr[s->index].stride[l]) n *= loop_size(k, l);
+    bytes += n;
+  }
+  return bytes;
+}
+
+// One sum over all inner loops, in the first phase and alone there, for every unit and lane.
+static bool sums_alone(const Kernel *k) {
+  int sums = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    bool sum = s->kind == K_REDUCE && s->op == OP_SUM && s->phase == 0 && s->type != TYPE_BOOL;
+    sums += sum;
+    if (!sum && (s->level == LEVEL_INNER || s->phase == 0) && has_effect(k, s)) return false;
+    if (s->level == LEVEL_INNER && s->phase > 0) return false;
+  }
+  return sums == 1;
+}
+
+static bool in_slabs(const Kernel *k) {
+  if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2) return false;
+  return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
+}
+
+static void choose_slabs(const Kernel *k, Plan *p) {
+  if (!in_slabs(k) || p->rows < 2) return;
+  uint32_t every = loop_bit(k->rows) | loop_bit(k->vector);
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_REDUCE && (p->dep[i] & every) != every) return;
+  int i = k->ninner - 1;
+  while (i > 0 && stream_bytes(k, i) <= SLAB_BYTES) i--;
+  int64_t round = stream_bytes(k, i) / loop_size(k, k->nouter + i);
+  p->slab_loop = i;
+  p->slab_step = clamp64(SLAB_BYTES / (round > 0 ? round : 1), 1, loop_size(k, k->nouter + i));
+  p->run = SCRATCH_BYTES / (ceil_div(k->block, p->lanes) * p->lanes * 8);
+}
+
+static bool is_height(const Kernel *k, int r) {
+  int64_t size = loop_size(k, k->rows);
+  return size <= TILE_ROWS || (in_slabs(k) && size <= RUN_WHOLE) || ROWS_GRAIN % r == 0;
+}
 
 int64_t kernel_grain(const Kernel *k) {
   if (k->rows < 0) return 1;
+  if (in_slabs(k)) {
+    int64_t size = loop_size(k, k->rows);
+    return size <= RUN_WHOLE ? size * ceil_div(RUN_UNITS, size) : ROWS_GRAIN * ceil_div(RUN_UNITS, ROWS_GRAIN);
+  }
   int64_t n = loop_size(k, k->rows) <= TILE_ROWS ? k->loop[k->rows].size : ROWS_GRAIN;
   for (int l = k->rows + 1; l < k->nouter; l++) n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
   return n;
@@ -135,7 +191,7 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
   double best = -1;
   for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
     for (int r = 1; r <= TILE_ROWS && r <= size && (r * v <= budget || r * v == 1); r++) {
-      if (!is_height(size, r)) continue;
+      if (!is_height(k, r)) continue;
       double cost = tile_cost(size, p->vec_outer ? spread : v, r, v) / (p->vec_outer ? 1 : v);
       if (best >= 0 && cost >= best) continue;
       best = cost;
@@ -230,6 +286,7 @@ Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
     p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);
   }
   choose_vecs(k, t, &p);
+  choose_slabs(k, &p);
   return p;
 }
 

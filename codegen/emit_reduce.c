@@ -152,6 +152,54 @@ void reduce_end(Emit *e, int phase) {
   }
 }
 
+// -- the scratch of a run --------------------------------------------------------------------------------------------
+// A row of whole vectors for every unit.
+
+static int scratch_stmt(const Emit *e) {
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].kind == K_REDUCE) return s;
+  BUG("kernel %s: nothing to sum in slabs", e->k->name);
+}
+
+static int64_t scratch_row(const Emit *e) { return ceil_div(e->k->block, e->plan.lanes) * e->plan.lanes; }
+
+static LLVMValueRef scratch_at(Emit *e, int s, int r, int v) {
+  LLVMValueRef at = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, e->unit, e->run, ""), i64_of(e, r), "");
+  at = LLVMBuildMul(e->b, at, i64_of(e, scratch_row(e)), "");
+  at = LLVMBuildAdd(e->b, at, LLVMBuildSub(e->b, e->counter[e->k->vector], e->block_from, ""), "");
+  at = LLVMBuildAdd(e->b, at, i64_of(e, (int64_t)v * e->plan.lanes), "");
+  return LLVMBuildGEP2(e->b, reg_type(e, e->k->stmt[s].type), e->scratch, &at, 1, "");
+}
+
+void scratch_clear(Emit *e, LLVMValueRef units) {
+  int s = scratch_stmt(e);
+  LLVMTypeRef t = reg_type(e, e->k->stmt[s].type);
+  e->scratch = emit_alloca(e, LLVMArrayType2(t, (uint64_t)(scratch_row(e) * e->plan.run)));
+  LLVMSetAlignment(e->scratch, 64);
+  Loop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""), i64_of(e, e->plan.lanes));
+  LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)), LLVMBuildGEP2(e->b, t, e->scratch, &l.var, 1, ""));
+  loop_end(e, &l);
+}
+
+static LLVMValueRef scratch_load(Emit *e, int s, LLVMValueRef at) {
+  return LLVMBuildLoad2(e->b, type_vector(e, reg_type(e, e->k->stmt[s].type)), at, "");
+}
+
+void reduce_spill(Emit *e) {
+  int s = scratch_stmt(e);
+  for (int r = 0; r < e->rows; r++)
+    for (int v = 0; v < e->vecs; v++) {
+      LLVMValueRef at = scratch_at(e, s, r, v), old = scratch_load(e, s, at);
+      LLVMBuildStore(e->b, emit_join(e, OP_SUM, e->k->stmt[s].type, old, cell_get(e, s, r, v)), at);
+    }
+}
+
+void reduce_fetch(Emit *e) {
+  int s = scratch_stmt(e);
+  for (int r = 0; r < e->rows; r++)
+    for (int v = 0; v < e->vecs; v++) e->value[cell_index(s, r, v)] = scratch_load(e, s, scratch_at(e, s, r, v));
+}
+
 // -- ACCUM -----------------------------------------------------------------------------------------------------------
 
 static LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
