@@ -169,10 +169,27 @@ static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
   binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
 }
 
+// Whether a parameter of a shared scope is over the dims that this call gives it; else it is bound to poison.
+static bool shared_fits(Build *b, const Ast *s, DeclId old) {
+  const Decl *d = &b->g->decl.at[old - 1];
+  Dims order, held = {.n = d->rank};
+  memcpy(held.at, d->dims, sizeof held.at);
+  bool good = dims_stated(b, s, &order);
+  if (good && !dims_equal(&order, &held)) {
+    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos, "the shared '%s' is over %s, and this call's over %s", d->name,
+               dims_listed(b, &held), dims_listed(b, &order));
+    diag_hint(b->d, "a call that shares parameters has the dims of the call that made them");
+    good = false;
+  }
+  if (!good) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+  return good;
+}
+
 static void declare(Build *b, const Ast *s, DeclKind kind) {
   const char *full = name_join(b, b->frame->scope->path, s->text);
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   if (old && b->frame->scope->shared) {
+    if (!shared_fits(b, s, old)) return;
     bind_decl(b, s, old, value_tensor(graph_decl_node(b->g, old)));
     return;
   }
@@ -188,7 +205,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
   if (good && kind != DECL_INPUT)
     good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) && init_build(b, s, &d, &d.init);
   if (!good) {
-    if (fresh) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+    if (fresh || !binding_find(b, s->text)) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
     return;
   }
   origin_of(b, s->text,
@@ -405,6 +422,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
              .file = &frame};
   declare_functions(&b, file);
   functions_scan(&b);
+  functions_check(&b, file);
   dims_declare_file(&b, file);
   precision_read(&b, file);
   mesh_build(&b, file);

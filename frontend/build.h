@@ -52,6 +52,7 @@ typedef struct Function {
   bool scoped;   // declares a parameter or state, directly or deeper
   bool has_dims; // declares dims of its own
   bool active;   // is being called
+  bool followed; // what it calls was looked at
 } Function;
 
 typedef struct Scope {
@@ -146,6 +147,7 @@ typedef struct Build {
   bool outer;        // outer products are meant here
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
+  int fors;          // `for` loops inside one another, through calls
   uint32_t unrolled; // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
 } Build;
@@ -259,8 +261,12 @@ const Builtin *builtin_find(const char *name);
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);
 // The same where all are numbers.
 MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out);
+
+// -- functions.c ----------------------------------------------------------------------------------
 // Which functions open scopes.
 void functions_scan(Build *b);
+// Heads with a name twice; functions that call themselves, called or not.
+void functions_check(Build *b, const Ast *file);
 
 // -- build.c --------------------------------------------------------------------------------------
 // Counts a call or a round; false, with an error, when the model unrolls beyond all measure.

@@ -172,51 +172,6 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   return results_seen(b, row->rule(b, &c), c.pos);
 }
 
-// -- which functions open scopes ------------------------------------------------------------------
-
-typedef VEC(const Ast *) AstList;
-
-static void push_all(Build *b, AstList *todo, const Ast *e) {
-  for (uint32_t i = 0; i < e->nkids; i++)
-    if (e->kids[i]) vec_push(b->a, *todo) = e->kids[i];
-  for (uint32_t i = 0; i < e->nargs; i++)
-    if (e->args[i].value) vec_push(b->a, *todo) = e->args[i].value;
-}
-
-static bool declares(Build *b, Function *f) {
-  AstList todo = {0};
-  push_all(b, &todo, f->ast);
-  while (todo.n) {
-    const Ast *e = todo.at[--todo.n];
-    if (e->kind == AST_PARAM || e->kind == AST_STATE) return true;
-    if (e->kind == AST_DIM) f->has_dims = true;
-    const Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
-    if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm")))
-      return true;
-    push_all(b, &todo, e);
-  }
-  return false;
-}
-
-// One look at a body; true when it makes f a function with a scope.
-static bool body_declares(Build *b, Function *f) {
-  ArenaMark mark = arena_mark(b->a);
-  bool scoped = declares(b, f);
-  arena_reset(b->a, mark);
-  return scoped;
-}
-
-void functions_scan(Build *b) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (uint32_t i = 0; i < b->functions.cap; i++) {
-      Function *f = b->functions.value[i];
-      if (!f || f->scoped || !body_declares(b, f)) continue;
-      f->scoped = changed = true;
-    }
-  }
-}
-
 // -- functions of the model -----------------------------------------------------------------------
 
 static const AstArg *option(const Function *f, const Ast *call, const char *name) {
@@ -455,11 +410,7 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
 }
 
 static Value call_function(Build *b, Function *f, const Ast *call) {
-  if (f->active) {
-    diag_error(b->d, DIAG_RECURSION, call->pos, "function %s calls itself", f->name);
-    diag_note(b->d, f->ast->pos, "declared here");
-    return value_poison;
-  }
+  if (f->active) return value_poison; // functions_check has said so
   if (!build_unroll(b, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame = (Frame){.fn = f, .scope = b->frame->scope, .anonymous = b->frame->anonymous};

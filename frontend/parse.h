@@ -79,6 +79,10 @@ bool parse_optional_dims(Parser *p, Ast *t);
 Ast *parse_target(Parser *p);
 bool parse_value(Parser *p, Kids *kids);
 bool parse_option_item(Parser *p, Args *args);
+// `head.kernel`, `layer.*.wi`: the token behind a name with stars (the next one: none stands here). It is not
+// cut into tokens as the rest is: parse_pattern reads it from the text, as a NAME.
+const Token *pattern_end(const Parser *p);
+Ast *parse_pattern(Parser *p, const Token *end);
 
 // -- parse_declare.c, parse_flow.c ---------------------------------------------------------------
 // The rest of a statement whose keyword was taken.

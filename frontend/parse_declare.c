@@ -113,21 +113,29 @@ Ast *parse_train(Parser *p, const Token *keyword) {
   return parse_entries(p, &kids) ? ast_with_kids(p, t, &kids) : NULL;
 }
 
-// `head.kernel:`, `layer.*.wi:`: a pattern is not cut into tokens as the rest is, so it is read
-// from the text. NULL when no colon follows.
-static Ast *parse_scope(Parser *p) {
+const Token *pattern_end(const Parser *p) {
   const Token *first = parser_peek(p), *last = first;
-  if (parser_at_end(p)) return NULL;
-  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
-         last->kind == TOKEN_NUMBER) {
+  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT || last->kind == TOKEN_NUMBER) {
     last++;
     if (!last->adjacent) break;
   }
-  if (last == first || last->kind != TOKEN_COLON) return NULL;
+  return last;
+}
+
+Ast *parse_pattern(Parser *p, const Token *end) {
+  const Token *first = parser_peek(p);
   Ast *t = ast_new(p, AST_NAME, token_pos(p, first));
-  t->pos.len = last[-1].col + last[-1].len - first->col;
-  t->text = intern_n(p->names, p->text + first->at, last[-1].at + last[-1].bytes - first->at);
-  for (parser_take(p); parser_peek(p) != last; parser_take(p)) parser_peek(p)->glued = true;
+  t->pos.len = end[-1].col + end[-1].len - first->col;
+  t->text = intern_n(p->names, p->text + first->at, end[-1].at + end[-1].bytes - first->at);
+  for (parser_take(p); parser_peek(p) != end; parser_take(p)) parser_peek(p)->glued = true;
+  return t;
+}
+
+// `head.kernel:`, `layer.*.wi:`. NULL when no colon follows.
+static Ast *parse_scope(Parser *p) {
+  const Token *end = pattern_end(p);
+  if (parser_at_end(p) || end == parser_peek(p) || end->kind != TOKEN_COLON) return NULL;
+  Ast *t = parse_pattern(p, end);
   parser_take(p);
   return t;
 }
@@ -151,9 +159,10 @@ static bool parse_axes(Parser *p, Ast *t) {
 static Ast *parse_rule(Parser *p, Ast *scope) {
   bool soft = parser_at_word(p, "soft") && parser_ahead(p, 1)->kind == TOKEN_NAME;
   if (soft) parser_take(p);
-  const Token *dim = parser_name(p, "a rule: DIM -> AXIS");
-  if (!dim) return NULL;
-  Ast *t = ast_statement(p, AST_RULE, dim);
+  const Token *end = pattern_end(p);
+  if (parser_at_end(p) || end == parser_peek(p)) return parser_expected(p, "a rule: DIM -> AXIS"), NULL;
+  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
+  t->text = dim->text;
   t->integer = soft;
   if (!parser_expect(p, TOKEN_ARROW, "'->'") || !parse_axes(p, t)) return NULL;
   Kids kids = {0};

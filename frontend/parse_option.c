@@ -30,18 +30,12 @@ static Ast *parse_axis(Parser *p) {
   return ast_end(p, t);
 }
 
-// What stands before a slash: "optimizer", "layer.*.wi"; read from the text, for `*` is no name.
+// What stands before a slash: "optimizer", "layer.*.wi".
 static Ast *parse_scope(Parser *p) {
-  const Token *first = parser_peek(p), *last = first;
-  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
-         last->kind == TOKEN_NUMBER)
-    last++;
-  if (last == first || last->kind != TOKEN_SLASH) return NULL;
-  Ast *t = ast_new(p, AST_NAME, token_pos(p, first));
-  t->pos.len = last[-1].col + last[-1].len - first->col;
-  t->text = intern_n(p->names, p->text + first->at, last[-1].at + last[-1].bytes - first->at);
-  while (parser_take(p) != last) {
-  }
+  const Token *end = pattern_end(p);
+  if (end == parser_peek(p) || end->kind != TOKEN_SLASH) return NULL;
+  Ast *t = parse_pattern(p, end);
+  parser_take(p);
   return t;
 }
 
@@ -65,9 +59,10 @@ static Ast *parse_rule(Parser *p) {
     soft |= is_soft;
     if (!is_soft) scope = part;
   }
-  const Token *dim = parser_name(p, "a rule: DIM=AXIS");
-  if (!dim || !parse_equals(p)) return NULL;
-  Ast *t = ast_new(p, AST_RULE, token_pos(p, dim));
+  const Token *end = pattern_end(p);
+  if (end == parser_peek(p)) return parser_expected(p, "a rule: DIM=AXIS"), NULL;
+  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
+  if (!parse_equals(p)) return NULL;
   t->text = dim->text;
   t->integer = soft;
   if (!parse_rule_axes(p, t)) return NULL;

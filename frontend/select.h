@@ -51,4 +51,14 @@ void wants_roots(const Wants *w, Nodes *roots);
 // Gradients of map[w->loss] in g, for those that ask for one, in order.
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 
+// -- select_rows.c: what rows of a batch have to do with one another -----------------------------------
+typedef struct RowFacts {
+  const bool *dim;   // runs over rows: the dim of data, and what rename, merge and split make of it
+  const bool *batch; // node depends on the batch
+  const bool *mixed; // element i of it, or of what it reads, depends on other rows than row i
+} RowFacts;
+RowFacts rows_mark(Arena *a, const Graph *g, DimId over);
+// Whether one of the dims runs over rows.
+bool rows_in(const RowFacts *r, const Dims *dims);
+
 #endif

@@ -16,8 +16,7 @@ typedef struct Split {
   const Model *m;
   Graph *g; // the program's graph: parts are added to it
   DimId over;
-  const bool *batch; // node depends on the batch
-  const bool *mixed; // so does something in it, or it, that lacks the batch dim
+  RowFacts rows;     // of g as it was before parts were added
   const Name *name;  // of the metric under work
   Graph *finish;
   NodeId *map; // node of g -> node of finish
@@ -52,13 +51,13 @@ static NodeId rows_of(Split *s, Dtype type) {
   return graph_cast(s->finish, input_of(s, "rows", TYPE_F64, &(Dims){0}), type);
 }
 
-// The dims that a reduction takes away; *others is how many elements those beside the batch have.
+// The dims that a reduction takes away; *others is how many elements they have for each row.
 static Dims reduced(const Split *s, const Node *n, double *others) {
   Dims over = {0};
-  *others = 1;
+  *others = 1 / (double)dim_get(s->g->dims, s->over)->size;
   for (int i = 0; i < n->attr.ndims; i++) {
     if (!dims_add(s->g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
-    if (n->attr.dims[i] != s->over) *others *= (double)dim_get(s->g->dims, n->attr.dims[i])->size;
+    *others *= (double)dim_get(s->g->dims, n->attr.dims[i])->size;
   }
   return over;
 }
@@ -86,7 +85,7 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   bool same = mean->op == OP_MEAN && mean->args[0] == off->args[0] &&
               mean->attr.ndims == n->attr.ndims;
   for (int i = 0; same && i < n->attr.ndims; i++) same = mean->attr.dims[i] == n->attr.dims[i];
-  return same && !s->mixed[off->args[0]] ? off->args[1] : 0;
+  return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
 
 // Variance within batches plus variance of their means: (sum (x - m)^2 / others + sum rows m^2) /
@@ -113,10 +112,12 @@ static NodeId part_bool(Split *s, NodeId n, int how) {
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
 }
 
-static bool reduces_batch(const Split *s, const Node *n) {
-  for (int i = 0; i < n->attr.ndims; i++)
-    if (n->attr.dims[i] == s->over) return true;
-  return false;
+// How many of the dims that a reduction takes away run over rows.
+static int row_dims(const Split *s, const Node *n) {
+  int count = 0;
+  OpClass cls = op_row((Op)n->op)->cls;
+  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++) count += s->rows.dim[n->attr.dims[i]];
+  return count;
 }
 
 // What node n is in `finish`, when it is a reduction over the batch that can be put together; else
@@ -131,10 +132,12 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
       {OP_LOGSUMEXP, PART_LOGSUMEXP},
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
-  if (!reduces_batch(s, &n)) return 0;
+  int over = row_dims(s, &n);
+  // a mean over rows and rows again has no count of its own
+  if (!over || (over > 1 && n.op == OP_MEAN)) return 0;
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);
-  for (int i = 0; i < n.nargs; i++) s->inexact |= s->mixed[n.args[i]];
+  for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]];
   s->g->origin = n.origin; // a part stands where the reduction did
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_ANY || n.op == OP_ALL)
@@ -152,14 +155,14 @@ static bool is_after(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
   OpClass cls = op_row((Op)n->op)->cls;
   if (n->op == OP_CONST) return true;
-  if (!s->batch[id] || cls == REGION || n->region || n->op == OP_BOUND) return false;
+  if (!s->rows.batch[id] || cls == REGION || n->region || n->op == OP_BOUND) return false;
   for (int k = 0; k < n->nargs; k++)
-    if (dims_has(&graph_node(s->g, n->args[k])->dims, s->over)) return false;
+    if (rows_in(&s->rows, &graph_node(s->g, n->args[k])->dims)) return false;
   return n->nargs > 0;
 }
 
 static NodeId averaged(Split *s, NodeId id) {
-  s->inexact |= s->batch[id];
+  s->inexact |= s->rows.batch[id];
   Dtype type = (Dtype)graph_node(s->g, id)->type;
   NodeId part =
       part_new(s, dtype_is_float(type) ? id : graph_cast(s->g, id, TYPE_F32), PART_ROW_MEAN);
@@ -227,24 +230,6 @@ static DimId batch_dim(const Model *m) {
   return 0;
 }
 
-static void mark_batch(Split *s) {
-  uint32_t count = graph_count(s->g);
-  bool *batch = arena_array(s->m->arena, bool, count + 1),
-       *mixed = arena_array(s->m->arena, bool, count + 1);
-  for (NodeId i = 1; i <= count; i++) {
-    const Node *n = graph_node(s->g, i);
-    bool has = dims_has(&n->dims, s->over);
-    batch[i] = has;
-    for (int k = 0; k < n->nargs; k++) {
-      batch[i] |= batch[n->args[k]];
-      mixed[i] |= mixed[n->args[k]];
-    }
-    mixed[i] |= batch[i] && !has;
-  }
-  s->batch = batch;
-  s->mixed = mixed;
-}
-
 typedef VEC(const Name *) Metrics;
 
 // The losses first, then the metrics in order.
@@ -303,27 +288,39 @@ static NodeId *averages_of(const Model *m, Graph *g) {
   return instead;
 }
 
-// Means over the batch that stay in the program divide by the rows that a batch has.
+// The number of elements that a reduction takes together, of the rows that a batch has.
+static NodeId count_there(const Split *s, Graph *g, const Node *n, Dtype type) {
+  NodeId count = 0;
+  for (int i = 0; i < n->attr.ndims; i++) {
+    DimId d = n->attr.dims[i];
+    Dims one = {.n = 1, .at = {d}};
+    NodeId size = graph_const(g, type, (double)dim_get(g->dims, d)->size);
+    if (s->rows.dim[d]) {
+      NodeId there = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), graph_index(g, d));
+      size = graph_cast(g, graph_reduce(g, OP_SUM, there, &one), type);
+    }
+    count = count ? graph_binary(g, OP_MUL, count, size) : size;
+  }
+  return count;
+}
+
+// Means over rows that stay in the program divide by the rows that a batch has.
 static Graph *count_rows(Arena *a, const Split *s) {
   const Graph *from = s->g;
   Graph *g = graph_like(a, from, STAGE_GRAD);
   NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
   for (NodeId i = 1; i <= graph_count(from); i++) {
     Node n = *graph_node(from, i);
-    double others;
-    Dims over = reduced(s, &n, &others), batch = {.n = 1, .at = {s->over}};
-    if (n.op != OP_MEAN || !reduces_batch(s, &n)) {
+    if (n.op != OP_MEAN || !row_dims(s, &n)) {
       map[i] = graph_copy(g, from, i, map);
       continue;
     }
-    g->origin = n.origin;
+    double others;
+    Dims over = reduced(s, &n, &others);
     Dtype wide = dtype_accumulator((Dtype)n.type);
-    NodeId there =
-        graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), graph_index(g, s->over));
-    NodeId rows = graph_cast(g, graph_reduce(g, OP_SUM, there, &batch), wide);
+    g->origin = n.origin;
     NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, map[n.args[0]], wide), &over);
-    NodeId count = graph_binary(g, OP_MUL, rows, graph_const(g, wide, others));
-    map[i] = graph_cast(g, graph_binary(g, OP_DIV, sum, count), (Dtype)n.type);
+    map[i] = graph_cast(g, graph_binary(g, OP_DIV, sum, count_there(s, g, &n, wide)), (Dtype)n.type);
   }
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];
@@ -351,7 +348,7 @@ static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetr
   SelectCopy c = {.m = m, .g = g, .instead = average ? averages_of(m, g) : NULL};
   const NodeId *map = select_into(&c, roots.n, roots.at);
   Split s = {.m = m, .g = g, .over = over};
-  mark_batch(&s);
+  s.rows = rows_mark(m->arena, g, over);
   uint32_t count = graph_count(g);
   *nmetrics = list.n;
   *metric = arena_array(a, EvalMetric, list.n);

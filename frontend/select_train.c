@@ -315,29 +315,54 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// The mean over micro-batches of a node of each.
-static NodeId mean_of(Step *s, const Want *want, const NodeId *node) {
-  NodeId sum = 0;
-  for (int64_t k = 0; k < s->nparts; k++) {
-    if (s->micro && dims_has(&graph_node(s->g, node[k])->dims, s->over)) {
-      diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
-                 "'%s' runs over '%s', which accumulate cuts: a step has it in parts only",
-                 want->as, dim_get(s->g->dims, s->over)->name);
-      return node[k];
-    }
-    sum = part_sum(s, sum, node[k]);
+// What runs over the rows of micro-batches, one after another: over the rows of the whole batch. *order gets
+// the dims that `from` states, or the node's, with the new one in the place of the old.
+static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
+  Graph *g = s->g;
+  Dims dims = graph_node(g, node[0])->dims, all = dims;
+  const char *name = arena_printf(s->m->arena, "%s.whole", dim_get(g->dims, s->over)->name);
+  DimId whole = dim_find(g->dims, name);
+  if (!whole) whole = dim_add(g->dims, name, s->nparts * dim_get(g->dims, s->over)->size, (Pos){0});
+  if (!dims_add(g->dims, &all, s->micro)) {
+    diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
+               "accumulate cuts '%s', which has %d dims already", want->as, MAX_RANK);
+    return node[0];
   }
+  NodeId x = 0, part = graph_index(g, s->micro);
+  for (int64_t k = 0; k < s->nparts; k++) {
+    NodeId one = graph_broadcast(g, node[k], &all);
+    x = x ? graph_where(g, graph_binary(g, OP_EQ, part, graph_const(g, TYPE_I32, (double)k)), one, x) : one;
+  }
+  Attr attr = {.ndims = 2, .dims = (DimId[]){s->micro, s->over}, .nto = 1, .to = &whole};
+  order->stated = true;
+  order->rank = dims.n;
+  if (!want->name->stated || want->name->rank != dims.n) memcpy(order->dims, dims.at, sizeof order->dims);
+  for (int i = 0; i < dims.n; i++)
+    if (order->dims[i] == s->over) order->dims[i] = whole;
+  return graph_add(g, OP_MERGE, 1, &x, &attr);
+}
+
+// What a step has of a node in each micro-batch: the mean, or all rows of what runs over them. The gradient
+// of the mean of losses by a row is that of its micro-batch's loss through their number.
+static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order) {
+  NodeId sum = 0;
+  if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
+    NodeId x = whole_of(s, want, node, order);
+    return want->gradient ? part_mean(s, x) : x;
+  }
+  for (int64_t k = 0; k < s->nparts; k++) sum = part_sum(s, sum, node[k]);
   return part_mean(s, sum);
 }
 
 // A loss is that of its block's last round, everything else as the step began.
-static NodeId value_of(Step *s, const Want *want, const NodeId *loss) {
+static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *order) {
   NodeId *node = arena_array(s->m->arena, NodeId, s->nparts);
   for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)
     if (!strcmp(s->g->spec.train[i].loss, want->as)) return loss[i];
   for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
-  bool declared = graph_node(s->m->graph, want->name->value)->attr.decl != 0;
-  return declared ? after_step(s, s->part[0].map[want->name->value]) : mean_of(s, want, node);
+  DeclId d = graph_node(s->m->graph, want->name->value)->attr.decl;
+  bool kept = d && s->m->graph->decl.at[d - 1].kind != DECL_INPUT;
+  return kept ? after_step(s, s->part[0].map[want->name->value]) : joined(s, want, node, order);
 }
 
 // gradient[k] are those of micro-batch k, in the order of those that ask for one.
@@ -351,8 +376,9 @@ static void put_values(Step *s, const NodeId *loss) {
     const Want *want = &s->wants.list.at[i];
     for (int64_t k = 0; k < s->nparts && want->gradient; k++) node[k] = gradient[k][asked];
     asked += want->gradient;
-    NodeId value = want->gradient ? mean_of(s, want, node) : value_of(s, want, loss);
-    select_output(s->g, want->as, value, want->name);
+    Name order = *want->name;
+    NodeId value = want->gradient ? joined(s, want, node, &order) : value_of(s, want, loss, &order);
+    select_output(s->g, want->as, value, &order);
   }
 }
 

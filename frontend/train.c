@@ -94,7 +94,12 @@ static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
 // The micro-batches are parts of the batch, so the data block must say which dim that is.
 static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
-  if (!count_of(b, e, &t->accumulate) || t->accumulate <= 1) return t->accumulate <= 1;
+  if (!count_of(b, e, &t->accumulate)) return false;
+  if (t->accumulate < 1) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
+    return false;
+  }
+  if (t->accumulate == 1) return true;
   if (!data->present) {
     diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
                "accumulate cuts the batch, and the model has no block data train");

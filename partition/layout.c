@@ -29,17 +29,6 @@ static bool dim_matches(const Graph *g, const char *pattern) {
   return false;
 }
 
-static void check_dim(Checker *c, const LayoutRule *r) {
-  if (!r->dim || dim_matches(c->g, r->dim)) return;
-  uint32_t n = dim_count(c->g->dims), k = 0;
-  const char **name = arena_array(c->scratch, const char *, n + 1);
-  for (DimId i = 1; i <= n; i++)
-    if (dim_get(c->g->dims, i)->whole == i) name[k++] = dim_get(c->g->dims, i)->name;
-  diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos),
-             "unknown dim '%s' in the layout", r->dim);
-  diag_nearest(c->d, r->dim, name, k);
-}
-
 static void check_axes(Checker *c, const LayoutRule *r) {
   for (int i = 0; i < r->axes.n; i++)
     for (int j = 0; j < i; j++)
@@ -62,9 +51,10 @@ static uint32_t tensor_names(const Checker *c, const char **name) {
   return n;
 }
 
-static bool has_dim(const Graph *g, const Dims *dims, const char *pattern) {
+// Whether tensor `name` over dims (NULL: anything) has the dim of a rule.
+static bool has_dim(const Graph *g, const Dims *dims, const LayoutRule *r, const char *name) {
   for (int i = 0; i < dims->n; i++)
-    if (name_matches(pattern, dim_get(g->dims, dims->at[i])->name)) return true;
+    if (rule_names_dim(r, name, dim_get(g->dims, dims->at[i])->name)) return true;
   return false;
 }
 
@@ -73,19 +63,31 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   const Graph *g = c->g;
   for (DeclId i = 1; i <= g->decl.n; i++) {
     Subject s = subject_of_decl(g, i);
-    if (name_matches(r->pattern, s.name) && has_dim(g, &s.dims, r->dim)) return true;
+    if (name_matches(r->pattern, s.name) && has_dim(g, &s.dims, r, s.name)) return true;
   }
   for (NodeId i = 1; i <= graph_count(g); i++) {
     const Node *n = graph_node(g, i);
     if (n->origin.value && name_matches(r->pattern, n->origin.value) &&
-        has_dim(g, &n->dims, r->dim))
+        has_dim(g, &n->dims, r, n->origin.value))
       return true;
   }
   for (uint32_t i = 0; i < g->name.n; i++)
     if (name_matches(r->pattern, g->name.at[i].name) &&
-        has_dim(g, &graph_node(g, g->name.at[i].value)->dims, r->dim))
+        has_dim(g, &graph_node(g, g->name.at[i].value)->dims, r, g->name.at[i].name))
       return true;
   return false;
+}
+
+static void check_dim(Checker *c, const LayoutRule *r) {
+  if (!r->dim || dim_matches(c->g, r->dim)) return;
+  if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r))) return; // by its short name
+  uint32_t n = dim_count(c->g->dims), k = 0;
+  const char **name = arena_array(c->scratch, const char *, n + 1);
+  for (DimId i = 1; i <= n; i++)
+    if (dim_get(c->g->dims, i)->whole == i) name[k++] = dim_get(c->g->dims, i)->name;
+  diag_error(c->d, DIAG_LAYOUT_UNKNOWN_DIM, rule_pos(r, r->dim_pos),
+             "unknown dim '%s' in the layout", r->dim);
+  diag_nearest(c->d, r->dim, name, k);
 }
 
 // Whether two names differ in the numbers of rounds alone: layer.0.w and layer.3.w.
@@ -232,10 +234,27 @@ static void check_values(Checker *c) {
   }
 }
 
+// What training adds to a parameter, before it does: its gradient, and the slots of its optimiser.
+static void check_trained(Checker *c, DeclId id) {
+  const Decl *d = &c->g->decl.at[id - 1];
+  if (d->kind != DECL_PARAM || d->frozen || !c->g->spec.ntrain) return;
+  Subject slot = subject_of_decl(c->g, id), gradient = slot;
+  slot.param = d->name;
+  slot.scope = LAYOUT_OPTIMIZER;
+  slot.name = arena_printf(c->scratch, "optimizer.%s", d->name);
+  gradient.scope = LAYOUT_GRADIENTS;
+  gradient.name = arena_printf(c->scratch, "grad(%s)", d->name);
+  for (uint32_t r = 0; r < c->layout->n; r++) {
+    if (c->layout->rule[r].scope == LAYOUT_OPTIMIZER) check_subject(c, &slot, slot.name, d->pos);
+    if (c->layout->rule[r].scope == LAYOUT_GRADIENTS) check_subject(c, &gradient, gradient.name, d->pos);
+  }
+}
+
 static void check_tensors(Checker *c) {
   for (DeclId i = 1; i <= c->g->decl.n; i++) {
     Subject s = subject_of_decl(c->g, i);
     check_subject(c, &s, s.name, c->g->decl.at[i - 1].pos);
+    check_trained(c, i);
   }
   check_values(c);
 }
@@ -253,12 +272,12 @@ static void check_unused(Checker *c) {
   }
 }
 
-static bool value_has(const Graph *g, const char *dim) {
+static bool value_has(const Graph *g, const LayoutRule *r) {
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (has_dim(g, &graph_node(g, n)->dims, dim)) return true;
+    if (has_dim(g, &graph_node(g, n)->dims, r, NULL)) return true;
   for (DeclId i = 1; i <= g->decl.n; i++) {
     Subject s = subject_of_decl(g, i);
-    if (has_dim(g, &s.dims, dim)) return true;
+    if (has_dim(g, &s.dims, r, NULL)) return true;
   }
   return false;
 }
@@ -267,7 +286,7 @@ static void check_never_split(Checker *c) {
   if (c->g->stage != STAGE_GRAPH) return;
   for (uint32_t i = 0; i < c->layout->n; i++) {
     const LayoutRule *r = &c->layout->rule[i];
-    if (r->dim && dim_matches(c->g, r->dim) && !value_has(c->g, r->dim))
+    if (r->dim && dim_matches(c->g, r->dim) && !value_has(c->g, r))
       diag_warning(c->d, DIAG_DIM_NEVER_SPLIT, rule_pos(r, r->dim_pos),
                    "no tensor has the dim '%s'", r->dim);
   }

@@ -19,6 +19,13 @@ static bool rule_applies(const LayoutRule *r, LayoutScope scope, const char *nam
   return r->scope == scope;
 }
 
+bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
+  if (name_matches(r->dim, full)) return true;
+  size_t n = strlen(full), k = strlen(r->dim);
+  bool local = r->scope == LAYOUT_TENSOR && name && n > k + 1 && full[n - k - 1] == '.' && !strcmp(full + n - k, r->dim);
+  return local && !strncmp(name, full, n - k);
+}
+
 // The rules of one scope that name dims, hard ones.
 static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
                         const Dims *dims, Wish *w) {
@@ -26,7 +33,7 @@ static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope,
     const LayoutRule *rule = &layout->rule[r];
     if (!rule->dim || rule->soft || !rule_applies(rule, scope, name)) continue;
     for (int i = 0; i < dims->n; i++) {
-      if (!name_matches(rule->dim, dim_get(g->dims, dims->at[i])->name)) continue;
+      if (!rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
       w->hard[i] = rule->none ? (Axes){0} : real_axes(g->mesh, rule->axes);
       w->whole[i] = rule->none;
       w->rule[i] = rule;
@@ -71,7 +78,7 @@ static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, 
     const LayoutRule *rule = &layout->rule[r];
     if (!rule->dim || !rule->soft || !rule_applies(rule, scope, name)) continue;
     for (int i = 0; i < dims->n; i++) {
-      if (w->whole[i] || !name_matches(rule->dim, dim_get(g->dims, dims->at[i])->name)) continue;
+      if (w->whole[i] || !rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
       Axes axes = free_axes(g, w, dims->n, rule);
       if (!axes.n) continue;
       axes_join(&w->soft[i], axes);
