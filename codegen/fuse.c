@@ -128,9 +128,12 @@ static Fusion *fusion_make(Fuser *f) {
   out->graph = f->g;
   out->order = f->order;
   out->buckets = f->buckets;
-  out->again = f->again;
-  out->update = f->update;
-  out->group = arena_array(f->a, Group, f->count + f->sequence.n + 1);
+  out->again = arena_copy(f->a, f->again, f->count + 1);
+  out->update = arena_copy(f->a, f->update, f->count + 1);
+  uint32_t most = 1;
+  for (NodeId n = 1; n <= f->count; n++) most += !f->of[n];
+  for (uint32_t i = 1; i < f->cluster.n; i++) most += f->cluster.at[i] != NULL;
+  out->group = arena_array(f->a, Group, most);
   out->of = arena_array(f->a, uint32_t, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++)
     if (f->role[n] == ROLE_SOURCE) group_source(f, out, n);
@@ -158,9 +161,10 @@ static Fusion *fusion_make(Fuser *f) {
 
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt) {
   bug_context("fuse", 0);
-  Fuser f = {.a = a, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
+  Arena *scratch = arena_new();
+  Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
   f.count = graph_count(f.g);
-  f.rows = rows_find(a, f.g, opt->over);
+  f.rows = rows_find(scratch, f.g, opt->over);
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {
@@ -171,7 +175,9 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
     clusters_make(&f);
     clusters_merge(&f);
   }
+  f.a = a; // what follows lasts
   Fusion *out = fusion_make(&f);
+  arena_free(scratch);
   if (opt->fuse) launches_find(a, out, opt);
   return out;
 }

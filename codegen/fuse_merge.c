@@ -99,6 +99,10 @@ void clusters_make(Fuser *f) {
   f->mark = arena_array(f->a, uint32_t, f->count + 1);
   f->kept = arena_array(f->a, uint32_t, CLUSTER_SPAN + 1);
   f->after = arena_array(f->a, bool, CLUSTER_SPAN + 1);
+  f->refused_n = 0;
+  f->refused_cap = 256;
+  while (f->refused_cap < f->count) f->refused_cap *= 2;
+  f->refused = arena_array(f->a, Refused, f->refused_cap);
   vec_push(f->a, f->cluster) = NULL;
   vec_push(f->a, f->sequence) = 0;
   sequence_make(f);
@@ -151,11 +155,6 @@ static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-static int by_id(const void *x, const void *y) {
-  NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
-  return a < b ? -1 : a > b;
-}
-
 static bool may_merge(const Cluster *a, const Cluster *b) {
   return a && b && a != b && a->kernel && b->kernel && a->update == b->update && a->region == b->region &&
          !(a->clone && b->forward) && !(a->forward && b->clone) && a->n + b->n <= CLUSTER_NODES;
@@ -172,6 +171,41 @@ static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) 
   return n < 2;
 }
 
+static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
+  uint64_t x = f->of[a->node[0]], y = f->of[b->node[0]];
+  return x < y ? x << 32 | y : y << 32 | x;
+}
+
+// The place of the pair, or a free one.
+static Refused *refused_find(const Fuser *f, uint64_t pair) {
+  uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
+  while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
+  return &f->refused[i];
+}
+
+// Both ascending.
+static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
+  for (uint32_t i = 0, j = 0; i < a->n || j < b->n;)
+    *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
+}
+
+// The form of both together if that saves anything; what does not is not tried again until one has grown.
+static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node, Form *out, double *saved) {
+  uint32_t n = a->n + b->n;
+  const char *why;
+  uint64_t pair = pair_of(f, a, b);
+  Refused *r = refused_find(f, pair);
+  if (r->nodes == n) return false;
+  mark_nodes(f, n, node);
+  bool fits = form_find(f, n, node, out, &why);
+  if (fits) *saved = a->cost + b->cost - out->cost;
+  if (fits && *saved > 0) return true;
+  if (!r->pair && f->refused_n == f->refused_cap / 2) return false; // full: some are tried again
+  f->refused_n += !r->pair;
+  *r = (Refused){pair, n};
+  return false;
+}
+
 static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   if (!may_merge(a, b) || !one_contraction(f, a, b)) return false;
   if (a->rank > b->rank) {
@@ -181,16 +215,11 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   }
   if (b->rank - a->rank >= CLUSTER_SPAN) return false;
   NodeId node[CLUSTER_NODES];
-  memcpy(node, a->node, a->n * sizeof *node);
-  memcpy(node + a->n, b->node, b->n * sizeof *node);
   uint32_t n = a->n + b->n;
-  qsort(node, n, sizeof *node, by_id);
   Form form;
-  const char *why;
-  mark_nodes(f, n, node);
-  if (!form_find(f, n, node, &form, &why)) return false;
-  double saved = a->cost + b->cost - form.cost;
-  if (saved <= 0 || !region_find(f, a, b, f->after)) return false;
+  double saved;
+  join_nodes(a, b, node);
+  if (!form_both(f, a, b, node, &form, &saved) || !region_find(f, a, b, f->after)) return false;
   region_reorder(f, a, b, f->after);
   uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
   a->saved += b->saved + saved;

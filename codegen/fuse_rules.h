@@ -24,6 +24,12 @@ typedef struct Cluster {
   double saved;       // by the merges that made it
 } Cluster;
 
+// Two clusters that no loop form holds together or that save nothing so, as long as both stay as they are.
+typedef struct Refused {
+  uint64_t pair;      // of their numbers, 0: free
+  uint32_t nodes;     // of both together
+} Refused;
+
 typedef struct Fuser {
   Arena *a;
   const Graph *g;
@@ -48,6 +54,8 @@ typedef struct Fuser {
   VEC(uint32_t) sequence; // cluster at each rank, 0: hole
   uint32_t *kept;     // scratch of a merge
   bool *after;
+  Refused *refused;   // open hash by pair
+  uint32_t refused_n, refused_cap;
 } Fuser;
 
 typedef struct Form {
