@@ -30,6 +30,14 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   return good;
 }
 
+// After giving up: whose messages are missing.
+static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
+  for (int i = 0; i < n; i++) {
+    int done = 1;
+    if (peer[i].nin && MPI_Test(&request[2 * i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) peer[i].nin = -1;
+  }
+}
+
 static bool received_all(int n, const TransportPeer *peer, const MPI_Status *status) {
   for (int i = 0; i < n; i++) {
     int got = 0;
@@ -50,6 +58,7 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
     good = MPI_Testall(2 * n, request, &done, status) == MPI_SUCCESS;
     if (good && !done) good = waits(context);
   }
+  if (!good && request && status) mark_missing(n, peer, request);
   good = good && received_all(n, peer, status);
   free(request);
   free(status);

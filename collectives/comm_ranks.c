@@ -2,6 +2,7 @@
 // what they are about to do, their workers share the elements, all meet again. What concerns several
 // machines their leaders do (collectives/far.c). Elements are combined in the same order as in one process,
 // so the bits are the same.
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,6 @@ typedef struct CommRanks {
   int first_worker, all_workers; // of the machine's ranks together
   int64_t *peer;                 // per worker: `processors` numbers
   char **src, **dst, **near;     // per worker: `processors` addresses
-  struct { const char *how; int64_t call; } fault; // what MESHC_FAULT asks of this rank
 } CommRanks;
 
 // -- what the ranks compare ------------------------------------------------------------------------------------
@@ -31,31 +31,38 @@ static Note note_of(const CommCall *call, int workers) {
   return n;
 }
 
-// MESHC_FAULT=count@1:40 makes rank 1 state a wrong count at its call 40: for tests of what such a rank
-// leads to. `skip` leaves the call out.
-static void read_fault(CommRanks *c) {
-  static const char *const hows[] = {"count", "kind", "line", "skip"};
-  const char *text = getenv("MESHC_FAULT");
-  char how[16];
+static const char *const faults[FAULT_COUNT] = {
+    [FAULT_COUNT_WRONG] = "count", [FAULT_KIND] = "kind", [FAULT_LINE] = "line", [FAULT_SKIP] = "skip",
+    [FAULT_KILL] = "kill",         [FAULT_STOP] = "stop",
+};
+
+bool ranks_fault(Ranks *r, const char *text) {
+  char how[16], rest;
   int rank;
   long long call;
-  if (!text || sscanf(text, "%15[a-z]@%d:%lld", how, &rank, &call) != 3 || rank != ranks_rank(c->ranks)) return;
-  for (size_t i = 0; i < countof(hows); i++)
-    if (strcmp(hows[i], how) == 0) c->fault.how = hows[i];
-  c->fault.call = call;
+  if (sscanf(text, "%15[a-z]@%d:%lld%c", how, &rank, &call, &rest) != 3) return false;
+  int f = FAULT_NONE + 1;
+  while (f < FAULT_COUNT && strcmp(faults[f], how) != 0) f++;
+  if (f == FAULT_COUNT) return false;
+  r->fault = rank == r->rank ? (FaultKind)f : FAULT_NONE;
+  r->fault_call = call;
+  return true;
 }
 
-static bool faulty(const CommRanks *c, const CommCall *call, const char *how) {
-  return c->fault.how && (int64_t)call->sequence == c->fault.call && strcmp(c->fault.how, how) == 0;
+static FaultKind fault_at(const Ranks *r, const CommCall *call) {
+  return (int64_t)call->sequence == r->fault_call ? r->fault : FAULT_NONE;
 }
 
 static bool agree(CommRanks *c, const CommCall *call, int workers) {
   Note mine = note_of(call, workers);
   const Note *const *all;
   Ranks *r = c->ranks;
-  if (faulty(c, call, "count")) mine.elements++;
-  if (faulty(c, call, "kind")) mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
-  if (faulty(c, call, "line")) mine.line++;
+  FaultKind fault = fault_at(r, call);
+  if (fault == FAULT_COUNT_WRONG) mine.elements++;
+  if (fault == FAULT_KIND) mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
+  if (fault == FAULT_LINE) mine.line++;
+  if (fault == FAULT_KILL) raise(SIGKILL);
+  if (fault == FAULT_STOP) raise(SIGSTOP);
   if (!ranks_meet(r, &mine, false, &all)) return false;
   c->first_worker = c->all_workers = 0;
   for (int i = 0; i < r->near; i++) {
@@ -103,7 +110,7 @@ static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers)
   CommRanks *c = (CommRanks *)(void *)comm;
   const Collective *w = call->what;
   double start = worker == 0 ? comm_seconds() : 0;
-  if (faulty(c, call, "skip")) return true;
+  if (fault_at(c->ranks, call) == FAULT_SKIP) return true;
   if (worker == 0) c->agreed = agree(c, call, workers);
   workers_wait(c, workers);
   if (!c->agreed) return false;
@@ -149,7 +156,6 @@ Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers) {
   c->all = barrier_new(workers, r->spin && workers > 1);
   bool good = c->peer && c->src && c->dst && c->near && c->all;
   if (good && r->machines > 1 && ranks_lead(r)) good = (c->far = far_new(r, mesh)) != NULL;
-  read_fault(c);
   if (good) return &c->comm;
   ranks_end(&c->comm);
   return NULL;

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MACHINE_NAME = 256, FAR_SECONDS = 2, BUSY = 4096 };
+enum { MACHINE_NAME = 256, FAR_SECONDS = 4, BUSY = 4096 };
 
 // What ranks tell one another first.
 typedef struct Hello {
@@ -37,7 +37,14 @@ bool ranks_begin(Ranks *r) {
   return r->machine_of && r->leader && r->near_rank && r->all;
 }
 
-static void ranks_free(Ranks *r) {
+void ranks_free(Ranks *r) {
+  static Ranks *kept; // a signal may still look at it
+  if (!r) return;
+  if (r->transport && r->board) {
+    kept = r;
+    (void)kept;
+    return;
+  }
   window_free(r->passing);
   if (r->board) munmap(r->board, r->board_bytes);
   free(r->machine_of);
@@ -178,6 +185,7 @@ static bool share_board(Ranks *r, Hello *mine, Hello *all) {
 }
 
 static bool join_mpi(Ranks *r, char *why, size_t room) {
+  ranks_guard(&r->told, r->deadline);
   r->transport = open_transport(why, room);
   if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
   Hello mine = {.pid = getpid(), .fd = -1}, *all = calloc((size_t)r->count, sizeof *all);
@@ -267,43 +275,46 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
   r->mesh = mesh;
   r->each = n / r->count;
   ranks_name(r, r->rank, r->board->rank[r->index].name, RANK_NAME);
+  if (r->told) ranks_name(r, r->rank, r->told->name, RANK_NAME);
   return true;
 }
 
 // -- meetings --------------------------------------------------------------------------------------------------
 
 typedef struct Waiting {
-  Ranks *r;
-  const TransportPeer *peer;
-  int n;
+  const Ranks *r;
   double began, seconds;
   uint32_t calls;
+  bool late;
 } Waiting;
 
 static bool goes_on_waiting(void *context) {
   Waiting *w = context;
   if (++w->calls < BUSY && w->calls % 64) return true;
   if (atomic_load(&w->r->board->failed)) return false;
-  double waited = comm_seconds() - w->began;
-  if (w->seconds > 0 && waited > w->seconds + FAR_SECONDS) {
-    char name[RANK_NAME], here[128];
-    return ranks_fail(w->r, "%s%s on another machine does not answer: rank %d waited for it %g seconds %s",
-                      ranks_name(w->r, w->peer[0].rank, name, sizeof name), w->n > 1 ? ", or one like it" : "",
-                      w->r->rank, w->seconds, doing_text(w->r->now.what, (int)w->r->now.line, here, sizeof here));
-  }
+  w->late = w->seconds > 0 && comm_seconds() - w->began > w->seconds + FAR_SECONDS;
+  if (w->late) return false;
   const struct timespec nap = {0, 20000};
   if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
   return true;
 }
 
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds) {
-  Waiting w = {r, peer, n, comm_seconds(), seconds, 0};
+  Waiting w = {r, comm_seconds(), seconds, 0, false};
   atomic_store(&r->board->far, 1);
   bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
   atomic_store(&r->board->far, 0);
-  char name[RANK_NAME];
-  return good || ranks_fail(r, "the connection to %s%s is lost", n ? ranks_name(r, peer[0].rank, name, sizeof name) : "",
-                            n > 1 ? ", or to another rank," : "");
+  if (good || atomic_load(&r->board->failed)) return good;
+  int k = 0;
+  while (k + 1 < n && peer[k].nin >= 0) k++;
+  char name[RANK_NAME], here[128];
+  // Other machines miss the same rank; the first that says so ends them all.
+  const struct timespec pause = {r->machine / 4, r->machine % 4 * 250000000L};
+  nanosleep(&pause, NULL);
+  return ranks_fail(r, w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
+                              : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
+                    ranks_name(r, peer[k].rank, name, sizeof name), r->rank, seconds,
+                    doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Leaders send the notes of their machines to one another, and hang them on their boards.
@@ -354,6 +365,10 @@ static bool agree(Ranks *r) {
     if (a->what == b->what && a->line == b->line && a->sequence == b->sequence && a->size == b->size &&
         a->elements == b->elements)
       continue;
+    if (r->machine > 0) { // the first machine has the same notes, and says so
+      board_end(r->board, EXIT_LOST);
+      return false;
+    }
     char name[2][RANK_NAME], text[2][192];
     describe(a, text[0], sizeof text[0]);
     describe(b, text[1], sizeof text[1]);
@@ -368,6 +383,7 @@ bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **al
   BoardRank *own = &r->board->rank[r->index];
   int half = (int)(r->notes++ & 1);
   r->now = own->note[half] = *mine;
+  if (r->told) r->told->doing = mine->what, r->told->line = mine->line, r->told->alone = r->near == 1;
   atomic_store(&own->doing, (int)mine->what);
   atomic_store(&own->line, (int)mine->line);
   if (!board_meet(r, seconds)) return false;
@@ -390,14 +406,14 @@ bool ranks_speak(Ranks *r) {
 }
 
 int ranks_leave(Ranks *r, int code) {
-  Note end = {.what = NOTE_END};
-  if (code == 0 && !ranks_meet(r, &end, true, NULL)) code = EXIT_LOST;
-  if (code != 0) {
-    board_end(r->board, code);
+  Note end = {.what = NOTE_END, .size = code};
+  bool well = (code == 0 || code == EXIT_AGAIN) && ranks_meet(r, &end, true, NULL);
+  if (!well) {
+    board_end(r->board, code ? code : EXIT_LOST);
     code = atomic_load(&r->board->failed);
   }
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
   atomic_store(&r->board->rank[r->index].left, 1 + code);
-  if (code == 0 && r->transport) r->transport->stop();
-  if (!r->transport) ranks_free(r); // else a signal may still look at it
+  if (well && r->transport) r->transport->stop();
   return code;
 }

@@ -38,8 +38,13 @@ int ranks_launch(int count, char **argv, bool mpi);
 // Joins the other ranks. NULL with a sentence in why. `deadline`: seconds that a rank waits in a
 // meeting for the others, 0: for ever. Once a process.
 Ranks *ranks_join(double deadline, char *why, size_t room);
-// Ends this rank with exit code `code`; waits for the others if it is 0. Returns the code of the run.
+// Ends this rank with exit code `code`; waits for the others if all end well, with 0 or 75. Returns the code
+// of the run. A sentence of its own about what ended the run is printed on standard error, by one rank.
 int ranks_leave(Ranks *r, int code);
+void ranks_free(Ranks *r);
+// "count@1:40": rank 1 states a wrong count at its call 40, for tests of what such a rank leads to. So do
+// kind, line; skip leaves the call out; kill and stop are signals to itself. False: not of that form.
+bool ranks_fault(Ranks *r, const char *text);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
@@ -81,7 +86,7 @@ void window_free(Window *w);
 char *window_at(const Window *w, int64_t processor);
 
 // The block of a processor, which stands at `block` in the memory of its machine, into `out` on all other
-// machines (all ranks give one). All ranks call it together. False after the end of the run.
+// machines (NULL: not wanted). All ranks call it together. False after the end of the run.
 MUST_USE bool ranks_bring(Ranks *r, int64_t processor, const void *block, int64_t bytes, void *out);
 
 // The communicator over the ranks; r and mesh must outlive it. In a call members are all processors of

@@ -29,7 +29,7 @@ typedef struct Launch {
   double ended;     // when the first one failed
 } Launch;
 
-void say_error(const char *sentence) { fprintf(stderr, "meshc: error: %s [E0803]\n", sentence); }
+void ranks_say(const char *sentence) { fprintf(stderr, "meshc: error: %s [E0803]\n", sentence); }
 
 static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
@@ -104,6 +104,14 @@ static void reap(Launch *l) {
   }
 }
 
+// Only ranks are left that cannot end by themselves.
+static bool all_stopped(const Launch *l) {
+  int status;
+  for (int i = 0; i < l->count; i++)
+    if (l->pid[i] && process_life((int)l->pid[i], &status) != LIFE_STOPPED) return false;
+  return true;
+}
+
 static void wait_for_all(Launch *l) {
   const struct timespec look = {0, 100000000};
   sigset_t set = minded_set();
@@ -114,7 +122,7 @@ static void wait_for_all(Launch *l) {
       tell(l, got);
     }
     reap(l);
-    if (l->code != 0 && comm_seconds() - l->ended > GRACE) tell(l, SIGKILL);
+    if (l->alive && l->code != 0 && (comm_seconds() - l->ended > GRACE || all_stopped(l))) tell(l, SIGKILL);
   }
 }
 
@@ -128,7 +136,7 @@ static void say_lost(const Launch *l) {
   snprintf(sentence, sizeof sentence, "%s %s %s", *b->name ? b->name : number,
            death_text(l->status, death, sizeof death),
            doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), doing, sizeof doing));
-  say_error(sentence);
+  ranks_say(sentence);
 }
 
 static int run(Launch *l, char **argv) {
@@ -201,6 +209,59 @@ int ranks_launch(int count, char **argv, bool mpi) {
 
 // -- under mpirun ----------------------------------------------------------------------------------------------
 
+// Passes signals on until the rank has ended. True if it had been stopped for longer than the others wait.
+static bool guard(pid_t rank, const sigset_t *set, double deadline) {
+  const struct timespec look = {0, 200000000};
+  siginfo_t info = {0};
+  double stopped = 0, last = comm_seconds();
+  while (waitid(P_PID, (id_t)rank, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+    int status, got = sigtimedwait(set, NULL, &look);
+    if (got > 0 && got != SIGCHLD) kill(rank, got);
+    double now = comm_seconds(), passed = now - last < 1 ? now - last : 1; // a pause of this process does not count
+    last = now;
+    stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + passed : 0;
+    if (deadline <= 0 || stopped <= deadline + 0.5) continue; // the machine's others come first
+    kill(rank, SIGKILL);
+    return true;
+  }
+  return false;
+}
+
+static _Noreturn void end_guard(const Told *told, pid_t rank, bool stopped) {
+  const struct timespec pause = {0, 300000000};
+  int status = 0;
+  siginfo_t info = {0};
+  waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
+  if (info.si_code != CLD_EXITED) nanosleep(&pause, NULL); // the others see how it ended, and say so
+  waitpid(rank, &status, 0);
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+  if (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT) _exit(128 + WTERMSIG(status));
+  char sentence[SENTENCE], death[128], doing[128];
+  snprintf(sentence, sizeof sentence, "%s %s %s", told->name,
+           stopped ? "has been stopped" : death_text(status, death, sizeof death),
+           doing_text(told->doing, (int)told->line, doing, sizeof doing));
+  if (told->alone) ranks_say(sentence);
+  _exit(EXIT_LOST);
+}
+
+void ranks_guard(Told **told, double deadline) {
+  *told = mmap(NULL, sizeof **told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (*told == MAP_FAILED) *told = NULL;
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (*told) snprintf((*told)->name, RANK_NAME, "rank %s", rank ? rank : "?");
+  sigset_t set = minded_set(), before;
+  sigprocmask(SIG_BLOCK, &set, &before);
+  pid_t parent = getpid(), pid = *told ? fork() : -1;
+  if (pid <= 0) { // the rank; or this process itself, unguarded
+    if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return;
+  }
+  bool stopped = guard(pid, &set, deadline);
+  end_guard(*told, pid, stopped);
+}
+
 // mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say why.
 static int bell[2];
 
@@ -220,7 +281,7 @@ static void *answer(void *ranks) {
     (void)board_watch(r, LLONG_MAX, i * 0.02, 0, &missing);
     nanosleep(&look, NULL);
   }
-  if (*r->error && ranks_speak(r)) say_error(r->error);
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
   if (atomic_load(&r->board->failed)) _exit(EXIT_LOST);
   signal(SIGTERM, SIG_DFL);
   kill(getpid(), SIGTERM);

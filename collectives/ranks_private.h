@@ -8,7 +8,7 @@
 #include "collectives/transfer.h"
 #include "collectives/transport.h"
 
-enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6 };
+enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_AGAIN = 75 };
 
 // One rank on the board; notes in turn, so that a fast rank writes the next while others read the last.
 typedef struct BoardRank {
@@ -33,6 +33,17 @@ typedef struct Board {
   BoardRank rank[]; // of this machine; behind them the notes of all, twice
 } Board;
 
+typedef enum FaultKind {
+  FAULT_NONE, FAULT_COUNT_WRONG, FAULT_KIND, FAULT_LINE, FAULT_SKIP, FAULT_KILL, FAULT_STOP, FAULT_COUNT
+} FaultKind;
+
+// What a rank under mpirun tells its guard.
+typedef struct Told {
+  char name[RANK_NAME];
+  uint32_t doing, line;
+  bool alone; // no other rank of its machine sees it
+} Told;
+
 struct Ranks {
   const Transport *transport; // NULL: all ranks are on this machine
   int rank, count;
@@ -51,7 +62,10 @@ struct Ranks {
   Note now;           // what this rank is about to do
   const Mesh *mesh;
   int64_t each;
+  Told *told;         // NULL: not under mpirun
   Window *passing;    // of the machine, for ranks_bring
+  FaultKind fault; // what this rank is to do wrong, and when
+  int64_t fault_call;
   char error[SENTENCE];
 };
 
@@ -77,10 +91,13 @@ bool board_watch(Ranks *r, long long meeting, double waited, double seconds, int
 // Exchanges one message with each peer; the deadline is a little later than that of the machine's own ranks,
 // so that the machine on which a rank was lost is the first to say so.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds);
+// Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It ends a
+// rank that has been stopped for longer than the deadline.
+void ranks_guard(Told **told, double deadline);
 // From here on a signal by which mpirun ends the run finds out why.
 void ranks_mind_signals(Ranks *r);
 bool ranks_begin(Ranks *r); // allocates what depends on count
-void say_error(const char *sentence);
+void ranks_say(const char *sentence);
 
 // Runs what of a call concerns several machines; leaders only, all of them.
 typedef struct Far Far;

@@ -21,7 +21,8 @@ typedef struct Transport {
   // Joins the run; false with a sentence in why.
   bool (*start)(int *rank, int *count, char *why, size_t room);
   // All messages of n peers. waits(context) is called again and again meanwhile; false from it gives up,
-  // and so does an error of the transport. The first thread of a rank calls it.
+  // and so does an error of the transport; then nin is -1 where a message has not come. The first thread of
+  // a rank calls it.
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
   void (*stop)(void); // all ranks together
 } Transport;

@@ -95,7 +95,7 @@ bool ranks_bring(Ranks *r, int64_t processor, const void *block, int64_t bytes, 
     if (r->index == 0 && from == r->machine) memcpy(room, (const char *)block + at, (size_t)n);
     if (r->index == 0 && !pass_piece(r, from, room, n)) return false;
     if (!ranks_meet_near(r, false)) return false;
-    if (from != r->machine) memcpy((char *)out + at, room, (size_t)n);
+    if (out && from != r->machine) memcpy((char *)out + at, room, (size_t)n);
     if (!ranks_meet_near(r, false)) return false;
   }
   return true;
