@@ -97,10 +97,42 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
 }
 
+// Of index[d] == y and the like, where y lacks d: y; else 0.
+static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
+  const Node *n = graph_node(g, x);
+  for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
+    const Node *index = graph_node(g, simple_stripped(g, n->args[i]));
+    NodeId y = simple_stripped(g, n->args[1 - i]);
+    if (index->op == OP_INDEX && index->attr.dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
+        !dims_has(&graph_node(g, y)->dims, d)) return y;
+  }
+  return 0;
+}
+
+// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: no more than one term is not 0.
+static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
+  Graph *g = s->g;
+  Dtype type = (Dtype)s->n->type;
+  double times = 1;
+  if (s->n->op != OP_SUM || over->n != 1 || simple_arg(s, 0)->type != type) return 0;
+  NodeId x = s->x[0];
+  const Node *product = graph_node(g, x);
+  if (product->op == OP_MUL && simple_const(g, product->args[1], &times)) x = product->args[0];
+  else if (product->op == OP_MUL && simple_const(g, product->args[0], &times)) x = product->args[1];
+  if (graph_node(g, x)->op != OP_CAST || !isfinite(times)) return 0;
+  const Dim *d = dim_get(g->dims, over->at[0]);
+  NodeId y = matched_index(g, graph_node(g, x)->args[0], over->at[0]);
+  if (!y || d->whole != over->at[0]) return 0;
+  NodeId low = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), y);
+  NodeId high = graph_binary(g, OP_LT, y, graph_const(g, TYPE_I32, (double)d->size));
+  return graph_where(g, graph_binary(g, OP_AND, low, high), graph_const(g, type, times), graph_const(g, type, 0));
+}
+
 NodeId simplify_reduce(Simplify *s) {
   Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
   NodeId y = reduce_broadcast(s, &over);
   if (!y) y = reduce_reduced(s, &over);
+  if (!y) y = sum_of_one_hot(s, &over);
   if (!y) y = sum_of_product(s, &over);
   if (!y) y = sum_of_contraction(s, &over);
   return y || s->n->op != OP_SUM ? y : simplify_sum_of_choice(s);
