@@ -37,12 +37,21 @@ void loop_end(Emit *e, const Loop *l) {
 void emit_mask(Emit *e, LLVMValueRef left) {
   LLVMValueRef lanes = i64_of(e, e->plan.lanes);
   LLVMValueRef short_ = LLVMBuildICmp(e->b, LLVMIntSLT, left, lanes, "");
-  e->active = LLVMBuildSelect(e->b, short_, left, lanes, "");
-  LLVMValueRef n = emit_splat(e, LLVMBuildTrunc(e->b, e->active, e->i32, ""));
-  e->mask = LLVMBuildICmp(e->b, LLVMIntULT, const_lanes(e, e->i32, 1), n, "");
+  e->last_active = LLVMBuildSelect(e->b, short_, left, lanes, "");
+  LLVMValueRef n = emit_splat(e, LLVMBuildTrunc(e->b, e->last_active, e->i32, ""));
+  e->last_mask = LLVMBuildICmp(e->b, LLVMIntULT, const_lanes(e, e->i32, 1), n, "");
+  e->mask = e->last_mask;
+  e->active = e->last_active;
 }
 
-void emit_mask_off(Emit *e) { e->mask = e->active = NULL; }
+void emit_mask_off(Emit *e) { e->mask = e->active = e->last_mask = e->last_active = NULL; }
+
+// Only the last vector of a tile is short.
+static void instance_mask(Emit *e, int v) {
+  bool last = v == e->vecs - 1;
+  e->mask = last ? e->last_mask : NULL;
+  e->active = last ? e->last_active : NULL;
+}
 
 // -- statements ------------------------------------------------------------------------------------------------
 
@@ -66,6 +75,7 @@ static void emit_effect(Emit *e, int id) {
   int rows = effect_rows(e, s, id), vecs = effect_vecs(e, s, id);
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vecs; v++) {
+      instance_mask(e, v);
       if (s->kind == K_REDUCE) emit_reduce(e, id, r, v);
       if (s->kind == K_ACCUM) emit_accum(e, id, r, v);
       if (s->kind == K_STORE) emit_store(e, s, r, v);
@@ -105,7 +115,10 @@ static void emit_stmt(Emit *e, int id) {
   }
   int rows = depends(e, id, e->k->rows) ? e->rows : 1, vecs = depends(e, id, e->k->vector) ? e->vecs : 1;
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vecs; v++) e->value[id * TILE + r * TILE_VECS + v] = emit_value(e, s, r, v);
+    for (int v = 0; v < vecs; v++) {
+      instance_mask(e, v);
+      e->value[id * TILE + r * TILE_VECS + v] = emit_value(e, s, r, v);
+    }
 }
 
 void emit_place(Emit *e, int place, int phase) {
@@ -143,7 +156,15 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
     leave_loop(e, saved);
     loop_end(e, &main);
   }
-  if (span < 0 || span % tile != 0) {
+  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) {
+    e->vecs = (int)ceil_div(span % tile, lanes);
+    LLVMValueRef *saved = enter_loop(e, l, middle);
+    if (span % lanes != 0) emit_mask(e, i64_of(e, span % lanes));
+    body(e, phase);
+    emit_mask_off(e);
+    leave_loop(e, saved);
+    e->vecs = vecs;
+  } else if (span < 0 || span % tile != 0) {
     e->vecs = 1;
     Loop rest = loop_begin(e, middle, to, i64_of(e, lanes));
     LLVMValueRef *saved = enter_loop(e, l, rest.var);

@@ -86,7 +86,8 @@ typedef struct Emit {
   bool sure;                       // guards that are the same in all lanes hold
   bool slab;                       // inside a slab slab_from..slab_to of a run that begins with unit `run`
   LLVMValueRef slab_from, slab_to, run, unit, block_from, scratch; // unit: of row 0; block_from: of the vector loop
-  LLVMValueRef mask, active;       // lanes in use, how many (i64); NULL: all
+  LLVMValueRef mask, active;       // lanes in use of the instance under work, how many (i64); NULL: all
+  LLVMValueRef last_mask, last_active; // of the tile's last vector
 } Emit;
 
 // emit.c: adds SYMBOL, and SYMBOL_combine if the kernel has ACCUM statements.
@@ -102,7 +103,7 @@ typedef struct Loop {
 Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
 void loop_end(Emit *e, const Loop *l);
 LLVMBasicBlockRef emit_block(Emit *e);
-// Sets mask and active for n elements left, at most a vector's; emit_mask_off drops them.
+// The tile's last vector has n elements left, at most all its lanes; emit_mask_off: all again.
 void emit_mask(Emit *e, LLVMValueRef left);
 void emit_mask_off(Emit *e);
 

@@ -103,21 +103,22 @@ static int reductions(const Kernel *k) {
 }
 
 // Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products or two of its r+v
-// loads a cycle; what is left over runs row by row, bound by the latency of its few accumulators.
+// loads a cycle; what is left over runs row by row, bound by the latency of its few accumulators (and what comes in between).
 static double tile_round(int r, int v) {
-  double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 4;
+  double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
   double most = products > loads ? products : loads;
   return (most > latency ? most : latency) + 0.75;
 }
 
 static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
-  double tiles = (double)(vectors / v), tails = (double)(vectors % v);
-  return (double)(size / r) * (tiles * tile_round(r, v) + tails * tile_round(r, 1)) +
-         (double)(size % r) * (tiles * tile_round(1, v) + tails * tile_round(1, 1));
+  double tiles = (double)(vectors / v);
+  int tail = (int)(vectors % v);
+  return (double)(size / r) * (tiles * tile_round(r, v) + (tail ? tile_round(r, tail) : 0)) +
+         (double)(size % r) * (tiles * tile_round(1, v) + (tail ? tile_round(1, tail) : 0));
 }
 
 // Heights of tiles: where chunks have whole loops of rows any, else those that divide ROWS_GRAIN.
-enum { ROWS_GRAIN = 24, RUN_UNITS = 64, RUN_WHOLE = 256, SLAB_FROM = 196608, SLAB_BYTES = 65536, SCRATCH_BYTES = 131072 };
+enum { ROWS_GRAIN = 24, ROWS_WHOLE = 64, RUN_UNITS = 64, RUN_WHOLE = 256, FEW_RUNS = 16, SLAB_FROM = 196608, SLAB_BYTES = 65536, SCRATCH_BYTES = 131072 };
 
 // -- slabs --------------------------------------------------------------------------------------------------
 
@@ -168,16 +169,18 @@ static void choose_slabs(const Kernel *k, Plan *p) {
 
 static bool is_height(const Kernel *k, int r) {
   int64_t size = loop_size(k, k->rows);
-  return size <= TILE_ROWS || (in_slabs(k) && size <= RUN_WHOLE) || ROWS_GRAIN % r == 0;
+  return size <= (in_slabs(k) ? RUN_WHOLE : ROWS_WHOLE) || ROWS_GRAIN % r == 0;
 }
 
 int64_t kernel_grain(const Kernel *k) {
   if (k->rows < 0) return 1;
   if (in_slabs(k)) {
-    int64_t size = loop_size(k, k->rows);
-    return size <= RUN_WHOLE ? size * ceil_div(RUN_UNITS, size) : ROWS_GRAIN * ceil_div(RUN_UNITS, ROWS_GRAIN);
+    int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
+    for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
+    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS), whole = size <= RUN_WHOLE ? size : ROWS_GRAIN;
+    return whole * ceil_div(run, whole);
   }
-  int64_t n = loop_size(k, k->rows) <= TILE_ROWS ? k->loop[k->rows].size : ROWS_GRAIN;
+  int64_t n = loop_size(k, k->rows) <= ROWS_WHOLE ? k->loop[k->rows].size : ROWS_GRAIN;
   for (int l = k->rows + 1; l < k->nouter; l++) n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
   return n;
 }

@@ -96,13 +96,14 @@ static LLVMValueRef cell_get(Emit *e, int s, int r, int v) {
   return LLVMBuildLoad2(e->b, cell_type(e, s), e->cell[cell_index(s, r, v)], "");
 }
 
-// cell = op(cell, x), in the lanes in use.
+// cell = op(cell, x), in the lanes in use; where each lane is a result of its own the others do not matter.
 static void cell_add(Emit *e, int s, int r, int v, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef old = cell_get(e, s, r, v);
   if (cell_is_vector(e, s)) x = emit_splat(e, x);
   LLVMValueRef y = emit_join(e, st->op, st->type, old, x);
-  if (e->mask && is_vector(y)) y = LLVMBuildSelect(e->b, e->mask, y, old, "");
+  bool joined = st->kind == K_ACCUM || !e->plan.vec_outer;
+  if (e->mask && is_vector(y) && joined) y = LLVMBuildSelect(e->b, e->mask, y, old, "");
   LLVMBuildStore(e->b, y, e->cell[cell_index(s, r, v)]);
 }
 

@@ -136,6 +136,8 @@ int main(int argc, char **argv) {
     for (int64_t by = 2; by <= 4; by++) quotient_case(place, by, by - 3);
   for (int64_t rows = 3; rows <= 33; rows += 10)
     for (int kind = 0; kind < 4; kind++) tile_case(rows, 32, 5, kind & 1, kind & 2);
+  // a last vector that is short, in the tile of the others
+  for (int kind = 0; kind < 4; kind++) tile_case(17, kind & 1 ? 24 : 40, 5, false, kind & 2);
   // more than a cache holds: in slabs, runs cut by chunks and by blocks of the vector loop
   for (int kind = 0; kind < 4; kind++) tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
   for (int place = 0; place < PLACES; place++)
