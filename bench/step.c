@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "bench/peak.h"
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
 
@@ -21,6 +21,12 @@ typedef struct Bench {
   Exec *exec;
   double *spent; // seconds of every instruction in every timed step, NULL: no profile
 } Bench;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static char *model_text(Arena *a, const char *path, size_t *n) {
   FILE *f = fopen(path, "rb");

@@ -184,6 +184,7 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
   file_name(key, name);
   Bytes file;
   uint32_t n = read_file(d, name, &file) ? split_objects(&file, out) : 0;
+  if (n > 0) utimensat(d, name, NULL, AT_SYMLINK_NOFOLLOW); // used now
   free(file.at);
   close(d);
   return n;
@@ -223,4 +224,5 @@ void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, con
   if (!ok || renameat(d, aside, d, name) != 0) unlinkat(d, aside, 0);
   free(file.at);
   close(d);
+  cache_shrink(dir);
 }

@@ -23,5 +23,9 @@ void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out);
 // Stores them; a failure only means that they are compiled again. Creates dir (0700) where missing.
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects);
+// Bytes that the folder may hold: MESHC_CACHE_MIB, default 512 MiB.
+int64_t cache_limit(void);
+// Removes what was not used for longest until the folder holds no more than that.
+void cache_shrink(const char *dir);
 
 #endif

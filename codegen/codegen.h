@@ -17,6 +17,7 @@ typedef struct CodegenOptions {
   int64_t product_work; // fewest multiplications of such a product; 0: 100,000 and no side below 4
   const char *for_;   // "train", "eval", "run": Program.for_
   const char *over;   // dim with a last incomplete batch or NULL
+  bool keep;          // parameters and states that nothing uses are in the directory, too: they are to be saved
 } CodegenOptions;
 
 // remat.c. The graph with what stands between checkpoints computed again for the backward pass; g itself when it
@@ -102,6 +103,19 @@ void code_free(Code *c);
 // `dump --stage llvm|asm`: text of all kernels; NULL after an error.
 char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt, bool assembly,
                 Diag *d);
+// -- cache_files.c: the folder of the compile cache
+typedef struct CacheEntry {
+  const char *key; // hash of all that the code depends on
+  int64_t bytes, used; // seconds since 1970, when it was written or last read
+} CacheEntry;
+typedef struct CacheFolder {
+  uint32_t n;
+  CacheEntry *entry; // longest unused first
+  int64_t bytes, limit;
+} CacheFolder;
+CacheFolder cache_list(Arena *a, const char *dir);
+// Removes all entries; how many.
+uint32_t cache_clear(const char *dir);
 bool code_available(void);      // this build has LLVM
 const char *code_version(void); // "LLVM 19.1.7", or "none"
 const char *code_cpu(void);     // "znver5, 512 bit", or "none"

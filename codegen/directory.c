@@ -46,10 +46,13 @@ static void add_decl(Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   NodeId n = shape_of(b, d);
   b->decl_tensor[d] = -1;
-  if (!n) return;
+  bool unused = !n && b->opt->keep && (decl->kind == DECL_PARAM || decl->kind == DECL_STATE);
+  if (!n && !unused) return;
   ProgTensor t = {.kind = kind_of(decl->kind), .name = decl->name, .type = decl->type, .init = decl->init,
                   .of = -1, .pos = decl->pos};
-  set_dims(b, &t, &b->f->order->at[n], decl->rank, decl->dims);
+  Dims declared = {.n = decl->rank}; // what nothing uses is whole everywhere
+  memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
+  set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
   if (decl->kind == DECL_SLOT && decl->of) t.of = b->decl_tensor[decl->of];
   t.at = decl->kind == DECL_INPUT ? builder_place(b, n) : (Ref){.tensor = (int32_t)b->tensor.n};
   b->decl_tensor[d] = add_tensor(b, t);

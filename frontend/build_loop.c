@@ -170,6 +170,19 @@ static void bind_stacked(Build *b, const Yield *y) {
   binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
 }
 
+// How many of n rounds are built (ShortLoops).
+static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
+  ShortLoops *l = b->opt->shorten;
+  if (!l || b->fors > 0 || n <= 2) return n;
+  for (uint32_t i = 0; i < l->loop.n; i++) {
+    if (l->loop.at[i].loop != s) continue;
+    l->mixed |= l->loop.at[i].rounds != n;
+    return s == l->longer ? 2 : 1;
+  }
+  vec_push(b->a, l->loop) = (ShortLoop){s, n};
+  return s == l->longer ? 2 : 1;
+}
+
 void build_for(Build *b, const Ast *s) {
   int64_t lo, hi;
   const char *base = s->text;
@@ -189,10 +202,15 @@ void build_for(Build *b, const Ast *s) {
   }
   Yields yields = {0};
   Round round = {.outer = b->frame->round, .yields = &yields};
-  for (int64_t i = lo; i < hi; i++) {
+  hi = lo + rounds_built(b, s, hi - lo);
+  bool good = true;
+  b->fors++;
+  for (int64_t i = lo; i < hi && good; i++) {
     if (again) keep_carried(b, s->kids[1]);
-    if (!build_unroll(b, s->pos) || !build_round(b, s, base, i, &round)) return;
+    good = build_unroll(b, s->pos) && build_round(b, s, base, i, &round);
   }
+  b->fors--;
+  if (!good) return;
   if (again) keep_carried(b, s->kids[1]);
   for (uint32_t i = 0; i < yields.n; i++) bind_stacked(b, &yields.at[i]);
 }

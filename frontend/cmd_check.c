@@ -113,15 +113,14 @@ double predicted_seconds(const Session *s, const Compilation *c) {
   return seconds;
 }
 
-static int64_t count_instructions(const Program *p, InstrKind kind) {
+int64_t count_instructions(const Program *p, InstrKind kind) {
   int64_t n = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) n += p->instr[i].kind == kind;
   return n;
 }
 
-// Bytes of one processor that live between steps: parameters, states and slots.
-static int64_t stored_bytes(const Program *p) {
-  int64_t bytes = 0;
+int64_t program_bytes(const Program *p) {
+  int64_t bytes = p->arena_bytes;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
     if (kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT ||
@@ -169,22 +168,21 @@ json_t *collectives_json(const Session *s, const CollFacts *facts) {
   return list;
 }
 
-static json_t *mesh_json(const Mesh *m) {
+json_t *mesh_json(const Mesh *m) {
   json_t *out = json_object();
   for (int i = 0; i < m->naxes; i++)
     json_object_set_new(out, m->axis[i].name, json_integer(m->axis[i].size));
   return out;
 }
 
-// "b", "optimizer/all", "head.kernel/classes": the form of the command line.
-static const char *rule_key(Arena *a, const LayoutRule *r) {
+const char *rule_key(Arena *a, const LayoutRule *r) {
   static const char *const scope[] = {"", "optimizer/", "parameters/", "gradients/", ""};
   const char *pattern =
       r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s/", r->pattern) : scope[r->scope];
   return arena_printf(a, "%s%s%s", r->soft ? "soft/" : "", pattern, r->dim ? r->dim : "all");
 }
 
-static json_t *layout_json(const Session *s) {
+json_t *layout_json(const Session *s) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < s->model->layout.n; i++) {
     const LayoutRule *r = &s->model->layout.rule[i];
@@ -201,10 +199,21 @@ static json_t *dims_json(const Graph *g) {
   return out;
 }
 
-static int print_json(const Session *s, const Compilation *c, const ParamTable *params) {
+void program_json(json_t *out, const Compilation *c) {
   const Program *p = c->compiled->program;
+  json_t *memory = json_object();
+  json_object_set_new(out, "kernels", json_integer(count_instructions(p, INSTR_KERNEL)));
+  json_object_set_new(out, "products", json_integer(count_instructions(p, INSTR_PRODUCT)));
+  json_object_set_new(memory, "parameters", json_integer(c->partition.parameter_bytes));
+  json_object_set_new(memory, "optimizer", json_integer(c->partition.optimizer_bytes));
+  json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
+  json_object_set_new(memory, "peak", json_integer(program_bytes(p)));
+  json_object_set_new(out, "memory", memory);
+}
+
+static int print_json(const Session *s, const Compilation *c, const ParamTable *params) {
   const PartitionFacts *f = &c->partition;
-  json_t *out = json_object(), *memory = json_object();
+  json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.check/1"));
   json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
@@ -217,13 +226,7 @@ static int print_json(const Session *s, const Compilation *c, const ParamTable *
   json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));
   json_object_set_new(out, "redundant_flops", json_real(f->redundant_flops));
   json_object_set_new(out, "padding", json_real(f->padding));
-  json_object_set_new(out, "kernels", json_integer(count_instructions(p, INSTR_KERNEL)));
-  json_object_set_new(out, "products", json_integer(count_instructions(p, INSTR_PRODUCT)));
-  json_object_set_new(memory, "parameters", json_integer(f->parameter_bytes));
-  json_object_set_new(memory, "optimizer", json_integer(f->optimizer_bytes));
-  json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
-  json_object_set_new(memory, "peak", json_integer(stored_bytes(p) + p->arena_bytes));
-  json_object_set_new(out, "memory", memory);
+  program_json(out, c);
   if (params->path) json_object_set_new(out, "params", params_table_json(s, params));
   return json_finish(out);
 }
@@ -286,7 +289,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n",
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
-         bytes_text(s->arena, stored_bytes(p) + p->arena_bytes));
+         bytes_text(s->arena, program_bytes(p)));
   printf("program    %lld kernels, %lld products, predicted %.3f ms\n",
          (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT), 1e3 * predicted_seconds(s, c));

@@ -14,9 +14,35 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
+static bool fits_here(Session *s, const Program *p) {
+  return (double)program_bytes(p) * (double)mesh_size(&p->mesh) < 0.5 * (double)offers_find(s->arena).memory;
+}
+
+// Times of the collectives in three steps on made-up input, where this build can make machine code and this
+// machine has the memory.
+static bool measure(Session *s, const Graph *g, const char *purpose, const char *over, json_t *list) {
+  enum { STEPS = 3 };
+  Compilation c = {0};
+  int64_t bytes;
+  if (!code_available()) return true;
+  bool good = session_compile(s, g, purpose, over, NULL, &c);
+  bool runs = good && fits_here(s, c.compiled->program);
+  Exec *e = runs ? session_exec(s, &c, NULL, NULL) : NULL;
+  if (runs) good = e && synthetic_feed(s, e, c.compiled->program, &bytes);
+  for (int i = 0; good && runs && i < STEPS; i++)
+    if (exec_step(e, i, false) != STEP_OK) {
+      exec_fault(e, s->diag);
+      good = false;
+    }
+  if (good && runs) collectives_measured(s, list, &c, e, STEPS);
+  exec_free(e);
+  code_free(c.code);
+  return good;
+}
+
 static int print_json(const Session *s, const char *purpose, const Compilation *c, const char *name,
-                      const char *text) {
-  json_t *out = json_object(), *list = collectives_json(s, c->facts);
+                      const char *text, json_t *list) {
+  json_t *out = json_object();
   for (uint32_t i = 0; i < c->facts->n; i++)
     json_object_set_new(json_array_get(list, i), "predicted_seconds",
                         json_real(c->facts->fact[i].seconds));
@@ -42,7 +68,12 @@ int cmd_explain(Session *s) {
     unknown_name(s, name);
     return 0;
   }
-  if (option_given(s->opt, OPTION_JSON)) return print_json(s, purpose, &c, name, text);
+  if (option_given(s->opt, OPTION_JSON)) {
+    json_t *list = collectives_json(s, c.facts);
+    if (c.facts->n == 0 || measure(s, g, purpose, over, list)) return print_json(s, purpose, &c, name, text, list);
+    json_decref(list);
+    return 0;
+  }
   fputs(text, stdout);
   return 0;
 }

@@ -114,10 +114,41 @@ static int print_json(const char *path, const ArrayList *list) {
   return json_finish(out);
 }
 
+// -- checkpoints ---------------------------------------------------------------------------------
+
+// Its tensors as arrays; what else the manifest says as metadata.
+static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
+  Arena *a = s->arena;
+  const Checkpoint *c = checkpoint_open(a, path, s->diag, (Pos){0});
+  if (!c) return false;
+  *out = (ArrayList){.format = "checkpoint", .bytes = c->bytes, .n = c->ntensors};
+  out->at = arena_array(a, ArrayInfo, c->ntensors + 1);
+  for (uint32_t i = 0; i < c->ntensors; i++) {
+    const CheckpointTensor *t = &c->tensor[i];
+    out->at[i] = (ArrayInfo){.name = t->name, .type = dtype_text(t->type), .usable = true, .rank = t->rank,
+                             .elements = t->elements, .bytes = t->elements * dtype_bytes(t->type)};
+    memcpy(out->at[i].size, t->size, sizeof t->size);
+  }
+  const CheckpointNote *n = &c->note;
+  const ArrayText text[] = {{"path", c->path},
+                            {"model", c->model},
+                            {"mesh", c->mesh},
+                            {"step", arena_printf(a, "%lld", (long long)n->step)},
+                            {"seed", arena_printf(a, "%llu", (unsigned long long)n->seed)},
+                            {"data", arena_printf(a, "epoch %lld, row %lld", (long long)n->epoch, (long long)n->row)},
+                            {"shards", arena_printf(a, "%u", c->nshards)},
+                            {"meshc", c->version}};
+  out->ntexts = countof(text);
+  out->text = arena_array(a, ArrayText, countof(text));
+  memcpy(out->text, text, sizeof text);
+  return true;
+}
+
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
-  if (!array_list(s->arena, path, &list, s->diag, (Pos){0})) return 0;
+  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
+    return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
   print_list(s, path, &list);
   return 0;

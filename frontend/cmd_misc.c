@@ -1,10 +1,9 @@
-// Commands that compile nothing: stages, ops, fmt, doctor, version.
+// Commands that compile nothing: stages, ops, fmt, version.
 #include "frontend/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
@@ -43,6 +42,11 @@ static const struct {
     [MOVE] = {"move", "any dim; the split follows the elements"},
     [GATHER] = {"lookup",
                 "any dim; over the looked-up one each processor contributes the rows that it has"},
+    [WINDOW] = {"window",
+                "any dim; where windows reach over a border the neighbour's elements are fetched"},
+    [ORDERED] = {"ordered",
+                 "any dim; along the ordered one sums, maxima and the first k are combined, else it is gathered"},
+    [REGION] = {"loop", "any dim but the loop's own"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };
 static const char *const linear_text[] = {
@@ -105,90 +109,7 @@ int cmd_fmt(Session *s) {
   return 0;
 }
 
-// -- doctor, version -----------------------------------------------------------------------------
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5 };
-
-// Bytes a second of one core, read and written; best of several copies.
-static double measure_copy(void) {
-  char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
-  double best = 0;
-  if (from && to) {
-    memset(from, 1, COPY_BYTES);
-    memset(to, 2, COPY_BYTES);
-    for (int i = 0; i < REPEATS; i++) {
-      double start = now();
-      memcpy(to, from, COPY_BYTES);
-      double rate = 2.0 * COPY_BYTES / (now() - start);
-      if (rate > best) best = rate;
-    }
-  }
-  free(from);
-  free(to);
-  return best;
-}
-
-// Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
-static double measure_product(void) {
-  float *x = calloc(3 * SIDE * SIDE, sizeof *x);
-  double best = 0;
-  for (int i = 0; x && i < REPEATS; i++) {
-    double start = now();
-    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
-              x + 2 * SIDE * SIDE, SIDE);
-    double rate = 2.0 * SIDE * SIDE * SIDE / (now() - start);
-    if (rate > best) best = rate;
-  }
-  free(x);
-  return best;
-}
-
-static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
-
-int cmd_doctor(Session *s) {
-  bool blas = blas_open(&s->blas);
-  Offers found = offers_find(s->arena);
-  double copy = measure_copy(), product = blas ? measure_product() : 0;
-  if (!wants_json(s)) {
-    printf("cores      %d\n", cores_available());
-    printf("cpu        %s\n", code_cpu());
-    printf("compiler   %s\n", code_version());
-    printf("products   %s\n", blas ? s->blas : "no BLAS library found: generated kernels do them");
-    printf("copy       %.1f GB/s, one core, read and written\n", copy / 1e9);
-    if (blas)
-      printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", product / 1e9, SIDE, SIDE);
-    printf("simd       %s\n", found.simd);
-    printf("memory     %s free\n", bytes_text(s->arena, found.memory));
-    printf("gpus       %s\n", found.gpus ? found.gpus : "none");
-    printf("MPI        %s\n", found.mpi ? found.mpi : "none");
-    printf("NCCL       %s\n", found.nccl ? found.nccl : "none");
-    printf("devices    cpu\n");
-    printf("comm       local\n");
-    return 0;
-  }
-  json_t *out = json_object();
-  json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
-  json_object_set_new(out, "cores", json_integer(cores_available()));
-  json_object_set_new(out, "cpu", json_string(code_cpu()));
-  json_object_set_new(out, "compiler", json_string(code_version()));
-  json_object_set_new(out, "blas", blas ? json_string(s->blas) : json_null());
-  json_object_set_new(out, "copy_bytes_per_second", json_real(copy));
-  json_object_set_new(out, "product_flops_per_second", json_real(product));
-  json_object_set_new(out, "simd", json_string(found.simd));
-  json_object_set_new(out, "memory_bytes", json_integer(found.memory));
-  json_object_set_new(out, "gpus", text_or_null(found.gpus));
-  json_object_set_new(out, "mpi", text_or_null(found.mpi));
-  json_object_set_new(out, "nccl", text_or_null(found.nccl));
-  json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
-  json_object_set_new(out, "comm", json_pack("[s]", "local"));
-  return json_finish(out);
-}
+// -- version -------------------------------------------------------------------------------------
 
 int cmd_version(Session *s) {
   if (!wants_json(s)) {

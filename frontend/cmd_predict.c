@@ -217,8 +217,7 @@ static Fetch fetch_outputs(const Predict *p) {
 
 static bool prepare(Predict *p) {
   Session *s = p->s;
-  int64_t before;
-  if (!session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
+  if (!values_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
   Fetch fetch = fetch_outputs(p);
   if (!fetch.n) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
@@ -231,7 +230,7 @@ static bool prepare(Predict *p) {
       !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
     return false;
   p->exec = session_exec(s, &p->made, NULL, NULL);
-  return p->exec && params_load(s, p->exec, p->made.compiled->program, false, &before) &&
+  return p->exec && values_load(s, p->exec, p->made.compiled->program) &&
          open_results(p);
 }
 

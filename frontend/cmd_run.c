@@ -102,22 +102,26 @@ static void print_json(const Run *r) {
   json_object_set_new(out, "schema", json_string("meshc.run/1"));
   json_object_set_new(out, "model", json_string(r->s->opt->argument.at[0]));
   json_object_set_new(out, "values", results_json(r->nresults, r->result));
-  json_object_set_new(out, "collectives", collectives_json(r->s, r->made.facts));
+  json_t *list = collectives_json(r->s, r->made.facts);
+  collectives_measured(r->s, list, &r->made, r->exec, r->steps ? r->steps : 1);
+  json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "measured", counts_json(r));
   json_finish(out);
 }
 
 static bool finish(Run *r) {
+  const Program *p = r->made.compiled->program;
+  if (!session_first(r->s)) return params_save(r->s, r->exec, p, r->before + r->steps);
   bool good = results_finite(r->s, r->nresults, r->result);
   good &= results_write(r->s, r->nresults, r->result);
-  good &= params_save(r->s, r->exec, r->made.compiled->program, r->before + r->steps);
+  good &= params_save(r->s, r->exec, p, r->before + r->steps);
   if (good && option_given(r->s->opt, OPTION_JSON)) print_json(r);
   return good;
 }
 
 int cmd_run(Session *s) {
   Run r = {.s = s};
-  if (session_load(s) && prepare(&r) && execute(&r) && read_results(&r)) (void)finish(&r);
+  if (results_check(s) && params_check(s) && session_load(s) && prepare(&r) && execute(&r) && read_results(&r)) (void)finish(&r);
   for (uint32_t i = 0; i < r.nresults; i++) array_free(&r.result[i].array);
   feeds_free(&r.feeds);
   exec_free(r.exec);

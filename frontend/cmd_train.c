@@ -1,5 +1,5 @@
 // train and eval: the blocks of the model brought together with the runtime's loop.
-#include "frontend/session.h"
+#include "frontend/watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,10 +107,20 @@ static bool stop_early(Session *s, const Part *p, bool evaluates, TrainJob *job)
   return false;
 }
 
-static bool log_folder(Session *s, const char **curve) {
-  const char *folder = option_text(s->opt, OPTION_LOG_DIR);
-  *curve = folder ? arena_printf(s->arena, "%s/metrics.jsonl", folder) : NULL;
-  return !folder || session_folder(s, folder);
+// What a step works on: rows, or the tokens that its first source of tokens gives.
+static void count_units(const Part *p, TrainJob *job) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(p->feed, &input);
+  job->batch = feed_batch(p->feed);
+  job->unit = "rows";
+  for (uint32_t i = 0; i < n; i++) {
+    SourceKind kind = input[i].source->kind;
+    if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
+    for (int k = 0; k < input[i].rank; k++)
+      if (k != input[i].over) job->batch *= input[i].size[k];
+    job->unit = "tok";
+    return;
+  }
 }
 
 static int train(Session *s, Part *train_with, Part *test_with) {
@@ -118,12 +128,12 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   const DataBlock *data = s->model->graph->spec.data;
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
   TrainJob job = {.test_name = block_text(block), .log = spec->log, .evaluate = spec->evaluate};
-  int64_t before, done = 0;
+  int64_t done = 0;
   if (!train_part(s, train_with) || !count_steps(s, train_with, &job.steps)) return 0;
   if (!stop_early(s, train_with, data[block].present, &job)) return 0;
   if (data[block].present && !eval_part(s, block, train_with->exec, test_with)) return 0;
   const Program *p = train_with->made.compiled->program;
-  if (!params_load(s, train_with->exec, p, true, &before) || !log_folder(s, &job.curve)) return 0;
+  if (!params_load(s, train_with->exec, p, true, &job.before)) return 0;
   job.train = train_with->exec;
   job.feed = train_with->feed;
   job.eval = test_with->exec;
@@ -131,20 +141,25 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.metric = test_with->metric;
   job.nmetrics = test_with->nmetrics;
   job.shown = shown_names(s, train_with->graph, &job.nshown);
-  job.batch = dim_get(s->model->graph->dims, data[DATA_TRAIN].over)->size;
+  count_units(train_with, &job);
   job.quiet = option_given(s->opt, OPTION_QUIET);
-  job.terminal = isatty(STDERR_FILENO);
-  job.out = stdout;
+  job.terminal = isatty(STDERR_FILENO) && session_first(s);
+  job.out = session_output(s);
+  job.ranks = s->ranks;
   job.header = header(s, train_with);
   job.done = &done;
-  int code = train_run(&job, s->diag);
-  if (code == 0 && !params_save(s, train_with->exec, p, before + done)) return 0;
+  Watch watch = {0};
+  bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
+  int code = ready ? train_run(&job, s->diag) : 0;
+  saver_free(job.saver);
+  if (!watch_end(s, &watch) || !ready) return code;
+  if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
   return code;
 }
 
 int cmd_train(Session *s) {
   Part train_with = {0}, test_with = {0};
-  if (!session_load(s)) return 0;
+  if (!params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
   if (!s->model->graph->spec.ntrain) {
     diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block",
                s->opt->argument.at[0]);
@@ -181,10 +196,8 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
 }
 
 static int evaluate(Session *s, BlockKind block, Part *p) {
-  int64_t before, rows;
-  if (!eval_part(s, block, NULL, p) ||
-      !params_load(s, p->exec, p->made.compiled->program, false, &before))
-    return 0;
+  int64_t rows;
+  if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   int code = eval_metrics(p->exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
   if (code == 0) print_metrics(s, block, p, value, rows);
@@ -195,7 +208,7 @@ int cmd_eval(Session *s) {
   BlockKind block;
   Part p = {0};
   const char *wanted = option_text(s->opt, OPTION_DATA);
-  if (!session_load(s) || !data_choose(s, wanted ? wanted : "test", &block)) return 0;
+  if (!values_check(s) || !session_load(s) || !data_choose(s, wanted ? wanted : "test", &block)) return 0;
   int code = evaluate(s, block, &p);
   part_free(&p);
   return code;

@@ -45,8 +45,12 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
     inputs[count++] = decl->name;
   }
   const char *given = arena_text(s->arena, name, n);
+  enum { FEW = 8 };
   diag_error(s->diag, DIAG_UNKNOWN_FEED, pos, "--feed %s: the model has no input of that name",
              given);
+  const char *list = NULL;
+  for (size_t i = 0; i < count; i++) list = list ? arena_printf(s->arena, "%s, %s", list, inputs[i]) : inputs[i];
+  if (count > 0 && count <= FEW) diag_hint(s->diag, "its inputs are: %s", list);
   diag_nearest(s->diag, given, inputs, count);
   return 0;
 }

@@ -17,8 +17,21 @@ typedef struct Setting {
   Pos pos;
 } Setting;
 
+// Builds a model with less of its repetition: what one more round of a `for` costs is the difference of two
+// such models. The outermost loops have one round, `longer` two.
+typedef struct ShortLoop {
+  const Ast *loop;
+  int64_t rounds;          // that the file says
+} ShortLoop;
+typedef struct ShortLoops {
+  const Ast *longer;       // or NULL
+  VEC(ShortLoop) loop;     // found by model_build, of more than two rounds
+  bool mixed;              // some loop has other numbers of rounds at other calls
+} ShortLoops;
+
 typedef struct ModelOptions {
   const char *path;        // of the model file
+  ShortLoops *shorten;     // or NULL: all rounds
   uint32_t nsettings;
   Setting *setting;
   const Ast *mesh, *layout; // of the command line; NULL: the file's
@@ -72,6 +85,7 @@ typedef struct Fetch {
   const char *loss;        // --loss or NULL
   bool training;           // training mode
   Pos pos;                 // of the option
+  Pos loss_pos;            // of --loss
 } Fetch;
 Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.

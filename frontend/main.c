@@ -37,7 +37,9 @@ static int run(Session *s, int argc, char **argv) {
       help_command(stdout, options.command);
     return 0;
   }
-  int code = run_command[options.command](s);
+  int code;
+  if (!session_ranks(s, argv, &code)) return code;
+  code = run_command[options.command](s);
   return code ? code : diag_exit(s->diag);
 }
 
@@ -47,11 +49,12 @@ int main(int argc, char **argv) {
   s.names = intern_new(s.arena);
   s.diag = diag_new(s.arena);
   int code = run(&s, argc, argv);
-  diag_print(s.diag, stderr, colour());
+  if (session_speaks(&s, code)) diag_print(s.diag, stderr, colour());
   if (fflush(stdout) != 0 && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output\n");
     code = 7;
   }
+  code = session_leave(&s, code);
   arena_free(s.arena);
   return code;
 }

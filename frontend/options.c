@@ -22,7 +22,7 @@ static const char *const later[] = {
 };
 
 #define ON(id) (1u << COMMAND_##id)
-#define MODELS (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN))
+#define MODELS (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
 typedef struct OptionRow {
   const char *name, *argument, *help;
   char letter;
@@ -114,7 +114,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
 }
 
 static bool find_command(Options *o, Diag *d, const char *name) {
-  const char *names[COMMAND_COUNT];
+  const char *names[COMMAND_COUNT + 2] = {[COMMAND_COUNT] = "--help", "--version"};
   for (int i = 0; i < COMMAND_COUNT; i++) {
     names[i] = command_row[i].name;
     o->command = (CommandId)i;
@@ -127,7 +127,7 @@ static bool find_command(Options *o, Diag *d, const char *name) {
     return false;
   }
   diag_error(d, DIAG_USAGE, nowhere, "unknown command '%s'", name);
-  diag_nearest(d, name, names, COMMAND_COUNT);
+  diag_nearest(d, name, names, countof(names));
   return false;
 }
 

@@ -157,7 +157,7 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
       good &= load_tensor(&all, e, p, &p->tensor[i]);
   }
   if (slots) good &= load_step(&all, step);
-  bool tell = !option_given(s->opt, OPTION_QUIET);
+  bool tell = !option_given(s->opt, OPTION_QUIET) && session_first(s);
   if (all.kept && tell)
     fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
   if (all.ignored && tell)
@@ -171,12 +171,17 @@ static bool is_saved(TensorKind kind) {
   return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
 }
 
-static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {
-  if (text_ends(use->text, ".npz")) return npz_write(use->text, n, named, s->diag);
-  if (text_ends(use->text, ".safetensors")) return safetensors_write(use->text, n, named, s->diag);
+bool params_check(const Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
+  if (!use || text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors")) return true;
   diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
              use->text);
   return false;
+}
+
+static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {
+  return text_ends(use->text, ".npz") ? npz_write(use->text, n, named, s->diag)
+                                      : safetensors_write(use->text, n, named, s->diag);
 }
 
 bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
@@ -199,7 +204,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
   named[n] =
       (NamedArray){.name = step_name, .array = {.type = TYPE_I32, .elements = 1, .data = &count}};
-  good = good && write_saved(s, use, n + (step > 0), named);
+  good = good && (!session_first(s) || write_saved(s, use, n + (step > 0), named));
   for (uint32_t i = 0; i < n; i++) array_free(&named[i].array);
   return good;
 }

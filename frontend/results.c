@@ -23,6 +23,10 @@ bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, c
     out->array.size[i] = dim->whole;
     out->array.elements *= dim->whole;
   }
+  if (!session_first(s)) {
+    exec_read(e, kind, name, NULL);
+    return true;
+  }
   out->array.data = malloc((size_t)(out->array.elements * dtype_bytes(t->type)));
   if (!out->array.data) {
     diag_error(s->diag, DIAG_NO_MEMORY, nowhere, "no memory for the value %s", name);
@@ -69,10 +73,13 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   return !error;
 }
 
-bool results_finite(Session *s, uint32_t n, const Result *r) {
+bool results_check(const Session *s) {
   static const char *const words[] = {"finite"};
   int word;
-  if (!option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word)) return false;
+  return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
+}
+
+bool results_finite(Session *s, uint32_t n, const Result *r) {
   bool good = true;
   for (uint32_t i = 0; i < n; i++)
     good &= result_finite(s, &r[i], option_given(s->opt, OPTION_CHECK));

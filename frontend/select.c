@@ -101,12 +101,12 @@ void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
 
 static Pos asked_at(const Wants *w) { return w->fetch ? w->fetch->pos : (Pos){0}; }
 
-static void unknown(const Wants *w, const char *name) {
+static void unknown(const Wants *w, const char *name, Pos at) {
   Diag *d = w->m->diag;
   const Graph *g = w->m->graph;
   const char **near = arena_array(w->m->arena, const char *, g->name.n);
   for (uint32_t i = 0; i < g->name.n; i++) near[i] = g->name.at[i].name;
-  diag_error(d, DIAG_UNKNOWN_FETCH, asked_at(w), "the model has no value '%s'", name);
+  diag_error(d, DIAG_UNKNOWN_FETCH, at, "the model has no value '%s'", name);
   diag_nearest(d, name, near, g->name.n);
 }
 
@@ -128,7 +128,7 @@ static void want_add(Wants *w, const char *text) {
   Want want = {
       .as = by ? arena_printf(m->arena, "grad(%s)", by) : text, .name = name, .gradient = by};
   if (!name) {
-    unknown(w, by ? by : text);
+    unknown(w, by ? by : text, asked_at(w));
     return;
   }
   if (by && !dtype_is_float((Dtype)graph_node(m->graph, name->value)->type)) {
@@ -151,15 +151,15 @@ static void want_loss(Wants *w) {
   if (given) {
     const Name *name = graph_find_name(m->graph, given);
     if (!name) {
-      unknown(w, given);
+      unknown(w, given, w->fetch->loss_pos);
       return;
     }
     const Node *n = graph_node(m->graph, name->value);
     w->loss = name->value;
     if (n->dims.n)
-      diag_error(m->diag, DIAG_NOT_SCALAR, asked_at(w), "the loss '%s' is no scalar", given);
+      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is no scalar", given);
     else if (!dtype_is_float((Dtype)n->type))
-      diag_error(m->diag, DIAG_BAD_TYPE, asked_at(w), "the loss '%s' is %s", given,
+      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos, "the loss '%s' is %s", given,
                  dtype_text((Dtype)n->type));
   } else if (gradients && !w->loss) {
     diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),

@@ -1,5 +1,5 @@
 // One run of the program: model file and options to a Model, a Model to a bound program.
-#include "frontend/session.h"
+#include "frontend/planner.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,18 +55,11 @@ static bool only_word(const Session *s, OptionId id, int n, const char *const *w
 static bool refuse_unavailable(const Session *s) {
   static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"};
   bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
-  good &= only_word(s, OPTION_COMM, 3, comms, "the processors of a mesh run in one process");
-  if (option_given(s->opt, OPTION_EXACT)) {
-    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_EXACT)->pos,
-               "--exact is refused: sums over a split dim are not added in an order that every "
-               "mesh shares");
-    good = false;
-  }
-  const char *layout = option_text(s->opt, OPTION_LAYOUT);
-  if (layout && strcmp(layout, "auto") == 0) {
-    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_LAYOUT)->pos,
-               "--layout auto: the search for a layout is not in this version of meshc");
-    diag_hint(s->diag, "write the layout: --layout b=rows,h=cols");
+  int comm;
+  good &= option_word(s->opt, OPTION_COMM, 3, comms, s->diag, &comm);
+  if (comm == 2) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_COMM)->pos,
+               "--comm nccl is not in this version of meshc: programs run on the CPU");
     good = false;
   }
   return good;
@@ -107,6 +100,51 @@ static bool read_precision(const Session *s, const char **out) {
   return good;
 }
 
+// --exact: the same bits on every mesh. A sum that processors share has an order that depends on how many
+// they are, and so has a library's product: every processor computes the whole, by generated kernels, whose order
+// is that of one processor.
+static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
+
+// Pins would share sums again.
+static bool exact_possible(const Session *s) {
+  const Graph *g = s->model->graph;
+  for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op != OP_PIN) continue;
+    diag_error(s->diag, DIAG_UNSUPPORTED, graph_node(g, n)->origin.pos,
+               "--exact is refused: layout(...) splits a value whatever the mesh computes");
+    diag_hint(s->diag, "remove the pin, or run without --exact");
+    return false;
+  }
+  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && mesh_size(&s->model->mesh) > 1)
+    fprintf(stderr, "meshc: --exact: each of the %lld processors holds and computes the whole; the layout is left aside\n",
+            (long long)mesh_size(&s->model->mesh));
+  return true;
+}
+
+static bool layout_is_auto(const Session *s) {
+  const char *layout = option_text(s->opt, OPTION_LAYOUT);
+  return layout && !is_exact(s) && strcmp(layout, "auto") == 0;
+}
+
+bool session_memory(const Session *s, double *out) {
+  static const struct { const char *unit; double bytes; } units[] = {
+      {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
+  *out = (double)s->machine.memory;
+  if (!use) return true;
+  char *end;
+  double x = strtod(use->text, &end);
+  for (size_t i = 0; end != use->text && x > 0 && x < 0x1p60 && i < countof(units); i++)
+    if (!strcmp(end, units[i].unit)) {
+      *out = x * units[i].bytes;
+      return true;
+    }
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--memory takes a size of a processor's memory, not '%s'", use->text);
+  diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
+  return false;
+}
+
 static bool model_options(Session *s, ModelOptions *m) {
   int errors = diag_errors(s->diag);
   int64_t seed, threads;
@@ -121,7 +159,7 @@ static bool model_options(Session *s, ModelOptions *m) {
   good &= read_precision(s, &m->precision);
   m->seed = (uint64_t)seed;
   if (!good) return false;
-  m->no_layout = layout && strcmp(layout->text, "none") == 0;
+  m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
   if (mesh)
     m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
                              strlen(mesh->text));
@@ -163,17 +201,19 @@ static bool count_epochs(Session *s) {
 }
 
 bool session_load(Session *s) {
-  ModelOptions options;
   laps_start(&s->laps, s->arena);
-  if (!session_read(s) || !model_options(s, &options) || !read_machine(s)) return false;
+  if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (diag_errors(s->diag)) return false;
   laps_end(&s->laps, "parse", 0);
-  s->model = model_build(s->arena, s->names, s->diag, s->ast, &options);
+  s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
   if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));
+  // a model that is planned may have a mesh without rules
+  bool no_rules = s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model &&
-         (options.no_layout || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
-         (!train_counts_epochs(s->model) || count_epochs(s));
+         (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
+         (!train_counts_epochs(s->model) || count_epochs(s)) &&
+         (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s);
 }
 
 typedef VEC(const char *) NameList;
@@ -197,6 +237,7 @@ Fetch session_fetch(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_FETCH);
   Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
              .training = option_given(s->opt, OPTION_TRAINING)};
+  if (f.loss) f.loss_pos = option_use(s->opt, OPTION_LOSS)->pos;
   NameList names = {0};
   if (!use) return f;
   f.pos = use->pos;
@@ -209,17 +250,31 @@ Fetch session_fetch(const Session *s) {
 
 // -- compiling -----------------------------------------------------------------------------------
 
-static const char *cache_folder(Session *s) {
+const char *cache_folder(Session *s) {
   if (option_given(s->opt, OPTION_NO_CACHE)) return NULL;
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (base && *base == '/') return arena_printf(s->arena, "%s/meshc", base);
   return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
 }
 
-static double now(void) {
+double seconds_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// --memory is a promise that is kept before anything runs.
+static bool memory_suffices(const Session *s, const Compilation *c) {
+  double most;
+  if (!option_given(s->opt, OPTION_MEMORY) || !c->compiled) return true;
+  if (!session_memory(s, &most)) return false;
+  int64_t needed = program_bytes(c->compiled->program);
+  if ((double)needed <= most) return true;
+  diag_error(s->diag, DIAG_NO_MEMORY, option_use(s->opt, OPTION_MEMORY)->pos,
+             "the program for %s needs %s a processor, --memory allows %s", c->compiled->program->for_,
+             bytes_text(s->arena, needed), bytes_text(s->arena, (int64_t)most));
+  diag_hint(s->diag, "split more dims, use a larger mesh, or a smaller batch");
+  return false;
 }
 
 bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
@@ -230,35 +285,43 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   bool blas = runs && blas_open(&s->blas);
   PipelineOptions options = {
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE),
-                  .products = blas || !runs,
+                  .products = (blas || !runs) && !is_exact(s),
                   .for_ = purpose,
-                  .over = over},
+                  .over = over,
+                  .keep = strcmp(purpose, "train") == 0 ||
+                          (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .machine_code = runs,
       .laps = &s->laps,
   };
-  double start = now();
+  double start = seconds_now();
+  bool cached = options.code.cache != NULL;
+  if (runs && !session_before_compile(s, cached)) return false;
   if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
-  if (runs && option_given(s->opt, OPTION_VERBOSE))
+  if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
+  if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
-            purpose, now() - start, out->compiled->program->ninstrs,
+            purpose, seconds_now() - start, out->compiled->program->ninstrs,
             out->compiled->program->nkernels, code_cpu(), blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
   laps_start(&s->laps, s->arena);
-  return true;
+  return memory_suffices(s, out);
 }
 
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
   int64_t threads;
   if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return NULL;
   ExecOptions options = {.threads = (int)threads,
+                         .ranks = s->ranks,
                          .share = share,
                          .seed = s->model->graph->spec.seed,
                          .watch = watch,
-                         .directory = s->directory};
+                         .directory = s->directory,
+                         .profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH};
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
-  if (e && option_given(s->opt, OPTION_VERBOSE))
+  if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
+  if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
             (long long)mesh_size(&s->model->mesh), exec_workers(e),
             bytes_text(s->arena, exec_bytes(e)));

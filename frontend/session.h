@@ -6,7 +6,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/options.h"
-#include "runtime/runtime.h"
+#include "runtime/checkpoint.h"
 
 typedef struct Session {
   Arena *arena;
@@ -19,9 +19,11 @@ typedef struct Session {
   size_t text_bytes;
   uint32_t source;
   const Ast *ast;
+  ModelOptions options;  // that the model was built with
   Model *model;
   Laps laps;             // of what is being compiled
   const char *directory; // where relative paths of the model start
+  Ranks *ranks;          // the processes of this run, or NULL: there is one
 } Session;
 
 // -- session.c: loading and compiling ------------------------------------------------------------
@@ -29,6 +31,8 @@ typedef struct Session {
 MUST_USE bool session_read(Session *s);
 // Reads, parses, builds the model under the options, and checks its layout.
 MUST_USE bool session_load(Session *s);
+// Bytes that a processor may hold: --memory, or the machine's. False after an error.
+MUST_USE bool session_memory(const Session *s, double *out);
 // The places and names of --fetch and --loss as a Fetch; n 0 without --fetch.
 Fetch session_fetch(const Session *s);
 // What check, dump and explain describe: the graph that --for, --fetch and --training ask for, its
@@ -44,14 +48,26 @@ MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, c
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch);
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *session_file(Session *s, const char *path, size_t *n);
+// Where compiled kernels are kept; NULL with --no-cache, or where neither XDG_CACHE_HOME nor HOME says it.
+const char *cache_folder(Session *s);
+double seconds_now(void); // of a monotonic clock
 // Makes the folder and those above it. False after an error.
 MUST_USE bool session_folder(Session *s, const char *path);
 bool text_ends(const char *text, const char *end);
 
 // -- cmd_check.c: facts --------------------------------------------------------------------------
 json_t *collectives_json(const Session *s, const CollFacts *facts);
+json_t *mesh_json(const Mesh *m);
+json_t *layout_json(const Session *s);
+int64_t count_instructions(const Program *p, InstrKind kind);
+// "kernels", "products" and "memory" of a compile.
+void program_json(json_t *out, const Compilation *c);
 // Prints an object, ends it, returns the exit code.
 int json_finish(json_t *object);
+// Bytes of one processor: what lives between steps, and the work arena.
+int64_t program_bytes(const Program *p);
+// "b", "optimizer/all", "head.kernel/classes": the left side of a rule on the command line.
+const char *rule_key(Arena *a, const LayoutRule *r);
 // "rows=2 cols=2", or "one processor".
 const char *mesh_text(Arena *a, const Mesh *m);
 // "12.3 KiB".
@@ -59,6 +75,28 @@ const char *bytes_text(Arena *a, int64_t bytes);
 int64_t parameter_count(const Graph *g);
 // Seconds that the machine's figures give one run: products and collectives.
 double predicted_seconds(const Session *s, const Compilation *c);
+
+// -- measure.c, synthetic.c: times -----------------------------------------------------------------
+// Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled steps of e.
+void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e, int64_t steps);
+// Made-up values for all inputs; *bytes gets their size. False after an error.
+MUST_USE bool synthetic_feed(Session *s, Exec *e, const Program *p, int64_t *bytes);
+
+// -- ranks.c: several processes ------------------------------------------------------------------
+// Starts or joins ranks, as --np, --comm and the launcher say. False when the command is not to be run here:
+// *code is then the exit code, or 2 after an error in s->diag.
+MUST_USE bool session_ranks(Session *s, char **argv, int *code);
+bool session_first(const Session *s); // rank 0, which prints and writes; or the only process
+// All ranks have loaded the same model for the same mesh, which they can share.
+MUST_USE bool session_agree(Session *s);
+// Around a compile: with a cache one rank of a machine compiles, the others read what it has made. Then all
+// have the same program.
+MUST_USE bool session_before_compile(Session *s, bool cached);
+MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
+FILE *session_output(const Session *s); // where lines go; with --log-rank all they begin with the rank
+// Whether this process prints the diagnostics of a run that ended with that code.
+bool session_speaks(const Session *s, int code);
+int session_leave(Session *s, int code); // the exit code of the run
 
 // -- feed_option.c: --feed -----------------------------------------------------------------------
 typedef struct Fed {
@@ -84,7 +122,19 @@ void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 // number of steps behind the optimiser state (0 without). False after errors. Without --params it
 // does nothing.
 MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
+// Whether --save-params can be done, before anything is computed. False after an error.
+MUST_USE bool params_check(const Session *s);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
+
+// -- checkpoints.c -------------------------------------------------------------------------------
+// Whether the options fit, before anything is computed. False after an error.
+MUST_USE bool values_check(const Session *s);
+MUST_USE bool checkpoints_check(const Session *s);
+// Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. False after an error.
+MUST_USE bool values_load(Session *s, Exec *e, const Program *p);
+// job has its programs, feeds and header: with --resume they are brought to the newest checkpoint; with
+// --checkpoint-dir job->saver is made (saver_free). False after an error.
+MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
 
 // -- results.c: values out -----------------------------------------------------------------------
 typedef struct Result {
@@ -96,6 +146,7 @@ typedef struct Result {
 MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind,
                           const char *name, Result *out);
 // Warns of NaN and Inf, or with --check finite says an error.
+MUST_USE bool results_check(const Session *s); // --check, before anything is computed
 MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 // To --out, or printed.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);

@@ -175,7 +175,8 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
   for (size_t i = 0; i < n; i++) {
     size_t other = strlen(names[i]);
     if (other > LONGEST_NAME) continue;
-    int allowed = (int)((length > other ? length : other) / 3);
+    size_t longer = length > other ? length : other;
+    int allowed = longer == 2 ? 1 : (int)(longer / 3);
     int distance = edit_distance(name, length, names[i], other);
     if (distance > allowed || distance >= best_distance) continue;
     best = names[i];

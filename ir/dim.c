@@ -69,6 +69,15 @@ DimId dim_find(const DimTable *t, const char *name) {
 
 void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }
 
+DimTable *dim_table_whole(Arena *a, const DimTable *t) {
+  DimTable *out = dim_table_new(a, t->names);
+  for (DimId d = 1; d <= t->entry.n; d++) {
+    Dim dim = *dim_get(t, d);
+    if (dim.whole == d && insert(out, dim) != d) BUG("whole dim %s behind a block", dim.name);
+  }
+  return out;
+}
+
 static const char *block_name(const DimTable *t, const Mesh *m, const char *whole, Axes axes) {
   char text[MAX_AXES * 64];
   size_t n = 0;

@@ -47,6 +47,9 @@ typedef struct Dim {
 typedef struct DimTable DimTable;
 DimTable *dim_table_new(Arena *a, Intern *names);
 
+// The whole dims of t under their ids, without its blocks: for another mesh. t has whole dims first.
+DimTable *dim_table_whole(Arena *a, const DimTable *t);
+
 // Adds a whole dim; the caller has checked that the name is free (dim_find) and 1 <= size < 2^31.
 DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
 const Dim *dim_get(const DimTable *t, DimId d);

@@ -55,15 +55,16 @@ static bool lay_out(Exec *e, Diag *d) {
 
 static bool enough_memory(const Exec *e, Diag *d) {
   int64_t each, needed, available = memory_free_bytes();
+  int64_t here = e->ranks ? ranks_seen(e->ranks) : e->processors;
   bool fits = size_add(e->own_bytes, e->program->arena_bytes, &each) &&
-              size_mul(each, e->processors, &needed) && needed <= available;
+              size_mul(each, here, &needed) && needed <= available;
   if (fits) return true;
   double gib = 1024.0 * 1024.0 * 1024.0;
   diag_error(
       d, DIAG_NO_MEMORY, (Pos){0},
       "%lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
       "available in all",
-      (long long)e->processors, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+      (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
       (double)e->own_bytes / gib, (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;
@@ -107,7 +108,8 @@ static void unmap_memory(char *at, int64_t bytes) {
 }
 
 static char *address(const Context *c, Ref r) {
-  return (r.tensor < 0 ? c->arena : c->tensor[r.tensor]) + r.offset;
+  char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
+  return at ? at + r.offset : NULL; // NULL: on another machine
 }
 
 // Persistent tensors first: others may be a view of one.
@@ -117,7 +119,10 @@ static void place_tensors(Exec *e, Context *c) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     if (!is_persistent(p, t)) continue;
     int32_t other = shared_tensor(e, t);
-    c->tensor[t] = other >= 0 ? e->share->context[index].tensor[other] : c->own + e->own_offset[t];
+    if (other >= 0)
+      c->tensor[t] = e->share->context[index].tensor[other];
+    else
+      c->tensor[t] = c->own ? c->own + e->own_offset[t] : NULL;
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
     if (!is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
@@ -230,6 +235,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s) {
   const Collective *w = &e->program->instr[i].u.collective;
   const Context *context = &e->context[c];
+  if (!context->arena) return;
   for (uint32_t k = 0; k < w->nparts; k++) {
     Ref src = w->part[k].src, dst = w->part[k].dst;
     const BoundInstr *b = &context->instr[i];
@@ -330,6 +336,8 @@ static void find_solo_loops(const Program *p, Context *c) {
   }
 }
 
+static bool is_own(const Exec *e, int64_t r) { return r >= e->first && r < e->first + e->own; }
+
 void exec_bind_sizes(Exec *e) {
   const Program *p = e->program;
   e->small = true;
@@ -338,10 +346,11 @@ void exec_bind_sizes(Exec *e) {
     for (uint32_t s = 0; s < p->nslots; s++)
       c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
     for (uint32_t i = 0; i < p->ninstrs; i++) {
+      if (!is_own(e, r) && p->instr[i].kind != INSTR_COLLECTIVE) continue;
       size_instr(c, &p->instr[i], &c->instr[i]);
       if (is_shared(&c->instr[i])) e->small = false;
     }
-    find_solo_loops(p, c);
+    if (is_own(e, r)) find_solo_loops(p, c);
   }
 }
 
@@ -359,23 +368,34 @@ static void bind_calls(Exec *e) {
   }
 }
 
+static bool no_memory(const Exec *e, int64_t r, Diag *d) {
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes", (long long)r,
+             (long long)(e->own_bytes + e->program->arena_bytes));
+  return false;
+}
+
+// Memory that the machine's other ranks see. They measure what is free before anybody takes it.
+static bool share_memory(Exec *e, Diag *d) {
+  if (!e->ranks || !ranks_meet_near(e->ranks, false)) return !e->ranks;
+  e->kept = ranks_window(e->ranks, e->own_bytes);
+  e->work = e->kept ? ranks_window(e->ranks, e->program->arena_bytes) : NULL;
+  return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
+}
+
 static bool bind_context(Exec *e, int64_t r, Diag *d) {
   const Program *p = e->program;
   Context *c = &e->context[r];
   c->processor = r;
-  c->own = map_memory(e->own_bytes);
-  c->arena = map_memory(p->arena_bytes);
-  if (!c->own || !c->arena) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes",
-               (long long)r, (long long)(e->own_bytes + p->arena_bytes));
-    return false;
-  }
+  c->own = e->ranks ? window_at(e->kept, r) : map_memory(e->own_bytes);
+  c->arena = e->ranks ? window_at(e->work, r) : map_memory(p->arena_bytes);
+  if (is_own(e, r) && (!c->own || !c->arena)) return no_memory(e, r, d);
   c->tensor = arena_array(e->memory, char *, p->ntensors + 1);
   c->slot = arena_array(e->memory, int64_t, p->nslots + 1);
   c->instr = arena_array(e->memory, BoundInstr, p->ninstrs + 1);
   place_tensors(e, c);
-  fill_constants(e, c);
-  for (uint32_t i = 0; i < p->ninstrs; i++) bind_instr(e, c, i);
+  if (is_own(e, r)) fill_constants(e, c);
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
   return true;
 }
 
@@ -389,7 +409,7 @@ static void bind_moved(Exec *e) {
 
 // Full extents are the largest.
 static bool bind_scratch(Exec *e, Diag *d) {
-  for (int64_t r = 0; r < e->processors; r++)
+  for (int64_t r = e->first; r < e->first + e->own; r++)
     for (uint32_t i = 0; i < e->program->ninstrs; i++) {
       const BoundInstr *b = &e->context[r].instr[i];
       if (b->kind != INSTR_ORDERED) continue;
@@ -404,7 +424,7 @@ static bool bind_scratch(Exec *e, Diag *d) {
 }
 
 bool exec_bind(Exec *e, Diag *d) {
-  if (!lay_out(e, d) || !enough_memory(e, d)) return false;
+  if (!lay_out(e, d) || !enough_memory(e, d) || !share_memory(e, d)) return false;
   bind_moved(e);
   e->context = arena_array(e->memory, Context, e->processors);
   bind_calls(e);
@@ -415,7 +435,9 @@ bool exec_bind(Exec *e, Diag *d) {
 }
 
 void exec_unbind(Exec *e) {
-  for (int64_t r = 0; e->context && r < e->processors; r++) {
+  window_free(e->kept);
+  window_free(e->work);
+  for (int64_t r = 0; !e->ranks && e->context && r < e->processors; r++) {
     unmap_memory(e->context[r].own, e->own_bytes);
     unmap_memory(e->context[r].arena, e->program->arena_bytes);
   }

@@ -93,3 +93,25 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
     if (d < 0) return;
   }
 }
+
+void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride, const char *src,
+              const int64_t *src_stride) {
+  int64_t counter[MAX_RANK] = {0}, to = 0, from = 0, run = 1;
+  int last = rank - 1;
+  for (int d = 0; d < rank; d++)
+    if (size[d] == 0) return;
+  if (rank > 0 && dst_stride[last] == 1 && src_stride[last] == 1) run = size[last--];
+  for (;;) {
+    memcpy(dst + to * each, src + from * each, (size_t)(run * each));
+    int d = last;
+    for (; d >= 0; d--) {
+      to += dst_stride[d];
+      from += src_stride[d];
+      if (++counter[d] < size[d]) break;
+      to -= counter[d] * dst_stride[d];
+      from -= counter[d] * src_stride[d];
+      counter[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}

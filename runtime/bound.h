@@ -3,6 +3,7 @@
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
 
+#include "collectives/ranks.h"
 #include "runtime/internal.h"
 #include "runtime/ordered.h"
 
@@ -62,7 +63,8 @@ typedef struct Steps {
   int64_t at[LOOP_DEPTH];
 } Steps;
 
-// A processor: its memory and its view of every instruction.
+// A processor: its memory and its view of every instruction. Of a processor of another rank collectives only;
+// its memory is NULL on another machine.
 typedef struct Context {
   int64_t processor;
   char *arena, *own; // work memory; persistent tensors of this program
@@ -87,8 +89,11 @@ struct Exec {
   Barrier *all;         // of all workers
   Barrier **of_context; // one a context when it has several workers
   Comm *comm;
+  Ranks *ranks; // NULL: all processors are of this process
   int workers;
-  int64_t processors;
+  int64_t processors; // of the mesh
+  int64_t first, own; // those of this process
+  Window *kept, *work; // with ranks: memory of Context.own and Context.arena
   Context *context;
   char *scratch;          // of ordered instructions, for every worker
   int64_t scratch_bytes;  // of one worker
@@ -105,12 +110,15 @@ struct Exec {
   double spent[2]; // seconds of trial steps by all workers, by one
   // of the step under way
   int64_t step;
-  bool commit, stop;
+  bool commit, stop, judged;
+  bool asked; // a rank has been asked to stop
   StepResult result;
   Fault *fault;    // [context * workers + worker]
   int32_t watched; // tensor, -1: none
   double *seconds; // of every instruction, NULL: no profile
+  bool timed;      // it is kept at present
   double stamp;    // when the last one ended
+  struct Trace *trace; // gets what the workers run, or NULL (runtime/trace.h)
 };
 
 // Memory of tensors, and all references of p resolved. False after an error in d.
@@ -118,6 +126,8 @@ MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
 // Operands of collective i in context c, where the loops around it stand.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
+// The first fault by order of instructions, then by global position, or NULL.
+const Fault *exec_first_fault(const Exec *e);
 // Slots and whatever follows from them, for e->rows.
 void exec_bind_sizes(Exec *e);
 
@@ -125,6 +135,13 @@ void exec_bind_sizes(Exec *e);
 // rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
+// With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more; *first_says, or
+// NULL, becomes what it is on rank 0. False after the end of the run.
+MUST_USE bool exec_show(const Exec *e, bool done, bool *first_says);
+// Processor r's block of tensor t, brought into `room`, of exec_room bytes, where it is on another machine. All
+// ranks call it together, between two exec_show. NULL after the end of the run.
+const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
+int64_t exec_room(const Exec *e);
 // True if r is the first of the processors that hold the same block of tensor t.
 bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
 // Visits the valid elements of processor r's block of t in runs along the last physical dim:

@@ -13,6 +13,7 @@
 // Chunks are the same for every number of workers (decision 18), and so are the bits.
 #include "ir/philox.h"
 #include "runtime/bound.h"
+#include "runtime/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,11 +29,11 @@ typedef struct Seat {
 } Seat;
 
 static Seat seat_of(const Exec *e, int worker, int crew) {
-  int64_t p = e->processors, w = crew;
-  if (p >= w) return (Seat){worker * p / w, (worker + 1) * p / w, 0, 1};
+  int64_t p = e->own, w = crew, first = e->first;
+  if (p >= w) return (Seat){first + worker * p / w, first + (worker + 1) * p / w, 0, 1};
   int64_t context = worker * p / w; // context c has the workers from ceil(c*w/p) to the next's
   int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
-  return (Seat){context, context + 1, (int)(worker - lo), (int)(hi - lo)};
+  return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
 }
 
 static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s) {
@@ -201,10 +202,16 @@ static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, Steps 
 
 // The time since the last stamp belongs to instruction i.
 static void profile_stamp(Exec *e, uint32_t i, int worker) {
-  if (!e->seconds || worker != 0) return;
+  if (!e->timed || worker != 0) return;
   double t = clock_seconds();
   e->seconds[i] += t - e->stamp;
   e->stamp = t;
+}
+
+static double trace_start(const Exec *e) { return e->trace ? clock_seconds() : 0; }
+
+static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, double began) {
+  if (e->trace) trace_add(e->trace, worker, e->context[context].processor, i, e->step, 0, began);
 }
 
 // -- a segment: instructions between two meetings of all
@@ -229,8 +236,10 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
       continue;
     }
+    double began = trace_start(e);
     if (s.members == 1 || b->solo) {
       if (s.member == 0) run_alone(e, context, i, worker, steps);
+      if (s.member == 0) trace_end(e, context, i, worker, began);
       profile_stamp(e, i, worker);
       apart = true;
       continue;
@@ -241,6 +250,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     barrier_wait(meet);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
     if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
+    if (s.member == 0) trace_end(e, context, i, worker, began);
     profile_stamp(e, i, worker);
   }
 }
@@ -257,9 +267,45 @@ static bool is_faulty(const Exec *e) {
 static bool is_finite(const Exec *e) {
   if (e->watched < 0) return true;
   const ProgTensor *t = &e->program->tensor[e->watched];
-  for (int64_t r = 0; r < e->processors; r++)
+  for (int64_t r = e->first; r < e->first + e->own; r++)
     if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->watched]))) return false;
   return true;
+}
+
+// The first fault of a rank, as it tells the others.
+typedef struct ToldFault {
+  int64_t context, value, position;
+  uint32_t instr, code;
+} ToldFault;
+_Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
+
+static void take_fault(Exec *e, const ToldFault *t) {
+  Fault *f = &e->fault[t->context * e->workers];
+  if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
+    *f = (Fault){t->instr, {.code = t->code, .value = t->value, .position = t->position}};
+}
+
+// Ranks agree on the result of a step; then each knows the faults of all.
+static void ranks_judge(Exec *e) {
+  enum { ASKED = 256 };
+  Note mine = {.what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
+  ToldFault told = {0};
+  const Note *const *all;
+  const Fault *f = exec_first_fault(e);
+  if (f)
+    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position, f->instr, f->status.code};
+  memcpy(mine.data, &told, sizeof told);
+  if (!ranks_meet(e->ranks, &mine, false, &all)) {
+    e->result = STEP_FAILED;
+    return;
+  }
+  for (int i = 0; i < ranks_count(e->ranks); i++) {
+    memcpy(&told, all[i]->data, sizeof told);
+    take_fault(e, &told);
+    StepResult theirs = (StepResult)(all[i]->value % ASKED);
+    e->asked = e->asked || all[i]->value >= ASKED;
+    if (theirs != STEP_OK && (e->result == STEP_OK || theirs < e->result)) e->result = theirs;
+  }
 }
 
 // What the processors' status words say together.
@@ -269,10 +315,12 @@ static void judge(Exec *e) {
     e->result = STEP_BAD_INDEX;
   else if (!is_finite(e))
     e->result = STEP_NOT_FINITE;
+  if (e->ranks && !e->judged) ranks_judge(e);
+  e->judged = true;
 }
 
 static bool all_meet(const Exec *e, uint32_t i) {
-  const BoundInstr *b = &e->context[0].instr[i];
+  const BoundInstr *b = &e->context[e->first].instr[i];
   if (b->kind == INSTR_LOOP || b->kind == INSTR_END) return b->u.loop.meets;
   return b->kind == INSTR_COLLECTIVE || b->kind == INSTR_COMMIT;
 }
@@ -286,6 +334,8 @@ static void wait_all(Exec *e) {
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++) exec_move_operands(e, c, i, steps);
+  for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
+    if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
   if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
@@ -299,7 +349,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
   if (!ok && worker == 0) e->result = STEP_FAILED;
   wait_all(e);
-  return ok;
+  return e->result != STEP_FAILED;
 }
 
 static void run_worker(void *exec, int worker) {
@@ -307,18 +357,21 @@ static void run_worker(void *exec, int worker) {
   Seat s = seat_of(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
   Steps steps = {0};
-  if (e->seconds && worker == 0) e->stamp = clock_seconds();
+  if (e->timed && worker == 0) e->stamp = clock_seconds();
   for (;;) {
     uint32_t end = i;
     while (end < n && !all_meet(e, end)) end++;
     for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
     if (end == n) return;
-    const BoundInstr *b = &e->context[0].instr[end];
+    const BoundInstr *b = &e->context[e->first].instr[end];
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       i = loop_pass(e, b, end, &steps);
       continue;
     }
+    double began = trace_start(e);
     bool goes_on = meet(e, end, worker, s, &steps);
+    for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
+      trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
     profile_stamp(e, end, worker);
     if (!goes_on) return;
     i = end + 1;
@@ -338,7 +391,7 @@ static int trial_of(const Exec *e) {
 static void choose_crew(Exec *e) {
   int trial = trial_of(e);
   bool alone =
-      e->small && (e->processors == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
+      e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
   e->crew = alone ? 1 : e->workers;
   if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
 }
@@ -357,6 +410,7 @@ static void run_crew(Exec *e) {
 StepResult exec_step(Exec *e, int64_t step, bool commit) {
   e->step = step;
   e->commit = commit;
+  e->judged = false;
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
   choose_crew(e);
@@ -384,11 +438,19 @@ static bool check_kernels(const Program *p, Diag *d) {
   return true;
 }
 
+// With ranks the cores are shared out over those of the machine.
+static int workers_wanted(const ExecOptions *opt) {
+  int n = opt->threads > 0 ? opt->threads : cores_available();
+  if (!opt->ranks) return n;
+  if (opt->threads == 0) return ranks_cores(opt->ranks, n);
+  return n / ranks_near(opt->ranks) > 1 ? n / ranks_near(opt->ranks) : 1;
+}
+
 static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   if (opt->share) {
     e->team = team_share(opt->share->team);
   } else {
-    e->team = team_new(opt->threads > 0 ? opt->threads : cores_available());
+    e->team = team_new(workers_wanted(opt));
   }
   if (!e->team) {
     diag_error(d, DIAG_FAILURE, (Pos){0}, "the system gave no worker threads");
@@ -397,7 +459,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->workers = team_workers(e->team);
   bool spin = team_spins(e->team);
   e->all = barrier_new(e->workers, spin);
-  e->comm = comm_local(&e->program->mesh, e->workers);
+  e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers) : comm_local(&e->program->mesh, e->workers);
   e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
   bool made = e->all && e->comm;
@@ -431,7 +493,11 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->watched = watched_tensor(p, opt->watch);
   e->memory = arena_new();
   e->processors = mesh_size(&p->mesh);
+  e->ranks = opt->ranks;
+  e->first = opt->ranks ? ranks_first(opt->ranks) : 0;
+  e->own = opt->ranks ? ranks_each(opt->ranks) : e->processors;
   if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
+  e->timed = opt->profile;
   if (start_workers(e, opt, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
   exec_free(e);
   return NULL;
@@ -448,9 +514,11 @@ void exec_free(Exec *e) {
   free(e);
 }
 
+bool exec_asked(const Exec *e) { return e->ranks ? e->asked : stop_signal() != 0; }
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }
+void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }
 int64_t exec_bytes(const Exec *e) { return e->own_bytes + e->program->arena_bytes; }
 
 void exec_rows(Exec *e, int64_t rows) {

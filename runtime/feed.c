@@ -33,6 +33,8 @@ struct Feed {
   char fault[FAULT];
   Pos fault_pos;
   double wait;
+  int64_t first_epoch, first_row; // where reading begins
+  int64_t at_epoch, at_row;       // of the batch after the one that the caller has
 };
 
 // -- reading thread
@@ -91,16 +93,16 @@ static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
   hand_over(f, slot, -1);
 }
 
-// One epoch and its end mark; false when reading stops for good.
-static bool read_epoch(Feed *f, uint64_t key) {
-  int64_t batches = feed_batches(f);
-  for (int64_t b = 0; b <= batches; b++) {
+// One epoch from row `first` and its end mark; false when reading stops for good.
+static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
+  for (int64_t rows = -1; rows != 0; first += rows) {
     RingSlot *slot = wait_free(f);
     if (!slot) return false;
-    int64_t rows = b == batches ? 0 : clamp64(f->rows - b * f->batch, 0, f->batch);
+    rows = clamp64(f->rows - first, 0, f->batch);
+    if (rows < f->batch && !f->keep_last) rows = 0;
     char why[WHY];
     uint32_t which = 0;
-    if (!fill(f, slot, key, b * f->batch, rows, why, &which)) {
+    if (!fill(f, slot, key, first, rows, why, &which)) {
       fail(f, slot, which, why);
       return false;
     }
@@ -112,7 +114,8 @@ static bool read_epoch(Feed *f, uint64_t key) {
 static void *read_ahead(void *feed) {
   Feed *f = feed;
   uint64_t shuffle = rng_key(f->seed, "shuffle");
-  for (uint64_t epoch = 0; read_epoch(f, rng_key(shuffle + epoch, "epoch")); epoch++) continue;
+  int64_t epoch = f->first_epoch, row = f->first_row;
+  while (read_epoch(f, rng_key(shuffle + (uint64_t)epoch++, "epoch"), row)) row = 0;
   return NULL;
 }
 
@@ -203,13 +206,32 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   return NULL;
 }
 
-void feed_close(Feed *f) {
-  if (!f) return;
+static void stop(Feed *f) {
   pthread_mutex_lock(&f->lock);
   f->stop = true;
   pthread_cond_signal(&f->emptied);
   pthread_mutex_unlock(&f->lock);
   if (f->started) pthread_join(f->thread, NULL);
+  f->started = false;
+}
+
+bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d) {
+  stop(f);
+  f->stop = f->held = false;
+  f->first = f->count = 0;
+  f->first_epoch = f->at_epoch = epoch;
+  f->first_row = f->at_row = row;
+  return start(f, d);
+}
+
+void feed_position(const Feed *f, int64_t *epoch, int64_t *row) {
+  *epoch = f->at_epoch;
+  *row = f->at_row;
+}
+
+void feed_close(Feed *f) {
+  if (!f) return;
+  stop(f);
   for (uint32_t i = 0; i < f->n; i++) source_close(&f->source[i]);
   for (int k = 0; k < DEPTH; k++) {
     for (uint32_t i = 0; f->ring[k].data && i < f->n; i++) free(f->ring[k].data[i]);
@@ -252,6 +274,8 @@ int64_t feed_next(Feed *f, const void **data) {
   const RingSlot *slot = &f->ring[f->first];
   int64_t rows = slot->rows;
   f->held = rows >= 0; // an error stays
+  if (rows > 0) f->at_row += rows;
+  if (rows == 0) f->at_epoch++, f->at_row = 0;
   f->wait += clock_seconds() - began;
   pthread_mutex_unlock(&f->lock);
   for (uint32_t i = 0; i < f->n; i++) data[i] = slot->data[i];

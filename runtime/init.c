@@ -144,25 +144,25 @@ static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
 }
 
-// The first of equal blocks is made by `run`, the others are copied from it.
+// The first of equal blocks is made by `run`, the others of this process are copied from it.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
-  for (int64_t r = 0; r < e->processors; r++) {
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
     char *block = e->context[r].tensor[t];
     memset(block, 0, (size_t)x->bytes);
     if (is_zero(&f)) continue;
-    if (block_is_first(m, x, r)) {
-      f.block = block;
-      block_visit(e->program, x, r, -1, run, &f);
-      continue;
-    }
     Axes cut = {0};
     for (uint8_t a = 0; a < m->naxes; a++)
       for (int d = 0; d < x->rank; d++)
         if (axes_has(x->dim[d].axes, a) && !axes_has(cut, a)) cut.at[cut.n++] = a;
     int64_t first = axes_peer(m, cut, 0, axes_rank(m, cut, r));
-    memcpy(block, e->context[first].tensor[t], (size_t)x->bytes);
+    if (first >= e->first && first < r) {
+      memcpy(block, e->context[first].tensor[t], (size_t)x->bytes);
+      continue;
+    }
+    f.block = block;
+    block_visit(e->program, x, r, -1, run, &f);
   }
 }
 

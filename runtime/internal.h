@@ -10,6 +10,19 @@ int64_t
 memory_free_bytes(void);    // bytes that can be had without swapping, by the machine and the cgroup
 double clock_seconds(void); // of a monotonic clock
 
+// -- signals.c
+// --------------------------------------------------------------------------------------------
+// From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;
+// a second one of a kind ends it.
+void stop_watch(bool on);
+int stop_signal(void); // the last one noted, 0: none
+bool exec_asked(const Exec *e); // one has asked this process to stop, or another rank by the end of its last step
+
+// -- crc32c.c
+// --------------------------------------------------------------------------------------------
+// Of bytes that follow those of `crc`, 0 at first. Any thread.
+uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
+
 // -- team.c: the threads of a process
 // --------------------------------------------------------------------- The caller of team_run is
 // worker 0; the others sleep between runs. Counted references, because programs that share tensors
@@ -65,6 +78,11 @@ void aside_put(Aside *w, const void *bytes, size_t n);
 // fsync, rename, fsync of the directory; removes the partial file and says NO_DISK after a failure.
 MUST_USE bool aside_close(Aside *w, Diag *d);
 
+// Copies a box of elements of `each` bytes; strides in elements. Runs along the last dim are copied whole
+// where both strides are 1.
+void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride, const char *src,
+              const int64_t *src_stride);
+
 // -- raw.c: elements as files hold them
 // -----------------------------------------------------------------------
 typedef struct Raw {
@@ -106,6 +124,7 @@ MUST_USE bool safetensors_find(const Datafile *f, const char *key, ArrayPlace *o
 // Entries in the order of the file, and the texts of __metadata__.
 MUST_USE bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why);
 MUST_USE bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why);
+const char *safetensors_type(Dtype t); // "F32"; of bf16 "BF16"
 // A set of shards: the file that holds key, in the index's directory. malloc'd path, NULL with why.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
 char *safetensors_shard(const char *index_path, const char *key, char *why);

@@ -1,157 +1,16 @@
 // Training and evaluation: feeds steps, prints what users watch, stops with a reason.
-#include "runtime/internal.h"
+#include "runtime/bound.h"
+#include "runtime/log.h"
+#include "runtime/loop.h"
+#include "runtime/trace.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024 };
-
-// -- evaluation
-// -------------------------------------------------------------------------------------------
-
-// log(exp(a) + exp(b))
-static double log_add(double a, double b) {
-  double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
-  return isinf(most) ? most : most + log1p(exp(least - most));
-}
-
-static double combine_part(int how, double sum, double x, int64_t rows) {
-  switch (how) {
-  case PART_SUM: return sum + x;
-  case PART_MAX: return isnan(x) || x > sum ? x : sum;
-  case PART_MIN: return isnan(x) || x < sum ? x : sum;
-  case PART_PROD: return sum * x;
-  case PART_ROW_MEAN: return sum + x * (double)rows;
-  case PART_LOGSUMEXP: return log_add(sum, x);
-  }
-  BUG("no way %d to combine a part", how);
-}
-
-static double empty_part(int how) {
-  static const double empty[] = {[PART_SUM] = 0,
-                                 [PART_MAX] = -(double)INFINITY,
-                                 [PART_MIN] = (double)INFINITY,
-                                 [PART_PROD] = 1,
-                                 [PART_ROW_MEAN] = 0,
-                                 [PART_LOGSUMEXP] = -(double)INFINITY};
-  return empty[how];
-}
-
-static void give_batch(Exec *e, Feed *f, const void **data) {
-  const FeedInput *input;
-  uint32_t n = feed_inputs(f, &input);
-  for (uint32_t i = 0; i < n; i++)
-    exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
-}
-
-static int say_fault(const Exec *e, StepResult r, Diag *d) {
-  if (r == STEP_NOT_FINITE)
-    diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
-  else
-    exec_fault(e, d);
-  return diag_exit(d);
-}
-
-static int64_t part_elements(const MetricPart *p) { return p->elements > 0 ? p->elements : 1; }
-
-// The parts of all metrics, one after another; rows of a batch, or of all.
-typedef struct Parts {
-  uint32_t n;
-  const Metric *metric;
-  int64_t elements, largest;
-  double *sum;
-  void *read; // one part as the program gives it
-} Parts;
-
-static bool parts_open(Parts *p, uint32_t n, const Metric *metric) {
-  *p = (Parts){.n = n, .metric = metric};
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < metric[i].nparts; k++) {
-      int64_t elements = part_elements(&metric[i].part[k]);
-      p->elements += elements;
-      if (elements > p->largest) p->largest = elements;
-    }
-  p->sum = calloc((size_t)p->elements + 1u, sizeof *p->sum);
-  p->read = calloc((size_t)p->largest + 1u, sizeof(double)); // the widest type
-  double *to = p->sum;
-  for (uint32_t i = 0; p->sum && i < n; i++)
-    for (uint32_t k = 0; k < metric[i].nparts; k++)
-      for (int64_t e = 0; e < part_elements(&metric[i].part[k]); e++)
-        *to++ = empty_part(metric[i].part[k].how);
-  return p->sum && p->read;
-}
-
-static void parts_close(Parts *p) {
-  free(p->sum);
-  free(p->read);
-}
-
-static void part_add(const Exec *e, const MetricPart *part, void *read, int64_t rows, double *sum) {
-  if (part->elements <= 0) {
-    *sum = combine_part(part->how, *sum, exec_scalar(e, part->output), rows);
-    return;
-  }
-  exec_read(e, TENSOR_OUTPUT, part->output, read);
-  for (int64_t i = 0; i < part->elements; i++) {
-    double x = dtype_load(part->type, (const char *)read + i * dtype_bytes(part->type));
-    sum[i] = combine_part(part->how, sum[i], x, rows);
-  }
-}
-
-static void parts_add(Parts *p, const Exec *e, int64_t rows) {
-  double *sum = p->sum;
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t k = 0; k < p->metric[i].nparts; k++) {
-      part_add(e, &p->metric[i].part[k], p->read, rows, sum);
-      sum += part_elements(&p->metric[i].part[k]);
-    }
-}
-
-static void parts_finish(Parts *p, int64_t rows, double *out) {
-  double *sum = p->sum;
-  for (uint32_t i = 0; i < p->n; i++) {
-    const double *first = sum;
-    for (uint32_t k = 0; k < p->metric[i].nparts; k++)
-      for (int64_t e = part_elements(&p->metric[i].part[k]); e > 0; e--, sum++)
-        if (p->metric[i].part[k].how == PART_ROW_MEAN) *sum /= (double)rows;
-    out[i] = p->metric[i].finish(p->metric[i].context, first, rows);
-  }
-}
-
-// Runs all batches of an epoch.
-static int eval_batches(Exec *e, Feed *f, Parts *parts, const void **data, int64_t *rows, Diag *d) {
-  int64_t got;
-  *rows = 0;
-  while ((got = feed_next(f, data)) > 0) {
-    exec_rows(e, got < feed_batch(f) ? got : -1);
-    give_batch(e, f, data);
-    StepResult r = exec_step(e, 0, false);
-    if (r != STEP_OK) return say_fault(e, r, d);
-    parts_add(parts, e, got);
-    *rows += got;
-  }
-  if (got < 0) {
-    feed_fault(f, d);
-    return diag_exit(d);
-  }
-  return 0;
-}
-
-int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows,
-                 Diag *d) {
-  const FeedInput *input;
-  Parts parts;
-  const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
-  if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
-  int code = eval_batches(e, f, &parts, data, rows, d);
-  exec_rows(e, -1);
-  if (code == 0) parts_finish(&parts, *rows, out);
-  free(data);
-  parts_close(&parts);
-  return code;
-}
+enum { TRACE_FROM = 3, TRACE_TO = 8 }; // steps of a run that are traced: when it is warm
+enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024, MAX_SHOWN = 256 };
 
 // -- what is printed
 // ----------------------------------------------------------------------------------------
@@ -163,11 +22,14 @@ typedef struct Run {
   int64_t last_step;
   double drawn;   // time of the last progress line
   bool line_open; // a progress line stands on the terminal
-  FILE *curve;
-  double best;       // of the metric that may stop the run, and the step of it
+  double best;       // of the metric that evaluations are compared by, and the step of it
   int64_t best_step;
   int64_t worse;     // evaluations since
+  int64_t evaluated; // step of the last evaluation
+  bool better;       // it was the best so far
   bool stopped;
+  int64_t saved;     // step of the last checkpoint, -1: none
+  const void **data; // of the batch
 } Run;
 
 // "0.8714", "1.235e-05": four digits, for reading.
@@ -214,8 +76,8 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
   double each =
       (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
   append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
-  if (each > 0) append(line, &n, "  %s rows/s", rate_text((double)j->batch / each, b));
-  double mean = (now - r->began) / (double)r->step;
+  if (each > 0) append(line, &n, "  %s %s/s", rate_text((double)j->batch / each, b), j->unit ? j->unit : "rows");
+  double mean = (now - r->began) / (double)(r->step - j->start);
   append(line, &n, "  eta %s", time_text(mean * (double)(j->steps - r->step), b));
 }
 
@@ -253,16 +115,17 @@ static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t ro
   if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
 }
 
-// Keeps the best value of the metric that may stop the run.
+// Compares an evaluation by the metric that may stop the run, else by the loss, which is the first.
 static void watch_metric(Run *r, const double *x) {
   const TrainJob *j = r->job;
   uint32_t i = 0;
-  while (i < j->nmetrics && strcmp(j->metric[i].name, j->stop) != 0) i++;
+  while (j->stop && i < j->nmetrics && strcmp(j->metric[i].name, j->stop) != 0) i++;
   if (i == j->nmetrics) return;
-  bool better = r->best_step == 0 || (j->stop_least ? x[i] < r->best : x[i] > r->best);
-  r->worse = better ? 0 : r->worse + 1;
-  r->stopped = r->worse >= j->patience;
-  if (!better) return;
+  bool least = !j->stop || j->stop_least;
+  r->better = r->best_step == 0 || (least ? x[i] < r->best : x[i] > r->best);
+  r->worse = r->better ? 0 : r->worse + 1;
+  r->stopped = j->stop && r->worse >= j->patience;
+  if (!r->better) return;
   r->best = x[i];
   r->best_step = r->step;
 }
@@ -275,6 +138,13 @@ static void show_stopped(Run *r) {
           j->stop, (long long)r->best_step, number_text(r->best, b));
 }
 
+static void log_metrics(const TrainJob *j, const double *x) {
+  const char *name[MAX_SHOWN];
+  uint32_t n = j->nmetrics < MAX_SHOWN ? j->nmetrics : MAX_SHOWN;
+  for (uint32_t i = 0; i < n; i++) name[i] = j->metric[i].name;
+  log_evaluation(j->watch, j->test_name, n, name, x);
+}
+
 // Evaluates; at the end of training every metric has a line of its own.
 static int evaluate(Run *r, bool last, Diag *d) {
   const TrainJob *j = r->job;
@@ -282,6 +152,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
   double *x = calloc(j->nmetrics + 1u, sizeof *x);
   int64_t rows;
   if (!x) BUG("no memory to evaluate");
+  bool again = r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
   int code = eval_metrics(j->eval, j->test, j->nmetrics, j->metric, x, &rows, d);
   clear_progress(r);
   char line[LINE];
@@ -295,7 +166,10 @@ static int evaluate(Run *r, bool last, Diag *d) {
     if (last) n = 0;
   }
   if (code == 0 && !last && !j->quiet) fprintf(j->out, "%s\n", line);
-  if (code == 0 && !last && j->stop) watch_metric(r, x);
+  r->better = false;
+  if (code == 0 && !again) watch_metric(r, x);
+  if (code == 0) r->evaluated = r->step;
+  if (code == 0 && !again && j->watch) log_metrics(j, x);
   fflush(j->out);
   free(x);
   double spent = clock_seconds() - began; // is no training time
@@ -328,19 +202,42 @@ static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   return diag_exit(d);
 }
 
-// {"step": 0, "loss": 1.25, "accuracy": 0.5}
-static void put_curve(const Run *r) {
+// -- what the log gets ---------------------------------------------------------------------------
+
+static void log_shown(const Run *r) {
   const TrainJob *j = r->job;
-  if (!r->curve) return;
-  fprintf(r->curve, "{\"step\": %lld", (long long)r->step);
-  for (uint32_t i = 0; i < j->nshown; i++) {
-    double value = exec_scalar(j->train, j->shown[i]);
-    if (isfinite(value))
-      fprintf(r->curve, ", \"%s\": %.9g", j->shown[i], value);
-    else
-      fprintf(r->curve, ", \"%s\": null", j->shown[i]);
+  double value[MAX_SHOWN];
+  uint32_t n = j->nshown < MAX_SHOWN ? j->nshown : MAX_SHOWN;
+  for (uint32_t i = 0; j->watch && i < n; i++) value[i] = exec_scalar(j->train, j->shown[i]);
+  if (j->watch) log_step(j->watch, r->step, clock_seconds() - r->began, n, j->shown, value);
+}
+
+static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
+  const Program *p = e->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    int64_t n = 1;
+    for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
+    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type) ? malloc((size_t)(n * dtype_bytes(t->type))) : NULL;
+    if (!whole) continue; // a picture less is no reason to stop
+    exec_read(e, kind, t->name, whole);
+    log_histogram(r->job->watch, r->step, t->name, t->type, n, whole);
+    free(whole);
   }
-  fprintf(r->curve, "}\n");
+}
+
+static bool histograms_due(const Run *r) {
+  return r->job->watch && r->job->gradients && ((r->step + 1) % r->log == 0 || r->step + 1 == r->job->steps);
+}
+
+// Of the parameters that a step begins with and of their gradients, which a program of their own computes, so
+// that what is watched changes no bit of what is trained.
+static void log_histograms(const Run *r) {
+  const TrainJob *j = r->job;
+  give_batch(j->gradients, j->feed, r->data);
+  if (exec_step(j->gradients, j->before + r->step, false) != STEP_OK) return; // the step itself will say why
+  log_tensors(r, j->gradients, TENSOR_OUTPUT);
+  log_tensors(r, j->train, TENSOR_PARAM);
 }
 
 static int train_step(Run *r, const void **data, Diag *d) {
@@ -348,60 +245,129 @@ static int train_step(Run *r, const void **data, Diag *d) {
   int code = next_batch(j, data, d);
   if (code != 0) return code;
   give_batch(j->train, j->feed, data);
-  StepResult result = exec_step(j->train, r->step, true);
+  bool histograms = histograms_due(r);
+  r->data = data;
+  if (histograms) log_histograms(r);
+  int64_t done = r->step - j->start;
+  if (j->trace) exec_trace(j->train, done >= TRACE_FROM && done < TRACE_TO ? j->trace : NULL);
+  StepResult result = exec_step(j->train, j->before + r->step, true);
   if (result == STEP_NOT_FINITE) return say_not_finite(r, d);
   if (result != STEP_OK) {
     exec_fault(j->train, d);
     return diag_exit(d);
   }
-  put_curve(r);
+  log_shown(r);
   r->step++;
   return 0;
 }
 
-static int run_steps(Run *r, const void **data, Diag *d) {
-  const TrainJob *j = r->job;
-  bool evaluates = j->eval && j->test;
-  while (r->step < j->steps && !r->stopped) {
-    int code = train_step(r, data, d);
-    if (code != 0) return code;
-    show_step(r);
-    if (evaluates && j->evaluate > 0 && r->step % j->evaluate == 0 && r->step < j->steps)
-      if ((code = evaluate(r, false, d)) != 0) return code;
-  }
-  if (r->stopped) show_stopped(r);
-  return evaluates ? evaluate(r, true, d) : 0;
+// -- checkpoints ---------------------------------------------------------------------------------
+
+static void show_saved(Run *r, const char *path) {
+  if (!path || r->job->quiet) return;
+  clear_progress(r);
+  fprintf(r->job->out, "checkpoint %s\n", path);
+  fflush(r->job->out);
 }
 
-static bool close_curve(Run *r, Diag *d) {
-  bool bad = ferror(r->curve);
-  bool ok = fclose(r->curve) == 0 && !bad;
-  if (!ok) diag_error(d, DIAG_NO_DISK, (Pos){0}, "cannot write %s", r->job->curve);
-  return ok;
+// Looks, or waits, for the checkpoint under way.
+static int poll_saver(Run *r, bool wait, Diag *d) {
+  const char *path;
+  if (!r->job->saver) return 0;
+  if (!saver_poll(r->job->saver, wait, &path, d)) return diag_exit(d);
+  show_saved(r, path);
+  return 0;
+}
+
+static int save(Run *r, bool best, Diag *d) {
+  const TrainJob *j = r->job;
+  CheckpointNote n = {.step = r->step, .before = j->before, .seed = j->seed, .evaluated = r->evaluated, .best_step = r->best_step,
+                      .best = r->best, .worse = r->worse};
+  if (!j->saver || (r->saved == r->step && !best)) return 0;
+  int code = poll_saver(r, true, d);
+  if (code != 0) return code;
+  feed_position(j->feed, &n.epoch, &n.row);
+  r->saved = r->step;
+  return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
+}
+
+static int end_by_signal(Run *r, Diag *d) {
+  int code = save(r, false, d);
+  if (code == 0) code = poll_saver(r, true, d);
+  if (code != 0) return code;
+  clear_progress(r);
+  if (r->job->ranks && ranks_rank(r->job->ranks) > 0) return EXIT_AGAIN;
+  fprintf(stderr, "meshc: stopped by a signal after step %lld; the same command with --resume goes on\n",
+          (long long)r->step);
+  return EXIT_AGAIN;
+}
+
+// -- the steps -----------------------------------------------------------------------------------
+
+static bool evaluation_due(const Run *r) {
+  const TrainJob *j = r->job;
+  return j->eval && j->test && j->evaluate > 0 && r->step > 0 && r->step % j->evaluate == 0 &&
+         r->step < j->steps && r->evaluated < r->step;
+}
+
+// What is to be done between steps, in an order that a run which goes on from a checkpoint repeats.
+static int between_steps(Run *r, Diag *d) {
+  const TrainJob *j = r->job;
+  int code = 0;
+  if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better) code = save(r, true, d);
+  if (code == 0 && j->checkpoint > 0 && r->step > j->start && r->step % j->checkpoint == 0) code = save(r, false, d);
+  return code == 0 ? poll_saver(r, false, d) : code;
+}
+
+static int run_steps(Run *r, const void **data, Diag *d) {
+  const TrainJob *j = r->job;
+  int code = between_steps(r, d); // an evaluation that a signal kept from being done
+  while (code == 0 && r->step < j->steps && !r->stopped) {
+    if (j->saver && exec_asked(j->train)) return end_by_signal(r, d);
+    if ((code = train_step(r, data, d)) != 0) break;
+    show_step(r);
+    code = between_steps(r, d);
+  }
+  if (code == 0 && r->stopped) show_stopped(r);
+  r->better = false;
+  if (code == 0 && j->eval && j->test) code = evaluate(r, true, d);
+  if (code == 0) code = save(r, r->better, d);
+  if (code == EXIT_AGAIN) return end_by_signal(r, d);
+  int saved = poll_saver(r, true, d);
+  return code == 0 ? saved : code;
+}
+
+// Where an earlier run stood.
+static void go_on(Run *r, const CheckpointNote *n) {
+  if (!n) return;
+  r->step = r->last_step = r->saved = n->step;
+  r->best = n->best;
+  r->best_step = n->best_step;
+  r->worse = n->worse;
+  r->evaluated = n->evaluated;
+  r->stopped = r->job->stop && r->worse >= r->job->patience;
 }
 
 int train_run(const TrainJob *job, Diag *d) {
   const FeedInput *input;
-  Run r = {.job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN)};
+  Run r = {.job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN), .saved = -1};
+  go_on(&r, job->resume);
   if (r.log < 1) r.log = 1;
   const void **data = calloc(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   if (!data) BUG("no memory to train");
-  if (job->curve && !(r.curve = fopen(job->curve, "we"))) {
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot write %s", job->curve);
-    free(data);
-    return diag_exit(d);
-  }
+  if (job->saver) stop_watch(true);
   if (job->header && !job->quiet) fprintf(job->out, "%s\n", job->header);
+  fflush(job->out);
   double start = clock_seconds();
   r.began = r.last_time = r.drawn = start;
   int code = run_steps(&r, data, d);
+  if (job->saver) stop_watch(false);
   clear_progress(&r);
   if (job->done) *job->done = r.step;
   char b[NUMBER];
   if (code == 0 && !job->quiet)
-    fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)r.step,
+    fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)(r.step - job->start),
             time_text(clock_seconds() - start, b), feed_wait_seconds(job->feed));
-  if (r.curve && !close_curve(&r, d) && code == 0) code = diag_exit(d);
   free(data);
   return code;
 }

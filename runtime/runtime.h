@@ -3,7 +3,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
-#include "collectives/comm.h"
+#include "collectives/ranks.h"
 #include "ir/program.h"
 
 // -- exec.c: contexts and workers -------------------------------------------------------------------
@@ -13,6 +13,7 @@
 typedef struct Exec Exec;
 typedef struct ExecOptions {
   int threads;       // cores in all; 0: those of this process; with `share` its threads are used
+  Ranks *ranks;      // the processes that share the processors of the mesh, or NULL; must live longer
   const Exec *share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
   uint64_t seed;
   const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
@@ -20,7 +21,7 @@ typedef struct ExecOptions {
   bool profile;      // keep the seconds of every instruction
 } ExecOptions;
 
-// Binds p for all processors of its mesh in this process: memory, addresses, slots. Persistent tensors
+// Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots. Persistent tensors
 // get their initial values (exec_initialise) unless shared. p must outlive it. NULL after an error in d
 // (not enough memory, bad initial file).
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
@@ -33,7 +34,8 @@ bool exec_initialise(Exec *e, Diag *d);
 // leading batch dim may be fewer than the dim for a last incomplete batch. Type and shape were checked.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole);
 // Puts an input, parameter, state, slot or output together from all blocks, declared order, in the
-// tensor's own type. `whole` has room for all elements.
+// tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to others.
+// All ranks call it together, and exec_new and exec_step.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
 // Rows of the dim Program.over that are valid from here on; -1: all.
 void exec_rows(Exec *e, int64_t rows);
@@ -51,6 +53,8 @@ int exec_workers(const Exec *e);
 // With ExecOptions.profile: seconds that the first worker spent in each instruction of the program, all
 // steps together, waiting for the others included. Else NULL.
 const double *exec_profile(const Exec *e);
+// Keeps them from here on, or no longer; it costs a look at the clock for every instruction.
+void exec_profile_switch(Exec *e, bool on);
 int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
 
 // -- array.c and readers: files of numbers -----------------------------------------------------------
@@ -148,6 +152,10 @@ int64_t feed_batches(const Feed *f); // of an epoch
 // rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1 after an
 // error, which feed_fault says. A new epoch starts by itself.
 int64_t feed_next(Feed *f, const void **data);
+// Goes on with that row of that epoch, in the order in which the epoch has its rows. False after an error.
+MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
+// Of the row after those that feed_next has handed out.
+void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
@@ -183,19 +191,36 @@ typedef struct TrainJob {
   uint32_t nshown;
   const char *const *shown;  // scalar outputs of the train program shown while training: loss, metrics
   int64_t steps, log, evaluate;
+  int64_t start;             // steps done before, by the run that `resume` goes on from
+  int64_t before;            // the program's step counter begins with it: steps behind loaded optimiser state
+  const struct CheckpointNote *resume; // or NULL; tensors and feed are where it says
+  struct Saver *saver;       // or NULL; runtime/checkpoint.h. With one a signal ends the run after a checkpoint
+  int64_t checkpoint;        // every so many steps, 0: at the end only
+  uint64_t seed;
   const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
   int64_t patience;          // without a better one, which is a larger one unless stop_least
   bool stop_least;
   int64_t *done;             // gets the steps that were done; or NULL
-  int64_t batch;
+  int64_t batch;             // units a step
+  const char *unit;          // "rows" or "tok"
+  Ranks *ranks;              // of the programs, or NULL
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
   const char *header;        // first line: model, parameters, mesh, device, bytes; NULL: none
-  const char *curve;         // file that gets one JSON object a step and line: step and what is shown; or NULL
+  struct Log *watch;         // gets every step and evaluation (runtime/log.h); or NULL
+  struct Trace *trace;       // gets some steps (runtime/trace.h); or NULL
+  Exec *gradients;           // its outputs are gradients, of which the log gets histograms; shares train's tensors; or NULL
 } TrainJob;
-// Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7.
+// Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
 int train_run(const TrainJob *job, Diag *d);
 int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
+
+// -- peak.c: what no kernel on this machine can beat ------------------------------------------------------
+// Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.
+double peak_flops(int threads);
+// Copies between two arrays of 64 MiB on `threads` threads: bytes read plus bytes written a second; 0
+// without memory for them.
+double peak_copy(int threads);
 
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);

@@ -3,6 +3,7 @@
 #include "runtime/bound.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Move {
@@ -44,27 +45,59 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) return;
   const ProgTensor *t = &e->program->tensor[i];
-  for (int64_t r = 0; r < e->processors; r++) {
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
     Move m = {e->context[r].tensor[i], whole, NULL, t->type, type};
     block_visit(e->program, t, r, e->rows, write_run, &m);
   }
+}
+
+static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
+
+bool exec_show(const Exec *e, bool done, bool *first_says) {
+  Note mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
+  const Note *const *all;
+  if (!e->ranks) return true;
+  if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
+  if (first_says) *first_says = all[0]->value;
+  return true;
+}
+
+const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
+  const char *block = e->context[r].tensor[t];
+  if (!e->ranks || all_seen(e)) return block;
+  if (!ranks_bring(e->ranks, r, block, e->program->tensor[t].bytes, room)) return NULL;
+  return block ? block : room;
+}
+
+int64_t exec_room(const Exec *e) {
+  int64_t most = 0;
+  for (uint32_t t = 0; e->ranks && !all_seen(e) && t < e->program->ntensors; t++)
+    if (e->program->tensor[t].bytes > most) most = e->program->tensor[t].bytes;
+  return most;
 }
 
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
+  if (!exec_show(e, false, NULL)) return; // what went wrong is seen at the next meeting
+  char *room = malloc((size_t)exec_room(e) + 1);
+  if (!room) BUG("no memory for a block of %s", name);
   for (int64_t r = 0; r < e->processors; r++) {
     if (!block_is_first(&e->program->mesh, t, r)) continue;
-    Move m = {e->context[r].tensor[i], NULL, whole, t->type, t->type};
-    block_visit(e->program, t, r, e->rows, read_run, &m);
+    const char *block = exec_block(e, (uint32_t)i, r, room);
+    if (!block) break;
+    Move m = {(char *)(uintptr_t)block, NULL, whole, t->type, t->type};
+    if (whole) block_visit(e->program, t, r, e->rows, read_run, &m);
   }
+  free(room);
+  if (!exec_show(e, true, NULL)) return;
 }
 
 double exec_scalar(const Exec *e, const char *output) {
   int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
   if (i < 0) BUG("program has no output %s", output);
-  return dtype_load(e->program->tensor[i].type, e->context[0].tensor[i]);
+  return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
 }
 
 // -- faults
@@ -87,7 +120,7 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
 }
 
 // The first fault by order of instructions, then by global position: the same one on every mesh.
-static const Fault *first_fault(const Exec *e, int64_t *position) {
+static const Fault *find_fault(const Exec *e, int64_t *position) {
   const Fault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {
     const Fault *f = &e->fault[i];
@@ -104,13 +137,22 @@ static const Fault *first_fault(const Exec *e, int64_t *position) {
   return best;
 }
 
+const Fault *exec_first_fault(const Exec *e) {
+  int64_t position[MAX_RANK];
+  return find_fault(e, position);
+}
+
 void exec_fault(const Exec *e, Diag *d) {
+  if (e->ranks && e->result == STEP_FAILED) { // what ended the run is said when the rank leaves
+    diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+    return;
+  }
   if (e->result == STEP_FAILED) {
     diag_error(d, DIAG_FAILURE, (Pos){0}, "%s", e->comm->error);
     return;
   }
   int64_t position[MAX_RANK] = {0};
-  const Fault *f = first_fault(e, position);
+  const Fault *f = find_fault(e, position);
   if (!f) {
     diag_error(d, DIAG_FAILURE, (Pos){0}, "a step failed and no processor says why");
     return;

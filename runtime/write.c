@@ -182,12 +182,12 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
 // -- safetensors
 // ----------------------------------------------------------------------------------------------
 
-static const char *type_name(Dtype t) {
+const char *safetensors_type(Dtype t) {
   static const char *const name[TYPE_COUNT] = {
       [TYPE_F32] = "F32",   [TYPE_BF16] = "BF16", [TYPE_F16] = "F16",
       [TYPE_F64] = "F64",   [TYPE_I32] = "I32",   [TYPE_U8] = "U8",
       [TYPE_BOOL] = "BOOL", [TYPE_I64] = "I64",   [TYPE_U64] = "U64"};
-  return name[written_type(t)];
+  return name[t];
 }
 
 // Tensors whose size is a multiple of 64 first, then wide elements before narrow ones: all are
@@ -208,7 +208,7 @@ static char *header_text(uint32_t n, const NamedArray **order) {
     const Array *x = &order[i]->array;
     json_t *shape = json_array();
     for (int k = 0; k < x->rank; k++) json_array_append_new(shape, json_integer(x->size[k]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_name(x->type), "shape", shape,
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(written_type(x->type)), "shape", shape,
                               "data_offsets", (json_int_t)at, (json_int_t)(at + written_bytes(x)));
     json_object_set_new(root, order[i]->name, entry);
     at += written_bytes(x);

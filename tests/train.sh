@@ -15,7 +15,7 @@ fail() { echo "FAIL $*"; failed=$((failed + 1)); }
 correct() { sed -n 's/.*test accuracy [0-9.]* (\([0-9]*\)\/[0-9]*).*/\1/p' "$1" | tail -n 1; }
 
 # "step loss" pairs of a run's metrics.jsonl
-curve() { sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.e]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+curve() { sed -n 's/^{"step": *\([0-9]*\), "loss": *\([-+0-9.e]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
 
 # The largest relative difference of two curves over their first n steps
 difference() {

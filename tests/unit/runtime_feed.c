@@ -378,6 +378,44 @@ static void shuffled_epochs(void **state) {
   assert_true(memcmp(order[0][0], order[0][1], sizeof order[0][0]) != 0);
 }
 
+// From every batch on, a feed that is brought there gives what the one that came there gives, also past the
+// end of its epoch and with batches of another size.
+static void positions(void **state) {
+  (void)state;
+  enum { ROWS = 23, BATCH = 4, STEPS = 14 };
+  put_array(ROWS, 1);
+  DataSource s = source(SOURCE_NPY, "x.npy");
+  FeedInput in = input("x", TYPE_F32, 1, &s);
+  in.size[0] = BATCH;
+  const void *data[1];
+  for (int start = 0; start < STEPS; start++) {
+    Feed *a = feed_open(1, &in, BATCH, true, 5, false, directory, diag),
+         *b = feed_open(1, &in, BATCH, true, 5, false, directory, diag);
+    int64_t epoch, row;
+    float want[BATCH];
+    for (int i = 0; i < start; i++)
+      if (feed_next(a, data) == 0) i--;
+    feed_position(a, &epoch, &row);
+    assert_true(feed_seek(b, epoch, row, diag));
+    for (int i = 0; i < STEPS; i++) {
+      int64_t rows = feed_next(a, data);
+      memcpy(want, data[0], sizeof want);
+      assert_int_equal(feed_next(b, data), rows);
+      if (rows > 0) assert_memory_equal(data[0], want, sizeof want);
+    }
+    feed_close(a);
+    feed_close(b);
+  }
+  FeedInput other = in;
+  other.size[0] = 6;
+  Feed *c = feed_open(1, &other, 6, true, 5, true, directory, diag);
+  assert_true(feed_seek(c, 1, 20, diag));
+  assert_int_equal(feed_next(c, data), 3);
+  assert_int_equal(feed_next(c, data), 0);
+  assert_int_equal(feed_next(c, data), 6);
+  feed_close(c);
+}
+
 static void rows_must_agree(void **state) {
   (void)state;
   put_array(5, 1);
@@ -438,7 +476,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(csv_forms),       TEST(csv_refusals),    TEST(idx_files),
       TEST(cifar_files),     TEST(streams),         TEST(arrays_and_axes),
-      TEST(shuffled_epochs), TEST(rows_must_agree), TEST(synthetic),
+      TEST(shuffled_epochs), TEST(positions), TEST(rows_must_agree), TEST(synthetic),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

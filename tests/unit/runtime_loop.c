@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/runtime.h"
+#include "runtime/log.h"
 
 enum {
   B = 8,
@@ -225,7 +225,7 @@ static void close_bench(Bench *b) {
   arena_free(b->arena);
 }
 
-static int run(Bench *b, int64_t steps, const char *curve) {
+static int run(Bench *b, int64_t steps, bool curve) {
   MetricPart squares = {.output = "squares", .how = PART_SUM}, hits = {.output = "count", .how = PART_SUM};
   Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false},
                       {"accuracy", 1, &hits, mean_of, NULL, true}};
@@ -244,9 +244,11 @@ static int run(Bench *b, int64_t steps, const char *curve) {
                   .evaluate = 20,
                   .batch = B,
                   .out = b->out,
-                  .header = "line on a mesh of 2",
-                  .curve = curve};
+                  .header = "line on a mesh of 2"};
+  LogOptions log = {.directory = b->directory};
+  if (curve) job.watch = log_open(&log, b->diag);
   int code = train_run(&job, b->diag);
+  assert_true(log_close(job.watch, b->diag));
   fflush(b->out);
   return code;
 }
@@ -268,8 +270,8 @@ static void a_line_is_fitted(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 0.2, NULL);
-  const char *curve = arena_printf(b.arena, "%s/curve", b.directory);
-  assert_int_equal(run(&b, 60, curve), 0);
+  const char *curve = arena_printf(b.arena, "%s/metrics.jsonl", b.directory);
+  assert_int_equal(run(&b, 60, true), 0);
   float w;
   exec_read(b.etrain, TENSOR_PARAM, "w", &w);
   assert_true(fabsf(w - 3) < 1e-3f);
@@ -318,7 +320,7 @@ static void a_loss_that_is_not_finite_stops(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 1e30, NULL);
-  assert_int_equal(run(&b, 60, NULL), 4);
+  assert_int_equal(run(&b, 60, false), 4);
   expect_error(&b, "the update of that step was not made");
   float w;
   exec_read(b.etrain, TENSOR_PARAM, "w", &w);
@@ -330,7 +332,7 @@ static void bad_data_stops(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 0.1, "-1");
-  assert_int_equal(run(&b, 60, NULL), 5);
+  assert_int_equal(run(&b, 60, false), 5);
   expect_error(&b, "is -1, outside 0..9 of dim ids");
   close_bench(&b);
 }

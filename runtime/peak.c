@@ -1,17 +1,10 @@
 // FMA peak and copy rate: what no kernel on this machine can beat.
-#include "bench/peak.h"
+#include "runtime/internal.h"
 
+#include <math.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_BYTES = 64 << 20 };
 
@@ -70,14 +63,19 @@ static void *copy_thread(void *job) {
 // Seconds until `threads` threads have run f over job[i] (stride bytes apart).
 static double run_threads(int threads, void *(*f)(void *), void *job, size_t stride) {
   pthread_t id[MAX_THREADS];
-  double start = now();
-  for (int i = 1; i < threads; i++) pthread_create(&id[i], NULL, f, job ? (char *)job + stride * (size_t)i : NULL);
+  int made = 1;
+  double start = clock_seconds();
+  while (made < threads && pthread_create(&id[made], NULL, f, job ? (char *)job + stride * (size_t)made : NULL) == 0)
+    made++;
   f(job);
-  for (int i = 1; i < threads; i++) pthread_join(id[i], NULL);
-  return now() - start;
+  for (int i = 1; i < made; i++) pthread_join(id[i], NULL);
+  return made == threads ? clock_seconds() - start : (double)INFINITY;
 }
 
+static int at_most(int threads) { return threads < MAX_THREADS ? threads : MAX_THREADS; }
+
 double peak_flops(int threads) {
+  threads = at_most(threads);
   double flops = 2.0 * (sizeof(Wide) / sizeof(float)) * ACCUMULATORS * ROUNDS * threads, best = 0;
   for (int i = 0; i < REPEATS; i++) {
     double rate = flops / run_threads(threads, fma_thread, NULL, 0);
@@ -87,6 +85,7 @@ double peak_flops(int threads) {
 }
 
 double peak_copy(int threads) {
+  threads = at_most(threads);
   char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
   CopyJob job[MAX_THREADS];
   double best = 0;

@@ -1,0 +1,91 @@
+// Checkpoints on the command line: --checkpoint of eval and predict; --checkpoint-dir, --resume, --keep of train.
+#include "frontend/session.h"
+
+#include <string.h>
+
+// -- reading -------------------------------------------------------------------------------------
+
+static bool averages(const Session *s) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  return spec->ntrain && spec->train[0].average != 0;
+}
+
+bool values_check(const Session *s) {
+  const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
+  if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;
+  diag_error(s->diag, DIAG_USAGE, checkpoint->pos, "values are either those of --checkpoint or those of --params");
+  return false;
+}
+
+bool values_load(Session *s, Exec *e, const Program *p) {
+  const OptionUse *use = option_use(s->opt, OPTION_CHECKPOINT);
+  int64_t before;
+  if (!use) return params_load(s, e, p, false, &before);
+  const Checkpoint *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
+  if (!c || !checkpoint_load(c, e, false, averages(s), s->diag, use->pos)) return false;
+  if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+    fprintf(stderr, "meshc: %s, %lld steps of training\n", c->path, (long long)c->note.step);
+  return true;
+}
+
+// -- writing -------------------------------------------------------------------------------------
+
+bool checkpoints_check(const Session *s) {
+  static const OptionId of_folder[] = {OPTION_RESUME, OPTION_KEEP};
+  int64_t keep;
+  for (size_t i = 0; i < countof(of_folder); i++)
+    if (option_given(s->opt, of_folder[i]) && !option_given(s->opt, OPTION_CHECKPOINT_DIR)) {
+      diag_error(s->diag, DIAG_USAGE, option_use(s->opt, of_folder[i])->pos, "%s needs --checkpoint-dir DIR",
+                 option_name(of_folder[i]));
+      return false;
+    }
+  return option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &keep);
+}
+
+static bool seed_fits(Session *s, const Checkpoint *c) {
+  uint64_t seed = s->model->graph->spec.seed;
+  if (c->note.seed == seed) return true;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_RESUME)->pos, "%s was trained with --seed %llu, not %llu",
+             c->path, (unsigned long long)c->note.seed, (unsigned long long)seed);
+  diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
+  return false;
+}
+
+// The newest checkpoint, where there is one; the run that has written none yet begins anew.
+static bool go_on(Session *s, const char *folder, TrainJob *job) {
+  Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
+  if (!checkpoint_exists(folder)) {
+    if (!option_given(s->opt, OPTION_QUIET) && session_first(s)) fprintf(stderr, "meshc: %s holds no checkpoint: training begins anew\n", folder);
+    return true;
+  }
+  const Checkpoint *c = checkpoint_open(s->arena, folder, s->diag, at);
+  if (!c || !seed_fits(s, c) || !checkpoint_load(c, job->train, true, false, s->diag, at) ||
+      !feed_seek(job->feed, c->note.epoch, c->note.row, s->diag))
+    return false;
+  job->resume = &c->note;
+  job->start = c->note.step;
+  job->before = c->note.before;
+  job->header = arena_printf(s->arena, "%s\ngoes on from %s", job->header, c->path);
+  return true;
+}
+
+static bool refuse_mixture(Session *s, const char *folder) {
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos, "%s holds checkpoints of another run",
+             folder);
+  diag_hint(s->diag, "say --resume to go on from the newest, or name another folder");
+  return false;
+}
+
+bool checkpoints_begin(Session *s, TrainJob *job) {
+  const char *folder = option_text(s->opt, OPTION_CHECKPOINT_DIR);
+  if (!folder) return true;
+  SaverOptions options = {.directory = folder, .model = s->opt->argument.at[0]};
+  if (!session_folder(s, folder) || !option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &options.keep))
+    return false;
+  if (!option_given(s->opt, OPTION_RESUME) && checkpoint_exists(folder)) return refuse_mixture(s, folder);
+  if (option_given(s->opt, OPTION_RESUME) && !go_on(s, folder, job)) return false;
+  job->seed = s->model->graph->spec.seed;
+  job->checkpoint = s->model->graph->spec.train[0].checkpoint;
+  job->saver = saver_open(&options, job->train, s->diag);
+  return job->saver != NULL;
+}

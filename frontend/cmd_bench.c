@@ -1,0 +1,188 @@
+// bench: times the step on made-up input, beside what the machine can do at best, measured in the same run.
+//
+// The roofline is the longer of two times: all products at the FMA peak of all cores, and at the copy rate the
+// bytes that memory must move at least: every parameter, state and slot read once and, if the step changes it,
+// written once, every input and output once. Replicas are counted once: they share this machine.
+#include "frontend/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Bench {
+  Session *s;
+  const char *purpose;
+  Compilation made;
+  Exec *exec;
+  int64_t steps; // timed
+  double median, best;
+  double peak, copy; // flops and bytes a second
+  int64_t bytes;     // that memory must move
+} Bench;
+
+enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
+static const double budget = 1.0; // seconds of timed steps, unless --steps says how many
+
+// -- time ----------------------------------------------------------------------------------------
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static bool step(Bench *b, int64_t number) {
+  if (exec_step(b->exec, number, strcmp(b->purpose, "train") == 0) == STEP_OK) return true;
+  exec_fault(b->exec, b->s->diag);
+  return false;
+}
+
+// The first steps find memory cold, and try how many workers are worth waking.
+static bool warm_up(Bench *b) {
+  double began = seconds_now();
+  for (int64_t i = 0; i < WARM && (i < 3 || seconds_now() - began < budget); i++)
+    if (!step(b, i)) return false;
+  return true;
+}
+
+static bool time_steps(Bench *b, int64_t wanted) {
+  int64_t most = wanted ? wanted : MOST;
+  double *spent = arena_array(b->s->arena, double, most), began = seconds_now();
+  for (int64_t i = 0; i < most; i++) {
+    if (!wanted && i >= LEAST && seconds_now() - began > budget) break;
+    double start = seconds_now();
+    if (!step(b, WARM + i)) return false;
+    spent[b->steps++] = seconds_now() - start;
+  }
+  qsort(spent, (size_t)b->steps, sizeof *spent, by_value);
+  b->median = spent[b->steps / 2];
+  b->best = spent[0];
+  return true;
+}
+
+static bool time_instructions(Bench *b) {
+  exec_profile_switch(b->exec, true);
+  for (int64_t i = 0; i < PROFILED; i++)
+    if (!step(b, WARM + b->steps + i)) return false;
+  exec_profile_switch(b->exec, false);
+  return true;
+}
+
+// -- the bound -----------------------------------------------------------------------------------
+
+static int64_t decl_bytes(const Graph *g, const Decl *d) {
+  int64_t n = dtype_bytes(d->type);
+  for (int i = 0; i < d->rank; i++) n *= dim_get(g->dims, d->dims[i])->size;
+  return n;
+}
+
+static int64_t least_bytes(const Graph *g) {
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++)
+    if (g->decl.at[i].node) bytes += decl_bytes(g, &g->decl.at[i]);
+  for (uint32_t i = 0; i < g->output.n; i++) bytes += node_bytes(g, g->output.at[i].value);
+  return bytes;
+}
+
+static double flop_seconds(const Bench *b) { return (double)b->made.partition.flops_whole / b->peak; }
+static double byte_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
+static double bound_seconds(const Bench *b) { return fmax(flop_seconds(b), byte_seconds(b)); }
+
+// "12.3 ms", "850 us"
+static const char *time_text(const Bench *b, double seconds) {
+  return arena_printf(b->s->arena, seconds < 1e-4 ? "%.3g us" : "%.3f ms", seconds * (seconds < 1e-4 ? 1e6 : 1e3));
+}
+
+// -- results -------------------------------------------------------------------------------------
+
+static json_t *roofline_json(const Bench *b) {
+  json_t *out = json_object();
+  json_object_set_new(out, "flops", json_integer(b->made.partition.flops_whole));
+  json_object_set_new(out, "bytes", json_integer(b->bytes));
+  json_object_set_new(out, "flops_per_second", json_real(b->peak));
+  json_object_set_new(out, "bytes_per_second", json_real(b->copy));
+  json_object_set_new(out, "seconds", json_real(bound_seconds(b)));
+  json_object_set_new(out, "steps_per_second", json_real(1 / bound_seconds(b)));
+  json_object_set_new(out, "ratio", json_real(b->median / bound_seconds(b)));
+  return out;
+}
+
+static int print_json(const Bench *b) {
+  const Session *s = b->s;
+  json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
+  collectives_measured(s, list, &b->made, b->exec, PROFILED);
+  json_object_set_new(out, "schema", json_string("meshc.bench/1"));
+  json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_string(b->purpose));
+  json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
+  json_object_set_new(out, "layout", layout_json(s));
+  json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
+  json_object_set_new(out, "cpu", json_string(code_cpu()));
+  json_object_set_new(out, "blas", s->blas ? json_string(s->blas) : json_null());
+  json_object_set_new(out, "steps", json_integer(b->steps));
+  json_object_set_new(out, "seconds", json_real(b->median));
+  json_object_set_new(out, "best_seconds", json_real(b->best));
+  json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
+  json_object_set_new(out, "roofline", roofline_json(b));
+  program_json(out, &b->made);
+  json_object_set_new(out, "collectives", list);
+  json_object_set_new(out, "wire_bytes", json_integer(b->made.facts->wire_bytes));
+  return json_finish(out);
+}
+
+static void print_text(const Bench *b) {
+  const Session *s = b->s;
+  Arena *a = s->arena;
+  const Program *p = b->made.compiled->program;
+  const PartitionFacts *f = &b->made.partition;
+  printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
+  printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh), exec_workers(b->exec), code_cpu(),
+         s->blas ? s->blas : "no BLAS");
+  printf("step       %s, median of %lld, best %s: %.5g steps/s\n", time_text(b, b->median), (long long)b->steps,
+         time_text(b, b->best), 1 / b->median);
+  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n", time_text(b, bound_seconds(b)),
+         1 / bound_seconds(b), 100 * bound_seconds(b) / b->median);
+  printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
+         time_text(b, flop_seconds(b)));
+  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9, time_text(b, byte_seconds(b)));
+  printf("program    %lld kernels, %lld products, %u collectives\n", (long long)count_instructions(p, INSTR_KERNEL),
+         (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
+  printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
+         bytes_text(a, b->made.facts->wire_bytes));
+}
+
+// -- the command ---------------------------------------------------------------------------------
+
+static bool prepare(Bench *b) {
+  Session *s = b->s;
+  const char *over;
+  int64_t fed;
+  const Graph *g = session_select(s, &b->purpose, &over);
+  if (!g || !session_compile(s, g, b->purpose, over, NULL, &b->made)) return false;
+  b->exec = session_exec(s, &b->made, NULL, NULL);
+  if (!b->exec || !synthetic_feed(s, b->exec, b->made.compiled->program, &fed)) return false;
+  b->bytes = least_bytes(b->made.simplified);
+  return true;
+}
+
+static bool measure(Bench *b, int64_t wanted) {
+  int threads = exec_workers(b->exec);
+  b->peak = peak_flops(threads);
+  b->copy = peak_copy(threads);
+  if (!warm_up(b) || !time_steps(b, wanted) || !time_instructions(b)) return false;
+  b->peak = fmax(b->peak, peak_flops(threads)); // where others use the machine, the better of two
+  return true;
+}
+
+int cmd_bench(Session *s) {
+  Bench b = {.s = s};
+  int64_t wanted;
+  bool good = session_load(s) && option_integer(s->opt, OPTION_STEPS, 0, 1, 1000000, s->diag, &wanted) &&
+              prepare(&b) && measure(&b, wanted);
+  if (good && option_given(s->opt, OPTION_JSON))
+    print_json(&b);
+  else if (good)
+    print_text(&b);
+  exec_free(b.exec);
+  code_free(b.made.code);
+  return 0;
+}

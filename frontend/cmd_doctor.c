@@ -1,0 +1,163 @@
+// doctor: what this machine offers, with measured rates; --measure writes them as a machine file.
+#include "frontend/session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
+
+// Bytes a second of one core, read and written; best of several copies.
+static double measure_copy(void) {
+  char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+  double best = 0;
+  if (from && to) {
+    memset(from, 1, COPY_BYTES);
+    memset(to, 2, COPY_BYTES);
+    for (int i = 0; i < REPEATS; i++) {
+      double start = seconds_now();
+      memcpy(to, from, COPY_BYTES);
+      double rate = 2.0 * COPY_BYTES / (seconds_now() - start);
+      if (rate > best) best = rate;
+    }
+  }
+  free(from);
+  free(to);
+  return best;
+}
+
+// Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
+static double measure_product(void) {
+  float *x = calloc(3 * SIDE * SIDE, sizeof *x);
+  double best = 0;
+  for (int i = 0; x && i < REPEATS; i++) {
+    double start = seconds_now();
+    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
+              x + 2 * SIDE * SIDE, SIDE);
+    double rate = 2.0 * SIDE * SIDE * SIDE / (seconds_now() - start);
+    if (rate > best) best = rate;
+  }
+  free(x);
+  return best;
+}
+
+static void *meet(void *barrier) {
+  for (int i = 0; i < MEETINGS; i++) barrier_wait(barrier);
+  return NULL;
+}
+
+// Seconds until two processors of this process have met as often as in a collective: before, within, after.
+static double measure_latency(void) {
+  enum { MEETINGS_A_CALL = 3 };
+  Barrier *b = barrier_new(2, cores_available() > 1);
+  pthread_t other;
+  double start = seconds_now(), each = 0;
+  if (b && pthread_create(&other, NULL, meet, b) == 0) {
+    meet(b);
+    pthread_join(other, NULL);
+    each = (seconds_now() - start) / MEETINGS;
+  }
+  barrier_free(b);
+  return MEETINGS_A_CALL * each;
+}
+
+static int64_t cache_bytes(int level, int64_t otherwise) {
+  long n = 0;
+#if defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
+  n = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+#else
+  (void)level;
+#endif
+  return n > 0 ? n : otherwise;
+}
+
+typedef struct Doctor {
+  Session *s;
+  bool blas;
+  Offers found;
+  double copy, product, latency;
+} Doctor;
+
+// -- the machine file: figures of one processor, a core ------------------------------------------
+
+static char *machine_text(const Doctor *d) {
+  Machine m = machine_default();
+  double flops = d->product > 0 ? d->product : peak_flops(1);
+  int64_t cores = cores_available();
+  return arena_printf(d->s->arena,
+                      "# measured by meshc doctor --measure: %s, %lld cores\n"
+                      "latency = %.3g\nbandwidth = %.4g\nmemory_rate = %.4g\nflops = %.4g\n"
+                      "memory = %lld\nl2 = %lld\nl3 = %lld\n",
+                      code_cpu(), (long long)cores, d->latency, d->copy / 2, d->copy, flops,
+                      (long long)(d->found.memory / cores), (long long)cache_bytes(2, m.l2),
+                      (long long)cache_bytes(3, m.l3));
+}
+
+static bool write_machine(const Doctor *d) {
+  const char *path = option_text(d->s->opt, OPTION_MEASURE);
+  const char *aside = path ? arena_printf(d->s->arena, "%s.%ld.tmp", path, (long)getpid()) : NULL;
+  FILE *f = path ? fopen(aside, "we") : NULL;
+  bool good = f && fputs(machine_text(d), f) >= 0 && fflush(f) == 0;
+  if (f) good &= fclose(f) == 0;
+  good = good && rename(aside, path) == 0;
+  if (!path || good) return true;
+  diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, option_use(d->s->opt, OPTION_MEASURE)->pos,
+             "cannot write %s: %s", path, strerror(errno));
+  remove(aside);
+  return false;
+}
+
+// -- results -------------------------------------------------------------------------------------
+
+static void print_text(const Doctor *d) {
+  const Offers *found = &d->found;
+  printf("cores      %d\n", cores_available());
+  printf("cpu        %s\n", code_cpu());
+  printf("compiler   %s\n", code_version());
+  printf("products   %s\n", d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
+  printf("copy       %.1f GB/s, one core, read and written\n", d->copy / 1e9);
+  if (d->blas)
+    printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
+  printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
+  printf("simd       %s\n", found->simd);
+  printf("memory     %s free\n", bytes_text(d->s->arena, found->memory));
+  printf("gpus       %s\n", found->gpus ? found->gpus : "none");
+  printf("MPI        %s\n", found->mpi ? found->mpi : "none");
+  printf("NCCL       %s\n", found->nccl ? found->nccl : "none");
+  printf("devices    cpu\n");
+  printf("comm       local\n");
+}
+
+static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+
+static int print_json(const Doctor *d) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
+  json_object_set_new(out, "cores", json_integer(cores_available()));
+  json_object_set_new(out, "cpu", json_string(code_cpu()));
+  json_object_set_new(out, "compiler", json_string(code_version()));
+  json_object_set_new(out, "blas", d->blas ? json_string(d->s->blas) : json_null());
+  json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));
+  json_object_set_new(out, "product_flops_per_second", json_real(d->product));
+  json_object_set_new(out, "latency_seconds", json_real(d->latency));
+  json_object_set_new(out, "simd", json_string(d->found.simd));
+  json_object_set_new(out, "memory_bytes", json_integer(d->found.memory));
+  json_object_set_new(out, "gpus", text_or_null(d->found.gpus));
+  json_object_set_new(out, "mpi", text_or_null(d->found.mpi));
+  json_object_set_new(out, "nccl", text_or_null(d->found.nccl));
+  json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
+  json_object_set_new(out, "comm", json_pack("[s]", "local"));
+  return json_finish(out);
+}
+
+int cmd_doctor(Session *s) {
+  Doctor d = {.s = s, .blas = blas_open(&s->blas), .found = offers_find(s->arena), .copy = measure_copy()};
+  d.product = d.blas ? measure_product() : 0;
+  d.latency = measure_latency();
+  if (!write_machine(&d)) return 0;
+  if (option_given(s->opt, OPTION_JSON)) return print_json(&d);
+  print_text(&d);
+  return 0;
+}

@@ -1,0 +1,115 @@
+// From a session to the task of a search. Twelve layers cost what one costs and eleven times the difference of
+// two and one: the model is built with short loops, once for each loop.
+#include <string.h>
+
+#include "frontend/planner.h"
+
+typedef struct Variant {
+  Session *s;
+  const Ast *file; // without imports
+  ShortLoops loops;
+} Variant;
+
+// The model with these rounds and no layout, as a graph to be priced; NULL when it cannot be.
+static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
+  Session s = *v->s;
+  ModelOptions options = s.options;
+  const char *purpose, *over;
+  Compilation c;
+  s.diag = diag_new(s.arena); // what a short model lacks is no error of the user's
+  options.no_layout = true;
+  options.shorten = &v->loops;
+  v->loops.longer = longer;
+  s.model = model_build(s.arena, s.names, s.diag, v->file, &options);
+  if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return NULL;
+  s.model->mesh = (Mesh){0};
+  const Graph *g = session_select(&s, &purpose, &over);
+  if (!g || !session_compile(&s, g, purpose, over, "simplify", &c)) return NULL;
+  *model = s.model->graph;
+  return c.simplified;
+}
+
+static bool add_term(Variant *v, const Ast *longer, double weight, SearchTask *out, SearchTerm *term) {
+  const Graph *model;
+  const Graph *g = build_variant(v, longer, &model);
+  if (!g || v->loops.mixed) return false;
+  if (!out->nterms) out->model = model;
+  term[out->nterms++] = (SearchTerm){g, weight};
+  return true;
+}
+
+// One round of each loop, and each loop with two.
+static bool short_terms(Variant *v, SearchTask *out) {
+  const Graph *model;
+  if (!build_variant(v, NULL, &model)) return false;
+  uint32_t n = v->loops.loop.n;
+  SearchTerm *term = arena_array(v->s->arena, SearchTerm, n + 1);
+  double rest = 1;
+  out->term = term;
+  for (uint32_t i = 0; i < n; i++) rest -= (double)(v->loops.loop.at[i].rounds - 1);
+  bool good = add_term(v, NULL, rest, out, term);
+  for (uint32_t i = 0; i < n && good; i++)
+    good = add_term(v, v->loops.loop.at[i].loop, (double)(v->loops.loop.at[i].rounds - 1), out, term);
+  return good && v->loops.loop.n == n;
+}
+
+// The whole model, where its rounds are not alike.
+static bool whole_term(Session *s, SearchTask *out) {
+  const char *purpose, *over;
+  Compilation c;
+  SearchTerm *term = arena_new_of(s->arena, SearchTerm);
+  const Graph *g = session_select(s, &purpose, &over);
+  if (!g || !session_compile(s, g, purpose, over, "simplify", &c)) return false;
+  *term = (SearchTerm){c.simplified, 1};
+  out->model = s->model->graph;
+  out->term = term;
+  out->nterms = 1;
+  return true;
+}
+
+bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
+  Variant v = {.s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
+  *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
+  if (!v.file || !session_memory(s, &out->memory)) return false;
+  if (short_terms(&v, out)) return true;
+  out->nterms = 0;
+  return whole_term(s, out);
+}
+
+static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
+  const char *text = arena_printf(a, "%s=", rule_key(a, r));
+  for (int k = 0; k < r->axes.n; k++) text = arena_printf(a, "%s%s%s", text, k ? "+" : "", m->axis[r->axes.at[k]].name);
+  return r->axes.n ? text : arena_printf(a, "%snone", text);
+}
+
+const char *layout_text(Arena *a, const Mesh *m, const Layout *l) {
+  const char *text = "";
+  for (uint32_t i = 0; i < l->n; i++) text = arena_printf(a, "%s%s%s", text, i ? "," : "", rule_text(a, m, &l->rule[i]));
+  return l->n ? text : "none";
+}
+
+const char *mesh_option(Arena *a, const Mesh *m) {
+  const char *text = "";
+  for (int k = 0; k < m->naxes; k++)
+    text = arena_printf(a, "%s%s%s=%lld", text, k ? "," : "", m->axis[k].name, (long long)m->axis[k].size);
+  return text;
+}
+
+void planner_none(Session *s, const SearchTask *t) {
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
+  diag_hint(s->diag, "give a larger mesh, or more --memory");
+}
+
+bool planner_choose(Session *s) {
+  SearchTask task;
+  if (!planner_task(s, 1, &s->model->mesh, 1, &task)) return false;
+  const SearchResult *r = search_layouts(s->arena, &task);
+  if (!r->n) return planner_none(s, &task), false;
+  SearchChoice best = search_refine(s->arena, &task, &r->at[0], false);
+  s->model->layout = best.layout;
+  s->model->graph->layout = best.layout;
+  if (!option_given(s->opt, OPTION_QUIET))
+    fprintf(stderr, "meshc: layout %s, the cheapest of %.0f\n", layout_text(s->arena, s->model->graph->mesh, &best.layout),
+            r->candidates);
+  return true;
+}

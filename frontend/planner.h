@@ -1,0 +1,20 @@
+// The search for a layout, from a model file: for `plan` and `--layout auto`.
+#ifndef FRONTEND_PLANNER_H
+#define FRONTEND_PLANNER_H
+
+#include "frontend/session.h"
+#include "partition/search.h"
+
+// The task for the session's model on the meshes: what its training step (or what --for, --fetch ask for) costs.
+// In the model's arena; false after an error.
+MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out);
+// "b=rows,h=cols,optimizer/all=rows", or "none".
+const char *layout_text(Arena *a, const Mesh *m, const Layout *l);
+// "rows=2,cols=4".
+const char *mesh_option(Arena *a, const Mesh *m);
+// Says that no layout fits the memory.
+void planner_none(Session *s, const SearchTask *t);
+// Puts the cheapest layout in place of the model's. False after an error.
+MUST_USE bool planner_choose(Session *s);
+
+#endif

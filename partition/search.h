@@ -1,0 +1,66 @@
+// The search for a layout: of all ways to cut the dims that a user can name over the axes of a mesh, those that
+// cost least, and the proof that no other costs less.
+//
+// A layout is priced by what the partitioner makes of it: it is placed and lowered, and the products, the memory
+// traffic and the bytes on the wire of one processor are counted. Rounds of a `for` cost alike, so a
+// model of many rounds is priced on models of one and of two, in the manner of a straight line
+// (SearchTerm); a price of the whole model costs as much as one of a few layers.
+#ifndef PARTITION_SEARCH_H
+#define PARTITION_SEARCH_H
+
+#include "partition/partition.h"
+
+// What one processor does in a step, and seconds for it by a machine's figures.
+typedef struct Price {
+  double flops;   // of products
+  double traffic; // bytes of memory that products, reductions, lookups, collectives and updates read and write
+  double wire;    // bytes that it sends
+  double transfer; // seconds of all collectives, latency included
+  double memory;  // bytes: parameters, states and slots, inputs, what the backward pass keeps
+  double seconds; // flops and traffic, then transfer
+} Price;
+
+typedef struct SearchTerm {
+  const Graph *graph; // simplified, not lowered
+  double weight;
+} SearchTerm;
+
+typedef struct SearchTask {
+  const Graph *model;      // as built: the tensors that two dims on one axis must not meet in
+  uint32_t nterms;
+  const SearchTerm *term;  // the price of the model is the weighted sum of their prices
+  const Machine *machine;
+  double memory;           // bytes that a processor may hold
+  uint32_t nmeshes;
+  const Mesh *mesh;
+  uint32_t keep;           // so many of the cheapest are returned
+} SearchTask;
+
+typedef struct SearchChoice {
+  const Mesh *mesh;
+  Layout layout;
+  Price price;
+} SearchChoice;
+
+typedef struct SearchResult {
+  uint32_t n;
+  SearchChoice *at;     // cheapest first
+  double candidates;    // layouts in all
+  uint64_t priced;      // of them, the others cost more by their bound
+  uint64_t over_memory; // of those priced
+  bool proven;          // no layout over dims that have names is cheaper than at[0] (false: too many candidates)
+} SearchResult;
+
+// Of one layout. Not thread-safe (names are interned).
+Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout);
+// Deterministic. `a` holds the result.
+SearchResult *search_layouts(Arena *a, const SearchTask *t);
+// Rules that make a choice cheaper or smaller beyond dims: optimizer: all -> axis, soft dim -> axis. One rule
+// at a time, the best one first, as long as one gains. `by_memory`: what gains is bytes, at most 5 % slower.
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, bool by_memory);
+
+// All ways to write `processors` as a mesh of at most three axes of at least two, by falling number of axes;
+// axes are named as `names` says.
+uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], const Mesh **out);
+
+#endif

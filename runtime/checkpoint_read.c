@@ -1,0 +1,397 @@
+// Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything of it is used.
+#include "runtime/bound.h"
+#include "runtime/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct CheckpointShard {
+  const char *path;
+  int64_t bytes;
+  uint32_t sum;
+} CheckpointShard;
+typedef struct CheckpointPiece {
+  uint32_t shard;
+  int64_t at[MAX_RANK], size[MAX_RANK], elements;
+} CheckpointPiece;
+
+enum { MANIFEST_MOST = 1 << 30 };
+
+// -- which one -----------------------------------------------------------------------------------------
+
+static bool has_manifest(Arena *a, const char *path) {
+  return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
+}
+
+int64_t checkpoint_step(const char *name) {
+  char *end;
+  if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
+  int64_t n = strtoll(name + 5, &end, 10);
+  return *end ? -1 : n;
+}
+
+// The folder of the newest complete checkpoint under path, or path itself; NULL where there is none.
+static const char *find_checkpoint(Arena *a, const char *path) {
+  if (has_manifest(a, path)) return path;
+  DIR *folder = opendir(path);
+  int64_t newest = -1;
+  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+    int64_t step = checkpoint_step(entry->d_name);
+    if (step > newest && has_manifest(a, arena_printf(a, "%s/%s", path, entry->d_name))) newest = step;
+  }
+  if (folder) closedir(folder);
+  return newest < 0 ? NULL : arena_printf(a, "%s/step-%lld", path, (long long)newest);
+}
+
+bool checkpoint_exists(const char *path) {
+  Arena *a = arena_new();
+  bool found = find_checkpoint(a, path) != NULL;
+  arena_free(a);
+  return found;
+}
+
+// -- the manifest --------------------------------------------------------------------------------------
+
+typedef struct Reader {
+  Arena *a;
+  Diag *d;
+  Pos at;
+  const char *file; // the manifest
+  Checkpoint *out;
+} Reader;
+
+static bool malformed(const Reader *r, const char *what) {
+  diag_error(r->d, DIAG_FILE_MALFORMED, r->at, "%s %s", r->file, what);
+  diag_hint(r->d, "without the folder %s the checkpoint before it is the newest", r->out->path);
+  return false;
+}
+
+// The whole text; its last member is the checksum of what stands before it.
+static char *read_text(const Reader *r, size_t *n) {
+  Datafile f;
+  char why[WHY], *text = NULL;
+  if (!datafile_open(&f, r->file, r->d, r->at)) return NULL;
+  if (f.size <= MANIFEST_MOST) text = malloc((size_t)f.size + 1);
+  *n = (size_t)f.size;
+  if (!text || !datafile_read(&f, 0, f.size, text, why)) {
+    free(text);
+    text = NULL;
+    (void)malformed(r, "cannot be read");
+  } else {
+    text[*n] = '\0';
+  }
+  datafile_close(&f);
+  return text;
+}
+
+static bool sum_holds(const char *text, size_t n) {
+  static const char key[] = " \"crc32c\": \"", end[] = "\"\n}\n";
+  size_t tail = sizeof key - 1 + 8 + sizeof end - 1;
+  char want[9];
+  if (n < tail || memcmp(text + n - tail, key, sizeof key - 1) != 0) return false;
+  snprintf(want, sizeof want, "%08x", crc32c(0, text, n - tail));
+  return memcmp(text + n - tail + sizeof key - 1, want, 8) == 0 && strcmp(text + n - sizeof end + 1, end) == 0;
+}
+
+static json_t *read_manifest(const Reader *r) {
+  size_t n;
+  json_error_t e;
+  char *text = read_text(r, &n);
+  if (!text) return NULL;
+  json_t *root = NULL;
+  if (!sum_holds(text, n))
+    (void)malformed(r, "is damaged: its checksum does not fit");
+  else if (!(root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e)))
+    (void)malformed(r, arena_printf(r->a, "is no JSON: line %d: %.120s", e.line, e.text));
+  free(text);
+  return root;
+}
+
+static const char *text_of(const Reader *r, json_t *x) {
+  const char *s = json_string_value(x);
+  return s ? arena_text(r->a, s, strlen(s)) : "";
+}
+
+static bool read_note(const Reader *r, json_t *root) {
+  CheckpointNote *n = &r->out->note;
+  json_int_t step, before, seed, epoch, row, evaluated, worse, best_step;
+  json_t *best;
+  const char *schema = "";
+  int bad = json_unpack(root, "{s:s, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}", "schema", &schema, "step", &step,
+                        "before", &before, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
+                        &worse, "best_step", &best_step, "best", &best);
+  if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
+  if (step < 0 || epoch < 0 || row < 0) return malformed(r, "counts below zero");
+  *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,
+                        .best_step = best_step, .worse = worse,
+                        .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
+  r->out->model = text_of(r, json_object_get(root, "model"));
+  r->out->version = text_of(r, json_object_get(root, "version"));
+  return true;
+}
+
+static void read_mesh(const Reader *r, json_t *mesh) {
+  const char *key, *text = "";
+  json_t *value;
+  json_object_foreach(mesh, key, value) text =
+      arena_printf(r->a, "%s%s%s=%lld", text, *text ? " " : "", key, (long long)json_integer_value(value));
+  r->out->mesh = *text ? text : "one processor";
+}
+
+static bool read_shards(const Reader *r, json_t *list) {
+  Checkpoint *c = r->out;
+  c->shard = arena_array(r->a, CheckpointShard, json_array_size(list) + 1);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *file, *sum;
+    json_int_t bytes;
+    char *end;
+    if (json_unpack(json_array_get(list, i), "{s:s, s:I, s:s}", "file", &file, "bytes", &bytes, "crc32c", &sum) != 0)
+      return malformed(r, "has a broken entry of a shard");
+    if (strchr(file, '/') || file[0] == '.') return malformed(r, "names a shard outside its folder");
+    c->shard[c->nshards++] = (CheckpointShard){.path = arena_printf(r->a, "%s/%s", c->path, file), .bytes = bytes,
+                                               .sum = (uint32_t)strtoul(sum, &end, 16)};
+    c->bytes += bytes;
+  }
+  return true;
+}
+
+static bool read_numbers(json_t *list, int n, int64_t *out) {
+  if (json_array_size(list) != (size_t)n) return false;
+  for (int i = 0; i < n; i++) out[i] = json_integer_value(json_array_get(list, (size_t)i));
+  return true;
+}
+
+static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, CheckpointPiece *p) {
+  json_int_t shard;
+  json_t *at, *size;
+  if (json_unpack(x, "{s:I, s:o, s:o}", "shard", &shard, "at", &at, "size", &size) != 0 || shard < 0 ||
+      shard >= (json_int_t)r->out->nshards || !read_numbers(at, t->rank, p->at) || !read_numbers(size, t->rank, p->size))
+    return malformed(r, arena_printf(r->a, "has a broken piece of %s", t->name));
+  p->shard = (uint32_t)shard;
+  p->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] || p->at[i] > t->size[i] - p->size[i])
+      return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
+    p->elements *= p->size[i];
+  }
+  return true;
+}
+
+static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
+  if (json_array_size(dims) > MAX_RANK) return malformed(r, "has a tensor of too many dims");
+  t->rank = (int)json_array_size(dims);
+  t->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    json_t *dim = json_array_get(dims, (size_t)i);
+    t->dim[i] = text_of(r, json_array_get(dim, 0));
+    t->size[i] = json_integer_value(json_array_get(dim, 1));
+    if (t->size[i] < 1 || !size_mul(t->elements, t->size[i], &t->elements) || t->elements > INT64_C(1) << 40)
+      return malformed(r, arena_printf(r->a, "gives %s a size that cannot be", t->name));
+  }
+  return true;
+}
+
+static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
+  json_t *name, *kind, *type, *dims, *pieces;
+  if (json_unpack(x, "{s:o, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "type", &type, "dims", &dims, "pieces",
+                  &pieces) != 0)
+    return malformed(r, "has a broken entry of a tensor");
+  t->name = text_of(r, name);
+  t->kind = text_of(r, kind);
+  int found = 0;
+  while (found < TYPE_COUNT && strcmp(dtype_text((Dtype)found), text_of(r, type)) != 0) found++;
+  if (found == TYPE_COUNT) return malformed(r, arena_printf(r->a, "gives %s an unknown type", t->name));
+  t->type = (Dtype)found;
+  if (!read_dims(r, dims, t)) return false;
+  t->piece = arena_array(r->a, CheckpointPiece, json_array_size(pieces) + 1);
+  int64_t elements = 0;
+  for (size_t i = 0; i < json_array_size(pieces); i++) {
+    if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces])) return false;
+    elements += t->piece[t->npieces++].elements;
+  }
+  return elements == t->elements || malformed(r, arena_printf(r->a, "does not hold all of %s", t->name));
+}
+
+static bool read_tensors(const Reader *r, json_t *list) {
+  Checkpoint *c = r->out;
+  c->tensor = arena_array(r->a, CheckpointTensor, json_array_size(list) + 1);
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!read_tensor(r, json_array_get(list, i), &c->tensor[c->ntensors++])) return false;
+  return true;
+}
+
+static void no_checkpoint(const char *path, Diag *d, Pos at) {
+  struct stat info;
+  if (stat(path, &info) != 0)
+    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the checkpoint %s: %s", path, strerror(errno));
+  else
+    diag_error(d, DIAG_FILE_MISSING, at, "%s is no checkpoint and holds none", path);
+  diag_hint(d, "meshc train --checkpoint-dir DIR writes DIR/step-N");
+}
+
+Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
+  const char *folder = find_checkpoint(a, path);
+  if (!folder) {
+    no_checkpoint(path, d, at);
+    return NULL;
+  }
+  Checkpoint *c = arena_new_of(a, Checkpoint);
+  c->path = folder;
+  Reader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
+  json_t *root = read_manifest(&r);
+  if (!root) return NULL;
+  read_mesh(&r, json_object_get(root, "mesh"));
+  bool good = read_note(&r, root) && read_shards(&r, json_object_get(root, "shards")) &&
+              read_tensors(&r, json_object_get(root, "tensors"));
+  json_decref(root);
+  return good ? c : NULL;
+}
+
+// -- loading -------------------------------------------------------------------------------------------
+
+static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
+  diag_hint(d, "this checkpoint cannot be used; name an older one");
+  return false;
+}
+
+static bool check_shard(const CheckpointShard *s, const Datafile *f, Diag *d, Pos at) {
+  enum { PIECE = 1 << 22 };
+  char why[WHY], *piece = malloc(PIECE);
+  uint32_t sum = 0;
+  bool good = piece != NULL;
+  if (f->size != s->bytes) {
+    snprintf(why, sizeof why, "is torn: it has %lld of %lld bytes", (long long)f->size, (long long)s->bytes);
+    free(piece);
+    return damaged(s, d, at, why);
+  }
+  snprintf(why, sizeof why, "cannot be read: no memory");
+  for (int64_t i = 0; good && i < s->bytes; i += PIECE) {
+    int64_t n = s->bytes - i < PIECE ? s->bytes - i : PIECE;
+    good = datafile_read(f, i, n, piece, why);
+    if (good) sum = crc32c(sum, piece, (size_t)n);
+  }
+  free(piece);
+  if (!good) return damaged(s, d, at, why);
+  return sum == s->sum || damaged(s, d, at, "is damaged: its checksum does not fit");
+}
+
+typedef struct Loader {
+  const Checkpoint *c;
+  Datafile *file; // of every shard
+  Diag *d;
+  Pos at;
+} Loader;
+
+static bool open_shards(Loader *l) {
+  for (uint32_t i = 0; i < l->c->nshards; i++) {
+    if (!datafile_open(&l->file[i], l->c->shard[i].path, l->d, l->at)) {
+      l->file[i].fd = -1;
+      return false;
+    }
+    if (!check_shard(&l->c->shard[i], &l->file[i], l->d, l->at)) return false;
+  }
+  return true;
+}
+
+static bool load_piece(const Loader *l, const CheckpointTensor *t, const CheckpointPiece *p, char *whole) {
+  const CheckpointShard *s = &l->c->shard[p->shard];
+  ArrayPlace place;
+  char why[WHY];
+  int64_t to[MAX_RANK], from[MAX_RANK], next_to = 1, next_from = 1, at = 0, each = dtype_bytes(t->type);
+  if (!safetensors_find(&l->file[p->shard], t->name, &place, why)) return damaged(s, l->d, l->at, why);
+  if (place.elements != p->elements || place.raw.bytes != each) return damaged(s, l->d, l->at, "is not as its manifest says");
+  for (int i = t->rank - 1; i >= 0; i--) {
+    to[i] = next_to;
+    from[i] = next_from;
+    at += p->at[i] * next_to;
+    next_to *= t->size[i];
+    next_from *= p->size[i];
+  }
+  char *block = malloc((size_t)(p->elements * each));
+  bool good = block && datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
+  if (good) box_copy(t->rank, p->size, each, whole + at * each, to, block, from);
+  free(block);
+  return good || damaged(s, l->d, l->at, block ? why : "cannot be read: no memory");
+}
+
+static const CheckpointTensor *find_tensor(const Checkpoint *c, const char *name) {
+  for (uint32_t i = 0; i < c->ntensors; i++)
+    if (strcmp(c->tensor[i].name, name) == 0) return &c->tensor[i];
+  return NULL;
+}
+
+static bool shape_fits(const Loader *l, const CheckpointTensor *x, const ProgTensor *t) {
+  int64_t size[MAX_RANK];
+  bool same = x->rank == t->rank;
+  for (int i = 0; i < t->rank; i++) {
+    size[i] = t->dim[t->declared[i]].whole;
+    same = same && x->size[i] == size[i];
+  }
+  if (same) return true;
+  char got[256], want[256];
+  diag_error(l->d, DIAG_DATA_SHAPE, l->at, "%s holds %s for %s, the model declares %s", l->c->path,
+             sizes_text(x->rank, x->size, got, sizeof got), t->name, sizes_text(t->rank, size, want, sizeof want));
+  if (t->pos.line) diag_note(l->d, t->pos, "declared here");
+  return false;
+}
+
+static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const CheckpointTensor *x) {
+  if (!shape_fits(l, x, t)) return false;
+  Array whole = {.type = x->type, .rank = x->rank, .elements = x->elements};
+  memcpy(whole.size, x->size, sizeof whole.size);
+  whole.data = malloc((size_t)(x->elements * dtype_bytes(x->type)));
+  bool good = whole.data != NULL;
+  if (!good) diag_error(l->d, DIAG_NO_MEMORY, l->at, "no memory to load %s", t->name);
+  for (uint32_t i = 0; good && i < x->npieces; i++) good = load_piece(l, x, &x->piece[i], whole.data);
+  good = good && array_holds(&whole, t->type, t->name, l->d, l->at);
+  if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
+  array_free(&whole);
+  return good;
+}
+
+// average.NAME in place of NAME where it is wanted and there.
+static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
+  char name[1024];
+  snprintf(name, sizeof name, "average.%s", t->name);
+  const CheckpointTensor *x = average && t->kind == TENSOR_PARAM ? find_tensor(c, name) : NULL;
+  return x ? x : find_tensor(c, t->name);
+}
+
+static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
+  bool good = true;
+  for (uint32_t i = 0; i < e->program->ntensors; i++) {
+    const ProgTensor *t = &e->program->tensor[i];
+    if (t->kind != TENSOR_PARAM && t->kind != TENSOR_STATE && !(slots && t->kind == TENSOR_SLOT)) continue;
+    const CheckpointTensor *x = tensor_for(l->c, t, average);
+    if (x) {
+      good = load_tensor(l, e, t, x) && good;
+      continue;
+    }
+    diag_error(l->d, DIAG_PARAM_MISSING, l->at, "the checkpoint %s holds no value for %s", l->c->path, t->name);
+    diag_hint(l->d, "it is of the model %s; go on with the model that wrote it", l->c->model);
+    if (t->pos.line) diag_note(l->d, t->pos, "declared here");
+    good = false;
+  }
+  return good;
+}
+
+bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d, Pos at) {
+  Loader l = {c, calloc(c->nshards + 1u, sizeof(Datafile)), d, at};
+  if (!l.file) {
+    diag_error(d, DIAG_NO_MEMORY, at, "no memory to load the checkpoint %s", c->path);
+    return false;
+  }
+  for (uint32_t i = 0; i < c->nshards; i++) l.file[i].fd = -1;
+  bool good = open_shards(&l) && load_tensors(&l, e, slots, average);
+  for (uint32_t i = 0; i < c->nshards; i++)
+    if (l.file[i].fd >= 0) datafile_close(&l.file[i]);
+  free(l.file);
+  return good;
+}

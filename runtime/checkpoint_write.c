@@ -1,0 +1,480 @@
+// Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that brings it to disk
+// in an order in which no moment leaves a torn checkpoint: shards, manifest, folder, rename, parent.
+#include "runtime/bound.h"
+#include "runtime/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_NAME = 64, WORDS = 512 };
+
+// A shard in memory: the bytes of its file.
+typedef struct Shard {
+  int64_t processor;
+  char *bytes;
+  size_t n;
+} Shard;
+
+struct Saver {
+  const Exec *exec;
+  char *directory;
+  const char *model;
+  int64_t keep, best_step; // of D/best, -1: none
+  // of the checkpoint under way
+  int64_t step;
+  bool best;
+  uint32_t nshards;
+  Shard *shard;
+  json_t *manifest;
+  pthread_t thread;
+  bool running;
+  atomic_bool done;
+  int error; // errno, 0: written
+  char *path, *failed; // of the checkpoint; what could not be written
+};
+
+static char *step_path(const Saver *s, int64_t step, const char *end) {
+  char name[FILE_NAME];
+  snprintf(name, sizeof name, "step-%lld%s", (long long)step, end);
+  return path_under(s->directory, name);
+}
+
+// -- the copy ------------------------------------------------------------------------------------------
+
+static const char *kind_text(TensorKind k) {
+  return k == TENSOR_PARAM ? "param" : k == TENSOR_STATE ? "state" : k == TENSOR_SLOT ? "slot" : NULL;
+}
+
+// Where processor r's block of t stands in the whole tensor, in declared order. False: it has none to write.
+typedef struct Box {
+  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements; // stride: in the processor's buffer
+} Box;
+static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, Box *out) {
+  const Program *p = e->program;
+  if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
+  int64_t stride[MAX_RANK], next = 1;
+  for (int k = t->rank - 1; k >= 0; k--) {
+    stride[k] = next;
+    next *= t->dim[k].block;
+  }
+  out->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    const ProgDim *d = &t->dim[t->declared[i]];
+    out->at[i] = block_offset(&p->mesh, d, r);
+    out->size[i] = block_valid(p, d, r, -1);
+    out->stride[i] = stride[t->declared[i]];
+    out->elements *= out->size[i];
+  }
+  return out->elements > 0;
+}
+
+// Wide elements first, so that all are aligned.
+enum { WIDEST = 8 };
+
+static json_t *numbers(int n, const int64_t *x) {
+  json_t *out = json_array();
+  for (int i = 0; i < n; i++) json_array_append_new(out, json_integer(x[i]));
+  return out;
+}
+
+// The header of a shard; *bytes gets the size of its data.
+static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
+  json_t *root = json_object();
+  *bytes = 0;
+  for (int64_t each = WIDEST; each > 0; each /= 2)
+    for (uint32_t i = 0; i < e->program->ntensors; i++) {
+      const ProgTensor *t = &e->program->tensor[i];
+      Box b;
+      if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
+      int64_t end = *bytes + b.elements * each;
+      json_object_set_new(root, t->name,
+                          json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(t->type), "shape",
+                                    numbers(t->rank, b.size), "data_offsets", (json_int_t)*bytes, (json_int_t)end));
+      *bytes = end;
+    }
+  char *text = json_dumps(root, JSON_COMPACT);
+  json_decref(root);
+  return text;
+}
+
+// `to` NULL: what this rank has is shown to the one that writes.
+static bool fill_shard(const Exec *e, int64_t r, char *to) {
+  char *room = malloc((size_t)exec_room(e) + 1);
+  for (int64_t each = WIDEST; each > 0; each /= 2)
+    for (uint32_t i = 0; i < e->program->ntensors; i++) {
+      const ProgTensor *t = &e->program->tensor[i];
+      Box b;
+      int64_t stride[MAX_RANK], next = 1;
+      if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
+      const char *block = room ? exec_block(e, i, r, room) : NULL;
+      if (!block) return free(room), false;
+      if (!to) continue;
+      for (int k = t->rank - 1; k >= 0; k--) {
+        stride[k] = next;
+        next *= b.size[k];
+      }
+      box_copy(t->rank, b.size, each, to, stride, block, b.stride);
+      to += b.elements * each;
+    }
+  free(room);
+  return true;
+}
+
+static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
+
+// False without memory. A processor that has nothing first gets no shard.
+static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
+  int64_t data;
+  char *header = header_of(e, r, &data);
+  size_t n = header ? strlen(header) : 0, padded = (n + 7) / 8 * 8;
+  *out = (Shard){.processor = r};
+  if (header && data > 0 && !writes(e)) {
+    bool shown = fill_shard(e, r, NULL);
+    free(header);
+    return shown;
+  }
+  if (header && data > 0) {
+    out->n = 8 + padded + (size_t)data;
+    out->bytes = malloc(out->n);
+  }
+  if (out->bytes) {
+    for (int i = 0; i < 8; i++) out->bytes[i] = (char)(padded >> (8 * i));
+    memset(out->bytes + 8, ' ', padded);
+    memcpy(out->bytes + 8, header, n);
+    if (!fill_shard(e, r, out->bytes + 8 + padded)) {
+      free(out->bytes);
+      out->bytes = NULL;
+    }
+  }
+  bool good = header && (data == 0 || out->bytes);
+  free(header);
+  return good;
+}
+
+static void free_copy(Saver *s) {
+  for (uint32_t i = 0; i < s->nshards; i++) free(s->shard[i].bytes);
+  free(s->shard);
+  json_decref(s->manifest);
+  s->shard = NULL;
+  s->manifest = NULL;
+  s->nshards = 0;
+}
+
+static bool copy_shards(Saver *s) {
+  const Exec *e = s->exec;
+  s->shard = calloc((size_t)e->processors, sizeof *s->shard);
+  for (int64_t r = 0; s->shard && r < e->processors; r++) {
+    Shard one;
+    if (!copy_shard(e, r, &one)) return false;
+    if (one.bytes) s->shard[s->nshards++] = one;
+  }
+  return s->shard != NULL;
+}
+
+// -- the manifest --------------------------------------------------------------------------------------
+
+static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < s->nshards; i++) {
+    Box b;
+    if (!box_of(s->exec, t, s->shard[i].processor, &b)) continue;
+    json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at", numbers(t->rank, b.at), "size",
+                                         numbers(t->rank, b.size)));
+  }
+  return out;
+}
+
+static json_t *tensors_json(const Saver *s) {
+  const Program *p = s->exec->program;
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    json_t *dims = json_array();
+    for (int k = 0; kind_text(t->kind) && k < t->rank; k++) {
+      const ProgDim *d = &t->dim[t->declared[k]];
+      json_array_append_new(dims, json_pack("[s, I]", d->name, (json_int_t)d->whole));
+    }
+    if (kind_text(t->kind))
+      json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", t->name, "kind", kind_text(t->kind),
+                                           "type", dtype_text(t->type), "dims", dims, "pieces", pieces_json(s, t)));
+    else
+      json_decref(dims);
+  }
+  return out;
+}
+
+static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
+  const Mesh *m = &s->exec->program->mesh;
+  json_t *mesh = json_object();
+  for (int i = 0; i < m->naxes; i++) json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
+  json_t *best = isfinite(n->best) ? json_real(n->best) : json_null();
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}", "schema",
+                   "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step", (json_int_t)n->step, "before",
+                   (json_int_t)n->before, "seed",
+                   (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row, "evaluation",
+                   "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
+                   (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
+}
+
+// The text with the checksum of all before it as its last member; malloc'd, NULL without memory.
+static char *manifest_text(const json_t *manifest) {
+  char *body = json_dumps(manifest, JSON_INDENT(1));
+  size_t n = body ? strlen(body) : 0;
+  char *text = body ? realloc(body, n + WORDS) : NULL;
+  if (!text) {
+    free(body);
+    return NULL;
+  }
+  n -= 2; // "\n}"
+  n += (size_t)snprintf(text + n, WORDS, ",\n");
+  snprintf(text + n, WORDS, " \"crc32c\": \"%08x\"\n}\n", crc32c(0, text, n));
+  return text;
+}
+
+// -- on disk -------------------------------------------------------------------------------------------
+
+static bool fails(Saver *s, const char *path) {
+  s->error = errno ? errno : EIO;
+  free(s->failed);
+  s->failed = strdup(path);
+  return false;
+}
+
+static bool write_file(Saver *s, const char *path, const char *bytes, size_t n) {
+  enum { PIECE = 1 << 24 };
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) return fails(s, path);
+  while (n > 0) {
+    ssize_t put = write(fd, bytes, n < PIECE ? n : PIECE);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) break;
+    bytes += put;
+    n -= (size_t)put;
+  }
+  bool good = n == 0 && fsync(fd) == 0;
+  if (!good) (void)fails(s, path);
+  if (close(fd) != 0 && good) return fails(s, path);
+  return good;
+}
+
+static bool sync_folder(Saver *s, const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fails(s, path);
+  bool good = fsync(fd) == 0 || errno == EINVAL; // some file systems cannot
+  if (!good) (void)fails(s, path);
+  close(fd);
+  return good;
+}
+
+// The folder and the files in it.
+static void remove_folder(const char *path) {
+  DIR *folder = opendir(path);
+  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+    char *file = entry->d_name[0] == '.' ? NULL : path_under(path, entry->d_name);
+    if (file) unlink(file);
+    free(file);
+  }
+  if (folder) closedir(folder);
+  rmdir(path);
+}
+
+static bool write_in(Saver *s, const char *folder, const char *name, const char *bytes, size_t n) {
+  char *path = path_under(folder, name);
+  errno = ENOMEM;
+  bool good = path && bytes ? write_file(s, path, bytes, n) : fails(s, folder);
+  free(path);
+  return good;
+}
+
+static bool write_all(Saver *s, const char *folder) {
+  char name[FILE_NAME], sum[16];
+  json_t *shards = json_array();
+  for (uint32_t i = 0; i < s->nshards; i++) {
+    const Shard *x = &s->shard[i];
+    snprintf(name, sizeof name, "shard-%05u.safetensors", i);
+    snprintf(sum, sizeof sum, "%08x", crc32c(0, x->bytes, x->n));
+    json_array_append_new(shards, json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)x->n, "crc32c", sum));
+    if (!write_in(s, folder, name, x->bytes, x->n)) {
+      json_decref(shards);
+      return false;
+    }
+  }
+  json_object_set_new(s->manifest, "shards", shards);
+  char *text = manifest_text(s->manifest);
+  bool good = write_in(s, folder, "manifest.json", text, text ? strlen(text) : 0);
+  free(text);
+  return good;
+}
+
+// D/best is a link that is replaced in one go.
+static bool link_best(Saver *s) {
+  char name[FILE_NAME], *best = path_under(s->directory, "best"), *fresh = path_under(s->directory, "best.partial");
+  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  errno = ENOMEM;
+  bool good = best && fresh && (unlink(fresh) == 0 || errno == ENOENT) && symlink(name, fresh) == 0 &&
+              rename(fresh, best) == 0;
+  if (!good) (void)fails(s, best ? best : s->directory);
+  s->best_step = s->step;
+  free(best);
+  free(fresh);
+  return good && sync_folder(s, s->directory);
+}
+
+// The oldest but the best, where there are more than `keep`; -1: none is too many.
+static int64_t surplus(const Saver *s) {
+  DIR *folder = opendir(s->directory);
+  int64_t n = 0, oldest = -1;
+  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+    int64_t step = checkpoint_step(entry->d_name);
+    if (step < 0 || step == s->best_step) continue;
+    n++;
+    if (oldest < 0 || step < oldest) oldest = step;
+  }
+  if (folder) closedir(folder);
+  return n > s->keep ? oldest : -1;
+}
+
+// Out of sight first: a folder that is half removed is no checkpoint.
+static void remove_surplus(const Saver *s) {
+  bool good = true;
+  for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
+    char *old = step_path(s, step, ""), *hidden = step_path(s, step, ".partial");
+    good = old && hidden && rename(old, hidden) == 0;
+    if (good) remove_folder(hidden);
+    free(old);
+    free(hidden);
+  }
+}
+
+static void *write_checkpoint(void *saver) {
+  Saver *s = saver;
+  char *partial = step_path(s, s->step, ".partial");
+  errno = ENOMEM;
+  bool good = (partial && mkdir(partial, 0777) == 0) || fails(s, s->path);
+  good = good && write_all(s, partial) && sync_folder(s, partial);
+  if (good && rename(partial, s->path) != 0) good = fails(s, s->path);
+  if (!good && partial) remove_folder(partial);
+  free(partial);
+  good = good && sync_folder(s, s->directory) && (!s->best || link_best(s));
+  if (good) remove_surplus(s);
+  atomic_store(&s->done, true);
+  return NULL;
+}
+
+// -- the saver -----------------------------------------------------------------------------------------
+
+static void remove_partial(const char *directory) {
+  DIR *folder = opendir(directory);
+  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+    size_t n = strlen(entry->d_name), end = strlen(".partial");
+    if (n < end || strcmp(entry->d_name + n - end, ".partial") != 0 || strncmp(entry->d_name, "step-", 5) != 0) continue;
+    char *path = path_under(directory, entry->d_name);
+    if (path) remove_folder(path);
+    free(path);
+  }
+  if (folder) closedir(folder);
+}
+
+static int64_t linked_step(const char *directory) {
+  char to[FILE_NAME], *path = path_under(directory, "best");
+  ssize_t n = path ? readlink(path, to, sizeof to - 1) : -1;
+  free(path);
+  if (n < 0) return -1;
+  to[n] = '\0';
+  return checkpoint_step(to);
+}
+
+Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
+  Saver *s = calloc(1, sizeof *s);
+  if (s) s->directory = strdup(opt->directory);
+  if (!s || !s->directory) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for checkpoints");
+    saver_free(s);
+    return NULL;
+  }
+  s->exec = e;
+  s->model = opt->model;
+  s->keep = opt->keep;
+  s->best_step = linked_step(opt->directory);
+  if (writes(e)) remove_partial(opt->directory);
+  return s;
+}
+
+static bool start_thread(Saver *s) {
+  atomic_store(&s->done, false);
+  s->error = 0;
+  s->running = pthread_create(&s->thread, NULL, write_checkpoint, s) == 0;
+  if (!s->running) write_checkpoint(s); // then it is written here
+  return true;
+}
+
+static bool lost(Diag *d) {
+  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+  return false;
+}
+
+bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
+  const char *before;
+  struct stat there;
+  if (!saver_poll(s, true, &before, d)) return false;
+  free(s->path);
+  s->path = step_path(s, n->step, "");
+  s->step = n->step;
+  s->best = best;
+  bool is_there = s->path && stat(s->path, &there) == 0;
+  if (!exec_show(s->exec, false, &is_there)) return lost(d);
+  if (!writes(s->exec)) {
+    bool shown = is_there || (copy_shards(s) && exec_show(s->exec, true, NULL));
+    free_copy(s);
+    return shown || lost(d);
+  }
+  if (is_there) {
+    s->error = 0;
+    return !best || link_best(s) || saver_poll(s, true, &before, d);
+  }
+  if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
+    return exec_show(s->exec, true, NULL) ? start_thread(s) : lost(d);
+  free_copy(s);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a copy of what the checkpoint of step %lld holds", (long long)n->step);
+  return false;
+}
+
+static bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
+
+bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
+  bool under_way = s->shard != NULL;
+  *path = NULL;
+  if (under_way && !wait && !atomic_load(&s->done)) return true;
+  if (s->running) pthread_join(s->thread, NULL);
+  s->running = false;
+  free_copy(s);
+  int error = s->error;
+  s->error = 0;
+  if (error) {
+    diag_error(d, is_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write the checkpoint %s: %s", s->failed ? s->failed : s->path,
+               strerror(error));
+    diag_hint(d, "older checkpoints in %s are as they were", s->directory);
+    return false;
+  }
+  if (under_way) *path = s->path;
+  return true;
+}
+
+void saver_free(Saver *s) {
+  if (!s) return;
+  if (s->running) pthread_join(s->thread, NULL);
+  free_copy(s);
+  free(s->path);
+  free(s->failed);
+  free(s->directory);
+  free(s);
+}

@@ -1,0 +1,35 @@
+// What training leaves for its watchers: metrics.jsonl, and TensorBoard's event file beside it.
+#ifndef RUNTIME_LOG_H
+#define RUNTIME_LOG_H
+
+#include "runtime/runtime.h"
+
+// -- log.c: metrics.jsonl, one object a step ---------------------------------------------------------
+typedef struct Log Log;
+typedef struct LogOptions {
+  const char *directory;  // exists
+  int64_t start;          // steps done before: lines from there on are those of a run that was cut off
+  const void *graph;      // a GraphDef for TensorBoard, or NULL
+  size_t graph_bytes;
+} LogOptions;
+// NULL after an error in d.
+Log *log_open(const LogOptions *opt, Diag *d);
+// Begins the object of a step: what is shown, and the seconds since training began.
+void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name, const double *value);
+// Adds an evaluation to the object of the last step: {"test": {"loss": ...}}.
+void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name, const double *value);
+// A histogram of n values at that step.
+void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n, const void *values);
+// Closes both files. False after an error in d: the disk is full.
+MUST_USE bool log_close(Log *l, Diag *d);
+
+// -- events.c: the event file, records of protocol buffers --------------------------------------------
+typedef struct Events Events;
+Events *events_open(const char *directory, Diag *d);
+void events_graph(Events *e, const void *graph, size_t n);
+void events_scalar(Events *e, int64_t step, const char *tag, double value);
+void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int64_t n, const void *values);
+void events_flush(Events *e);
+MUST_USE bool events_close(Events *e, Diag *d);
+
+#endif

@@ -1,0 +1,24 @@
+// Protocol buffers, the little of them that TensorBoard's files need: messages are written into a growing
+// buffer; a nested one is built apart and put in as bytes.
+#ifndef RUNTIME_PROTO_H
+#define RUNTIME_PROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Proto {
+  char *at; // malloc'd; proto_free
+  size_t n, room;
+  bool failed; // no memory: the rest is left out
+} Proto;
+void proto_free(Proto *p);
+void proto_bytes(Proto *p, int field, const void *bytes, size_t n);
+void proto_text(Proto *p, int field, const char *text);
+void proto_integer(Proto *p, int field, uint64_t x);
+void proto_double(Proto *p, int field, double x);
+void proto_float(Proto *p, int field, float x);
+// A nested message: its bytes, after which it is empty again.
+void proto_message(Proto *p, int field, Proto *inner);
+
+#endif

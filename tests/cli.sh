@@ -1,0 +1,235 @@
+#!/bin/sh
+# The command line, clause by clause: help, wrong options, JSON, what runs print and write, logs, traces, cache.
+# What needs no more than one command and its text is in tests/cases/commands. Ends in `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+meshc=${MESHC:-$PWD/build/release/meshc}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+pass() { passed=$((passed + 1)); }
+fail() { echo "FAIL $*"; failed=$((failed + 1)); }
+# expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
+expect() {
+  name=$1 code=$2 pattern=$3
+  shift 3
+  "$@" >"$tmp/out" 2>"$tmp/err"
+  got=$?
+  if [ "$got" = "$code" ] && cat "$tmp/out" "$tmp/err" | grep -qE -e "$pattern"; then pass; else
+    fail "$name: exit $got, expected $code and /$pattern/: $(cat "$tmp/out" "$tmp/err" | head -n 5)"
+  fi
+}
+holds() { if [ "$2" = "$3" ]; then pass; else fail "$1: $2, not $3"; fi; }
+
+cat >"$tmp/net.mesh" <<'END'
+dim b = 8, d = 4, h = 6, o = 2
+input x[b, d]
+input target[b, o]
+param w[d, h] ~ glorot(d, h)
+param v[h, o] ~ glorot(h, o)
+param apart[o] ~ normal(0, 1)
+state seen = 0
+hidden = relu(sum[d](x * w))
+y[b, o] = sum[h](hidden * v)
+loss = mean(square(y - target))
+metric err = mean(abs(y - target))
+output y
+update seen = seen + 1
+train loss { optimizer = adam(lr = 0.1), steps = 12, evaluate = 5 }
+data train over b { x = synthetic(normal), target = synthetic(uniform) }
+data test over b { x = npy("x.npy"), target = npy("t.npy") }
+END
+cat >"$tmp/make.mesh" <<'END'
+dim n = 8, d = 4, o = 2
+output x[n, d] = random_normal[n, d]()
+output t[n, o] = random_uniform[n, o]()
+END
+net=$tmp/net.mesh
+"$meshc" run "$tmp/make.mesh" --out "$tmp" >/dev/null 2>"$tmp/err" || fail "data: $(cat "$tmp/err")"
+feed="--feed x=$tmp/x.npy --feed target=$tmp/t.npy"
+split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
+
+# -- help and wrong options ----------------------------------------------------------------------------------
+commands=$("$meshc" --help | sed -n '/^commands/,/^options/s/^  \([a-z]*\) .*/\1/p')
+for c in $commands; do
+  "$meshc" "$c" --help >"$tmp/out" 2>"$tmp/err"
+  code=$?
+  lines=$(wc -l <"$tmp/out")
+  examples=$(tail -n 2 "$tmp/out" | grep -c "^  meshc $c")
+  if [ $code = 0 ] && [ ! -s "$tmp/err" ] && [ "$lines" -le 50 ] && [ "$examples" = 2 ]; then pass; else
+    fail "$c --help: exit $code, $lines lines, $examples examples, says $(head -n 1 "$tmp/err")"
+  fi
+  "$meshc" "$c" --hepl >"$tmp/out" 2>"$tmp/err"
+  code=$?
+  if [ $code = 2 ] && [ ! -s "$tmp/out" ] && grep -q "did you mean --help" "$tmp/err"; then pass; else fail "$c --hepl: exit $code: $(cat "$tmp/err")"; fi
+done
+expect "a wrong option of the program" 2 "did you mean --help" "$meshc" --hlep
+expect "a wrong command" 2 "did you mean check" "$meshc" chekc
+expect "a wrong option's nearest name" 2 "did you mean --layout" "$meshc" check "$net" --layuot b=rows
+
+# -- JSON: one object with a schema --------------------------------------------------------------------------
+facts() { # COMMAND ARGUMENTS...
+  "$meshc" "$@" --json >"$tmp/out" 2>"$tmp/err"
+  code=$?
+  if [ $code = 0 ] && [ "$(head -n 1 "$tmp/out")" = "{" ] && sed -n 2p "$tmp/out" | grep -q "\"schema\": \"meshc.$1/1\"" &&
+    [ "$(tail -n 1 "$tmp/out")" = "}" ]; then pass; else fail "$1 --json: exit $code: $(head -n 3 "$tmp/out" "$tmp/err")"; fi
+}
+# shellcheck disable=SC2086
+{
+  facts check "$net" $split
+  facts run "$net" $split $feed
+  if grep -q '"measured_seconds"' "$tmp/out"; then pass; else fail "run --json has no measured times"; fi
+  facts explain "$net" $split
+  if grep -q '"measured_seconds"' "$tmp/out" && grep -q '"predicted_seconds"' "$tmp/out"; then pass; else fail "explain --json has no times"; fi
+  facts eval "$net" $split
+  facts predict "$net" --data test
+  facts bench "$net" $split --steps 20
+  for key in steps_per_second roofline kernels products memory measured_seconds; do
+    if grep -q "\"$key\"" "$tmp/out"; then pass; else fail "bench --json lacks $key"; fi
+  done
+}
+facts inspect "$tmp/x.npy"
+for c in stages ops doctor cache version; do facts $c; done
+
+# -- running -------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+{
+  expect "all parameters and states are saved" 0 "" "$meshc" run "$net" $feed --fetch hidden --save-params "$tmp/all.safetensors"
+  holds "names that are saved" "$("$meshc" inspect "$tmp/all.safetensors" | sed -n 's/^  \([a-z]*\) .*/\1/p' | tr '\n' ' ')" "apart seen v w "
+  expect "what is saved can be loaded" 0 "loss" "$meshc" run "$net" $feed --params "$tmp/all.safetensors"
+  expect "a wrong word after --check" 2 "takes finite" "$meshc" run "$net" $feed --check finit
+  if [ -s "$tmp/out" ]; then fail "--check is read after the run"; else pass; fi
+  expect "--save-params by its ending, before training" 2 "writes .safetensors or .npz" "$meshc" train "$net" --save-params "$tmp/w.bin"
+  if [ -s "$tmp/out" ]; then fail "--save-params is read after the training"; else pass; fi
+  expect "an unknown input names those that there are" 2 "its inputs are: x, target" "$meshc" run "$net" --feed q=1 --fetch y
+  expect "--loss has its own place" 2 "^--loss:1:1: error: the model has no value 'lss'" "$meshc" run "$net" $feed --fetch "grad(w)" --loss lss
+
+  # the same bits with any number of threads; other machine code within rounding
+  "$meshc" run "$net" $feed $split --steps 5 --threads 1 --out "$tmp/one.npz" >/dev/null 2>&1
+  "$meshc" run "$net" $feed $split --steps 5 --threads 3 --out "$tmp/three.npz" >/dev/null 2>&1
+  if cmp -s "$tmp/one.npz" "$tmp/three.npz"; then pass; else fail "--threads changes bits"; fi
+  want=$("$meshc" run "$net" $feed --fetch loss --steps 5 | sed 's/\(\.[0-9][0-9][0-9]\).*/\1/')
+  for option in --no-fuse "--opt 0" "--opt 1" "--opt 2" "--opt 3" --no-cache; do
+    holds "loss with $option" "$("$meshc" run "$net" $feed --fetch loss --steps 5 $option | sed 's/\(\.[0-9][0-9][0-9]\).*/\1/')" "$want"
+  done
+  expect "a budget of memory that is too small" 7 "needs .* a processor.*--memory" "$meshc" run "$net" $feed --memory 100B
+  expect "a budget that suffices" 0 "loss" "$meshc" run "$net" $feed --memory 8GiB
+  expect "a budget that is no size" 2 "8GiB" "$meshc" run "$net" $feed --memory much
+}
+
+# -- --exact: the same bits on every mesh ----------------------------------------------------------------------
+# shellcheck disable=SC2086
+{
+  "$meshc" run "$net" $feed --steps 9 --exact --out "$tmp/e0.npz" >/dev/null 2>&1
+  for pair in "rows=2 b=rows" "rows=4 h=rows" "rows=2,cols=2 b=rows,h=cols" "rows=8,cols=2 d=rows"; do
+    set -- $pair
+    "$meshc" run "$net" $feed --steps 9 --exact --mesh "$1" --layout "$2" --out "$tmp/e1.npz" >/dev/null 2>"$tmp/err"
+    if cmp -s "$tmp/e0.npz" "$tmp/e1.npz" && grep -q "the layout is left aside" "$tmp/err"; then pass; else fail "--exact on $pair"; fi
+  done
+}
+cat >"$tmp/pin.mesh" <<'END'
+dim b = 4
+input x[b]
+output y = layout(x * 2, b -> rows)
+mesh rows = 2
+END
+expect "--exact and a pin" 3 "exact is refused" "$meshc" check "$tmp/pin.mesh" --exact
+
+# -- logs ----------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+"$meshc" train "$net" $split --log-dir "$tmp/log" --trace >/dev/null 2>"$tmp/err" || fail "train --log-dir: $(cat "$tmp/err")"
+holds "lines of metrics.jsonl" "$(wc -l <"$tmp/log/metrics.jsonl" | tr -d ' ')" 12
+holds "evaluations in it" "$(grep -c '"test": {"loss": ' "$tmp/log/metrics.jsonl")" 3
+if grep -q '<polyline' "$tmp/log/report.html" && grep -q 'all_reduce' "$tmp/log/report.html" && ! grep -qE 'src=|href="http' "$tmp/log/report.html"; then
+  pass
+else
+  fail "report.html lacks curves or collectives, or needs other files"
+fi
+events=$(ls "$tmp/log" | grep '^events.out.tfevents\.')
+for tag in 'brain.Event:2' loss test/loss 'grad(w)' rows-1_cols-1; do
+  if grep -qaF "$tag" "$tmp/log/$events"; then pass; else fail "the event file lacks $tag"; fi
+done
+if command -v python3 >/dev/null; then
+  if python3 - "$tmp/log" "$events" >"$tmp/out" 2>&1 <<'END'
+import json, struct, sys
+def crc(data):
+    x = 0xffffffff
+    for b in data:
+        x ^= b
+        for _ in range(8): x = x >> 1 ^ (0x82f63b78 if x & 1 else 0)
+    x ^= 0xffffffff
+    return ((x >> 15 | x << 17) + 0xa282ead8) & 0xffffffff
+raw, at, n = open(sys.argv[1] + "/" + sys.argv[2], "rb").read(), 0, 0
+while at < len(raw):
+    size, = struct.unpack_from("<Q", raw, at)
+    assert struct.unpack_from("<I", raw, at + 8)[0] == crc(raw[at:at + 8]), "checksum of a length"
+    assert struct.unpack_from("<I", raw, at + 12 + size)[0] == crc(raw[at + 12:at + 12 + size]), "checksum of an event"
+    at, n = at + 16 + size, n + 1
+assert at == len(raw) and n > 12 * 2, n
+trace = json.load(open(sys.argv[1] + "/trace.json"))["traceEvents"]
+assert {e["pid"] for e in trace if e["ph"] == "X"} == {0, 1, 2, 3}, "processors"
+starts, ends = [{e["id"] for e in trace if e["ph"] == k} for k in "sf"]
+assert starts and starts == ends, "arrows"
+assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in trace if e["ph"] == "X"), "times"
+for line in open(sys.argv[1] + "/metrics.jsonl"): json.loads(line)
+END
+  then pass; else fail "logs: $(tail -n 1 "$tmp/out")"; fi
+else
+  skipped=$((skipped + 1))
+fi
+expect "--trace alone" 2 "trace needs --log-dir" "$meshc" train "$net" --trace
+# shellcheck disable=SC2086
+"$meshc" train "$net" $split -q --save-params "$tmp/plain.safetensors" >/dev/null 2>&1
+# shellcheck disable=SC2086
+"$meshc" train "$net" $split -q --log-dir "$tmp/log2" --trace --save-params "$tmp/watched.safetensors" >/dev/null 2>&1
+if cmp -s "$tmp/plain.safetensors" "$tmp/watched.safetensors"; then pass; else fail "watching changes bits"; fi
+for option in "" --no-cache; do
+  # shellcheck disable=SC2086
+  if [ -n "$("$meshc" train "$net" -q $option 2>&1 >/dev/null)" ]; then fail "train -q $option writes to standard error"; else pass; fi
+done
+
+# -- the compile cache -----------------------------------------------------------------------------------------
+XDG_CACHE_HOME=$tmp/cache
+export XDG_CACHE_HOME
+entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
+# shellcheck disable=SC2086
+{
+  "$meshc" run "$net" $feed --no-cache >/dev/null 2>&1
+  holds "entries after --no-cache" "$(entries)" 0
+  "$meshc" run "$net" $feed --out "$tmp/a.npz" >/dev/null 2>&1
+  holds "entries after a run" "$(entries)" 1
+  "$meshc" run "$net" $feed --out "$tmp/b.npz" >/dev/null 2>&1
+  holds "entries after the same run" "$(entries)" 1
+  "$meshc" run "$net" $feed --opt 3 >/dev/null 2>&1
+  holds "entries after a run with other machine code" "$(entries)" 2
+  for f in "$tmp"/cache/meshc/*.o; do printf 'X' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null; done
+  "$meshc" run "$net" $feed --out "$tmp/c.npz" >/dev/null 2>&1 || fail "a damaged entry of the cache"
+  if cmp -s "$tmp/a.npz" "$tmp/b.npz" && cmp -s "$tmp/a.npz" "$tmp/c.npz"; then pass; else fail "the cache changes results"; fi
+  expect "cache lists" 0 "entries  2, " "$meshc" cache
+  MESHC_CACHE_MIB=0 "$meshc" run "$net" $feed --fetch hidden >/dev/null 2>&1
+  holds "entries of a cache of no size" "$(entries)" 0
+  "$meshc" run "$net" $feed >/dev/null 2>&1
+  expect "cache --clear" 0 "1 entries removed" "$meshc" cache --clear
+  holds "entries after --clear" "$(entries)" 0
+  holds "half-written entries" "$(ls -A "$tmp/cache/meshc" | wc -l | tr -d ' ')" 0
+}
+unset XDG_CACHE_HOME
+
+# -- doctor, colours ---------------------------------------------------------------------------------------------
+expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt"
+for key in latency bandwidth memory_rate flops memory l2 l3; do
+  if grep -q "^$key = [0-9]" "$tmp/machine.txt"; then pass; else fail "the machine file lacks $key"; fi
+done
+expect "what doctor wrote is read" 0 "predicted" "$meshc" check "$net" --machine "$tmp/machine.txt"
+expect "doctor into nowhere" 1 "cannot write" "$meshc" doctor --measure "$tmp/no/where"
+if command -v script >/dev/null; then
+  esc=$(printf '\033')
+  unset NO_COLOR
+  if script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi
+  if NO_COLOR=1 script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then fail "NO_COLOR is not honoured"; else pass; fi
+else
+  skipped=$((skipped + 2))
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
