@@ -15,7 +15,7 @@
 
 enum { MAX_PARTS = 2, KERNELS_A_THREAD = 4 };
 // To be raised when the emitter makes other code of the same kernel: older cache entries then do not count.
-#define EMITTER "emitter 4"
+#define EMITTER "emitter 5"
 
 struct Code {
   uint32_t nimages;

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { ZERO_BYTES = 4096 };
+
 // -- blocks, loops, masks ------------------------------------------------------------------------------------
 
 LLVMBasicBlockRef emit_block(Emit *e) { return LLVMAppendBasicBlockInContext(e->ctx, e->fn, ""); }
@@ -128,19 +130,31 @@ void emit_place(Emit *e, int place, int phase) {
 
 // -- inner loops ------------------------------------------------------------------------------------------------
 
+static size_t addresses(const Emit *e) { return (size_t)e->k->nptr * (1 + TILE_ROWS); }
+
+LLVMValueRef *addresses_save(Emit *e) { return arena_copy(e->arena, e->addr, addresses(e) * sizeof *e->addr); }
+
+static void advance_rows(Emit *e, int p, LLVMValueRef off) {
+  for (int r = 0; r < TILE_ROWS; r++) {
+    LLVMValueRef *at = row_address(e, p, r);
+    if (*at) *at = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[p].type), *at, &off, 1, "");
+  }
+}
+
 LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
-  LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr);
+  LLVMValueRef *saved = addresses_save(e);
   for (int p = 0; p < e->k->nptr; p++) {
     int64_t stride = e->k->ptr[p].stride[l];
     if (stride == 0) continue;
     LLVMValueRef off = LLVMBuildMul(e->b, counter, i64_of(e, stride), "");
     e->addr[p] = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[p].type), e->addr[p], &off, 1, "");
+    advance_rows(e, p, off);
   }
   e->counter[l] = counter;
   return saved;
 }
 
-void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, sizeof *saved * e->k->nptr); }
+void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, addresses(e) * sizeof *saved); }
 
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
   int l = e->k->vector, lanes = e->plan.lanes, vecs = e->vecs;
@@ -214,6 +228,42 @@ static LLVMValueRef *guards_known(Emit *e, int phase) {
   return saved;
 }
 
+// Bytes that load s runs over in inner loops i.., 0: runs backwards, or along vectors.
+static int64_t run_bytes(const Emit *e, const KStmt *s, int i) {
+  const KPtr *p = &e->k->ptr[s->index];
+  int64_t n = 1;
+  if (s->kind != K_LOAD || p->stride[e->k->vector] != 0) return 0;
+  for (int l = e->k->nouter + i; l < e->k->nouter + e->k->ninner; l++) {
+    if (p->stride[l] < 0 || e->k->loop[l].size == 0) return 0;
+    n += (e->k->loop[l].size - 1) * p->stride[l];
+  }
+  return n * dtype_bytes(p->type);
+}
+
+static bool is_shared(const Emit *e, int id) {
+  for (int j = 0; j < e->k->nstmts; j++) {
+    const KStmt *s = &e->k->stmt[j];
+    if (j != id && (s->kind == K_LOAD || s->kind == K_LOAD_AT) && s->index == e->k->stmt[id].index) return true;
+  }
+  return false;
+}
+
+// In inner loops i.. rows whose guard is false read zeros, so that no load there needs to ask.
+static void rows_of_zeros(Emit *e, int i, int phase) {
+  if (e->slab && i < e->plan.slab_loop) i = e->plan.slab_loop;
+  for (int id = 0; id < e->k->nstmts && e->rows > 1; id++) {
+    const KStmt *s = &e->k->stmt[id];
+    if (!is_guard_use(e, id, phase) || is_shared(e, id)) continue;
+    int64_t bytes = run_bytes(e, s, i);
+    if (bytes == 0 || bytes > ZERO_BYTES) continue;
+    for (int r = 0; r < e->rows; r++) {
+      LLVMValueRef off = i64_of(e, r * e->k->ptr[s->index].stride[e->k->rows]);
+      LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[s->index].type), e->addr[s->index], &off, 1, "");
+      *row_address(e, s->index, r) = LLVMBuildSelect(e->b, value_at(e, s->arg[1], r, 0), at, e->zeros, "");
+    }
+  }
+}
+
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
   LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
@@ -225,7 +275,10 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
   memcpy(e->value, saved, (size_t)e->k->nstmts * TILE * sizeof *saved);
   LLVMBuildBr(e->b, done);
   LLVMPositionBuilderAtEnd(e->b, unsure);
+  LLVMValueRef *addr = addresses_save(e);
+  rows_of_zeros(e, i, phase);
   if (!guards_decide(e->k, &e->plan, phase)) rest(e, i, phase);
+  leave_loop(e, addr);
   LLVMBuildBr(e->b, done);
   LLVMPositionBuilderAtEnd(e->b, done);
 }
@@ -400,6 +453,18 @@ static void load_call(Emit *e) {
   }
 }
 
+// Memory for rows_of_zeros, if some load has a guard.
+static void zeros_make(Emit *e) {
+  bool any = false;
+  for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++) any |= plan_guarded(e->k, &e->plan, id);
+  if (!any) return;
+  LLVMTypeRef vector = LLVMVectorType(e->i64, 8);
+  e->zeros = emit_alloca(e, LLVMArrayType2(vector, ZERO_BYTES / 64));
+  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, ZERO_BYTES / 64), i64_of(e, 1));
+  LLVMBuildStore(e->b, LLVMConstNull(vector), LLVMBuildGEP2(e->b, vector, e->zeros, &l.var, 1, ""));
+  loop_end(e, &l);
+}
+
 static void emit_run(Emit *e, const char *symbol) {
   function_begin(e, symbol, 2);
   LLVMValueRef lo = LLVMGetParam(e->fn, 1), hi = LLVMGetParam(e->fn, 2);
@@ -409,6 +474,7 @@ static void emit_run(Emit *e, const char *symbol) {
   LLVMBasicBlockRef some = emit_block(e), end = emit_block(e);
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, lo, hi, ""), some, end);
   LLVMPositionBuilderAtEnd(e->b, some);
+  zeros_make(e);
   emit_place(e, PLACE_ENTRY, 0);
   emit_units(e, lo, hi);
   LLVMBuildBr(e->b, end);
@@ -425,7 +491,7 @@ void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, cons
   e.start = arena_array(a, LLVMValueRef, k->nptr + 1);
   e.base = arena_array(a, LLVMValueRef, k->nptr + 1);
   e.walk = arena_array(a, LLVMValueRef, k->nwalks + 1);
-  e.addr = arena_array(a, LLVMValueRef, k->nptr + 1);
+  e.addr = arena_array(a, LLVMValueRef, (k->nptr + 1) * (1 + TILE_ROWS));
   e.cell = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   e.value = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   emit_types(&e);

@@ -75,7 +75,8 @@ typedef struct Emit {
   LLVMValueRef *start;             // [pointer] as given: there is always memory
   LLVMValueRef *base;              // [pointer] at the start of the set
   LLVMValueRef *walk;              // [walk] at counters 0, i64
-  LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far
+  LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far; then those of rows
+  LLVMValueRef zeros;              // memory that rows outside of a window read
   LLVMValueRef *cell;              // [statement * TILE + instance] accumulators
   LLVMValueRef *value;             // [statement * TILE + instance]
   LLVMValueRef partial;            // of this chunk, or NULL
@@ -110,6 +111,9 @@ void emit_mask_off(Emit *e);
 // Moves every address along loop l by `counter` and returns what they were, to be put back.
 LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter);
 void leave_loop(Emit *e, LLVMValueRef *saved);
+LLVMValueRef *addresses_save(Emit *e);
+// The address of row r of a tile through pointer p where rows have their own, NULL: the common one.
+static inline LLVMValueRef *row_address(Emit *e, int p, int r) { return &e->addr[e->k->nptr + p * TILE_ROWS + r]; }
 typedef void Body(Emit *e, int phase);
 // The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one masked.
 // span: its length where that is known, else -1.

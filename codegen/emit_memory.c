@@ -66,6 +66,7 @@ static int64_t vector_stride(const Emit *e, const KPtr *p) { return e->in_vector
 // Address of instance (r, v), lane 0.
 static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   const KPtr *p = &e->k->ptr[pointer];
+  if (*row_address(e, pointer, r)) return *row_address(e, pointer, r);
   int64_t at = (int64_t)v * e->plan.lanes * vector_stride(e, p);
   if (e->k->rows >= 0) at += r * p->stride[e->k->rows];
   LLVMValueRef off = i64_of(e, at);
@@ -108,7 +109,7 @@ static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef 
 }
 
 static LLVMValueRef load_guard(Emit *e, const KStmt *s, int r, int v) {
-  if (s->arg[1] == NO_STMT) return NULL;
+  if (s->arg[1] == NO_STMT || *row_address(e, s->index, r)) return NULL;
   LLVMValueRef guard = value_at(e, s->arg[1], r, v);
   return e->sure && !is_vector(guard) ? NULL : guard;
 }

@@ -98,7 +98,7 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
 
 // The unit at the counters, or `rows` of them jammed.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
-  LLVMValueRef *saved = arena_copy(e->arena, e->addr, sizeof *saved * e->k->nptr), block = NULL;
+  LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
     LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[l], "");
     if (is_blocked(e, l)) block = c;
