@@ -44,6 +44,7 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   char sign[64];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_LOST);
+  setpgid(0, 0); // signals to the group come by the launcher, once
   fcntl(l->board_fd, F_SETFD, 0);
   snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->board_fd);
   setenv("MESHC_RANK", sign, 1);
@@ -255,6 +256,7 @@ void ranks_guard(Told **told, double deadline) {
   if (pid <= 0) { // the rank; or this process itself, unguarded
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
+    if (pid == 0) setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return;
   }

@@ -117,8 +117,8 @@ static bool open_results(Predict *p) {
     }
     r.array.elements = r.array.elements / p->batch * p->rows;
     r.array.size[axis] = p->rows;
-    r.array.data = malloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
-    if (!r.array.data) {
+    if (session_first(p->s)) r.array.data = malloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
+    if (session_first(p->s) && !r.array.data) {
       diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for %lld rows of %s",
                  (long long)p->rows, o->name);
       return false;
@@ -180,6 +180,7 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
     Result *r = &p->result[i], one;
     if (!result_read(p->s, p->exec, p->made.compiled->program, TENSOR_OUTPUT, r->name, &one))
       return false;
+    if (!session_first(p->s)) continue;
     copy_rows(&r->array, p->axis[i], r->array.data, p->rows, first, one.array.data, rows, 0, rows);
     array_free(&one.array);
   }
@@ -245,7 +246,7 @@ static void print_json(const Predict *p) {
 
 int cmd_predict(Session *s) {
   Predict p = {.s = s};
-  if (prepare(&p) && predict_all(&p) && results_finite(s, p.nresults, p.result) &&
+  if (prepare(&p) && predict_all(&p) && session_first(s) && results_finite(s, p.nresults, p.result) &&
       results_write(s, p.nresults, p.result) && option_given(s->opt, OPTION_JSON))
     print_json(&p);
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);

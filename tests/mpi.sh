@@ -1,0 +1,292 @@
+#!/bin/sh
+# Several processes: --np and mpirun give the bits of one process and count what is predicted; a killed, stopped
+# or disagreeing rank ends the run within the deadline, with one sentence and exit 6, and leaves nothing behind.
+# What needs mpirun is skipped, and counted, where there is none.
+#
+#   tests/mpi.sh [N]     N rounds of every way to lose a rank (default 1)
+#
+# Ends in `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+meshc=${MESHC:-$PWD/build/release/meshc}
+rounds=${1:-1}
+tmp=$(mktemp -d) || exit 1
+passed=0 failed=0 skipped=0
+pass() { passed=$((passed + 1)); }
+fail() { echo "FAIL $*"; failed=$((failed + 1)); }
+hosts=""
+clean() {
+  for h in $hosts; do ip netns del "$h" 2>/dev/null; done
+  [ -z "$hosts" ] || ip link del "$bridge" 2>/dev/null
+  rm -rf "$tmp"
+}
+trap clean EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+have_mpi=""
+[ -e "$(dirname "$meshc")/meshc_mpi.so" ] && command -v mpirun >/dev/null && have_mpi=1
+"$(dirname "$meshc")/generate" "$tmp" || exit 1
+
+# -- the same bits ------------------------------------------------------------------------------------------
+
+cat >"$tmp/mlp.mesh" <<'X'
+dim b = 8, d = 4, h = 6, o = 2
+param x[b, d] ~ normal(0, 1)
+param target[b, o] ~ normal(0, 1)
+param w[d, h] ~ glorot(d, h)
+param v[h, o] ~ glorot(h, o)
+hidden = relu(sum[d](x * w))
+y[b, o] = sum[h](hidden * v)
+loss = mean(square(y - target))
+output y
+X
+cat >"$tmp/attention.mesh" <<'X'
+dim b = 4, t = 6, s = 6, heads = 4, k = 3, m = 8
+param x[b, t, m] ~ normal(0, 1)
+param wq[m, heads, k] ~ normal(0, 0.3)
+param wk[m, heads, k] ~ normal(0, 0.3)
+param wv[m, heads, k] ~ normal(0, 0.3)
+param wo[heads, k, m] ~ normal(0, 0.3)
+q = sum[m](x * wq)
+keys = rename[t -> s](sum[m](x * wk))
+values = rename[t -> s](sum[m](x * wv))
+p = softmax[s](sum[k](q * keys))
+y[b, t, m] = sum[heads, k](sum[s](p * values) * wo)
+loss = mean(square(y))
+output y
+X
+cat >"$tmp/image.mesh" <<'X'
+dim b = 4, y = 9, x = 8, c = 4, e = 3, ky = 3, kx = 3
+param img[b, y, x, c] ~ normal(0, 1)
+param w[ky, kx, c, e] ~ normal(0, 0.3)
+out[b, y, x, e] = sum[ky, kx, c](window[y -> y, ky](window[x -> x, kx](img, pad = same), pad = same) * w)
+loss = mean(square(out))
+output out
+X
+
+# ways NAME COMMAND...: with $np ranks by --np; by mpirun; by mpirun with every rank, and every two, on a machine of their own
+ways="np mpirun far far2"
+launch() {
+  way=$1 np=$2
+  shift 2
+  [ "$way" = np ] || [ -n "$have_mpi" ] || return 99
+  case $way in
+    np) "$@" --np "$np" ;;
+    mpirun) mpirun -q -n "$np" "$@" ;;
+    far) MESHC_RANKS_A_MACHINE=1 mpirun -q -n "$np" "$@" ;;
+    far2) MESHC_RANKS_A_MACHINE=2 mpirun -q -n "$np" "$@" ;;
+  esac
+}
+
+# same OUT NAME OPTIONS...: the file that the command writes behind OUT is the same in all ways
+same() {
+  out=$1 name=$2 which=$3
+  shift 3
+  "$meshc" "$@" "$out" "$tmp/one.npz" >"$tmp/log" 2>&1 || { fail "$name in one process: $(head -n 3 "$tmp/log")"; return; }
+  for way in $which; do
+    for np in 2 4; do
+      [ "$way$np" != far22 ] || continue
+      rm -f "$tmp/many.npz"
+      launch "$way" "$np" "$meshc" "$@" "$out" "$tmp/many.npz" >"$tmp/log" 2>&1
+      code=$?
+      if [ $code = 99 ]; then
+        skipped=$((skipped + 1))
+      elif [ $code != 0 ]; then
+        fail "$name, $way, $np ranks: exit $code: $(head -n 3 "$tmp/log")"
+      elif cmp -s "$tmp/one.npz" "$tmp/many.npz"; then
+        pass
+      else
+        fail "$name, $way, $np ranks: other bits"
+      fi
+    done
+  done
+}
+
+all="np mpirun far far2"
+mlp="y,loss,grad(w),grad(v),grad(x)"
+same --out "mlp b" "np far" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout b=p
+same --out "mlp h" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout h=p
+same --out "mlp b, h" "$all" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,h=cols
+same --out "mlp b, d" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,d=cols
+att="y,loss,grad(wq),grad(wv),grad(wo),grad(x)"
+same --out "attention b, heads" "np far2" run "$tmp/attention.mesh" --fetch "$att" --mesh rows=2,cols=2 --layout b=rows,heads=cols
+same --out "attention t" "np far" run "$tmp/attention.mesh" --fetch "$att" --mesh p=4 --layout t=p
+image="out,loss,grad(w),grad(img)"
+same --out "image y" "np far" run "$tmp/image.mesh" --fetch "$image" --mesh p=4 --layout y=p
+same --out "image y, x" "np far2" run "$tmp/image.mesh" --fetch "$image" --mesh rows=2,cols=2 --layout y=rows,x=cols
+same --save-params "iris" "$all" train examples/iris.mesh -q --set train.epochs=5
+same --save-params "iris over 8" "np far2" train examples/iris.mesh -q --set train.epochs=3 --mesh rows=4,cols=2 --layout b=rows,h1=cols
+same --save-params "transformer" "np far2" train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=4 --mesh rows=2,cols=2 \
+  --layout b=rows,heads=cols,ff=cols,symbols=cols
+same --save-params "optimizer cut" np train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=3 --mesh p=4 --layout b=p,optimizer/all=p
+same --out "predict" "np" predict examples/iris.mesh --data test
+
+# bytes that are counted are those that were predicted
+predicted() {
+  python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+want = {}
+for c in r["collectives"]:
+    want[c["kind"]] = want.get(c["kind"], 0) + c["bytes"] * c["times"]
+got = {k: v["bytes"] for k, v in r["measured"].items()}
+print("same" if want == got and got else (want, got))' 2>&1
+}
+if command -v python3 >/dev/null; then
+  for np in 2 4; do
+    for layout in b=rows,h=cols b=rows,d=cols h=rows o=cols; do
+      got=$("$meshc" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout $layout --np $np --json 2>/dev/null | predicted)
+      if [ "$got" = same ]; then pass; else fail "bytes of $layout with $np ranks: $got"; fi
+    done
+  done
+else
+  skipped=$((skipped + 8))
+fi
+
+# a checkpoint of several ranks, and a resume with fewer, is the unbroken run
+"$meshc" train examples/iris.mesh -q --set train.epochs=0 --set train.steps=40 --save-params "$tmp/whole.npz" >"$tmp/log" 2>&1
+"$meshc" train examples/iris.mesh -q --set train.epochs=0 --set train.steps=20 --np 4 --checkpoint-dir "$tmp/ck" >"$tmp/log" 2>&1
+"$meshc" train examples/iris.mesh -q --set train.epochs=0 --set train.steps=40 --np 2 --checkpoint-dir "$tmp/ck" --resume --save-params "$tmp/parts.npz" >"$tmp/log" 2>&1
+if cmp -s "$tmp/whole.npz" "$tmp/parts.npz"; then pass; else fail "resume with other ranks: $(head -n 3 "$tmp/log")"; fi
+
+# -- who prints ---------------------------------------------------------------------------------------------
+
+"$meshc" eval examples/iris.mesh --np 4 >"$tmp/log" 2>"$tmp/err"
+if [ "$(grep -c '^test accuracy' "$tmp/log")" = 1 ] && [ ! -s "$tmp/err" ]; then pass; else fail "eval prints: $(cat "$tmp/log" "$tmp/err")"; fi
+"$meshc" train examples/iris.mesh --set train.epochs=1 --np 4 --log-rank all >"$tmp/log" 2>&1
+if [ "$(grep -c '^rank [0-3]: test accuracy' "$tmp/log")" = 4 ]; then pass; else fail "--log-rank all: $(head -n 5 "$tmp/log")"; fi
+echo "output y = q" >"$tmp/bad.mesh"
+"$meshc" run "$tmp/bad.mesh" --np 4 >"$tmp/log" 2>&1
+code=$?
+if [ $code = 3 ] && [ "$(grep -c error: "$tmp/log")" = 1 ]; then pass; else fail "an error of all ranks: exit $code: $(cat "$tmp/log")"; fi
+
+# -- lost ranks ---------------------------------------------------------------------------------------------
+
+deadline=2
+endless="$meshc train examples/iris.mesh -q --set train.epochs=0 --set train.steps=100000000 --timeout $deadline"
+alive() { [ -n "$1" ] && ps -o stat= -p "$1" 2>/dev/null | grep -qv '^Z'; } # one of the processes
+children() { ps -o pid= --ppid "$1" 2>/dev/null | tr -d ' '; }
+
+# ended NAME CODE SECONDS PATTERN: one sentence that matches, exit 6, nothing left
+ended() {
+  name=$1 code=$2 seconds=$3 pattern=$4
+  lines=$(grep -c 'error:' "$tmp/err")
+  if [ "$code" != 6 ] || [ "$lines" != 1 ] || ! grep -Eq "$pattern" "$tmp/err"; then
+    fail "$name: exit $code, $lines sentences: $(head -n 3 "$tmp/err")"
+  elif [ "$seconds" -gt $((deadline + 6)) ]; then
+    fail "$name: $seconds seconds"
+  elif alive "$ranks"; then
+    fail "$name: a process is left"
+  else
+    pass
+  fi
+}
+
+# lose NAME HOW PATTERN: a signal to a rank of --np at some moment
+lose() {
+  name=$1 signal=$2 pattern=$3 n=$4
+  began=$(date +%s)
+  $endless --np 4 2>"$tmp/err" >"$tmp/log" &
+  launcher=$!
+  sleep 0.$((4 + n % 5))
+  ranks=$(children $launcher | tr '\n' ',' | sed 's/,$//')
+  victim=$(echo "$ranks" | cut -d, -f$((1 + n % 4)))
+  kill -"$signal" "${victim:-0}" 2>/dev/null || { sleep 1; victim=$(children $launcher | head -n 1); kill -"$signal" "$victim"; }
+  wait $launcher
+  ended "$name" $? $(($(date +%s) - began)) "$pattern"
+}
+
+# fault HOW PATTERN: a rank errs at a call, under --np or mpirun
+fault() {
+  way=$1 how=$2 pattern=$3 n=$4
+  if [ "$way" != np ] && [ -z "$have_mpi" ]; then
+    skipped=$((skipped + 1))
+    return
+  fi
+  began=$(date +%s) ranks=""
+  launch "$way" 4 $endless --fault "$how@$((n % 4)):$((30 + 17 * n))" >"$tmp/log" 2>"$tmp/err"
+  ended "$way, $how of rank $((n % 4))" $? $(($(date +%s) - began)) "$pattern"
+}
+
+rank='rank [0-3] \(processor [0-3], rows=[01] cols=[01]\)'
+i=0
+while [ $i -lt "$rounds" ]; do
+  lose "kill -9" KILL "$rank was killed by signal 9 .*(of line [0-9]+|end of a step|start|after|memory)" $i
+  lose "SIGSTOP" STOP "$rank has been stopped: it was last .*waited for it $deadline seconds" $i
+  for how in count kind line skip; do fault np $how "the ranks do not do the same: $rank is at .*, and $rank is at" $i; done
+  fault mpirun count "the ranks do not do the same: $rank is at .*(of line [0-9]+|end of a step)" $i
+  fault mpirun kill "$rank was killed by signal 9" $i
+  fault mpirun stop "$rank has been stopped" $i
+  fault far2 skip "the ranks do not do the same" $i
+  fault far kill "$rank was killed by signal 9" $i
+  i=$((i + 1))
+done
+
+# the launcher itself
+$endless --np 4 >"$tmp/log" 2>&1 &
+launcher=$!
+sleep 0.5
+ranks=$(children $launcher | tr '\n' ',' | sed 's/,$//')
+kill -KILL $launcher
+wait $launcher 2>/dev/null
+sleep 0.3
+if [ -n "$ranks" ] && ! alive "$ranks"; then pass; else fail "ranks outlive their launcher"; fi
+
+# ranks with other models, seeds, layouts do not start
+differ() {
+  what=$1
+  shift
+  if [ -z "$have_mpi" ]; then
+    skipped=$((skipped + 1))
+    return
+  fi
+  ranks="" began=$(date +%s)
+  mpirun -q -n 1 "$meshc" run "$tmp/mlp.mesh" --mesh p=2 --layout b=p : -n 1 "$meshc" run "$@" >"$tmp/log" 2>"$tmp/err"
+  ended "ranks with another $what" $? $(($(date +%s) - began)) "rank 1 has another $what than rank 0"
+}
+sed 's/relu/tanh/' "$tmp/mlp.mesh" >"$tmp/other.mesh"
+differ "model file" "$tmp/other.mesh" --mesh p=2 --layout b=p
+differ seed "$tmp/mlp.mesh" --mesh p=2 --layout b=p --seed 1
+differ mesh "$tmp/mlp.mesh" --mesh q=2 --layout b=q
+differ layout "$tmp/mlp.mesh" --mesh p=2 --layout h=p
+differ "model \(options, imports\)" "$tmp/mlp.mesh" --mesh p=2 --layout b=p --set h=12
+
+# -- hosts of their own -------------------------------------------------------------------------------------
+
+# Two network namespaces, joined by a bridge; mpirun starts a daemon in each.
+bridge=mcb$$
+make_hosts() {
+  [ -n "$have_mpi" ] && [ "$(id -u)" = 0 ] && command -v ip >/dev/null && ip link add "$bridge" type bridge 2>/dev/null || return 1
+  ip addr add 10.213.77.254/24 dev "$bridge" && ip link set "$bridge" up || return 1
+  for k in 1 2; do
+    h=mch$$x$k
+    hosts="$hosts $h"
+    ip netns add "$h" && ip link add "mcv$$$k" type veth peer name eth0 netns "$h" 2>/dev/null &&
+      ip link set "mcv$$$k" master "$bridge" up && ip -n "$h" addr add 10.213.77.$k/24 dev eth0 &&
+      ip -n "$h" link set eth0 up && ip -n "$h" link set lo up || return 1
+  done
+  cat >"$tmp/agent" <<X
+#!/bin/sh
+host=\$1
+shift
+exec ip netns exec "mch$$x\${host##*.}" unshare --uts sh -c "hostname meshc-host\${host##*.}; \$*"
+X
+  chmod +x "$tmp/agent"
+}
+on_hosts() {
+  timeout 60 mpirun -q --mca plm_rsh_agent "$tmp/agent" --mca oob_tcp_if_include 10.213.77.0/24 --mca btl_tcp_if_include 10.213.77.0/24 \
+    --mca pml ob1 --mca btl self,vader,tcp --host 10.213.77.1:2,10.213.77.2:2 -n 4 "$@"
+}
+if make_hosts 2>"$tmp/err"; then
+  "$meshc" train examples/iris.mesh -q --set train.epochs=2 --save-params "$tmp/one.npz" >"$tmp/log" 2>&1
+  on_hosts "$meshc" train "$PWD/examples/iris.mesh" -q --set train.epochs=2 --save-params "$tmp/many.npz" >"$tmp/log" 2>&1
+  code=$?
+  if [ $code = 0 ] && cmp -s "$tmp/one.npz" "$tmp/many.npz"; then pass; else fail "on two hosts: exit $code: $(head -n 5 "$tmp/log")"; fi
+  ranks="" began=$(date +%s)
+  on_hosts "$meshc" train "$PWD/examples/iris.mesh" -q --timeout 2 --fault kill@3:50 >"$tmp/log" 2>"$tmp/err"
+  ended "a rank killed on another host" $? $(($(date +%s) - began)) "$rank was killed by signal 9"
+else
+  skipped=$((skipped + 2))
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
