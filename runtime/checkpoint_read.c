@@ -163,7 +163,11 @@ static bool read_shards(const Reader *r, json_t *list) {
 
 static bool read_numbers(json_t *list, int n, int64_t *out) {
   if (json_array_size(list) != (size_t)n) return false;
-  for (int i = 0; i < n; i++) out[i] = json_integer_value(json_array_get(list, (size_t)i));
+  for (int i = 0; i < n; i++) {
+    json_t *x = json_array_get(list, (size_t)i);
+    if (!json_is_integer(x)) return false;
+    out[i] = json_integer_value(x);
+  }
   return true;
 }
 
