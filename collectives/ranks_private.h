@@ -2,6 +2,7 @@
 #ifndef COLLECTIVES_RANKS_PRIVATE_H
 #define COLLECTIVES_RANKS_PRIVATE_H
 
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "collectives/ranks.h"
@@ -96,8 +97,8 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds);
 void ranks_guard(Told **told, double deadline);
 // From here on a signal by which mpirun ends the run finds out why.
 void ranks_mind_signals(Ranks *r);
-bool ranks_begin(Ranks *r); // allocates what depends on count
 void ranks_say(const char *sentence);
+sigset_t ranks_signals(void); // that end a run, and that of a child's end
 
 // Runs what of a call concerns several machines; leaders only, all of them.
 typedef struct Far Far;

@@ -188,6 +188,7 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
 }
 
 static bool predict_all(Predict *p) {
+  if (p->feed) exec_want(p->exec, p->feed);
   for (int64_t first = 0; first < p->rows;) {
     int64_t rows = next_batch(p, first);
     if (rows <= 0) return false;

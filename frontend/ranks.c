@@ -73,7 +73,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
   if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
   if (np && !ranks_started()) {
-    *code = ranks_launch((int)np, argv, given);
+    *code = ranks_launch((int)np, argv, comm == 1);
     return false;
   }
   if (given && comm == 1 && !ranks_started())

@@ -140,6 +140,7 @@ int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out
   Parts parts;
   const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
   if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
+  exec_want(e, f);
   int code = eval_batches(e, f, &parts, data, rows, d);
   exec_rows(e, -1);
   if (code == 0) parts_finish(&parts, *rows, out);

@@ -352,6 +352,7 @@ int train_run(const TrainJob *job, Diag *d) {
   const FeedInput *input;
   Run r = {.job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN), .saved = -1};
   go_on(&r, job->resume);
+  exec_want(job->train, job->feed);
   if (r.log < 1) r.log = 1;
   const void **data = calloc(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   if (!data) BUG("no memory to train");

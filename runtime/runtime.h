@@ -37,6 +37,9 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 // tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to others.
 // All ranks call it together, and exec_new and exec_step.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
+// With ranks: f reads only the rows that the processors of this one take.
+struct Feed;
+void exec_want(const Exec *e, struct Feed *f);
 // Rows of the dim Program.over that are valid from here on; -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
@@ -159,6 +162,8 @@ void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
+// Of a batch only the rows from..to-1 of that input have to be read from here on.
+void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 

@@ -53,6 +53,24 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
 
+void exec_want(const Exec *e, Feed *f) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(f, &input);
+  for (uint32_t i = 0; e->ranks && i < n; i++) {
+    int32_t t = program_tensor(e->program, TENSOR_INPUT, input[i].name);
+    if (t < 0 || e->program->tensor[t].rank != input[i].rank) continue;
+    const ProgTensor *x = &e->program->tensor[t];
+    const ProgDim *d = &x->dim[x->declared[input[i].over]];
+    int64_t from = INT64_MAX, to = 0;
+    for (int64_t r = e->first; r < e->first + e->own; r++) {
+      int64_t first = block_offset(&e->program->mesh, d, r), end = first + block_valid(e->program, d, r, -1);
+      if (first < from) from = first;
+      if (end > to) to = end;
+    }
+    feed_want(f, i, from, to);
+  }
+}
+
 bool exec_show(const Exec *e, bool done, bool *first_says) {
   Note mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
   const Note *const *all;

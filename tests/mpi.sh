@@ -159,9 +159,32 @@ echo "output y = q" >"$tmp/bad.mesh"
 code=$?
 if [ $code = 3 ] && [ "$(grep -c error: "$tmp/log")" = 1 ]; then pass; else fail "an error of all ranks: exit $code: $(cat "$tmp/log")"; fi
 
+# a rank reads its own rows only; a bad one ends all
+cat >"$tmp/rows.mesh" <<'X'
+dim b = 4, c = 2
+input x[b, c]
+param w[c] ~ normal(0, 1)
+loss = mean(square(sum[c](x * w)))
+train loss { optimizer = sgd(lr = 0.1), steps = 8 }
+data train over b { x = csv("rows.csv", columns = 0..2) }
+mesh p = 4
+layout b -> p
+X
+printf '1,2\n3,4\n5,6\n7,oops\n' >"$tmp/rows.csv"
+"$meshc" train "$tmp/rows.mesh" --np 4 >"$tmp/log" 2>&1
+code=$?
+if [ $code = 5 ] && [ "$(grep -c error: "$tmp/log")" = 1 ] && grep -q oops "$tmp/log"; then pass; else fail "a bad row: exit $code: $(cat "$tmp/log")"; fi
+if [ -n "$have_mpi" ]; then
+  "$meshc" eval examples/iris.mesh --np 2 --comm mpi >"$tmp/log" 2>&1
+  code=$?
+  if [ $code = 0 ] && [ "$(grep -c '^test accuracy' "$tmp/log")" = 1 ]; then pass; else fail "--np 2 --comm mpi: exit $code: $(cat "$tmp/log")"; fi
+else
+  skipped=$((skipped + 1))
+fi
+
 # -- lost ranks ---------------------------------------------------------------------------------------------
 
-deadline=2
+deadline=1
 endless="$meshc train examples/iris.mesh -q --set train.epochs=0 --set train.steps=100000000 --timeout $deadline"
 alive() { [ -n "$1" ] && ps -o stat= -p "$1" 2>/dev/null | grep -qv '^Z'; } # one of the processes
 children() { ps -o pid= --ppid "$1" 2>/dev/null | tr -d ' '; }
@@ -282,7 +305,7 @@ if make_hosts 2>"$tmp/err"; then
   code=$?
   if [ $code = 0 ] && cmp -s "$tmp/one.npz" "$tmp/many.npz"; then pass; else fail "on two hosts: exit $code: $(head -n 5 "$tmp/log")"; fi
   ranks="" began=$(date +%s)
-  on_hosts "$meshc" train "$PWD/examples/iris.mesh" -q --timeout 2 --fault kill@3:50 >"$tmp/log" 2>"$tmp/err"
+  on_hosts "$meshc" train "$PWD/examples/iris.mesh" -q --timeout 1 --fault kill@3:50 >"$tmp/log" 2>"$tmp/err"
   ended "a rank killed on another host" $? $(($(date +%s) - began)) "$rank was killed by signal 9"
 else
   skipped=$((skipped + 2))
