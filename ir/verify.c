@@ -125,6 +125,7 @@ static bool check_place(const Check *c, NodeId id) {
   if (n->op == OP_SCAN && c->scan[n->attr.region] != id) return broken(c, "%%%u: its region has a second scan", id);
   for (RegionId r = n->region; r; r = region_get(c->g, r)->parent) {
     NodeId scan = c->scan[r];
+    if (!scan && stage_legal[c->g->stage] & S_COLLECTIVE) return broken(c, "%%%u is in a loop that nothing runs", id);
     for (int i = 0; scan && i < n->nargs; i++)
       if (!region_encloses(c->g, r, graph_node(c->g, n->args[i])->region) && n->args[i] > scan)
         return broken(c, "%%%u is in the loop of %%%u and needs %%%u behind it", id, scan, n->args[i]);

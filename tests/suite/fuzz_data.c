@@ -1,0 +1,195 @@
+// A fuzzer of data files: small .npy, .npz, .safetensors, CSV, IDX, CIFAR-10, token and text files with bytes dropped,
+// doubled, cut off and changed are read as arrays, listed, and opened as the data of a model, which takes a
+// few batches of them. A file may be refused with a message; it must not crash or hang.
+//
+//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "ir/arena.h"
+#include "runtime/runtime.h"
+#include "tests/suite/common/fuzz.h"
+
+enum { COUNT = 5000, ROWS = 7, COLUMNS = 3, BATCH = 3, BATCHES = 4, MAX_SEEDS = 24 };
+
+// A file to begin with: what it is called and how a model reads it.
+typedef struct Whole {
+  const char *name; // ending included
+  DataSource source;
+  int rank;         // of the input, rows first
+  int64_t size[4];
+  Dtype type;
+  FuzzText *bytes;
+} Whole;
+static Whole whole[MAX_SEEDS];
+static uint32_t nwhole;
+static char directory[] = "/tmp/suite_fuzz_data_XXXXXX";
+static const Whole *under_work;
+
+static const DataSource plain = {.first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1, .token_bytes = 2};
+
+static Whole *add(const char *name, SourceKind kind, const char *key, int rank, int64_t inner, Dtype type) {
+  Whole *w = &whole[nwhole++];
+  *w = (Whole){.name = name, .source = plain, .rank = rank, .size = {BATCH, inner, 1, 1}, .type = type};
+  w->source.kind = kind;
+  w->source.path = name;
+  w->source.key = key;
+  w->bytes = calloc(1, sizeof *w->bytes);
+  return w;
+}
+
+static void add_bytes(Whole *w, const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f) BUG("%s is not there", path);
+  w->bytes->n = fread(w->bytes->at, 1, FUZZ_TEXT - 1, f);
+  fclose(f);
+}
+
+static Array numbers(Arena *a, Dtype type) {
+  Array x = {.type = type, .rank = 2, .size = {ROWS, COLUMNS}, .elements = ROWS * COLUMNS};
+  char *data = arena_alloc(a, (size_t)(x.elements * dtype_bytes(type)));
+  for (int64_t i = 0; i < x.elements; i++) dtype_store(type, data + i * dtype_bytes(type), (double)(i % 5));
+  x.data = data;
+  return x;
+}
+
+static void add_arrays(Arena *a, Diag *d) {
+  static const struct {
+    const char *name;
+    Dtype type;
+  } npy[] = {{"f32.npy", TYPE_F32}, {"i32.npy", TYPE_I32}, {"u8.npy", TYPE_U8}, {"f64.npy", TYPE_F64}};
+  NamedArray named[2] = {{"x", numbers(a, TYPE_F32)}, {"layer.w", numbers(a, TYPE_I32)}};
+  for (size_t i = 0; i < countof(npy); i++) {
+    Array x = numbers(a, npy[i].type);
+    const char *path = arena_printf(a, "%s/%s", directory, npy[i].name);
+    if (!npy_write(path, &x, d)) BUG("cannot write %s", path);
+    add_bytes(add(npy[i].name, SOURCE_NPY, NULL, 2, COLUMNS, npy[i].type == TYPE_F64 ? TYPE_F32 : npy[i].type), path);
+  }
+  const char *npz = arena_printf(a, "%s/x.npz", directory), *tensors = arena_printf(a, "%s/x.safetensors", directory);
+  if (!npz_write(npz, 2, named, d) || !safetensors_write(tensors, 2, named, d)) BUG("cannot write arrays");
+  add_bytes(add("x.npz", SOURCE_NPZ, "x", 2, COLUMNS, TYPE_F32), npz);
+  add_bytes(add("x.safetensors", SOURCE_SAFETENSORS, "layer.w", 2, COLUMNS, TYPE_I32), tensors);
+}
+
+static void add_texts(void) {
+  static const char csv[] = "a,b,c,kind\n1,2.5,-3,x\n\"4\",5,6e-1,\"y,\"\"z\"\n7,8,9,x\r\n1,1,1,y\n0,0,0,x\n2,3,4,y\n5,6,7,x\n";
+  Whole *w = add("x.csv", SOURCE_CSV, NULL, 2, COLUMNS, TYPE_F32);
+  w->source.first = 0, w->source.last = COLUMNS;
+  fuzz_put(w->bytes, csv, sizeof csv - 1);
+  w = add("label.csv", SOURCE_CSV, "a", 1, 1, TYPE_I32);
+  fuzz_put(w->bytes, csv, sizeof csv - 1);
+  w = add("x.txt", SOURCE_TEXT, NULL, 2, 4, TYPE_I32);
+  fuzz_put(w->bytes, csv, sizeof csv - 1);
+  w = add("tokens.bin", SOURCE_TOKENS, NULL, 2, 4, TYPE_I32);
+  w->source.offset = 1, w->source.skip = 2;
+  fuzz_put(w->bytes, csv, sizeof csv - 1);
+}
+
+static void add_binaries(Arena *a) {
+  unsigned char idx[16 + ROWS * 6] = {0, 0, 8, 3, 0, 0, 0, ROWS, 0, 0, 0, 2, 0, 0, 0, 3};
+  for (size_t i = 16; i < sizeof idx; i++) idx[i] = (unsigned char)(i * 7);
+  Whole *w = add("x-idx3-ubyte", SOURCE_IDX, NULL, 3, 2, TYPE_F32);
+  w->size[2] = 3;
+  fuzz_put(w->bytes, (char *)idx, sizeof idx);
+  const char *path = arena_printf(a, "%s/x.gz", directory);
+  gzFile z = gzopen(path, "wb");
+  if (!z || gzwrite(z, idx, sizeof idx) != (int)sizeof idx || gzclose(z) != Z_OK) BUG("cannot write %s", path);
+  w = add("x-idx3-ubyte.gz", SOURCE_IDX, NULL, 3, 2, TYPE_F32);
+  w->size[2] = 3;
+  add_bytes(w, path);
+  w = add("cifar.bin", SOURCE_CIFAR10, "images", 4, 3, TYPE_F32);
+  w->size[2] = w->size[3] = 32;
+  for (int i = 0; i < 4 * 3073; i++) fuzz_put(w->bytes, i % 3073 ? "\x41" : "\x03", 1);
+  w = add("cifar_label.bin", SOURCE_CIFAR10, "labels", 1, 1, TYPE_I32);
+  fuzz_put(w->bytes, whole[nwhole - 2].bytes->at, whole[nwhole - 2].bytes->n);
+}
+
+static void remove_files(void) {
+  Arena *a = arena_new();
+  for (uint32_t i = 0; i < nwhole; i++) unlink(arena_printf(a, "%s/%s", directory, whole[i].name));
+  unlink(arena_printf(a, "%s/x.gz", directory));
+  rmdir(directory);
+  arena_free(a);
+}
+
+static bool run(const Whole *w, const FuzzText *bytes);
+
+// Every whole file must be taken, else mutations of it show nothing.
+static const char *files_make(void) {
+  static char why[100];
+  if (!mkdtemp(directory)) return "no folder to write to";
+  Arena *a = arena_new();
+  add_arrays(a, diag_new(a));
+  add_texts();
+  add_binaries(a);
+  const char *wrong = NULL;
+  for (uint32_t i = 0; i < nwhole && !wrong; i++)
+    if (!run(&whole[i], whole[i].bytes)) snprintf(why, sizeof why, "%s is refused as it is", whole[i].name), wrong = why;
+  arena_free(a);
+  return wrong;
+}
+
+static void input_make(FuzzText *t) {
+  if (!nwhole) return;
+  under_work = &whole[fuzz_below(nwhole)];
+  *t = *under_work->bytes;
+  for (uint32_t k = 1 + fuzz_below(4); k; k--) {
+    if (fuzz_below(4)) fuzz_bytes(t);
+    else fuzz_tokens(t, whole[fuzz_below(nwhole)].bytes);
+  }
+}
+
+static void read_arrays(Arena *a, const char *path, const char *key, Diag *d) {
+  Array x;
+  ArrayList list;
+  const char **name;
+  if (array_read(&x, path, key, d, (Pos){0})) {
+    if (array_convert(&x, TYPE_F32, "x", d, (Pos){0})) (void)!array_holds(&x, TYPE_I32, "x", d, (Pos){0});
+    array_free(&x);
+  }
+  if (array_map(&x, path, key, d, (Pos){0})) array_free(&x);
+  (void)!array_list(a, path, &list, d, (Pos){0});
+  if (strstr(path, ".npz") || strstr(path, ".safetensors")) (void)!array_names(a, path, &name, d, (Pos){0});
+}
+
+static bool feed_some(const Whole *w, Diag *d) {
+  FeedInput in = {.name = "x", .type = w->type, .rank = w->rank, .source = &w->source};
+  memcpy(in.size, w->size, sizeof w->size);
+  Feed *f = feed_open(1, &in, BATCH, true, 3, false, directory, d);
+  if (!f) return false;
+  const void *data[1];
+  bool good = true;
+  for (int i = 0; i < BATCHES && good; i++) good = feed_next(f, data) >= 0;
+  if (!good) feed_fault(f, d);
+  feed_close(f);
+  return good;
+}
+
+static bool run(const Whole *w, const FuzzText *bytes) {
+  Arena *a = arena_new();
+  const char *path = arena_printf(a, "%s/%s", directory, w->name);
+  FILE *f = fopen(path, "wb");
+  if (!f || fwrite(bytes->at, 1, bytes->n, f) != bytes->n) BUG("cannot write %s", path);
+  fclose(f);
+  Diag *d = diag_new(a);
+  read_arrays(a, path, w->source.key, diag_new(a));
+  bool good = feed_some(w, d);
+  if (!good && !diag_errors(d)) BUG("%s is refused without a word", w->name);
+  arena_free(a);
+  return good;
+}
+
+static bool input_run(const FuzzText *t, uint64_t number) {
+  (void)number;
+  return run(under_work, t);
+}
+
+int main(int argc, char **argv) {
+  static const Fuzzer fuzzer = {.count = COUNT, .fault = files_make, .make = input_make, .run = input_run};
+  int code = fuzz_run(argc, argv, &fuzzer);
+  remove_files();
+  return code;
+}
