@@ -88,7 +88,7 @@ console() { # FILE
   [ -z "$command" ] || run_command "$command"
 }
 
-for page in README.md docs/*.md; do
+for page in README.md docs/*.md docs/examples/*.md; do
   here=$tmp/$(basename "$page" .md)
   mkdir -p "$here"
   ln -s "$root/examples" "$here/examples"
