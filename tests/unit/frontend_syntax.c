@@ -192,7 +192,7 @@ static void test_errors(void **state) {
   expect_error("x = \"abc", "1:5", "E0104");
   expect_error("x = \"a\\q\"", "1:7", "E0104");
   expect_error("inptu x[b]", "1:1", "did you mean input");
-  expect_error("x =\n", "2:1", "expected an expression");
+  expect_error("x =\n", "1:4", "expected an expression");
   expect_error("return\n", "1:7", "found the end of the line");
   expect_error("fn f[(x) {\n  y = 1\n  return y\n}\nz = \n", "1:6", "expected the name of a dim");
   expect_error("for i in 3 { x = x }", "1:10", "runs over a range");
