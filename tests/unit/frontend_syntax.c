@@ -201,7 +201,7 @@ static void test_errors(void **state) {
   expect_error("x = a = b", "1:7", "expected the end of the statement, found '='");
   expect_error("data train { x = 1 }", "1:12", "expected 'over'");
   expect_error("}", "1:1", "found '}'");
-  expect_error("fn f() {\n", "2:1", "expected '}'");
+  expect_error("fn f() {\n", "1:9", "expected '}'");
   expect_error("x = ()", "1:5", "nothing stands between");
   expect_error("x = \xE2\x88\x92"
                "1",
