@@ -109,6 +109,53 @@ static char *print(Arena *a, const Kernel *k, bool named) {
 char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }
 char *kernel_identity(Arena *a, const Kernel *k) { return print(a, k, false); }
 
+static uint64_t mix(uint64_t h, int64_t x) {
+  h = (h ^ (uint64_t)x) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+uint64_t kernel_hash(const Kernel *k) {
+  uint64_t h = mix(k->nouter, k->ninner);
+  for (int i = 0; i < loops(k); i++) h = mix(mix(h, k->loop[i].size), k->loop[i].slot);
+  for (int i = 0; i < k->nptr; i++)
+    for (int l = 0; l < loops(k); l++) h = mix(h, k->ptr[i].stride[l]);
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    h = mix(mix(h, (int64_t)s->kind << 32 | (int64_t)s->op), (int64_t)s->type << 32 | (int64_t)s->level);
+    for (int j = 0; j < 3; j++) h = mix(h, s->arg[j]);
+    h = mix(h, s->index);
+  }
+  return h;
+}
+
+static bool same_loops(const Kernel *a, const Kernel *b) {
+  if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector || a->block != b->block ||
+      a->rows != b->rows)
+    return false;
+  for (int i = 0; i < loops(a); i++)
+    if (a->loop[i].size != b->loop[i].size || a->loop[i].slot != b->loop[i].slot) return false;
+  return true;
+}
+
+static bool same_stmt(const KStmt *a, const KStmt *b) {
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level && a->phase == b->phase &&
+         memcmp(a->arg, b->arg, sizeof a->arg) == 0 && a->index == b->index && a->slot == b->slot && a->step == b->step;
+}
+
+static bool same_pointers(const KPtr *a, const KPtr *b, int n) {
+  return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+bool kernel_equal(const Kernel *a, const Kernel *b) {
+  if (!same_loops(a, b) || a->nphases != b->nphases || a->nptr != b->nptr || a->nwalks != b->nwalks ||
+      a->nslots != b->nslots || a->nnum != b->nnum || a->nstmts != b->nstmts ||
+      !same_pointers(a->ptr, b->ptr, a->nptr) || !same_pointers(a->walk, b->walk, a->nwalks))
+    return false;
+  for (int i = 0; i < a->nstmts; i++)
+    if (!same_stmt(&a->stmt[i], &b->stmt[i])) return false;
+  return true;
+}
+
 KNumber number_known(double x, Dtype type) {
   if (x == 0 && !signbit(x)) return NUMBER_ZERO;
   if (!dtype_is_float(type) || !isinf(x)) return NUMBER_ANY;

@@ -120,6 +120,9 @@ int64_t kernel_partial_bytes(const Kernel *k);
 char *kernel_print(Arena *a, const Kernel *k);
 // The identity: kernel_print without name, why and node numbers.
 char *kernel_identity(Arena *a, const Kernel *k);
+// Equal kernels have equal identities and hashes; padding may make kernels of one identity unequal.
+MUST_USE bool kernel_equal(const Kernel *a, const Kernel *b);
+uint64_t kernel_hash(const Kernel *k);
 // Invariants (argument order, levels, phases, strides); one sentence in why[0..200) if broken.
 MUST_USE bool kernel_verify(const Kernel *k, char *why);
 

@@ -2,10 +2,11 @@
 //
 // Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
 // small header cut from the newest block, so that giving back follows the order of allocation for
-// both. Blocks grow; those of full size stand on huge pages where the system has them: an arena is
-// written once from end to end, and most of what new memory costs is the fault of every page.
+// both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge pages
+// where the system has them, and a few are kept for the next arena.
 #include "ir/arena.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 1 << 20, HUGE_PAGE = 2 << 20 };
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 1 << 20, HUGE_PAGE = 2 << 20, SPARES = 6 };
 
 typedef struct Block Block;
 struct Block {
@@ -69,6 +70,23 @@ static void *zeroed(size_t bytes) {
   return p;
 }
 
+static _Atomic(Block *) spare[SPARES]; // blocks of full size that nobody uses
+
+static Block *spare_take(void) {
+  Block *b = NULL;
+  for (int i = 0; i < SPARES && !b; i++) b = atomic_exchange(&spare[i], NULL);
+  return b;
+}
+
+static bool spare_put(Block *b) {
+  bool kept = false;
+  for (int i = 0; i < SPARES && !kept; i++) {
+    Block *none = NULL;
+    kept = atomic_compare_exchange_strong(&spare[i], &none, b);
+  }
+  return kept;
+}
+
 Arena *arena_new(void) { return zeroed(sizeof(Arena)); }
 
 // Gives back the large allocations recorded in b at or after `from`.
@@ -88,7 +106,7 @@ static void drop_top(Arena *a) {
   a->top = b->below;
   a->held -= b->size;
   UNPOISON(b->data, b->size);
-  free(b);
+  if (b->size != LAST_BLOCK - sizeof(Block) || !spare_put(b)) free(b);
 }
 
 void arena_free(Arena *a) {
@@ -113,7 +131,8 @@ static void push_block(Arena *a, size_t bytes) {
   if (all < bytes + sizeof(Block)) all = bytes + sizeof(Block);
   bool large = all == LAST_BLOCK;
   size_t size = all - sizeof(Block);
-  Block *b = large ? huge(all) : zeroed(all);
+  Block *b = large ? spare_take() : NULL;
+  if (!b) b = large ? huge(all) : zeroed(all);
   *b = (Block){.below = a->top, .size = size, .high = large ? size : 0};
   POISON(b->data, size);
   a->top = b;

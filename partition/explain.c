@@ -166,7 +166,7 @@ char *explain_value(Arena *a, const Placement *placement, const Graph *lowered, 
   char *text = arena_printf(a, "%s%s%s%s\n  computed: %s\n  seen by its uses: %s\n  because: %s\n", name,
                             value_dims(a, g, &node->dims), *place ? "  " : "", place,
                             state_text(a, g, &node->dims, &placement->at[n]),
-                            state_text(a, g, &node->dims, &placement->reduced[n]), placement->why[n]);
+                            state_text(a, g, &node->dims, &placement->reduced[n]), placement_why(placement, n));
   text = rules_text(a, p, n, d, text);
   text = chain_text(a, p, n, text);
   bool any = false;

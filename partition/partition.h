@@ -21,7 +21,6 @@ typedef struct Placement {
   const Graph *graph;
   State *at;           // of node n as computed (natural state)
   State *reduced;      // what all uses but linear ones see: at without `partial`
-  const char **why;    // of node n, e.g. "h -> cols (layout, model.mesh:21)"
   const Layout *layout;
 } Placement;
 
@@ -32,6 +31,8 @@ MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
 
 // Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
+// What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
+const char *placement_why(const Placement *placement, NodeId n);
 // The "@ state" text of node n, for graph_print.
 const char *placement_note(const void *placement, NodeId n);
 

@@ -248,7 +248,8 @@ static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
                       p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
 }
 
-static const char *explain_choice(const Plan *p, NodeId n) {
+const char *placement_why(const Placement *placement, NodeId n) {
+  const Plan *p = plan_of(placement);
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   const State *at = &p->door.at[n], *home = &p->door.reduced[n];
@@ -273,7 +274,6 @@ static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Mach
   p->door = (Placement){.graph = g, .layout = layout};
   p->door.at = arena_array(a, State, n);
   p->door.reduced = arena_array(a, State, n);
-  p->door.why = arena_array(a, const char *, n);
   p->wish = arena_array(a, Wish, n);
   p->inner = arena_array(a, Axes *, n);
   p->given = arena_array(a, bool, n);
@@ -314,7 +314,6 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
   for (int axis = 0; axis < g->mesh->naxes; axis++)
     if (g->mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
   for (NodeId u = n; u > 0; u--) settle(p, u, x);
-  for (NodeId u = 1; u <= n; u++) p->door.why[u] = explain_choice(p, u);
   return &p->door;
 }
 

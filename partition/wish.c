@@ -118,20 +118,16 @@ Subject subject_of_decl(const Graph *g, DeclId d) {
 }
 
 // "grad(w)" where w is a parameter.
-static bool is_gradient(const Graph *g, const char *name) {
+static bool is_gradient(Arena *a, const Graph *g, const char *name) {
   size_t n = name ? strlen(name) : 0;
   if (n < 7 || strncmp(name, "grad(", 5) != 0 || name[n - 1] != ')') return false;
-  for (uint32_t d = 0; d < g->decl.n; d++) {
-    const Decl *decl = &g->decl.at[d];
-    if (decl->kind == DECL_PARAM && strlen(decl->name) == n - 6 && !memcmp(decl->name, name + 5, n - 6))
-      return true;
-  }
-  return false;
+  DeclId d = graph_find_decl(g, arena_text(a, name + 5, n - 6));
+  return d && g->decl.at[d - 1].kind == DECL_PARAM;
 }
 
-static void name_subject(const Graph *g, Subject *s, const char *name) {
+static void name_subject(Arena *a, const Graph *g, Subject *s, const char *name) {
   s->name = name;
-  if (is_gradient(g, name)) s->scope = LAYOUT_GRADIENTS;
+  if (is_gradient(a, g, name)) s->scope = LAYOUT_GRADIENTS;
 }
 
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
@@ -155,14 +151,14 @@ Subject *subjects_of_nodes(Arena *a, const Graph *g) {
     }
     s[u].dims = node->dims;
     const char *value = node->origin.value;
-    if (value && !inside[u] && (!node->origin.backward || is_gradient(g, value))) name_subject(g, &s[u], value);
+    if (value && !inside[u] && (!node->origin.backward || is_gradient(a, g, value))) name_subject(a, g, &s[u], value);
   }
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     Subject *subject = &s[out->value];
     if (out->kind == OUT_VALUE && out->name && !graph_node(g, out->value)->attr.decl &&
-        (!subject->name || is_gradient(g, out->name)))
-      name_subject(g, subject, out->name);
+        (!subject->name || is_gradient(a, g, out->name)))
+      name_subject(a, g, subject, out->name);
   }
   return s;
 }
