@@ -182,11 +182,22 @@ static const AstArg *option(const Function *f, const Ast *call, const char *name
   return NULL;
 }
 
+// The scope `name` below the current one, else below one that this stands in; NULL.
+static const Scope *scope_around(Build *b, const char *name) {
+  const char *path = b->frame->scope->path;
+  for (;;) {
+    const Scope *found = map_get(&b->scopes, name_join(b, path, name));
+    if (found || !*path) return found;
+    const char *dot = strrchr(path, '.');
+    path = dot ? intern_n(b->names, path, (size_t)(dot - path)) : "";
+  }
+}
+
 // The scope that an earlier call of f opened, to be run through again.
 static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   const char *name;
   if (!build_string(b, share->value, &name)) return NULL;
-  const Scope *first = map_get(&b->scopes, name_join(b, b->frame->scope->path, name));
+  const Scope *first = scope_around(b, name);
   if (!first || first->fn != f) {
     diag_error(b->d, DIAG_UNKNOWN_NAME, share->pos, "no earlier call of %s opened a scope '%s'",
                f->name, name);

@@ -65,11 +65,10 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
     Subject s = subject_of_decl(g, i);
     if (name_matches(r->pattern, s.name) && has_dim(g, &s.dims, r, s.name)) return true;
   }
+  const Subject *subject = subjects_of_nodes(c->scratch, g);
   for (NodeId i = 1; i <= graph_count(g); i++) {
-    const Node *n = graph_node(g, i);
-    if (n->origin.value && name_matches(r->pattern, n->origin.value) &&
-        has_dim(g, &n->dims, r, n->origin.value))
-      return true;
+    const Subject *s = &subject[i];
+    if (s->name && name_matches(r->pattern, s->name) && has_dim(g, &s->dims, r, s->name)) return true;
   }
   for (uint32_t i = 0; i < g->name.n; i++)
     if (name_matches(r->pattern, g->name.at[i].name) &&
@@ -262,9 +261,18 @@ static void check_tensors(Checker *c) {
 // -- warnings
 // -----------------------------------------------------------------------------------------------
 
+static bool pinned(const Graph *g, int axis) {
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    for (int i = 0; node->op == OP_PIN && i < node->attr.ndims; i++)
+      if (node->attr.axes.at[i] == axis) return true;
+  }
+  return false;
+}
+
 static void check_unused(Checker *c) {
   for (int a = 0; a < c->g->mesh->naxes; a++) {
-    bool used = c->g->mesh->axis[a].size == 1;
+    bool used = c->g->mesh->axis[a].size == 1 || pinned(c->g, a);
     for (uint32_t r = 0; r < c->layout->n; r++) used |= axes_has(c->layout->rule[r].axes, a);
     if (!used)
       diag_warning(c->d, DIAG_AXIS_UNUSED, c->g->mesh->axis[a].pos, "no layout rule uses axis '%s'",
