@@ -5,8 +5,9 @@
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
 //                of the optimiser: its reduction becomes a reduce-scatter)
 //                the norm of the gradients does not mind and sums its squares block by block
-//   3. reduce    per axis the minimum cut of the linear regions (reduce.c)
-//   4. settle    a value that is wanted in one state only goes there without a stop at home
+//   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)
+//   4. reduce    per axis the minimum cut of the linear regions (reduce.c)
+//   5. settle    a value that is wanted in one state only goes there without a stop at home
 #include "partition/state.h"
 
 #include <string.h>
@@ -311,6 +312,8 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
   plan_settle_carries(p);
   for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
   follow_some(p, x);
+  for (int axis = 0; axis < g->mesh->naxes; axis++)
+    if (g->mesh->axis[axis].size > 1) plan_gather_points(p, axis);
   for (int axis = 0; axis < g->mesh->naxes; axis++)
     if (g->mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
   for (NodeId u = n; u > 0; u--) settle(p, u, x);

@@ -223,8 +223,18 @@ static double result_bytes(const Choice *c) {
   return bytes;
 }
 
+static int soft_slot(const Choice *c, int axis) {
+  const Wish *w = &c->plan->wish[c->id];
+  for (int k = 0; k < c->ndims; k++)
+    if (axes_has(cut_allowed(c->plan->door.graph, c->id, k, w->soft[k]), axis)) return k;
+  return -1;
+}
+
+// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places first.
+typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
+
 // Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants otherwise is moved.
-static double after_cost(const Choice *c, int axis, int slot, bool ruled) {
+static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->plan->door.graph->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
   if (slot >= c->ndims && c->n->op == OP_TOP_K) { // candidates, as keys
@@ -232,37 +242,45 @@ static double after_cost(const Choice *c, int axis, int slot, bool ruled) {
     int64_t k = dim_get(g->dims, c->n->attr.to[0])->size, block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
     return (p - 1) * result * (double)(k < block ? k : block) / (double)k * (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
-  if (slot >= c->ndims) return (ruled ? 1 : 2) * (p - 1) / p * result;
-  return ruled && !axes_has(c->hard[slot], axis) ? (p - 1) / p * result / p : 0;
+  int soft = soft_slot(c, axis);
+  if (slot >= c->ndims) return (ruled || soft >= 0 ? 1 : 2) * (p - 1) / p * result;
+  bool back = (ruled && claim != CLAIM_RULE) || (claim == CLAIM_MOVED && soft >= 0 && soft != slot);
+  return back ? (p - 1) / p * result / p : 0;
 }
 
-// Whether `axis` cuts an argument, and whatever claims it has arguments moved.
-static bool is_displaced(const Choice *c, int axis) {
+// Whether `axis` cuts arguments, none of them weights, and whatever claims it has them moved, or, of what only moves
+// elements itself, costs anything.
+static bool is_displaced(const Choice *c, int axis, bool ruled) {
   const Graph *g = c->plan->door.graph;
-  bool cut = false;
+  OpClass cls = op_row((Op)c->n->op)->cls;
+  bool cut = false, moves = (cls == GATHER && ruled) || cls == ORDERED; // terms of no rule may be summed later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    cut |= state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0;
+    if (state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) < 0) continue;
+    cut = true;
+    if (!c->plan->fed[arg]) return false;
   }
   for (int s = 0; s < c->nslots && cut; s++) {
-    bool claimed = axes_has(c->wanted[s], axis) || (s < c->ndims && axes_has(c->hard[s], axis));
-    if (claimed && argument_cost(c, axis, s) <= 0) return false;
+    bool rule = s < c->ndims && axes_has(c->hard[s], axis);
+    if (!rule && !axes_has(c->wanted[s], axis)) continue;
+    double cost = argument_cost(c, axis, s);
+    if (moves) cost += after_cost(c, axis, s, rule ? CLAIM_RULE : CLAIM_NATURAL, ruled);
+    if (cost <= 0) return false;
   }
   return cut;
 }
 
-// Whether `axis` cuts an argument that depends on parameters only.
-static bool cuts_weights(const Choice *c, int axis) {
+// Whether what a rule has gathered serves other uses too: factors meet again in the gradients of one another, and
+// weights, which depend on no input, in the backward pass.
+static bool gathers_once(const Choice *c, int axis) {
   const Graph *g = c->plan->door.graph;
+  if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
     NodeId arg = c->n->args[i];
     if (!c->plan->fed[arg] && state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0) return true;
   }
   return false;
 }
-
-// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places first.
-typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
 static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   if (slot < c->ndims && axes_has(c->hard[slot], axis)) return CLAIM_RULE;
@@ -277,26 +295,20 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
 // Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule stands
 // against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
 static int claimed_slot(const Choice *c, int axis) {
-  bool ruled = false, displaced = is_displaced(c, axis), weights = cuts_weights(c, axis);
+  bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
+  bool displaced = is_displaced(c, axis, ruled);
   int best = -1, rank = 0;
   double least = 0;
   for (int s = 0; s < c->nslots; s++) {
     Claim claim = claim_of(c, axis, s, displaced);
     if (claim == CLAIM_NONE) continue;
-    double moved = argument_cost(c, axis, s), cost = moved + after_cost(c, axis, s, ruled);
-    if (weights && ruled && claim != CLAIM_RULE && moved > 0) cost *= 2; // once gathered they serve the gradient too
+    double moved = argument_cost(c, axis, s), cost = moved + after_cost(c, axis, s, claim, ruled);
+    if (shared && ruled && claim != CLAIM_RULE && moved > 0) cost *= 2;
     int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)claim;
     if (best < 0 || cost < least || (cost <= least && strength > rank)) best = s, least = cost, rank = strength;
   }
   return best;
-}
-
-static int soft_slot(const Choice *c, int axis) {
-  const Wish *w = &c->plan->wish[c->id];
-  for (int k = 0; k < c->ndims; k++)
-    if (axes_has(cut_allowed(c->plan->door.graph, c->id, k, w->soft[k]), axis)) return k;
-  return -1;
 }
 
 static int choose_slot(const Choice *c, int axis) {

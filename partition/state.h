@@ -102,6 +102,8 @@ void plan_choose(Plan *p, NodeId n);
 // and what follows from them, to a fixed point.
 void plan_find_carries(Plan *p);
 void plan_settle_carries(Plan *p);
+// Where values that no rule cuts over `axis`, and that are wanted whole, are gathered (place_gather.c).
+void plan_gather_points(Plan *p, int axis);
 // The state in which a scan or final reads its argument i.
 State plan_need_in_loop(const Plan *p, NodeId n, int i);
 // Decides which linear nodes work on partial terms over `axis` (reduce.c).
