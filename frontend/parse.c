@@ -76,6 +76,18 @@ bool parser_expect(Parser *p, TokenKind kind, const char *what) {
   return parser_accept(p, kind) || parser_expected(p, what);
 }
 
+bool parser_is_new(Parser *p, const Token *t) {
+  if (!strchr(t->text, '.')) return true;
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "'%s' cannot be a new name: it has a dot", t->text);
+  diag_hint(p->d, "full names come from the scopes of calls and loops");
+  return false;
+}
+
+const Token *parser_new_name(Parser *p, const char *what) {
+  const Token *t = parser_name(p, what);
+  return t && parser_is_new(p, t) ? t : NULL;
+}
+
 const Token *parser_name(Parser *p, const char *what) {
   if (parser_at(p, TOKEN_NAME) && !parser_at_end(p)) return parser_take(p);
   parser_expected(p, what);

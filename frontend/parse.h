@@ -45,6 +45,10 @@ bool parser_expected(Parser *p, const char *what);
 bool parser_expect(Parser *p, TokenKind kind, const char *what);
 // The name that must stand here, or NULL.
 const Token *parser_name(Parser *p, const char *what);
+// False with an error for a name with dots: those are full names, which scopes make.
+bool parser_is_new(Parser *p, const Token *t);
+// A name that is new here, without dots, or NULL.
+const Token *parser_new_name(Parser *p, const char *what);
 // Counts one level of nesting; false (said) when there are too many. After true: parser_leave.
 bool parser_enter(Parser *p);
 void parser_leave(Parser *p);

@@ -6,7 +6,7 @@ static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   Ast *t = ast_statement(p, kind, keyword);
   Kids kids = {0};
   do {
-    const Token *name = parser_name(p, "NAME = VALUE");
+    const Token *name = parser_new_name(p, "NAME = VALUE");
     if (!name || !parser_expect(p, TOKEN_ASSIGN, "'='")) return NULL;
     Ast *define = ast_statement(p, AST_DEFINE, name);
     Kids one = {0};
@@ -40,7 +40,7 @@ static bool parse_type(Parser *p, Ast **out) {
 }
 
 static Ast *parse_declared(Parser *p, AstKind kind, const char *what, Ast **type) {
-  const Token *name = parser_name(p, what);
+  const Token *name = parser_new_name(p, what);
   if (!name) return NULL;
   Ast *t = ast_statement(p, kind, name);
   return parse_optional_dims(p, t) && parse_type(p, type) ? t : NULL;

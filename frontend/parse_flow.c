@@ -62,7 +62,7 @@ Ast *parse_yield(Parser *p, const Token *keyword) {
     return NULL;
   }
   parser_take(p);
-  const Token *name = parser_name(p, "a new name");
+  const Token *name = parser_new_name(p, "a new name");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_YIELD, name);
   return parse_optional_dims(p, t) ? ast_with_kids(p, t, &kids) : NULL;
@@ -88,7 +88,7 @@ Ast *parse_import(Parser *p, const Token *keyword) {
 // -- functions and repetition --------------------------------------------------------------------
 
 static bool parse_formal(Parser *p, Args *args) {
-  const Token *name = parser_name(p, "the name of an argument");
+  const Token *name = parser_new_name(p, "the name of an argument");
   if (!name) return false;
   AstArg arg = {.name = name->text, .pos = token_pos(p, name)};
   if (parser_accept(p, TOKEN_ASSIGN) && !(arg.value = parse_expr(p))) return false;
@@ -114,7 +114,7 @@ static bool parse_formals(Parser *p, Ast *t) {
 
 Ast *parse_fn(Parser *p, const Token *keyword) {
   (void)keyword;
-  const Token *name = parser_name(p, "the name of the function");
+  const Token *name = parser_new_name(p, "the name of the function");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_FN, name);
   if (!parse_optional_dims(p, t) || !parse_formals(p, t)) return NULL;
@@ -152,7 +152,7 @@ static bool parse_for_options(Parser *p, Ast *t) {
 
 Ast *parse_for(Parser *p, const Token *keyword) {
   (void)keyword;
-  const Token *name = parser_name(p, "the name of the loop");
+  const Token *name = parser_new_name(p, "the name of the loop");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_FOR, name);
   if (parser_at_end(p) || !parser_at_word(p, "in")) return parser_expected(p, "'in'"), NULL;

@@ -80,7 +80,9 @@ Ast *parse_target(Parser *p) {
   const Token *name = parser_name(p, "a name");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_TARGET, name);
-  return parse_optional_dims(p, t) ? ast_end(p, t) : NULL;
+  if (!parse_optional_dims(p, t)) return NULL;
+  // `output layer.0.y` names a value that is there
+  return parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
 }
 
 // `(name = value, ...)` behind the head of a `for` or a `scan`, the parenthesis not yet taken.
