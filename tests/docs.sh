@@ -89,7 +89,7 @@ console() { # FILE
 }
 
 for page in README.md docs/*.md docs/examples/*.md; do
-  here=$tmp/$(basename "$page" .md)
+  here=$tmp/pages/${page%.md}
   mkdir -p "$here"
   ln -s "$root/examples" "$here/examples"
   blocks "$page" >"$tmp/list"
