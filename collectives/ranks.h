@@ -31,6 +31,7 @@ typedef struct Note {
 // -- starting and ending ----------------------------------------------------------------------------------
 // True where this process is one of several ranks: ranks_launch or an MPI launcher has started it.
 bool ranks_started(void);
+bool ranks_over_mpi(void); // the module for runs under mpirun is there
 // Starts `count` ranks of this program with these arguments on this machine, waits for them, returns the
 // exit code of the run. What a rank that was lost has not said itself is said on standard error. With `mpi`
 // mpirun starts them.

@@ -80,20 +80,32 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
 // -- started by an MPI launcher --------------------------------------------------------------------------------
 
 // The module lies beside the program, or where it is installed.
-static void *open_module(char *why, size_t room) {
+static bool find_module(char path[PATH_MAX + 64]) {
   static const char *const place[] = {"", "/../lib/meshc"};
-  char self[PATH_MAX] = "", path[PATH_MAX + 64];
-  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return NULL;
+  char self[PATH_MAX] = "";
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return false;
   const char *folder = dirname(self);
   for (size_t i = 0; i < countof(place); i++) {
-    snprintf(path, sizeof path, "%s%s/meshc_mpi.so", folder, place[i]);
-    if (access(path, R_OK) != 0) continue;
-    void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // MPI's own modules need its symbols
-    if (!module) snprintf(why, room, "%s", dlerror());
-    return module;
+    snprintf(path, PATH_MAX + 64, "%s%s/meshc_mpi.so", folder, place[i]);
+    if (access(path, R_OK) == 0) return true;
   }
-  snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
-  return NULL;
+  return false;
+}
+
+bool ranks_over_mpi(void) {
+  char path[PATH_MAX + 64];
+  return find_module(path);
+}
+
+static void *open_module(char *why, size_t room) {
+  char path[PATH_MAX + 64];
+  if (!find_module(path)) {
+    snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
+    return NULL;
+  }
+  void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // MPI's own modules need its symbols
+  if (!module) snprintf(why, room, "%s", dlerror());
+  return module;
 }
 
 static const Transport *open_transport(char *why, size_t room) {

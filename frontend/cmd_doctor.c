@@ -127,7 +127,7 @@ static void print_text(const Doctor *d) {
   printf("MPI        %s\n", found->mpi ? found->mpi : "none");
   printf("NCCL       %s\n", found->nccl ? found->nccl : "none");
   printf("devices    cpu\n");
-  printf("comm       local\n");
+  printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
 }
 
 static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
@@ -148,7 +148,9 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "mpi", text_or_null(d->found.mpi));
   json_object_set_new(out, "nccl", text_or_null(d->found.nccl));
   json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
-  json_object_set_new(out, "comm", json_pack("[s]", "local"));
+  json_t *comms = json_pack("[s]", "local");
+  if (ranks_over_mpi()) json_array_append_new(comms, json_string("mpi"));
+  json_object_set_new(out, "comm", comms);
   return json_finish(out);
 }
 
