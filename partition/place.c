@@ -3,7 +3,7 @@
 //   1. forward   rules of the layout, what arguments bring, one role table (place_rules.c)
 //                carries of loops see their next values too, until nothing changes (place_region.c)
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
-//                of the optimiser: its reduction becomes a reduce-scatter)
+//                of the optimiser: its reduction becomes a reduce-scatter; what windows read in blocks)
 //                the norm of the gradients does not mind and sums its squares block by block
 //   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)
 //   4. reduce    per axis the minimum cut of the linear regions (reduce.c)
@@ -107,12 +107,41 @@ static bool extends(const State *more, const State *s, const Wish *w, int ndims)
   return true;
 }
 
+// The state in which everybody can read n when windows read it in blocks of their own, with a halo: cut as they are.
+static bool wanted_by_windows(const Plan *p, NodeId n, State *out) {
+  const Graph *g = p->door.graph;
+  int ndims = graph_node(g, n)->dims.n;
+  bool any = false, window = false;
+  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++) {
+    const Node *user = graph_node(g, p->use[k]);
+    for (int i = 0; i < user->nargs; i++) {
+      if (user->args[i] != n) continue;
+      State need = plan_need(p, p->use[k], i);
+      for (int j = 0; j < ndims; j++) {
+        Role r = role_of(g, p->use[k], i, j);
+        if (!r.reach || need.cut[j].n || p->wish[n].whole[j]) continue;
+        Axes cut = p->door.at[p->use[k]].cut[r.at];
+        int free = 0;
+        while (free < cut.n && state_cut_by(&need, ndims, cut.at[free]) < 0) free++;
+        need.cut[j] = axes_head(cut, free);
+        window |= need.cut[j].n > 0;
+      }
+      if (any && !state_equal(&need, out, ndims)) return false;
+      *out = need;
+      any = true;
+    }
+  }
+  return window;
+}
+
 static void pull_back(Plan *p, NodeId n, OutputIndex x) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   State want;
   bool shown;
-  if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n || !wanted_state(p, n, x, &want, &shown)) return;
+  if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
+  bool one = wanted_state(p, n, x, &want, &shown) && !state_equal(&want, &p->door.reduced[n], node->dims.n);
+  if (!one && !(p->given[n] && !x.first[n] && wanted_by_windows(p, n, &want))) return;
   State *at = &p->door.at[n], *home = &p->door.reduced[n];
   if (state_equal(&want, home, node->dims.n) || !extends(&want, home, &p->wish[n], node->dims.n)) return;
   *home = want;
