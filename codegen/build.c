@@ -33,14 +33,15 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-// Equal kernels are one: the table is keyed by the text.
 static void build_kernels(Builder *b) {
+  Arena *scratch = arena_new();
   b->built = arena_array(b->a, Built *, b->f->ngroups + 1);
   for (uint32_t i = 0; i < b->f->ngroups; i++) {
     const Group *g = &b->f->group[i];
     if (g->kind != GROUP_KERNEL) continue;
-    b->built[i] = kernel_build(b->a, b->f, &b->rows, g, g->launch > 0);
+    b->built[i] = kernel_build(b->a, scratch, b->f, &b->rows, g, g->launch > 0);
   }
+  arena_free(scratch);
 }
 
 static void emit_group(Builder *b, uint32_t at) {

@@ -227,7 +227,7 @@ static bool joins(const KernelMaker *m, const LoopList *l, int i) {
 
 static void join(KernelMaker *m, LoopList *l, int i) {
   KLoop *slow = &l->loop[i], *fast = &l->loop[i + 1];
-  slow->name = arena_printf(m->a, "%s*%s", slow->name, fast->name);
+  slow->name = arena_printf(m->lasting, "%s*%s", slow->name, fast->name);
   slow->size *= fast->size;
   l->from[i] = l->from[i + 1];
   l->rows[i] |= l->rows[i + 1];

@@ -15,8 +15,8 @@ typedef struct Built {
 } Built;
 
 // kernels.c. any_size: a kernel over one joined loop gets no size of its own, so that tensors of all
-// sizes share it.
-Built *kernel_build(Arena *a, const Fusion *f, const Rows *rows, const Group *g, bool any_size);
+// sizes share it. What it needs meanwhile lies in `scratch`, which is then as before.
+Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g, bool any_size);
 
 // build_loops.c: the loops of a group in order, then (finish) joined where all pointers allow.
 typedef struct LoopPlan {
@@ -29,6 +29,7 @@ LoopPlan loops_choose(const Fusion *f, const Group *g);
 // A growing kernel.
 typedef struct KernelMaker {
   Arena *a;
+  Arena *lasting;        // of what the kernel keeps
   const Fusion *f;
   const Rows *rows;
   const Group *g;

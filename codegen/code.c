@@ -55,22 +55,10 @@ static uint32_t find(const Unique *u, const uint32_t *table, uint32_t size, cons
   return at;
 }
 
-// The first kernel equal to each: repeated layers are told by their tables, without texts.
-static const uint32_t *first_equal(Arena *a, uint32_t n, Kernel *const *kernels, uint32_t size) {
-  uint32_t *table = arena_array(a, uint32_t, size), *first = arena_array(a, uint32_t, n + 1);
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = (uint32_t)kernel_hash(kernels[i]) & (size - 1);
-    while (table[at] && !kernel_equal(kernels[table[at] - 1], kernels[i])) at = (at + 1) & (size - 1);
-    if (!table[at]) table[at] = i + 1;
-    first[i] = table[at] - 1;
-  }
-  return first;
-}
-
 static Unique unique_kernels(Arena *a, const Program *p, Kernel *const *kernels) {
   uint32_t n = p->nkernels, size = 16;
   while (size < 2 * n) size *= 2;
-  const uint32_t *first = first_equal(a, n, kernels, size);
+  const uint32_t *first = kernels_first(a, n, kernels);
   uint32_t *table = arena_array(a, uint32_t, size);
   Unique u = {.kernel = arena_array(a, const Kernel *, n + 1), .text = arena_array(a, const char *, n + 1),
               .symbol = arena_array(a, const char *, n + 1), .of = arena_array(a, uint32_t, n + 1)};

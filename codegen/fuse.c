@@ -178,6 +178,6 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   f.a = a; // what follows lasts
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
-  if (opt->fuse) launches_find(a, out, opt);
+  if (opt->fuse) launches_find(out, opt);
   return out;
 }

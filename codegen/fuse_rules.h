@@ -100,6 +100,6 @@ void clusters_merge(Fuser *f);
 void clusters_resident(Fuser *f); // notes which values the clusters store
 
 // fuse_launch.c: update kernels that are equal and independent share one launch.
-void launches_find(Arena *a, Fusion *f, const CodegenOptions *opt);
+void launches_find(Fusion *f, const CodegenOptions *opt);
 
 #endif

@@ -156,6 +156,19 @@ bool kernel_equal(const Kernel *a, const Kernel *b) {
   return true;
 }
 
+const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel) {
+  uint32_t size = 16;
+  while (size < 2 * n) size *= 2;
+  uint32_t *table = arena_array(a, uint32_t, size), *first = arena_array(a, uint32_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = (uint32_t)kernel_hash(kernel[i]) & (size - 1);
+    while (table[at] && !kernel_equal(kernel[table[at] - 1], kernel[i])) at = (at + 1) & (size - 1);
+    if (!table[at]) table[at] = i + 1;
+    first[i] = table[at] - 1;
+  }
+  return first;
+}
+
 KNumber number_known(double x, Dtype type) {
   if (x == 0 && !signbit(x)) return NUMBER_ZERO;
   if (!dtype_is_float(type) || !isinf(x)) return NUMBER_ANY;

@@ -123,6 +123,8 @@ char *kernel_identity(Arena *a, const Kernel *k);
 // Equal kernels have equal identities and hashes; padding may make kernels of one identity unequal.
 MUST_USE bool kernel_equal(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
+// The index of the first kernel equal to each.
+const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel);
 // Invariants (argument order, levels, phases, strides); one sentence in why[0..200) if broken.
 MUST_USE bool kernel_verify(const Kernel *k, char *why);
 

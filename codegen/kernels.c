@@ -404,25 +404,31 @@ static int emit_phases(Maker *k) {
 
 static void fill_built(Maker *k, Built *b, bool any_size) {
   KernelMaker *m = &k->m;
-  Kernel *kernel = arena_new_of(m->a, Kernel);
+  Arena *a = m->lasting;
+  Kernel *kernel = arena_new_of(a, Kernel);
   loops_finish(m, kernel, any_size);
-  kernel->ptr = m->ptr.at;
+  kernel->ptr = arena_copy(a, m->ptr.at, m->ptr.n * sizeof *m->ptr.at);
   kernel->nptr = (uint16_t)m->ptr.n;
-  kernel->walk = m->walk.at;
+  kernel->walk = arena_copy(a, m->walk.at, m->walk.n * sizeof *m->walk.at);
   kernel->nwalks = (uint16_t)m->walk.n;
-  kernel->stmt = m->stmt.at;
+  kernel->stmt = arena_copy(a, m->stmt.at, m->stmt.n * sizeof *m->stmt.at);
   kernel->nstmts = (uint16_t)m->stmt.n;
   kernel->nslots = (uint16_t)m->slot.n;
   kernel->nnum = (uint16_t)m->num.n;
   kernel->why = m->g->why;
-  *b = (Built){.kernel = kernel, .ptr = m->ptr_node.at, .slot = m->slot.at,
-               .num = m->num.at, .check = m->check.at, .outer = m->plan.outer, .inner = m->plan.inner};
+  *b = (Built){.kernel = kernel,
+               .ptr = arena_copy(a, m->ptr_node.at, m->ptr_node.n * sizeof *m->ptr_node.at),
+               .slot = arena_copy(a, m->slot.at, m->slot.n * sizeof *m->slot.at),
+               .num = arena_copy(a, m->num.at, m->num.n * sizeof *m->num.at),
+               .check = arena_copy(a, m->check.at, m->check.n * sizeof *m->check.at),
+               .outer = m->plan.outer, .inner = m->plan.inner};
 }
 
-Built *kernel_build(Arena *a, const Fusion *f, const Rows *rows, const Group *g, bool any_size) {
+Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g, bool any_size) {
+  ArenaMark mark = arena_mark(scratch);
   Maker k = {.g = f->graph, .n = g->nnodes, .node = g->node};
-  k.m = (KernelMaker){.a = a, .f = f, .rows = rows, .g = g, .plan = loops_choose(f, g)};
-  k.value = arena_array(a, Value, g->nnodes);
+  k.m = (KernelMaker){.a = scratch, .lasting = a, .f = f, .rows = rows, .g = g, .plan = loops_choose(f, g)};
+  k.value = arena_array(scratch, Value, g->nnodes);
   bug_context("kernels", g->node[0]);
   int phases = emit_phases(&k);
   Built *b = arena_new_of(a, Built);
@@ -430,5 +436,6 @@ Built *kernel_build(Arena *a, const Fusion *f, const Rows *rows, const Group *g,
   b->kernel->nphases = (uint8_t)phases;
   char why[200];
   if (!kernel_verify(b->kernel, why)) BUG("%s\n%s", why, kernel_print(a, b->kernel));
+  arena_reset(scratch, mark);
   return b;
 }

@@ -174,7 +174,7 @@ ArenaMark arena_mark(const Arena *a) {
 }
 
 void arena_reset(Arena *a, ArenaMark mark) {
-  while (a->top && a->top != mark.block) drop_top(a);
+  while (a->top && a->top != mark.block && (mark.block || a->top->below)) drop_top(a); // the first block stays
   if (!a->top) return;
   drop_large(a, a->top, mark.used);
   POISON(a->top->data + mark.used, a->top->size - mark.used);
