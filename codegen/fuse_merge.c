@@ -121,8 +121,30 @@ static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, con
   return false;
 }
 
+// region_find in a graph without loops: follows users, which are fewer than all that stands between.
+static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  uint32_t *todo = f->kept, n = 0;
+  memset(after, 0, b->rank - a->rank + 1);
+  after[0] = true;
+  todo[n++] = f->of[a->node[0]];
+  while (n) {
+    const Cluster *c = f->cluster.at[todo[--n]];
+    for (uint32_t i = 0; i < c->n; i++)
+      for (uint32_t j = f->user_at[c->node[i]]; j < f->user_at[c->node[i] + 1]; j++) {
+        const Cluster *to = cluster_of(f, f->user[j]);
+        if (!to || to == c || to->rank < a->rank || to->rank > b->rank || after[to->rank - a->rank]) continue;
+        if (to == b && c == a) continue;
+        if (to == b) return false;
+        after[to->rank - a->rank] = true;
+        todo[n++] = f->of[f->user[j]];
+      }
+  }
+  return true;
+}
+
 // Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends on one.
 static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  if (!f->g->region.n) return region_follow(f, a, b, after);
   for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
   after[0] = true;
   for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
