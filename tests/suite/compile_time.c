@@ -22,7 +22,12 @@
 #define SANITIZED 1
 #endif
 
-enum { RUNS = 5, MOST_RUNS = 15, FEW = 6, MANY = 24, PERCENT = 130 };
+#ifdef SANITIZED
+enum { RUNS = 1, MOST_RUNS = 1 }; // kernels only
+#else
+enum { RUNS = 5, MOST_RUNS = 15 };
+#endif
+enum { FEW = 6, MANY = 24, PERCENT = 130 };
 
 static const char *const layouts[][2] = {
     {NULL, NULL},
