@@ -183,14 +183,17 @@ bool board_meet(Ranks *r, double seconds) {
   Board *b = r->board;
   if (atomic_load(&b->failed)) return false;
   uint32_t generation = atomic_load(&b->generation);
-  atomic_store(&b->rank[r->index].meetings, ++r->meetings);
-  if (r->near == 1) return true;
+  // Noted behind what it says: one that is stopped in between has not come.
+  atomic_llong *noted = &b->rank[r->index].meetings;
+  r->meetings++;
   if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->near) {
     atomic_store(&b->arrived, 0);
     atomic_store(&b->generation, generation + 1);
+    atomic_store(noted, r->meetings);
     if (atomic_load(&b->sleepers) > 0) wake_all(b);
     return true;
   }
+  atomic_store(noted, r->meetings);
   for (int i = 0; r->spin && i < SPINS; i++) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
     relax();
