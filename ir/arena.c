@@ -29,7 +29,7 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 1 << 20, HUGE_PAGE = 2 << 20, SPARES = 6 };
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 2 << 20, HUGE_PAGE = 2 << 20, SPARES = 6 };
 
 typedef struct Block Block;
 struct Block {
@@ -115,8 +115,9 @@ void arena_free(Arena *a) {
   free(a);
 }
 
-// Whole huge pages, not zero.
+// Not zero.
 static void *huge(size_t bytes) {
+  bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   void *p = aligned_alloc(HUGE_PAGE, bytes);
   if (!p) exhausted(bytes);
 #ifdef MADV_HUGEPAGE
@@ -159,7 +160,7 @@ void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes > SIZE_MAX / 4) exhausted(bytes);
   if (bytes < LARGE) return bump(a, bytes);
   Large *l = bump(a, sizeof *l);
-  l->bytes = zeroed(bytes);
+  l->bytes = memset(huge(bytes), 0, bytes);
   l->size = bytes;
   a->held += bytes;
   l->below = a->large;
