@@ -25,9 +25,11 @@
 #ifdef SANITIZED
 enum { RUNS = 1, MOST_RUNS = 1 }; // kernels only
 #else
-enum { RUNS = 5, MOST_RUNS = 15 };
+enum { RUNS = 2, MOST_RUNS = 6 };
 #endif
-enum { FEW = 6, MANY = 24, PERCENT = 130 };
+// Four times the layers cost 1.2 to 1.35 times the compile on a quiet machine; on one whose cores are shared with others
+// caches make it more. What follows the number of layers would cost 4.
+enum { FEW = 6, MANY = 24, PERCENT = 200 };
 
 static const char *const layouts[][2] = {
     {NULL, NULL},
@@ -100,6 +102,7 @@ static void compare(const char *const *layout, const char *out) {
 #else
   snprintf(what, sizeof what, "%d layers take %.3f s, %d take %.3f s: more than %d per cent", FEW, few, MANY, many,
            PERCENT);
+  printf("%d layers %.3f s, %d layers %.3f s: %.2f, layout %s\n", FEW, few, MANY, many, many / few, layout[1] ? layout[1] : "none");
   check(100 * many <= PERCENT * few, what, layout[1]);
 #endif
 }
