@@ -75,6 +75,7 @@ static int plan_json(PlanReport *r) {
   json_object_set_new(out, "priced", json_integer((json_int_t)r->found->priced));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));
+  json_object_set_new(out, "bound_seconds", json_real(r->found->bound));
   json_object_set_new(out, "search_seconds", json_real(r->seconds));
   for (uint32_t i = 0; i < r->found->n; i++) json_array_append_new(list, price_json(r, &r->found->at[i]));
   json_object_set_new(out, "layouts", list);
@@ -106,11 +107,17 @@ static void print_choice(PlanReport *r, const char *name, const SearchChoice *c)
          bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), why_dearer(r, c));
 }
 
+static const char *how_near(PlanReport *r) {
+  double best = r->found->at[0].price.seconds;
+  if (r->found->bound <= 0) return "too many for a proof";
+  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven", 100 * (best - r->found->bound) / best);
+}
+
 static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
   printf("%s: %.0f layouts on %lld processors, %llu priced in %.2f s; %s\n", r->s->opt->argument.at[0],
          f->candidates, (long long)mesh_size(f->at[0].mesh), (unsigned long long)f->priced, r->seconds,
-         f->proven ? "the others cost more: proven" : "too many for a proof");
+         f->proven ? "the others cost more: proven" : how_near(r));
   if (f->over_memory)
     printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory, bytes_text(r->s->arena, (int64_t)r->task.memory));
   for (uint32_t i = 0; i < f->n; i++) print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i]);

@@ -62,8 +62,7 @@ Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) 
   Price sum = {0};
   for (uint32_t i = 0; i < t->nterms; i++) {
     Arena *a = arena_new();
-    Graph g = *t->term[i].graph; // its nodes under another mesh; dims of its own, which get the blocks
-    g.arena = a;
+    Graph g = *t->term[i].graph; // its nodes under another mesh; dims of its own get the blocks
     g.dims = dim_table_whole(a, g.dims);
     g.mesh = mesh;
     g.layout = *layout;

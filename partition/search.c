@@ -16,7 +16,7 @@
 
 #include "partition/search.h"
 
-enum { MAX_DIMS = 30, MAX_SETS = 4096, FIRST = 32, MAX_CANDIDATES = 1 << 22 };
+enum { MAX_DIMS = 30, MAX_SETS = 4096, FIRST = 32, MAX_PRICED = 1000, MAX_CANDIDATES = 1 << 22 };
 
 typedef uint32_t DimSet; // bits: indices into Search.dim
 
@@ -62,7 +62,6 @@ static bool rules_fit(const Search *s, uint32_t n, LayoutRule *rule) {
   Arena *a = arena_new();
   Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
   Graph g = *s->task->model;
-  g.arena = a;
   g.dims = dim_table_whole(a, g.dims);
   g.mesh = &mesh;
   bool fit = layout_check(&g, &(Layout){n, rule}, diag_new(a));
@@ -294,8 +293,14 @@ static bool was_priced(const Candidate *done, uint32_t n, const Candidate *c) {
 // Prices what may be better than what is kept, but not the `n` that have been.
 static void price_candidates(Search *s, const Candidate *done, uint32_t n) {
   if (s->candidate.n) qsort(s->candidate.at, s->candidate.n, sizeof *s->candidate.at, by_bound);
-  for (uint32_t i = 0; i < s->candidate.n && s->candidate.at[i].bound < worst_kept(s); i++)
+  for (uint32_t i = 0; i < s->candidate.n && s->candidate.at[i].bound < worst_kept(s); i++) {
+    if (s->result->priced >= MAX_PRICED) {
+      s->result->proven = false;
+      s->result->bound = s->candidate.at[i].bound;
+      return;
+    }
     if (!was_priced(done, n, &s->candidate.at[i])) price_candidate(s, &s->candidate.at[i]);
+  }
 }
 
 SearchResult *search_layouts(Arena *a, const SearchTask *t) {
@@ -311,6 +316,8 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   const Candidate *done = n ? arena_copy(a, s.candidate.at, n * sizeof *done) : NULL;
   walk_meshes(&s, false, worst_kept(&s));
   price_candidates(&s, done, n);
+  if (result->n && (result->bound > result->at[0].price.seconds || (result->proven && !result->bound)))
+    result->bound = result->at[0].price.seconds;
   return result;
 }
 

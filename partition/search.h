@@ -48,7 +48,8 @@ typedef struct SearchResult {
   double candidates;    // layouts in all
   uint64_t priced;      // of them, the others cost more by their bound
   uint64_t over_memory; // of those priced
-  bool proven;          // no layout over dims that have names is cheaper than at[0] (false: too many candidates)
+  bool proven;          // all layouts over dims that have names are as dear as those kept (false: too many to price)
+  double bound;         // seconds that each of them costs at least; 0: not known
 } SearchResult;
 
 // Of one layout. Not thread-safe (names are interned).
