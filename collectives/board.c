@@ -162,14 +162,14 @@ static void relax(void) {
 static bool sleep_watching(Ranks *r, uint32_t generation, double seconds) {
   Board *b = r->board;
   const struct timespec look = {0, LOOK_NANOSECONDS};
-  double waited = 0, last = comm_seconds(), now;
+  double waited = 0, last = clock_seconds(), now;
   bool good = true;
   int missing;
   atomic_fetch_add(&b->sleepers, 1);
   while (good && atomic_load(&b->generation) == generation) {
     long slept = syscall(SYS_futex, &b->generation, FUTEX_WAIT, generation, &look, NULL, 0);
     if (atomic_load(&b->generation) != generation) break;
-    now = comm_seconds();
+    now = clock_seconds();
     waited += now - last < LOOK_MOST ? now - last : LOOK_MOST; // the time that all of the run was stopped does not count
     last = now;
     if (atomic_load(&b->failed)) good = false;

@@ -31,14 +31,14 @@ static bool local_run(Comm *comm, const CommCall *call, int worker, int workers)
   const Collective *w = call->what;
   if (workers > l->workers || call->members != l->processors)
     BUG("collective by %d workers for %lld processors", workers, (long long)call->members);
-  double start = worker == 0 ? comm_seconds() : 0;
+  double start = worker == 0 ? clock_seconds() : 0;
   bool small = w->bytes <= TRANSFER_SMALL_BYTES;
   if (worker > 0 && small) return true;
   int64_t at = worker * l->processors;
   Share share = {small ? 0 : worker, small ? 1 : workers, combine_of(w->type)};
   Walk walk = {comm->mesh, call, take, &share, 0, l->peer + at, l->src + at, l->dst + at};
   transfers_walk(&walk);
-  if (worker == 0) call_count(&walk, &comm->count, comm_seconds() - start);
+  if (worker == 0) call_count(&walk, &comm->count, clock_seconds() - start);
   return true;
 }
 

@@ -109,7 +109,7 @@ static void workers_wait(const CommRanks *c, int workers) {
 static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers) {
   CommRanks *c = (CommRanks *)(void *)comm;
   const Collective *w = call->what;
-  double start = worker == 0 ? comm_seconds() : 0;
+  double start = worker == 0 ? clock_seconds() : 0;
   if (fault_at(c->ranks, call) == FAULT_SKIP) return true;
   if (worker == 0) c->agreed = agree(c, call, workers);
   workers_wait(c, workers);
@@ -123,7 +123,7 @@ static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers)
   workers_wait(c, workers);
   if (worker != 0) return true;
   bool good = (!c->far || !ranks_lead(c->ranks) || far_run(c->far, call)) && ranks_meet_near(c->ranks, false);
-  call_count(&walk, &comm->count, comm_seconds() - start);
+  call_count(&walk, &comm->count, clock_seconds() - start);
   return good;
 }
 

@@ -72,7 +72,7 @@ static bool goes_on_waiting(void *context) {
   Waiting *w = context;
   if (++w->calls < BUSY && w->calls % 64) return true;
   if (atomic_load(&w->r->board->failed)) return false;
-  w->late = w->seconds > 0 && comm_seconds() - w->began > w->seconds + FAR_SECONDS;
+  w->late = w->seconds > 0 && clock_seconds() - w->began > w->seconds + FAR_SECONDS;
   if (w->late) return false;
   const struct timespec nap = {0, 20000};
   if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
@@ -80,7 +80,7 @@ static bool goes_on_waiting(void *context) {
 }
 
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds) {
-  Waiting w = {r, comm_seconds(), seconds, 0, false};
+  Waiting w = {r, clock_seconds(), seconds, 0, false};
   atomic_store(&r->board->far, 1);
   bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
   atomic_store(&r->board->far, 0);

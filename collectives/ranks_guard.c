@@ -19,11 +19,11 @@
 static bool guard(pid_t rank, const sigset_t *set, double deadline) {
   const struct timespec look = {0, 200000000};
   siginfo_t info = {0};
-  double stopped = 0, last = comm_seconds();
+  double stopped = 0, last = clock_seconds();
   while (waitid(P_PID, (id_t)rank, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
     int status, got = sigtimedwait(set, NULL, &look);
     if (got > 0 && got != SIGCHLD) kill(rank, got);
-    double now = comm_seconds(), passed = now - last < 1 ? now - last : 1; // a pause of this process does not count
+    double now = clock_seconds(), passed = now - last < 1 ? now - last : 1; // a pause of this process does not count
     last = now;
     stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + passed : 0;
     if (deadline <= 0 || stopped <= deadline + 0.5) continue; // the machine's others come first

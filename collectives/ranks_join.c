@@ -149,12 +149,12 @@ static uint64_t hash_bytes(const void *bytes, size_t n) {
   return h;
 }
 
-static bool in_time(void *began) { return comm_seconds() - *(double *)began < GREETING_SECONDS; }
+static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
 
 // Everybody's greeting to everybody.
 static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   TransportPeer *peer = calloc((size_t)r->count, sizeof *peer);
-  double began = comm_seconds();
+  double began = clock_seconds();
   int n = 0;
   if (!peer) return false;
   for (int i = 0; i < r->count; i++)

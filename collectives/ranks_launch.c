@@ -80,11 +80,11 @@ static void note_end(Launch *l, int rank, int status) {
   atomic_store(&l->board->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (l->code == 0) {
-    l->ended = comm_seconds();
+    l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
     if (WIFSIGNALED(status) && WTERMSIG(status) == l->signal) l->code = 128 + l->signal;
   }
-  if (WIFSIGNALED(status) && l->lost < 0 && comm_seconds() - l->ended < GRACE) {
+  if (WIFSIGNALED(status) && l->lost < 0 && clock_seconds() - l->ended < GRACE) {
     l->lost = rank;
     l->status = status;
   }
@@ -120,7 +120,7 @@ static void wait_for_all(Launch *l) {
       tell(l, got);
     }
     reap(l);
-    if (l->alive && l->code != 0 && (comm_seconds() - l->ended > GRACE || all_stopped(l))) tell(l, SIGKILL);
+    if (l->alive && l->code != 0 && (clock_seconds() - l->ended > GRACE || all_stopped(l))) tell(l, SIGKILL);
   }
 }
 

@@ -2,7 +2,6 @@
 #include "collectives/transfer.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { SPLIT_ELEMENTS = 1024 };
 
@@ -315,12 +314,6 @@ void transfers_walk(Walk *w) {
 
 // -- counting
 // ------------------------------------------------------------------------------------------
-
-double comm_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int64_t elements_of(const CollPart *p, const int64_t *block) {
   int64_t n = 1;

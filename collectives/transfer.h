@@ -56,6 +56,5 @@ Combine *combine_of(Dtype type);
 // Adds a call to the counters: operand bytes at the call, padding included, of the processor that sends
 // most (decision 28), and what a ring sends for them.
 void call_count(const Walk *w, CommCount *count, double seconds);
-double comm_seconds(void); // of a monotonic clock
 
 #endif

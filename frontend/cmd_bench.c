@@ -38,20 +38,20 @@ static bool step(Bench *b, int64_t number) {
 
 // The first steps find memory cold, and try how many workers are worth waking.
 static bool warm_up(Bench *b) {
-  double began = seconds_now();
-  for (int64_t i = 0; i < WARM && (i < 3 || seconds_now() - began < budget); i++)
+  double began = clock_seconds();
+  for (int64_t i = 0; i < WARM && (i < 3 || clock_seconds() - began < budget); i++)
     if (!step(b, i)) return false;
   return true;
 }
 
 static bool time_steps(Bench *b, int64_t wanted) {
   int64_t most = wanted ? wanted : MOST;
-  double *spent = arena_array(b->s->arena, double, most), began = seconds_now();
+  double *spent = arena_array(b->s->arena, double, most), began = clock_seconds();
   for (int64_t i = 0; i < most; i++) {
-    if (!wanted && i >= LEAST && seconds_now() - began > budget) break;
-    double start = seconds_now();
+    if (!wanted && i >= LEAST && clock_seconds() - began > budget) break;
+    double start = clock_seconds();
     if (!step(b, WARM + i)) return false;
-    spent[b->steps++] = seconds_now() - start;
+    spent[b->steps++] = clock_seconds() - start;
   }
   qsort(spent, (size_t)b->steps, sizeof *spent, by_value);
   b->median = spent[b->steps / 2];

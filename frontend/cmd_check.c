@@ -249,10 +249,8 @@ static void print_layout(const Session *s) {
   printf("layout     ");
   for (uint32_t i = 0; i < layout->n; i++) {
     const LayoutRule *r = &layout->rule[i];
-    printf("%s%s -> ", i ? ", " : "", rule_key(s->arena, r));
-    for (int k = 0; k < r->axes.n; k++)
-      printf("%s%s", k ? "+" : "", s->model->mesh.axis[r->axes.at[k]].name);
-    if (!r->axes.n) printf("none");
+    printf("%s%s -> %s", i ? ", " : "", rule_key(s->arena, r),
+           r->axes.n ? axes_text(s->arena, &s->model->mesh, r->axes) : "none");
   }
   printf("%s\n", layout->n ? "" : "every processor holds everything");
 }
@@ -263,10 +261,7 @@ static void print_collectives(const Session *s, const CollFacts *facts) {
          bytes_text(s->arena, facts->wire_bytes));
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
-    const char *over = "";
-    for (int k = 0; k < f->axes.n; k++)
-      over = arena_printf(s->arena, "%s%s%s", over, k ? "+" : "", m->axis[f->axes.at[k]].name);
-    printf("  %-14s over %-9s %10s  %-8s %s", coll_text(f->kind), over,
+    printf("  %-14s over %-9s %10s  %-8s %s", coll_text(f->kind), axes_text(s->arena, m, f->axes),
            bytes_text(s->arena, f->bytes), f->backward ? "backward" : "forward",
            f->value ? f->value : "");
     if (f->times > 1) printf("  %lld times", (long long)f->times);

@@ -17,9 +17,9 @@ static double measure_copy(void) {
     memset(from, 1, COPY_BYTES);
     memset(to, 2, COPY_BYTES);
     for (int i = 0; i < REPEATS; i++) {
-      double start = seconds_now();
+      double start = clock_seconds();
       memcpy(to, from, COPY_BYTES);
-      double rate = 2.0 * COPY_BYTES / (seconds_now() - start);
+      double rate = 2.0 * COPY_BYTES / (clock_seconds() - start);
       if (rate > best) best = rate;
     }
   }
@@ -33,10 +33,10 @@ static double measure_product(void) {
   float *x = calloc(3 * SIDE * SIDE, sizeof *x);
   double best = 0;
   for (int i = 0; x && i < REPEATS; i++) {
-    double start = seconds_now();
+    double start = clock_seconds();
     blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
               x + 2 * SIDE * SIDE, SIDE);
-    double rate = 2.0 * SIDE * SIDE * SIDE / (seconds_now() - start);
+    double rate = 2.0 * SIDE * SIDE * SIDE / (clock_seconds() - start);
     if (rate > best) best = rate;
   }
   free(x);
@@ -53,11 +53,11 @@ static double measure_latency(void) {
   enum { MEETINGS_A_CALL = 3 };
   Barrier *b = barrier_new(2, cores_available() > 1);
   pthread_t other;
-  double start = seconds_now(), each = 0;
+  double start = clock_seconds(), each = 0;
   if (b && pthread_create(&other, NULL, meet, b) == 0) {
     meet(b);
     pthread_join(other, NULL);
-    each = (seconds_now() - start) / MEETINGS;
+    each = (clock_seconds() - start) / MEETINGS;
   }
   barrier_free(b);
   return MEETINGS_A_CALL * each;

@@ -134,12 +134,12 @@ int cmd_plan(Session *s) {
   uint32_t n;
   const Mesh *mesh;
   if (!session_load(s) || !meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, SHOWN, &r.task)) return 0;
-  double start = seconds_now();
+  double start = clock_seconds();
   r.found = search_layouts(s->arena, &r.task);
   if (!r.found->n) return planner_none(s, &r.task), 0;
   r.refined = search_refine(s->arena, &r.task, &r.found->at[0], false);
   r.small = search_refine(s->arena, &r.task, &r.refined, true);
-  r.seconds = seconds_now() - start;
+  r.seconds = clock_seconds() - start;
   if (mesh == &s->model->mesh && s->model->layout.n) {
     r.own = (SearchChoice){.mesh = mesh, .layout = s->model->layout};
     r.own.price = search_price(&r.task, mesh, &r.own.layout);

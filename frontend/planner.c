@@ -29,28 +29,22 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-static bool add_term(Variant *v, const Ast *longer, double weight, SearchTask *out, SearchTerm *term) {
-  const Graph *model;
-  const Graph *g = build_variant(v, longer, &model);
-  if (!g || v->loops.mixed) return false;
-  if (!out->nterms) out->model = model;
-  term[out->nterms++] = (SearchTerm){g, weight};
-  return true;
-}
-
 // One round of each loop, and each loop with two.
 static bool short_terms(Variant *v, SearchTask *out) {
-  const Graph *model;
-  if (!build_variant(v, NULL, &model)) return false;
+  const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
   SearchTerm *term = arena_array(v->s->arena, SearchTerm, n + 1);
   double rest = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    const ShortLoop *l = &v->loops.loop.at[i];
+    rest -= (double)(l->rounds - 1);
+    term[i + 1] = (SearchTerm){g ? build_variant(v, l->loop, &model) : NULL, (double)(l->rounds - 1)};
+    if (!term[i + 1].graph) return false;
+  }
+  term[0] = (SearchTerm){g, rest};
   out->term = term;
-  for (uint32_t i = 0; i < n; i++) rest -= (double)(v->loops.loop.at[i].rounds - 1);
-  bool good = add_term(v, NULL, rest, out, term);
-  for (uint32_t i = 0; i < n && good; i++)
-    good = add_term(v, v->loops.loop.at[i].loop, (double)(v->loops.loop.at[i].rounds - 1), out, term);
-  return good && v->loops.loop.n == n;
+  out->nterms = n + 1;
+  return g && !v->loops.mixed && v->loops.loop.n == n;
 }
 
 // The whole model, where its rounds are not alike.
@@ -72,14 +66,11 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   if (!v.file || !session_memory(s, &out->memory)) return false;
   if (short_terms(&v, out)) return true;
-  out->nterms = 0;
   return whole_term(s, out);
 }
 
 static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
-  const char *text = arena_printf(a, "%s=", rule_key(a, r));
-  for (int k = 0; k < r->axes.n; k++) text = arena_printf(a, "%s%s%s", text, k ? "+" : "", m->axis[r->axes.at[k]].name);
-  return r->axes.n ? text : arena_printf(a, "%snone", text);
+  return arena_printf(a, "%s=%s", rule_key(a, r), r->axes.n ? axes_text(a, m, r->axes) : "none");
 }
 
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l) {

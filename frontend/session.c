@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 static const Pos nowhere = {0};
 
@@ -257,12 +256,6 @@ const char *cache_folder(Session *s) {
   return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
 }
 
-double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // --memory is a promise that is kept before anything runs.
 static bool memory_suffices(const Session *s, const Compilation *c) {
   double most;
@@ -295,14 +288,14 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
       .machine_code = runs,
       .laps = &s->laps,
   };
-  double start = seconds_now();
+  double start = clock_seconds();
   bool cached = options.code.cache != NULL;
   if (runs && !session_before_compile(s, cached)) return false;
   if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
   if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
-            purpose, seconds_now() - start, out->compiled->program->ninstrs,
+            purpose, clock_seconds() - start, out->compiled->program->ninstrs,
             out->compiled->program->nkernels, code_cpu(), blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
   laps_start(&s->laps, s->arena);

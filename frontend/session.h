@@ -50,7 +50,6 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const ch
 char *session_file(Session *s, const char *path, size_t *n);
 // Where compiled kernels are kept; NULL with --no-cache, or where neither XDG_CACHE_HOME nor HOME says it.
 const char *cache_folder(Session *s);
-double seconds_now(void); // of a monotonic clock
 // Makes the folder and those above it. False after an error.
 MUST_USE bool session_folder(Session *s, const char *path);
 bool text_ends(const char *text, const char *end);

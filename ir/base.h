@@ -35,6 +35,9 @@ MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
 
 // ceil(n / p) for n >= 0, p >= 1.
 static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
+// Of a monotonic clock.
+double clock_seconds(void);
+
 static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) {
   return x < lo ? lo : x > hi ? hi : x;
 }

@@ -35,6 +35,8 @@ int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
 int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
 bool axes_equal(Axes a, Axes b);
 bool axes_has(Axes a, int axis);
+// "rows", "rows+cols"
+const char *axes_text(Arena *a, const Mesh *m, Axes s);
 
 // One rule of a layout: `dim -> axes` for everything, or for what `scope` matches.
 typedef enum LayoutScope {

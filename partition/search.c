@@ -87,6 +87,9 @@ static void find_dims(Search *s) {
     LayoutRule alone = rule_on_first(dim);
     if (rules_fit(s, 1, &alone)) s->dim[s->ndims++] = dim;
   }
+}
+
+static void find_clashes(Search *s) {
   for (uint32_t i = 0; i < s->ndims; i++)
     for (uint32_t j = 0; j < i; j++) {
       LayoutRule both[2] = {rule_on_first(s->dim[i]), rule_on_first(s->dim[j])};
@@ -308,6 +311,7 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   *result = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .proven = true};
   Search s = {.task = t, .a = a, .result = result};
   find_dims(&s);
+  find_clashes(&s);
   find_sets(&s);
   result->candidates = count_layouts(&s);
   walk_meshes(&s, true, INFINITY);

@@ -40,13 +40,6 @@ Axes axes_sorted(Axes s) {
   return out;
 }
 
-const char *axes_text(Arena *a, const Mesh *m, Axes s) {
-  const char *text = "";
-  for (int i = 0; i < s.n; i++)
-    text = arena_printf(a, "%s%s%s", text, i ? "+" : "", m->axis[s.at[i]].name);
-  return text;
-}
-
 int state_cut_by(const State *s, int ndims, int axis) {
   for (int i = 0; i < ndims; i++)
     if (axes_has(s->cut[i], axis)) return i;

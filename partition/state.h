@@ -12,8 +12,6 @@ Axes axes_head(Axes s, int n);
 bool axes_starts(Axes s, Axes prefix);
 // Ascending copy: the order in which collectives name a set.
 Axes axes_sorted(Axes s);
-// "rows", "rows+cols"
-const char *axes_text(Arena *a, const Mesh *m, Axes s);
 
 // -- states ------------------------------------------------------------------------------------------
 // Index of the dim that `axis` cuts, or -1.

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 // Cores by the cgroup's quota (v2, then v1), rounded up; 0 where there is none.
@@ -41,12 +40,6 @@ static int64_t number_in(const char *path) {
   if (fscanf(f, "%lld", &n) != 1) n = -1;
   fclose(f);
   return n;
-}
-
-double clock_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 int64_t memory_free_bytes(void) {

@@ -8,7 +8,6 @@
 // --------------------------------------------------------------------------------------------
 int64_t
 memory_free_bytes(void);    // bytes that can be had without swapping, by the machine and the cgroup
-double clock_seconds(void); // of a monotonic clock
 
 // -- signals.c
 // --------------------------------------------------------------------------------------------

@@ -30,14 +30,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ir/diag.h"
+#include "frontend/frontend.h"
 
 typedef struct Section {
   const char *head; // "contains", "exit 3"
   char *body;       // NUL-terminated
 } Section;
 
-enum { MAX_SECTIONS = 32, MAX_LINES = 2000, MAX_ARGS = 64, MAX_COMMANDS = 8 };
+enum { MAX_SECTIONS = 32, MAX_LINES = 2000, MAX_WORDS = 64, MAX_COMMANDS = 8 };
 typedef struct Case {
   const char *path;
   int ncommands;
@@ -53,15 +53,8 @@ static bool seen[DIAG_COUNT];
 static char work[] = "/tmp/meshc-golden-XXXXXX";
 
 static char *read_file(const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
-  fseek(f, 0, SEEK_END);
-  long n = ftell(f);
-  rewind(f);
-  char *text = arena_alloc(arena, (size_t)n + 1);
-  text[fread(text, 1, (size_t)n, f)] = 0;
-  fclose(f);
-  return text;
+  size_t n;
+  return file_text(arena, path, &n);
 }
 
 static void make_parents(const char *path) {
@@ -179,7 +172,7 @@ static void make_args(const char *command, char **argv, const char **keep) {
   argv[n++] = arena_printf(arena, "%s", program ? program : "build/release/meshc");
   char *line = arena_printf(arena, "%s", command), *save = NULL;
   bool model = !strstr(command, "{none}");
-  for (char *w = strtok_r(line, " ", &save); w && n < MAX_ARGS - 2; w = strtok_r(NULL, " ", &save)) {
+  for (char *w = strtok_r(line, " ", &save); w && n < MAX_WORDS - 2; w = strtok_r(NULL, " ", &save)) {
     char *dir = strstr(w, "{dir}");
     if (!strcmp(w, ">") && (w = strtok_r(NULL, " ", &save))) *keep = beside(w);
     else if (w && strcmp(w, "{none}")) argv[n++] = dir ? arena_printf(arena, "%.*s%s%s", (int)(dir - w), w, work, dir + 5) : w;
@@ -301,7 +294,7 @@ static bool check_exit(const Case *c, int code, bool errors, const char *said) {
 
 // One command of a case; only of the last is anything expected but success.
 static bool command_run(const Case *c, int i, bool blessing) {
-  char *argv[MAX_ARGS];
+  char *argv[MAX_WORDS];
   const char *out = beside(".out"), *err = beside(".err");
   const Section *memory = case_section(c, "memory ");
   bool last = i == c->ncommands - 1, good = true, errors = strstr(c->model, "# error") != NULL;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/arena.h"
+#include "frontend/frontend.h"
 #include "ir/base.h"
 
 enum { MAX_FIELDS = 7, MAX_KINDS = 32 };
@@ -24,15 +24,8 @@ static int passed, failed;
 static const char *meshc;
 
 static char *read_file(const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return NULL;
-  fseek(f, 0, SEEK_END);
-  long n = ftell(f);
-  rewind(f);
-  char *text = arena_alloc(arena, (size_t)n + 1);
-  text[fread(text, 1, (size_t)n, f)] = 0;
-  fclose(f);
-  return text;
+  size_t n;
+  return file_text(arena, path, &n);
 }
 
 static char *trimmed(char *s) {
