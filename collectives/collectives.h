@@ -18,8 +18,14 @@ int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
 // The bytes that count as size of one call for n nodes of a kind (decision 28): operand bytes, padding included; of
 // all_gather the result's, of permute and halo what the processor sends that sends most.
 int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
-// Predicted seconds on `machine`.
-double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes);
+// Predicted seconds on `machine` over `axes`. Axes of unequal figures are gone through one after the other: a
+// reduction is scattered over the fastest first, so that the slowest moves least, and gathered back in turn (the
+// hierarchical form); of an all_to_all each block goes at the rate of the slowest axis on which its two ends differ.
+double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
+// The part of it that does not depend on the bytes.
+double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes);
+// coll_wire_bytes, those over an axis counted as many times as its bandwidth is less than the machine's.
+double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
 
 // Removes inverse pairs (slice_own of all_gather, all_gather of slice_own, all_to_all and back), shares
 // equal conversions, joins all_reduces over several axes of one value into one.

@@ -1,6 +1,9 @@
 // What collectives move and cost: wire bytes of the best ring, and seconds by latency and bandwidth
 // (reference: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
-// MPICH", 2005).
+// MPICH", 2005; over axes of unequal speed in levels: Thakur and Gropp, "Improving the performance of collective
+// operations in MPICH", 2003, and the hierarchical rings of NCCL and Horovod).
+#include <string.h>
+
 #include "collectives/collectives.h"
 
 bool coll_of(Op op, CollKind *out) {
@@ -98,8 +101,60 @@ int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
   return bytes;
 }
 
-double coll_seconds(const Machine *machine, CollKind k, int64_t group, int64_t bytes) {
-  if (group <= 1) return 0;
-  double sent = (double)coll_wire_bytes(k, group, bytes);
-  return machine->latency * ring[k].rounds + sent / machine->bandwidth;
+// -- seconds ---------------------------------------------------------------------------------------------
+
+// Axes with equal figures are one level.
+typedef struct Level {
+  Link link;
+  int64_t group;
+} Level;
+
+// Fastest first. Returns how many.
+static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level out[MAX_AXES]) {
+  int n = 0;
+  for (int i = 0; i < axes.n; i++) {
+    const MeshAxis *axis = &mesh->axis[axes.at[i]];
+    Link link = machine_link(machine, axis->name);
+    int at = 0;
+    if (axis->size <= 1) continue;
+    while (at < n && out[at].link.bandwidth > link.bandwidth) at++;
+    while (at < n && out[at].link.bandwidth == link.bandwidth && out[at].link.latency != link.latency) at++;
+    if (at < n && out[at].link.bandwidth == link.bandwidth) {
+      out[at].group *= axis->size;
+      continue;
+    }
+    memmove(&out[at + 1], &out[at], sizeof *out * (size_t)(n - at));
+    out[at] = (Level){link, axis->size};
+    n++;
+  }
+  return n;
+}
+
+double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
+  Level level[MAX_AXES];
+  int n = levels_of(machine, mesh, axes, level);
+  double seconds = 0;
+  for (int i = 0; i < n; i++) seconds += level[i].link.latency * ring[k].rounds;
+  return seconds;
+}
+
+// Every byte of a permute may have to go over the slowest axis. Dealing out shrinks what the next level moves.
+double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
+  Level level[MAX_AXES];
+  int n = levels_of(machine, mesh, axes, level);
+  if (n == 0) return 0;
+  if (n == 1 || ring[k].whole)
+    return (double)coll_wire_bytes(k, level[n - 1].group, bytes) * (machine->bandwidth / level[n - 1].link.bandwidth);
+  double weight = 0, rest = (double)bytes;
+  for (int i = 0; i < n; i++) {
+    const Level *l = &level[k == COLL_ALL_TO_ALL ? n - 1 - i : i];
+    double group = (double)l->group;
+    weight += ring[k].rounds * rest * (group - 1) / group * (machine->bandwidth / l->link.bandwidth);
+    rest /= group;
+  }
+  return weight;
+}
+
+double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
+  return coll_latency(machine, mesh, k, axes) + coll_weight(machine, mesh, k, axes, bytes) / machine->bandwidth;
 }

@@ -30,7 +30,7 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   f.bytes = coll_call_bytes(g, b->node, b->n);
   f.elements = f.bytes / dtype_bytes(f.type);
   f.wire_bytes = coll_wire_bytes(f.kind, f.group, f.bytes);
-  f.seconds = coll_seconds(machine, f.kind, f.group, f.bytes);
+  f.seconds = coll_seconds(machine, g->mesh, f.kind, f.axes, f.bytes);
   return f;
 }
 

@@ -14,23 +14,37 @@ Machine machine_default(void) {
                    .flops = 2e11,
                    .memory = INT64_C(16) << 30,
                    .l2 = INT64_C(1) << 20,
-                   .l3 = INT64_C(32) << 20};
+                   .l3 = INT64_C(32) << 20,
+                   .l2_rate = 1.2e11,
+                   .l3_rate = 7e10,
+                   .launch = 1e-7,
+                   .operations = 3e10,
+                   .half = 12};
 }
 
 typedef struct Figure {
   const char *name;
   size_t offset;
-  bool whole; // an int64_t number of bytes
+  bool whole;    // an int64_t number of bytes
+  bool positive; // something is divided by it
 } Figure;
 
 static const Figure figures[] = {
-    {"latency", offsetof(Machine, latency), false},
-    {"bandwidth", offsetof(Machine, bandwidth), false},
-    {"memory_rate", offsetof(Machine, memory_rate), false},
-    {"flops", offsetof(Machine, flops), false},
-    {"memory", offsetof(Machine, memory), true},
-    {"l2", offsetof(Machine, l2), true},
-    {"l3", offsetof(Machine, l3), true},
+    {"latency", offsetof(Machine, latency), false, false},
+    {"bandwidth", offsetof(Machine, bandwidth), false, true},
+    {"memory_rate", offsetof(Machine, memory_rate), false, true},
+    {"flops", offsetof(Machine, flops), false, true},
+    {"memory", offsetof(Machine, memory), true, false},
+    {"l2", offsetof(Machine, l2), true, false},
+    {"l3", offsetof(Machine, l3), true, false},
+    {"l2_rate", offsetof(Machine, l2_rate), false, false},
+    {"l3_rate", offsetof(Machine, l3_rate), false, false},
+    {"launch", offsetof(Machine, launch), false, false},
+    {"operations", offsetof(Machine, operations), false, false},
+    {"half", offsetof(Machine, half), false, false},
+    {"cores", offsetof(Machine, cores), false, false},
+    {"shared", offsetof(Machine, shared), false, false},
+    {"overlap", offsetof(Machine, overlap), false, false},
 };
 
 static const Figure *figure_find(const char *name) {
@@ -43,24 +57,53 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   const char *names[countof(figures)];
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called %s", name);
-  diag_hint(d, "figures are: latency, bandwidth, memory_rate, flops, memory, l2, l3");
+  diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, flops, memory, l2, l3, l2_rate, "
+               "l3_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
 }
 
+// latency.rows, bandwidth.rows: the place of the figure; NULL after an error.
+static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const char *axis) {
+  bool latency = strncmp(name, "latency.", 8) == 0;
+  if (!latency && strncmp(name, "bandwidth.", 10) != 0) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: only latency and bandwidth can be those of an axis", name);
+    return NULL;
+  }
+  int k = 0;
+  while (k < m->naxes && strcmp(m->axis[k].axis, axis) != 0) k++;
+  if (k == MAX_AXES || strlen(axis) >= AXIS_NAME || !*axis) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: at most %d axes have figures, their names at most %d characters", name, MAX_AXES,
+               AXIS_NAME - 1);
+    return NULL;
+  }
+  if (k == m->naxes) {
+    m->axis[m->naxes++] = (AxisLink){.link = {-1, -1}};
+    memcpy(m->axis[k].axis, axis, strlen(axis));
+  }
+  return latency ? &m->axis[k].link.latency : &m->axis[k].link.bandwidth;
+}
+
+static bool figure_fits(const Figure *f, double x) {
+  if (!isfinite(x) || x < 0 || (f && f->whole && x > 0x1p62)) return false;
+  return !f || !f->positive || x > 0;
+}
+
 static bool set_figure(Machine *m, Diag *d, Pos at, const char *name, const char *number) {
-  const Figure *f = figure_find(name);
-  if (!f) {
+  const char *dot = strchr(name, '.');
+  const Figure *f = dot ? NULL : figure_find(name);
+  if (!f && !dot) {
     unknown_figure(d, at, name);
     return false;
   }
+  void *field = dot ? (void *)axis_figure(m, d, at, name, dot + 1) : (char *)m + f->offset;
+  if (!field) return false;
   char *end;
   double x = strtod(number, &end);
-  if (*number == 0 || *end != 0 || !isfinite(x) || x < 0 || (f->whole && x > 0x1p62)) {
+  if (*number == 0 || *end != 0 || !figure_fits(f, x) || (dot && *name == 'b' && x <= 0)) {
     diag_error(d, DIAG_FILE_MALFORMED, at, "%s is not a number that %s can be", number, name);
     return false;
   }
-  void *field = (char *)m + f->offset;
-  if (f->whole) {
+  if (f && f->whole) {
     int64_t bytes = (int64_t)x;
     memcpy(field, &bytes, sizeof bytes);
   } else {
@@ -105,4 +148,35 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
   }
   fclose(f);
   return ok;
+}
+
+static double figure_value(const Machine *m, const Figure *f) {
+  const void *field = (const char *)m + f->offset;
+  int64_t bytes;
+  double x;
+  memcpy(&bytes, field, sizeof bytes);
+  memcpy(&x, field, sizeof x);
+  return f->whole ? (double)bytes : x;
+}
+
+char *machine_print(Arena *a, const Machine *m) {
+  char *text = arena_printf(a, "%s", "");
+  for (size_t i = 0; i < countof(figures); i++)
+    text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6, figure_value(m, &figures[i]));
+  for (int k = 0; k < m->naxes; k++) {
+    const AxisLink *x = &m->axis[k];
+    if (x->link.latency >= 0) text = arena_printf(a, "%slatency.%s = %.6g\n", text, x->axis, x->link.latency);
+    if (x->link.bandwidth >= 0) text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
+  }
+  return text;
+}
+
+Link machine_link(const Machine *m, const char *axis) {
+  Link out = {m->latency, m->bandwidth};
+  for (int k = 0; k < m->naxes; k++) {
+    if (strcmp(m->axis[k].axis, axis) != 0) continue;
+    if (m->axis[k].link.latency >= 0) out.latency = m->axis[k].link.latency;
+    if (m->axis[k].link.bandwidth >= 0) out.bandwidth = m->axis[k].link.bandwidth;
+  }
+  return out;
 }

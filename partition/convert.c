@@ -1,5 +1,5 @@
 // The cheapest way from one state of a value to another: a shortest path over single conversions, by
-// bytes sent, then by number of calls. Nothing is ever gathered as a way out.
+// bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever gathered as a way out.
 //
 //   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block; gathering would move it all
 //
@@ -18,7 +18,7 @@
 
 typedef struct Seen {
   State s;
-  int64_t bytes;
+  double bytes; // weighted
   int calls, steps;
   uint32_t from;    // index of the state before it
   Step by;
@@ -26,6 +26,7 @@ typedef struct Seen {
 } Seen;
 
 typedef struct Search {
+  const Machine *machine;
   const Graph *g;
   const Dims *dims;
   int64_t element;
@@ -46,8 +47,7 @@ static void reach(Search *x, uint32_t from, State s, Step by) {
   Seen next = {.s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
   if (coll_of(by.op, &kind)) {
     const State *sized = by.op == OP_ALL_GATHER ? &s : &f->s;
-    next.bytes += coll_wire_bytes(kind, axes_size(x->g->mesh, by.axes),
-                                  state_elements(x->g, x->dims, sized) * x->element);
+    next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes, state_elements(x->g, x->dims, sized) * x->element);
     next.calls++;
   }
   for (uint32_t i = 0; i < x->seen.n; i++)
@@ -260,23 +260,24 @@ static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
 }
 
 // Replaces a way of several calls where one permute sends no more.
-static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int n, int64_t *bytes) {
+static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int n, double *bytes) {
   CollKind kind;
   Axes axes;
   int calls = 0;
   for (int i = 0; i < n; i++) calls += coll_of(step[i].op, &kind);
   if (calls < 2) return n;
   int64_t straight = straight_bytes(x, from, &axes);
-  if (straight < 0 || straight > *bytes) return n;
-  *bytes = straight;
+  double weight = coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, straight);
+  if (straight < 0 || weight > *bytes) return n;
+  *bytes = weight;
   step[0] = (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes, .state = *x->to};
   return 1;
 }
 
-int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
-                 const State *to, Step step[MAX_STEPS], int64_t *bytes) {
+int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims, Dtype type, const State *from,
+                 const State *to, Step step[MAX_STEPS], double *bytes) {
   ArenaMark mark = arena_mark(scratch);
-  Search x = {.g = g, .dims = dims, .element = dtype_bytes(type), .to = to, .arena = scratch};
+  Search x = {.machine = machine, .g = g, .dims = dims, .element = dtype_bytes(type), .to = to, .arena = scratch};
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   for (;;) {
     uint32_t at = nearest(&x);

@@ -103,6 +103,8 @@ static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
   return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
 }
 
+static NodeId reader_id(const Lower *l, const Reader *user) { return user->node ? (NodeId)(user->node - l->g->node.at) : 0; }
+
 static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Reader *user) {
   const Node *node = graph_node(l->g, n);
   DimId from[MAX_RANK], to[MAX_RANK];
@@ -117,6 +119,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   bool reduces = s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
+  l->out->origin.of = n;
+  l->out->origin.reader = reader_id(l, user);
   l->out->origin.why = step_why(l, n, s, user);
   if (l->p->subject[n].name) l->out->origin.value = l->p->subject[n].name;
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
@@ -135,8 +139,8 @@ static const Version *walk_path(Lower *l, NodeId n, const Version *v, const Stat
   Step step[MAX_STEPS];
   const Node *node = graph_node(l->g, n);
   Dtype type = (Dtype)graph_node(l->out, v->node)->type;
-  int64_t bytes;
-  int count = convert_path(l->scratch, l->g, &node->dims, type, &v->s, want, step, &bytes);
+  double bytes;
+  int count = convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
   for (int i = 0; i < count; i++) {
     NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
     value = finish_type(l, n, value, &step[i].state);
@@ -150,10 +154,10 @@ static const Version *best_version(const Lower *l, NodeId n, const State *want) 
   const Version *best = NULL;
   const Node *node = graph_node(l->g, n);
   Step step[MAX_STEPS];
-  int64_t least = 0, bytes;
+  double least = 0, bytes;
   for (const Version *v = l->version[n]; v; v = v->next) {
     if (v->s.partial.n) continue;
-    convert_path(l->scratch, l->g, &node->dims, (Dtype)node->type, &v->s, want, step, &bytes);
+    convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, &v->s, want, step, &bytes);
     if (!best || bytes <= least) best = v, least = bytes;
   }
   return best;
@@ -270,6 +274,8 @@ static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
   Origin o = graph_node(l->g, source)->origin;
   if (l->p->subject[source].name) o.value = l->p->subject[source].name;
   o.backward |= node->origin.backward;
+  o.of = source;
+  o.reader = reader_id(l, &(Reader){.node = node});
   const char *how = arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
   o.why = arena_printf(l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
                        axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
@@ -302,6 +308,7 @@ static NodeId lower_node(Lower *l, NodeId n) {
     args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
   }
   l->out->origin = node->origin;
+  l->out->origin.of = l->out->origin.reader = n;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
     Dims dims = state_dims(l->g, &node->dims, &l->p->door.at[n]);
     return graph_decl_node_over(l->out, node->attr.decl, &dims);

@@ -143,7 +143,8 @@ static bool worth_repeating(const Behind *b, NodeId n) {
   if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->door.at[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
   double saved = (p - 1) * (double)state_bytes(b->g, n, &b->p->door.at[n]) - argument_bytes(b, n);
-  return saved > 0 && (p - 1) * own_flops(b, n) / b->p->machine->flops <= 2 * saved / b->p->machine->bandwidth;
+  double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
+  return saved > 0 && (p - 1) * own_flops(b, n) / b->p->machine->flops <= 2 * saved / bandwidth;
 }
 
 static void gather_value(Behind *b, NodeId n) {

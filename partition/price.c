@@ -43,6 +43,7 @@ static void price_add(Price *sum, const Price *p, double weight) {
   sum->traffic += weight * p->traffic;
   sum->wire += weight * p->wire;
   sum->transfer += weight * p->transfer;
+  sum->latency += weight * p->latency;
   sum->memory += weight * p->memory;
 }
 
@@ -50,7 +51,11 @@ static Price price_of(const Graph *whole, const Graph *g, const Machine *machine
   PartitionFacts facts = partition_facts(whole, g);
   const CollFacts *coll = collectives_facts(a, g, collectives_pack(a, g, machine), machine);
   Price p = {.flops = (double)facts.flops, .wire = (double)coll->wire_bytes};
-  for (uint32_t i = 0; i < coll->n; i++) p.transfer += coll->fact[i].seconds * (double)coll->fact[i].times;
+  for (uint32_t i = 0; i < coll->n; i++) {
+    const CollFact *f = &coll->fact[i];
+    p.transfer += f->seconds * (double)f->times;
+    p.latency += coll_latency(machine, g->mesh, f->kind, f->axes) * (double)f->times;
+  }
   for (NodeId n = 1; n <= graph_count(g); n++) p.traffic += node_traffic(g, n);
   for (uint32_t i = 0; i < g->output.n; i++)
     if (g->output.at[i].kind == OUT_UPDATE) p.traffic += (double)node_bytes(g, g->output.at[i].value);

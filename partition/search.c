@@ -23,11 +23,11 @@ typedef uint32_t DimSet; // bits: indices into Search.dim
 typedef struct SetPrice {
   DimSet set;
   Price price;    // alone, on one axis
-  double latency; // seconds of its calls without their bytes
 } SetPrice;
 
-typedef struct AxisSets { // the sets that an axis of that size may have
+typedef struct AxisSets { // the sets that an axis of that size and speed may have
   int64_t size;
+  Link link;
   uint32_t n;
   SetPrice *at;
 } AxisSets;
@@ -132,52 +132,55 @@ static bool layout_of(const Search *s, Arena *a, const Mesh *mesh, const DimSet 
   return true;
 }
 
-static AxisSets *sets_of_axis(Search *s, int64_t size) {
+static AxisSets *sets_of_axis(Search *s, const MeshAxis *axis) {
   AxisSets *out = arena_new_of(s->a, AxisSets);
-  *out = (AxisSets){.size = size, .at = arena_array(s->a, SetPrice, s->nsets)};
+  *out = (AxisSets){.size = axis->size, .link = machine_link(s->task->machine, axis->name), .at = arena_array(s->a, SetPrice, s->nsets)};
   Mesh *mesh = arena_new_of(s->a, Mesh);
-  *mesh = (Mesh){.naxes = 1, .axis = {{.name = "axis", .size = size}}};
+  *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   for (uint32_t i = 0; i < s->nsets; i++) {
     Layout layout;
     if (!layout_of(s, s->a, mesh, &s->set[i], &layout)) continue;
     Price p = search_price(s->task, mesh, &layout);
-    out->at[out->n++] = (SetPrice){s->set[i], p, p.transfer - p.wire / s->task->machine->bandwidth};
+    out->at[out->n++] = (SetPrice){s->set[i], p};
   }
   return out;
 }
 
-static const AxisSets *axis_sets(Search *s, int64_t size) {
-  for (uint32_t i = 0; i < s->axis.n; i++)
-    if (s->axis.at[i]->size == size) return s->axis.at[i];
-  return vec_push(s->a, s->axis) = sets_of_axis(s, size);
+static const AxisSets *axis_sets(Search *s, const MeshAxis *axis) {
+  Link link = machine_link(s->task->machine, axis->name);
+  for (uint32_t i = 0; i < s->axis.n; i++) {
+    const AxisSets *x = s->axis.at[i];
+    if (x->size == axis->size && x->link.latency == link.latency && x->link.bandwidth == link.bandwidth) return x;
+  }
+  return vec_push(s->a, s->axis) = sets_of_axis(s, axis);
 }
 
 // -- candidates --------------------------------------------------------------------------------------------
 
 typedef struct Bound {
-  double flops, traffic, wire, latency;
+  double flops, traffic, wire, latency; // wire: seconds of the bytes
 } Bound;
 
 static Bound bound_with(const Search *s, Bound b, int k, const SetPrice *set) {
   double rest = (double)(mesh_size(s->mesh) / s->mesh->axis[k].size);
   b.flops = fmax(b.flops, set->price.flops / rest);
   b.traffic = fmax(b.traffic, set->price.traffic / rest);
-  b.wire += set->price.wire / rest;
-  b.latency = fmax(b.latency, set->latency);
+  b.wire += (set->price.transfer - set->price.latency) / rest;
+  b.latency = fmax(b.latency, set->price.latency);
   return b;
 }
 
 static double bound_seconds(const Search *s, const Bound *b) {
   const Machine *m = s->task->machine;
-  return b->flops / m->flops + b->traffic / m->memory_rate + b->wire / m->bandwidth + b->latency;
+  return b->flops / m->flops + b->traffic / m->memory_rate + b->wire + b->latency;
 }
 
-// Axes of one size are alike: their sets stand in order, so that each layout comes once. Where all shapes of meshes
+// Axes of one size and speed are alike: their sets stand in order, so that each layout comes once. Where all shapes of meshes
 // are searched, two axes with one set are the longer axis of another shape.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
-    if (s->mesh->axis[j].size == s->mesh->axis[k].size && s->now.set[j] > set) return false;
-    if (s->task->nmeshes > 1 && s->sets[j]->at[s->now.set[j]].set == s->sets[k]->at[set].set) return false;
+    if (s->sets[j] == s->sets[k] && s->now.set[j] > set) return false;
+    if (s->task->nmeshes > 1 && !s->task->machine->naxes && s->sets[j]->at[s->now.set[j]].set == s->sets[k]->at[set].set) return false;
   }
   return true;
 }
@@ -219,7 +222,7 @@ static void walk_meshes(Search *s, bool first, double limit) {
   for (uint32_t i = 0; i < s->task->nmeshes; i++) {
     s->mesh = &s->task->mesh[i];
     s->now = (Candidate){.mesh = i};
-    for (int k = 0; k < s->mesh->naxes; k++) s->sets[k] = axis_sets(s, s->mesh->axis[k].size);
+    for (int k = 0; k < s->mesh->naxes; k++) s->sets[k] = axis_sets(s, &s->mesh->axis[k]);
     walk(s, 0, (Bound){0});
   }
 }
@@ -230,7 +233,7 @@ static double count_layouts(Search *s) {
   for (uint32_t i = 0; i < s->task->nmeshes; i++) {
     const Mesh *mesh = &s->task->mesh[i];
     double of_mesh = 1;
-    for (int k = 0; k < mesh->naxes; k++) of_mesh *= axis_sets(s, mesh->axis[k].size)->n;
+    for (int k = 0; k < mesh->naxes; k++) of_mesh *= axis_sets(s, &mesh->axis[k])->n;
     all += of_mesh;
   }
   return all;
@@ -279,7 +282,7 @@ static void price_candidate(Search *s, const Candidate *c) {
   const Mesh *mesh = &s->task->mesh[c->mesh];
   DimSet set[MAX_AXES];
   SearchChoice choice = {.mesh = mesh};
-  for (int k = 0; k < mesh->naxes; k++) set[k] = axis_sets(s, mesh->axis[k].size)->at[c->set[k]].set;
+  for (int k = 0; k < mesh->naxes; k++) set[k] = axis_sets(s, &mesh->axis[k])->at[c->set[k]].set;
   if (!layout_of(s, s->a, mesh, set, &choice.layout)) return;
   choice.price = search_price(s->task, mesh, &choice.layout);
   s->result->priced++;

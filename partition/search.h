@@ -16,6 +16,7 @@ typedef struct Price {
   double traffic; // bytes of memory that products, reductions, lookups, collectives and updates read and write
   double wire;    // bytes that it sends
   double transfer; // seconds of all collectives, latency included
+  double latency;  // of that what does not depend on the bytes
   double memory;  // bytes: parameters, states and slots, inputs, what the backward pass keeps
   double seconds; // flops and traffic, then transfer
 } Price;

@@ -115,10 +115,10 @@ typedef struct Step {
   State state;      // after it
 } Step;
 enum { MAX_STEPS = 32 };
-// The cheapest way (wire bytes, then calls) from one state to another. Returns the number of steps,
-// and in *bytes what one processor sends.
-int convert_path(Arena *scratch, const Graph *g, const Dims *dims, Dtype type, const State *from,
-                 const State *to, Step step[MAX_STEPS], int64_t *bytes);
+// The cheapest way (wire bytes by coll_weight, then calls) from one state to another. Returns the number of steps,
+// and in *bytes what one processor sends, so weighted.
+int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims, Dtype type, const State *from,
+                 const State *to, Step step[MAX_STEPS], double *bytes);
 
 // -- parts of lower.c -----------------------------------------------------------------------------------
 // The first global index of the own block of d as an i32 scalar.

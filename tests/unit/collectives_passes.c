@@ -70,6 +70,34 @@ static void test_wire_bytes(void **state) {
   assert_int_equal(coll_wire_bytes(COLL_ALL_REDUCE, 2, INT64_C(1) << 61), INT64_C(1) << 61);
 }
 
+static bool close_to(double x, double y) { return x > y * (1 - 1e-9) && x < y * (1 + 1e-9); }
+
+static void test_seconds_by_axis(void **state) {
+  (void)state;
+  const Mesh mesh = {.naxes = 2, .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 4}}};
+  const Axes both = {.n = 2, .at = {0, 1}};
+  Machine m = machine_default();
+  m.latency = 1e-6, m.bandwidth = 1e10;
+  // equal axes are one group of eight: 7/8 of the bytes
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, both, 8000000), 1e-6 + 7e6 / 1e10));
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 2e-6 + 14e6 / 1e10));
+  m.naxes = 1;
+  m.axis[0] = (AxisLink){"rows", {5e-6, 1e9}};
+  // over cols as before; over rows a tenth of the speed
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, cols, 8000000), 1e-6 + 6e6 / 1e10));
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, rows, 8000000), 5e-6 + 4e6 / 1e9));
+  // over both: scattered over cols (6/8), a quarter of it over rows, and back
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 12e-6 + 2 * (6e6 / 1e10 + 1e6 / 1e9)));
+  // half of what all_to_all moves is for the other row; of the rest 3/4 for other columns
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_TO_ALL, both, 8000000), 6e-6 + 4e6 / 1e9 + 3e6 / 1e10));
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_PERMUTE, both, 8000000), 6e-6 + 8e6 / 1e9));
+  assert_true(close_to(coll_weight(&m, &mesh, COLL_ALL_GATHER, rows, 8000000), 4e7));
+  assert_true(close_to(coll_weight(&m, &mesh, COLL_ALL_GATHER, cols, 8000000), 6e6));
+  // an axis without bandwidth of its own has the machine's
+  m.axis[0].link.bandwidth = -1;
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, both, 8000000), 6e-6 + 7e6 / 1e10));
+}
+
 static void test_inverse_pairs_vanish(void **state) {
   (void)state;
   Model m;
@@ -151,6 +179,7 @@ static void test_buckets_close_no_circle(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_wire_bytes),
+      cmocka_unit_test(test_seconds_by_axis),
       cmocka_unit_test(test_inverse_pairs_vanish),
       cmocka_unit_test(test_reductions_join),
       cmocka_unit_test(test_independent_reductions_pack),
