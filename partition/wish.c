@@ -2,7 +2,8 @@
 //
 // General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor by
 // name replace them for the dims that they name; `all` takes the largest dim that is still whole, a
-// soft rule whatever axis is still free. A slot of the optimiser follows the rules of its parameter.
+// soft rule whatever axis is still free. A slot of the optimiser follows the rules of its parameter, then those of
+// gradients, with which it is updated.
 #include "partition/state.h"
 
 #include <string.h>
@@ -94,6 +95,7 @@ static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, con
   if (s->param) {
     apply(g, layout, LAYOUT_PARAMETERS, NULL, &s->dims, w);
     apply(g, layout, LAYOUT_TENSOR, s->param, &s->dims, w);
+    apply(g, layout, LAYOUT_GRADIENTS, NULL, &s->dims, w);
   }
   if (s->scope != LAYOUT_ALL) apply(g, layout, s->scope, NULL, &s->dims, w);
   if (s->name) apply(g, layout, LAYOUT_TENSOR, s->name, &s->dims, w);
