@@ -5,6 +5,8 @@
 //   all_reduce(all_reduce(x) over a) over b          all_reduce(x) over a and b
 //   slice_own(all_reduce(x)) over the same axes,     reduce_scatter(x)
 //     when nothing else reads the sum
+//   all_gather(collect(s, x)), where the loop s      collect(s, all_gather(x))
+//     gathers x in each step anyway
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -43,6 +45,56 @@ static Axes joined(Axes a, Axes b) {
   return out;
 }
 
+static bool same_attr(const Attr *a, const Attr *b) {
+  return a->type == b->type && a->ndims == b->ndims && a->nto == b->nto && a->monoid == b->monoid &&
+         axes_equal(a->axes, b->axes) && same_list(a->dims, b->dims, a->ndims) && same_list(a->to, b->to, a->nto);
+}
+
+// The node of the source graph that does to x what `like` does to its argument, 0: none.
+static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
+  for (NodeId n = x + 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op == like->op && node->nargs == 1 && node->args[0] == x && node->type == like->type && node->instance == like->instance &&
+        same_attr(&node->attr, &like->attr)) return n;
+  }
+  return 0;
+}
+
+static bool names(const Attr *a, DimId t) {
+  for (int i = 0; i < a->ndims; i++)
+    if (a->dims[i] == t) return true;
+  for (int i = 0; i < a->nto; i++)
+    if (a->to[i] == t) return true;
+  return false;
+}
+
+enum { MAX_MOVES = 8 };
+
+// The value that conversion n of what a loop hands out, or of its moved or current step, has, if the loop makes that
+// conversion in each step anyway: that is handed out then.
+static NodeId kept_in_loop(Share *s, NodeId n) {
+  const Graph *g = s->g;
+  NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
+  int moves = 0;
+  for (; graph_node(g, x)->op != OP_COLLECT; x = graph_node(g, x)->args[0]) {
+    Op op = (Op)graph_node(g, x)->op;
+    if (op == OP_AT && !step) step = x;
+    else if ((op != OP_RENAME && op != OP_SPLIT && op != OP_MERGE) || moves == MAX_MOVES) return 0;
+    else move[moves++] = x;
+  }
+  const Node *collect = graph_node(g, x);
+  DimId t = collect->attr.dims[0];
+  if (names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t)) return 0;
+  for (x = collect->args[1]; x && moves > 0;) {
+    const Node *like = graph_node(g, move[--moves]);
+    x = names(&like->attr, t) ? 0 : node_like(g, x, like);
+  }
+  if (x) x = node_like(g, x, graph_node(g, n));
+  if (!x || !s->map[x]) return 0;
+  NodeId kept = graph_add(s->out, OP_COLLECT, 2, (NodeId[]){s->map[collect->args[0]], s->map[x]}, &collect->attr);
+  return step ? graph_add(s->out, OP_AT, 1, &kept, &graph_node(g, step)->attr) : kept;
+}
+
 static NodeId rewrite(Share *s, NodeId n) {
   const Node *b = graph_node(s->g, n), *a = graph_node(s->g, b->args[0]);
   if (inverse(a, b)) return s->map[a->args[0]];
@@ -59,7 +111,7 @@ static NodeId rewrite(Share *s, NodeId n) {
     s->out->origin.why = a->origin.why;
     return graph_add(s->out, OP_REDUCE_SCATTER, 1, &x, &attr);
   }
-  return 0;
+  return kept_in_loop(s, n);
 }
 
 Graph *collectives_share(Arena *a, const Graph *g) {

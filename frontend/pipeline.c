@@ -56,8 +56,9 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
       proved(opt, graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
   const Graph *expanded =
       proved(opt, graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
-  return proved(opt, graph_simplify(a, expanded),
-                "simplify"); // constants folded, algebra, dead nodes gone
+  const Graph *simple =
+      proved(opt, graph_simplify(a, expanded), "simplify"); // constants folded, algebra, dead nodes gone
+  return proved(opt, graph_factor(a, simple), "factor"); // factors come out of the sums of gradients
 }
 
 // One processor of the mesh: where it is computed, and what moves between processors.

@@ -274,6 +274,8 @@ Graph *graph_simplify(Arena *a, const Graph *g);
 // FINAL ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
 // argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices); stop_gradient as its argument.
 Graph *graph_expand(Arena *a, const Graph *g);
+// factor.c: of sums in gradients, what does not depend on the summed dims comes out, and what sums to zero goes.
+const Graph *graph_factor(Arena *a, const Graph *g);
 
 // -- grad.c ---------------------------------------------------------------------------------------------
 // Adds to g the derivative of scalar float node `loss` by each of the n nodes `by` (any nodes of g),

@@ -8,6 +8,8 @@
 //   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
 //   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
 //
+// A carry to which each step adds a value that is known before the loop is a sum over all steps.
+//
 // In a loop that is computed again (recompute) what depends on a value saved by another loop stays, for lifting it
 // would store it for all steps again; a sum over all steps of what it hands out adds up in a carry. Inner loops go
 // first; what leaves one may then leave the next.
@@ -24,6 +26,7 @@ typedef struct Hoist {
   NodeId *in;    // by node: itself in the new graph; in its loop, if it is in one
   NodeId *over;  // by node of a loop of this depth: its values in all steps; 0: not without the loop
   bool *late;    // it is computed behind the loop
+  uint32_t *uses; // by node: how often it is an argument or handed out
 } Hoist;
 
 static bool at_depth(const Hoist *h, NodeId n) {
@@ -195,6 +198,33 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
   h->over[n] = 0;
 }
 
+// -- carries that only add up --------------------------------------------------------------------------
+
+// What each step adds to carry c, which nothing else reads; 0: it is no such sum. Narrow types round in every step.
+static NodeId added_in_steps(const Hoist *h, NodeId c) {
+  const Node *carry = graph_node(h->from, c);
+  if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4) return 0;
+  NodeId next = carry_next(h->from, h->scan, c);
+  const Node *sum = next ? graph_node(h->from, next) : NULL;
+  if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2) return 0; // by the sum, and at the end
+  NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
+  return u && u != c && graph_node(h->from, u)->region == carry->region ? u : 0;
+}
+
+static void copy_final(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n), *carry = graph_node(h->from, node->args[1]);
+  NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0, all = u ? h->over[u] : 0;
+  DimId t = u ? region_get(h->from, carry->region)->t : 0;
+  if (!all || h->late[u] || !dims_has(&graph_node(h->to, all)->dims, t)) {
+    h->in[n] = graph_copy(h->to, h->from, n, h->in);
+    return;
+  }
+  h->to->origin = graph_node(h->from, u)->origin;
+  Dims over = {.n = 1, .at = {t}};
+  NodeId sum = graph_broadcast(h->to, graph_reduce(h->to, OP_SUM, all, &over), &carry->dims);
+  h->in[n] = graph_binary(h->to, OP_ADD, h->in[carry->args[0]], sum);
+}
+
 // -- the walk ------------------------------------------------------------------------------------
 
 static void copy_scan(Hoist *h, NodeId n) {
@@ -217,6 +247,7 @@ static void copy_node(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
   NodeId value, collected;
   if (node->op == OP_SCAN) copy_scan(h, n);
+  else if (node->op == OP_FINAL) copy_final(h, n);
   else if (at_depth(h, n)) copy_inside(h, n);
   else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
     h->in[n] = h->over[node->args[1]];
@@ -236,6 +267,10 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
   h.late = arena_array(a, bool, count + 1);
   h.in = arena_array(a, NodeId, count + 1);
   h.over = arena_array(a, NodeId, count + 1);
+  h.uses = arena_array(a, uint32_t, count + 1);
+  for (NodeId n = 1; n <= count; n++)
+    for (int i = 0; i < graph_node(g, n)->nargs; i++) h.uses[graph_node(g, n)->args[i]]++;
+  for (uint32_t i = 0; i < g->output.n; i++) h.uses[g->output.at[i].value]++;
   mark_feeds(&h);
   for (uint32_t i = 0; i < count; i++) {
     bug_context("hoist", h.order[i]);

@@ -123,7 +123,7 @@ static bool select_gradients(Subject *s) {
   Fetch fetch = {.n = n, .name = name, .loss = s->loss, .training = true};
   s->chosen = select_run(s->a, s->model, &fetch);
   if (!s->chosen) return false;
-  s->simple = graph_simplify(s->a, graph_expand(s->a, graph_hoist(s->a, s->chosen)));
+  s->simple = graph_factor(s->a, graph_simplify(s->a, graph_expand(s->a, graph_hoist(s->a, s->chosen))));
   s->alone = only_first(s->a, s->simple);
   return true;
 }
