@@ -87,6 +87,16 @@ typedef struct Compiled {
   PlanBuffer *buffer;
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
+
+// simulate.c. How long one run of a program takes on a machine, by its figures alone.
+typedef struct Simulation {
+  double seconds;                // compute + transfer - hidden
+  double compute;                // all but collectives
+  double transfer, hidden;       // collectives; of them, beside compute
+  double of_kind[INSTR_END + 1]; // seconds by kind of instruction
+  double *of;                    // of each instruction, all its rounds
+} Simulation;
+Simulation *simulate(Arena *a, const Compiled *c, const Machine *m);
 char *plan_print(Arena *a, const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak
 
 // The machine code of a program, mapped; frees its memory at the end. The Program must not outlive it.

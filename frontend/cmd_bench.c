@@ -18,6 +18,7 @@ typedef struct Bench {
   double median, best;
   double peak, copy; // flops and bytes a second
   int64_t bytes;     // that memory must move
+  const Simulation *predicted;
 } Bench;
 
 enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
@@ -36,19 +37,27 @@ static bool step(Bench *b, int64_t number) {
   return false;
 }
 
-// The first steps find memory cold, and try how many workers are worth waking.
-static bool warm_up(Bench *b) {
+// The first steps find memory cold, and try how many workers are worth waking. Ranks do the same number: *fit, as
+// many as the first one of them does in the budget.
+static bool warm_up(Bench *b, int64_t *fit) {
   double began = clock_seconds();
-  for (int64_t i = 0; i < WARM && (i < 3 || clock_seconds() - began < budget); i++)
+  int64_t i = 0;
+  for (; i < WARM && (i < 3 || (!b->s->ranks && clock_seconds() - began < budget)); i++)
     if (!step(b, i)) return false;
+  *fit = clamp64((int64_t)((double)i * budget / (clock_seconds() - began)), LEAST, MOST);
+  if (!b->s->ranks) return true;
+  Note mine = {.what = NOTE_STEP, .value = *fit};
+  const Note *const *all;
+  if (!ranks_meet(b->s->ranks, &mine, false, &all)) return false;
+  *fit = all[0]->value;
   return true;
 }
 
-static bool time_steps(Bench *b, int64_t wanted) {
-  int64_t most = wanted ? wanted : MOST;
+static bool time_steps(Bench *b, int64_t wanted, int64_t fit) {
+  int64_t most = wanted ? wanted : b->s->ranks ? fit : MOST;
   double *spent = arena_array(b->s->arena, double, most), began = clock_seconds();
   for (int64_t i = 0; i < most; i++) {
-    if (!wanted && i >= LEAST && clock_seconds() - began > budget) break;
+    if (!wanted && !b->s->ranks && i >= LEAST && clock_seconds() - began > budget) break;
     double start = clock_seconds();
     if (!step(b, WARM + i)) return false;
     spent[b->steps++] = clock_seconds() - start;
@@ -87,11 +96,6 @@ static double flop_seconds(const Bench *b) { return (double)b->made.partition.fl
 static double byte_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
 static double bound_seconds(const Bench *b) { return fmax(flop_seconds(b), byte_seconds(b)); }
 
-// "12.3 ms", "850 us"
-static const char *time_text(const Bench *b, double seconds) {
-  return arena_printf(b->s->arena, seconds < 1e-4 ? "%.3g us" : "%.3f ms", seconds * (seconds < 1e-4 ? 1e6 : 1e3));
-}
-
 // -- results -------------------------------------------------------------------------------------
 
 static json_t *roofline_json(const Bench *b) {
@@ -122,6 +126,9 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "seconds", json_real(b->median));
   json_object_set_new(out, "best_seconds", json_real(b->best));
   json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
+  json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
+  json_object_set_new(out, "predicted", simulation_json(b->predicted));
+  json_object_set_new(out, "instructions", instructions_json(b->predicted, b->made.compiled->program, b->exec, PROFILED));
   json_object_set_new(out, "roofline", roofline_json(b));
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
@@ -137,13 +144,14 @@ static void print_text(const Bench *b) {
   printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
   printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh), exec_workers(b->exec), code_cpu(),
          s->blas ? s->blas : "no BLAS");
-  printf("step       %s, median of %lld, best %s: %.5g steps/s\n", time_text(b, b->median), (long long)b->steps,
-         time_text(b, b->best), 1 / b->median);
-  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n", time_text(b, bound_seconds(b)),
+  printf("step       %s, median of %lld, best %s: %.5g steps/s\n", seconds_text(b->s->arena, b->median), (long long)b->steps,
+         seconds_text(b->s->arena, b->best), 1 / b->median);
+  printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted), b->median / b->predicted->seconds);
+  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n", seconds_text(b->s->arena, bound_seconds(b)),
          1 / bound_seconds(b), 100 * bound_seconds(b) / b->median);
   printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
-         time_text(b, flop_seconds(b)));
-  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9, time_text(b, byte_seconds(b)));
+         seconds_text(b->s->arena, flop_seconds(b)));
+  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9, seconds_text(b->s->arena, byte_seconds(b)));
   printf("program    %lld kernels, %lld products, %u collectives\n", (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
   printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
@@ -161,6 +169,7 @@ static bool prepare(Bench *b) {
   b->exec = session_exec(s, &b->made, NULL, NULL);
   if (!b->exec || !synthetic_feed(s, b->exec, b->made.compiled->program, &fed)) return false;
   b->bytes = least_bytes(b->made.simplified);
+  b->predicted = session_simulate(s, &b->made);
   return true;
 }
 
@@ -168,7 +177,8 @@ static bool measure(Bench *b, int64_t wanted) {
   int threads = exec_workers(b->exec);
   b->peak = peak_flops(threads);
   b->copy = peak_copy(threads);
-  if (!warm_up(b) || !time_steps(b, wanted) || !time_instructions(b)) return false;
+  int64_t fit;
+  if (!warm_up(b, &fit) || !time_steps(b, wanted, fit) || !time_instructions(b)) return false;
   b->peak = fmax(b->peak, peak_flops(threads)); // where others use the machine, the better of two
   return true;
 }

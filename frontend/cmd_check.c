@@ -106,13 +106,6 @@ int64_t parameter_count(const Graph *g) {
   return total;
 }
 
-double predicted_seconds(const Session *s, const Compilation *c) {
-  double seconds = (double)c->partition.flops / s->machine.flops;
-  for (uint32_t i = 0; i < c->facts->n; i++)
-    seconds += c->facts->fact[i].seconds * (double)c->facts->fact[i].times;
-  return seconds;
-}
-
 int64_t count_instructions(const Program *p, InstrKind kind) {
   int64_t n = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) n += p->instr[i].kind == kind;
@@ -213,6 +206,7 @@ void program_json(json_t *out, const Compilation *c) {
 
 static int print_json(const Session *s, const Compilation *c, const ParamTable *params) {
   const PartitionFacts *f = &c->partition;
+  const Simulation *predicted = session_simulate(s, c);
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.check/1"));
   json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
@@ -227,6 +221,8 @@ static int print_json(const Session *s, const Compilation *c, const ParamTable *
   json_object_set_new(out, "redundant_flops", json_real(f->redundant_flops));
   json_object_set_new(out, "padding", json_real(f->padding));
   program_json(out, c);
+  json_object_set_new(out, "predicted_seconds", json_real(predicted->seconds));
+  json_object_set_new(out, "predicted", simulation_json(predicted));
   if (params->path) json_object_set_new(out, "params", params_table_json(s, params));
   return json_finish(out);
 }
@@ -285,9 +281,9 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
          bytes_text(s->arena, program_bytes(p)));
-  printf("program    %lld kernels, %lld products, predicted %.3f ms\n",
-         (long long)count_instructions(p, INSTR_KERNEL),
-         (long long)count_instructions(p, INSTR_PRODUCT), 1e3 * predicted_seconds(s, c));
+  printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
+         (long long)count_instructions(p, INSTR_PRODUCT));
+  printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
   print_collectives(s, c->facts);
 }
 

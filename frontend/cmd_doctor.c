@@ -63,12 +63,18 @@ static double measure_latency(void) {
   return MEETINGS_A_CALL * each;
 }
 
+// As the system tells it; what the processor itself says may be the cache of a whole socket of which a virtual
+// machine has a part.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   long n = 0;
+  char path[80];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", level);
+  FILE *f = fopen(path, "re");
+  bool told = f && fscanf(f, "%ldK", &n) == 1 && n > 0;
+  if (f) fclose(f);
+  if (told) return n * 1024;
 #if defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
   n = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
-#else
-  (void)level;
 #endif
   return n > 0 ? n : otherwise;
 }
@@ -82,27 +88,36 @@ typedef struct Doctor {
 
 // -- the machine file: figures of one processor, a core ------------------------------------------
 
-static char *machine_text(const Doctor *d) {
+// Without machine code the figures of kernels stay those of the built-in machine.
+static bool machine_text(Doctor *d, const char **out) {
   Machine m = machine_default();
-  double flops = d->product > 0 ? d->product : peak_flops(1);
   int64_t cores = cores_available();
-  return arena_printf(d->s->arena,
-                      "# measured by meshc doctor --measure: %s, %lld cores\n"
-                      "latency = %.3g\nbandwidth = %.4g\nmemory_rate = %.4g\nflops = %.4g\n"
-                      "memory = %lld\nl2 = %lld\nl3 = %lld\n",
-                      code_cpu(), (long long)cores, d->latency, d->copy / 2, d->copy, flops,
-                      (long long)(d->found.memory / cores), (long long)cache_bytes(2, m.l2),
-                      (long long)cache_bytes(3, m.l3));
+  m.memory = d->found.memory / cores;
+  m.l2 = cache_bytes(2, m.l2);
+  m.l3 = cache_bytes(3, m.l3);
+  m.memory_rate = d->copy;
+  m.bandwidth = d->copy / 2;
+  m.latency = d->latency;
+  m.flops = d->product > 0 ? d->product : peak_flops(1);
+  m.cores = (double)cores;
+  m.shared = 1;
+  if (code_available() && !machine_measure(d->s, &m)) return false;
+  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s", code_cpu(), (long long)cores,
+                      d->s->ranks ? ", processors in processes of their own" : "", machine_print(d->s->arena, &m));
+  return true;
 }
 
-static bool write_machine(const Doctor *d) {
-  const char *path = option_text(d->s->opt, OPTION_MEASURE);
-  const char *aside = path ? arena_printf(d->s->arena, "%s.%ld.tmp", path, (long)getpid()) : NULL;
-  FILE *f = path ? fopen(aside, "we") : NULL;
-  bool good = f && fputs(machine_text(d), f) >= 0 && fflush(f) == 0;
+static bool write_machine(Doctor *d) {
+  const char *path = option_text(d->s->opt, OPTION_MEASURE), *text;
+  if (!path) return true;
+  if (!machine_text(d, &text)) return false;
+  if (!session_first(d->s)) return true;
+  const char *aside = arena_printf(d->s->arena, "%s.%ld.tmp", path, (long)getpid());
+  FILE *f = fopen(aside, "we");
+  bool good = f && fputs(text, f) >= 0 && fflush(f) == 0;
   if (f) good &= fclose(f) == 0;
   good = good && rename(aside, path) == 0;
-  if (!path || good) return true;
+  if (good) return true;
   diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, option_use(d->s->opt, OPTION_MEASURE)->pos,
              "cannot write %s: %s", path, strerror(errno));
   remove(aside);

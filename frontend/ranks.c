@@ -17,7 +17,8 @@ bool session_first(const Session *s) { return !s->ranks || ranks_rank(s->ranks) 
 // -- starting and joining ------------------------------------------------------------------------
 
 static bool runs_on_ranks(CommandId c) {
-  return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT;
+  return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT || c == COMMAND_BENCH ||
+         c == COMMAND_DOCTOR;
 }
 
 static bool refuse(const Session *s, OptionId id, const char *why, const char *hint) {

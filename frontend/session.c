@@ -311,7 +311,8 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const ch
                          .seed = s->model->graph->spec.seed,
                          .watch = watch,
                          .directory = s->directory,
-                         .profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH};
+                         .profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
+                                    s->opt->command == COMMAND_DOCTOR};
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
   if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))

@@ -72,8 +72,23 @@ const char *mesh_text(Arena *a, const Mesh *m);
 // "12.3 KiB".
 const char *bytes_text(Arena *a, int64_t bytes);
 int64_t parameter_count(const Graph *g);
-// Seconds that the machine's figures give one run: products and collectives.
+
+// -- measure_machine.c -------------------------------------------------------------------------------
+// Puts into *out what can be measured, with all cores at work, or all ranks: they call it together. What else it
+// holds (caches, memory) must be there. False after an error.
+MUST_USE bool machine_measure(Session *s, Machine *out);
+
+// -- predict.c: the simulator's answers --------------------------------------------------------------
+// One run of the program by the machine's figures.
+const Simulation *session_simulate(const Session *s, const Compilation *c);
 double predicted_seconds(const Session *s, const Compilation *c);
+json_t *simulation_json(const Simulation *t);
+// Each instruction, predicted beside what it has taken in `steps` profiled steps of e.
+json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
+// "1.234 ms: products 0.9 ms, kernels 80 us, collectives 0.2 ms (0.1 ms of it hidden)".
+const char *simulation_text(Arena *a, const Simulation *t);
+// "12.3 ms", "850 us".
+const char *seconds_text(Arena *a, double seconds);
 
 // -- measure.c, synthetic.c: times -----------------------------------------------------------------
 // Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled steps of e.
