@@ -1,8 +1,28 @@
-// explain: every collective with its cause and what would remove it, or where one value lives and
-// why.
-#include "frontend/session.h"
+// explain: every collective with its cause and what would remove it, or where one value lives and why; as text, JSON,
+// dot or a page.
+#include "frontend/explain.h"
 
+#include <errno.h>
 #include <string.h>
+
+typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
+static const char *const forms[] = {"text", "json", "dot", "html"};
+
+static bool read_form(const Session *s, Form *out) {
+  int form;
+  const OptionUse *use = option_use(s->opt, OPTION_FORMAT);
+  if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
+  *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
+  if (use && *out != (Form)form) {
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s are two forms", use->text);
+    return false;
+  }
+  if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text, s->opt->argument.at[1]);
+  return false;
+}
+
+// -- a name ----------------------------------------------------------------------------------------------------
 
 static void unknown_name(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
@@ -13,6 +33,26 @@ static void unknown_name(const Session *s, const char *name) {
   diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "the model has no value named '%s'", name);
   diag_nearest(s->diag, name, names, n);
 }
+
+// The index of the value named, -1 without a name; false after an error.
+static bool find_value(const Explain *e, const char *name, int *out) {
+  const Session *s = e->session;
+  *out = -1;
+  if (!name) return true;
+  *out = explained_find(e->values, name);
+  if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
+  if (*out >= 0) return true;
+  if (graph_find_name(s->model->graph, name) || graph_find_decl(s->model->graph, name)) {
+    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "'%s' is no value of its own for %s: nothing asks for it, or it is equal to another or a constant",
+               name, e->purpose);
+    diag_hint(s->diag, "--fetch %s asks for it", name);
+  } else {
+    unknown_name(s, name);
+  }
+  return false;
+}
+
+// -- measured times --------------------------------------------------------------------------------------------
 
 static bool fits_here(Session *s, const Program *p) {
   return (double)program_bytes(p) * (double)mesh_size(&p->mesh) < 0.5 * (double)offers_find(s->arena).memory;
@@ -40,40 +80,51 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
   return good;
 }
 
-static int print_json(const Session *s, const char *purpose, const Compilation *c, const char *name,
-                      const char *text, json_t *list) {
-  json_t *out = json_object();
-  for (uint32_t i = 0; i < c->facts->n; i++)
-    json_object_set_new(json_array_get(list, i), "predicted_seconds",
-                        json_real(c->facts->fact[i].seconds));
-  json_object_set_new(out, "schema", json_string("meshc.explain/1"));
-  json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_string(purpose));
-  if (name) json_object_set_new(out, "name", json_string(name));
-  json_object_set_new(out, "collectives", list);
-  json_object_set_new(out, "wire_bytes", json_integer(c->facts->wire_bytes));
-  json_object_set_new(out, "text", json_string(text));
-  return json_finish(out);
+// -- output ----------------------------------------------------------------------------------------------------
+
+static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
+  json_t *out = explain_json(e, list, value);
+  bool good = json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
+  json_decref(out);
+  return good;
+}
+
+static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *list) {
+  Arena *a = e->session->arena;
+  bool all = option_given(e->session->opt, OPTION_VERBOSE);
+  if (form == FORM_JSON) return print_json(f, e, value, list);
+  if (form == FORM_DOT) explain_dot(f, e);
+  if (form == FORM_HTML) explain_page(f, e);
+  if (form == FORM_TEXT) fputs(value < 0 ? ledger_text(a, e->ledger, all) : explained_text(a, e->ledger, e->values, value), f);
+  return !ferror(f);
+}
+
+// To --out, or standard output.
+static void write_form(const Explain *e, Form form, int value, json_t *list) {
+  const Session *s = e->session;
+  const OptionUse *use = option_use(s->opt, OPTION_OUT);
+  FILE *f = use ? fopen(use->text, "wb") : stdout;
+  bool good = f && print_form(f, e, form, value, list);
+  if (use && f) good &= fclose(f) == 0;
+  if (!good)
+    diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, use ? use->pos : (Pos){0}, "cannot write %s: %s",
+               use ? use->text : "standard output", strerror(errno));
 }
 
 int cmd_explain(Session *s) {
   const char *purpose, *over, *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
   Compilation c;
-  if (!session_load(s)) return 0;
+  Form form;
+  int value;
+  if (!read_form(s, &form) || !session_load(s)) return 0;
   const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "order", &c)) return 0;
-  const char *text = name ? explain_value(s->arena, c.placement, c.lowered, c.facts, s->diag, name)
-                          : explain_ledger(s->arena, c.placement, c.lowered, c.facts, s->diag);
-  if (!text) {
-    unknown_name(s, name);
-    return 0;
-  }
-  if (option_given(s->opt, OPTION_JSON)) {
-    json_t *list = collectives_json(s, c.facts);
-    if (c.facts->n == 0 || measure(s, g, purpose, over, list)) return print_json(s, purpose, &c, name, text, list);
+  if (!g || !session_compile(s, g, purpose, over, "program", &c)) return 0;
+  Explain *e = explain_new(s, &c, purpose);
+  if (!find_value(e, name, &value)) return 0;
+  json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
+  if (list && c.facts->n && !measure(s, g, purpose, over, list))
     json_decref(list);
-    return 0;
-  }
-  fputs(text, stdout);
+  else
+    write_form(e, form, value, list);
   return 0;
 }

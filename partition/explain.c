@@ -1,51 +1,96 @@
-// Tells the user what moves, why, and what would stop it: the ledger of all collectives, and the chain
-// of reasons behind one value.
+// The ledger of all collectives: what moves, why, and what would stop it; and its text.
+//
+//   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
+//   all_reduce     cols x2        196608 B x4   118.8 us  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30
+//       heads is summed and split over cols; needed whole by add at line 45; without heads -> cols (--layout) it goes
+#include "partition/explain_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "partition/state.h"
-
-static const char *axes_group(Arena *a, const Graph *g, Axes axes, int64_t group) {
-  return arena_printf(a, "%s x%lld", axes_text(a, g->mesh, axes), (long long)group);
-}
-
-static const char *place_text(Arena *a, const Graph *g, const Diag *d, Pos pos) {
+const char *ledger_place(Arena *a, const Ledger *l, Pos pos) {
   if (!pos.line) return "";
-  const char *file = d && pos.source ? diag_source_name(d, pos.source) : g->model;
-  return file ? arena_printf(a, "%s:%u", file, pos.line) : arena_printf(a, "line %u", pos.line);
+  const char *file = l->diag && pos.source ? diag_source_name(l->diag, pos.source) : l->placement->graph->model;
+  if (!file) return arena_printf(a, "line %u", pos.line);
+  return *file == '-' ? file : arena_printf(a, "%s:%u", file, pos.line);
 }
 
-// -- the ledger -------------------------------------------------------------------------------------------
-
-static char *fact_text(Arena *a, const Graph *g, const CollFact *f, const Diag *d) {
-  const char *place = place_text(a, g, d, f->pos);
-  const char *times = f->times > 1 ? arena_printf(a, " x%lld", (long long)f->times) : "";
-  return arena_printf(a, "%-14s %-12s %12lld B%s  %-8s %s%s%s  %s  %.1f us", coll_text(f->kind),
-                      axes_group(a, g, f->axes, f->group), (long long)f->wire_bytes, times,
-                      f->backward ? "backward" : "forward", f->value, *place ? "  " : "", place,
-                      f->why ? f->why : "", f->seconds * 1e6);
+// "t", "b/rows", of what a window reads "y/rows+halo".
+static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
+  const Dim *dim = dim_get(l->graph->dims, d);
+  if (!dim->of) return dim->name;
+  const Dim *of = dim_get(l->graph->dims, dim->of);
+  return arena_printf(a, "%s%s%s+halo", dim_get(l->graph->dims, dim->whole)->name, of->axes.n ? "/" : "", of->axes.n ? axes_text(a, l->graph->mesh, of->axes) : "");
 }
 
-typedef struct Total {
-  Axes axes;
-  int64_t group, calls, bytes;
-} Total;
+const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side) {
+  const char *text = "";
+  for (int i = 0; i < side->dims.n; i++) text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_text(a, l, side->dims.at[i]));
+  return arena_printf(a, "[%s]", text);
+}
 
-static char *totals_text(Arena *a, const Graph *g, const CollFacts *facts, char *text) {
-  Total *total = arena_array(a, Total, facts->n + 1);
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < facts->n; i++) {
-    const CollFact *f = &facts->fact[i];
-    uint32_t k = 0;
-    while (k < n && !axes_equal(total[k].axes, f->axes)) k++;
-    if (k == n) total[n++] = (Total){.axes = f->axes, .group = f->group};
-    total[k].calls += f->times;
-    total[k].bytes += f->wire_bytes * f->times;
+const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
+  const char *text = side->terms.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid), axes_text(a, l->graph->mesh, side->terms)) : "";
+  for (int i = 0; i < side->dims.n; i++)
+    if (dim_get(l->graph->dims, side->dims.at[i])->whole != side->dims.at[i])
+      text = arena_printf(a, "%s%s%s", text, *text ? " " : "", dim_text(a, l, side->dims.at[i]));
+  return *text ? text : "whole";
+}
+
+// -- making it -------------------------------------------------------------------------------------------------
+
+// Of the value that moves; one without a name is called after its operation.
+static const char *value_name(const Graph *g, const Node *n) {
+  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
+  return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
+}
+
+static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
+  const Bucket *b = &from->buckets->bucket[i];
+  LedgerRow row = {.fact = &from->facts->fact[i], .nparts = b->n, .part = arena_array(a, LedgerPart, b->n), .cause = -1, .partly = -1};
+  const Plan *p = plan_of(from->placement);
+  for (uint32_t k = 0; k < b->n; k++) {
+    const Node *n = graph_node(from->graph, b->node[k]);
+    LedgerPart *part = &row.part[k];
+    *part = (LedgerPart){.value = value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
+    part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
+    part->user = part->node ? reader_text(a, p, part->node, part->reader) : "";
+    sides_find(a, p, from->graph, b->node[k], part);
   }
-  for (uint32_t k = 0; k < n; k++)
-    text = arena_printf(a, "%sover %s: %lld call%s, %lld B\n", text, axes_group(a, g, total[k].axes, total[k].group),
-                        (long long)total[k].calls, total[k].calls == 1 ? "" : "s", (long long)total[k].bytes);
-  return text;
+  return row;
 }
+
+static void add_totals(Arena *a, Ledger *l) {
+  l->total = arena_array(a, LedgerTotal, l->nrows + 1);
+  for (uint32_t i = 0; i < l->nrows; i++) {
+    const CollFact *f = l->row[i].fact;
+    uint32_t k = 0;
+    while (k < l->ntotals && !axes_equal(l->total[k].axes, f->axes)) k++;
+    if (k == l->ntotals) l->total[l->ntotals++] = (LedgerTotal){.axes = f->axes, .group = f->group};
+    l->total[k].calls += f->times;
+    l->total[k].wire_bytes += f->wire_bytes * f->times;
+    l->total[k].seconds += f->seconds * (double)f->times;
+    l->calls += f->times;
+    l->seconds += f->seconds * (double)f->times;
+  }
+  l->wire_bytes = l->facts->wire_bytes;
+}
+
+Ledger *ledger_new(Arena *a, const LedgerSource *from) {
+  Ledger *l = arena_new_of(a, Ledger);
+  *l = (Ledger){.placement = from->placement, .graph = from->graph, .diag = from->diag, .facts = from->facts, .partition = from->partition,
+                .nrows = from->facts->n};
+  l->row = arena_array(a, LedgerRow, l->nrows + 1);
+  for (uint32_t i = 0; i < l->nrows; i++) l->row[i] = row_of(a, from, i);
+  rules_list(a, l);
+  rules_try(from->machine, l);
+  lines_find(a, l);
+  add_totals(a, l);
+  return l;
+}
+
+// -- its text --------------------------------------------------------------------------------------------------
 
 static const char *mesh_text(Arena *a, const Mesh *m) {
   const char *text = "";
@@ -54,127 +99,120 @@ static const char *mesh_text(Arena *a, const Mesh *m) {
   return *text ? text : "of one processor";
 }
 
-char *explain_ledger(Arena *a, const Placement *p, const Graph *lowered, const CollFacts *facts, const Diag *d) {
-  PartitionFacts f = partition_facts(p->graph, lowered);
-  double seconds = 0;
-  char *text = arena_printf(a, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n",
-                            mesh_text(a, lowered->mesh), facts->n, facts->n == 1 ? "" : "s",
-                            (long long)facts->wire_bytes);
-  for (uint32_t i = 0; i < facts->n; i++) {
-    text = arena_printf(a, "%s%s\n", text, fact_text(a, lowered, &facts->fact[i], d));
-    seconds += facts->fact[i].seconds * (double)facts->fact[i].times;
+static const char *axes_group(Arena *a, const Ledger *l, Axes axes, int64_t group) {
+  return arena_printf(a, "%s x%lld", axes_text(a, l->graph->mesh, axes), (long long)group);
+}
+
+static const char *rule_with_place(Arena *a, const LedgerRule *r) { return *r->place ? arena_printf(a, "%s (%s)", r->text, r->place) : r->text; }
+
+const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
+  if (row->cause >= 0) return arena_printf(a, "without %s it goes", rule_with_place(a, &l->rule[row->cause]));
+  if (row->partly >= 0)
+    return arena_printf(a, "without %s it is over %s only", rule_with_place(a, &l->rule[row->partly]), axes_text(a, l->graph->mesh, row->left));
+  const LedgerPart *p = &row->part[0];
+  int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
+  if (rule < 0) return "no rule of the layout asks for it";
+  const char *others = "";
+  for (uint32_t i = 0; i < l->nrules; i++)
+    if ((int)i != rule && share_axis(l->rule[i].rule->axes, row->fact->axes)) others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
+  if (!*others) return arena_printf(a, "%s asks for it, but it stays without it", rule_with_place(a, &l->rule[rule]));
+  return arena_printf(a, "%s asks for it, and so do %s", rule_with_place(a, &l->rule[rule]), others);
+}
+
+static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c, int64_t calls, double seconds) {
+  const char *times = calls > 1 ? arena_printf(a, "x%lld", (long long)calls) : "";
+  const char *place = ledger_place(a, l, c->pos);
+  fprintf(f, "%-14s %-12s %12lld B %-4s %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group),
+          (long long)c->wire_bytes, times, c->backward ? "backward" : "forward", value, *place ? "  " : "", place, seconds * 1e6);
+}
+
+static const char *with_dims(Arena *a, const Ledger *l, const char *value, const LedgerRow *row) {
+  if (row->nparts > 1) return value;
+  return arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "", ledger_dims(a, l, &row->part[0].wants));
+}
+
+static void put_cause(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
+  const char *why = row->fact->why ? row->fact->why : "", *wants = row->part[0].wants.why;
+  fprintf(f, "    %s%s%s%s; %s\n", why, wants ? " (" : "", wants ? wants : "", wants ? ")" : "", ledger_remedy(a, l, row));
+}
+
+static void put_parts(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
+  for (uint32_t i = 0; i < row->nparts; i++) {
+    const LedgerPart *p = &row->part[i];
+    fprintf(f, "      %s%s: %s to %s, %lld B; first read by %s\n", p->value, ledger_dims(a, l, &p->wants), ledger_state(a, l, &p->has),
+            ledger_state(a, l, &p->wants), (long long)p->bytes, p->user);
   }
-  text = totals_text(a, lowered, facts, text);
-  return arena_printf(a,
-                      "%spredicted time of all collectives: %.1f us\n"
-                      "flops of a processor %lld of %lld, redundant %.1f %%; padding %.1f %%\n"
-                      "parameters %lld B, optimizer %lld B\n",
-                      text, seconds * 1e6, (long long)f.flops, (long long)f.flops_whole, f.redundant_flops * 100,
-                      f.padding * 100, (long long)f.parameter_bytes, (long long)f.optimizer_bytes);
 }
 
-// -- one value -----------------------------------------------------------------------------------------------
-
-static NodeId find_value(const Plan *p, const char *name) {
-  const Graph *g = p->door.graph;
-  for (uint32_t o = 0; o < g->output.n; o++)
-    if (g->output.at[o].kind == OUT_VALUE && !strcmp(g->output.at[o].name, name)) return g->output.at[o].value;
-  for (NodeId n = graph_count(g); n > 0; n--)
-    if (p->subject[n].name && !strcmp(p->subject[n].name, name)) return n;
-  for (NodeId n = graph_count(g); n > 0; n--)
-    if (graph_node(g, n)->origin.value && !strcmp(graph_node(g, n)->origin.value, name)) return n;
-  return 0;
+static void put_lines(FILE *f, Arena *a, const Ledger *l) {
+  for (uint32_t i = 0; i < l->nlines; i++) {
+    const LedgerLine *line = &l->line[i];
+    const LedgerRow *row = &l->row[line->row[0]];
+    put_head(f, a, l, with_dims(a, l, line->value, row), row->fact, line->calls, line->seconds);
+    put_cause(f, a, l, row);
+  }
 }
 
-static const char *value_dims(Arena *a, const Graph *g, const Dims *dims) {
-  const char *text = "[";
-  for (int i = 0; i < dims->n; i++)
-    text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
-  return arena_printf(a, "%s]", text);
+static void put_rows(FILE *f, Arena *a, const Ledger *l) {
+  for (uint32_t i = 0; i < l->nrows; i++) {
+    const LedgerRow *row = &l->row[i];
+    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, row->fact->times, row->fact->seconds * (double)row->fact->times);
+    put_cause(f, a, l, row);
+    put_parts(f, a, l, row);
+  }
 }
 
-static char *rules_text(Arena *a, const Plan *p, NodeId n, const Diag *d, char *text) {
-  const Graph *g = p->door.graph;
-  const Node *node = graph_node(g, n);
-  const Wish *w = &p->wish[n];
-  for (int k = 0; k < node->dims.n; k++) {
-    const char *dim = dim_get(g->dims, node->dims.at[k])->name;
-    const LayoutRule *r = w->rule[k] ? w->rule[k] : w->soft_rule[k];
-    if (!r) text = arena_printf(a, "%s  %s: no rule\n", text, dim);
+static void put_totals(FILE *f, Arena *a, const Ledger *l) {
+  for (uint32_t k = 0; k < l->ntotals; k++)
+    fprintf(f, "over %s: %lld call%s, %lld B, %.1f us\n", axes_group(a, l, l->total[k].axes, l->total[k].group), (long long)l->total[k].calls,
+            l->total[k].calls == 1 ? "" : "s", (long long)l->total[k].wire_bytes, l->total[k].seconds * 1e6);
+}
+
+bool rule_idle(const Ledger *l, const LedgerRule *r) {
+  const PartitionFacts *p = &l->partition;
+  return r->without_calls == l->calls && r->without_bytes == l->wire_bytes && r->without_flops == p->flops &&
+         r->without_memory == p->parameter_bytes + p->optimizer_bytes;
+}
+
+static const char *calls_text(Arena *a, int64_t n) { return arena_printf(a, "%lld call%s", (long long)n, n == 1 ? "" : "s"); }
+
+static void put_rules(FILE *f, Arena *a, const Ledger *l) {
+  for (uint32_t i = 0; i < l->nrules; i++) {
+    const LedgerRule *r = &l->rule[i];
+    double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
+    fprintf(f, "rule %s: behind %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls), (long long)r->wire_bytes);
+    if (rule_idle(l, r))
+      fprintf(f, "nothing changes without it, the others do the same\n");
     else
-      text = arena_printf(a, "%s  %s -> %s%s: %s\n", text, dim, r->none ? "none" : axes_text(a, g->mesh, r->axes),
-                          r->soft ? " (soft)" : "", place_text(a, g, d, r->pos));
+      fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n", calls_text(a, r->without_calls),
+              (long long)r->without_bytes, flops, (long long)r->without_memory);
   }
-  return text;
 }
 
-static const char *arg_name(Arena *a, const Graph *g, NodeId n) {
-  const Node *node = graph_node(g, n);
-  const char *name = node->attr.decl ? g->decl.at[node->attr.decl - 1].name : node->origin.value;
-  return name ? name : arena_printf(a, "%s %%%u", op_row((Op)node->op)->text, n);
-}
-
-static char *chain_text(Arena *a, const Plan *p, NodeId n, char *text) {
-  const Graph *g = p->door.graph;
-  const Node *node = graph_node(g, n);
-  for (int i = 0; i < node->nargs; i++) {
-    NodeId arg = node->args[i];
-    const Dims *dims = &graph_node(g, arg)->dims;
-    State need = plan_need(p, n, i);
-    text = arena_printf(a, "%s  reads %s%s: %s; wants %s\n", text, arg_name(a, g, arg), value_dims(a, g, dims),
-                        state_text(a, g, dims, &p->door.at[arg]), state_text(a, g, dims, &need));
-  }
-  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++) {
-    const Node *user = graph_node(g, p->use[k]);
-    for (int i = 0; i < user->nargs; i++) {
-      if (user->args[i] != n || (k > p->use_start[n] && p->use[k] == p->use[k - 1])) continue;
-      State need = plan_need(p, p->use[k], i);
-      text = arena_printf(a, "%s  read by %s%s: wants %s\n", text, op_row((Op)user->op)->text,
-                          user->origin.pos.line ? arena_printf(a, " at line %u", user->origin.pos.line) : "",
-                          state_text(a, g, &node->dims, &need));
-      break;
-    }
-  }
-  return text;
-}
-
-// What would take a collective away, from the kind and the axes.
-static const char *remedy(Arena *a, const Graph *g, const CollFact *f) {
-  const char *axes = axes_text(a, g->mesh, f->axes);
-  if (f->kind == COLL_ALL_REDUCE || f->kind == COLL_REDUCE_SCATTER)
-    return arena_printf(a, "leaving the summed dim whole over %s would remove it", axes);
-  if (f->kind == COLL_ALL_GATHER)
-    return arena_printf(a, "a use that is split over %s too, or a value that is whole over it, would remove it", axes);
-  return arena_printf(a, "splitting the same dim over %s on both sides would remove it", axes);
-}
-
-static bool lists_name(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = list; (at = strstr(at, name)); at += n)
-    if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
+static bool any_shortened(const Ledger *l) {
+  for (uint32_t i = 0; i < l->nlines; i++)
+    if (l->line[i].shortened || l->line[i].n > 1) return true;
   return false;
 }
 
-char *explain_value(Arena *a, const Placement *placement, const Graph *lowered, const CollFacts *facts, const Diag *d,
-                    const char *name) {
-  const Plan *p = plan_of(placement);
-  const Graph *g = placement->graph;
-  NodeId n = find_value(p, name);
-  if (!n) return NULL;
-  const Node *node = graph_node(g, n);
-  const char *place = place_text(a, g, d, node->origin.pos);
-  char *text = arena_printf(a, "%s%s%s%s\n  computed: %s\n  seen by its uses: %s\n  because: %s\n", name,
-                            value_dims(a, g, &node->dims), *place ? "  " : "", place,
-                            state_text(a, g, &node->dims, &placement->at[n]),
-                            state_text(a, g, &node->dims, &placement->reduced[n]), placement_why(placement, n));
-  text = rules_text(a, p, n, d, text);
-  text = chain_text(a, p, n, text);
-  bool any = false;
-  for (uint32_t i = 0; i < facts->n; i++) {
-    const CollFact *f = &facts->fact[i];
-    if (!lists_name(f->value, name)) continue;
-    any = true;
-    text = arena_printf(a, "%s  costs %s\n    %s\n", text, fact_text(a, lowered, f, d), remedy(a, lowered, f));
-  }
-  return any ? text : arena_printf(a, "%s  costs nothing: no collective moves it\n", text);
+char *ledger_text(Arena *a, const Ledger *l, bool all) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = open_memstream(&text, &n);
+  if (!f) BUG("no memory for the text of the ledger");
+  const PartitionFacts *p = &l->partition;
+  fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n", mesh_text(a, l->graph->mesh), l->nrows,
+          l->nrows == 1 ? "" : "s", (long long)l->wire_bytes);
+  (all ? put_rows : put_lines)(f, a, l);
+  put_totals(f, a, l);
+  put_rules(f, a, l);
+  fprintf(f, "predicted time of all collectives: %.1f us\nflops of a processor %lld of %lld, redundant %.1f %%; padding %.1f %%\n", l->seconds * 1e6,
+          (long long)p->flops, (long long)p->flops_whole, p->redundant_flops * 100, p->padding * 100);
+  fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes, (long long)p->optimizer_bytes);
+  if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);
+  fprintf(f, "\n%s", !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
+  fclose(f);
+  char *kept = arena_text(a, text, n);
+  free(text);
+  return kept;
 }

@@ -49,10 +49,4 @@ typedef struct PartitionFacts {
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
 
-// `explain`: the ledger, or (name) the chain of rules for one value. NULL when the name is unknown.
-char *explain_ledger(Arena *a, const Placement *p, const Graph *lowered, const CollFacts *facts,
-                     const Diag *d);
-char *explain_value(Arena *a, const Placement *p, const Graph *lowered, const CollFacts *facts,
-                    const Diag *d, const char *name);
-
 #endif

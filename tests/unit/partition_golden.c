@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/partition.h"
+#include "partition/explain.h"
 
 typedef struct Model {
   Arena *a;
@@ -92,12 +92,14 @@ static CollFacts *compile(Model *m, Graph **lowered) {
   if (!graph_verify(low, why)) fail_msg("lower: %s", why);
   low = collectives_share(m->a, low);
   if (!graph_verify(low, why)) fail_msg("share: %s", why);
-  CollFacts *f = collectives_facts(m->a, low, collectives_pack(m->a, low, &machine), &machine);
+  Buckets *b = collectives_pack(m->a, low, &machine);
+  CollFacts *f = collectives_facts(m->a, low, b, &machine);
   if (getenv("SHOW")) {
     Diag *d = diag_new(m->a);
     puts(graph_print(m->a, g, d, placement_note, p));
     puts(graph_print(m->a, low, d, NULL, NULL));
-    puts(explain_ledger(m->a, p, low, f, d));
+    LedgerSource from = {.placement = p, .graph = low, .buckets = b, .facts = f, .partition = partition_facts(g, low), .machine = &machine, .diag = d};
+    puts(ledger_text(m->a, ledger_new(m->a, &from), true));
   }
   if (lowered) *lowered = low;
   return f;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/partition.h"
+#include "partition/explain.h"
 
 // A model of 4 lines, as a file would give it: x[b, d] w[d, h] y[b, h] = sum[d](x * w), layout at line 6.
 static const char text[] = "dim b = 4, d = 6, h = 5\ninput x[b, d]\nparam w[d, h]\ny[b, h] = sum[d](x * w)\n"
@@ -163,16 +163,21 @@ static void test_explain(void **state) {
   Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
   Placement *p = place(m.a, g, &m.layout, &machine);
   Graph *low = collectives_share(m.a, lower(m.a, p));
-  CollFacts *f = collectives_facts(m.a, low, collectives_pack(m.a, low, &machine), &machine);
-  char *ledger = explain_ledger(m.a, p, low, f, m.d), *y = explain_value(m.a, p, low, f, m.d, "y");
+  Buckets *b = collectives_pack(m.a, low, &machine);
+  CollFacts *f = collectives_facts(m.a, low, b, &machine);
+  LedgerSource from = {.placement = p, .graph = low, .buckets = b, .facts = f, .partition = partition_facts(g, low), .machine = &machine, .diag = m.d};
+  Ledger *l = ledger_new(m.a, &from);
+  ExplainedValues *v = explained_values(m.a, l);
+  char *ledger = ledger_text(m.a, l, false), *y = explained_text(m.a, l, v, explained_find(v, "y"));
   assert_non_null(strstr(ledger, "all_reduce"));
   assert_non_null(strstr(ledger, "rows x2"));
   assert_non_null(strstr(ledger, "d is summed and split over rows; needed whole by the output y"));
   assert_non_null(strstr(ledger, "m.mesh:4"));
   assert_non_null(strstr(y, "h -> cols: m.mesh:6"));
   assert_non_null(strstr(y, "sum over rows, h/cols"));
-  assert_non_null(strstr(y, "would remove it"));
-  assert_null(explain_value(m.a, p, low, f, m.d, "nothing"));
+  assert_non_null(strstr(y, "without d -> rows (m.mesh:6) it goes"));
+  assert_int_equal(explained_find(v, "nothing"), -1);
+  assert_int_equal(explained_part(m.a, l, v, "nothing"), -1);
   PartitionFacts facts = partition_facts(g, low);
   assert_int_equal(facts.flops_whole, 2 * 4 * 6 * 5);
   assert_int_equal(facts.flops, 2 * 4 * 3 * 3); // h is padded to 6
