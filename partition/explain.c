@@ -2,7 +2,7 @@
 //
 //   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
 //   all_reduce     cols x2        196608 B x4   118.8 us  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30
-//       heads is summed and split over cols; needed whole by add at line 45; without heads -> cols (--layout) it goes
+//       heads is summed and split over cols; needed whole by add at line 45; leaving out heads -> cols (--layout) would remove it
 #include "partition/explain_private.h"
 
 #include <stdio.h>
@@ -106,9 +106,9 @@ static const char *axes_group(Arena *a, const Ledger *l, Axes axes, int64_t grou
 static const char *rule_with_place(Arena *a, const LedgerRule *r) { return *r->place ? arena_printf(a, "%s (%s)", r->text, r->place) : r->text; }
 
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
-  if (row->cause >= 0) return arena_printf(a, "without %s it goes", rule_with_place(a, &l->rule[row->cause]));
+  if (row->cause >= 0) return arena_printf(a, "leaving out %s would remove it", rule_with_place(a, &l->rule[row->cause]));
   if (row->partly >= 0)
-    return arena_printf(a, "without %s it is over %s only", rule_with_place(a, &l->rule[row->partly]), axes_text(a, l->graph->mesh, row->left));
+    return arena_printf(a, "leaving out %s would leave it over %s only", rule_with_place(a, &l->rule[row->partly]), axes_text(a, l->graph->mesh, row->left));
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   if (rule < 0) return "no rule of the layout asks for it";

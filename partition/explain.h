@@ -90,7 +90,7 @@ typedef struct LedgerSource {
 Ledger *ledger_new(Arena *a, const LedgerSource *from);
 // The ledger as text; `all`: every row and every name. With peak_bytes set the head tells them.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
-// What would remove a row: "without heads -> cols (--layout) it goes", or that no rule alone does.
+// What would remove a row: "leaving out heads -> cols (--layout) would remove it", or that no rule alone does.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
 // Whether the step is the same without it.
 bool rule_idle(const Ledger *l, const LedgerRule *r);
