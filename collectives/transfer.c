@@ -117,18 +117,26 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// First index of the piece that rank k of the group holds of a dim of `whole` elements. Blocks nest
-// (decision 8), so over two axes pieces need not stand at multiples of their length.
-static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k) {
-  int64_t start = 0, length = whole, group = axes_size(m, axes);
-  int64_t digit = group;
+// First index of the piece that rank k of the group holds of a dim of `whole` elements, and how many it has when all are
+// there. Blocks nest (decision 8), so over two axes pieces need not stand at multiples of their length.
+static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k, int64_t *elements) {
+  int64_t start = 0, length = whole, digit = axes_size(m, axes), rest = whole;
   for (int i = 0; i < axes.n; i++) {
     int64_t n = m->axis[axes.at[i]].size;
     digit /= n;
     length = ceil_div(length, n);
-    start += k / digit % n * length;
+    int64_t skipped = k / digit % n * length;
+    start += skipped;
+    rest = clamp64(rest - skipped, 0, length);
   }
-  return length == piece ? start : k * piece;
+  if (length != piece) start = k * piece, rest = clamp64(whole - start, 0, piece);
+  *elements = rest;
+  return start;
+}
+
+static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k) {
+  int64_t n;
+  return piece_of(m, axes, whole, piece, k, &n);
 }
 // -- kinds
 // ----------------------------------------------------------------------------------------------
@@ -229,29 +237,33 @@ static Moved moved_dim(const Collective *w, const CollPart *p, int d) {
   return d == p->cut ? (Moved){p->whole, w->axes, w->to} : p->moved[d];
 }
 
-// First index along dim d of what processor r holds after a permute: a block, or with its halo what it reads.
-static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r) {
-  int64_t first, n;
+// First index along dim d of what processor r holds after a permute, and how many at most: a block, or with its halo what
+// it reads.
+static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r, int64_t *most) {
+  int64_t first;
   if (d != p->cut || !p->reach.affine.divisor)
-    return piece_start(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r));
-  reach_interval(m, &p->reach, p->whole, r, &first, &n);
+    return piece_of(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r), most);
+  reach_interval(m, &p->reach, p->whole, r, &first, most);
   return first;
 }
 
-// What source k has along dim d of what destination j takes: elements, and where they begin in both blocks.
+// What source k has along dim d of what destination j takes: elements, and where they begin in both blocks. `most` are
+// the elements when all rows are there.
 typedef struct Common {
-  int64_t n, from, to;
+  int64_t n, most, from, to;
 } Common;
 
 static Common common_part(const Walk *s, const CollPart *p, int d, int64_t k, int64_t j) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   Moved x = moved_dim(s->call->what, p, d);
   int64_t have = src_valid(s, k, part)[d];
-  if (!x.whole) return (Common){have, 0, 0};
-  int64_t from = piece_start(s->mesh, x.from, x.whole, p->src_block[d], axes_rank(s->mesh, x.from, s->peer[k]));
-  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j]), end = to + dst_valid(s, j, part)[d];
+  if (!x.whole) return (Common){have, p->src_block[d], 0, 0};
+  int64_t has, takes;
+  int64_t from = piece_of(s->mesh, x.from, x.whole, p->src_block[d], axes_rank(s->mesh, x.from, s->peer[k]), &has);
+  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j], &takes), end = to + dst_valid(s, j, part)[d];
+  int64_t most = from + has < to + takes ? from + has : to + takes;
   int64_t lo = from > to ? from : to, hi = from + have < end ? from + have : end;
-  return (Common){hi > lo ? hi - lo : 0, lo - from, lo - to};
+  return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
 // Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks nest unevenly,
@@ -321,14 +333,15 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Elements that processor k of the group hands to the others of part p; dims that are not moved count whole.
+// Elements that processor k of the group hands to the others of part p; dims that are not moved count whole, and rows that
+// an incomplete batch lacks count too, like padding elsewhere.
 static int64_t sent_by(const Walk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
   for (int64_t j = 0; j < group; j++) {
     if (j == k || !serves(w, c->axes, k, j)) continue;
     int64_t n = 1;
-    for (int d = 0; d < p->rank; d++) n *= moved_dim(c, p, d).whole ? common_part(w, p, d, k, j).n : p->src_block[d];
+    for (int d = 0; d < p->rank; d++) n *= common_part(w, p, d, k, j).most;
     sent += n;
   }
   return sent;

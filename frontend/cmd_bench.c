@@ -3,7 +3,7 @@
 // The roofline is the longer of two times: all products at the FMA peak of all cores, and at the copy rate the
 // bytes that memory must move at least: every parameter, state and slot read once and, if the step changes it,
 // written once, every input and output once. Replicas are counted once: they share this machine.
-#include "frontend/session.h"
+#include "frontend/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@ typedef struct Bench {
   Session *s;
   const char *purpose;
   Compilation made;
+  Verified verified;
   Exec *exec;
   int64_t steps; // timed
   double median, best;
@@ -133,6 +134,8 @@ static int print_json(const Bench *b) {
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "wire_bytes", json_integer(b->made.facts->wire_bytes));
+  json_object_set_new(out, "allocated", json_integer(exec_bytes(b->exec)));
+  verified_json(out, &b->verified);
   return json_finish(out);
 }
 
@@ -170,7 +173,9 @@ static bool prepare(Bench *b) {
   if (!b->exec || !synthetic_feed(s, b->exec, b->made.compiled->program, &fed)) return false;
   b->bytes = least_bytes(b->made.simplified);
   b->predicted = session_simulate(s, &b->made);
-  return true;
+  VerifyJob job = {.graph = g, .made = &b->made, .exec = b->exec, .purpose = b->purpose, .rows = -1,
+                   .commit = strcmp(b->purpose, "train") == 0};
+  return verify_step(s, &job, &b->verified);
 }
 
 static bool measure(Bench *b, int64_t wanted) {
@@ -187,7 +192,7 @@ int cmd_bench(Session *s) {
   Bench b = {.s = s};
   int64_t wanted;
   bool good = session_load(s) && option_integer(s->opt, OPTION_STEPS, 0, 1, 1000000, s->diag, &wanted) &&
-              prepare(&b) && measure(&b, wanted);
+              prepare(&b) && measure(&b, wanted) && exec_check(b.exec, s->diag);
   if (good && option_given(s->opt, OPTION_JSON))
     print_json(&b);
   else if (good)

@@ -112,17 +112,6 @@ int64_t count_instructions(const Program *p, InstrKind kind) {
   return n;
 }
 
-int64_t program_bytes(const Program *p) {
-  int64_t bytes = p->arena_bytes;
-  for (uint32_t i = 0; i < p->ntensors; i++) {
-    TensorKind kind = p->tensor[i].kind;
-    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT ||
-        kind == TENSOR_CONSTANT)
-      bytes += p->tensor[i].bytes;
-  }
-  return bytes;
-}
-
 // -- JSON ----------------------------------------------------------------------------------------
 
 int json_finish(json_t *object) {
@@ -201,6 +190,7 @@ void program_json(json_t *out, const Compilation *c) {
   json_object_set_new(memory, "optimizer", json_integer(c->partition.optimizer_bytes));
   json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
   json_object_set_new(memory, "peak", json_integer(program_bytes(p)));
+  json_object_set_new(memory, "sort", json_integer(program_scratch(p)));
   json_object_set_new(out, "memory", memory);
 }
 

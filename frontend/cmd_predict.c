@@ -1,6 +1,6 @@
 // predict: outputs for any number of rows, in batches of the model's size; the last one may be
 // shorter.
-#include "frontend/session.h"
+#include "frontend/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@ typedef struct Predict {
   uint32_t nresults;
   Result *result; // over all rows
   int *axis;      // that runs over the rows
+  Verified verified;
 } Predict;
 
 // The dim of rows: that of the data blocks, else the first of what is fed.
@@ -187,7 +188,26 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
   return true;
 }
 
+// The first batch, which of a data block another feed reads.
+static bool verify(Predict *p) {
+  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = p->exec, .purpose = "eval", .rows = -1};
+  BlockKind block;
+  const char *wanted = option_text(p->s->opt, OPTION_DATA);
+  if (!option_given(p->s->opt, OPTION_VERIFY)) return true;
+  if (!p->feed) {
+    int64_t rows = next_batch(p, 0);
+    job.rows = rows < p->batch ? rows : -1;
+    return rows > 0 && verify_step(p->s, &job, &p->verified);
+  }
+  if (!data_choose(p->s, wanted ? wanted : "test", &block)) return false;
+  Feed *f = data_open(p->s, p->graph, block, true);
+  bool good = f && verify_batch(p->s, p->exec, f, &job.rows) && verify_step(p->s, &job, &p->verified);
+  feed_close(f);
+  return good;
+}
+
 static bool predict_all(Predict *p) {
+  if (!verify(p)) return false;
   if (p->feed) exec_want(p->exec, p->feed);
   for (int64_t first = 0; first < p->rows;) {
     int64_t rows = next_batch(p, first);
@@ -199,7 +219,7 @@ static bool predict_all(Predict *p) {
     if (!take_results(p, first, rows)) return false;
     first += rows;
   }
-  return true;
+  return exec_check(p->exec, p->s->diag);
 }
 
 // Without --fetch: the outputs of the model that run over the rows.
@@ -242,6 +262,7 @@ static void print_json(const Predict *p) {
   json_object_set_new(out, "model", json_string(p->s->opt->argument.at[0]));
   json_object_set_new(out, "rows", json_integer(p->rows));
   json_object_set_new(out, "values", results_json(p->nresults, p->result));
+  verified_json(out, &p->verified);
   json_finish(out);
 }
 

@@ -1,5 +1,5 @@
 // run: the graph once on one feed, or some training steps; the fetched values to files or printed.
-#include "frontend/session.h"
+#include "frontend/verify.h"
 
 #include <string.h>
 
@@ -12,6 +12,7 @@ typedef struct Run {
   Compilation made;
   Exec *exec;
   int64_t before; // steps behind the loaded optimiser state
+  Verified verified;
   uint32_t nresults;
   Result *result;
 } Run;
@@ -47,7 +48,10 @@ static bool prepare(Run *r) {
 }
 
 static bool execute(Run *r) {
+  VerifyJob verify = {.graph = r->graph, .made = &r->made, .exec = r->exec, .purpose = r->steps ? "train" : "run", .rows = -1,
+                      .step = r->before, .commit = r->steps > 0};
   feeds_write(r->s, r->exec, r->made.compiled->program, &r->feeds);
+  if (!verify_step(r->s, &verify, &r->verified)) return false;
   int64_t n = r->steps ? r->steps : 1;
   for (int64_t i = 0; i < n; i++) {
     StepResult result = exec_step(r->exec, r->before + i, r->steps > 0);
@@ -55,7 +59,7 @@ static bool execute(Run *r) {
     exec_fault(r->exec, r->s->diag);
     return false;
   }
-  return true;
+  return exec_check(r->exec, r->s->diag);
 }
 
 // After training steps a fetched parameter or state is as the last step left it.
@@ -106,6 +110,8 @@ static void print_json(const Run *r) {
   collectives_measured(r->s, list, &r->made, r->exec, r->steps ? r->steps : 1);
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "measured", counts_json(r));
+  json_object_set_new(out, "allocated", json_integer(exec_bytes(r->exec)));
+  verified_json(out, &r->verified);
   json_finish(out);
 }
 

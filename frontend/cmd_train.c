@@ -1,4 +1,5 @@
 // train and eval: the blocks of the model brought together with the runtime's loop.
+#include "frontend/verify.h"
 #include "frontend/watch.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@ typedef struct Part {
   Feed *feed;
   uint32_t nmetrics;
   const Metric *metric;
+  Verified verified;
 } Part;
 
 static void part_free(Part *p) {
@@ -123,6 +125,17 @@ static void count_units(const Part *p, TrainJob *job) {
   }
 }
 
+// The step of a part on the first batch, which another feed reads.
+static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
+  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = p->exec, .purpose = block == DATA_TRAIN ? "train" : "eval",
+                   .rows = -1, .step = step, .commit = block == DATA_TRAIN};
+  if (!option_given(s->opt, OPTION_VERIFY)) return true;
+  Feed *f = data_open(s, p->graph, block, block != DATA_TRAIN);
+  bool good = f && verify_batch(s, p->exec, f, &job.rows) && verify_step(s, &job, &p->verified);
+  feed_close(f);
+  return good;
+}
+
 static int train(Session *s, Part *train_with, Part *test_with) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   const DataBlock *data = s->model->graph->spec.data;
@@ -150,7 +163,9 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.done = &done;
   Watch watch = {0};
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
+  ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
+  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag));
   saver_free(job.saver);
   if (!watch_end(s, &watch) || !ready) return code;
   if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
@@ -180,6 +195,7 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
     for (uint32_t i = 0; i < p->nmetrics; i++)
       json_object_set_new(metrics, p->metric[i].name,
                           isfinite(value[i]) ? json_real(value[i]) : json_null());
+    verified_json(out, &p->verified);
     json_object_set_new(out, "schema", json_string("meshc.eval/1"));
     json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
     json_object_set_new(out, "data", json_string(block_text(block)));
@@ -199,8 +215,9 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t rows;
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
+  if (!verify_part(s, p, block, 0)) return 0;
   int code = eval_metrics(p->exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
-  if (code == 0) print_metrics(s, block, p, value, rows);
+  if (code == 0 && exec_check(p->exec, s->diag)) print_metrics(s, block, p, value, rows);
   return code;
 }
 

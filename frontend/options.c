@@ -85,10 +85,6 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   OptionId id;
   if (!find_option(text, n, &id)) return unknown_option(d, o, text, n);
   const OptionRow *row = &option_row[id];
-  if (!row->help) {
-    diag_error(d, DIAG_UNAVAILABLE, nowhere, "%s is not in this version of meshc", row->name);
-    return false;
-  }
   if (!(row->commands & 1u << o->command)) {
     diag_error(d, DIAG_USAGE, nowhere, "%s is no option of %s", row->name,
                command_name(o->command));
@@ -222,7 +218,7 @@ static void print_options(FILE *out, const char *title, uint32_t command, bool s
   bool first = true;
   for (int i = 0; i < OPTION_COUNT; i++) {
     const OptionRow *row = &option_row[i];
-    if (!row->help || !(row->commands & command) || (row->commands == MODELS) != shared) continue;
+    if (!(row->commands & command) || (row->commands == MODELS) != shared) continue;
     if (first) fprintf(out, "%s\n", title);
     first = false;
     print_option(out, row);

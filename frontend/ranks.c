@@ -43,6 +43,22 @@ static void drop_output(void) {
   if (nothing >= 0) close(nothing);
 }
 
+// "value@2:40": processor 2 gets a wrong element from collective 40. Other faults are of ranks.
+static bool read_spoil(Session *s, const OptionUse *fault) {
+  char rest;
+  long long processor, call;
+  if (!fault || strncmp(fault->text, "value@", 6) != 0) return true;
+  if (sscanf(fault->text + 6, "%lld:%lld%c", &processor, &call, &rest) != 2 || processor < 0 || call < 0) return false;
+  s->spoil = (ExecFault){processor, call};
+  return true;
+}
+
+static int refuse_fault(const Session *s) {
+  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL",
+         "HOW is one of count, kind, line, skip, kill, stop");
+  return 2;
+}
+
 static int join(Session *s, int64_t deadline) {
   static const char *const words[] = {"0", "all"};
   char why[WHY] = "";
@@ -55,10 +71,7 @@ static int join(Session *s, int64_t deadline) {
   }
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
   if (ranks_rank(s->ranks) > 0 && log == 0) drop_output();
-  if (!fault || ranks_fault(s->ranks, fault->text)) return 0;
-  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40",
-         "HOW is one of count, kind, line, skip, kill, stop");
-  return 2;
+  return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
 bool session_ranks(Session *s, char **argv, int *code) {
@@ -67,6 +80,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   int comm;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
+  if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
       !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm))

@@ -270,13 +270,11 @@ static bool memory_suffices(const Session *s, const Compilation *c) {
   return false;
 }
 
-bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
-                     const char *last, Compilation *out) {
+static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
   int64_t opt;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return false;
-  bool runs = last == NULL;
   bool blas = runs && blas_open(&s->blas);
-  PipelineOptions options = {
+  *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE),
                   .products = (blas || !runs) && !is_exact(s),
                   .for_ = purpose,
@@ -286,8 +284,40 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .machine_code = runs,
-      .laps = &s->laps,
   };
+  return true;
+}
+
+// What was planned by the graph is what the program's collectives say.
+static bool planned_alike(const Compilation *c, Diag *d) {
+  ProgramCount part[2], facts = {0};
+  if (!c->compiled || !c->facts) return true;
+  program_count(c->compiled->program, 0, -1, part);
+  for (uint32_t i = 0; i < c->facts->n; i++) {
+    const CollFact *f = &c->facts->fact[i];
+    facts.calls[f->kind] += f->times;
+    facts.bytes[f->kind] += f->times * f->bytes;
+    facts.wire_bytes[f->kind] += f->times * f->wire_bytes;
+  }
+  for (int k = 0; k < COLL_COUNT; k++) {
+    int64_t calls = part[0].calls[k] + part[1].calls[k], bytes = part[0].bytes[k] + part[1].bytes[k];
+    if (calls == facts.calls[k] && bytes == facts.bytes[k] && part[0].wire_bytes[k] + part[1].wire_bytes[k] == facts.wire_bytes[k])
+      continue;
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
+               coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
+               (long long)facts.calls[k], (long long)facts.bytes[k]);
+    diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
+    return false;
+  }
+  return true;
+}
+
+bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
+                     const char *last, Compilation *out) {
+  PipelineOptions options;
+  bool runs = last == NULL;
+  if (!read_pipeline(s, purpose, over, runs, &options)) return false;
+  options.laps = &s->laps;
   double start = clock_seconds();
   bool cached = options.code.cache != NULL;
   if (runs && !session_before_compile(s, cached)) return false;
@@ -296,23 +326,37 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
             purpose, clock_seconds() - start, out->compiled->program->ninstrs,
-            out->compiled->program->nkernels, code_cpu(), blas ? s->blas : "no BLAS");
+            out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
   laps_start(&s->laps, s->arena);
-  return memory_suffices(s, out);
+  return planned_alike(out, s->diag) && memory_suffices(s, out);
+}
+
+bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over, Compilation *out) {
+  PipelineOptions options;
+  return read_pipeline(s, purpose, over, true, &options) && pipeline_run(a, g, &options, NULL, s->diag, out);
+}
+
+static bool exec_options(Session *s, ExecOptions *out) {
+  int64_t threads;
+  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return false;
+  *out = (ExecOptions){.threads = (int)threads, .seed = s->model->graph->spec.seed, .directory = s->directory};
+  return true;
+}
+
+Exec *session_exec_alone(Session *s, const Compilation *c) {
+  ExecOptions options;
+  return exec_options(s, &options) ? exec_new(c->compiled->program, &options, s->diag) : NULL;
 }
 
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
-  int64_t threads;
-  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return NULL;
-  ExecOptions options = {.threads = (int)threads,
-                         .ranks = s->ranks,
-                         .share = share,
-                         .seed = s->model->graph->spec.seed,
-                         .watch = watch,
-                         .directory = s->directory,
-                         .profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
-                                    s->opt->command == COMMAND_DOCTOR};
+  ExecOptions options;
+  if (!exec_options(s, &options)) return NULL;
+  options.ranks = s->ranks;
+  options.share = share;
+  options.watch = watch;
+  options.spoil = &s->spoil;
+  options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH || s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
   if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))

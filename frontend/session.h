@@ -24,6 +24,7 @@ typedef struct Session {
   Laps laps;             // of what is being compiled
   const char *directory; // where relative paths of the model start
   Ranks *ranks;          // the processes of this run, or NULL: there is one
+  ExecFault spoil;       // of --fault value@PROCESSOR:CALL
 } Session;
 
 // -- session.c: loading and compiling ------------------------------------------------------------
@@ -43,6 +44,10 @@ Graph *session_select(Session *s, const char **purpose, const char **over);
 // with an incomplete last batch or NULL.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
+// The same to machine code in memory of `a`, by this process alone whatever the ranks do; and its processors.
+MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over,
+                                    Compilation *out);
+Exec *session_exec_alone(Session *s, const Compilation *c);
 // Binds a compiled program; `share` as in ExecOptions, watch the output that must be finite or
 // NULL.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch);
@@ -63,8 +68,6 @@ int64_t count_instructions(const Program *p, InstrKind kind);
 void program_json(json_t *out, const Compilation *c);
 // Prints an object, ends it, returns the exit code.
 int json_finish(json_t *object);
-// Bytes of one processor: what lives between steps, and the work arena.
-int64_t program_bytes(const Program *p);
 // "b", "optimizer/all", "head.kernel/classes": the left side of a rule on the command line.
 const char *rule_key(Arena *a, const LayoutRule *r);
 // "rows=2 cols=2", or "one processor".

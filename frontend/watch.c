@@ -62,6 +62,7 @@ bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) 
 
 bool watch_end(Session *s, Watch *w) {
   bool good = log_close(w->log, s->diag);
+  if (w->gradients) good = exec_check(w->gradients, s->diag) && good;
   if (w->log && good) good = report_write(s, w->folder, w->train);
   if (w->trace && good) good = trace_write(w->trace, w->traced, arena_printf(s->arena, "%s/trace.json", w->folder), s->diag);
   trace_free(w->trace);

@@ -79,6 +79,57 @@ int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
   return -1;
 }
 
+static int64_t size_on(const Program *p, Size s, int64_t r, int64_t rows) {
+  return s.slot < 0 ? s.base : s.base * program_slot(p, s.slot, r, rows);
+}
+
+void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]) {
+  int64_t times[LOOP_DEPTH + 1] = {1};
+  int depth = 0, at = 0;
+  memset(part, 0, 2 * sizeof *part);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    const Instr *in = &p->instr[i];
+    if (in->kind == INSTR_COMMIT) at = 1;
+    if (in->kind == INSTR_END) depth--;
+    if (in->kind == INSTR_LOOP) {
+      if (depth == LOOP_DEPTH) BUG("loops nest deeper than %d", LOOP_DEPTH);
+      times[depth + 1] = times[depth] * size_on(p, in->u.loop.count, r, rows);
+      depth++;
+    }
+    if (in->kind != INSTR_COLLECTIVE) continue;
+    const Collective *c = &in->u.collective;
+    part[at].calls[c->kind] += times[depth];
+    part[at].bytes[c->kind] += times[depth] * c->bytes;
+    part[at].wire_bytes[c->kind] += times[depth] * c->wire_bytes;
+  }
+}
+
+int64_t program_bytes(const Program *p) {
+  int64_t bytes = p->arena_bytes;
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (tensor_is_persistent(p, t)) bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+  return bytes;
+}
+
+static int64_t scratch_of(const Program *p, const Ordered *o) {
+  int64_t most = 0;
+  if (o->kind != ORDERED_ARGSORT && o->kind != ORDERED_TOP_K) return 0;
+  for (int64_t r = 0; r < mesh_size(&p->mesh); r++) {
+    int64_t n = size_on(p, o->n, r, -1);
+    if (n > most) most = n;
+  }
+  return ceil_div(2 * most * ORDERED_ENTRY, MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
+int64_t program_scratch(const Program *p) {
+  int64_t most = 0;
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    int64_t bytes = p->instr[i].kind == INSTR_ORDERED ? scratch_of(p, &p->instr[i].u.ordered) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
 int64_t ref_moved(Ref r, int depth, const int64_t *at) {
   int64_t bytes = 0;
   for (int i = 0; r.stride && i < depth; i++) bytes += at[i] * r.stride[i];

@@ -239,6 +239,22 @@ typedef struct Program {
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
 // Index of the tensor of that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
+// What the collectives of one run move, as they were predicted, by kind.
+typedef struct ProgramCount {
+  int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];
+} ProgramCount;
+// Of processor r when the dim `over` has `rows` valid rows (rows < 0: all): part[0] up to the COMMIT, or all of a program
+// without one, part[1] behind it.
+void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]);
+
+enum { MEMORY_ALIGN = 64 }; // where a tensor that stays between runs may begin
+// Whether the memory of tensor t is its own and stays between runs; else it is a place in another or in the arena.
+static inline bool tensor_is_persistent(const Program *p, uint32_t t) { return p->tensor[t].at.tensor == (int32_t)t; }
+// Bytes of one processor: persistent tensors one behind the other, each aligned, and the work arena.
+int64_t program_bytes(const Program *p);
+enum { ORDERED_ENTRY = 16 }; // bytes of an element that is being sorted
+// Room for two copies of what is sorted in one piece, which every worker has: bytes, 0 without.
+int64_t program_scratch(const Program *p);
 // What r moves by when the enclosing loops, `depth` of them, are at steps at[0..depth).
 int64_t ref_moved(Ref r, int depth, const int64_t *at);
 // Readable text of the whole program.

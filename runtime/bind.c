@@ -6,14 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 64, SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
+enum { SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
 
 // -- memory
 // -----------------------------------------------------------------------------------------
-
-static bool is_persistent(const Program *p, uint32_t t) {
-  return p->tensor[t].at.tensor == (int32_t)t;
-}
 
 // The tensor of e->share that tensor t of e->program uses, or -1.
 static int32_t shared_tensor(const Exec *e, uint32_t t) {
@@ -38,7 +34,7 @@ static bool lay_out(Exec *e, Diag *d) {
   e->own_bytes = 0;
   for (uint32_t t = 0; t < p->ntensors; t++) {
     e->own_offset[t] = -1;
-    if (!is_persistent(p, t)) continue;
+    if (!tensor_is_persistent(p, t)) continue;
     int32_t other = shared_tensor(e, t);
     if (other >= 0 && !same_blocks(&p->tensor[t], &e->share->program->tensor[other])) {
       diag_error(d, DIAG_FAILURE, p->tensor[t].pos,
@@ -48,7 +44,7 @@ static bool lay_out(Exec *e, Diag *d) {
     }
     if (other >= 0) continue;
     e->own_offset[t] = e->own_bytes;
-    e->own_bytes += ceil_div(p->tensor[t].bytes, ALIGN) * ALIGN;
+    e->own_bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
   }
   return true;
 }
@@ -117,7 +113,7 @@ static void place_tensors(Exec *e, Context *c) {
   const Program *p = e->program;
   int64_t index = c - e->context;
   for (uint32_t t = 0; t < p->ntensors; t++) {
-    if (!is_persistent(p, t)) continue;
+    if (!tensor_is_persistent(p, t)) continue;
     int32_t other = shared_tensor(e, t);
     if (other >= 0)
       c->tensor[t] = e->share->context[index].tensor[other];
@@ -125,7 +121,7 @@ static void place_tensors(Exec *e, Context *c) {
       c->tensor[t] = c->own ? c->own + e->own_offset[t] : NULL;
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
-    if (!is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
+    if (!tensor_is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
 }
 
 typedef struct ConstantFill {
@@ -352,6 +348,7 @@ void exec_bind_sizes(Exec *e) {
     }
     if (is_own(e, r)) find_solo_loops(p, c);
   }
+  program_count(p, e->first, e->rows, e->moves);
 }
 
 // -- whole
@@ -382,12 +379,18 @@ static bool share_memory(Exec *e, Diag *d) {
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
+// Counts what the processor gets.
+static char *memory_of(const Exec *e, Context *c, const Window *w, int64_t bytes) {
+  c->bytes += bytes;
+  return e->ranks ? window_at(w, c->processor) : map_memory(bytes);
+}
+
 static bool bind_context(Exec *e, int64_t r, Diag *d) {
   const Program *p = e->program;
   Context *c = &e->context[r];
   c->processor = r;
-  c->own = e->ranks ? window_at(e->kept, r) : map_memory(e->own_bytes);
-  c->arena = e->ranks ? window_at(e->work, r) : map_memory(p->arena_bytes);
+  c->own = memory_of(e, c, e->kept, e->own_bytes);
+  c->arena = memory_of(e, c, e->work, p->arena_bytes);
   if (is_own(e, r) && (!c->own || !c->arena)) return no_memory(e, r, d);
   c->tensor = arena_array(e->memory, char *, p->ntensors + 1);
   c->slot = arena_array(e->memory, int64_t, p->nslots + 1);
@@ -407,16 +410,9 @@ static void bind_moved(Exec *e) {
   for (int w = 0; w < e->workers; w++) e->moved[w] = arena_array(e->memory, void *, most + 16);
 }
 
-// Full extents are the largest.
 static bool bind_scratch(Exec *e, Diag *d) {
-  for (int64_t r = e->first; r < e->first + e->own; r++)
-    for (uint32_t i = 0; i < e->program->ninstrs; i++) {
-      const BoundInstr *b = &e->context[r].instr[i];
-      if (b->kind != INSTR_ORDERED) continue;
-      int64_t bytes = ordered_scratch(b->u.ordered.what, b->u.ordered.n);
-      if (bytes > e->scratch_bytes) e->scratch_bytes = ceil_div(bytes, ALIGN) * ALIGN;
-    }
   int64_t all;
+  e->scratch_bytes = program_scratch(e->program);
   if (e->scratch_bytes == 0) return true;
   if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
   diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory to sort in: %lld bytes a worker", (long long)e->scratch_bytes);

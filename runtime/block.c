@@ -47,14 +47,20 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
   return valid;
 }
 
-bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) {
+// The axes that cut no dim of t.
+static Axes uncut(const Mesh *m, const ProgTensor *t) {
+  Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {
     bool cuts = false;
     for (int d = 0; d < t->rank; d++) cuts = cuts || axes_has(t->dim[d].axes, a);
-    if (!cuts && mesh_coord(m, r, a) != 0) return false;
+    if (!cuts) rest.at[rest.n++] = (uint8_t)a;
   }
-  return true;
+  return rest;
 }
+
+int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) { return axes_rank(m, uncut(m, t), r); }
+int64_t block_replicas(const Mesh *m, const ProgTensor *t) { return axes_size(m, uncut(m, t)); }
+bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) { return block_replica(m, t, r) == 0; }
 
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context) {

@@ -71,6 +71,7 @@ typedef struct Context {
   char **tensor;     // address of every tensor of the directory
   int64_t *slot;
   BoundInstr *instr;
+  int64_t bytes;     // of own and arena, as they were asked for
 } Context;
 
 // The first error that a worker saw in a context.
@@ -104,6 +105,10 @@ struct Exec {
   void ***moved;       // of every worker: room for the pointers of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
+  ProgramCount moves[2]; // of a step with these rows: up to the COMMIT, behind it
+  ProgramCount moved_as_planned; // of all steps so far
+  bool interrupted;      // a step broke off among its collectives
+  ExecFault spoil;
   bool small;      // no instruction is worth sharing: see choose_crew
   int crew;        // workers that run a step
   int64_t steps;   // done so far
@@ -124,6 +129,10 @@ struct Exec {
 // Memory of tensors, and all references of p resolved. False after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
+// Counts what the step that has ended should have moved (audit.c).
+void exec_foresee(Exec *e);
+// Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is the call.
+void exec_spoil(Exec *e, uint32_t i);
 // Operands of collective i in context c, where the loops around it stand.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
 // The first fault by order of instructions, then by global position, or NULL.
@@ -142,7 +151,10 @@ MUST_USE bool exec_show(const Exec *e, bool done, bool *first_says);
 // ranks call it together, between two exec_show. NULL after the end of the run.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_room(const Exec *e);
-// True if r is the first of the processors that hold the same block of tensor t.
+// Number of r among the processors that hold the same block of tensor t, and how many there are.
+int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
+int64_t block_replicas(const Mesh *m, const ProgTensor *t);
+// True if r is the first of them.
 bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
 // Visits the valid elements of processor r's block of t in runs along the last physical dim:
 // block[at..] with stride 1, whole[index..] with stride `step`, n elements. `rows` as exec_rows.

@@ -349,6 +349,10 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
   if (!ok && worker == 0) e->result = STEP_FAILED;
   wait_all(e);
+  if (e->spoil.call >= 0) {
+    if (worker == 0 && ok) exec_spoil(e, i);
+    wait_all(e);
+  }
   return e->result != STEP_FAILED;
 }
 
@@ -410,11 +414,12 @@ static void run_crew(Exec *e) {
 StepResult exec_step(Exec *e, int64_t step, bool commit) {
   e->step = step;
   e->commit = commit;
-  e->judged = false;
+  e->judged = e->stop = false;
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
   choose_crew(e);
   run_crew(e);
+  exec_foresee(e);
   judge(e);
   return e->result;
 }
@@ -489,6 +494,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->share = opt->share;
   e->seed = opt->seed;
   e->directory = opt->directory;
+  e->spoil = opt->spoil ? *opt->spoil : (ExecFault){0, -1};
   e->rows = -1;
   e->watched = watched_tensor(p, opt->watch);
   e->memory = arena_new();
@@ -519,7 +525,7 @@ const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }
 void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }
-int64_t exec_bytes(const Exec *e) { return e->own_bytes + e->program->arena_bytes; }
+int64_t exec_bytes(const Exec *e) { return e->context[e->first].bytes; }
 
 void exec_rows(Exec *e, int64_t rows) {
   if (rows == e->rows) return;

@@ -130,6 +130,7 @@ typedef struct Entry {
   uint64_t key;
   uint64_t index;
 } Entry;
+_Static_assert(sizeof(Entry) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
 // Of negative floats all bits turn around, of others the sign.
 static uint64_t key_f32(float x) {
@@ -228,10 +229,6 @@ static bool is_scan(const Ordered *w) { return w->kind <= ORDERED_CUM_INDEX; }
 
 static int64_t dst_bytes(const Ordered *w) {
   return w->kind == ORDERED_CUMSUM || w->kind == ORDERED_CUMMAX ? dtype_bytes(w->type) : (int64_t)sizeof(int32_t);
-}
-
-int64_t ordered_scratch(const Ordered *what, int64_t n) {
-  return is_scan(what) ? 0 : 2 * n * (int64_t)sizeof(Entry);
 }
 
 // How many neighbouring rows are scanned together.

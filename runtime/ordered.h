@@ -13,11 +13,9 @@ typedef struct BoundOrdered {
   int64_t count[MAX_RANK]; // of the loops over rows
 } BoundOrdered;
 
-// Bytes of scratch that a worker needs for a row of n elements.
-int64_t ordered_scratch(const Ordered *what, int64_t n);
 // Rows that are best dealt out together.
 int64_t ordered_unit(const BoundOrdered *b);
-// Rows lo..hi-1. Equal bits however the rows are cut. Of fewer than k elements the places of a top_k that are left
+// Rows lo..hi-1, with program_scratch bytes of scratch. Equal bits however the rows are cut. Of fewer than k elements the places of a top_k that are left
 // over get index 0.
 void ordered_run(const BoundOrdered *b, int64_t lo, int64_t hi, void *scratch);
 

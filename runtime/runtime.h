@@ -11,6 +11,10 @@
 // workers each worker runs its contexts one after the other up to the next collective; with fewer, the
 // workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
+// At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1: never.
+typedef struct ExecFault {
+  int64_t processor, call;
+} ExecFault;
 typedef struct ExecOptions {
   int threads;       // cores in all; 0: those of this process; with `share` its threads are used
   Ranks *ranks;      // the processes that share the processors of the mesh, or NULL; must live longer
@@ -19,6 +23,7 @@ typedef struct ExecOptions {
   const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
   const char *directory; // prefix of relative paths of initial values, NULL: none
   bool profile;      // keep the seconds of every instruction
+  const ExecFault *spoil; // or NULL
 } ExecOptions;
 
 // Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots. Persistent tensors
@@ -37,6 +42,11 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 // tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to others.
 // All ranks call it together, and exec_new and exec_step.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
+// Of processors that hold the same block exec_read takes the first; here their number `replica`, of exec_replicas.
+int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
+void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica, void *whole);
+// Gives `to`, which has the same program, all that `from` holds before a step: inputs, valid rows, persistent tensors.
+void exec_copy(Exec *to, const Exec *from);
 // With ranks: f reads only the rows that the processors of this one take.
 struct Feed;
 void exec_want(const Exec *e, struct Feed *f);
@@ -59,6 +69,11 @@ const double *exec_profile(const Exec *e);
 // Keeps them from here on, or no longer; it costs a look at the clock for every instruction.
 void exec_profile_switch(Exec *e, bool on);
 int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
+// What the steps so far should have moved by the program; the communicator counts the same (exec_check).
+const ProgramCount *exec_predicted(const Exec *e);
+// At the end of a run: what was counted is what was predicted, and every processor of this process has the memory that the
+// program says. False after an error in d that names kind and figures.
+MUST_USE bool exec_check(const Exec *e, Diag *d);
 
 // -- array.c and readers: files of numbers -----------------------------------------------------------
 // A whole array in memory, C order.

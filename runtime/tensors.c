@@ -94,7 +94,14 @@ int64_t exec_room(const Exec *e) {
   return most;
 }
 
-void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
+int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
+  int32_t i = program_tensor(e->program, kind, name);
+  return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
+}
+
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) { exec_read_replica(e, kind, name, 0, whole); }
+
+void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica, void *whole) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
@@ -102,7 +109,7 @@ void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
   char *room = malloc((size_t)exec_room(e) + 1);
   if (!room) BUG("no memory for a block of %s", name);
   for (int64_t r = 0; r < e->processors; r++) {
-    if (!block_is_first(&e->program->mesh, t, r)) continue;
+    if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, (uint32_t)i, r, room);
     if (!block) break;
     Move m = {(char *)(uintptr_t)block, NULL, whole, t->type, t->type};

@@ -73,6 +73,11 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
     }
     for (uint32_t i = 0; result == STEP_OK && i < c->graph->output.n; i++)
       good = compare_output(e, &c->graph->output.at[i], truth, a, label) && good;
+    if (!exec_check(e, d)) {
+      printf("FAIL %s: the run is not what was predicted\n", label);
+      diag_print(d, stdout, false);
+      good = false;
+    }
   } else {
     printf("FAIL %s: does not compile\n", label);
     diag_print(d, stdout, false);

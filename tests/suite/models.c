@@ -20,7 +20,7 @@
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
 #include "tests/suite/common/compare.h"
-#include "tests/suite/common/expect.h"
+#include "ir/expect.h"
 
 enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;
@@ -247,6 +247,10 @@ static bool counted_as_predicted(Run *r) {
   const CommCount *c = exec_counts(r->exec);
   int64_t counted = 0, predicted = r->made.facts->wire_bytes * (r->steps ? r->steps : 1);
   for (int k = 0; k < COLL_COUNT; k++) counted += c->wire_bytes[k];
+  if (!exec_check(r->exec, r->diag)) {
+    fault(r, "the run is not what was predicted");
+    return false;
+  }
   if (counted == predicted) return true;
   fault(r, arena_printf(r->arena, "counted %lld wire bytes, predicted %lld", (long long)counted, (long long)predicted));
   return false;

@@ -133,6 +133,7 @@ static void all_reduce(Built *t, Ref at, int64_t n, Axes axes) {
                      .cut = -1,
                      .value = "v"};
   Instr *in = &t->instr[t->p.ninstrs++];
+  int64_t group = axes_size(&t->p.mesh, axes);
   *in = (Instr){.kind = INSTR_COLLECTIVE};
   in->u.collective = (Collective){.kind = COLL_ALL_REDUCE,
                                   .axes = axes,
@@ -141,7 +142,7 @@ static void all_reduce(Built *t, Ref at, int64_t n, Axes axes) {
                                   .nparts = 1,
                                   .part = part,
                                   .bytes = n * 4,
-                                  .wire_bytes = n * 4};
+                                  .wire_bytes = ceil_div(2 * n * 4 * (group - 1), group)};
 }
 
 enum { SLOT_B, SLOT_U };
@@ -334,12 +335,80 @@ static void steps_agree(void **state) {
       assert_true(fabs(exec_scalar(e, "loss") - loss) < 1e-4);
       assert_int_equal(exec_counts(e)->calls[COLL_ALL_REDUCE], 2);
       for (int step = 1; step < 20; step++) assert_int_equal(exec_step(e, step, true), STEP_OK);
+      assert_true(exec_check(e, t->diag));
+      assert_int_equal(exec_predicted(e)->calls[COLL_ALL_REDUCE], 40);
+      assert_int_equal(exec_bytes(e), program_bytes(&t->p));
       exec_read(e, TENSOR_PARAM, "w", w);
       if (i == 0 && k == 0) memcpy(first[1], w, sizeof w);
       assert_memory_equal(w, first[1], sizeof w); // integer sums: exact on every mesh
       exec_free(e);
       built_free(t);
     }
+}
+
+// A run that moves other than predicted is found at its end, and what a step without commit leaves out is not predicted.
+static void counts_are_compared(void **state) {
+  (void)state;
+  for (int commit = 0; commit < 2; commit++)
+    for (int wrong = 0; wrong < 2; wrong++) {
+      Built *t = build(2, 2);
+      float x[B][D];
+      int32_t ids[B];
+      fill_x(x, ids);
+      for (uint32_t i = 0; i < t->p.ninstrs; i++)
+        if (t->instr[i].kind == INSTR_COLLECTIVE) t->instr[i].u.collective.bytes += 4 * wrong;
+      Exec *e = make(t, 2);
+      exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
+      exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
+      for (int step = 0; step < 3; step++) assert_int_equal(exec_step(e, step, commit), STEP_OK);
+      assert_int_equal(exec_check(e, t->diag), !wrong);
+      assert_int_equal(diag_exit(t->diag), wrong);
+      exec_free(e);
+      built_free(t);
+    }
+}
+
+// One processor gets a wrong element from a collective: only its replica of what follows is another.
+static void a_wrong_element_is_one_replicas(void **state) {
+  (void)state;
+  for (int64_t processor = 0; processor < 4; processor++) {
+    Built *t = build(2, 2);
+    float x[B][D];
+    int32_t ids[B];
+    fill_x(x, ids);
+    ExecFault spoil = {processor, 1};
+    ExecOptions opt = {.threads = 2, .seed = 3, .spoil = &spoil};
+    Exec *e = exec_new(&t->p, &opt, t->diag), *right = make(t, 2), *copy = make(t, 1);
+    exec_write(right, TENSOR_INPUT, "x", TYPE_F32, x);
+    exec_write(right, TENSOR_INPUT, "ids", TYPE_I32, ids);
+    exec_copy(e, right);
+    exec_copy(copy, right);
+    for (int step = 0; step < 2; step++) {
+      assert_int_equal(exec_step(e, step, true), STEP_OK);
+      assert_int_equal(exec_step(right, step, true), STEP_OK);
+      assert_int_equal(exec_step(copy, step, true), STEP_OK);
+    }
+    int others = 0;
+    for (uint32_t i = 0; i < t->p.ntensors; i++) {
+      const ProgTensor *k = &t->p.tensor[i];
+      if (k->kind != TENSOR_OUTPUT && k->kind != TENSOR_PARAM) continue;
+      for (int64_t r = 0; r < exec_replicas(e, k->kind, k->name); r++) {
+        float got[B * U], want[B * U], same[B * U];
+        exec_read_replica(e, k->kind, k->name, r, got);
+        exec_read(right, k->kind, k->name, want);
+        exec_read_replica(copy, k->kind, k->name, r, same);
+        int64_t n = 1;
+        for (int d = 0; d < k->rank; d++) n *= k->dim[d].whole;
+        others += memcmp(got, want, (size_t)n * sizeof *got) != 0;
+        assert_memory_equal(same, want, (size_t)n * sizeof *got);
+      }
+    }
+    assert_true(others > 0);
+    exec_free(e);
+    exec_free(copy);
+    exec_free(right);
+    built_free(t);
+  }
 }
 
 // A program without anything to share tries a crew of one and of all, with the same bits.
@@ -610,6 +679,8 @@ static void products(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree),
+      cmocka_unit_test(counts_are_compared),
+      cmocka_unit_test(a_wrong_element_is_one_replicas),
       cmocka_unit_test(small_programs_try_both_crews),
       cmocka_unit_test(a_step_without_commit_changes_nothing),
       cmocka_unit_test(faults_are_told),

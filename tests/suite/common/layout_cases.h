@@ -30,10 +30,12 @@ typedef const char *LayoutCheck(Maker *m, const Graph *g, const Eval *whole);
 extern const char layout_vacuous[];
 
 // Runs all of them, prints failures and the line of totals; the exit code.
-//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
+//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, FROM=n: the first, SHOW=1: graphs of failures
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
-// The same of `seeds` random graphs and of all loops under `layouts` random layouts each, and nothing else.
+// The same of `seeds` random graphs and of all loops under `layouts` random layouts each, and nothing else. With
+// random_ranks only on meshes that so many ranks can share.
+extern int64_t random_ranks;
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *check);
 
 // Notes the ops of a graph: a whole run fails when it has missed one of the table (random_cases: one that is neither

@@ -4,19 +4,20 @@
 // element is a few times what rounding really does to it: the spread of runs with random errors
 // (eval_run_perturbed), each of which carries its own parameters and states from step to step. Where the
 // evaluator's bound is smaller, that holds.
-#ifndef TESTS_SUITE_COMMON_EXPECT_H
-#define TESTS_SUITE_COMMON_EXPECT_H
+#ifndef IR_EXPECT_H
+#define IR_EXPECT_H
 
 #include "ir/eval.h"
 
-enum { EXPECT_RUNS = 5 }; // the first without errors
+enum { EXPECT_RUNS = 5, EXPECT_MOST = 20 }; // the first without errors
 
 typedef struct Expect {
   Arena *arena;
   const Graph *graph, *lowered; // the runs with errors are of `lowered`
   uint32_t nfeeds;
-  EvalFeed *feed[EXPECT_RUNS];
-  Eval *run[EXPECT_RUNS]; // of the last step
+  int runs;
+  EvalFeed *feed[EXPECT_MOST];
+  Eval *run[EXPECT_MOST]; // of the last step
   bool committed;         // feeds have changed since the start: bounds of one step do not count
 } Expect;
 
@@ -24,6 +25,8 @@ typedef struct Expect {
 // sums are ordered otherwise; NULL: g itself.
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds, const EvalFeed *feeds);
 void expect_step(Expect *x, int64_t step);
+// More runs with errors of the first step, to EXPECT_MOST: a decision that few of them turn is found.
+void expect_more(Expect *x, int64_t step);
 // Targets of updates take their new values.
 void expect_commit(Expect *x);
 // Output i after the last step, in the order of axes in files: values, tolerances as bounds, and tainted
