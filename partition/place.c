@@ -1,6 +1,7 @@
 // Chooses the state of every value: cuts first, then where partial sums are reduced.
 //
 //   1. forward   rules of the layout, what arguments bring, one role table (place_rules.c)
+//                products see what other users have gathered (place_share.c), in a second round all of them
 //                carries of loops see their next values too, until nothing changes (place_region.c)
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
 //                of the optimiser: its reduction becomes a reduce-scatter; what windows read in blocks)
@@ -238,6 +239,22 @@ static void push_forward(Plan *p, bool *changed) {
   }
 }
 
+// Products again, which now see what all users of their arguments have gathered, and what follows from them.
+static void choose_shared(Plan *p) {
+  const Graph *g = p->door.graph;
+  bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
+  for (NodeId u = 1; u <= graph_count(g); u++) {
+    const Node *node = graph_node(g, u);
+    if (node->op != OP_CONTRACT) continue;
+    State at = p->door.at[u], home = p->door.reduced[u];
+    p->door.at[u] = p->door.reduced[u] = (State){0};
+    plan_choose(p, u);
+    changed[u] = !state_equal(&at, &p->door.at[u], node->dims.n) || !state_equal(&home, &p->door.reduced[u], node->dims.n);
+    any |= changed[u];
+  }
+  if (any) push_forward(p, changed);
+}
+
 static void follow_some(Plan *p, OutputIndex x) {
   const Graph *g = p->door.graph;
   bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
@@ -336,8 +353,11 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
     bug_context("place", u);
     wish_resolve(g, layout, &p->subject[u], &p->wish[u]);
     find_given(p, u);
+    p->chosen = u - 1;
     plan_choose(p, u);
   }
+  p->chosen = n;
+  choose_shared(p);
   plan_settle_carries(p);
   for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
   follow_some(p, x);

@@ -204,6 +204,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
+    if (want < 0 && plan_is_gathered(c->plan, arg, graph_node(g, arg)->dims.at[have], axis, c->id)) continue;
     double bytes = (double)state_bytes(g, arg, home) * (double)region_times(g, graph_node(g, arg)->region);
     cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
   }

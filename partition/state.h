@@ -85,6 +85,7 @@ typedef struct Plan {
   NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
   NodeId *next;      // of a carry: the value that it takes over at the end of a step
   NodeId **carry;    // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
+  NodeId chosen;     // nodes up to this one have states
   bool settling;     // carries are chosen with a view to their next values
   const Machine *machine;
 } Plan;
@@ -100,6 +101,8 @@ void plan_choose(Plan *p, NodeId n);
 // and what follows from them, to a fixed point.
 void plan_find_carries(Plan *p);
 void plan_settle_carries(Plan *p);
+// Whether a user of arg other than `but` has it gathered over the axis that cuts its dim d (place_share.c).
+bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but);
 // Where values that no rule cuts over `axis`, and that are wanted whole, are gathered (place_gather.c).
 void plan_gather_points(Plan *p, int axis);
 // The state in which a scan or final reads its argument i.
