@@ -23,6 +23,12 @@ typedef struct CodegenOptions {
 // remat.c. The graph with what stands between checkpoints computed again for the backward pass; g itself when it
 // has none.
 const Graph *remat(Arena *a, const Graph *g);
+// From level 1 on more and more of what else gradients read is computed again, too, cheapest first (remat_marks.c).
+const Graph *remat_more(Arena *a, const Graph *g, int level);
+// The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many stretches of the forward
+// pass are computed again.
+int remat_levels(Arena *a, const Graph *g);
+enum { REMAT_STRETCHES = 3 };
 
 // order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.
 // The returned graph has the copies that remain (BROADCAST without dims is a copy).

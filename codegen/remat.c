@@ -1,6 +1,7 @@
-// Recomputation: what stands between checkpoints is computed again for the backward pass.
+// Recomputation: what stands between checkpoints, and what a budget of memory has no room for (remat_marks.c), is
+// computed again for the backward pass.
 //
-// A forward value that leads to a checkpoint is not kept: gradients read a clone of it, made of clones back to the
+// A forward value that is marked is not kept: gradients read a clone of it, made of clones back to the
 // checkpoint, parameter, input or collective result before, which are kept. Draws are drawn again, by the same key:
 // they are equal. Clones bear an instance number, so that they never merge with what they are clones of; they
 // stand before the first gradient that reads one of them, and the schedule computes them no earlier than it must.
@@ -9,7 +10,7 @@
 //   =>  y' = f(c); dy = dz * y'
 //
 // Loops and what they hand out are kept (scan t (..., checkpoint = true) is a matter of gradients).
-#include "codegen/codegen.h"
+#include "codegen/remat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +23,6 @@ typedef struct Remat {
   bool *again;          // by node: gradients read a clone
   NodeId *map, *clone;  // by node
 } Remat;
-
-static bool may_repeat(const Node *n) {
-  OpClass cls = op_row((Op)n->op)->cls;
-  bool draw = n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL;
-  return !n->origin.backward && !n->region && n->op != OP_CHECKPOINT && cls != COLLECTIVE && cls != REGION &&
-         (cls != SOURCE || draw);
-}
-
-// False: there are no checkpoints.
-static bool mark_again(Remat *r) {
-  uint32_t count = graph_count(r->from);
-  bool *before = arena_array(r->a, bool, count + 1), any = false;
-  for (NodeId n = count; n >= 1; n--) {
-    const Node *node = graph_node(r->from, n);
-    any |= node->op == OP_CHECKPOINT;
-    for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++) before[node->args[i]] = true;
-    r->again[n] = before[n] && may_repeat(node);
-  }
-  return any;
-}
 
 static int by_id(const void *x, const void *y) {
   NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
@@ -96,10 +77,12 @@ static void copy_node(Remat *r, NodeId n) {
   for (int i = node->nargs; i-- > 0;) r->map[node->args[i]] = was[i];
 }
 
-const Graph *remat(Arena *a, const Graph *g) {
+const Graph *remat(Arena *a, const Graph *g) { return remat_more(a, g, 0); }
+
+const Graph *remat_more(Arena *a, const Graph *g, int level) {
   uint32_t count = graph_count(g);
   Remat r = {.a = a, .from = g, .again = arena_array(a, bool, count + 1)};
-  if (!mark_again(&r)) return g;
+  if (!remat_mark(a, g, level, r.again)) return g;
   r.to = graph_like(a, g, g->stage);
   r.map = arena_array(a, NodeId, count + 1);
   r.clone = arena_array(a, NodeId, count + 1);

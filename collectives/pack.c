@@ -5,8 +5,9 @@
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits for.
 // Joining must not close a circle: each bucket knows all buckets that it waits for, itself through others.
-// Gathers of what depends on no input stay apart in the forward pass unless they are of one scope, or
-// without scope of one line: packing the parameters of all layers would hold them all at once.
+// Gathers of what depends on no input stay apart unless they are of one scope, or without scope of one line: packing
+// the parameters of all layers would hold them all at once. So would packing all gradients before they are scattered: a
+// reduce_scatter that takes five times its latency takes no more. What is done again for the backward pass stays apart.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -31,11 +32,13 @@ static Bits bits_new(Arena *a, uint32_t n) { return (Bits){arena_array(a, uint64
 typedef struct Open {
   NodeId first;
   Bits waits;               // buckets before this one
+  int64_t bytes;            // of its operands
   VEC(NodeId) node;
 } Open;
 
 typedef struct Pack {
   const Graph *g;
+  const Machine *machine;
   Arena *scratch;
   uint32_t ncolls;
   Bits *waits;   // of every node: buckets that must be done before it
@@ -57,6 +60,8 @@ static bool compatible(const Pack *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
   if (x->region != y->region || x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
       x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes)) return false;
+  if (x->instance || y->instance) // done again for the backward pass
+    return x->instance == y->instance && x->op == OP_ALL_GATHER && !p->data[a] && !p->data[b] && near(&x->origin, &y->origin);
   if (x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER) return true;
   if (x->op == OP_HALO)
     return axes_equal(cut_of(p->g, x->attr.dims[0]), cut_of(p->g, y->attr.dims[0])) &&
@@ -108,14 +113,22 @@ static void close_waits(const Pack *p, Bits waits) {
 static void join_bucket(Pack *p, uint32_t b, NodeId n, Bits waits) {
   Open *open = &p->open.at[b];
   vec_push(p->scratch, open->node) = n;
+  open->bytes += node_bytes(p->g, graph_node(p->g, n)->args[0]);
   bits_join(open->waits, waits);
   for (uint32_t other = 0; other < p->open.n; other++)
     if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
 }
 
+static bool is_full(const Pack *p, const Open *open) {
+  const Node *x = graph_node(p->g, open->first);
+  if (x->op != OP_REDUCE_SCATTER) return false;
+  double latency = coll_latency(p->machine, p->g->mesh, COLL_REDUCE_SCATTER, x->attr.axes);
+  return coll_seconds(p->machine, p->g->mesh, COLL_REDUCE_SCATTER, x->attr.axes, open->bytes) > 5 * latency;
+}
+
 static uint32_t find_bucket(Pack *p, NodeId n, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++)
-    if (!bit(waits, b) && compatible(p, p->open.at[b].first, n)) return b;
+    if (!bit(waits, b) && !is_full(p, &p->open.at[b]) && compatible(p, p->open.at[b].first, n)) return b;
   vec_push(p->scratch, p->open) = (Open){.first = n, .waits = bits_new(p->scratch, p->ncolls)};
   return p->open.n - 1;
 }
@@ -142,9 +155,8 @@ static Buckets *finish(Arena *a, const Pack *p, uint32_t *of) {
 }
 
 Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine) {
-  (void)machine; // fewest calls at equal bytes is best under every latency
   CollKind kind;
-  Pack p = {.g = g, .scratch = arena_new()};
+  Pack p = {.g = g, .machine = machine, .scratch = arena_new()};
   uint32_t n = graph_count(g), *of = arena_array(a, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++) p.ncolls += coll_of((Op)graph_node(g, u)->op, &kind);
   p.waits = arena_array(p.scratch, Bits, n + 1);

@@ -114,6 +114,7 @@ typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
   const Machine *machine;
+  int64_t memory;           // bytes that a processor may hold: what they have no room for is computed again; 0: any
   bool verify_print;        // debug: print, read, print after every pass
   bool machine_code;        // false: stop before LLVM
   Laps *laps;               // what each pass cost, or NULL
@@ -128,6 +129,7 @@ typedef struct Compilation {
   const Order *order;
   const Fusion *fusion;
   const Compiled *compiled;
+  int again, levels;        // of remat_more, for the memory: chosen, highest; 0: everything is kept
   PartitionFacts partition;
   Code *code;
 } Compilation;

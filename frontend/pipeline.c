@@ -5,7 +5,7 @@
 //
 // Each pass reads what the passes before it made and changes none of it, so every stage can be
 // shown.
-#include "frontend/frontend.h"
+#include "frontend/session.h"
 
 #include <string.h>
 
@@ -26,6 +26,8 @@ const StageName stage_names[] = {
     {"asm", "the kernels as assembly"},
 };
 const int stage_name_count = countof(stage_names);
+
+enum { LEVELS_TRIED = 24 }; // of remat_more, for one budget
 
 // The stages after which a run may stop, in the order above.
 enum {
@@ -74,8 +76,8 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 
 // One Program: in which order of memory, in which kernels, at which offsets.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *kept =
-      proved(opt, remat(a, out->collected), "remat"); // what lies between checkpoints is computed again
+  const Graph *kept = proved(opt, remat_more(a, out->collected, out->again),
+                             "remat"); // what lies between checkpoints, or has no room, is computed again
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(opt, out->order->graph, "order");
   out->buckets =
@@ -88,6 +90,41 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   if (last == AFTER_FUSE) return;
   out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
   laps_end(opt->laps, "program", graph_count(out->fusion->graph));
+}
+
+// Bytes of the program that computes again what `level` says.
+static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
+  Arena *scratch = arena_new();
+  PipelineOptions quiet = *opt;
+  Compilation trial = {.collected = c->collected, .again = level};
+  quiet.laps = NULL;
+  compute_how(scratch, &quiet, AFTER_PROGRAM, &trial);
+  int64_t bytes = program_bytes(trial.compiled->program);
+  arena_free(scratch);
+  return bytes;
+}
+
+// The lowest level that needs no more than the budget; when none does, that which needs least. Of many stretches only
+// every so many-th is tried.
+static int fitting_level(const PipelineOptions *opt, const Compilation *c) {
+  int best = 0, step = c->levels / LEVELS_TRIED + 1;
+  int64_t least = bytes_at(opt, c, 0);
+  for (int k = 1; k <= c->levels && least > opt->memory; k += k < REMAT_STRETCHES || k == c->levels - 1 ? 1 : step) {
+    if (k + step > c->levels && k < c->levels - 1) k = c->levels - 1; // all stretches, then collectives in them
+    int64_t bytes = bytes_at(opt, c, k);
+    if (bytes < least) best = k, least = bytes;
+  }
+  return best;
+}
+
+static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
+  bool whole = last >= AFTER_PROGRAM;
+  if (whole || !opt->memory) compute_how(a, opt, last, out);
+  if (!opt->memory || (whole && program_bytes(out->compiled->program) <= opt->memory)) return;
+  out->levels = remat_levels(a, out->collected);
+  out->again = fitting_level(opt, out);
+  laps_end(opt->laps, "budget", 0);
+  if (out->again || !whole) compute_how(a, opt, last, out);
 }
 
 // A graph that was dumped and read back may be in a later stage; then the passes before it have
@@ -109,7 +146,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
                                        : proved(opt, collectives_share(a, out->lowered),
                                                 "collectives"); // inverse and equal ones go
   if (end < AFTER_ORDER) return true;
-  compute_how(a, opt, end, out);
+  compute_within(a, opt, end, out);
   // From here on: a Program; instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,

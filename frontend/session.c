@@ -272,7 +272,8 @@ static bool memory_suffices(const Session *s, const Compilation *c) {
 
 static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
   int64_t opt;
-  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return false;
+  double memory;
+  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory)) return false;
   bool blas = runs && blas_open(&s->blas);
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE),
@@ -283,6 +284,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                           (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
+      .memory = (int64_t)memory,
       .machine_code = runs,
   };
   return true;
