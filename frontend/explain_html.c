@@ -231,7 +231,7 @@ static void put_rules(FILE *f, const Explain *e) {
     put_cell_text(f, r->text);
     put_cell_text(f, r->place);
     if (rule_idle(l, r)) {
-      fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td colspan=\"4\">the same: the others do what it does</td></tr>\n",
+      fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td colspan=\"4\">nothing changes</td></tr>\n",
               (long long)r->calls, (long long)r->wire_bytes);
       continue;
     }

@@ -12,15 +12,12 @@ static int by_size(const void *x, const void *y) {
   return *a < *b ? -1 : *a > *b;
 }
 
-static uint32_t first_of(const PlanBuffer *b) { return b->kept ? 0 : b->first; }
-static uint32_t last_of(const PlanBuffer *b, uint32_t n) { return b->kept ? n : b->last; }
-
 // A buffer that took over another's memory is counted with it.
 static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   t->alive = arena_array(a, const PlanBuffer *, c->nbuffers + 1);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *b = &c->buffer[i];
-    if (!b->same && first_of(b) <= t->peak && t->peak <= last_of(b, t->n)) t->alive[t->nalive++] = b;
+    if (!b->same && b->first <= t->peak && t->peak <= b->last) t->alive[t->nalive++] = b;
   }
   if (t->nalive) qsort(t->alive, t->nalive, sizeof *t->alive, by_size);
 }
@@ -32,8 +29,8 @@ static Timeline timeline(Arena *a, const Compiled *c) {
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *b = &c->buffer[i];
     if (b->same) continue;
-    change[first_of(b)] += b->bytes;
-    if (last_of(b, t.n) < t.n) change[last_of(b, t.n) + 1] -= b->bytes;
+    change[b->first] += b->bytes;
+    if (b->last < t.n) change[b->last + 1] -= b->bytes;
   }
   for (uint32_t i = 0; i < t.n; i++) {
     t.live[i] = live += change[i];
@@ -57,8 +54,8 @@ static const char *memory_of(Arena *a, const Compiled *c, const char *name) {
     const PlanBuffer *b = &c->buffer[i];
     if (!holds(b, name)) continue;
     count++;
-    if (first_of(b) < first) first = first_of(b);
-    if (last_of(b, n) > last) last = last_of(b, n);
+    if (b->first < first) first = b->first;
+    if (b->last > last) last = b->last;
     if (b->bytes > most) most = b->bytes;
   }
   if (!count) return NULL;

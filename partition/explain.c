@@ -1,7 +1,7 @@
 // The ledger of all collectives: what moves, why, and what would stop it; and its text.
 //
 //   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
-//   all_reduce     cols x2        196608 B x4   118.8 us  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30
+//   all_reduce     cols x2            196608 B x4  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30  118.8 us
 //       heads is summed and split over cols; needed whole by add at line 45; leaving out heads -> cols (--layout) would remove it
 #include "partition/explain_private.h"
 
@@ -115,14 +115,14 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   const char *others = "";
   for (uint32_t i = 0; i < l->nrules; i++)
     if ((int)i != rule && share_axis(l->rule[i].rule->axes, row->fact->axes)) others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
-  if (!*others) return arena_printf(a, "%s asks for it, but it stays without it", rule_with_place(a, &l->rule[rule]));
-  return arena_printf(a, "%s asks for it, and so do %s", rule_with_place(a, &l->rule[rule]), others);
+  if (!*others) return arena_printf(a, "asked for by %s, but it stays without that", rule_with_place(a, &l->rule[rule]));
+  return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
 }
 
 static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c, int64_t calls, double seconds) {
-  const char *times = calls > 1 ? arena_printf(a, "x%lld", (long long)calls) : "";
+  const char *times = calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "";
   const char *place = ledger_place(a, l, c->pos);
-  fprintf(f, "%-14s %-12s %12lld B %-4s %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group),
+  fprintf(f, "%-14s %-12s %12lld B%s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group),
           (long long)c->wire_bytes, times, c->backward ? "backward" : "forward", value, *place ? "  " : "", place, seconds * 1e6);
 }
 
@@ -182,7 +182,7 @@ static void put_rules(FILE *f, Arena *a, const Ledger *l) {
     double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
     fprintf(f, "rule %s: behind %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls), (long long)r->wire_bytes);
     if (rule_idle(l, r))
-      fprintf(f, "nothing changes without it, the others do the same\n");
+      fprintf(f, "nothing changes without it\n");
     else
       fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n", calls_text(a, r->without_calls),
               (long long)r->without_bytes, flops, (long long)r->without_memory);

@@ -8,6 +8,8 @@
 
 const char *const value_kinds[] = {"input", "parameter", "state", "optimizer state", "value", "gradient"};
 
+static bool is_gradient(const char *name) { return name && !strncmp(name, "grad(", 5); }
+
 // -- the list ------------------------------------------------------------------------------------------------
 
 // A name and what bears it.
@@ -140,7 +142,7 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
     v->at[v->n++].decl = d + 1;
   }
   for (uint32_t i = 0; i < named.n; i++)
-    v->at[v->n++] = value_of(a, l, named.at[i].name, strncmp(named.at[i].name, "grad(", 5) ? VALUE_COMPUTED : VALUE_GRADIENT, named.at[i].node);
+    v->at[v->n++] = value_of(a, l, named.at[i].name, is_gradient(named.at[i].name) ? VALUE_GRADIENT : VALUE_COMPUTED, named.at[i].node);
   for (uint32_t i = 0; i < v->n; i++) {
     add_rows(a, l, &v->at[i]);
     if (v->at[i].kind == VALUE_PARAM) add_training(a, g, v, &v->at[i]);
@@ -228,8 +230,9 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   ValueUse *use = explained_uses(a, l, v, &n);
   for (uint32_t i = 0; i < n; i++) {
     const ValueUse *u = &use[i];
-    const char *of = u->of ? arena_printf(a, " for %s%s", u->backward ? "the gradient of " : "", u->of) : "";
-    if (u->of && !strncmp(u->of, "grad(", 5)) of = arena_printf(a, " for %s", u->of);
+    const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin.why : NULL;
+    const char *what = why && !strcmp(why, "optimizer") ? "the update of " : u->backward && !is_gradient(u->of) ? "the gradient of " : "";
+    const char *of = u->of ? arena_printf(a, " for %s%s", what, u->of) : "";
     const char *times = u->times > 1 ? arena_printf(a, " (%u times)", u->times) : "";
     fprintf(f, "  read by %s%s%s: wants %s%s\n", u->user, of, times, u->wants, u->converts ? ", converted" : "");
   }
