@@ -1,0 +1,197 @@
+// Every example under the layouts that its first lines name: a training step on made-up input whole and split, as --verify
+// does it, bytes counted as predicted, and the memory that `check` says is what a processor gets. Under the last of them
+// also with a wrong element from a collective, which must be found. A line without a mesh means that of the line before.
+//
+//   suite_verify [FILE ...]     SHOW=1: how near each came
+#define _XOPEN_SOURCE 700 // mkdtemp, nftw
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/verify.h"
+
+enum { MAX_WORDS = 24, MAX_LAYOUTS = 12, LINE = 400 };
+static int passed, failed, skipped;
+static char folder[] = "/tmp/meshc-verify-XXXXXX";
+
+typedef struct Run {
+  const char *path;
+  int nwords;
+  char *word[MAX_WORDS]; // of the command line
+  Session s;
+  Options options;
+  Compilation checked, made;
+  Exec *exec;
+} Run;
+
+static void say(const Run *r, const char *what) {
+  printf("FAIL %s", r->path);
+  for (int i = 4; i < r->nwords; i++) printf(" %s", r->word[i]);
+  printf(": %s\n", what);
+  diag_print(r->s.diag, stdout, false);
+}
+
+static void word(Run *r, const char *text) {
+  if (r->nwords + 1 < MAX_WORDS) r->word[r->nwords++] = strdup(text);
+}
+
+// The facts of `check`, then the program with processors and input.
+static bool prepare(Run *r) {
+  Session *s = &r->s;
+  const char *purpose, *over;
+  int64_t bytes;
+  *s = (Session){.arena = arena_new(), .spoil = {0, -1}, .opt = &r->options};
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s)) return false;
+  const Graph *g = session_select(s, &purpose, &over);
+  if (!g || !session_compile(s, g, purpose, over, "program", &r->checked) ||
+      !session_compile(s, g, purpose, over, NULL, &r->made))
+    return false;
+  r->exec = session_exec(s, &r->made, NULL, NULL);
+  return r->exec && synthetic_feed(s, r->exec, r->made.compiled->program, &bytes);
+}
+
+static bool verify(Run *r, Verified *v) {
+  VerifyJob job = {.graph = r->made.selected, .made = &r->made, .exec = r->exec, .purpose = r->made.compiled->program->for_,
+                   .rows = -1, .commit = true};
+  return verify_step(&r->s, &job, v);
+}
+
+static bool memory_is_checked(Run *r) {
+  int64_t checked = program_bytes(r->checked.compiled->program);
+  if (exec_bytes(r->exec) == checked) return true;
+  say(r, arena_printf(r->s.arena, "a processor has %lld bytes, check says %lld", (long long)exec_bytes(r->exec),
+                      (long long)checked));
+  return false;
+}
+
+static bool agrees(Run *r) {
+  Verified v;
+  if (!verify(r, &v)) {
+    say(r, "does not agree");
+    return false;
+  }
+  if (!v.done || v.values == 0) say(r, "nothing was compared");
+  if (getenv("SHOW"))
+    printf("%s%s: %u values, %u vague, %.3g at %s\n", r->path, v.evaluated ? ", evaluator" : "", v.values, v.vague, v.error,
+           v.worst ? v.worst : "-");
+  if (exec_step(r->exec, 0, true) != STEP_OK || !exec_check(r->exec, r->s.diag)) {
+    say(r, "the step itself");
+    return false;
+  }
+  return v.done && v.values > 0 && memory_is_checked(r);
+}
+
+// One of the first collectives of a step brings processor 1 a wrong element; nobody may read the first element of some,
+// as the row of an id that the batch lacks.
+static bool finds_a_fault(Run *r) {
+  Verified v;
+  int errors = diag_errors(r->s.diag);
+  if (exec_predicted(r->exec)->calls[COLL_ALL_REDUCE] == 0) return true;
+  bool good = false;
+  for (int call = 0; call < 3 && !good; call++) {
+    r->s.spoil = (ExecFault){1, call};
+    good = !verify(r, &v) && diag_errors(r->s.diag) > errors && diag_exit(r->s.diag) == 4;
+  }
+  if (!good) say(r, "a wrong element is not found");
+  return good;
+}
+
+static void run(Run *r, bool last) {
+  bool good = prepare(r);
+  if (!good) say(r, "is not made");
+  good = good && agrees(r) && (!last || finds_a_fault(r));
+  *(good ? &passed : &failed) += 1;
+  exec_free(r->exec);
+  code_free(r->made.code);
+  arena_free(r->s.arena);
+  for (int i = 0; i < r->nwords; i++) free(r->word[i]);
+}
+
+// The word behind `option` in a line, without quotes; false: it is not there.
+static bool word_behind(const char *line, const char *option, char out[LINE]) {
+  const char *at = strstr(line, option);
+  if (!at) return false;
+  at += strlen(option);
+  at += strspn(at, " \"");
+  snprintf(out, LINE, "%.*s", (int)strcspn(at, " \"\n"), at);
+  return true;
+}
+
+static void start(Run *r, const char *path) {
+  static const char *const words[] = {"meshc", "bench"};
+  *r = (Run){.path = path};
+  for (size_t i = 0; i < countof(words); i++) word(r, words[i]);
+  word(r, path);
+  word(r, "--verify");
+  word(r, "-q");
+  word(r, "--data-dir");
+  word(r, folder);
+}
+
+static void run_under(const char *path, const char *mesh, const char *layout, bool last) {
+  Run r;
+  start(&r, path);
+  if (mesh) word(&r, "--mesh"), word(&r, mesh);
+  if (layout) word(&r, "--layout"), word(&r, layout);
+  run(&r, last);
+}
+
+static void file_runs(const char *path) {
+  char line[LINE], mesh[LINE], layouts[MAX_LAYOUTS][2][LINE];
+  int n = 0;
+  bool own = false, needs_file = false;
+  FILE *f = fopen(path, "re");
+  for (; f && fgets(line, sizeof line, f);) {
+    needs_file |= strstr(line, "file(") != NULL;
+    own |= strncmp(line, "mesh ", 5) == 0;
+    if (line[0] != '#' || strstr(line, "refused") || n == MAX_LAYOUTS) continue;
+    if (!word_behind(line, "--layout", layouts[n][1])) continue;
+    bool same = !word_behind(line, "--mesh", mesh);
+    if (same && n == 0) continue;
+    memcpy(layouts[n++][0], mesh, sizeof mesh);
+  }
+  if (f) fclose(f);
+  skipped += needs_file;
+  for (int i = 0; i < n && !needs_file; i++) run_under(path, layouts[i][0], layouts[i][1], i == n - 1);
+  if (own && !needs_file) run_under(path, NULL, NULL, false);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *w) {
+  (void)s, (void)flag, (void)w;
+  return remove(path);
+}
+
+// The data of the examples is made by the program beside this one.
+static bool make_data(Arena *a, const char *self) {
+  const char *slash = strrchr(self, '/');
+  int n = slash ? (int)(slash - self) : 1;
+  return mkdtemp(folder) && system(arena_printf(a, "'%.*s/generate' %s", n, slash ? self : ".", folder)) == 0;
+}
+
+int main(int argc, char **argv) {
+  Arena *a = arena_new();
+  VEC(char *) path = {0};
+  if (!code_available()) {
+    printf("0 passed, 0 failed, 1 skipped\n");
+    return 0;
+  }
+  if (!make_data(a, argv[0])) return 6;
+  setenv("XDG_CACHE_HOME", folder, 1);
+  for (int i = 1; i < argc; i++) vec_push(a, path) = argv[i];
+  DIR *d = argc > 1 ? NULL : opendir("examples");
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (strstr(e->d_name, ".mesh")) vec_push(a, path) = arena_printf(a, "examples/%s", e->d_name);
+  if (d) closedir(d);
+  if (path.n) qsort(path.at, path.n, sizeof *path.at, by_name);
+  for (uint32_t i = 0; i < path.n; i++) file_runs(path.at[i]);
+  arena_free(a);
+  nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed != 0;
+}
