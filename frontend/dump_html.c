@@ -1,45 +1,24 @@
 // A stage as one HTML page that needs nothing else: a graph as a table whose arguments are links to
 // the lines of their nodes, any other stage as its text.
-#include "frontend/session.h"
+#include "frontend/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char style[] =
-    "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;font:13px monospace}"
-    "td,th{padding:2px 10px;text-align:left;vertical-align:top}th{border-bottom:1px solid #888}"
-    "tr:target{background:#ffeeaa}tr.collective{background:#ffdcc8}tr:hover{background:#e8f0ff}"
-    "td.why{color:#555;font-family:sans-serif}a{text-decoration:none}";
-
-static void put(FILE *f, const char *text) {
-  static const char *const entity[256] = {
-      ['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;", ['"'] = "&quot;"};
-  for (; *text; text++) {
-    const char *e = entity[(unsigned char)*text];
-    if (e)
-      fputs(e, f);
-    else
-      fputc(*text, f);
-  }
-}
-
 static void head(const Session *s, FILE *f, const char *stage) {
   const char *model = s->opt->argument.n ? s->opt->argument.at[0] : "a dumped graph";
-  fprintf(f, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
-  put(f, model);
-  fprintf(f, ": %s</title><style>%s</style></head><body>\n<h1>", stage, style);
-  put(f, model);
-  fprintf(f, "</h1>\n<h2>%s</h2>\n", stage);
+  html_head(f, arena_printf(s->arena, "%s: %s", model, stage));
+  fprintf(f, "<h2>%s</h2>\n", stage);
   for (int i = 0; i < stage_name_count; i++) {
     if (strcmp(stage_names[i].name, stage) != 0) continue;
     fprintf(f, "<p>");
-    put(f, stage_names[i].holds);
+    html_text(f, stage_names[i].holds);
     fprintf(f, "</p>\n");
   }
 }
 
 static char *finish(const Session *s, FILE *f, char **text, size_t *n) {
-  fprintf(f, "</body></html>\n");
+  html_end(f);
   fclose(f);
   char *kept = arena_text(s->arena, *text, *n);
   free(*text);
@@ -50,7 +29,7 @@ static void put_type(FILE *f, const Graph *g, const Node *n) {
   fprintf(f, "<td>%s[", dtype_text((Dtype)n->type));
   for (int i = 0; i < n->dims.n; i++) {
     if (i) fputs(", ", f);
-    put(f, dim_get(g->dims, n->dims.at[i])->name);
+    html_text(f, dim_get(g->dims, n->dims.at[i])->name);
   }
   fprintf(f, "]</td>");
 }
@@ -65,13 +44,13 @@ static void put_node(FILE *f, const Graph *g, NodeId id, const char *note) {
   fprintf(f, "</td>");
   put_type(f, g, n);
   fprintf(f, "<td>");
-  put(f, note ? note : "");
+  html_text(f, note ? note : "");
   fprintf(f, "</td><td>");
   if (n->origin.pos.line) fprintf(f, "%u", n->origin.pos.line);
   fprintf(f, "</td><td>");
-  put(f, n->origin.value ? n->origin.value : "");
+  html_text(f, n->origin.value ? n->origin.value : "");
   fprintf(f, "</td><td class=\"why\">");
-  put(f, n->origin.why ? n->origin.why : "");
+  html_text(f, n->origin.why ? n->origin.why : "");
   fprintf(f, "</td></tr>\n");
 }
 
@@ -89,7 +68,7 @@ char *dump_html_graph(const Session *s, const Graph *g, const char *stage, Graph
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
     fprintf(f, "<li>%s", o->kind == OUT_UPDATE ? "update " : "");
-    put(f, o->name);
+    html_text(f, o->name);
     fprintf(f, " = <a href=\"#n%u\">%%%u</a></li>\n", o->value, o->value);
   }
   fprintf(f, "</ul>\n");
@@ -103,7 +82,7 @@ char *dump_html_text(const Session *s, const char *stage, const char *plain) {
   if (!f) return NULL;
   head(s, f, stage);
   fprintf(f, "<pre>\n");
-  put(f, plain);
+  html_text(f, plain);
   fprintf(f, "</pre>\n");
   return finish(s, f, &text, &n);
 }

@@ -10,7 +10,7 @@ static const char style[] =
     "h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid var(--line)}h3{font-size:1em}small,.dim{color:var(--dim)}\n"
     "a{color:var(--accent);text-decoration:none}table{border-collapse:collapse;font:12.5px monospace}\n"
     "td,th{padding:2px 10px;text-align:left;vertical-align:top}th{border-bottom:1px solid var(--line)}th.by{cursor:pointer}\n"
-    "td.n{text-align:right;white-space:nowrap}td.why{font-family:sans-serif;color:var(--dim)}tr:target,tr.on{background:var(--c3)}\n"
+    "td.n{text-align:right;white-space:nowrap}td.why{font-family:sans-serif;color:var(--dim)}tr.collective{background:var(--c3)}tr:target,tr.on{background:var(--c6)}\n"
     "tbody tr:hover{background:var(--panel)}tr.value{cursor:pointer}.scroll{overflow:auto;max-height:32em}\n"
     ".tiles{display:flex;flex-wrap:wrap;gap:.6em}.tile{background:var(--panel);border:1px solid var(--line);padding:.4em .9em;border-radius:6px}\n"
     ".tile b{display:block;font-size:1.25em}\n"
