@@ -97,9 +97,9 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
   const LedgerRow *row = &d->e->ledger->row[b->row];
   const CollFact *c = row->fact;
   int64_t calls = c->times * b->calls;
-  const char *packed = row->nparts > 1 ? arena_printf(a, " of %u packed", row->nparts) : "";
-  return arena_printf(a, "%s%s %s %lld B%s%s", c->backward ? "gradient: " : "", coll_text(c->kind), axes_text(a, &d->e->session->model->mesh, c->axes),
-                      (long long)c->wire_bytes, calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "", packed);
+  const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind), axes_text(a, &d->e->session->model->mesh, c->axes));
+  if (row->nparts > 1) return arena_printf(a, "%s, %u packed", what, row->nparts); // the call's bytes are not this value's
+  return arena_printf(a, "%s %lld B%s", what, (long long)c->wire_bytes, calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
 
 // -- where they stand ------------------------------------------------------------------------------------------
