@@ -3,7 +3,7 @@
 // The instructions of one processor are walked in order with two clocks, that of its core and that of its link.
 //
 //   kernel       the longer of its bytes and its operations, and a launch
-//   product      2 (mnk + half (mn + nk + km)) operations at `flops`, or its bytes if they take longer, and a launch
+//   product      2 (mnk + half (mn + nk + km)) operations at `flops`, its bytes from beyond l2, and a launch
 //   collective   coll_seconds on the link; `shared`: a meeting, and its operands read and written in memory
 //
 // Without `overlap` the core waits for every collective. With it a collective begins when its operands are there and
@@ -72,12 +72,14 @@ static double kernel_free(const Sim *s, const KernelLaunch *l, double now) {
 
 static double operands_free(const Sim *s, const Instr *in) {
   double now = s->now;
+  int64_t span[3];
   switch (in->kind) {
   case INSTR_KERNEL: return kernel_free(s, &in->u.kernel, now);
   case INSTR_PRODUCT:
-    now = free_at(s, in->u.product.a, sim_room(s, in->u.product.a), false, now);
-    now = free_at(s, in->u.product.b, sim_room(s, in->u.product.b), false, now);
-    return free_at(s, in->u.product.c, sim_room(s, in->u.product.c), true, now);
+    sim_product_spans(s, &in->u.product, span);
+    now = free_at(s, in->u.product.a, span[0], false, now);
+    now = free_at(s, in->u.product.b, span[1], false, now);
+    return free_at(s, in->u.product.c, span[2], true, now);
   case INSTR_ORDERED:
     now = free_at(s, in->u.ordered.src, sim_room(s, in->u.ordered.src), false, now);
     return free_at(s, in->u.ordered.dst, sim_room(s, in->u.ordered.dst), true, now);

@@ -25,8 +25,8 @@ static Zone *zone_of(Sim *s, Ref r) { return &s->zone[r.tensor < 0 ? s->p->ntens
 int64_t sim_place(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }
 
 // Bytes that others have touched since, as the caches of the core and of the machine see it.
-static void distance_of(const Sim *s, const Touch *t, double *core, double *machine) {
-  double since = s->touched - t->at;
+static void distance_of(const Sim *s, const Touch *t, double now, double *core, double *machine) {
+  double since = now - t->at;
   bool apart = t->segment != s->segment; // the core's other processors have run since
   *core = since * (apart ? s->contexts : 1) / s->team;
   *machine = since * (s->m->cores > 0 ? apart ? s->processors : fmin(s->processors, s->m->cores) : 1);
@@ -42,7 +42,7 @@ static void touch(Sim *s, Traffic *t, Ref ref, int64_t span, double bytes, bool 
   for (int64_t i = first; i < end; i++) {
     Touch *last = &r->last[i];
     double core, machine;
-    distance_of(s, last, &core, &machine);
+    distance_of(s, last, s->touched + (double)(i - first) * each, &core, &machine);
     if (last->seen && !last->far && !far && core < (double)s->m->l2) t->l2 += each;
     else if (last->seen && machine < (double)s->m->l3) t->l3 += each;
     else t->memory += each;
@@ -97,27 +97,40 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
 }
 
+static int64_t batch_span(const Sim *s, const Product *p, int operand) {
+  int64_t last = 0;
+  for (int i = 0; i < p->nbatch; i++) {
+    int64_t stride = operand == 0 ? p->batch[i].a : operand == 1 ? p->batch[i].b : p->batch[i].c;
+    last += ((int64_t)sim_size(s, p->batch[i].count) - 1) * stride;
+  }
+  return last * dtype_bytes(p->type);
+}
+
+void sim_product_spans(const Sim *s, const Product *p, int64_t span[3]) {
+  double m = sim_size(s, p->m), n = sim_size(s, p->n), k = sim_size(s, p->k);
+  int64_t element = dtype_bytes(p->type);
+  span[0] = batch_span(s, p, 0) + matrix_span(p->ta, m, k, p->lda, element);
+  span[1] = batch_span(s, p, 1) + matrix_span(p->tb, k, n, p->ldb, element);
+  span[2] = batch_span(s, p, 2) + matrix_span(false, m, n, p->ldc, element);
+}
+
 static double product_seconds(Sim *s, const Product *p) {
   double m = sim_size(s, p->m), n = sim_size(s, p->n), k = sim_size(s, p->k), batch = 1;
-  int64_t element = dtype_bytes(p->type), a = 0, b = 0, c = 0;
-  for (int i = 0; i < p->nbatch; i++) {
-    double count = sim_size(s, p->batch[i].count);
-    batch *= count;
-    a += (int64_t)(count - 1) * p->batch[i].a * element;
-    b += (int64_t)(count - 1) * p->batch[i].b * element;
-    c += (int64_t)(count - 1) * p->batch[i].c * element;
-  }
+  for (int i = 0; i < p->nbatch; i++) batch *= sim_size(s, p->batch[i].count);
+  int64_t span[3];
+  sim_product_spans(s, p, span);
   Traffic t = {0};
-  double each = batch * (double)element;
-  touch(s, &t, p->a, a + matrix_span(p->ta, m, k, p->lda, element), each * m * k, false);
-  touch(s, &t, p->b, b + matrix_span(p->tb, k, n, p->ldb, element), each * k * n, false);
-  touch(s, &t, p->c, c + matrix_span(false, m, n, p->ldc, element), each * m * n, false);
+  double element = (double)dtype_bytes(p->type), each = batch * element;
+  touch(s, &t, p->a, span[0], each * m * k, false);
+  touch(s, &t, p->b, span[1], each * k * n, false);
+  touch(s, &t, p->c, span[2], each * m * n, false);
+  t.l2 = 0; // panels come from there while others are computed with
   bool alone = 2 * m * n * k * batch < SOLO_FLOPS;
   double parts = batch >= 2 * s->team ? batch : s->team; // a part of a lone product is a panel of it
   if (!alone && batch < 2 * s->team) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
-  double flops = s->m->flops * 4 / (double)element, launches = batch * s->m->launch;
+  double flops = s->m->flops * 4 / element;
   double work = 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
-  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + launches, parts, alone);
+  return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
 }
 
 static double copy_seconds(Sim *s, Ref dst, const Ref *src, int64_t bytes) {
@@ -160,7 +173,7 @@ static double shared_seconds(Sim *s, const Collective *w) {
     touch(s, &t, p->dst, to, (double)to, true);
     bytes += (double)(from + to);
   }
-  double each = fmax(traffic_seconds(s, &t), bytes / s->m->bandwidth);
+  double each = fmax(traffic_seconds(s, &t), bytes / (2 * s->m->bandwidth)); // one that is sent is read and written
   return coll_latency(s->m, &s->p->mesh, w->kind, w->axes) + each * s->contexts / s->team;
 }
 

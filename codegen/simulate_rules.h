@@ -53,6 +53,7 @@ void sim_zones(Sim *s);
 int64_t sim_place(const Sim *s, Ref r); // where r is at this step of the loops around
 double sim_size(const Sim *s, Size x);
 int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type);
+void sim_product_spans(const Sim *s, const Product *p, int64_t span[3]); // bytes of A, B, C from first to last
 double sim_seconds(Sim *s, const Instr *in);
 
 // simulate_kernel.c

@@ -49,47 +49,97 @@ static Axes source_axes(const Graph *g, const Node *n) {
   return all;
 }
 
+typedef struct Interval {
+  int64_t first, n;
+} Interval;
+
+// What processors have of block or reach dim d, by rank over the axes on which that depends.
+static Interval *intervals(Arena *a, const Graph *g, DimId d) {
+  Axes axes = dim_get(g->dims, d)->axes;
+  int64_t size = axes_size(g->mesh, axes), whole = dim_get(g->dims, dim_get(g->dims, d)->whole)->size;
+  Interval *out = arena_array(a, Interval, size);
+  for (int64_t k = 0; k < size; k++) {
+    int64_t r = axes_peer(g->mesh, axes, 0, k);
+    out[k] = (Interval){dim_offset(g->dims, g->mesh, d, r), dim_valid(g->dims, g->mesh, d, r, whole)};
+  }
+  return out;
+}
+
+static int64_t overlap(Interval x, Interval y) { return common(x.first, x.n, y.first, y.n); }
+
+// Of dim i of a permute or halo: elements that a processor holds and the others of its group take, added up, and those
+// that it takes itself, by its rank over the axes on which that depends.
+typedef struct Along {
+  Axes axes;
+  int64_t *taken, *own;
+} Along;
+
+static void axes_join(Axes *s, Axes more) {
+  for (int i = 0; i < more.n; i++)
+    if (!axes_has(*s, more.at[i])) s->at[s->n++] = more.at[i];
+}
+
 // Of replicas each serves those with its own coordinates on the axes that do not cut the source.
-static bool serves(const Graph *g, const Node *n, Axes cut, int64_t from, int64_t to) {
-  for (int i = 0; i < n->attr.axes.n; i++) {
-    int axis = n->attr.axes.at[i];
-    if (!axes_has(cut, axis) && mesh_coord(g->mesh, to, axis) != mesh_coord(g->mesh, from, axis)) return false;
+static Axes served_axes(const Graph *g, const Node *n, int i) {
+  Axes want = dim_get(g->dims, n->attr.to[i])->axes, cut = source_axes(g, n), out = {0};
+  for (int k = 0; k < want.n; k++)
+    if (axes_has(n->attr.axes, want.at[k]) && axes_has(cut, want.at[k])) out.at[out.n++] = want.at[k];
+  return out;
+}
+
+static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
+  Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr.dims[i])->axes, want = dim_get(g->dims, n->attr.to[i])->axes;
+  const Interval *held = intervals(a, g, n->attr.dims[i]), *read = intervals(a, g, n->attr.to[i]);
+  Along out = {.axes = have};
+  axes_join(&out.axes, want);
+  int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
+  bool all = served.n == want.n; // ranks are those of the wanted dim
+  out.taken = arena_array(a, int64_t, size);
+  out.own = arena_array(a, int64_t, size);
+  for (int64_t r = 0; r < size; r++) {
+    int64_t from = axes_peer(g->mesh, out.axes, 0, r);
+    Interval mine = held[axes_rank(g->mesh, have, from)];
+    for (int64_t k = 0; k < others; k++)
+      out.taken[r] += overlap(mine, read[all ? k : axes_rank(g->mesh, want, axes_peer(g->mesh, served, from, k))]);
+    out.own[r] = overlap(mine, read[axes_rank(g->mesh, want, from)]);
   }
-  return from != to;
+  return out;
 }
 
-// Along dim i of a permute or halo: elements that `to` takes and `from` holds.
-static int64_t common_along(const Graph *g, const Node *n, int i, int64_t from, int64_t to) {
-  DimId have = n->attr.dims[i], want = n->attr.to[i];
-  int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;
-  return common(dim_offset(g->dims, g->mesh, have, from), dim_valid(g->dims, g->mesh, have, from, whole),
-                dim_offset(g->dims, g->mesh, want, to), dim_valid(g->dims, g->mesh, want, to, whole));
-}
-
-// Bytes that processor `from` sends to all others of its group; dims that are not moved count whole.
-static int64_t sent_bytes(const Graph *g, NodeId id, int64_t from) {
+// Bytes that each processor of a group sends to all others; dims that are not moved count whole. No axis cuts two dims,
+// so that all others together take the product of what they take along each dim.
+static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
-  Axes cut = source_axes(g, n);
-  int64_t rest = node_bytes(g, id), sent = 0;
-  for (int i = 0; i < n->attr.nto; i++) rest /= dim_get(g->dims, n->attr.to[i])->size;
-  for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
-    int64_t to = axes_peer(g->mesh, n->attr.axes, from, k), bytes = rest;
-    if (!serves(g, n, cut, from, to)) continue;
-    for (int i = 0; i < n->attr.nto && bytes; i++) bytes *= common_along(g, n, i, from, to);
-    sent += bytes;
+  Axes cut = source_axes(g, n), seen = {0};
+  int64_t rest = node_bytes(g, id), replicas = 1;
+  Along along[MAX_RANK];
+  for (int i = 0; i < n->attr.nto; i++) {
+    rest /= dim_get(g->dims, n->attr.to[i])->size;
+    along[i] = along_dim(a, g, n, i);
+    axes_join(&seen, served_axes(g, n, i));
   }
-  return sent;
+  for (int k = 0; k < n->attr.axes.n; k++)
+    if (axes_has(cut, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k])) replicas *= g->mesh->axis[n->attr.axes.at[k]].size;
+  for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
+    int64_t from = axes_peer(g->mesh, n->attr.axes, 0, k), all = rest * replicas, own = rest;
+    for (int i = 0; i < n->attr.nto; i++) {
+      int64_t r = axes_rank(g->mesh, along[i].axes, from);
+      all *= along[i].taken[r];
+      own *= along[i].own[r];
+    }
+    sent[k] += all - own;
+  }
 }
 
 // Of a permute or halo, by the processor that sends most.
 static int64_t moved_bytes(const Graph *g, const NodeId *node, uint32_t n) {
-  Axes axes = graph_node(g, node[0])->attr.axes;
-  int64_t most = 0;
-  for (int64_t k = 0; k < axes_size(g->mesh, axes); k++) {
-    int64_t sent = 0;
-    for (uint32_t i = 0; i < n; i++) sent += sent_bytes(g, node[i], axes_peer(g->mesh, axes, 0, k));
-    if (sent > most) most = sent;
-  }
+  Arena *scratch = arena_new();
+  int64_t group = axes_size(g->mesh, graph_node(g, node[0])->attr.axes), most = 0;
+  int64_t *sent = arena_array(scratch, int64_t, group);
+  for (uint32_t i = 0; i < n; i++) add_sent(scratch, g, node[i], sent);
+  for (int64_t k = 0; k < group; k++)
+    if (sent[k] > most) most = sent[k];
+  arena_free(scratch);
   return most;
 }
 
@@ -130,11 +180,12 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
   return n;
 }
 
+// In one memory there is nothing to go round.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
   double seconds = 0;
-  for (int i = 0; i < n; i++) seconds += level[i].link.latency * ring[k].rounds;
+  for (int i = 0; i < n; i++) seconds += level[i].link.latency * (machine->shared > 0 ? 1 : ring[k].rounds);
   return seconds;
 }
 

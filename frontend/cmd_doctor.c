@@ -91,18 +91,17 @@ typedef struct Doctor {
 // Without machine code the figures of kernels stay those of the built-in machine.
 static bool machine_text(Doctor *d, const char **out) {
   Machine m = machine_default();
-  int64_t cores = cores_available();
-  m.memory = d->found.memory / cores;
   m.l2 = cache_bytes(2, m.l2);
   m.l3 = cache_bytes(3, m.l3);
   m.memory_rate = d->copy;
   m.bandwidth = d->copy / 2;
   m.latency = d->latency;
   m.flops = d->product > 0 ? d->product : peak_flops(1);
-  m.cores = (double)cores;
+  m.cores = cores_available();
   m.shared = 1;
   if (code_available() && !machine_measure(d->s, &m)) return false;
-  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s", code_cpu(), (long long)cores,
+  m.memory = d->found.memory / (int64_t)m.cores;
+  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s", code_cpu(), (long long)m.cores,
                       d->s->ranks ? ", processors in processes of their own" : "", machine_print(d->s->arena, &m));
   return true;
 }

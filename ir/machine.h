@@ -7,7 +7,7 @@
 
 // What the processors along an axis reach one another by.
 typedef struct Link {
-  double latency;   // seconds of one collective; an all_reduce takes two
+  double latency;   // seconds of one collective; between memories an all_reduce takes two
   double bandwidth; // bytes a second between two processors
 } Link;
 
@@ -30,7 +30,7 @@ typedef struct Machine {
   double operations;       // a second, simple ones of f32 in kernels, one processor; 0: they hide behind the bytes
   double half;             // product: a side of this length costs as much again as its work
   double cores;            // that the processors of the mesh share; 0: each has its own
-  double shared;           // 1: processors share one memory, and a collective is reads and writes in it
+  double shared;           // 1: processors share one memory: a collective is reads and writes in it, at twice `bandwidth` at most
   double overlap;          // 1: collectives run beside work that does not need them; 0: they block
   uint8_t naxes;
   AxisLink axis[MAX_AXES];
