@@ -1,186 +1,73 @@
 // Branch and bound over layouts.
 //
-// A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. A set is priced once
-// alone on an axis of that size; a layout cannot cost less than its sets allow:
-//
-//   its compute is at least that of each set, shared out over the other axes,
-//   its bytes on the wire at least those of all its sets, each shared out likewise,
-//   its calls at least those of each set.
-//
-// The bound only grows as axes get their sets, so a branch ends where the bound of its first axes is no better than
-// what is kept. A first walk collects the candidates of least bound, which are priced; a second one, what could still
-// be better, which is priced in order of the bound until that is no better either.
+// A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. Axes get their sets one after
+// the other; what a layout costs at least (least.h) only grows with each, so a branch ends where the bound of its
+// first axes is no better than what is kept. A first walk collects the candidates of least bound, a second one, what
+// could still be better than the best of these. They are looked at in order of the bound: of meshes of three axes two
+// at a time are priced together, which gives a better bound for all layouts in which these two meet; then
+// the layout itself is priced. When the next bound is no better than what was found, that is the best.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/search.h"
+#include "partition/space.h"
 
-enum { MAX_DIMS = 30, MAX_SETS = 4096, FIRST = 32, MAX_PRICED = 1000, MAX_CANDIDATES = 1 << 22 };
+enum { FIRST = 256, MAX_PRICED = 2000, MORE_PRICED = 100, MAX_CANDIDATES = 1 << 21, PAIRS = 1 << 12, MAX_BOUNDS = 50000000 };
 
-typedef uint32_t DimSet; // bits: indices into Search.dim
-
-typedef struct SetPrice {
-  DimSet set;
-  Price price;    // alone, on one axis
-} SetPrice;
-
-typedef struct AxisSets { // the sets that an axis of that size and speed may have
-  int64_t size;
-  Link link;
-  uint32_t n;
-  SetPrice *at;
-} AxisSets;
+// What axes do together may be cheaper than the bound, which rests on what each does alone, by a part in so many at
+// most near the best (tests/suite/search.c looks): a layout is out when its bound is dearer by more.
+enum { TOGETHER = 200 };
 
 typedef struct Candidate {
   double bound; // seconds that it costs at least
   uint32_t mesh;
   uint16_t set[MAX_AXES];
+  uint16_t pairs; // so many pairs of its axes have been priced together
 } Candidate;
 
+// Two kinds of axes with their sets.
+typedef struct PairKey {
+  uint32_t kind[2], set[2];
+} PairKey;
+typedef struct PairEntry {
+  PairKey key;
+  const LeastPair *pair;
+} PairEntry;
+
+static bool same_candidate(const Candidate *a, const Candidate *b) {
+  return a->mesh == b->mesh && !memcmp(a->set, b->set, sizeof a->set);
+}
+
 typedef struct Search {
+  Space space;
+  Least *least;
   const SearchTask *task;
   Arena *a;
-  uint32_t ndims, nsets;
-  const Dim *dim[MAX_DIMS];
-  DimSet clash[MAX_DIMS]; // dims that meet this one in some tensor
-  DimSet *set;
-  VEC(AxisSets *) axis;
   VEC(Candidate) candidate;
+  VEC(Candidate) priced;
+  const PartTable *parts;
+  PairEntry *pair;    // hashed; PAIRS of them
   SearchResult *result;
+  double cut;         // the least bound of what was left out for want of room; INFINITY: nothing was
   // the walk over the candidates of a mesh
   const Mesh *mesh;
-  const AxisSets *sets[MAX_AXES];
+  const uint32_t *kind;
   double limit;       // bounds from here on are of no use
+  uint32_t bounds;    // so many may still be computed
   bool first;         // the first walk: the least FIRST candidates are kept
   Candidate now;
 } Search;
 
-// -- dims and sets -----------------------------------------------------------------------------------------
-
-static bool rules_fit(const Search *s, uint32_t n, LayoutRule *rule) {
-  Arena *a = arena_new();
-  Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
-  Graph g = *s->task->model;
-  g.dims = dim_table_whole(a, g.dims);
-  g.mesh = &mesh;
-  bool fit = layout_check(&g, &(Layout){n, rule}, diag_new(a));
-  arena_free(a);
-  return fit;
-}
-
-static LayoutRule rule_on_first(const Dim *d) { return (LayoutRule){.dim = d->name, .axes = {1, {0}}}; }
-
-static bool dim_is_used(const SearchTask *t, DimId d) {
-  for (uint32_t i = 0; i < t->nterms; i++)
-    for (NodeId n = 1; n <= graph_count(t->term[i].graph); n++)
-      if (dims_has(&graph_node(t->term[i].graph, n)->dims, d)) return true;
-  return false;
-}
-
-// Dims that a user can name: declared in the file, not in a function or a round.
-static void find_dims(Search *s) {
-  const DimTable *dims = s->task->model->dims;
-  for (DimId d = 1; d <= dim_count(dims) && s->ndims < MAX_DIMS; d++) {
-    const Dim *dim = dim_get(dims, d);
-    if (dim->whole != d || dim->size < 2 || strchr(dim->name, '.') || !dim_is_used(s->task, d)) continue;
-    LayoutRule alone = rule_on_first(dim);
-    if (rules_fit(s, 1, &alone)) s->dim[s->ndims++] = dim;
-  }
-}
-
-static void find_clashes(Search *s) {
-  for (uint32_t i = 0; i < s->ndims; i++)
-    for (uint32_t j = 0; j < i; j++) {
-      LayoutRule both[2] = {rule_on_first(s->dim[i]), rule_on_first(s->dim[j])};
-      if (rules_fit(s, 2, both)) continue;
-      s->clash[i] |= (DimSet)1 << j;
-      s->clash[j] |= (DimSet)1 << i;
-    }
-}
-
-static void find_sets(Search *s) {
-  s->set = arena_array(s->a, DimSet, MAX_SETS);
-  s->nsets = 1; // the empty one
-  for (uint32_t d = 0; d < s->ndims; d++)
-    for (uint32_t i = 0, n = s->nsets; i < n; i++) {
-      if (s->set[i] & s->clash[d]) continue;
-      if (s->nsets == MAX_SETS) {
-        s->result->proven = false;
-        return;
-      }
-      s->set[s->nsets++] = s->set[i] | (DimSet)1 << d;
-    }
-}
-
-// -- layouts of sets -------------------------------------------------------------------------------------
-
-// The rules that put set[a] on axis a of the mesh; false when a dim is too small for its axes.
-static bool layout_of(const Search *s, Arena *a, const Mesh *mesh, const DimSet *set, Layout *out) {
-  *out = (Layout){.rule = arena_array(a, LayoutRule, s->ndims + 1)};
-  for (uint32_t d = 0; d < s->ndims; d++) {
-    LayoutRule r = {.dim = s->dim[d]->name};
-    int64_t parts = 1;
-    for (int k = 0; k < mesh->naxes; k++) {
-      if (!(set[k] >> d & 1)) continue;
-      r.axes.at[r.axes.n++] = (uint8_t)k;
-      parts *= mesh->axis[k].size;
-    }
-    if (parts > s->dim[d]->size) return false;
-    if (r.axes.n) out->rule[out->n++] = r;
-  }
-  return true;
-}
-
-static AxisSets *sets_of_axis(Search *s, const MeshAxis *axis) {
-  AxisSets *out = arena_new_of(s->a, AxisSets);
-  *out = (AxisSets){.size = axis->size, .link = machine_link(s->task->machine, axis->name), .at = arena_array(s->a, SetPrice, s->nsets)};
-  Mesh *mesh = arena_new_of(s->a, Mesh);
-  *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
-  for (uint32_t i = 0; i < s->nsets; i++) {
-    Layout layout;
-    if (!layout_of(s, s->a, mesh, &s->set[i], &layout)) continue;
-    Price p = search_price(s->task, mesh, &layout);
-    out->at[out->n++] = (SetPrice){s->set[i], p};
-  }
-  return out;
-}
-
-static const AxisSets *axis_sets(Search *s, const MeshAxis *axis) {
-  Link link = machine_link(s->task->machine, axis->name);
-  for (uint32_t i = 0; i < s->axis.n; i++) {
-    const AxisSets *x = s->axis.at[i];
-    if (x->size == axis->size && x->link.latency == link.latency && x->link.bandwidth == link.bandwidth) return x;
-  }
-  return vec_push(s->a, s->axis) = sets_of_axis(s, axis);
-}
+static const AxisKind *kind_at(const Search *s, int k) { return s->space.kind.at[s->kind[k]]; }
 
 // -- candidates --------------------------------------------------------------------------------------------
 
-typedef struct Bound {
-  double flops, traffic, wire, latency; // wire: seconds of the bytes
-} Bound;
-
-static Bound bound_with(const Search *s, Bound b, int k, const SetPrice *set) {
-  double rest = (double)(mesh_size(s->mesh) / s->mesh->axis[k].size);
-  b.flops = fmax(b.flops, set->price.flops / rest);
-  b.traffic = fmax(b.traffic, set->price.traffic / rest);
-  b.wire += (set->price.transfer - set->price.latency) / rest;
-  b.latency = fmax(b.latency, set->price.latency);
-  return b;
-}
-
-static double bound_seconds(const Search *s, const Bound *b) {
-  const Machine *m = s->task->machine;
-  return b->flops / m->flops + b->traffic / m->memory_rate + b->wire + b->latency;
-}
-
-// Axes of one size and speed are alike: their sets stand in order, so that each layout comes once. Where all shapes of meshes
+// Axes of one kind are alike: their sets stand in order, so that each layout comes once. Where all shapes of meshes
 // are searched, two axes with one set are the longer axis of another shape.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
-    if (s->sets[j] == s->sets[k] && s->now.set[j] > set) return false;
-    if (s->task->nmeshes > 1 && !s->task->machine->naxes && s->sets[j]->at[s->now.set[j]].set == s->sets[k]->at[set].set) return false;
+    if (s->kind[j] == s->kind[k] && s->now.set[j] > set) return false;
+    if (s->task->nmeshes > 1 && !s->task->machine->naxes && kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set]) return false;
   }
   return true;
 }
@@ -199,60 +86,156 @@ static void add_candidate(Search *s, double bound) {
   s->now.bound = bound;
   if (s->first) keep_first(s, &s->now);
   else if (s->candidate.n < MAX_CANDIDATES) vec_push(s->a, s->candidate) = s->now;
-  else s->result->proven = false;
+  else s->cut = fmin(s->cut, bound);
 }
 
-static void walk(Search *s, int k, Bound b) {
+// Whether no dim is too small for the axes that cut it.
+static bool fits(const Search *s, int k, uint32_t set) {
+  DimSet own = kind_at(s, k)->set[set], shared = 0;
+  for (int j = 0; j < k; j++) shared |= own & kind_at(s, j)->set[s->now.set[j]];
+  for (uint32_t d = 0; shared >> d; d++) {
+    int64_t parts = shared >> d & 1 ? s->mesh->axis[k].size : 1;
+    for (int j = 0; j < k && parts > 1; j++)
+      if (kind_at(s, j)->set[s->now.set[j]] >> d & 1) parts *= s->mesh->axis[j].size;
+    if (parts > s->space.dim[d]->size) return false;
+  }
+  return true;
+}
+
+static void walk(Search *s, int k, double bound) {
   if (k == s->mesh->naxes) {
-    add_candidate(s, bound_seconds(s, &b));
+    add_candidate(s, bound);
     return;
   }
-  for (uint32_t i = 0; i < s->sets[k]->n; i++) {
-    Bound with = bound_with(s, b, k, &s->sets[k]->at[i]);
-    if (!is_new(s, k, i) || bound_seconds(s, &with) >= s->limit) continue;
+  least_enter(s->least, k);
+  for (uint32_t i = 0; i < kind_at(s, k)->n; i++) {
+    if (!is_new(s, k, i) || !fits(s, k, i)) continue;
+    if (!s->bounds) {
+      s->cut = fmin(s->cut, bound);
+      return;
+    }
+    s->bounds--;
+    double with = fmax(bound, least_with(s->least, k, i, s->limit));
+    if (with >= s->limit) continue;
     s->now.set[k] = (uint16_t)i;
+    if (k + 1 < s->mesh->naxes) least_take(s->least, k, i);
     walk(s, k + 1, with);
   }
 }
 
+static void begin_mesh(Search *s, uint32_t mesh) {
+  s->mesh = &s->task->mesh[mesh];
+  s->kind = s->space.of[mesh];
+  s->now = (Candidate){.mesh = mesh};
+  least_begin(s->least, s->mesh->naxes, s->kind);
+}
+
 static void walk_meshes(Search *s, bool first, double limit) {
   s->first = first;
+  s->bounds = MAX_BOUNDS;
   s->limit = limit;
   s->candidate.n = 0;
+  s->cut = INFINITY;
   for (uint32_t i = 0; i < s->task->nmeshes; i++) {
-    s->mesh = &s->task->mesh[i];
-    s->now = (Candidate){.mesh = i};
-    for (int k = 0; k < s->mesh->naxes; k++) s->sets[k] = axis_sets(s, &s->mesh->axis[k]);
-    walk(s, 0, (Bound){0});
+    begin_mesh(s, i);
+    walk(s, 0, 0);
   }
 }
 
 // Layouts in all: what a search without bounds would price.
-static double count_layouts(Search *s) {
+static double count_layouts(const Search *s) {
   double all = 0;
   for (uint32_t i = 0; i < s->task->nmeshes; i++) {
-    const Mesh *mesh = &s->task->mesh[i];
     double of_mesh = 1;
-    for (int k = 0; k < mesh->naxes; k++) of_mesh *= axis_sets(s, &mesh->axis[k])->n;
+    for (int k = 0; k < s->task->mesh[i].naxes; k++) of_mesh *= s->space.kind.at[s->space.of[i][k]]->n;
     all += of_mesh;
   }
   return all;
 }
 
-static int by_bound(const void *x, const void *y) {
-  const Candidate *a = x, *b = y;
-  if (a->bound != b->bound) return a->bound < b->bound ? -1 : 1;
-  if (a->mesh != b->mesh) return a->mesh < b->mesh ? -1 : 1;
-  return memcmp(a->set, b->set, sizeof a->set);
+static bool before(const Candidate *a, const Candidate *b) {
+  if (a->bound != b->bound) return a->bound < b->bound;
+  if (a->mesh != b->mesh) return a->mesh < b->mesh;
+  return memcmp(a->set, b->set, sizeof a->set) < 0;
+}
+
+// The candidates are a heap, the least bound first.
+static void sift_down(Search *s, uint32_t i) {
+  Candidate *c = s->candidate.at;
+  for (;;) {
+    uint32_t least = i;
+    for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < s->candidate.n; child++)
+      if (before(&c[child], &c[least])) least = child;
+    if (least == i) return;
+    Candidate t = c[i];
+    c[i] = c[least], c[least] = t;
+    i = least;
+  }
+}
+
+static void drop_first(Search *s) {
+  s->candidate.at[0] = s->candidate.at[--s->candidate.n];
+  sift_down(s, 0);
+}
+
+// -- pairs of axes -------------------------------------------------------------------------------------------
+
+static const LeastPair *price_pair(Search *s, const Mesh *mesh, const int axis[2], const PairKey *key) {
+  Arena *a = arena_new();
+  Mesh both = {.naxes = 2, .axis = {mesh->axis[axis[0]], mesh->axis[axis[1]]}};
+  DimSet set[2];
+  Layout layout;
+  for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
+  if (!space_layout(&s->space, a, &both, set, &layout)) BUG("a pair of axes cuts a dim too often");
+  Alone together = price_alone(a, s->task, s->parts, &both, &layout);
+  const LeastPair *pair = least_pair(s->least, s->parts, &together);
+  arena_free(a);
+  return pair;
+}
+
+// NULL: there is no room for more.
+static PairEntry *find_pair(Search *s, const PairKey *key) {
+  uint64_t h = ((uint64_t)key->kind[0] << 48 ^ (uint64_t)key->set[0] << 32 ^ (uint64_t)key->kind[1] << 16 ^ key->set[1]);
+  h *= UINT64_C(0x9e3779b97f4a7c15);
+  for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
+    PairEntry *e = &s->pair[i];
+    if (!e->pair || !memcmp(&e->key, key, sizeof *key)) return e;
+  }
+  return NULL;
+}
+
+// The n-th pair of axes; false when there are no more.
+static bool nth_pair(int naxes, int n, int axis[2]) {
+  for (axis[0] = 0; axis[0] < naxes; axis[0]++)
+    for (axis[1] = axis[0] + 1; axis[1] < naxes; axis[1]++)
+      if (n-- == 0) return true;
+  return false;
+}
+
+// A better bound of c, with one more pair of its axes together. Returns whether a pair was priced for that.
+static bool tighten(Search *s, Candidate *c, const int axis[2]) {
+  const Mesh *mesh = &s->task->mesh[c->mesh];
+  const uint32_t *of = s->space.of[c->mesh];
+  PairKey key = {{of[axis[0]], of[axis[1]]}, {c->set[axis[0]], c->set[axis[1]]}};
+  uint32_t kind[MAX_AXES] = {key.kind[0], key.kind[1]}, set[MAX_AXES] = {key.set[0], key.set[1]};
+  int n = 2;
+  for (int k = 0; k < mesh->naxes; k++)
+    if (k != axis[0] && k != axis[1]) kind[n] = of[k], set[n++] = c->set[k];
+  PairEntry *e = find_pair(s, &key);
+  c->pairs++;
+  if (!e) return false;
+  bool isnew = !e->pair;
+  if (isnew) *e = (PairEntry){key, price_pair(s, mesh, axis, &key)};
+  least_begin_pair(s->least, n, kind, e->pair, key.set);
+  for (int k = 2; k < n; k++) {
+    least_enter(s->least, k);
+    c->bound = fmax(c->bound, least_with(s->least, k, set[k], INFINITY));
+    least_take(s->least, k, set[k]);
+  }
+  return isnew;
 }
 
 // -- the best ------------------------------------------------------------------------------------------------
-
-static bool cheaper(const SearchChoice *a, const SearchChoice *b) {
-  if (a->price.seconds != b->price.seconds) return a->price.seconds < b->price.seconds;
-  if (a->price.memory != b->price.memory) return a->price.memory < b->price.memory;
-  return a->layout.n < b->layout.n;
-}
 
 static bool costs_alike(const Price *a, const Price *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
@@ -264,141 +247,128 @@ static void keep(Search *s, const SearchChoice *c) {
   uint32_t i = 0;
   while (i < r->n && !costs_alike(&r->at[i].price, &c->price)) i++;
   if (i < r->n) {
-    if (cheaper(c, &r->at[i])) r->at[i] = *c;
+    if (search_cheaper(c, &r->at[i])) r->at[i] = *c;
     return;
   }
-  if (r->n == s->task->keep && !cheaper(c, &r->at[r->n - 1])) return;
+  if (r->n == s->task->keep && !search_cheaper(c, &r->at[r->n - 1])) return;
   i = r->n < s->task->keep ? r->n++ : r->n - 1;
-  for (; i > 0 && cheaper(c, &r->at[i - 1]); i--) r->at[i] = r->at[i - 1];
+  for (; i > 0 && search_cheaper(c, &r->at[i - 1]); i--) r->at[i] = r->at[i - 1];
   r->at[i] = *c;
 }
 
+static double beyond(double seconds) { return seconds * (1 + 1.0 / TOGETHER); }
+
+static double best_kept(const Search *s) { return s->result->n ? beyond(s->result->at[0].price.seconds) : (double)INFINITY; }
+
 static double worst_kept(const Search *s) {
   const SearchResult *r = s->result;
-  return r->n < s->task->keep ? (double)INFINITY : r->at[r->n - 1].price.seconds;
+  return r->n < s->task->keep ? (double)INFINITY : beyond(r->at[r->n - 1].price.seconds);
+}
+
+static bool layout_of(const Search *s, const Candidate *c, SearchChoice *out) {
+  DimSet set[MAX_AXES];
+  *out = (SearchChoice){.mesh = &s->task->mesh[c->mesh]};
+  for (int k = 0; k < out->mesh->naxes; k++) set[k] = s->space.kind.at[s->space.of[c->mesh][k]]->set[c->set[k]];
+  return space_layout(&s->space, s->a, out->mesh, set, &out->layout);
 }
 
 static void price_candidate(Search *s, const Candidate *c) {
-  const Mesh *mesh = &s->task->mesh[c->mesh];
-  DimSet set[MAX_AXES];
-  SearchChoice choice = {.mesh = mesh};
-  for (int k = 0; k < mesh->naxes; k++) set[k] = axis_sets(s, &mesh->axis[k])->at[c->set[k]].set;
-  if (!layout_of(s, s->a, mesh, set, &choice.layout)) return;
-  choice.price = search_price(s->task, mesh, &choice.layout);
+  SearchChoice choice;
+  vec_push(s->a, s->priced) = *c;
+  if (!layout_of(s, c, &choice)) return;
+  choice.price = search_price(s->task, choice.mesh, &choice.layout);
   s->result->priced++;
   if (choice.price.memory > s->task->memory) s->result->over_memory++;
   else keep(s, &choice);
 }
 
-static bool was_priced(const Candidate *done, uint32_t n, const Candidate *c) {
-  for (uint32_t i = 0; i < n; i++)
-    if (done[i].mesh == c->mesh && !memcmp(done[i].set, c->set, sizeof c->set)) return true;
+static bool was_priced(const Search *s, const Candidate *c) {
+  for (uint32_t i = 0; i < s->priced.n; i++)
+    if (same_candidate(&s->priced.at[i], c)) return true;
   return false;
 }
 
-// Prices what may be better than what is kept, but not the `n` that have been.
-static void price_candidates(Search *s, const Candidate *done, uint32_t n) {
-  if (s->candidate.n) qsort(s->candidate.at, s->candidate.n, sizeof *s->candidate.at, by_bound);
-  for (uint32_t i = 0; i < s->candidate.n && s->candidate.at[i].bound < worst_kept(s); i++) {
-    if (s->result->priced >= MAX_PRICED) {
-      s->result->proven = false;
-      s->result->bound = s->candidate.at[i].bound;
-      return;
+// Looks at what may be better than `worst` says of what is kept, with at most so many prices. Returns the least bound
+// of what is left.
+static double price_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
+  for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
+  while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
+    Candidate *c = &s->candidate.at[0];
+    const Mesh *mesh = &s->task->mesh[c->mesh];
+    int axis[2];
+    if (!most) return fmin(s->cut, c->bound);
+    if (mesh->naxes > 2 && nth_pair(mesh->naxes, c->pairs, axis)) {
+      most -= tighten(s, c, axis);
+      sift_down(s, 0);
+      continue;
     }
-    if (!was_priced(done, n, &s->candidate.at[i])) price_candidate(s, &s->candidate.at[i]);
+    if (!was_priced(s, c)) price_candidate(s, c), most--;
+    drop_first(s);
   }
+  return s->cut;
+}
+
+static void search_new(Search *s, Arena *a, const SearchTask *t) {
+  *s = (Search){.task = t, .a = a};
+  s->parts = parts_new(a, t);
+  s->pair = arena_array(a, PairEntry, PAIRS);
+  space_fill(&s->space, a, t, s->parts);
+  s->least = least_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
+}
+
+// The others that are kept, from the candidates of least bound. Whether no other layout is cheaper than these.
+static bool rank(Search *s, const Candidate *first, uint32_t n, double limit) {
+  memcpy(s->candidate.at, first, n * sizeof *first);
+  s->candidate.n = n;
+  s->cut = limit;
+  return price_candidates(s, worst_kept, MORE_PRICED) >= worst_kept(s);
 }
 
 SearchResult *search_layouts(Arena *a, const SearchTask *t) {
-  SearchResult *result = arena_new_of(a, SearchResult);
-  *result = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .proven = true};
-  Search s = {.task = t, .a = a, .result = result};
-  find_dims(&s);
-  find_clashes(&s);
-  find_sets(&s);
-  result->candidates = count_layouts(&s);
+  SearchResult *r = arena_new_of(a, SearchResult);
+  Search s;
+  search_new(&s, a, t);
+  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s)};
+  s.result = r;
   walk_meshes(&s, true, INFINITY);
-  price_candidates(&s, NULL, 0);
   uint32_t n = s.candidate.n;
-  const Candidate *done = n ? arena_copy(a, s.candidate.at, n * sizeof *done) : NULL;
-  walk_meshes(&s, false, worst_kept(&s));
-  price_candidates(&s, done, n);
-  if (result->n && (result->bound > result->at[0].price.seconds || (result->proven && !result->bound)))
-    result->bound = result->at[0].price.seconds;
-  return result;
+  double limit = s.limit;
+  const Candidate *first = n ? arena_copy(a, s.candidate.at, n * sizeof *first) : NULL;
+  price_candidates(&s, best_kept, FIRST);
+  walk_meshes(&s, false, best_kept(&s));
+  double rest = price_candidates(&s, best_kept, MAX_PRICED);
+  r->proven = s.space.whole && rest >= best_kept(&s);
+  if (n) r->ranked = rank(&s, first, n, limit) && r->proven;
+  if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].price.seconds);
+  return r;
 }
 
-// -- rules beyond dims -----------------------------------------------------------------------------------
+// -- for tests -----------------------------------------------------------------------------------------------
 
-static bool gains(const SearchTask *t, const Price *now, const Price *then, bool by_memory) {
-  if (by_memory) return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
-  return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
+static uint64_t draw(uint64_t *seed, uint64_t n) {
+  *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (*seed >> 33) % n;
 }
 
-static bool has_target(const Layout *l, const LayoutRule *r) {
-  for (uint32_t i = 0; i < l->n; i++) {
-    const LayoutRule *x = &l->rule[i];
-    if (x->scope == r->scope && x->soft == r->soft && (x->dim == r->dim || (x->dim && r->dim && !strcmp(x->dim, r->dim))))
-      return true;
-  }
-  return false;
-}
-
-// The layout with that rule more, if it is cheaper than *best.
-static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r, bool by_memory,
-                     SearchChoice *best) {
-  if (has_target(&from->layout, r)) return;
-  SearchChoice c = {.mesh = from->mesh, .layout = {from->layout.n + 1, NULL}};
-  c.layout.rule = arena_array(a, LayoutRule, c.layout.n);
-  memcpy(c.layout.rule, from->layout.rule, from->layout.n * sizeof *c.layout.rule);
-  c.layout.rule[from->layout.n] = *r;
-  c.price = search_price(t, c.mesh, &c.layout);
-  if (!gains(t, &c.price, &from->price, by_memory)) return;
-  bool better = by_memory ? c.price.memory < best->price.memory : cheaper(&c, best);
-  if (better) *best = c;
-}
-
-static void try_axes(Arena *a, const SearchTask *t, const Search *s, const SearchChoice *from, Axes axes, bool by_memory,
-                     SearchChoice *best) {
-  LayoutRule optimizer = {.scope = LAYOUT_OPTIMIZER, .axes = axes};
-  try_rule(a, t, from, &optimizer, by_memory, best);
-  for (uint32_t d = 0; d < s->ndims; d++) {
-    LayoutRule soft = {.dim = s->dim[d]->name, .soft = true, .axes = axes};
-    if (s->dim[d]->size >= axes_size(from->mesh, axes)) try_rule(a, t, from, &soft, by_memory, best);
-  }
-}
-
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, bool by_memory) {
-  Search s = {.task = t, .a = a};
-  find_dims(&s);
-  SearchChoice now = *from;
-  for (;;) {
-    SearchChoice best = now;
-    Axes all = {0};
-    for (int k = 0; k < now.mesh->naxes; k++) {
-      all.at[all.n++] = (uint8_t)k;
-      try_axes(a, t, &s, &now, (Axes){1, {(uint8_t)k}}, by_memory, &best);
+uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out) {
+  Search s;
+  search_new(&s, a, t);
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < 20 * n && found < n; i++) {
+    begin_mesh(&s, (uint32_t)draw(&seed, t->nmeshes));
+    SearchProbe *p = &out[found];
+    *p = (SearchProbe){0};
+    int k = 0;
+    for (; k < s.mesh->naxes; k++) {
+      s.now.set[k] = (uint16_t)draw(&seed, kind_at(&s, k)->n);
+      if (!fits(&s, k, s.now.set[k])) break;
+      least_enter(s.least, k);
+      p->bound[k] = least_with(s.least, k, s.now.set[k], INFINITY);
+      least_take(s.least, k, s.now.set[k]);
     }
-    if (all.n > 1) try_axes(a, t, &s, &now, all, by_memory, &best);
-    if (best.layout.n == now.layout.n) return now;
-    now = best;
+    if (k < s.mesh->naxes || !layout_of(&s, &s.now, &p->choice)) continue;
+    p->choice.price = search_price(t, p->choice.mesh, &p->choice.layout);
+    found++;
   }
-}
-
-// -- shapes of meshes ------------------------------------------------------------------------------------
-
-uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], const Mesh **out) {
-  VEC(Mesh) list = {0};
-  for (int64_t x = 2; x <= processors; x++) {
-    if (processors % x) continue;
-    for (int64_t y = 1; y <= x; y++) {
-      int64_t z = processors / x / (y ? y : 1);
-      if (processors / x % y || z > y || (y == 1 && z > 1)) continue;
-      Mesh m = {.axis = {{.name = names[0], .size = x}, {.name = names[1], .size = y}, {.name = names[2], .size = z}}};
-      m.naxes = (uint8_t)(1 + (y > 1) + (z > 1));
-      vec_push(a, list) = m;
-    }
-  }
-  *out = list.at;
-  return list.n;
+  return found;
 }

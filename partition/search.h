@@ -49,7 +49,8 @@ typedef struct SearchResult {
   double candidates;    // layouts in all
   uint64_t priced;      // of them, the others cost more by their bound
   uint64_t over_memory; // of those priced
-  bool proven;          // all layouts over dims that have names are as dear as those kept (false: too many to price)
+  bool proven;          // no layout over dims that have names is cheaper than the first one (false: too many to price)
+  bool ranked;          // nor, but for those kept before, than any that is kept
   double bound;         // seconds that each of them costs at least; 0: not known
 } SearchResult;
 
@@ -60,6 +61,18 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t);
 // Rules that make a choice cheaper or smaller beyond dims: optimizer: all -> axis, soft dim -> axis. One rule
 // at a time, the best one first, as long as one gains. `by_memory`: what gains is bytes, at most 5 % slower.
 SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, bool by_memory);
+
+// By seconds, then memory, then number of rules.
+bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
+
+// A layout drawn from the space of a search: its price, and what all layouts cost at least that give the first k + 1
+// axes the same dims (INFINITY: none of them fits the memory).
+typedef struct SearchProbe {
+  SearchChoice choice;
+  double bound[MAX_AXES];
+} SearchProbe;
+// Draws n layouts; returns how many were found. For tests of the bounds.
+uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
 
 // All ways to write `processors` as a mesh of at most three axes of at least two, by falling number of axes;
 // axes are named as `names` says.
