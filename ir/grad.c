@@ -154,6 +154,7 @@ static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
   c->adjoint = arena_array(c->scratch, NodeId, count + 1);
   c->mirror = arena_array(c->scratch, NodeId, count + 1);
   c->clone = arena_array(c->scratch, NodeId, count + 1);
+  c->wide = arena_array(c->scratch, NodeId, graph_count(g) + 1);
   c->clone_region = arena_array(c->scratch, RegionId, g->region.n + 1);
   c->order = graph_schedule(c->scratch, g);
   c->nodes = region_nodes(c->scratch, g);

@@ -42,17 +42,18 @@ static NodeId collect(Graph *g, NodeId scan, NodeId x) {
 }
 
 // The copy of node n in a loop that is computed again; what was collected since has none yet.
-static NodeId clone_of(Grad *c, NodeId n) {
-  if (n <= c->count) return c->clone[n];
+static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
+  if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
   NodeId scan = args[0], value = args[1];
-  return collect(c->g, clone_of(c, scan), clone_of(c, value));
+  return collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
 // At level l: what scan, of the loop that l goes through, collects of n.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return collect(c->g, scan, n);
-  if (l->recompute) return collect(c->g, clone_of(c, scan), clone_of(c, n));
+  if (scan <= c->count && c->wide[scan]) return collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
+  if (l->recompute) return collect(c->g, clone_of(c, c->clone, scan), clone_of(c, c->clone, n));
   return at(c->g, l->back, collected(c, l->outer, l->scan, collect(c->g, scan, n)));
 }
 
@@ -88,13 +89,13 @@ static void clone_regions(Grad *c, const GradLevel *l) {
   }
 }
 
-static NodeId clone_node(Grad *c, const GradLevel *l, NodeId n) {
+static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeId n) {
   Node node = *graph_node(c->g, n);
   NodeId args[MAX_ARGS];
   for (int i = 0; i < node.nargs; i++) {
     RegionId in = graph_node(c->g, node.args[i])->region;
     bool inner = in != l->of && region_encloses(c->g, l->of, in);
-    args[i] = inner ? c->clone[node.args[i]] : grad_value(c, node.args[i]);
+    args[i] = inner ? clone[node.args[i]] : grad_value(c, node.args[i]);
   }
   Attr attr = node.attr;
   if (attr.region) attr.region = c->clone_region[attr.region];
@@ -112,17 +113,45 @@ static void recompute(Grad *c, const GradLevel *l) {
     if (!r || !region_encloses(c->g, l->of, r)) continue;
     Op op = (Op)graph_node(c->g, n)->op;
     bool given = r == l->of && (op == OP_CARRY || op == OP_AT);
-    c->clone[n] = given ? seen_again(c, l, n) : clone_node(c, l, n);
+    c->clone[n] = given ? seen_again(c, l, n) : clone_node(c, l, c->clone, n);
     if (r == l->of) c->mirror[n] = c->clone[n];
   }
 }
 
-// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected.
+// The loop directly inside that of level l which encloses r, or is it; 0: r lies elsewhere.
+static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
+  while (r && region_get(c->g, r)->parent != l->of) r = region_get(c->g, r)->parent;
+  return r;
+}
+
+// The loops inside whose results have the dim of the loop; NULL: there are none.
+static bool *wide_loops(Grad *c, const GradLevel *l) {
+  DimId t = region_get(c->g, l->of)->t;
+  bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
+  for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
+    const Node *n = graph_node(c->g, c->nodes.node[i]);
+    if ((n->op != OP_FINAL && n->op != OP_COLLECT) || !dims_has(&n->dims, t)) continue;
+    wide[graph_node(c->g, n->args[0])->attr.region] = any = true;
+  }
+  return any ? wide : NULL;
+}
+
+// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected: it is computed again, and
+// with what a loop inside hands out that whole loop.
 static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
-  for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
-    NodeId n = c->nodes.node[i];
-    if (dims_has(&graph_node(c->g, n)->dims, t)) c->mirror[n] = clone_node(c, l, n);
+  const bool *wide = wide_loops(c, l);
+  if (wide) clone_regions(c, l);
+  for (uint32_t i = 0; i < c->count; i++) {
+    NodeId n = c->order[i];
+    const Node *node = graph_node(c->g, n);
+    RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
+    bool ends = wide && node->op == OP_SCAN && wide[node->attr.region];
+    bool again = node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
+    if (!again) continue;
+    NodeId copy = clone_node(c, l, c->wide, n);
+    if (node->region == l->of) c->mirror[n] = copy;
+    if (node->region != l->of || ends) c->wide[n] = copy;
   }
 }
 

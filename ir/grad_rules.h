@@ -39,6 +39,7 @@ typedef struct Grad {
   GradLevel *level;
   NodeId *mirror;        // by node of a loop: its value at the same step of the backward loop
   NodeId *clone;         // by node inside a loop that is computed again: its copy there
+  NodeId *wide;          // the same where only what an inner loop hands out is, with that loop (recompute_wide)
   RegionId *clone_region;
 } Grad;
 
