@@ -2,7 +2,8 @@
 //
 // The carries of the backward loop are the gradients of the carries; they begin with the gradient of what FINAL
 // hands out and end as that of the start. Values of the body that rules need are collected and seen at the same
-// step, or computed again from collected carries. What the body takes from outside gets the sum over all steps.
+// step, or computed again: all of them from collected carries, or those that lead to a `checkpoint` of the body, from
+// carries and the checkpoints before. What the body takes from outside gets the sum over all steps.
 //
 //   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
 //   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
@@ -155,11 +156,37 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
+// Whether a node of loop r is computed again when it leads to a checkpoint; others are collected.
+static bool may_repeat(const Node *n) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
+}
+
+// Of each node of the loop whether it leads to a checkpoint in it; NULL: there is none.
+static bool *before_checkpoints(Grad *c, RegionId r) {
+  bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
+  for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
+    NodeId n = c->nodes.node[i - 1];
+    const Node *node = graph_node(c->g, n);
+    any |= node->op == OP_CHECKPOINT;
+    for (int k = 0; k < node->nargs && (before[n] || node->op == OP_CHECKPOINT); k++) before[node->args[k]] = true;
+  }
+  return any ? before : NULL;
+}
+
+static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
+  for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    if (before[n] && may_repeat(graph_node(c->g, n))) c->mirror[n] = clone_node(c, l, n);
+  }
+}
+
 // -- one loop ------------------------------------------------------------------------------------
 
 typedef struct Backward {
   NodeId scan;
   GradLevel level;
+  const bool *before;      // of the loop's nodes: leads to a checkpoint
   VEC(NodeId) carry, grad; // of the loop, and the carries of their gradients
 } Backward;
 
@@ -183,9 +210,11 @@ static bool begin_carries(Grad *c, Backward *b) {
   }
   if (!any) return false;
   Region back = *region_get(c->g, r);
+  b->level = (GradLevel){.outer = c->level, .of = r, .scan = b->scan, .recompute = back.recompute};
+  b->before = back.recompute ? NULL : before_checkpoints(c, r);
   back.parent = c->level->back;
   back.reverse = !back.reverse;
-  b->level = (GradLevel){.outer = c->level, .of = r, .scan = b->scan, .recompute = back.recompute};
+  back.recompute |= b->before != NULL; // what is computed again there stays there
   b->level.back = graph_region(c->g, &back);
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
@@ -283,6 +312,7 @@ void grad_loop(Grad *c, NodeId scan) {
   c->level = &b.level;
   if (b.level.recompute) recompute(c, &b.level);
   else recompute_wide(c, &b.level);
+  if (b.before) recompute_between(c, &b.level, b.before);
   c->g->origin = origin;
   begin_step(c, &b);
   go_through(c, &b);

@@ -51,3 +51,9 @@ PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
   f.padding = held > 0 ? 1 - valid / held : 0;
   return f;
 }
+
+void partition_facts_again(PartitionFacts *f, const Graph *kept) {
+  int64_t flops = product_flops(kept);
+  f->flops_again += flops - f->flops;
+  f->flops = flops;
+}

@@ -44,9 +44,12 @@ Graph *lower(Arena *a, const Placement *p);
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
   int64_t flops, flops_whole;        // products and convolutions, multiply and add are two
-  double redundant_flops, padding;   // flops*processors/flops_whole - 1; share of padded elements in blocks of decls
+  int64_t flops_again;               // those of `flops` that are computed again for the backward pass
+  double redundant_flops, padding;   // (flops - flops_again)*processors/flops_whole - 1; share of padded elements in blocks of decls
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
+// The same program with nodes that are computed again.
+void partition_facts_again(PartitionFacts *f, const Graph *kept);
 
 #endif
