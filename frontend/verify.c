@@ -136,8 +136,22 @@ static bool whole_ready(Verify *v) {
   return v->run.exec != NULL;
 }
 
+// What comparing takes beside the programs: of each element bounds and the numbers of a few runs.
+static bool room_to_compare(const Verify *v) {
+  enum { EACH = 48 };
+  double needed = 0;
+  for (uint32_t i = 0; i < v->run.nvalues; i++) needed += EACH * (double)v->run.value[i].n;
+  for (uint32_t i = 0; i < v->run.ngiven; i++) needed += 2.0 * (double)(v->run.given[i].n * dtype_bytes(v->run.given[i].type));
+  int64_t available = offers_find(v->a).memory;
+  if (needed <= (double)available) return true;
+  diag_error(v->s->diag, DIAG_NO_MEMORY, (Pos){0}, "--verify needs %.2f GiB to compare all values, and %.2f GiB are available",
+             needed / 0x1p30, (double)available / 0x1p30);
+  diag_hint(v->s->diag, "verify a smaller model, with --set");
+  return false;
+}
+
 static bool run_whole(Verify *v) {
-  if (!whole_ready(v)) return false;
+  if (!whole_ready(v) || !room_to_compare(v)) return false;
   v->want = arena_array(v->a, double *, v->run.nvalues + 1);
   v->fails = !verify_run_step(&v->run, v->run.given, v->want);
   if (!v->fails) v->bound = verify_bound(&v->run, v->want);

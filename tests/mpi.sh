@@ -150,6 +150,38 @@ fi
 "$meshc" train examples/iris.mesh -q --set train.epochs=0 --set train.steps=40 --np 2 --checkpoint-dir "$tmp/ck" --resume --save-params "$tmp/parts.npz" >"$tmp/log" 2>&1
 if cmp -s "$tmp/whole.npz" "$tmp/parts.npz"; then pass; else fail "resume with other ranks: $(head -n 3 "$tmp/log")"; fi
 
+# -- whole and split ----------------------------------------------------------------------------------------
+
+# verified WAY NP OPTIONS...: --verify compares with the whole, which one rank runs; a wrong element from a collective of
+# one processor is found by all ranks together, with one sentence
+verified() {
+  way=$1 np=$2
+  shift 2
+  for fault in none 0:0 1:1 3:2; do
+    more=""
+    [ $fault = none ] || more="--fault value@$fault"
+    # shellcheck disable=SC2086
+    launch "$way" "$np" "$meshc" train "$@" --verify $more >"$tmp/log" 2>"$tmp/err"
+    code=$?
+    if [ $code = 99 ]; then
+      skipped=$((skipped + 1))
+    elif [ $fault = none ]; then
+      if [ $code = 0 ] && [ "$(grep -c '^verify: .* agree whole and split (rows=2,cols=2)' "$tmp/err")" = 1 ]; then pass; else
+        fail "--verify, $way, $np ranks: exit $code: $(head -n 3 "$tmp/err")"
+      fi
+    elif [ $code = 4 ] && [ "$(grep -c error: "$tmp/err")" = 1 ] && grep -q E0809 "$tmp/err"; then
+      pass
+    else
+      fail "--verify with a wrong element, $way, $np ranks: exit $code: $(head -n 3 "$tmp/err")"
+    fi
+  done
+}
+for way in np mpirun far2; do
+  verified $way 4 examples/iris.mesh --set train.epochs=0 --set train.steps=2
+done
+verified np 2 examples/transformer.mesh --data-dir "$tmp" --set train.epochs=0 --set train.steps=1 --mesh rows=2,cols=2 \
+  --layout b=rows,heads=cols,ff=cols,symbols=cols
+
 # -- who prints ---------------------------------------------------------------------------------------------
 
 "$meshc" eval examples/iris.mesh --np 4 >"$tmp/log" 2>"$tmp/err"
