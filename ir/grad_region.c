@@ -177,7 +177,7 @@ static bool *before_checkpoints(Grad *c, RegionId r) {
 static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
   for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
     NodeId n = c->nodes.node[i];
-    if (before[n] && may_repeat(graph_node(c->g, n))) c->mirror[n] = clone_node(c, l, n);
+    if (before[n] && may_repeat(graph_node(c->g, n))) c->mirror[n] = clone_node(c, l, c->wide, n);
   }
 }
 
