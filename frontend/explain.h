@@ -52,6 +52,7 @@ typedef struct Explain {
   Ledger *ledger;
   ExplainedValues *values;
   Timeline memory;
+  const Simulation *step; // what it is predicted to take
 } Explain;
 
 // c is compiled up to the program.

@@ -24,7 +24,8 @@ static void put_tiles(FILE *f, const Explain *e) {
   fprintf(f, "<div class=\"tiles\">\n");
   put_tile(f, arena_printf(a, "%lld", (long long)l->calls), "collective calls a step");
   put_tile(f, size_of(e, l->wire_bytes), "sent by a processor");
-  put_tile(f, arena_printf(a, "%.1f us", l->seconds * 1e6), "of collectives, predicted");
+  put_tile(f, seconds_text(a, e->step->seconds), "a step, predicted");
+  put_tile(f, seconds_text(a, l->seconds), "of collectives, predicted");
   put_tile(f, p->flops ? arena_printf(a, "1/%.2f", (double)p->flops_whole / (double)p->flops) : "-", "of all flops a processor");
   put_tile(f, arena_printf(a, "%.1f %%", 100 * p->redundant_flops), "redundant flops");
   put_tile(f, size_of(e, l->peak_bytes), "at the peak, a processor");
@@ -185,7 +186,7 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
   put_cell_text(f, coll_text(c->kind));
   put_cell_text(f, arena_printf(a, "%s x%lld", axes_of(e, c->axes), (long long)c->group));
   put_number(f, (double)line->calls, arena_printf(a, "%lld", (long long)line->calls));
-  put_number(f, (double)c->wire_bytes, arena_printf(a, "%lld", (long long)c->wire_bytes));
+  put_number(f, (double)c->wire_bytes, arena_printf(a, "%lld%s", (long long)c->wire_bytes, line->unequal ? " ..." : ""));
   put_number(f, (double)line->wire_bytes, arena_printf(a, "%lld", (long long)line->wire_bytes));
   put_number(f, line->seconds, arena_printf(a, "%.1f", line->seconds * 1e6));
   put_cell_text(f, c->backward ? "backward" : "forward");
@@ -241,6 +242,33 @@ static void put_rules(FILE *f, const Explain *e) {
             l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1, size_of(e, r->without_memory));
   }
   fprintf(f, "</tbody></table>\n");
+}
+
+// -- time of the step --------------------------------------------------------------------------------------------
+
+static double put_share(FILE *f, const Explain *e, double x, double seconds, int colour, const char *what) {
+  const Simulation *t = e->step;
+  double width = seconds / (t->compute + t->transfer) * WIDTH;
+  if (seconds <= 0) return x;
+  fprintf(f, "<rect class=\"c%d\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"26\"><title>%s %s</title></rect>", colour, x, width, what,
+          seconds_text(e->session->arena, seconds));
+  if (width > 90) fprintf(f, "<text x=\"%.1f\" y=\"19\">%s</text>", x + 5, what);
+  return x + width;
+}
+
+static void put_step(FILE *f, const Explain *e) {
+  const Simulation *t = e->step;
+  double products = t->of_kind[INSTR_PRODUCT], kernels = t->of_kind[INSTR_KERNEL], x = 0;
+  if (t->compute + t->transfer <= 0) return;
+  fprintf(f, "<h2>Time of the step</h2>\n<p>Predicted by the figures of the machine: ");
+  html_text(f, simulation_text(e->session->arena, t));
+  fprintf(f, ".</p>\n<svg viewBox=\"0 0 %d 30\" width=\"%d\" height=\"30\">", WIDTH, WIDTH);
+  x = put_share(f, e, x, products, 1, "products");
+  x = put_share(f, e, x, kernels, 2, "kernels");
+  x = put_share(f, e, x, t->compute - products - kernels, 0, "other work");
+  x = put_share(f, e, x, t->transfer - t->hidden, 3, "collectives");
+  put_share(f, e, x, t->hidden, 4, "hidden collectives");
+  fprintf(f, "</svg>\n");
 }
 
 // -- memory over the step --------------------------------------------------------------------------------------
@@ -340,6 +368,7 @@ void html_explained(FILE *f, const Explain *e) {
   html_graph(f, e);
   put_ledger(f, e);
   put_rules(f, e);
+  put_step(f, e);
   put_memory(f, e);
   put_values(f, e);
   put_facts(f, e);

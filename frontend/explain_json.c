@@ -197,6 +197,11 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "calls", json_integer(l->calls));
   json_object_set_new(out, "wire_bytes", json_integer(l->wire_bytes));
   json_object_set_new(out, "predicted_seconds", json_real(l->seconds));
+  const Simulation *step = session_simulate(s, e->made);
+  json_object_set_new(out, "predicted_step_seconds", json_real(step->seconds));
+  json_object_set_new(out, "predicted", simulation_json(step));
+  json_object_set_new(out, "step_seconds", json_real(e->step->seconds));
+  json_object_set_new(out, "predicted", simulation_json(e->step));
   json_object_set_new(out, "flops", json_integer(p->flops));
   json_object_set_new(out, "flops_whole", json_integer(p->flops_whole));
   json_object_set_new(out, "redundant_flops", json_real(p->redundant_flops));

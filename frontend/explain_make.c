@@ -1,4 +1,4 @@
-// The structure behind `explain`: ledger and values of the partitioner, memory of the plan.
+// The structure behind `explain`: ledger and values of the partitioner, memory of the plan, time of the simulator.
 #include "frontend/explain.h"
 
 #include <stdlib.h>
@@ -73,6 +73,8 @@ Explain *explain_new(Session *s, const Compilation *c, const char *purpose) {
   *e = (Explain){.session = s, .made = c, .purpose = purpose, .ledger = ledger_new(a, &from)};
   e->ledger->peak_bytes = program_bytes(c->compiled->program);
   e->memory = timeline(a, c->compiled);
+  e->step = session_simulate(s, c);
+  e->ledger->step = simulation_text(a, e->step);
   e->values = explained_values(a, e->ledger);
   for (uint32_t i = 0; i < e->values->n; i++) e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);
   return e;

@@ -119,11 +119,16 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
 }
 
-static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c, int64_t calls, double seconds) {
-  const char *times = calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "";
+static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c, const char *bytes, double seconds) {
   const char *place = ledger_place(a, l, c->pos);
-  fprintf(f, "%-14s %-12s %12lld B%s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group),
-          (long long)c->wire_bytes, times, c->backward ? "backward" : "forward", value, *place ? "  " : "", place, seconds * 1e6);
+  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group), bytes,
+          c->backward ? "backward" : "forward", value, *place ? "  " : "", place, seconds * 1e6);
+}
+
+// "   196608 B x12": of one call, and how often; of calls of different sizes "  1302528 B in 9 calls".
+static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all) {
+  const char *times = calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
+  return arena_printf(a, "%12lld B%s", (long long)bytes, times);
 }
 
 static const char *with_dims(Arena *a, const Ledger *l, const char *value, const LedgerRow *row) {
@@ -148,7 +153,8 @@ static void put_lines(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nlines; i++) {
     const LedgerLine *line = &l->line[i];
     const LedgerRow *row = &l->row[line->row[0]];
-    put_head(f, a, l, with_dims(a, l, line->value, row), row->fact, line->calls, line->seconds);
+    const char *bytes = bytes_of(a, line->unequal ? line->wire_bytes : row->fact->wire_bytes, line->calls, line->unequal);
+    put_head(f, a, l, with_dims(a, l, line->value, row), row->fact, bytes, line->seconds);
     put_cause(f, a, l, row);
   }
 }
@@ -156,7 +162,8 @@ static void put_lines(FILE *f, Arena *a, const Ledger *l) {
 static void put_rows(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     const LedgerRow *row = &l->row[i];
-    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, row->fact->times, row->fact->seconds * (double)row->fact->times);
+    const char *bytes = bytes_of(a, row->fact->wire_bytes, row->fact->times, false);
+    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, bytes, row->fact->seconds * (double)row->fact->times);
     put_cause(f, a, l, row);
     put_parts(f, a, l, row);
   }
@@ -210,6 +217,7 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
           (long long)p->flops, (long long)p->flops_whole, p->redundant_flops * 100, p->padding * 100);
   fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes, (long long)p->optimizer_bytes);
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);
+  if (l->step) fprintf(f, "\npredicted step %s", l->step);
   fprintf(f, "\n%s", !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
   fclose(f);
   char *kept = arena_text(a, text, n);

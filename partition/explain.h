@@ -42,6 +42,7 @@ typedef struct LedgerLine {
   uint32_t n, *row;     // in the order of the program
   const char *value;    // "layer.0.x ... layer.11.x", "46 gradients: bytes, places, ..."
   bool shortened;       // it leaves names out
+  bool unequal;         // its calls are of different sizes
   int64_t calls, wire_bytes; // of all, in a step
   double seconds;
 } LedgerLine;
@@ -69,6 +70,7 @@ typedef struct Ledger {
   const CollFacts *facts;
   PartitionFacts partition;
   int64_t peak_bytes;   // of a processor; 0: not known
+  const char *step;     // what a step takes, predicted, in words; NULL: not known
   uint32_t nrows, nlines, ntotals, nrules;
   LedgerRow *row;
   LedgerLine *line;

@@ -2,6 +2,8 @@
 //
 //   all_reduce layer.0.x, all_reduce layer.1.x, ... layer.11.x       layer.0.x ... layer.11.x  12 times
 //   all_reduce grad(bytes), grad(places), grad(norm.scale) ...       46 gradients: bytes, places, ...
+//
+// Buckets of gradients that are there for the same reason are one line too, whatever their bytes.
 #include "partition/explain_private.h"
 
 #include <ctype.h>
@@ -44,20 +46,29 @@ static long first_round(const char *text) {
   return -1;
 }
 
-static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
-  const CollFact *f = row->fact;
-  const LedgerPart *p = &row->part[0];
-  return without_rounds(a, arena_printf(a, "%d %s %lld %lld %d %u %d %s\n%s\n%s", (int)f->kind, axes_text(a, l->graph->mesh, f->axes),
-                                        (long long)f->bytes, (long long)f->times, f->backward, f->pos.line, row->cause, f->value,
-                                        f->why ? f->why : "", ledger_dims(a, l, &p->wants)));
-}
-
-// -- short names ---------------------------------------------------------------------------------------------
-
 static const char *bare_gradient(Arena *a, const char *name) {
   size_t n = strlen(name);
   return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6) : NULL;
 }
+
+static bool all_gradients(const LedgerRow *row) {
+  for (uint32_t i = 0; i < row->nparts; i++)
+    if (strncmp(row->part[i].value, "grad(", 5) != 0) return false;
+  return true;
+}
+
+static bool is_bucket(const LedgerRow *row) { return row->nparts > 1 && all_gradients(row); }
+
+static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
+  const CollFact *f = row->fact;
+  const LedgerPart *p = &row->part[0];
+  const char *why = f->why ? f->why : "";
+  const char *same = arena_printf(a, "%d %s %lld %d %d\n%s", (int)f->kind, axes_text(a, l->graph->mesh, f->axes), (long long)f->times, f->backward, row->cause, why);
+  if (is_bucket(row)) return same;
+  return without_rounds(a, arena_printf(a, "%s\n%lld %u %s\n%s", same, (long long)f->bytes, f->pos.line, f->value, ledger_dims(a, l, &p->wants)));
+}
+
+// -- short names ---------------------------------------------------------------------------------------------
 
 // The values of a row, each once.
 static uint32_t distinct(const LedgerRow *row, const char **name) {
@@ -70,20 +81,32 @@ static uint32_t distinct(const LedgerRow *row, const char **name) {
   return n;
 }
 
-static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) {
-  const char **name = arena_array(a, const char *, row->nparts + 1), *text = "";
-  uint32_t n = distinct(row, name);
-  *shortened = n > MOST_NAMES;
-  if (!*shortened) return row->fact->value;
-  bool gradients = true;
-  for (uint32_t i = 0; i < n; i++) gradients &= bare_gradient(a, name[i]) != NULL;
-  for (uint32_t i = 0; i < FIRST_NAMES; i++)
+// The first names of several, and how many there are.
+static const char *first_names(Arena *a, uint32_t n, const char **name, bool gradients) {
+  const char *text = "";
+  for (uint32_t i = 0; i < FIRST_NAMES && i < n; i++)
     text = arena_printf(a, "%s%s, ", text, gradients ? bare_gradient(a, name[i]) : name[i]);
   return arena_printf(a, "%u %s: %s...", n, gradients ? "gradients" : "values", text);
 }
 
+static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) {
+  const char **name = arena_array(a, const char *, row->nparts + 1);
+  uint32_t n = distinct(row, name);
+  *shortened = n > MOST_NAMES;
+  return *shortened ? first_names(a, n, name, all_gradients(row)) : row->fact->value;
+}
+
+// Of several buckets.
+static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *line) {
+  VEC(const char *) name = {0};
+  for (uint32_t i = 0; i < line->n; i++)
+    for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) vec_push(a, name) = l->row[line->row[i]].part[k].value;
+  return first_names(a, name.n, name.at, true);
+}
+
 // "layer.11" of "layer.11.attention.wq".
 static const char *round_name(Arena *a, const char *name) {
+  if (bare_gradient(a, name)) name = bare_gradient(a, name);
   for (size_t i = 0; name[i]; i++) {
     size_t n = round_length(name, i);
     if (n) return arena_text(a, name, i + n);
@@ -93,6 +116,11 @@ static const char *round_name(Arena *a, const char *name) {
 
 static void name_line(Arena *a, const Ledger *l, LedgerLine *line) {
   const LedgerRow *low = NULL, *high = NULL;
+  if (line->n > 1 && is_bucket(&l->row[line->row[0]])) {
+    line->value = bucket_names(a, l, line);
+    line->shortened = true;
+    return;
+  }
   for (uint32_t i = 0; i < line->n; i++) {
     const LedgerRow *row = &l->row[line->row[i]];
     long round = first_round(row->fact->value);
@@ -121,6 +149,7 @@ void lines_find(Arena *a, Ledger *l) {
     LedgerLine *line = &l->line[k];
     row->line = k;
     line->row[line->n++] = i;
+    line->unequal |= row->fact->bytes != l->row[line->row[0]].fact->bytes;
     line->calls += row->fact->times;
     line->wire_bytes += row->fact->wire_bytes * row->fact->times;
     line->seconds += row->fact->seconds * (double)row->fact->times;
