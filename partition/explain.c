@@ -141,11 +141,17 @@ static void put_cause(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) 
   fprintf(f, "    %s%s%s%s; %s\n", why, wants ? " (" : "", wants ? wants : "", wants ? ")" : "", ledger_remedy(a, l, row));
 }
 
+// A state, and the rule or the words behind it.
+static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
+  const char *state = ledger_state(a, l, s), *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;
+  return why ? arena_printf(a, "%s (%s)", state, why) : state;
+}
+
 static void put_parts(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
   for (uint32_t i = 0; i < row->nparts; i++) {
     const LedgerPart *p = &row->part[i];
-    fprintf(f, "      %s%s: %s to %s, %lld B; first read by %s\n", p->value, ledger_dims(a, l, &p->wants), ledger_state(a, l, &p->has),
-            ledger_state(a, l, &p->wants), (long long)p->bytes, p->user);
+    fprintf(f, "      %s%s: %s to %s, %lld B; first read by %s\n", p->value, ledger_dims(a, l, &p->wants), side_text(a, l, &p->has),
+            side_text(a, l, &p->wants), (long long)p->bytes, *p->user ? p->user : "what is made of it");
   }
 }
 
