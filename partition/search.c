@@ -16,11 +16,11 @@ enum { FIRST = 256, MAX_PRICED = 2000, MORE_PRICED = 100, MAX_CANDIDATES = 1 << 
 
 // What axes do together may be cheaper than the bound, which rests on what each does alone, by a part in so many at
 // most near the best (tests/suite/search.c looks): a layout is out when its bound is dearer by more.
-enum { TOGETHER = 200 };
+enum { TOGETHER = 100 };
 
 typedef struct Candidate {
   double bound; // seconds that it costs at least
-  uint32_t mesh;
+  uint32_t view;
   uint16_t set[MAX_AXES];
   uint16_t pairs; // so many pairs of its axes have been priced together
 } Candidate;
@@ -35,7 +35,7 @@ typedef struct PairEntry {
 } PairEntry;
 
 static bool same_candidate(const Candidate *a, const Candidate *b) {
-  return a->mesh == b->mesh && !memcmp(a->set, b->set, sizeof a->set);
+  return a->view == b->view && !memcmp(a->set, b->set, sizeof a->set);
 }
 
 typedef struct Search {
@@ -49,16 +49,17 @@ typedef struct Search {
   PairEntry *pair;    // hashed; PAIRS of them
   SearchResult *result;
   double cut;         // the least bound of what was left out for want of room; INFINITY: nothing was
-  // the walk over the candidates of a mesh
-  const Mesh *mesh;
-  const uint32_t *kind;
+  // the walk over the candidates of a view
+  const View *view;
   double limit;       // bounds from here on are of no use
   uint32_t bounds;    // so many may still be computed
   bool first;         // the first walk: the least FIRST candidates are kept
   Candidate now;
 } Search;
 
-static const AxisKind *kind_at(const Search *s, int k) { return s->space.kind.at[s->kind[k]]; }
+static const AxisKind *kind_at(const Search *s, int k) { return s->space.kind.at[s->view->kind[k]]; }
+
+static int64_t size_at(const Search *s, int k) { return s->view->mesh->axis[s->view->order[k]].size; }
 
 // -- candidates --------------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ static const AxisKind *kind_at(const Search *s, int k) { return s->space.kind.at
 // are searched, two axes with one set are the longer axis of another shape.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
-    if (s->kind[j] == s->kind[k] && s->now.set[j] > set) return false;
+    if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
     if (s->task->nmeshes > 1 && !s->task->machine->naxes && kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set]) return false;
   }
   return true;
@@ -94,17 +95,28 @@ static bool fits(const Search *s, int k, uint32_t set) {
   DimSet own = kind_at(s, k)->set[set], shared = 0;
   for (int j = 0; j < k; j++) shared |= own & kind_at(s, j)->set[s->now.set[j]];
   for (uint32_t d = 0; shared >> d; d++) {
-    int64_t parts = shared >> d & 1 ? s->mesh->axis[k].size : 1;
+    int64_t parts = shared >> d & 1 ? size_at(s, k) : 1;
     for (int j = 0; j < k && parts > 1; j++)
-      if (kind_at(s, j)->set[s->now.set[j]] >> d & 1) parts *= s->mesh->axis[j].size;
+      if (kind_at(s, j)->set[s->now.set[j]] >> d & 1) parts *= size_at(s, j);
     if (parts > s->space.dim[d]->size) return false;
   }
   return true;
 }
 
+// Whether several axes cut a dim: else their order means nothing.
+static bool has_order(const Search *s) {
+  DimSet seen = 0, twice = 0;
+  for (int k = 0; k < s->view->mesh->naxes; k++) {
+    DimSet set = kind_at(s, k)->set[s->now.set[k]];
+    twice |= seen & set;
+    seen |= set;
+  }
+  return twice != 0;
+}
+
 static void walk(Search *s, int k, double bound) {
-  if (k == s->mesh->naxes) {
-    add_candidate(s, bound);
+  if (k == s->view->mesh->naxes) {
+    if (s->view->first || has_order(s)) add_candidate(s, bound);
     return;
   }
   least_enter(s->least, k);
@@ -118,26 +130,25 @@ static void walk(Search *s, int k, double bound) {
     double with = fmax(bound, least_with(s->least, k, i, s->limit));
     if (with >= s->limit) continue;
     s->now.set[k] = (uint16_t)i;
-    if (k + 1 < s->mesh->naxes) least_take(s->least, k, i);
+    if (k + 1 < s->view->mesh->naxes) least_take(s->least, k, i);
     walk(s, k + 1, with);
   }
 }
 
-static void begin_mesh(Search *s, uint32_t mesh) {
-  s->mesh = &s->task->mesh[mesh];
-  s->kind = s->space.of[mesh];
-  s->now = (Candidate){.mesh = mesh};
-  least_begin(s->least, s->mesh->naxes, s->kind);
+static void begin_view(Search *s, uint32_t view) {
+  s->view = &s->space.view.at[view];
+  s->now = (Candidate){.view = view};
+  least_begin(s->least, s->view->mesh->naxes, s->view->kind);
 }
 
-static void walk_meshes(Search *s, bool first, double limit) {
+static void walk_views(Search *s, bool first, double limit) {
   s->first = first;
   s->bounds = MAX_BOUNDS;
   s->limit = limit;
   s->candidate.n = 0;
   s->cut = INFINITY;
-  for (uint32_t i = 0; i < s->task->nmeshes; i++) {
-    begin_mesh(s, i);
+  for (uint32_t i = 0; i < s->space.view.n; i++) {
+    begin_view(s, i);
     walk(s, 0, 0);
   }
 }
@@ -145,9 +156,10 @@ static void walk_meshes(Search *s, bool first, double limit) {
 // Layouts in all: what a search without bounds would price.
 static double count_layouts(const Search *s) {
   double all = 0;
-  for (uint32_t i = 0; i < s->task->nmeshes; i++) {
-    double of_mesh = 1;
-    for (int k = 0; k < s->task->mesh[i].naxes; k++) of_mesh *= s->space.kind.at[s->space.of[i][k]]->n;
+  for (uint32_t i = 0; i < s->space.view.n; i++) {
+    const View *v = &s->space.view.at[i];
+    double of_mesh = v->first;
+    for (int k = 0; k < v->mesh->naxes; k++) of_mesh *= s->space.kind.at[v->kind[k]]->n;
     all += of_mesh;
   }
   return all;
@@ -155,7 +167,7 @@ static double count_layouts(const Search *s) {
 
 static bool before(const Candidate *a, const Candidate *b) {
   if (a->bound != b->bound) return a->bound < b->bound;
-  if (a->mesh != b->mesh) return a->mesh < b->mesh;
+  if (a->view != b->view) return a->view < b->view;
   return memcmp(a->set, b->set, sizeof a->set) < 0;
 }
 
@@ -180,13 +192,14 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes -------------------------------------------------------------------------------------------
 
-static const LeastPair *price_pair(Search *s, const Mesh *mesh, const int axis[2], const PairKey *key) {
+static const LeastPair *price_pair(Search *s, const View *v, const int axis[2], const PairKey *key) {
   Arena *a = arena_new();
-  Mesh both = {.naxes = 2, .axis = {mesh->axis[axis[0]], mesh->axis[axis[1]]}};
+  Mesh both = {.naxes = 2, .axis = {v->mesh->axis[v->order[axis[0]]], v->mesh->axis[v->order[axis[1]]]}};
+  View view = {.mesh = &both, .order = {0, 1}};
   DimSet set[2];
   Layout layout;
   for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
-  if (!space_layout(&s->space, a, &both, set, &layout)) BUG("a pair of axes cuts a dim too often");
+  if (!space_layout(&s->space, a, &view, set, &layout)) BUG("a pair of axes cuts a dim too often");
   Alone together = price_alone(a, s->task, s->parts, &both, &layout);
   const LeastPair *pair = least_pair(s->least, s->parts, &together);
   arena_free(a);
@@ -214,18 +227,18 @@ static bool nth_pair(int naxes, int n, int axis[2]) {
 
 // A better bound of c, with one more pair of its axes together. Returns whether a pair was priced for that.
 static bool tighten(Search *s, Candidate *c, const int axis[2]) {
-  const Mesh *mesh = &s->task->mesh[c->mesh];
-  const uint32_t *of = s->space.of[c->mesh];
+  const View *v = &s->space.view.at[c->view];
+  const uint32_t *of = v->kind;
   PairKey key = {{of[axis[0]], of[axis[1]]}, {c->set[axis[0]], c->set[axis[1]]}};
   uint32_t kind[MAX_AXES] = {key.kind[0], key.kind[1]}, set[MAX_AXES] = {key.set[0], key.set[1]};
   int n = 2;
-  for (int k = 0; k < mesh->naxes; k++)
+  for (int k = 0; k < v->mesh->naxes; k++)
     if (k != axis[0] && k != axis[1]) kind[n] = of[k], set[n++] = c->set[k];
   PairEntry *e = find_pair(s, &key);
   c->pairs++;
   if (!e) return false;
   bool isnew = !e->pair;
-  if (isnew) *e = (PairEntry){key, price_pair(s, mesh, axis, &key)};
+  if (isnew) *e = (PairEntry){key, price_pair(s, v, axis, &key)};
   least_begin_pair(s->least, n, kind, e->pair, key.set);
   for (int k = 2; k < n; k++) {
     least_enter(s->least, k);
@@ -267,9 +280,10 @@ static double worst_kept(const Search *s) {
 
 static bool layout_of(const Search *s, const Candidate *c, SearchChoice *out) {
   DimSet set[MAX_AXES];
-  *out = (SearchChoice){.mesh = &s->task->mesh[c->mesh]};
-  for (int k = 0; k < out->mesh->naxes; k++) set[k] = s->space.kind.at[s->space.of[c->mesh][k]]->set[c->set[k]];
-  return space_layout(&s->space, s->a, out->mesh, set, &out->layout);
+  const View *v = &s->space.view.at[c->view];
+  *out = (SearchChoice){.mesh = v->mesh};
+  for (int k = 0; k < v->mesh->naxes; k++) set[k] = s->space.kind.at[v->kind[k]]->set[c->set[k]];
+  return space_layout(&s->space, s->a, v, set, &out->layout);
 }
 
 static void price_candidate(Search *s, const Candidate *c) {
@@ -278,6 +292,7 @@ static void price_candidate(Search *s, const Candidate *c) {
   if (!layout_of(s, c, &choice)) return;
   choice.price = search_price(s->task, choice.mesh, &choice.layout);
   s->result->priced++;
+  s->result->closest = fmin(s->result->closest, choice.price.seconds / c->bound);
   if (choice.price.memory > s->task->memory) s->result->over_memory++;
   else keep(s, &choice);
 }
@@ -294,10 +309,9 @@ static double price_candidates(Search *s, double (*worst)(const Search *), uint3
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
     Candidate *c = &s->candidate.at[0];
-    const Mesh *mesh = &s->task->mesh[c->mesh];
-    int axis[2];
+    int axis[2], naxes = s->space.view.at[c->view].mesh->naxes;
     if (!most) return fmin(s->cut, c->bound);
-    if (mesh->naxes > 2 && nth_pair(mesh->naxes, c->pairs, axis)) {
+    if (naxes > 2 && nth_pair(naxes, c->pairs, axis)) {
       most -= tighten(s, c, axis);
       sift_down(s, 0);
       continue;
@@ -328,14 +342,14 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   SearchResult *r = arena_new_of(a, SearchResult);
   Search s;
   search_new(&s, a, t);
-  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s)};
+  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s), .closest = INFINITY};
   s.result = r;
-  walk_meshes(&s, true, INFINITY);
+  walk_views(&s, true, INFINITY);
   uint32_t n = s.candidate.n;
   double limit = s.limit;
   const Candidate *first = n ? arena_copy(a, s.candidate.at, n * sizeof *first) : NULL;
   price_candidates(&s, best_kept, FIRST);
-  walk_meshes(&s, false, best_kept(&s));
+  walk_views(&s, false, best_kept(&s));
   double rest = price_candidates(&s, best_kept, MAX_PRICED);
   r->proven = s.space.whole && rest >= best_kept(&s);
   if (n) r->ranked = rank(&s, first, n, limit) && r->proven;
@@ -355,18 +369,18 @@ uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, 
   search_new(&s, a, t);
   uint32_t found = 0;
   for (uint32_t i = 0; i < 20 * n && found < n; i++) {
-    begin_mesh(&s, (uint32_t)draw(&seed, t->nmeshes));
+    begin_view(&s, (uint32_t)draw(&seed, s.space.view.n));
     SearchProbe *p = &out[found];
     *p = (SearchProbe){0};
     int k = 0;
-    for (; k < s.mesh->naxes; k++) {
+    for (; k < s.view->mesh->naxes; k++) {
       s.now.set[k] = (uint16_t)draw(&seed, kind_at(&s, k)->n);
       if (!fits(&s, k, s.now.set[k])) break;
       least_enter(s.least, k);
       p->bound[k] = least_with(s.least, k, s.now.set[k], INFINITY);
       least_take(s.least, k, s.now.set[k]);
     }
-    if (k < s.mesh->naxes || !layout_of(&s, &s.now, &p->choice)) continue;
+    if (k < s.view->mesh->naxes || !layout_of(&s, &s.now, &p->choice)) continue;
     p->choice.price = search_price(t, p->choice.mesh, &p->choice.layout);
     found++;
   }

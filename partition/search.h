@@ -52,6 +52,7 @@ typedef struct SearchResult {
   bool proven;          // no layout over dims that have names is cheaper than the first one (false: too many to price)
   bool ranked;          // nor, but for those kept before, than any that is kept
   double bound;         // seconds that each of them costs at least; 0: not known
+  double closest;       // of those priced: the least price as a share of its bound
 } SearchResult;
 
 // Of one layout. Not thread-safe (names are interned).

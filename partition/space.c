@@ -59,15 +59,15 @@ static void find_sets(Space *s) {
     }
 }
 
-bool space_layout(const Space *s, Arena *a, const Mesh *mesh, const DimSet *set, Layout *out) {
+bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out) {
   *out = (Layout){.rule = arena_array(a, LayoutRule, s->ndims + 1)};
   for (uint32_t d = 0; d < s->ndims; d++) {
     LayoutRule r = {.dim = s->dim[d]->name};
     int64_t parts = 1;
-    for (int k = 0; k < mesh->naxes; k++) {
+    for (int k = 0; k < v->mesh->naxes; k++) {
       if (!(set[k] >> d & 1)) continue;
-      r.axes.at[r.axes.n++] = (uint8_t)k;
-      parts *= mesh->axis[k].size;
+      r.axes.at[r.axes.n++] = v->order[k];
+      parts *= v->mesh->axis[v->order[k]].size;
     }
     if (parts > s->dim[d]->size) return false;
     if (r.axes.n) out->rule[out->n++] = r;
@@ -81,9 +81,10 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
                   .set = arena_array(s->a, DimSet, s->nsets), .alone = arena_array(s->a, Alone, s->nsets)};
   Mesh *mesh = arena_new_of(s->a, Mesh);
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
+  View view = {.mesh = mesh};
   for (uint32_t i = 0; i < s->nsets; i++) {
     Layout layout;
-    if (!space_layout(s, s->a, mesh, &s->set[i], &layout)) continue;
+    if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
     k->alone[k->n] = price_alone(s->a, s->task, parts, mesh, &layout);
     k->set[k->n++] = s->set[i];
   }
@@ -100,11 +101,34 @@ static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) 
   return s->kind.n - 1;
 }
 
+static bool same_kinds(const View *x, const View *y) {
+  return x->mesh == y->mesh && !memcmp(x->kind, y->kind, sizeof x->kind);
+}
+
+// All orders of three axes, of more their own.
+static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
+  static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  View own = {.mesh = mesh, .first = true};
+  for (int k = 0; k < mesh->naxes; k++) own.order[k] = (uint8_t)k, own.kind[k] = kind_of(s, parts, &mesh->axis[k]);
+  uint32_t before = s->view.n;
+  vec_push(s->a, s->view) = own;
+  for (int o = 1; o < 6 && mesh->naxes <= 3; o++) {
+    View v = {.mesh = mesh};
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+      if (orders[o][k] >= mesh->naxes) continue;
+      v.order[n] = orders[o][k];
+      v.kind[n++] = own.kind[orders[o][k]];
+    }
+    bool isnew = true;
+    for (uint32_t i = before; i < s->view.n; i++) isnew &= !same_kinds(&v, &s->view.at[i]);
+    if (isnew) vec_push(s->a, s->view) = v;
+  }
+}
+
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts) {
   space_dims(s, a, t);
   find_clashes(s);
   find_sets(s);
-  s->of = (uint32_t(*)[MAX_AXES])arena_alloc(a, sizeof *s->of * t->nmeshes);
-  for (uint32_t i = 0; i < t->nmeshes; i++)
-    for (int k = 0; k < t->mesh[i].naxes; k++) s->of[i][k] = kind_of(s, parts, &t->mesh[i].axis[k]);
+  for (uint32_t i = 0; i < t->nmeshes; i++) add_views(s, parts, &t->mesh[i]);
 }

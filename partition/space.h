@@ -9,6 +9,14 @@ enum { MAX_DIMS = 30, MAX_SETS = 4096 };
 
 typedef uint32_t DimSet; // bits: indices into Space.dim
 
+// A mesh, with its axes in the order in which they cut a dim that several cut: slow first.
+typedef struct View {
+  const Mesh *mesh;
+  uint8_t order[MAX_AXES]; // axis k of the view is axis order[k] of the mesh
+  uint32_t kind[MAX_AXES]; // of axis k
+  bool first;              // the mesh's own order
+} View;
+
 typedef struct Space {
   const SearchTask *task;
   Arena *a;
@@ -18,14 +26,14 @@ typedef struct Space {
   DimSet *set;
   bool whole;             // all sets are there
   VEC(AxisKind *) kind;   // of the axes of all meshes
-  uint32_t (*of)[MAX_AXES]; // kind of axis k of a mesh: of[mesh][k]
+  VEC(View) view;         // of all meshes
 } Space;
 
 // Dims only, for rules beyond them.
 void space_dims(Space *s, Arena *a, const SearchTask *t);
 // All of it; prices every set on every kind of axis.
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
-// The rules that put set[a] on axis a of the mesh; false when a dim is too small for its axes.
-bool space_layout(const Space *s, Arena *a, const Mesh *mesh, const DimSet *set, Layout *out);
+// The rules that put set[k] on axis k of the view; false when a dim is too small for its axes.
+bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out);
 
 #endif

@@ -1,65 +1,318 @@
-// The search for a layout against brute force: of every example on small meshes all layouts are priced, and the
-// least price must be what the search finds with its bounds.
+// The search for a layout:
+//   brute force     of every example on small meshes all layouts are priced one by one; the least price must be what the
+//                   search finds with its bounds
+//   bounds          layouts drawn from the space of 8 processors cost no less than the bounds of their first axes
+//   eight           on 8 processors the best is proven in short time and costs no more than layouts written by hand
+//   as a program    what is found, pasted into --layout, moves the bytes that the search predicts
 //
 //   search [MODEL]    one model
 #include <glob.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "frontend/planner.h"
 
-enum { MOST = 400 }; // layouts that are still priced one by one
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLOW 20
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOW 20
+#endif
+#ifndef SLOW
+#define SLOW 1
+#endif
+
+enum {
+  MOST = 400,              // layouts that are still priced one by one
+  DRAWS = SLOW > 1 ? 8 : 60,
+  SECONDS = 6 * SLOW,      // of processor time: an idle machine takes a third
+};
+// A layout may cost so much of its bound: what axes do together can be cheaper than what each does alone. Far from the
+// best it is at most the first, and of those that a search looks at the second (TOGETHER in partition/search.c).
+static const double far_off = 0.9, near_best = 1 - 1.0 / 100;
 
 static int passed, failed, skipped;
 
-static bool load(Session *s, Options *o, const char *path, const char *mesh) {
-  char *argv[] = {(char[]){"meshc"}, (char[]){"plan"}, arena_text(s->arena, path, strlen(path)), (char[]){"--mesh"},
-                  arena_text(s->arena, mesh, strlen(mesh)), (char[]){"--layout"}, (char[]){"none"}, NULL};
-  s->opt = o;
-  return options_parse(o, s->arena, s->diag, 7, argv) && session_load(s);
+static void count(const char *path, const char *what, const char *wrong) {
+  if (wrong) printf("FAIL %s, %s: %s\n", path, what, wrong);
+  failed += wrong != NULL;
+  passed += !wrong;
 }
 
-// NULL: the search is right.
-static const char *wrong_of(Session *s, const SearchTask *task) {
-  SearchTask all = *task, best = *task;
-  all.keep = MOST;
-  best.keep = 1;
-  const SearchResult *r = search_layouts(s->arena, &all), *b = search_layouts(s->arena, &best);
-  if (!r->n || !b->n) return "nothing was found";
-  const char *least = layout_text(s->arena, r->at[0].mesh, &r->at[0].layout), *found = layout_text(s->arena, b->at[0].mesh, &b->at[0].layout);
-  printf("  %s: %.0f layouts, %llu priced by the search; %s, %.6f ms\n", s->opt->argument.at[0], r->candidates,
-         (unsigned long long)b->priced, found, 1e3 * b->at[0].price.seconds);
-  if (b->at[0].price.seconds <= r->at[0].price.seconds * (1 + 1e-12)) return NULL;
-  return arena_printf(s->arena, "%s costs %.9g s, the search found %s at %.9g s", least, r->at[0].price.seconds, found, b->at[0].price.seconds);
-}
-
-static void check_model(const char *path, const char *mesh) {
-  Session s = {.arena = arena_new()};
+typedef struct Loaded {
+  Session s;
   Options o;
   SearchTask task;
-  s.names = intern_new(s.arena);
-  s.diag = diag_new(s.arena);
-  const char *wrong = "the model cannot be planned";
-  if (load(&s, &o, path, mesh) && planner_task(&s, 1, &s.model->mesh, 1, &task)) {
-    SearchTask one = task;
-    double layouts = search_layouts(s.arena, &one)->candidates;
-    if (layouts > MOST) skipped++;
-    wrong = layouts > MOST ? NULL : wrong_of(&s, &task);
-    passed += !wrong && layouts <= MOST;
-  }
-  if (wrong) printf("FAIL %s on %s: %s\n", path, mesh, wrong), failed++;
-  if (wrong) diag_print(s.diag, stdout, false);
-  arena_free(s.arena);
+} Loaded;
+
+// The model under --mesh and --layout, with a task that has just that mesh.
+static bool load(Loaded *l, const char *path, const char *mesh, const char *layout) {
+  *l = (Loaded){.s = {.arena = arena_new()}};
+  Session *s = &l->s;
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  s->opt = &l->o;
+  char *argv[] = {(char[]){"meshc"}, (char[]){"plan"}, arena_text(s->arena, path, strlen(path)), (char[]){"--mesh"},
+                  arena_text(s->arena, mesh, strlen(mesh)), (char[]){"--layout"}, arena_text(s->arena, layout, strlen(layout)), NULL};
+  bool ok = options_parse(&l->o, s->arena, s->diag, 7, argv) && session_load(s) && planner_task(s, 1, &s->model->mesh, 1, &l->task);
+  if (!ok) diag_print(s->diag, stdout, false);
+  return ok;
 }
 
+// All shapes of a mesh of that many processors.
+static void all_shapes(Loaded *l, int64_t processors) {
+  static const char *const names[3] = {"rows", "cols", "deep"};
+  l->task.nmeshes = search_meshes(l->s.arena, processors, names, &l->task.mesh);
+}
+
+// -- brute force -----------------------------------------------------------------------------------------------
+
+typedef struct Brute {
+  Loaded *l;
+  uint32_t ndims;
+  const Dim *dim[64];
+  LayoutRule rule[64];
+  uint32_t nrules, layouts;
+  Price best;
+  const char *text;
+} Brute;
+
+static bool rules_fit(Brute *b) {
+  Arena *a = arena_new();
+  Graph g = *b->l->task.model;
+  g.dims = dim_table_whole(a, g.dims);
+  g.mesh = b->l->task.mesh;
+  bool fit = layout_check(&g, &(Layout){b->nrules, b->rule}, diag_new(a));
+  arena_free(a);
+  return fit;
+}
+
+static void price_layout(Brute *b) {
+  Layout layout = {b->nrules, b->rule};
+  if (b->layouts++ >= MOST) return;
+  Price p = search_price(&b->l->task, b->l->task.mesh, &layout);
+  if (b->layouts > 1 && p.seconds >= b->best.seconds) return;
+  b->best = p;
+  b->text = layout_text(b->l->s.arena, b->l->task.mesh, &layout);
+}
+
+static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool backwards) {
+  LayoutRule r = {.dim = d->name};
+  for (int k = 0; k < mesh->naxes; k++) {
+    int axis = backwards ? mesh->naxes - 1 - k : k;
+    if (axes >> axis & 1) r.axes.at[r.axes.n++] = (uint8_t)axis;
+  }
+  return r;
+}
+
+// Gives dim d all sets of axes in turn, in the one order or in the other. Recursion as deep as there are dims.
+static void price_from(Brute *b, uint32_t d, bool backwards) {
+  const Mesh *mesh = b->l->task.mesh;
+  if (d == b->ndims) {
+    price_layout(b);
+    return;
+  }
+  for (unsigned axes = 0; axes < 1u << mesh->naxes && b->layouts < MOST; axes++) {
+    LayoutRule r = rule_on(b->dim[d], mesh, axes, backwards);
+    if (axes_size(mesh, r.axes) > b->dim[d]->size) continue;
+    uint32_t before = b->nrules;
+    if (axes) b->rule[b->nrules++] = r;
+    if (!axes || rules_fit(b)) price_from(b, d + 1, backwards);
+    b->nrules = before;
+  }
+}
+
+static void brute_force(const char *path, const char *mesh) {
+  Loaded l;
+  if (!load(&l, path, mesh, "none")) {
+    count(path, mesh, "the model cannot be planned");
+    return;
+  }
+  Brute b = {.l = &l};
+  const DimTable *dims = l.task.model->dims;
+  for (DimId d = 1; d <= dim_count(dims) && b.ndims < countof(b.dim); d++) {
+    const Dim *dim = dim_get(dims, d);
+    if (dim->whole == d && dim->size > 1 && !strchr(dim->name, '.')) b.dim[b.ndims++] = dim;
+  }
+  price_from(&b, 0, false);
+  price_from(&b, 0, true);
+  if (b.layouts >= MOST) {
+    skipped++;
+  } else {
+    const SearchResult *r = search_layouts(l.s.arena, &l.task);
+    bool right = r->n && r->proven && fabs(r->at[0].price.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
+    const char *found = r->n ? layout_text(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
+    printf("  %s on %s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh, b.layouts,
+           (unsigned long long)r->priced, found, 1e3 * b.best.seconds);
+    count(path, mesh, right ? NULL : arena_printf(l.s.arena, "%s costs %.9g s, the search found %s (%s)", b.text, b.best.seconds, found,
+                                                  r->proven ? "proven" : "not proven"));
+  }
+  arena_free(l.s.arena);
+}
+
+// -- bounds ------------------------------------------------------------------------------------------------
+
+static void draw_layouts(const char *path) {
+  Loaded l;
+  if (!load(&l, path, "rows=8", "none")) {
+    count(path, "bounds", "the model cannot be planned");
+    return;
+  }
+  all_shapes(&l, 8);
+  SearchProbe *p = arena_array(l.s.arena, SearchProbe, DRAWS);
+  uint32_t n = search_probe(l.s.arena, &l.task, DRAWS, 1, p);
+  double least = INFINITY;
+  const char *wrong = n ? NULL : "no layout was drawn";
+  for (uint32_t i = 0; i < n; i++)
+    for (int k = 0; k < p[i].choice.mesh->naxes; k++) {
+      double share = p[i].choice.price.seconds / p[i].bound[k];
+      if (isinf(p[i].bound[k])) continue;
+      if (share < least) least = share;
+      if (share < far_off)
+        wrong = arena_printf(l.s.arena, "%s on %s costs %.9g s, its first %d axes at least %.9g",
+                             layout_text(l.s.arena, p[i].choice.mesh, &p[i].choice.layout), mesh_option(l.s.arena, p[i].choice.mesh),
+                             p[i].choice.price.seconds, k + 1, p[i].bound[k]);
+    }
+  printf("  %s: the least of %u layouts costs %.4f of its bound\n", path, n, least);
+  count(path, "bounds", wrong);
+  arena_free(l.s.arena);
+}
+
+// -- eight processors ----------------------------------------------------------------------------------------
+
+typedef struct Hand {
+  const char *path, *mesh, *layout;
+} Hand;
+
+static const Hand by_hand[] = {
+    {"examples/mlp.mesh", "rows=2,cols=2", "b=rows,h=cols"},
+    {"examples/mnist.mesh", "rows=2,cols=4", "b=rows,h=cols"},
+    {"examples/mnist.mesh", "rows=8", "b=rows"},
+    {"examples/cifar.mesh", "rows=2,cols=4", "b=rows,c1=cols,h=cols"},
+    {"examples/cifar.mesh", "rows=4,cols=2", "b=rows,y=cols,y2=cols,y4=cols"},
+    {"examples/resnet.mesh", "rows=4,cols=2", "b=rows,c1=cols,c4=cols"},
+    {"examples/gpt.mesh", "rows=2,cols=4", "b=rows,heads=cols,ff=cols,vocab=cols"},
+    {"examples/gpt2.mesh", "rows=2,cols=4", "heads=cols,ff=rows+cols,vocab=rows+cols"},
+    {"examples/minilm.mesh", "rows=2,cols=4", "b=rows,heads=cols,ff=cols"},
+    {"examples/llama.mesh", "rows=4,cols=2", "b=rows,groups=cols,ff=cols,vocab=cols"},
+    {"examples/transformer.mesh", "rows=2,cols=4", "b=rows,heads=cols,ff=cols,symbols=cols"},
+    {"examples/moe.mesh", "rows=4,cols=2", "g=rows,own=rows,f=cols"},
+    {"examples/lstm.mesh", "rows=8", "b=rows"},
+};
+
+// The found one as a user would write it: the same price, and, compiled, the bytes on the wire that were predicted.
+static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
+  Loaded l;
+  Compilation made;
+  const char *purpose, *over, *layout = layout_text(a, c->mesh, &c->layout);
+  if (!load(&l, path, mesh_option(a, c->mesh), layout)) return arena_printf(a, "--layout %s is refused", layout);
+  Price p = search_price(&l.task, &l.s.model->mesh, &l.s.model->layout);
+  const Graph *g = NULL;
+  const char *wrong = NULL;
+  if (p.seconds != c->price.seconds || p.wire != c->price.wire) wrong = arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->price.seconds);
+  if (!wrong && train_counts_epochs(l.s.model) && !train_resolve_epochs(l.s.model, 1)) wrong = "epochs cannot be counted";
+  if (!wrong) g = session_select(&l.s, &purpose, &over);
+  if (g && session_compile(&l.s, g, purpose, over, "pack", &made)) {
+    double sent = (double)made.facts->wire_bytes;
+    if (fabs(sent - c->price.wire) > 1e-3 * c->price.wire + 64)
+      wrong = arena_printf(a, "--layout %s sends %.0f bytes, predicted were %.0f", layout, sent, c->price.wire);
+  } else if (!wrong) {
+    wrong = arena_printf(a, "--layout %s cannot be compiled", layout);
+  }
+  arena_free(l.s.arena);
+  return wrong;
+}
+
+static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+// Searches the task; NULL when the best is proven in time and no dearer than `hand`.
+static const char *search_task(Loaded *l, const char *path, const char *what, const Price *hand) {
+  Arena *a = l->s.arena;
+  double start = processor_seconds();
+  const SearchResult *r = search_layouts(a, &l->task);
+  double seconds = processor_seconds() - start;
+  if (!r->n) return "nothing was found";
+  const SearchChoice *best = &r->at[0];
+  printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand %.4f\n", path, what, r->candidates,
+         (unsigned long long)r->priced, seconds, mesh_option(a, best->mesh), layout_text(a, best->mesh, &best->layout),
+         1e3 * best->price.seconds, 1e3 * hand->seconds);
+  if (!r->proven) return "not proven";
+  if (best->price.seconds > hand->seconds) return arena_printf(a, "%.9g s, by hand %.9g", best->price.seconds, hand->seconds);
+  if (r->closest < near_best) return arena_printf(a, "a layout costs %.4f of its bound", r->closest);
+  if (seconds > SECONDS) return arena_printf(a, "took %.1f s of processor time", seconds);
+  return as_a_program(a, path, best);
+}
+
+static void beat_hand(const Hand *h) {
+  Loaded l;
+  if (!load(&l, h->path, h->mesh, h->layout)) {
+    count(h->path, h->layout, "the model cannot be planned");
+    return;
+  }
+  l.task.keep = 5;
+  Price hand = search_price(&l.task, &l.s.model->mesh, &l.s.model->layout);
+  count(h->path, h->mesh, search_task(&l, h->path, h->mesh, &hand));
+  all_shapes(&l, mesh_size(&l.s.model->mesh));
+  count(h->path, "all shapes", search_task(&l, h->path, "all shapes", &hand));
+  arena_free(l.s.arena);
+}
+
+// -- large meshes, small memory ----------------------------------------------------------------------------------
+
+static void many_processors(const char *path, int64_t processors) {
+  Loaded l;
+  if (!load(&l, path, "rows=8", "none")) {
+    count(path, "many processors", "the model cannot be planned");
+    return;
+  }
+  all_shapes(&l, processors);
+  Price whole = {.seconds = INFINITY};
+  count(path, "many processors", search_task(&l, path, arena_printf(l.s.arena, "%lld processors", (long long)processors), &whole));
+  arena_free(l.s.arena);
+}
+
+// Where only layouts fit that cut what is held, one of these is found, and it is the cheapest of them.
+static void little_memory(const char *path, double share) {
+  Loaded l;
+  if (!load(&l, path, "rows=4", "none")) {
+    count(path, "memory", "the model cannot be planned");
+    return;
+  }
+  Price whole = search_price(&l.task, l.task.mesh, &(Layout){0});
+  l.task.memory = whole.memory * share;
+  const SearchResult *r = search_layouts(l.s.arena, &l.task);
+  const char *wrong = NULL;
+  if (!r->n) wrong = "nothing was found";
+  else if (r->at[0].price.memory > l.task.memory) wrong = "what was found does not fit";
+  else if (!r->proven) wrong = "not proven";
+  count(path, "memory", wrong);
+  l.task.memory = whole.memory / 1000;
+  count(path, "too little memory", search_layouts(l.s.arena, &l.task)->n ? "something fits" : NULL);
+  arena_free(l.s.arena);
+}
+
+static bool wanted(int argc, char **argv, const char *path) { return argc < 2 || !strcmp(argv[1], path); }
+
 int main(int argc, char **argv) {
-  static const char *const meshes[] = {"rows=3", "rows=2,cols=2"};
+  static const char *const meshes[] = {"rows=3", "rows=2,cols=2", "rows=2,cols=3"};
+  static const char *const large[] = {"examples/mlp.mesh", "examples/gpt.mesh", "examples/gpt2.mesh"};
   glob_t files;
   if (glob("examples/*.mesh", 0, NULL, &files) != 0) return 1;
-  for (size_t m = 0; m < countof(meshes); m++)
-    for (size_t i = 0; i < files.gl_pathc; i++)
-      if (argc < 2 || !strcmp(argv[1], files.gl_pathv[i])) check_model(files.gl_pathv[i], meshes[m]);
+  for (size_t i = 0; i < files.gl_pathc; i++) {
+    if (!wanted(argc, argv, files.gl_pathv[i])) continue;
+    for (size_t m = 0; m < countof(meshes); m++) brute_force(files.gl_pathv[i], meshes[m]);
+    draw_layouts(files.gl_pathv[i]);
+  }
   globfree(&files);
+  for (size_t i = 0; i < countof(by_hand); i++)
+    if (wanted(argc, argv, by_hand[i].path)) beat_hand(&by_hand[i]);
+  for (size_t i = 0; i < countof(large); i++)
+    if (wanted(argc, argv, large[i])) many_processors(large[i], 512);
+  if (wanted(argc, argv, "examples/mnist.mesh")) little_memory("examples/mnist.mesh", 0.5);
+  if (wanted(argc, argv, "examples/gpt2.mesh")) little_memory("examples/gpt2.mesh", 0.4);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed > 0;
 }
