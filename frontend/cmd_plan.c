@@ -1,18 +1,30 @@
 // plan: the cheapest layouts of a model, what they cost, and why the others lose.
+#include <math.h>
 #include <string.h>
 
 #include "frontend/planner.h"
 
-enum { SHOWN = 5, MAX_PROCESSORS = 1 << 20 };
+enum { SHOWN = 5, RULES = 4, MAX_PROCESSORS = 1 << 20 };
+
+// A choice as a program.
+typedef struct Foreseen {
+  int64_t peak;
+  const Simulation *time;
+} Foreseen;
 
 typedef struct PlanReport {
   Session *s;
   SearchTask task;
-  const SearchResult *found;
+  SearchResult *found;
   SearchChoice own;     // of the file or --layout; mesh NULL: none on these processors
   SearchChoice refined; // the best one with rules for the optimiser and soft ones
   SearchChoice small;   // the same with an eye on memory
-  int64_t peak;         // of the refined one, compiled
+  Foreseen kept[SHOWN], of_own, of_refined, of_small; // of those of `found`, and of these
+  const SearchChoice *use; // the fastest as a program
+  const Foreseen *of_use;
+  SearchRules rules;    // the best one with one rule more each
+  SearchChoice *gain[2 * RULES]; // those worth a line: the fastest, then the smallest
+  uint32_t ngains;
   double seconds;       // that the search took
 } PlanReport;
 
@@ -33,8 +45,9 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
 
 // -- answers -----------------------------------------------------------------------------------------------
 
-// Bytes of the choice as a program: the model built again under the options that are printed.
-static bool compiled_peak(PlanReport *r, const SearchChoice *c, int64_t *peak) {
+// The choice as a program: the model built again under the options that are printed, compiled and simulated. The price
+// of the search knows the graph alone; this is what `check` predicts under that layout.
+static bool simulate_choice(PlanReport *r, const SearchChoice *c, Foreseen *out) {
   Session s = *r->s;
   const char *purpose, *over, *mesh = mesh_option(s.arena, c->mesh), *layout = layout_text(s.arena, c->mesh, &c->layout);
   Compilation made;
@@ -48,11 +61,25 @@ static bool compiled_peak(PlanReport *r, const SearchChoice *c, int64_t *peak) {
   if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return false;
   const Graph *g = session_select(&s, &purpose, &over);
   if (!g || !session_compile(&s, g, purpose, over, "program", &made)) return false;
-  *peak = program_bytes(made.compiled->program);
+  *out = (Foreseen){program_bytes(made.compiled->program), session_simulate(&s, &made)};
   return true;
 }
 
-static json_t *price_json(PlanReport *r, const SearchChoice *c) {
+// All that are printed; of those kept and the refined one that is fastest which `use` names, an equal one later in
+// the list not.
+static bool simulate_all(PlanReport *r) {
+  for (uint32_t i = 0; i < r->found->n; i++)
+    if (!simulate_choice(r, &r->found->at[i], &r->kept[i])) return false;
+  if (!simulate_choice(r, &r->refined, &r->of_refined) || !simulate_choice(r, &r->small, &r->of_small)) return false;
+  if (r->own.mesh && !simulate_choice(r, &r->own, &r->of_own)) return false;
+  r->use = &r->refined;
+  r->of_use = &r->of_refined;
+  for (uint32_t i = 0; i < r->found->n; i++)
+    if (r->kept[i].time->seconds < r->of_use->time->seconds) r->use = &r->found->at[i], r->of_use = &r->kept[i];
+  return true;
+}
+
+static json_t *price_json(PlanReport *r, const SearchChoice *c, const Foreseen *f) {
   const Machine *m = r->task.machine;
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
@@ -64,7 +91,27 @@ static json_t *price_json(PlanReport *r, const SearchChoice *c) {
   json_object_set_new(out, "flops", json_integer((json_int_t)c->price.flops));
   json_object_set_new(out, "wire_bytes", json_integer((json_int_t)c->price.wire));
   json_object_set_new(out, "memory", json_integer((json_int_t)c->price.memory));
+  json_object_set_new(out, "predicted_seconds", json_real(f->time->seconds));
+  json_object_set_new(out, "predicted", simulation_json(f->time));
+  json_object_set_new(out, "peak", json_integer(f->peak));
   return out;
+}
+
+static const char *added_text(PlanReport *r, const SearchChoice *c) {
+  Layout one = {1, &c->layout.rule[c->layout.n - 1]};
+  return layout_text(r->s->arena, c->mesh, &one);
+}
+
+static json_t *rules_json(PlanReport *r) {
+  const Price *best = &r->found->at[0].price;
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < r->ngains; i++) {
+    const Price *p = &r->gain[i]->price;
+    json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "rule", added_text(r, r->gain[i]), "seconds", p->seconds - best->seconds,
+                                          "wire_bytes", (json_int_t)(p->wire - best->wire), "memory",
+                                          (json_int_t)(p->memory - best->memory)));
+  }
+  return list;
 }
 
 static int plan_json(PlanReport *r) {
@@ -75,58 +122,112 @@ static int plan_json(PlanReport *r) {
   json_object_set_new(out, "priced", json_integer((json_int_t)r->found->priced));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));
+  json_object_set_new(out, "ranked", json_boolean(r->found->ranked));
   json_object_set_new(out, "bound_seconds", json_real(r->found->bound));
   json_object_set_new(out, "search_seconds", json_real(r->seconds));
-  for (uint32_t i = 0; i < r->found->n; i++) json_array_append_new(list, price_json(r, &r->found->at[i]));
+  for (uint32_t i = 0; i < r->found->n; i++) json_array_append_new(list, price_json(r, &r->found->at[i], &r->kept[i]));
   json_object_set_new(out, "layouts", list);
-  json_object_set_new(out, "refined", price_json(r, &r->refined));
-  json_object_set_new(out, "refined_peak", json_integer(r->peak));
-  json_object_set_new(out, "smaller", price_json(r, &r->small));
-  if (r->own.mesh) json_object_set_new(out, "own", price_json(r, &r->own));
+  json_object_set_new(out, "rules", rules_json(r));
+  json_object_set_new(out, "refined", price_json(r, &r->refined, &r->of_refined));
+  json_object_set_new(out, "refined_peak", json_integer(r->of_refined.peak));
+  json_object_set_new(out, "use", price_json(r, r->use, r->of_use));
+  json_object_set_new(out, "smaller", price_json(r, &r->small, &r->of_small));
+  if (r->own.mesh) json_object_set_new(out, "own", price_json(r, &r->own, &r->of_own));
   return json_finish(out);
 }
 
-// What makes c dearer than the best: the largest difference.
-static const char *why_dearer(PlanReport *r, const SearchChoice *c) {
+// What makes c dearer or cheaper than the best: the parts of its time, the largest first, and its bytes.
+static const char *difference_text(PlanReport *r, const SearchChoice *c) {
+  static const char *const word[3] = {"work", "memory", "transfer"};
   const Price *p = &c->price, *best = &r->found->at[0].price;
   const Machine *m = r->task.machine;
+  Arena *a = r->s->arena;
+  double all = p->seconds - best->seconds, wire = p->wire - best->wire, held = p->memory - best->memory;
   double part[3] = {(p->flops - best->flops) / m->flops, (p->traffic - best->traffic) / m->memory_rate, p->transfer - best->transfer};
-  static const char *const word[3] = {"more work", "more memory traffic", "more on the wire"};
-  int most = 0;
-  for (int i = 1; i < 3; i++)
-    if (part[i] > part[most]) most = i;
-  return part[most] > 0 && p->seconds > best->seconds ? arena_printf(r->s->arena, "  +%.3f ms: %s", 1e3 * (p->seconds - best->seconds), word[most]) : "";
+  const char *text = arena_printf(a, "%+.3f ms:", 1e3 * all);
+  for (bool used[3] = {false};;) {
+    int most = -1;
+    for (int i = 0; i < 3; i++)
+      if (!used[i] && fabs(part[i]) >= 5e-7 && (most < 0 || fabs(part[i]) > fabs(part[most]))) most = i;
+    if (most < 0) break;
+    text = arena_printf(a, "%s %s %+.3f,", text, word[most], 1e3 * part[most]);
+    used[most] = true;
+  }
+  return arena_printf(a, "%s wire %s%s, holds %s%s", text, wire < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(wire)), held < 0 ? "-" : "+",
+                      bytes_text(a, (int64_t)fabs(held)));
 }
 
-static void print_choice(PlanReport *r, const char *name, const SearchChoice *c) {
+static void print_choice(PlanReport *r, const char *name, const SearchChoice *c, const Foreseen *f) {
   Arena *a = r->s->arena;
   const Machine *m = r->task.machine;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_text(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s%s\n", "", 1e3 * c->price.seconds,
+  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a program %s\n", "", 1e3 * c->price.seconds,
          1e3 * c->price.flops / m->flops, 1e3 * c->price.traffic / m->memory_rate, 1e3 * c->price.transfer,
-         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), why_dearer(r, c));
+         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), seconds_text(a, f->time->seconds));
+  if (c != &r->found->at[0]) printf("%-8s %s\n", "", difference_text(r, c));
+}
+
+static void print_rules(PlanReport *r) {
+  const Price *best = &r->found->at[0].price;
+  Arena *a = r->s->arena;
+  for (uint32_t i = 0; i < r->ngains; i++) {
+    const Price *p = &r->gain[i]->price;
+    double held = p->memory - best->memory;
+    printf("%-8s %-32s %+.3f ms, holds %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]), 1e3 * (p->seconds - best->seconds),
+           held < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(held)));
+  }
 }
 
 static const char *how_near(PlanReport *r) {
-  double best = r->found->at[0].price.seconds;
-  if (r->found->bound <= 0) return "too many for a proof";
-  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven", 100 * (best - r->found->bound) / best);
+  const SearchResult *f = r->found;
+  double best = f->at[0].price.seconds;
+  if (f->proven) return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
+  if (f->bound <= 0) return f->smallest.mesh ? "only rules beyond dims fit the memory" : "too many for a proof";
+  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven", 100 * (best - f->bound) / best);
 }
 
 static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
   printf("%s: %.0f layouts on %lld processors, %llu priced in %.2f s; %s\n", r->s->opt->argument.at[0],
-         f->candidates, (long long)mesh_size(f->at[0].mesh), (unsigned long long)f->priced, r->seconds,
-         f->proven ? "the others cost more: proven" : how_near(r));
+         f->candidates, (long long)mesh_size(f->at[0].mesh), (unsigned long long)f->priced, r->seconds, how_near(r));
   if (f->over_memory)
     printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory, bytes_text(r->s->arena, (int64_t)r->task.memory));
-  for (uint32_t i = 0; i < f->n; i++) print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i]);
-  if (r->own.mesh) print_choice(r, "yours", &r->own);
-  if (r->refined.layout.n > f->at[0].layout.n) print_choice(r, "refined", &r->refined);
-  if (r->small.layout.n > r->refined.layout.n) print_choice(r, "smaller", &r->small);
-  printf("use      --mesh %s --layout %s   (%s a processor as a program)\n", mesh_option(r->s->arena, r->refined.mesh),
-         layout_text(r->s->arena, r->refined.mesh, &r->refined.layout), bytes_text(r->s->arena, r->peak));
+  for (uint32_t i = 0; i < f->n; i++) print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i], &r->kept[i]);
+  if (r->own.mesh) print_choice(r, "yours", &r->own, &r->of_own);
+  if (r->refined.layout.n > f->at[0].layout.n) print_choice(r, "refined", &r->refined, &r->of_refined);
+  if (r->small.layout.n > r->refined.layout.n) print_choice(r, "smaller", &r->small, &r->of_small);
+  print_rules(r);
+  printf("use      --mesh %s --layout %s   (%s, %s a processor as a program)\n", mesh_option(r->s->arena, r->use->mesh),
+         layout_text(r->s->arena, r->use->mesh, &r->use->layout), seconds_text(r->s->arena, r->of_use->time->seconds),
+         bytes_text(r->s->arena, r->of_use->peak));
   return 0;
+}
+
+// Of the single rules beyond dims those worth a line: the fastest, then those that hold least at no more than 5 % more time.
+static void choose_gains(PlanReport *r) {
+  const Price *best = &r->found->at[0].price;
+  for (int by_memory = 0; by_memory < 2; by_memory++)
+    for (int n = 0; n < RULES; n++) {
+      SearchChoice *most = NULL;
+      for (uint32_t i = 0; i < r->rules.rule.n; i++) {
+        SearchChoice *c = &r->rules.rule.at[i];
+        bool taken = false;
+        for (uint32_t k = 0; k < r->ngains; k++) taken |= r->gain[k] == c;
+        bool gains = by_memory ? c->price.memory < 0.99 * best->memory && c->price.seconds <= 1.05 * best->seconds
+                               : c->price.seconds < 0.998 * best->seconds;
+        if (taken || !gains) continue;
+        if (!most || (by_memory ? c->price.memory < most->price.memory : c->price.seconds < most->price.seconds)) most = c;
+      }
+      if (most) r->gain[r->ngains++] = most;
+    }
+}
+
+// The layout of the file or of --layout, where its mesh has as many processors.
+static void price_own(PlanReport *r, const Mesh *mesh) {
+  const Mesh *own = &r->s->model->mesh;
+  if (!r->s->model->layout.n || mesh_size(own) != mesh_size(mesh)) return;
+  r->own = (SearchChoice){.mesh = own, .layout = r->s->model->layout};
+  r->own.price = search_price(&r->task, own, &r->own.layout);
 }
 
 int cmd_plan(Session *s) {
@@ -135,15 +236,14 @@ int cmd_plan(Session *s) {
   const Mesh *mesh;
   if (!session_load(s) || !meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, SHOWN, &r.task)) return 0;
   double start = clock_seconds();
-  r.found = search_layouts(s->arena, &r.task);
-  if (!r.found->n) return planner_none(s, &r.task), 0;
-  r.refined = search_refine(s->arena, &r.task, &r.found->at[0], false);
-  r.small = search_refine(s->arena, &r.task, &r.refined, true);
+  if (!planner_search(s, &r.task, &r.found)) return 0;
   r.seconds = clock_seconds() - start;
-  if (mesh == &s->model->mesh && s->model->layout.n) {
-    r.own = (SearchChoice){.mesh = mesh, .layout = s->model->layout};
-    r.own.price = search_price(&r.task, mesh, &r.own.layout);
-  }
-  if (!compiled_peak(&r, &r.refined, &r.peak)) return 0;
+  r.rules = search_rules(s->arena, &r.task, &r.found->at[0]);
+  r.refined = search_refine(s->arena, &r.task, &r.found->at[0], &r.rules, SEARCH_FASTER);
+  bool same = r.refined.layout.n == r.found->at[0].layout.n;
+  r.small = search_refine(s->arena, &r.task, &r.refined, same ? &r.rules : NULL, SEARCH_SMALLER);
+  choose_gains(&r);
+  price_own(&r, mesh);
+  if (!simulate_all(&r)) return 0;
   return option_given(s->opt, OPTION_JSON) ? plan_json(&r) : plan_text(&r);
 }

@@ -86,17 +86,29 @@ const char *mesh_option(Arena *a, const Mesh *m) {
   return text;
 }
 
-void planner_none(Session *s, const SearchTask *t) {
+static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
-  diag_hint(s->diag, "give a larger mesh, or more --memory");
+  diag_hint(s->diag, "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or more --memory",
+            bytes_text(s->arena, (int64_t)least->price.memory), mesh_option(s->arena, least->mesh),
+            layout_text(s->arena, least->mesh, &least->layout));
+}
+
+bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
+  SearchResult *r = *out = search_layouts(s->arena, t);
+  if (r->n) return true;
+  SearchChoice least = search_refine(s->arena, t, &r->smallest, NULL, SEARCH_SMALLEST);
+  if (least.price.memory > t->memory) return say_too_large(s, t, &least), false;
+  r->at[r->n++] = least;
+  r->proven = r->ranked = false;
+  r->bound = 0;
+  return true;
 }
 
 bool planner_choose(Session *s) {
   SearchTask task;
-  if (!planner_task(s, 1, &s->model->mesh, 1, &task)) return false;
-  const SearchResult *r = search_layouts(s->arena, &task);
-  if (!r->n) return planner_none(s, &task), false;
-  SearchChoice best = search_refine(s->arena, &task, &r->at[0], false);
+  SearchResult *r;
+  if (!planner_task(s, 1, &s->model->mesh, 1, &task) || !planner_search(s, &task, &r)) return false;
+  SearchChoice best = search_refine(s->arena, &task, &r->at[0], NULL, SEARCH_FASTER);
   s->model->layout = best.layout;
   s->model->graph->layout = best.layout;
   if (!option_given(s->opt, OPTION_QUIET))

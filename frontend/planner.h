@@ -12,8 +12,9 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l);
 // "rows=2,cols=4".
 const char *mesh_option(Arena *a, const Mesh *m);
-// Says that no layout fits the memory.
-void planner_none(Session *s, const SearchTask *t);
+// The search; where no layout of dims fits the memory, one with rules beyond dims that does. False after an error: none
+// does.
+MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
 // Puts the cheapest layout in place of the model's. False after an error.
 MUST_USE bool planner_choose(Session *s);
 

@@ -1,4 +1,5 @@
-// Beyond a layout of dims: rules for optimisers and soft rules that make it cheaper or smaller, and shapes of meshes.
+// Beyond a layout of dims: rules for parameters, gradients and optimisers and soft rules that make it cheaper or smaller;
+// and shapes of meshes.
 #include <string.h>
 
 #include "partition/space.h"
@@ -9,9 +10,19 @@ bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
   return a->layout.n < b->layout.n;
 }
 
-static bool gains(const SearchTask *t, const Price *now, const Price *then, bool by_memory) {
-  if (by_memory) return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
-  return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
+// -- rules beyond dims -----------------------------------------------------------------------------------
+
+static bool gains(const SearchTask *t, const Price *now, const Price *then, SearchAim aim) {
+  switch (aim) {
+  case SEARCH_FASTER: return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
+  case SEARCH_SMALLER: return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
+  case SEARCH_SMALLEST: return now->memory < 0.99 * then->memory;
+  }
+  BUG("no aim %d", (int)aim);
+}
+
+static bool better(const SearchChoice *a, const SearchChoice *b, SearchAim aim) {
+  return aim == SEARCH_FASTER ? search_cheaper(a, b) : a->price.memory < b->price.memory;
 }
 
 static bool has_target(const Layout *l, const LayoutRule *r) {
@@ -23,44 +34,54 @@ static bool has_target(const Layout *l, const LayoutRule *r) {
   return false;
 }
 
-// The layout with that rule more, if it is cheaper than *best.
-static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r, bool by_memory,
-                     SearchChoice *best) {
+static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r, SearchRules *out) {
   if (has_target(&from->layout, r)) return;
   SearchChoice c = {.mesh = from->mesh, .layout = {from->layout.n + 1, NULL}};
   c.layout.rule = arena_array(a, LayoutRule, c.layout.n);
   memcpy(c.layout.rule, from->layout.rule, from->layout.n * sizeof *c.layout.rule);
   c.layout.rule[from->layout.n] = *r;
   c.price = search_price(t, c.mesh, &c.layout);
-  if (!gains(t, &c.price, &from->price, by_memory)) return;
-  bool better = by_memory ? c.price.memory < best->price.memory : search_cheaper(&c, best);
-  if (better) *best = c;
+  vec_push(a, out->rule) = c;
 }
 
-static void try_axes(Arena *a, const SearchTask *t, const Space *s, const SearchChoice *from, Axes axes, bool by_memory,
-                     SearchChoice *best) {
-  LayoutRule optimizer = {.scope = LAYOUT_OPTIMIZER, .axes = axes};
-  try_rule(a, t, from, &optimizer, by_memory, best);
+static void try_axes(Arena *a, const SearchTask *t, const Space *s, const SearchChoice *from, Axes axes, SearchRules *out) {
+  static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
+  for (size_t i = 0; i < countof(scopes); i++) {
+    LayoutRule all = {.scope = scopes[i], .axes = axes};
+    try_rule(a, t, from, &all, out);
+  }
   for (uint32_t d = 0; d < s->ndims; d++) {
     LayoutRule soft = {.dim = s->dim[d]->name, .soft = true, .axes = axes};
-    if (s->dim[d]->size >= axes_size(from->mesh, axes)) try_rule(a, t, from, &soft, by_memory, best);
+    if (s->dim[d]->size >= axes_size(from->mesh, axes)) try_rule(a, t, from, &soft, out);
   }
 }
 
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, bool by_memory) {
+SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from) {
   Space s;
+  SearchRules out = {0};
   space_dims(&s, a, t);
+  Axes all = {0};
+  for (int k = 0; k < from->mesh->naxes; k++) {
+    all.at[all.n++] = (uint8_t)k;
+    try_axes(a, t, &s, from, (Axes){1, {(uint8_t)k}}, &out);
+  }
+  if (all.n > 1) try_axes(a, t, &s, from, all, &out);
+  return out;
+}
+
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, const SearchRules *rules, SearchAim aim) {
   SearchChoice now = *from;
+  SearchRules own;
   for (;;) {
+    if (!rules) own = search_rules(a, t, &now), rules = &own;
     SearchChoice best = now;
-    Axes all = {0};
-    for (int k = 0; k < now.mesh->naxes; k++) {
-      all.at[all.n++] = (uint8_t)k;
-      try_axes(a, t, &s, &now, (Axes){1, {(uint8_t)k}}, by_memory, &best);
+    for (uint32_t i = 0; i < rules->rule.n; i++) {
+      const SearchChoice *c = &rules->rule.at[i];
+      if (gains(t, &c->price, &now.price, aim) && better(c, &best, aim)) best = *c;
     }
-    if (all.n > 1) try_axes(a, t, &s, &now, all, by_memory, &best);
     if (best.layout.n == now.layout.n) return now;
     now = best;
+    rules = NULL;
   }
 }
 
@@ -71,7 +92,7 @@ uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3],
   for (int64_t x = 2; x <= processors; x++) {
     if (processors % x) continue;
     for (int64_t y = 1; y <= x; y++) {
-      int64_t z = processors / x / (y ? y : 1);
+      int64_t z = processors / x / y;
       if (processors / x % y || z > y || (y == 1 && z > 1)) continue;
       Mesh m = {.axis = {{.name = names[0], .size = x}, {.name = names[1], .size = y}, {.name = names[2], .size = z}}};
       m.naxes = (uint8_t)(1 + (y > 1) + (z > 1));

@@ -146,7 +146,7 @@ static void walk_views(Search *s, bool first, double limit) {
   s->bounds = MAX_BOUNDS;
   s->limit = limit;
   s->candidate.n = 0;
-  s->cut = INFINITY;
+  s->cut = (double)INFINITY;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
     begin_view(s, i);
     walk(s, 0, 0);
@@ -242,7 +242,7 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   least_begin_pair(s->least, n, kind, e->pair, key.set);
   for (int k = 2; k < n; k++) {
     least_enter(s->least, k);
-    c->bound = fmax(c->bound, least_with(s->least, k, set[k], INFINITY));
+    c->bound = fmax(c->bound, least_with(s->least, k, set[k], (double)INFINITY));
     least_take(s->least, k, set[k]);
   }
   return isnew;
@@ -330,6 +330,25 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->least = least_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
+// Gives each axis the set that holds least alone, and takes the mesh on which the result holds least.
+static SearchChoice smallest(Search *s) {
+  SearchChoice best = {0}, c;
+  for (uint32_t v = 0; v < s->space.view.n; v++) {
+    begin_view(s, v);
+    for (int k = 0; k < s->view->mesh->naxes; k++) {
+      const AxisKind *kind = kind_at(s, k);
+      uint32_t least = 0; // no dim
+      for (uint32_t i = 1; i < kind->n; i++)
+        if (fits(s, k, i) && kind->alone[i].price.memory < kind->alone[least].price.memory) least = i;
+      s->now.set[k] = (uint16_t)least;
+    }
+    if (!s->view->first || !layout_of(s, &s->now, &c)) continue;
+    c.price = search_price(s->task, c.mesh, &c.layout);
+    if (!best.mesh || c.price.memory < best.price.memory) best = c;
+  }
+  return best;
+}
+
 // The others that are kept, from the candidates of least bound. Whether no other layout is cheaper than these.
 static bool rank(Search *s, const Candidate *first, uint32_t n, double limit) {
   memcpy(s->candidate.at, first, n * sizeof *first);
@@ -342,9 +361,9 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   SearchResult *r = arena_new_of(a, SearchResult);
   Search s;
   search_new(&s, a, t);
-  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s), .closest = INFINITY};
+  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s), .closest = (double)INFINITY};
   s.result = r;
-  walk_views(&s, true, INFINITY);
+  walk_views(&s, true, (double)INFINITY);
   uint32_t n = s.candidate.n;
   double limit = s.limit;
   const Candidate *first = n ? arena_copy(a, s.candidate.at, n * sizeof *first) : NULL;
@@ -353,6 +372,7 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   double rest = price_candidates(&s, best_kept, MAX_PRICED);
   r->proven = s.space.whole && rest >= best_kept(&s);
   if (n) r->ranked = rank(&s, first, n, limit) && r->proven;
+  if (!r->n) r->smallest = smallest(&s);
   if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].price.seconds);
   return r;
 }
@@ -377,7 +397,7 @@ uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, 
       s.now.set[k] = (uint16_t)draw(&seed, kind_at(&s, k)->n);
       if (!fits(&s, k, s.now.set[k])) break;
       least_enter(s.least, k);
-      p->bound[k] = least_with(s.least, k, s.now.set[k], INFINITY);
+      p->bound[k] = least_with(s.least, k, s.now.set[k], (double)INFINITY);
       least_take(s.least, k, s.now.set[k]);
     }
     if (k < s.view->mesh->naxes || !layout_of(&s, &s.now, &p->choice)) continue;

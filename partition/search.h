@@ -52,6 +52,7 @@ typedef struct SearchResult {
   bool proven;          // no layout over dims that have names is cheaper than the first one (false: too many to price)
   bool ranked;          // nor, but for those kept before, than any that is kept
   double bound;         // seconds that each of them costs at least; 0: not known
+  SearchChoice smallest; // when none fits the memory: one that holds little
   double closest;       // of those priced: the least price as a share of its bound
 } SearchResult;
 
@@ -59,9 +60,20 @@ typedef struct SearchResult {
 Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout);
 // Deterministic. `a` holds the result.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
-// Rules that make a choice cheaper or smaller beyond dims: optimizer: all -> axis, soft dim -> axis. One rule
-// at a time, the best one first, as long as one gains. `by_memory`: what gains is bytes, at most 5 % slower.
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, bool by_memory);
+// Of a choice, with one rule more: optimizer, gradients or parameters: all -> axes (ZeRO), soft dim -> axes (sequence
+// parallelism). All of them, whether they gain or not.
+typedef struct SearchRules {
+  VEC(SearchChoice) rule;
+} SearchRules;
+SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
+
+typedef enum SearchAim {
+  SEARCH_FASTER,   // within the memory
+  SEARCH_SMALLER,  // less memory at no more than 5 % more time
+  SEARCH_SMALLEST, // less memory
+} SearchAim;
+// Adds such rules one at a time, the best one first, as long as one gains. `rules`: those of `from`, or NULL.
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, const SearchRules *rules, SearchAim aim);
 
 // By seconds, then memory, then number of rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);

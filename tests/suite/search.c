@@ -164,7 +164,7 @@ static void draw_layouts(const char *path) {
   all_shapes(&l, 8);
   SearchProbe *p = arena_array(l.s.arena, SearchProbe, DRAWS);
   uint32_t n = search_probe(l.s.arena, &l.task, DRAWS, 1, p);
-  double least = INFINITY;
+  double least = (double)INFINITY;
   const char *wrong = n ? NULL : "no layout was drawn";
   for (uint32_t i = 0; i < n; i++)
     for (int k = 0; k < p[i].choice.mesh->naxes; k++) {
@@ -269,7 +269,7 @@ static void many_processors(const char *path, int64_t processors) {
     return;
   }
   all_shapes(&l, processors);
-  Price whole = {.seconds = INFINITY};
+  Price whole = {.seconds = (double)INFINITY};
   count(path, "many processors", search_task(&l, path, arena_printf(l.s.arena, "%lld processors", (long long)processors), &whole));
   arena_free(l.s.arena);
 }
