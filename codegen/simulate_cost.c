@@ -82,7 +82,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     units += sim_size(s, set->units);
     for (int p = 0; p < k->nptr; p++) {
       Reached r = kernel_reach(k, p, extent);
-      if (r.indirect) r.span = sim_room(s, set->ptr[p]);
+      if (r.indirect) r.span = sim_room(s, set->ptr[p]), r.bytes = fmin(r.bytes, (double)r.span); // again is out of l1
       touch(s, &t, set->ptr[p], r.span, r.bytes, false);
     }
   }

@@ -74,21 +74,63 @@ static double op_cost(Op op) {
   return 1;
 }
 
-// Elements one by one where they do not stand side by side along the vector loop.
-static double load_cost(const Kernel *k, int ptr) {
-  int64_t stride = k->vector >= 0 ? k->ptr[ptr].stride[k->vector] : 0;
-  return stride == 0 || stride == 1 ? 0.5 : LANES;
+typedef uint32_t Loops; // bits
+_Static_assert(MAX_LOOPS <= 32, "loops fit a set");
+
+static Loops moved_along(const KPtr *p, int loops) {
+  Loops out = 0;
+  for (int i = 0; i < loops; i++)
+    if (p->stride[i]) out |= (Loops)1 << i;
+  return out;
 }
 
-static double stmt_cost(const Kernel *k, const KStmt *s) {
+// The loops in each of whose rounds a statement has another value: compilers take it out of the others.
+static Loops loops_of(const Kernel *k, const KStmt *s, const Loops *of) {
+  int loops = k->nouter + k->ninner;
+  Loops out = 0;
+  for (int i = 0; i < 3; i++)
+    if (s->arg[i] != NO_STMT) out |= of[s->arg[i]];
   switch (s->kind) {
   case K_NUM: return 0;
-  case K_LOAD: return load_cost(k, s->index);
-  case K_STORE: return 2 * load_cost(k, s->index);
-  case K_LOAD_AT: return LANES;
-  case K_SCATTER: return 2 * LANES;
+  case K_LOAD:
+  case K_LOAD_AT:
+  case K_STORE:
+  case K_SCATTER: return out | moved_along(&k->ptr[s->index], loops);
+  case K_POSITION: return out | moved_along(&k->walk[s->index], loops);
+  case K_ACCUM:
+  case K_REDUCE: return ((Loops)1 << (s->level == LEVEL_INNER ? loops : k->nouter)) - 1;
+  case K_QUOTIENT:
+  case K_INSIDE: return out;
+  case K_OP: return s->op == OP_INDEX ? out | (Loops)1 << s->index : out;
+  }
+  BUG("a statement of kind %d", (int)s->kind);
+}
+
+// What a sum over inner loops is worth to those behind it.
+static Loops loops_behind(const Kernel *k, const KStmt *s, Loops own) {
+  return s->kind == K_REDUCE ? own & (((Loops)1 << k->nouter) - 1) : own;
+}
+
+static bool along_vector(const Kernel *k, Loops of) { return k->vector >= 0 && (of >> k->vector & 1); }
+
+// Elements one by one where they do not stand side by side along the vector loop.
+static double access_cost(const Kernel *k, const KStmt *s, const Loops *of) {
+  int64_t stride = k->vector >= 0 ? k->ptr[s->index].stride[k->vector] : 0;
+  int32_t place = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
+  bool together = (stride == 0 || stride == 1) && (place == NO_STMT || !along_vector(k, of[place]));
+  double cost = together ? 0.5 : LANES;
+  return s->kind == K_STORE ? 2 * cost : s->kind == K_SCATTER ? 4 * cost : s->kind == K_LOAD_AT ? cost + 0.5 : cost;
+}
+
+static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
+  switch (s->kind) {
+  case K_NUM: return 0;
+  case K_LOAD:
+  case K_STORE:
+  case K_LOAD_AT:
+  case K_SCATTER: return access_cost(k, s, of);
   case K_POSITION: return 1;
-  case K_QUOTIENT: return 12;
+  case K_QUOTIENT: return 3; // by a constant
   case K_INSIDE: return 2;
   case K_REDUCE: return 1;
   case K_ACCUM: return 3;
@@ -99,21 +141,48 @@ static double stmt_cost(const Kernel *k, const KStmt *s) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Vectors in the rounds of a level, the vector loop in whole ones; without one each element is a vector.
-static double vectors(const Kernel *k, const double *extent, int loops) {
-  double n = rounds(extent, 0, loops);
-  if (k->vector < 0 || k->vector >= loops || extent[k->vector] < 1) return n;
-  return n / extent[k->vector] * (double)ceil_div((int64_t)extent[k->vector], LANES);
+// Vectors (or single elements) that a statement of these loops computes: those around its innermost one go round too.
+// The rounds of a register tile share what is the same in all of them.
+static double vectors(const Kernel *k, const double *extent, Loops of) {
+  double n = 1;
+  int deepest = -1;
+  for (int i = 0; i < k->nouter + k->ninner; i++)
+    if (of >> i & 1) deepest = i;
+  for (int i = 0; i <= deepest; i++) n *= i == k->vector ? (double)ceil_div((int64_t)extent[i], LANES) : extent[i];
+  bool shared = k->rows >= 0 && k->rows < deepest && !(of >> k->rows & 1);
+  return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
 
+// A product that is only summed is one instruction with the addition.
+static bool is_fused(const Kernel *k, int stmt) {
+  bool summed = false;
+  for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL; i++)
+    for (int a = 0; a < 3; a++) {
+      if (k->stmt[i].arg[a] != stmt) continue;
+      if (k->stmt[i].kind != K_REDUCE || k->stmt[i].op != OP_SUM) return false;
+      summed = true;
+    }
+  return summed;
+}
+
+// A vector loop of less than a vector is all masks.
+static bool has_parts(const Kernel *k, const double *extent) { return k->vector >= 0 && extent[k->vector] < LANES; }
+
+static bool is_access(const KStmt *s) { return s->kind == K_LOAD || s->kind == K_STORE; }
+
 double kernel_operations(const Kernel *k, const double *extent) {
-  enum { A_ROUND = 6 }; // vector operations around an inner loop: its counters, and the sum over a vector
-  double outer = vectors(k, extent, k->nouter), inner = vectors(k, extent, k->nouter + k->ninner), all = 0;
-  for (int i = 0; i < k->nstmts; i++) {
+  enum { A_ROUND = 6, ACROSS = 10, MOST = 1024 }; // vector operations around an inner loop, and within one vector
+  Loops of[MOST], outer = ((Loops)1 << k->nouter) - 1;
+  double all = 0, apart = has_parts(k, extent) ? PART : 0; // every access to a part of a vector
+  for (int i = 0; i < k->nstmts && i < MOST; i++) {
     const KStmt *s = &k->stmt[i];
-    double times = s->level == LEVEL_INNER ? inner : s->level == LEVEL_OUTER ? outer : 1;
-    all += times * stmt_cost(k, s) * type_cost(s->type);
+    Loops own = loops_of(k, s, of);
+    of[i] = loops_behind(k, s, own);
+    if (is_fused(k, i)) continue;
+    double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? apart : 0);
+    if (s->kind == K_REDUCE && along_vector(k, own & ~outer)) all += ACROSS * vectors(k, extent, outer);
+    all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
   }
-  if (k->ninner) all += A_ROUND * outer * k->nphases;
+  if (k->ninner) all += A_ROUND * vectors(k, extent, outer) * k->nphases;
   return all * LANES;
 }

@@ -7,6 +7,8 @@
 enum {
   GRANULES = 8192,                                                // pieces of a memory whose last use is kept
   LANES = 16,                                                     // elements of f32 in a vector
+  TILE = 8,                                                       // rows of a register tile
+  PART = 1,                                                       // operations more that a masked access takes
   SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13, // less than this the executor does not share out
 };
 
