@@ -52,7 +52,7 @@ static void find_direct(Maker *k) {
       int a = maker_local(k, x->args[j]);
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1, through = op_looks_through((Op)x->op, j);
-      k->value[a].direct |= start || (v->direct && !through);
+      k->value[a].direct |= start || (v->direct && !is_address((Op)x->op, j)); // a table is read from memory
       under[a] |= !start && (under[i] || through);
     }
   }
