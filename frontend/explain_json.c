@@ -197,9 +197,6 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "calls", json_integer(l->calls));
   json_object_set_new(out, "wire_bytes", json_integer(l->wire_bytes));
   json_object_set_new(out, "predicted_seconds", json_real(l->seconds));
-  const Simulation *step = session_simulate(s, e->made);
-  json_object_set_new(out, "predicted_step_seconds", json_real(step->seconds));
-  json_object_set_new(out, "predicted", simulation_json(step));
   json_object_set_new(out, "step_seconds", json_real(e->step->seconds));
   json_object_set_new(out, "predicted", simulation_json(e->step));
   json_object_set_new(out, "flops", json_integer(p->flops));

@@ -189,12 +189,30 @@ static void machine_files(void **state) {
   arena_free(a);
 }
 
+// What is shipped as a file is what is built in; the other files are read.
+static void machine_files_shipped(void **state) {
+  (void)state;
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  Machine built_in = machine_default(), m = {0};
+  assert_true(machine_read(&m, d, "examples/machines/default.txt"));
+  assert_string_equal(machine_print(a, &m), machine_print(a, &built_in));
+  m = built_in;
+  assert_true(machine_read(&m, d, "examples/machines/gpus.txt"));
+  assert_true(m.overlap > 0 && m.naxes == 0);
+  m = built_in;
+  assert_true(machine_read(&m, d, "examples/machines/hosts.txt"));
+  assert_true(machine_link(&m, "hosts").bandwidth < m.bandwidth);
+  arena_free(a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slots_agree_with_dims),
       cmocka_unit_test(slots_scale_and_multiply),
       cmocka_unit_test(directory_and_text),
       cmocka_unit_test(machine_files),
+      cmocka_unit_test(machine_files_shipped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
