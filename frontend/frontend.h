@@ -43,6 +43,12 @@ typedef struct ModelOptions {
   int64_t micro;
 } ModelOptions;
 
+// size(d) in a value: a number, whatever rows a batch has.
+typedef struct SizeUse {
+  DimId d;
+  Pos pos;
+} SizeUse;
+
 // A model as written: the whole graph with all names, decls, blocks; mesh and layout.
 typedef struct Model Model;
 struct Model {
@@ -55,6 +61,7 @@ struct Model {
   const char *loss;   // of the first train block, else "loss" if it is a scalar, else NULL
   NodeId loss_node;
   Dtype precision;    // of products and activations: f32, bf16, f16
+  VEC(SizeUse) sizes; // in order of the text
   const Model *part;  // `accumulate`: the same model of one micro-batch, with dims of its own; or NULL
 };
 

@@ -330,6 +330,20 @@ static Graph *count_rows(Arena *a, const Split *s) {
   return graph_trim(a, g, STAGE_GRAD);
 }
 
+// Sizes of the batch that a model states are of a full one.
+static void warn_sizes(const Model *m, DimId over) {
+  Pos last = {0};
+  for (uint32_t i = 0; i < m->sizes.n; i++) {
+    const SizeUse *use = &m->sizes.at[i];
+    if (use->d != over || (use->pos.line == last.line && use->pos.col == last.col && use->pos.source == last.source)) continue;
+    last = use->pos;
+    const char *name = dim_get(m->graph->dims, over)->name;
+    diag_warning(m->diag, DIAG_ROW_WEIGHTED, use->pos,
+                 "size(%s) is a batch's: over a data set, and in its last batch, it does not count the rows that there are", name);
+    diag_hint(m->diag, "mean[%s](...) divides by the rows that there are", name);
+  }
+}
+
 static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetrics,
                          EvalMetric **metric) {
   Metrics list = {0};
@@ -343,6 +357,7 @@ static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetr
     return NULL;
   }
   if (!scalars(m, &list)) return NULL;
+  warn_sizes(m, over);
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
   Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
   SelectCopy c = {.m = m, .g = g, .instead = average ? averages_of(m, g) : NULL};
