@@ -36,7 +36,7 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
   if (!option_integer(s->opt, OPTION_PROCESSORS, 0, 1, MAX_PROCESSORS, s->diag, &processors)) return false;
   *n = 1;
   *mesh = &s->model->mesh;
-  if (processors > 1) *n = search_meshes(s->arena, processors, names, mesh);
+  if (processors > 1) *n = search_meshes(s->arena, processors, names, s->machine.naxes > 0, mesh);
   if (mesh_size(*mesh) > 1) return true;
   diag_error(s->diag, DIAG_USAGE, (Pos){0}, "a mesh of one processor needs no layout");
   diag_hint(s->diag, "say which processors: --mesh rows=2,cols=4, or --processors 8");

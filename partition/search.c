@@ -2,7 +2,7 @@
 //
 // A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. Axes get their sets one after
 // the other; what a layout costs at least (least.h) only grows with each, so a branch ends where the bound of its
-// first axes is no better than what is kept. A first walk collects the candidates of least bound, a second one, what
+// first axes is no better than what is kept. A first walk collects the candidates of least bound, a second one what
 // could still be better than the best of these. They are looked at in order of the bound: of meshes of three axes two
 // at a time are priced together, which gives a better bound for all layouts in which these two meet; then
 // the layout itself is priced. When the next bound is no better than what was found, that is the best.
@@ -12,7 +12,7 @@
 
 #include "partition/space.h"
 
-enum { FIRST = 256, MAX_PRICED = 2000, MORE_PRICED = 100, MAX_CANDIDATES = 1 << 21, PAIRS = 1 << 12, MAX_BOUNDS = 50000000 };
+enum { FIRST = 64, FIRST_PRICED = 8, MAX_PRICED = 2000, MORE_PRICED = 100, MAX_CANDIDATES = 1 << 21, PAIRS = 1 << 12, MAX_BOUNDS = 50000000 };
 
 // What axes do together may be cheaper than the bound, which rests on what each does alone, by a part in so many at
 // most near the best (tests/suite/search.c looks): a layout is out when its bound is dearer by more.
@@ -45,6 +45,7 @@ typedef struct Search {
   Arena *a;
   VEC(Candidate) candidate;
   VEC(Candidate) priced;
+  VEC(Candidate) least_bounds; // of each view
   const PartTable *parts;
   PairEntry *pair;    // hashed; PAIRS of them
   SearchResult *result;
@@ -53,7 +54,7 @@ typedef struct Search {
   const View *view;
   double limit;       // bounds from here on are of no use
   uint32_t bounds;    // so many may still be computed
-  bool first;         // the first walk: the least FIRST candidates are kept
+  bool first;         // the first walk: the FIRST candidates of least bound are kept
   Candidate now;
 } Search;
 
@@ -141,12 +142,13 @@ static void begin_view(Search *s, uint32_t view) {
   least_begin(s->least, s->view->mesh->naxes, s->view->kind);
 }
 
-static void walk_views(Search *s, bool first, double limit) {
-  s->first = first;
-  s->bounds = MAX_BOUNDS;
+// What may cost less than `limit`.
+static void walk_views(Search *s, double limit) {
+  s->first = false;
   s->limit = limit;
   s->candidate.n = 0;
   s->cut = (double)INFINITY;
+  s->bounds = MAX_BOUNDS;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
     begin_view(s, i);
     walk(s, 0, 0);
@@ -278,23 +280,45 @@ static double worst_kept(const Search *s) {
   return r->n < s->task->keep ? (double)INFINITY : beyond(r->at[r->n - 1].price.seconds);
 }
 
-static bool layout_of(const Search *s, const Candidate *c, SearchChoice *out) {
+static bool layout_of(const Search *s, const View *v, const Candidate *c, SearchChoice *out) {
   DimSet set[MAX_AXES];
-  const View *v = &s->space.view.at[c->view];
   *out = (SearchChoice){.mesh = v->mesh};
   for (int k = 0; k < v->mesh->naxes; k++) set[k] = s->space.kind.at[v->kind[k]]->set[c->set[k]];
   return space_layout(&s->space, s->a, v, set, &out->layout);
 }
 
+static void keep_if_fits(Search *s, SearchChoice *choice) {
+  choice->price = search_price(s->task, choice->mesh, &choice->layout);
+  s->result->priced++;
+  if (choice->price.memory > s->task->memory) s->result->over_memory++;
+  else keep(s, choice);
+}
+
 static void price_candidate(Search *s, const Candidate *c) {
   SearchChoice choice;
   vec_push(s->a, s->priced) = *c;
-  if (!layout_of(s, c, &choice)) return;
-  choice.price = search_price(s->task, choice.mesh, &choice.layout);
-  s->result->priced++;
+  if (!layout_of(s, &s->space.view.at[c->view], c, &choice)) return;
+  keep_if_fits(s, &choice);
   s->result->closest = fmin(s->result->closest, choice.price.seconds / c->bound);
-  if (choice.price.memory > s->task->memory) s->result->over_memory++;
-  else keep(s, &choice);
+}
+
+// Axes of a kind may change places, to which the bound is blind; the partitioner looks at them one after the other.
+static void price_twins(Search *s, const SearchChoice *of) {
+  const View *v = s->space.view.at;
+  while (v->mesh != of->mesh || !v->first) v++;
+  bool order = false;
+  for (uint32_t i = 0; i < of->layout.n; i++) order |= of->layout.rule[i].axes.n > 1;
+  for (int o = 1; o < 6 && order && v->mesh->naxes <= 3; o++) {
+    const uint8_t *to = space_orders[o];
+    bool alike = true;
+    for (int k = 0; k < 3; k++) alike &= k < v->mesh->naxes ? to[k] < v->mesh->naxes && v->kind[to[k]] == v->kind[k] : to[k] == k;
+    if (!alike) continue;
+    SearchChoice twin = {.mesh = of->mesh, .layout = {of->layout.n, NULL}};
+    twin.layout.rule = arena_copy(s->a, of->layout.rule, of->layout.n * sizeof *twin.layout.rule);
+    for (uint32_t i = 0; i < twin.layout.n; i++)
+      for (int k = 0; k < twin.layout.rule[i].axes.n; k++) twin.layout.rule[i].axes.at[k] = to[of->layout.rule[i].axes.at[k]];
+    keep_if_fits(s, &twin);
+  }
 }
 
 static bool was_priced(const Search *s, const Candidate *c) {
@@ -342,17 +366,36 @@ static SearchChoice smallest(Search *s) {
         if (fits(s, k, i) && kind->alone[i].price.memory < kind->alone[least].price.memory) least = i;
       s->now.set[k] = (uint16_t)least;
     }
-    if (!s->view->first || !layout_of(s, &s->now, &c)) continue;
+    if (!s->view->first || !layout_of(s, s->view, &s->now, &c)) continue;
     c.price = search_price(s->task, c.mesh, &c.layout);
     if (!best.mesh || c.price.memory < best.price.memory) best = c;
   }
   return best;
 }
 
+// The candidates of least bound of each view; the first of them are priced. Returns what the others cost at least.
+static double price_first(Search *s) {
+  double limit = (double)INFINITY;
+  s->first = true;
+  s->bounds = MAX_BOUNDS;
+  for (uint32_t i = 0; i < s->space.view.n; i++) {
+    begin_view(s, i);
+    s->limit = (double)INFINITY;
+    s->candidate.n = 0;
+    walk(s, 0, 0);
+    limit = fmin(limit, s->limit);
+    for (uint32_t c = 0; c < s->candidate.n; c++) {
+      if (c < FIRST_PRICED && s->candidate.at[c].bound < best_kept(s)) price_candidate(s, &s->candidate.at[c]);
+      vec_push(s->a, s->least_bounds) = s->candidate.at[c];
+    }
+  }
+  return limit;
+}
+
 // The others that are kept, from the candidates of least bound. Whether no other layout is cheaper than these.
-static bool rank(Search *s, const Candidate *first, uint32_t n, double limit) {
-  memcpy(s->candidate.at, first, n * sizeof *first);
-  s->candidate.n = n;
+static bool rank(Search *s, double limit) {
+  s->candidate.n = 0;
+  for (uint32_t i = 0; i < s->least_bounds.n; i++) vec_push(s->a, s->candidate) = s->least_bounds.at[i];
   s->cut = limit;
   return price_candidates(s, worst_kept, MORE_PRICED) >= worst_kept(s);
 }
@@ -363,15 +406,13 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   search_new(&s, a, t);
   *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s), .closest = (double)INFINITY};
   s.result = r;
-  walk_views(&s, true, (double)INFINITY);
-  uint32_t n = s.candidate.n;
-  double limit = s.limit;
-  const Candidate *first = n ? arena_copy(a, s.candidate.at, n * sizeof *first) : NULL;
-  price_candidates(&s, best_kept, FIRST);
-  walk_views(&s, false, best_kept(&s));
+  double limit = price_first(&s);
+  walk_views(&s, best_kept(&s));
   double rest = price_candidates(&s, best_kept, MAX_PRICED);
   r->proven = s.space.whole && rest >= best_kept(&s);
-  if (n) r->ranked = rank(&s, first, n, limit) && r->proven;
+  r->ranked = rank(&s, limit) && r->proven;
+  const SearchChoice *kept = r->n ? arena_copy(a, r->at, r->n * sizeof *kept) : NULL;
+  for (uint32_t i = 0, n = r->n; i < n; i++) price_twins(&s, &kept[i]);
   if (!r->n) r->smallest = smallest(&s);
   if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].price.seconds);
   return r;
@@ -400,7 +441,7 @@ uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, 
       p->bound[k] = least_with(s.least, k, s.now.set[k], (double)INFINITY);
       least_take(s.least, k, s.now.set[k]);
     }
-    if (k < s.view->mesh->naxes || !layout_of(&s, &s.now, &p->choice)) continue;
+    if (k < s.view->mesh->naxes || !layout_of(&s, s.view, &s.now, &p->choice)) continue;
     p->choice.price = search_price(t, p->choice.mesh, &p->choice.layout);
     found++;
   }

@@ -87,8 +87,8 @@ typedef struct SearchProbe {
 // Draws n layouts; returns how many were found. For tests of the bounds.
 uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
 
-// All ways to write `processors` as a mesh of at most three axes of at least two, by falling number of axes;
-// axes are named as `names` says.
-uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], const Mesh **out);
+// All ways to write `processors` as a mesh of at most three axes of at least two, the longest first; axes are named as
+// `names` says. `unlike`: axes have figures of their own, so that all orders count.
+uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike, const Mesh **out);
 
 #endif

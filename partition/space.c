@@ -105,9 +105,10 @@ static bool same_kinds(const View *x, const View *y) {
   return x->mesh == y->mesh && !memcmp(x->kind, y->kind, sizeof x->kind);
 }
 
-// All orders of three axes, of more their own.
+const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+// All orders of three axes, of more their own. Axes of one kind change places in none.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
-  static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   View own = {.mesh = mesh, .first = true};
   for (int k = 0; k < mesh->naxes; k++) own.order[k] = (uint8_t)k, own.kind[k] = kind_of(s, parts, &mesh->axis[k]);
   uint32_t before = s->view.n;
@@ -116,9 +117,9 @@ static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
     View v = {.mesh = mesh};
     int n = 0;
     for (int k = 0; k < 3; k++) {
-      if (orders[o][k] >= mesh->naxes) continue;
-      v.order[n] = orders[o][k];
-      v.kind[n++] = own.kind[orders[o][k]];
+      if (space_orders[o][k] >= mesh->naxes) continue;
+      v.order[n] = space_orders[o][k];
+      v.kind[n++] = own.kind[space_orders[o][k]];
     }
     bool isnew = true;
     for (uint32_t i = before; i < s->view.n; i++) isnew &= !same_kinds(&v, &s->view.at[i]);

@@ -33,6 +33,8 @@ typedef struct Space {
 void space_dims(Space *s, Arena *a, const SearchTask *t);
 // All of it; prices every set on every kind of axis.
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
+// Orders of three axes.
+extern const uint8_t space_orders[6][3];
 // The rules that put set[k] on axis k of the view; false when a dim is too small for its axes.
 bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out);
 

@@ -65,7 +65,7 @@ static bool load(Loaded *l, const char *path, const char *mesh, const char *layo
 // All shapes of a mesh of that many processors.
 static void all_shapes(Loaded *l, int64_t processors) {
   static const char *const names[3] = {"rows", "cols", "deep"};
-  l->task.nmeshes = search_meshes(l->s.arena, processors, names, &l->task.mesh);
+  l->task.nmeshes = search_meshes(l->s.arena, processors, names, l->s.machine.naxes > 0, &l->task.mesh);
 }
 
 // -- brute force -----------------------------------------------------------------------------------------------
@@ -125,12 +125,23 @@ static void price_from(Brute *b, uint32_t d, bool backwards) {
   }
 }
 
-static void brute_force(const char *path, const char *mesh) {
+// Machines: the built-in one; one on which axis rows is slow; one whose calls take no time but that of their bytes, so
+// that small models are worth a split.
+typedef enum Kind { BUILT_IN, SLOW_ROWS, PROMPT } Kind;
+
+static void change_machine(Machine *m, Kind kind) {
+  if (kind == SLOW_ROWS) m->axis[m->naxes++] = (AxisLink){"rows", {.latency = 3e-5, .bandwidth = 1e9}};
+  if (kind == PROMPT) m->latency = 0;
+}
+
+static void brute_force(const char *path, const char *mesh, Kind kind) {
+  static const char *const name[] = {[BUILT_IN] = "", [SLOW_ROWS] = " (slow rows)", [PROMPT] = " (prompt)"};
   Loaded l;
   if (!load(&l, path, mesh, "none")) {
     count(path, mesh, "the model cannot be planned");
     return;
   }
+  change_machine(&l.s.machine, kind);
   Brute b = {.l = &l};
   const DimTable *dims = l.task.model->dims;
   for (DimId d = 1; d <= dim_count(dims) && b.ndims < countof(b.dim); d++) {
@@ -145,7 +156,7 @@ static void brute_force(const char *path, const char *mesh) {
     const SearchResult *r = search_layouts(l.s.arena, &l.task);
     bool right = r->n && r->proven && fabs(r->at[0].price.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
     const char *found = r->n ? layout_text(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
-    printf("  %s on %s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh, b.layouts,
+    printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh, name[kind], b.layouts,
            (unsigned long long)r->priced, found, 1e3 * b.best.seconds);
     count(path, mesh, right ? NULL : arena_printf(l.s.arena, "%s costs %.9g s, the search found %s (%s)", b.text, b.best.seconds, found,
                                                   r->proven ? "proven" : "not proven"));
@@ -302,10 +313,16 @@ int main(int argc, char **argv) {
   glob_t files;
   if (glob("examples/*.mesh", 0, NULL, &files) != 0) return 1;
   for (size_t i = 0; i < files.gl_pathc; i++) {
-    if (!wanted(argc, argv, files.gl_pathv[i])) continue;
-    for (size_t m = 0; m < countof(meshes); m++) brute_force(files.gl_pathv[i], meshes[m]);
-    draw_layouts(files.gl_pathv[i]);
+    const char *path = files.gl_pathv[i];
+    if (!wanted(argc, argv, path)) continue;
+    for (size_t m = 0; m < countof(meshes); m++) brute_force(path, meshes[m], BUILT_IN);
+    brute_force(path, "rows=2,cols=2", SLOW_ROWS);
+    draw_layouts(path);
   }
+  globfree(&files);
+  if (glob("tests/models/*.mesh", 0, NULL, &files) != 0) return 1;
+  for (size_t i = 0; i < files.gl_pathc; i++)
+    if (wanted(argc, argv, files.gl_pathv[i])) brute_force(files.gl_pathv[i], "rows=2,cols=2", PROMPT);
   globfree(&files);
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path)) beat_hand(&by_hand[i]);
