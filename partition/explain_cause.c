@@ -71,15 +71,34 @@ static int rule_of_name(const Plan *p, const char *dim, int axis) {
   return -1;
 }
 
+// Where an argument brings the axis in another dim: the elements changed places, for an operation that takes that dim
+// whole (the t of a scan, what is sorted) and is split all the same.
+static int rule_of_displaced(const Plan *p, NodeId n, int k, int axis) {
+  const Graph *g = p->door.graph;
+  Trail t = {.n = 1, .at = {{n, k}}};
+  for (int i = 0; i < t.n; i++) {
+    int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
+    if (rule >= 0) return rule;
+    const Node *node = graph_node(g, t.at[i].n);
+    for (int j = 0; j < node->nargs; j++) {
+      int cut = state_cut_by(&p->door.reduced[node->args[j]], graph_node(g, node->args[j])->dims.n, axis);
+      if (cut >= 0) look_at(&t, node->args[j], cut);
+    }
+  }
+  return -1;
+}
+
 int rule_behind(const Plan *p, NodeId n, int k, int axis) {
   Trail t = {.n = 1, .at = {{n, k}}};
   for (int i = 0; i < t.n; i++) {
     int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
     if (rule >= 0) return rule;
+    if (graph_node(p->door.graph, t.at[i].n)->op == OP_PIN) return -1; // layout(...) decides
     look_up(p, &t, t.at[i], axis);
     look_down(p, &t, t.at[i], axis);
   }
-  return rule_of_name(p, dim_get(p->door.graph->dims, graph_node(p->door.graph, n)->dims.at[k])->name, axis);
+  int rule = rule_of_name(p, dim_get(p->door.graph->dims, graph_node(p->door.graph, n)->dims.at[k])->name, axis);
+  return rule >= 0 ? rule : rule_of_displaced(p, n, k, axis);
 }
 
 // Behind the cut of dim `inner` that node n sums away.
@@ -96,24 +115,34 @@ static int rule_of_inner(const Plan *p, NodeId n, int inner, int axis) {
   return rule_of_name(p, dim_get(g->dims, node->attr.dims[inner])->name, axis);
 }
 
-// Where the terms of n over `axis` begin: the node that sums a cut dim, and which of its dims that is.
-static NodeId terms_begin(const Plan *p, NodeId n, int axis, int *inner) {
+// The argument, or the next value of a carry, from which n has its terms.
+static NodeId terms_from(const Plan *p, NodeId n, int axis) {
   const Graph *g = p->door.graph;
-  while (n) {
-    const Node *node = graph_node(g, n);
+  const Node *node = graph_node(g, n);
+  NodeId carried = 0;
+  if (node->op == OP_CARRY) return p->next[n];
+  for (int i = 0; i < node->nargs; i++) {
+    if (!axes_has(p->door.at[node->args[i]].partial, axis)) continue;
+    if (graph_node(g, node->args[i])->op != OP_CARRY) return node->args[i];
+    carried = node->args[i];
+  }
+  return carried;
+}
+
+NodeId plan_terms_begin(const Plan *p, NodeId n, int axis, int *inner) {
+  enum { FAR = 10000 }; // carries lead in circles
+  for (int far = 0; n && far < FAR; far++) {
+    const Node *node = graph_node(p->door.graph, n);
     for (*inner = 0; *inner < node_inner(node); ++*inner)
       if (p->inner[n] && axes_has(p->inner[n][*inner], axis)) return n;
-    NodeId before = 0;
-    for (int i = 0; i < node->nargs && !before; i++)
-      if (axes_has(p->door.at[node->args[i]].partial, axis)) before = node->args[i];
-    n = before;
+    n = terms_from(p, n, axis);
   }
   return 0;
 }
 
 static int rule_of_terms(const Plan *p, NodeId n, int axis) {
   int inner;
-  NodeId begin = terms_begin(p, n, axis, &inner);
+  NodeId begin = plan_terms_begin(p, n, axis, &inner);
   return begin ? rule_of_inner(p, begin, inner, axis) : -1;
 }
 
@@ -207,6 +236,14 @@ static void compare_cuts(Arena *a, const Plan *p, const Graph *low, LedgerPart *
   }
 }
 
+// What an ordered operation moves itself: behind the cut of the dim that it goes along.
+static int rule_of_ordered(const Plan *p, NodeId n, int axis) {
+  const Node *node = graph_node(p->door.graph, n);
+  if (op_row((Op)node->op)->cls != ORDERED) return -1;
+  int k = index_in(p, node->args[0], node->attr.dims[0]);
+  return k < 0 ? -1 : rule_behind(p, node->args[0], k, axis);
+}
+
 // The intervals that a window reads depend on the axes that cut the dim.
 static void halo_sides(const Plan *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
@@ -228,4 +265,5 @@ void sides_find(Arena *a, const Plan *p, const Graph *low, NodeId moved, LedgerP
   }
   compare_cuts(a, p, low, out);
   if (node->op == OP_HALO) halo_sides(p, low, node, out);
+  if (out->has.rule < 0 && out->node == out->reader) out->has.rule = rule_of_ordered(p, out->node, node->attr.axes.at[0]);
 }

@@ -44,16 +44,9 @@ static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId nod
 
 // The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
-  while (n) {
-    const Node *node = graph_node(l->g, n);
-    for (int i = 0; i < node_inner(node); i++)
-      if (axes_has(l->p->inner[n][i], axis)) return dim_get(l->g->dims, node->attr.dims[i])->name;
-    NodeId before = 0;
-    for (int i = 0; i < node->nargs && !before; i++)
-      if (axes_has(l->p->door.at[node->args[i]].partial, axis)) before = node->args[i];
-    n = before;
-  }
-  return "it";
+  int inner;
+  NodeId begin = plan_terms_begin(l->p, n, axis, &inner);
+  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
 }
 
 // Who reads a version: a node, or an output.

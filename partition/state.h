@@ -110,6 +110,9 @@ State plan_need_in_loop(const Plan *p, NodeId n, int i);
 // Decides which linear nodes work on partial terms over `axis` (reduce.c).
 void plan_reduce_points(Plan *p, int axis);
 
+// Where the terms of n over `axis` begin: the node that sums a cut dim, and which of its dims that is. 0: not found.
+NodeId plan_terms_begin(const Plan *p, NodeId n, int axis, int *inner);
+
 // -- conversions (convert.c) ----------------------------------------------------------------------------
 typedef struct Step {
   Op op;
