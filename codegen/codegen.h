@@ -28,6 +28,7 @@ const Graph *remat_more(Arena *a, const Graph *g, int level);
 // The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many stretches of the forward
 // pass are computed again.
 int remat_levels(Arena *a, const Graph *g);
+const char *remat_text(Arena *a, int level, int levels); // what a level computes again
 enum { REMAT_STRETCHES = 3 };
 
 // order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.

@@ -36,7 +36,9 @@ static void clone_one(Remat *r, NodeId n) {
   for (int i = 0; i < node->nargs; i++) args[i] = r->again[node->args[i]] ? r->clone[node->args[i]] : r->map[node->args[i]];
   r->to->origin = node->origin;
   r->to->origin.backward = true;
-  r->to->origin.why = "remat: computed again";
+  bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin.why;
+  r->to->origin.why = moves ? arena_printf(r->a, "%s; again for the backward pass: memory is too short to keep it", node->origin.why)
+                            : "remat: computed again";
   r->clone[n] = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr, (uint16_t)(node->instance + 1), why);
   if (!r->clone[n]) BUG("clone of %%%u: %s", n, why);
 }

@@ -146,6 +146,13 @@ int remat_levels(Arena *a, const Graph *g) {
   return ALL_GATHERS + (int)m.end.n + 1;
 }
 
+const char *remat_text(Arena *a, int level, int levels) {
+  static const char *const text[] = {"nothing", "pointwise work", "pointwise work and gathered parameters", "pointwise work and what was gathered"};
+  if (level <= ALL_GATHERS) return text[level];
+  if (level == levels) return "the whole forward pass, its collectives too";
+  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[ALL_GATHERS], level - ALL_GATHERS, levels - 1 - ALL_GATHERS);
+}
+
 bool remat_mark(Arena *a, const Graph *g, int level, bool *again) {
   Marks m = marks_new(a, g, again);
   mark_checkpoints(&m);

@@ -191,6 +191,7 @@ void program_json(json_t *out, const Compilation *c) {
   json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
   json_object_set_new(memory, "peak", json_integer(program_bytes(p)));
   json_object_set_new(memory, "sort", json_integer(program_scratch(p)));
+  json_object_set_new(memory, "again", json_string(c->again_text ? c->again_text : ""));
   json_object_set_new(out, "memory", memory);
 }
 
@@ -272,6 +273,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
          bytes_text(s->arena, program_bytes(p)));
+  if (c->again_text) printf("           to fit, computed again for the backward pass: %s\n", c->again_text);
   printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));

@@ -137,6 +137,7 @@ typedef struct Compilation {
   const Fusion *fusion;
   const Compiled *compiled;
   int again, levels;        // of remat_more, for the memory: chosen, highest; 0: everything is kept
+  const char *again_text;   // what that computes again, or NULL
   PartitionFacts partition;
   Code *code;
 } Compilation;

@@ -124,6 +124,7 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   if (!opt->memory || (whole && program_bytes(out->compiled->program) <= opt->memory)) return;
   out->levels = remat_levels(a, out->collected);
   out->again = fitting_level(opt, out);
+  if (out->again) out->again_text = remat_text(a, out->again, out->levels);
   laps_end(opt->laps, "budget", 0);
   if (out->again || !whole) compute_how(a, opt, last, out);
 }

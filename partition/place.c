@@ -255,12 +255,24 @@ static void choose_shared(Plan *p) {
   if (any) push_forward(p, changed);
 }
 
+// A sum of terms is a term once it is known where sums are reduced: the gradient of a table that is used twice.
+static bool *find_terms(const Plan *p) {
+  const Graph *g = p->door.graph;
+  bool *term = arena_array(p->arena, bool, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    term[n] = p->door.at[n].partial.n || (node->op == OP_ADD && term[node->args[0]] && term[node->args[1]]);
+  }
+  return term;
+}
+
 static void follow_some(Plan *p, OutputIndex x) {
   const Graph *g = p->door.graph;
   bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
+  const bool *term = find_terms(p);
   for (NodeId n = graph_count(g); n > 0; n--) {
     State want;
-    if (!p->door.at[n].partial.n || !wanted_by_some(p, n, x, &want) || !others_flexible(p, n, x, &want)) continue;
+    if (!term[n] || !wanted_by_some(p, n, x, &want) || !others_flexible(p, n, x, &want)) continue;
     p->door.reduced[n] = want;
     changed[n] = any = true;
   }

@@ -9,20 +9,24 @@
 // where the ledger is "none" or entries between `;`: PHASE CALLS KIND AXES BYTES, bytes of all calls together,
 //   backward 1 all_reduce p (d*h+h*o)*4; forward 1 all_reduce p+q 4
 // and a row of memory.txt
-//   name | model and sizes | mesh | layout | the same with a rule or options more | facts between `;` | remark
+//   name | model and sizes | mesh | layout | the same with a rule or options more | facts between `;` | remark | options of a run
 // where a fact compares two formulas of the four numbers of `memory`, and of those without the rule:
 //   optimizer == plain.optimizer/p; wire <= plain.wire
-// Both programs of a memory row then run, and the parameters after three steps are the same but for rounding.
+// With options both programs of a memory row run, and parameters and slots after these steps are the same but for
+// rounding.
 //
 // Ends in `N passed, N failed, N skipped`.
+#define _XOPEN_SOURCE 700 // mkdtemp
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 #include "tests/suite/common/table.h"
 
 enum { MAX_ENTRIES = 32 };
+static const double ROUNDING = 1e-4; // of the length of a tensor
 static Arena *arena;
 static int passed, failed;
 
@@ -195,6 +199,59 @@ static void compare_all(const TableRow *r, const Facts *f) {
   for (char *fact = strtok(text, ";"); fact; fact = strtok(NULL, ";")) compare(r, fact + strspn(fact, " "), f);
 }
 
+// -- both programs run ---------------------------------------------------------------------------------
+
+static bool train_to(const TableRow *r, const char *model, const char *layout, const char *path) {
+  const char *command = table_command(arena, "train -q", model, r->field[2], layout);
+  if (!system(arena_printf(arena, "%s %s --save-params %s >/dev/null", command, r->field[7], path))) return true;
+  fault(r, "training fails under %s", layout);
+  return false;
+}
+
+// |x - y| / |x| as vectors; 2 where the shapes differ.
+static double distance(const Array *x, const Array *y) {
+  double apart = 0, size = 0;
+  if (x->elements != y->elements) return 2;
+  for (int64_t i = 0; i < x->elements; i++) {
+    int64_t bytes = dtype_bytes(x->type);
+    double a = dtype_load(x->type, (const char *)x->data + i * bytes), b = dtype_load(y->type, (const char *)y->data + i * bytes);
+    apart += (a - b) * (a - b);
+    size += a * a;
+  }
+  return apart > 0 ? sqrt(apart / size) : 0;
+}
+
+static void compare_files(const TableRow *r, const char *plain, const char *now) {
+  Diag *d = diag_new(arena);
+  const char **name;
+  double most = 0;
+  const char *worst = "";
+  if (!array_names(arena, plain, &name, d, (Pos){0})) {
+    fault(r, "no parameters were saved");
+    return;
+  }
+  for (int i = 0; name[i]; i++) {
+    Array x = {0}, y = {0};
+    if (!array_read(&x, plain, name[i], d, (Pos){0}) || !array_read(&y, now, name[i], d, (Pos){0})) fault(r, "%s is missing", name[i]);
+    else if (distance(&x, &y) > most) most = distance(&x, &y), worst = name[i];
+    array_free(&x);
+    array_free(&y);
+  }
+  if (getenv("SHOW")) printf("%s: %s is %g apart\n", r->field[0], worst, most);
+  if (most <= ROUNDING) passed++;
+  else fault(r, "%s is %g apart", worst, most);
+}
+
+static void run_both(const TableRow *r, const char *model) {
+  char folder[] = "/tmp/meshc-partitioners-XXXXXX";
+  if (!*r->field[7] || !mkdtemp(folder)) return;
+  const char *plain = arena_printf(arena, "%s/plain.safetensors", folder), *now = arena_printf(arena, "%s/now.safetensors", folder);
+  if (train_to(r, model, r->field[3], plain) && train_to(r, model, r->field[4], now)) compare_files(r, plain, now);
+  unlink(plain);
+  unlink(now);
+  rmdir(folder);
+}
+
 static const char *memory_text(const json_t *facts) {
   const json_t *m = json_object_get(facts, "memory");
   return arena_printf(arena, "%lld, %lld, %lld, %lld; %lld", (long long)table_number(m, "parameters"), (long long)table_number(m, "optimizer"),
@@ -209,6 +266,7 @@ static const char *memory_row(const TableRow *r) {
     fault(r, "check gave no facts");
   } else {
     compare_all(r, &(Facts){now, plain});
+    run_both(r, model);
     line = arena_printf(arena, "| %s | `%s` | `%s` | %s | %s | %s | %s |\n", r->field[0], r->field[2], r->field[4], memory_text(plain),
                         memory_text(now), r->field[5], r->field[6]);
   }
