@@ -78,7 +78,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     const KernelSet *set = &l->set[i];
     double extent[MAX_LOOPS];
     sim_extents(s, k, set, extent);
-    operations += kernel_operations(k, extent);
+    operations += kernel_operations(s->a, k, extent);
     units += sim_size(s, set->units);
     for (int p = 0; p < k->nptr; p++) {
       Reached r = kernel_reach(k, p, extent);

@@ -170,11 +170,12 @@ static bool has_parts(const Kernel *k, const double *extent) { return k->vector 
 
 static bool is_access(const KStmt *s) { return s->kind == K_LOAD || s->kind == K_STORE; }
 
-double kernel_operations(const Kernel *k, const double *extent) {
-  enum { A_ROUND = 6, ACROSS = 10, MOST = 1024 }; // vector operations around an inner loop, and within one vector
-  Loops of[MOST], outer = ((Loops)1 << k->nouter) - 1;
+double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) {
+  enum { A_ROUND = 6, ACROSS = 10 }; // vector operations around an inner loop, and within one vector
+  ArenaMark mark = arena_mark(scratch);
+  Loops *of = arena_array(scratch, Loops, k->nstmts + 1), outer = ((Loops)1 << k->nouter) - 1;
   double all = 0, apart = has_parts(k, extent) ? PART : 0; // every access to a part of a vector
-  for (int i = 0; i < k->nstmts && i < MOST; i++) {
+  for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     Loops own = loops_of(k, s, of);
     of[i] = loops_behind(k, s, own);
@@ -184,5 +185,6 @@ double kernel_operations(const Kernel *k, const double *extent) {
     all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
   }
   if (k->ninner) all += A_ROUND * vectors(k, extent, outer) * k->nphases;
+  arena_reset(scratch, mark);
   return all * LANES;
 }

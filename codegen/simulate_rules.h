@@ -68,7 +68,7 @@ typedef struct Reached {
 void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]);
 Reached kernel_reach(const Kernel *k, int ptr, const double *extent);
 // Simple operations on f32, vectors counting whole.
-double kernel_operations(const Kernel *k, const double *extent);
+double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 // Bytes from r to the end of what lies there.
 int64_t sim_room(const Sim *s, Ref r);
 
