@@ -63,6 +63,13 @@ typedef struct VerifyRun {
   VerifyGiven *given;
   VerifyValue *value;
 } VerifyRun;
+// Whether the evaluator can run the graph; else r->exec must be of verify_perturbed when verify_bound is called.
+bool verify_small(const VerifyRun *r);
+// The part that random errors in the terms of node n, or in its value, make up: like rounding in its sums.
+double verify_delta(const Graph *g, NodeId n);
+// verify_perturb.c: the graph with such errors in all sums, turned by the scalar input verify_sample.
+Graph *verify_perturbed(Arena *a, const Graph *from);
+extern const char verify_sample[];
 // Runs the evaluator, or the program with its inputs and state perturbed. `whole`: what the program gave, value by value.
 VerifyBound *verify_bound(const VerifyRun *r, double *const *whole);
 // More runs, which may find that more elements may be anything; false when there have been all.
@@ -72,7 +79,7 @@ bool verify_evaluated(const VerifyBound *b);
 // beyond, or -1; *vague whether most elements may be anything.
 double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64_t *wrong, bool *vague);
 double verify_want(const VerifyBound *b, uint32_t i, int64_t element, double *bound);
-// Runs the step of r on what is given and reads value i into out[i]. False after the step has failed.
-MUST_USE bool verify_run_step(const VerifyRun *r, const VerifyGiven *given, double **out);
+// Runs the step of r on n tensors and reads value i into out[i]. False after the step has failed.
+MUST_USE bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, double **out);
 
 #endif

@@ -2,14 +2,13 @@
 //
 // Of a model that is small enough the evaluator says it: values in double, and tolerances from runs with random
 // rounding errors (ir/expect.h). Of a larger one the program of one processor says it: it is run again on inputs,
-// parameters, states and slots that are off by random parts of
+// parameters, states and slots, and with terms of its sums (verify_perturb.c), that are off by random parts of
 //
 //   delta = the largest of   4 u            over the types of all values
 //                            (4 + sqrt n) u over all sums of n terms, u of the type they are kept in
 //
 // (u: unit roundoff). Rounding in a sum of n terms in another order is like errors of that size in what it sums (Higham,
-// Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2: backward errors); and a program that
-// starts elsewhere rounds differently everywhere. An element may be off by
+// Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2: backward errors). An element may be off by
 //
 //   3 (largest difference that the runs saw in it + root of the mean square over the tensor) + delta * largest element
 //
@@ -54,19 +53,20 @@ static double terms_of(const Graph *g, NodeId n) {
   return terms;
 }
 
+double verify_delta(const Graph *g, NodeId n) {
+  Dtype t = (Dtype)graph_node(g, n)->type;
+  if (!dtype_is_float(t)) return 0;
+  double terms = terms_of(g, n), own = 4 * unit_roundoff(t);
+  return terms > 1 ? fmax(own, (4 + sqrt(terms)) * unit_roundoff(dtype_accumulator(t))) : own;
+}
+
 static double delta_of(const Graph *g) {
   double delta = 0;
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    Dtype t = (Dtype)graph_node(g, n)->type;
-    if (!dtype_is_float(t)) continue;
-    delta = fmax(delta, 4 * unit_roundoff(t));
-    double terms = terms_of(g, n);
-    if (terms > 1) delta = fmax(delta, (4 + sqrt(terms)) * unit_roundoff(dtype_accumulator(t)));
-  }
+  for (NodeId n = 1; n <= graph_count(g); n++) delta = fmax(delta, verify_delta(g, n));
   return delta;
 }
 
-static bool small_enough(const VerifyRun *r) {
+bool verify_small(const VerifyRun *r) {
   const Graph *g = r->graph;
   double elements = 0, work = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -140,7 +140,11 @@ static double error_of(const VerifyBound *b, uint64_t stream, int64_t k) {
 
 static VerifyGiven *perturbed(const VerifyBound *b) {
   const VerifyRun *r = b->run;
-  VerifyGiven *out = arena_copy(r->a, r->given, r->ngiven * sizeof *out + 1);
+  VerifyGiven *out = arena_array(r->a, VerifyGiven, r->ngiven + 1), *turn = &out[r->ngiven];
+  double golden = 0.6180339887498949 * (b->samples + 1);
+  memcpy(out, r->given, r->ngiven * sizeof *out);
+  *turn = (VerifyGiven){.name = verify_sample, .kind = TENSOR_INPUT, .type = TYPE_F32, .n = 1, .data = arena_alloc(r->a, 4)};
+  dtype_store(TYPE_F32, turn->data, dtype_round(TYPE_F32, golden - floor(golden)));
   for (uint32_t i = 0; i < r->ngiven; i++) {
     VerifyGiven *x = &out[i];
     int64_t bytes = dtype_bytes(x->type);
@@ -193,7 +197,7 @@ static void sample_until(VerifyBound *b, int n) {
     double **got = arena_array(r->a, double *, r->nvalues + 1);
     for (uint32_t i = 0; i < r->nvalues; i++) got[i] = arena_array(r->a, double, r->value[i].n + 1);
     // an id that no perturbed run could compute: the sample says nothing
-    if (verify_run_step(r, perturbed(b), got)) note_sample(b, got);
+    if (verify_run_step(r, r->ngiven + 1, perturbed(b), got)) note_sample(b, got);
     else b->samples++;
     arena_reset(r->a, mark);
   }
@@ -208,7 +212,7 @@ VerifyBound *verify_bound(const VerifyRun *r, double *const *whole) {
   b->want = arena_array(r->a, double *, r->nvalues + 1);
   b->tolerance = arena_array(r->a, double *, r->nvalues + 1);
   b->open = arena_array(r->a, uint8_t *, r->nvalues + 1);
-  if (small_enough(r)) {
+  if (verify_small(r)) {
     expect_start(b);
     take_expected(b);
     return b;
