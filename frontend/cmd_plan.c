@@ -4,13 +4,7 @@
 
 #include "frontend/planner.h"
 
-enum { SHOWN = 5, RULES = 4, MAX_PROCESSORS = 1 << 20 };
-
-// A choice as a program.
-typedef struct Foreseen {
-  int64_t peak;
-  const Simulation *time;
-} Foreseen;
+enum { RULES = 4, MAX_PROCESSORS = 1 << 20 };
 
 typedef struct PlanReport {
   Session *s;
@@ -19,8 +13,8 @@ typedef struct PlanReport {
   SearchChoice own;     // of the file or --layout; mesh NULL: none on these processors
   SearchChoice refined; // the best one with rules for the optimiser and soft ones
   SearchChoice small;   // the same with an eye on memory
-  Foreseen kept[SHOWN], of_own, of_refined, of_small; // of those of `found`, and of these
-  const SearchChoice *use; // the fastest as a program
+  Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small; // of those of `found`, and of these
+  const SearchChoice *use; // of those kept and the refined one the fastest as a program
   const Foreseen *of_use;
   SearchRules rules;    // the best one with one rule more each
   SearchChoice *gain[2 * RULES]; // those worth a line: the fastest, then the smallest
@@ -45,38 +39,10 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
 
 // -- answers -----------------------------------------------------------------------------------------------
 
-// The choice as a program: the model built again under the options that are printed, compiled and simulated. The price
-// of the search knows the graph alone; this is what `check` predicts under that layout.
-static bool simulate_choice(PlanReport *r, const SearchChoice *c, Foreseen *out) {
-  Session s = *r->s;
-  const char *purpose, *over, *mesh = mesh_option(s.arena, c->mesh), *layout = layout_text(s.arena, c->mesh, &c->layout);
-  Compilation made;
-  s.options.mesh = ast_parse_mesh(s.arena, s.names, s.diag, diag_source(s.diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
-  s.options.layout = NULL;
-  s.options.no_layout = c->layout.n == 0;
-  if (c->layout.n)
-    s.options.layout =
-        ast_parse_layout(s.arena, s.names, s.diag, diag_source(s.diag, "--layout", layout, strlen(layout)), layout, strlen(layout));
-  s.model = model_build(s.arena, s.names, s.diag, s.ast, &s.options);
-  if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return false;
-  const Graph *g = session_select(&s, &purpose, &over);
-  if (!g || !session_compile(&s, g, purpose, over, "program", &made)) return false;
-  *out = (Foreseen){program_bytes(made.compiled->program), session_simulate(&s, &made)};
-  return true;
-}
-
-// All that are printed; of those kept and the refined one that is fastest which `use` names, an equal one later in
-// the list not.
 static bool simulate_all(PlanReport *r) {
-  for (uint32_t i = 0; i < r->found->n; i++)
-    if (!simulate_choice(r, &r->found->at[i], &r->kept[i])) return false;
-  if (!simulate_choice(r, &r->refined, &r->of_refined) || !simulate_choice(r, &r->small, &r->of_small)) return false;
-  if (r->own.mesh && !simulate_choice(r, &r->own, &r->of_own)) return false;
-  r->use = &r->refined;
-  r->of_use = &r->of_refined;
-  for (uint32_t i = 0; i < r->found->n; i++)
-    if (r->kept[i].time->seconds < r->of_use->time->seconds) r->use = &r->found->at[i], r->of_use = &r->kept[i];
-  return true;
+  if (!planner_fastest(r->s, r->found, &r->refined, r->kept, &r->of_refined, &r->use, &r->of_use)) return false;
+  if (!planner_foresee(r->s, &r->small, &r->of_small)) return false;
+  return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
 }
 
 static json_t *price_json(PlanReport *r, const SearchChoice *c, const Foreseen *f) {
@@ -234,7 +200,7 @@ int cmd_plan(Session *s) {
   PlanReport r = {.s = s};
   uint32_t n;
   const Mesh *mesh;
-  if (!session_load(s) || !meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, SHOWN, &r.task)) return 0;
+  if (!session_load(s) || !meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, PLANNER_KEPT, &r.task)) return 0;
   double start = clock_seconds();
   if (!planner_search(s, &r.task, &r.found)) return 0;
   r.seconds = clock_seconds() - start;

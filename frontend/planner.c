@@ -104,15 +104,50 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   return true;
 }
 
+bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
+  Session again = *s;
+  Arena *a = s->arena;
+  Compilation made;
+  const char *purpose, *over, *mesh = mesh_option(a, c->mesh), *layout = layout_text(a, c->mesh, &c->layout);
+  again.options.mesh = ast_parse_mesh(a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
+  again.options.layout = NULL;
+  again.options.no_layout = c->layout.n == 0;
+  if (c->layout.n)
+    again.options.layout =
+        ast_parse_layout(a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout, strlen(layout));
+  again.model = model_build(a, s->names, s->diag, s->ast, &again.options);
+  if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1))) return false;
+  const Graph *g = session_select(&again, &purpose, &over);
+  if (!g || !session_compile(&again, g, purpose, over, "program", &made)) return false;
+  *out = (Foreseen){program_bytes(made.compiled->program), session_simulate(&again, &made)};
+  return true;
+}
+
+// Of equal ones the refined one, which holds less, then the first.
+bool planner_fastest(Session *s, const SearchResult *r, const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
+                     const SearchChoice **use, const Foreseen **of_use) {
+  if (!planner_foresee(s, refined, of_refined)) return false;
+  *use = refined;
+  *of_use = of_refined;
+  for (uint32_t i = 0; i < r->n; i++) {
+    if (!planner_foresee(s, &r->at[i], &kept[i])) return false;
+    if (kept[i].time->seconds < (*of_use)->time->seconds) *use = &r->at[i], *of_use = &kept[i];
+  }
+  return true;
+}
+
 bool planner_choose(Session *s) {
   SearchTask task;
   SearchResult *r;
-  if (!planner_task(s, 1, &s->model->mesh, 1, &task) || !planner_search(s, &task, &r)) return false;
-  SearchChoice best = search_refine(s->arena, &task, &r->at[0], NULL, SEARCH_FASTER);
-  s->model->layout = best.layout;
-  s->model->graph->layout = best.layout;
+  Foreseen kept[PLANNER_KEPT], of_refined;
+  const Foreseen *of_use;
+  const SearchChoice *use;
+  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r)) return false;
+  SearchChoice refined = search_refine(s->arena, &task, &r->at[0], NULL, SEARCH_FASTER);
+  if (!planner_fastest(s, r, &refined, kept, &of_refined, &use, &of_use)) return false;
+  s->model->layout = use->layout;
+  s->model->graph->layout = use->layout;
   if (!option_given(s->opt, OPTION_QUIET))
-    fprintf(stderr, "meshc: layout %s, the cheapest of %.0f\n", layout_text(s->arena, s->model->graph->mesh, &best.layout),
-            r->candidates);
+    fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n", layout_text(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
   return true;
 }

@@ -12,10 +12,23 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l);
 // "rows=2,cols=4".
 const char *mesh_option(Arena *a, const Mesh *m);
+enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
+
+// A choice as a program.
+typedef struct Foreseen {
+  int64_t peak;
+  const Simulation *time;
+} Foreseen;
+// The model is built again under the choice, compiled and simulated: what `check` predicts under that layout. The price
+// of the search knows the graph alone. False after an error.
+MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
+// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of them. False after an error.
+MUST_USE bool planner_fastest(Session *s, const SearchResult *r, const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
+                              const SearchChoice **use, const Foreseen **of_use);
 // The search; where no layout of dims fits the memory, one with rules beyond dims that does. False after an error: none
 // does.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
-// Puts the cheapest layout in place of the model's. False after an error.
+// Puts the layout that `plan` says to use in place of the model's. False after an error.
 MUST_USE bool planner_choose(Session *s);
 
 #endif
