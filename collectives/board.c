@@ -104,6 +104,7 @@ static bool is_over(BoardRank *b, double waited, int *status) {
 static bool say_lost(Ranks *r, int i, int status) {
   BoardRank *b = &r->board->rank[i];
   char name[RANK_NAME], death[128], there[128], here[128];
+  r->swept = r->machines > 1 && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
   return ranks_fail(r, "%s %s %s; rank %d waited for it %s",
                     ranks_name(r, r->near_rank[i], name, sizeof name), death_text(status, death, sizeof death),
                     doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,

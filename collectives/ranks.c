@@ -179,9 +179,10 @@ bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, patient ? 0 
 
 bool ranks_speak(Ranks *r) {
   int none = 0;
-  // What all ranks have to say one machine says, and its end ends the others'.
-  const struct timespec pause = {1, 0};
-  if (r->machine > 0 && !*r->error) nanosleep(&pause, NULL);
+  // What all ranks have to say one machine says, and its end ends the others': mpirun terminates them, and kills them a
+  // second later.
+  const struct timespec pause = {r->swept ? 3 : 1, 0};
+  if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
   return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank);
 }
 

@@ -67,6 +67,7 @@ struct Ranks {
   Window *passing;    // of the machine, for ranks_bring
   FaultKind fault; // what this rank is to do wrong, and when
   int64_t fault_call;
+  bool swept;         // `error` is what mpirun does once another machine has failed, perhaps
   char error[SENTENCE];
 };
 
