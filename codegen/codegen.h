@@ -94,6 +94,9 @@ typedef struct Compiled {
   PlanBuffer *buffer;
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
+// directory.c: the tensor of a Program that a declaration, and that an output of g, becomes.
+TensorKind tensor_kind(DeclKind k);
+TensorKind tensor_kind_of_output(const Graph *g, const Output *o);
 
 // simulate.c. How long one run of a program takes on a machine, by its figures alone.
 typedef struct Simulation {

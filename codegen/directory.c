@@ -23,7 +23,7 @@ static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank, 
       if (dim_get(b->g->dims, physical->at[j])->whole == order[i]) t->declared[i] = (uint8_t)j;
 }
 
-static TensorKind kind_of(DeclKind k) {
+TensorKind tensor_kind(DeclKind k) {
   switch (k) {
   case DECL_INPUT: return TENSOR_INPUT;
   case DECL_PARAM: return TENSOR_PARAM;
@@ -31,6 +31,10 @@ static TensorKind kind_of(DeclKind k) {
   case DECL_SLOT: return TENSOR_SLOT;
   }
   return TENSOR_INPUT;
+}
+
+TensorKind tensor_kind_of_output(const Graph *g, const Output *o) {
+  return o->kind == OUT_VALUE ? TENSOR_OUTPUT : tensor_kind(g->decl.at[o->target - 1].kind);
 }
 
 // The value that lies as the declared tensor does: its source node, or else its update.
@@ -48,7 +52,7 @@ static void add_decl(Builder *b, DeclId d) {
   b->decl_tensor[d] = -1;
   bool unused = !n && b->opt->keep && (decl->kind == DECL_PARAM || decl->kind == DECL_STATE);
   if (!n && !unused) return;
-  ProgTensor t = {.kind = kind_of(decl->kind), .name = decl->name, .type = decl->type, .init = decl->init,
+  ProgTensor t = {.kind = tensor_kind(decl->kind), .name = decl->name, .type = decl->type, .init = decl->init,
                   .of = -1, .pos = decl->pos};
   Dims declared = {.n = decl->rank}; // what nothing uses is whole everywhere
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);

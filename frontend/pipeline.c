@@ -5,7 +5,7 @@
 //
 // Each pass reads what the passes before it made and changes none of it, so every stage can be
 // shown.
-#include "frontend/session.h"
+#include "frontend/frontend.h"
 
 #include <string.h>
 
@@ -109,7 +109,7 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
 // every so many-th is tried.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c) {
   int best = 0, step = c->levels / LEVELS_TRIED + 1;
-  int64_t least = bytes_at(opt, c, 0);
+  int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
   for (int k = 1; k <= c->levels && least > opt->memory; k += k < REMAT_STRETCHES || k == c->levels - 1 ? 1 : step) {
     if (k + step > c->levels && k < c->levels - 1) k = c->levels - 1; // all stretches, then collectives in them
     int64_t bytes = bytes_at(opt, c, k);

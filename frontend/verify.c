@@ -35,8 +35,6 @@ typedef struct Verify {
   Verified out;
 } Verify;
 
-static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
-
 static const char *mesh_said(const Verify *v) {
   const Mesh *m = &v->s->model->mesh;
   return m->naxes ? mesh_option(v->s->arena, m) : "one processor";
@@ -70,7 +68,7 @@ static void read_given(Verify *v) {
 }
 
 static void list_value(Verify *v, const Output *o, const Graph *g) {
-  TensorKind kind = o->kind == OUT_VALUE ? TENSOR_OUTPUT : kind_of[g->decl.at[o->target - 1].kind];
+  TensorKind kind = tensor_kind_of_output(g, o);
   int32_t i = program_tensor(v->program, kind, o->name);
   if (i < 0) return;
   const ProgTensor *t = &v->program->tensor[i];

@@ -79,8 +79,6 @@ bool verify_small(const VerifyRun *r) {
 
 // -- the evaluator ---------------------------------------------------------------------------------------
 
-static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
-
 static double *numbers_of(Arena *a, Dtype type, int64_t n, const char *data) {
   double *x = arena_array(a, double, n + 1);
   for (int64_t k = 0; data && k < n; k++) x[k] = dtype_load(type, data + k * dtype_bytes(type));
@@ -91,7 +89,7 @@ static EvalFeed feed_of(const VerifyRun *r, DeclId id) {
   const Decl *d = &r->graph->decl.at[id - 1];
   for (uint32_t i = 0; i < r->ngiven; i++) {
     const VerifyGiven *x = &r->given[i];
-    if (x->kind == kind_of[d->kind] && !strcmp(x->name, d->name))
+    if (x->kind == tensor_kind(d->kind) && !strcmp(x->name, d->name))
       return (EvalFeed){id, numbers_of(r->a, x->type, x->n, x->data), x->n};
   }
   int64_t n = 1; // nothing reads it
@@ -102,7 +100,7 @@ static EvalFeed feed_of(const VerifyRun *r, DeclId id) {
 static uint32_t output_of(const Graph *g, const VerifyValue *v) {
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
-    TensorKind kind = o->kind == OUT_VALUE ? TENSOR_OUTPUT : kind_of[g->decl.at[o->target - 1].kind];
+    TensorKind kind = tensor_kind_of_output(g, o);
     if (kind == v->kind && !strcmp(o->name, v->name)) return i;
   }
   BUG("%s is no output", v->name);

@@ -104,6 +104,14 @@ void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[
   }
 }
 
+void program_count_add(ProgramCount *sum, const ProgramCount *x) {
+  for (int k = 0; k < COLL_COUNT; k++) {
+    sum->calls[k] += x->calls[k];
+    sum->bytes[k] += x->bytes[k];
+    sum->wire_bytes[k] += x->wire_bytes[k];
+  }
+}
+
 int64_t program_bytes(const Program *p) {
   int64_t bytes = p->arena_bytes;
   for (uint32_t t = 0; t < p->ntensors; t++)

@@ -246,6 +246,7 @@ typedef struct ProgramCount {
 // Of processor r when the dim `over` has `rows` valid rows (rows < 0: all): part[0] up to the COMMIT, or all of a program
 // without one, part[1] behind it.
 void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]);
+void program_count_add(ProgramCount *sum, const ProgramCount *x);
 
 enum { MEMORY_ALIGN = 64 }; // where a tensor that stays between runs may begin
 // Whether the memory of tensor t is its own and stays between runs; else it is a place in another or in the arena.

@@ -6,19 +6,11 @@
 
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
-static void count_add(ProgramCount *sum, const ProgramCount *x) {
-  for (int k = 0; k < COLL_COUNT; k++) {
-    sum->calls[k] += x->calls[k];
-    sum->bytes[k] += x->bytes[k];
-    sum->wire_bytes[k] += x->wire_bytes[k];
-  }
-}
-
 // A step that a communicator's failure ends has moved nobody knows what.
 void exec_foresee(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
-  count_add(&e->moved_as_planned, &e->moves[0]);
-  if (!e->stop) count_add(&e->moved_as_planned, &e->moves[1]);
+  program_count_add(&e->moved_as_planned, &e->moves[0]);
+  if (!e->stop) program_count_add(&e->moved_as_planned, &e->moves[1]);
 }
 
 const ProgramCount *exec_predicted(const Exec *e) { return &e->moved_as_planned; }

@@ -5,7 +5,6 @@
 //
 // Ends in `N passed, N failed, N skipped`.
 #include <ctype.h>
-#include <glob.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "ir/arena.h"
+#include "tests/suite/common/command.h"
 
 static Arena *arena;
 static int passed, failed, skipped;
@@ -30,17 +30,6 @@ static bool fault(const char *run, const char *fmt, ...) {
 }
 
 static void count(bool good) { *(good ? &passed : &failed) += 1; }
-
-// Standard output of a command, its exit code in *code.
-static char *output_of(const char *command, int *code) {
-  FILE *p = popen(command, "r");
-  VEC(char) text = {0};
-  for (int c; p && (c = getc(p)) != EOF;) vec_push(arena, text) = (char)c;
-  vec_push(arena, text) = '\0';
-  int status = p ? pclose(p) : -1;
-  *code = status < 0 ? -1 : status / 256;
-  return text.at;
-}
 
 // -- pages: tags, attributes, no other addresses -----------------------------------------------------------------
 
@@ -251,12 +240,12 @@ static bool facts_hold(const char *run, const json_t *facts, const json_t *check
 
 static json_t *json_of(const char *run) {
   int code;
-  char *text = output_of(arena_printf(arena, "%s %s 2>/dev/null", meshc, run), &code), *object = strchr(text, '{');
+  char *text = command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, run), &code), *object = strchr(text, '{');
   return code == 0 && object ? json_loads(object, 0, NULL) : NULL;
 }
 
 static char *form_of(const char *what, const char *form, int *code) {
-  return output_of(arena_printf(arena, "%s explain %s --format %s 2>/dev/null", meshc, what, form), code);
+  return command_output(arena, arena_printf(arena, "%s explain %s --format %s 2>/dev/null", meshc, what, form), code);
 }
 
 typedef bool Holds(const char *run, const char *text);
@@ -361,16 +350,10 @@ static void try_hostile(void) {
 }
 
 int main(void) {
-  static const char *const folders[] = {"tests/models/*.mesh", "examples/*.mesh"};
   arena = arena_new();
   meshc = getenv("MESHC");
   if (!meshc) meshc = "build/release/meshc";
-  for (size_t i = 0; i < countof(folders); i++) {
-    glob_t g;
-    if (glob(folders[i], 0, NULL, &g) != 0) continue;
-    for (size_t k = 0; k < g.gl_pathc; k++) try_model(g.gl_pathv[k]);
-    globfree(&g);
-  }
+  models_each(try_model);
   try_large();
   try_hostile();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -4,7 +4,6 @@
 //
 // Ends in `N passed, N failed, N skipped`; what this version lacks is skipped, and an
 // evaluation without loss and metrics.
-#include <glob.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "ir/arena.h"
 #include "ir/base.h"
+#include "tests/suite/common/command.h"
 
 static Arena *arena;
 static int passed, failed, skipped;
@@ -26,17 +26,6 @@ static void fault(const char *run, const char *fmt, ...) {
   printf("\n");
   va_end(ap);
   failed++;
-}
-
-// Standard output of a command, its exit code in *code.
-static char *output_of(const char *command, int *code) {
-  FILE *p = popen(command, "r");
-  VEC(char) text = {0};
-  for (int c; p && (c = getc(p)) != EOF;) vec_push(arena, text) = (char)c;
-  vec_push(arena, text) = '\0';
-  int status = p ? pclose(p) : -1;
-  *code = status < 0 ? -1 : status / 256;
-  return text.at;
 }
 
 // -- fields --------------------------------------------------------------------------------------
@@ -146,7 +135,7 @@ static bool facts_hold(const char *run, const json_t *facts) {
 static json_t *check(const char *model, const char *options) {
   const char *run = arena_printf(arena, "check %s %s", model, options);
   int code;
-  char *text = output_of(arena_printf(arena, "%s %s --json 2>&1", meshc, run), &code);
+  char *text = command_output(arena, arena_printf(arena, "%s %s --json 2>&1", meshc, run), &code);
   if (code) {
     static const char *const reasons[] = {"[E0308]", "[E0807]", "no loss and no metric"};
     bool skip = false;
@@ -182,16 +171,10 @@ static void check_model(const char *model) {
 }
 
 int main(void) {
-  static const char *const folders[] = {"tests/models/*.mesh", "examples/*.mesh"};
   arena = arena_new();
   meshc = getenv("MESHC");
   if (!meshc) meshc = "build/release/meshc";
-  for (size_t i = 0; i < countof(folders); i++) {
-    glob_t g;
-    if (glob(folders[i], 0, NULL, &g) != 0) continue;
-    for (size_t k = 0; k < g.gl_pathc; k++) check_model(g.gl_pathv[k]);
-    globfree(&g);
-  }
+  models_each(check_model);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   arena_free(arena);
   return failed != 0;

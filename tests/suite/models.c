@@ -25,8 +25,6 @@
 enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;
 
-static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
-
 // What one output should be: the same on every mesh.
 typedef struct Want {
   TensorKind kind;
@@ -156,7 +154,7 @@ static void read_whole(Run *r, TensorKind kind, const char *name, Dtype type, in
 }
 
 static bool is_used(const Run *r, const Given *x) {
-  return program_tensor(r->made.compiled->program, kind_of[x->kind], x->name) >= 0;
+  return program_tensor(r->made.compiled->program, tensor_kind(x->kind), x->name) >= 0;
 }
 
 static Given given_new(Run *r, Truth *t, const Graph *g, const Decl *d) {
@@ -164,13 +162,13 @@ static Given given_new(Run *r, Truth *t, const Graph *g, const Decl *d) {
   for (int k = 0; k < d->rank; k++) x.n *= dim_get(g->dims, d->dims[k])->size;
   x.value = arena_array(t->arena, double, x.n);
   if (d->kind == DECL_INPUT) draw_input(r, &x);
-  else if (is_used(r, &x)) read_whole(r, kind_of[x.kind], x.name, x.type, x.n, x.value);
+  else if (is_used(r, &x)) read_whole(r, tensor_kind(x.kind), x.name, x.type, x.n, x.value);
   return x;
 }
 
 static void want_output(Truth *t, Expect *e, uint32_t i) {
   const Output *o = &e->graph->output.at[i];
-  TensorKind kind = o->kind == OUT_UPDATE ? kind_of[e->graph->decl.at[o->target - 1].kind] : TENSOR_OUTPUT;
+  TensorKind kind = tensor_kind_of_output(e->graph, o);
   vec_push(t->arena, t->want) = (Want){kind, arena_printf(t->arena, "%s", o->name), expect_output(e, i)};
 }
 
@@ -204,7 +202,7 @@ static bool run_feed(Run *r, const Truth *t) {
     double *start = arena_array(r->arena, double, x->n);
     for (int64_t k = 0; k < x->n; k++) dtype_store(x->type, data + k * size, x->value[k]);
     if (x->kind == DECL_INPUT) exec_write(r->exec, TENSOR_INPUT, x->name, x->type, data);
-    else read_whole(r, kind_of[x->kind], x->name, x->type, x->n, start);
+    else read_whole(r, tensor_kind(x->kind), x->name, x->type, x->n, start);
     if (x->kind != DECL_INPUT && memcmp(start, x->value, (size_t)x->n * sizeof *start) != 0) {
       fault(r, arena_printf(r->arena, "%s starts otherwise than on the first mesh", x->name));
       return false;

@@ -16,16 +16,14 @@
 
 enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };
 
-static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
-
 static void hand_in(Maker *m, Exec *e, const Program *p) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
-    if (program_tensor(p, kind_of[d->kind], d->name) < 0) continue; // a graph may read less than was declared
+    if (program_tensor(p, tensor_kind(d->kind), d->name) < 0) continue; // a graph may read less than was declared
     int64_t size = dtype_bytes(d->type);
     char *data = arena_alloc(m->a, (size_t)(m->feed[i].n * size));
     for (int64_t k = 0; k < m->feed[i].n; k++) dtype_store(d->type, data + k * size, m->feed[i].value[k]);
-    exec_write(e, kind_of[d->kind], d->name, d->type, data);
+    exec_write(e, tensor_kind(d->kind), d->name, d->type, data);
   }
 }
 
@@ -43,7 +41,7 @@ static Result result_of(Maker *m, Exec *e, Expect *truth, uint32_t i) {
   Result r = {.name = o->name, .want = expect_output(truth, i)};
   r.bytes = (size_t)(r.want->elements * dtype_bytes(r.want->type));
   r.data = arena_alloc(m->a, r.bytes + 1);
-  exec_read(e, d ? kind_of[d->kind] : TENSOR_OUTPUT, o->name, r.data);
+  exec_read(e, d ? tensor_kind(d->kind) : TENSOR_OUTPUT, o->name, r.data);
   return r;
 }
 

@@ -20,16 +20,14 @@ enum { STEP = 3, SEEDS = 100, LAYOUTS = 1 };
 static Ranks *ranks;
 static const char *cache;
 
-static const TensorKind kind_of[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT}; // of a DeclKind
-
 static void hand_in(Maker *m, Exec *e, const Program *p) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
-    if (program_tensor(p, kind_of[d->kind], d->name) < 0) continue;
+    if (program_tensor(p, tensor_kind(d->kind), d->name) < 0) continue;
     int64_t size = dtype_bytes(d->type);
     char *data = arena_alloc(m->a, (size_t)(m->feed[i].n * size));
     for (int64_t k = 0; k < m->feed[i].n; k++) dtype_store(d->type, data + k * size, m->feed[i].value[k]);
-    exec_write(e, kind_of[d->kind], d->name, d->type, data);
+    exec_write(e, tensor_kind(d->kind), d->name, d->type, data);
   }
 }
 
