@@ -181,7 +181,7 @@ MUST_USE bool dims_stated(Build *b, const Ast *t, Dims *order);
 const char *dims_listed(Build *b, const Dims *s); // "[b, h]"
 // False with an error when a tensor over s would be too large.
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
-Setting *setting_find(const Build *b, const char *path);
+Setting *setting_find(const Build *b, const char *path); // the last of that path, or NULL
 
 // -- build_expr.c ---------------------------------------------------------------------------------
 typedef enum Typing {

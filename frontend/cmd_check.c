@@ -195,12 +195,13 @@ void program_json(json_t *out, const Compilation *c) {
   json_object_set_new(out, "memory", memory);
 }
 
-static int print_json(const Session *s, const Compilation *c, const ParamTable *params) {
+static int print_json(const Session *s, const char *purpose, const Compilation *c, const ParamTable *params) {
   const PartitionFacts *f = &c->partition;
   const Simulation *predicted = session_simulate(s, c);
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.check/1"));
   json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_string(purpose));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "dims", dims_json(s->model->graph));
@@ -298,7 +299,7 @@ int cmd_check(Session *s) {
   if (g && strcmp(purpose, "train") == 0 && !foresee_evaluation(s)) return 0;
   if (!g || !session_compile(s, g, purpose, over, "program", &c) || !params_table(s, &params))
     return 0;
-  if (option_given(s->opt, OPTION_JSON)) return print_json(s, &c, &params);
+  if (option_given(s->opt, OPTION_JSON)) return print_json(s, purpose, &c, &params);
   print_text(s, purpose, &c);
   if (params.path) params_table_print(s, &params);
   return 0;

@@ -33,9 +33,14 @@ DimId dim_lookup(Build *b, const char *name, Pos pos) {
 }
 
 Setting *setting_find(const Build *b, const char *path) {
-  for (uint32_t i = 0; i < b->opt->nsettings; i++)
-    if (!strcmp(b->opt->setting[i].path, path)) return &b->opt->setting[i];
-  return NULL;
+  Setting *last = NULL;
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    Setting *one = &b->opt->setting[i];
+    if (strcmp(one->path, path)) continue;
+    if (last) last->used = true; // it gives way
+    last = one;
+  }
+  return last;
 }
 
 const char *dims_listed(Build *b, const Dims *s) {

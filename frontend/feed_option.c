@@ -56,11 +56,11 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
 }
 
 // Axis by axis; `rows_of` may have any size but 0.
-static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, Pos pos) {
+static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number, Pos pos) {
   const DimTable *dims = s->model->graph->dims;
   if (x->rank != decl->rank) {
-    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, the file has %d",
-               decl->name, decl->rank, x->rank);
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, %s %d",
+               decl->name, decl->rank, number ? "a number has" : "the file has", x->rank);
     diag_note(s->diag, decl->pos, "declared here");
     return false;
   }
@@ -71,8 +71,9 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
                "the input %s has %lld elements along %s (axis %d), the file has %lld", decl->name,
                (long long)dim->size, dim->name, i, (long long)x->size[i]);
     diag_note(s->diag, decl->pos, "declared here");
-    diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld",
-              dim->name, (long long)x->size[i]);
+    if (x->size[i] > 0)
+      diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld",
+                dim->name, (long long)x->size[i]);
     return false;
   }
   return true;
@@ -97,7 +98,7 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
     return false;
   }
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
-  return check_shape(s, decl, &out->array, rows_of, use->pos) &&
+  return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);
 }
 

@@ -96,7 +96,7 @@ typedef struct Fetch {
 } Fetch;
 Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.
-// With f NULL or f->n 0: loss and scalar metrics.
+// With f NULL: losses and metrics; with f->n 0: the outputs too.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
 // The output that must be finite for a step with several losses.
 extern const char select_watched[];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char *const step_name = "optimizer.step";
 
@@ -80,6 +81,33 @@ static bool refuse_unknown(Params *p) {
   return good;
 }
 
+// -- names in a file that is saved ---------------------------------------------------------------
+
+static bool is_saved(TensorKind kind) {
+  return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
+}
+
+static const char *saved_name(const Session *s, const ParamMap *map, const ProgTensor *t) {
+  return t->kind == TENSOR_SLOT ? t->name : params_name(s, map, t->name);
+}
+
+// A map may give two parameters one name, to load both from it; a file cannot hold both.
+static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
+  const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
+  const char **name = arena_array(s->arena, const char *, p->ntensors + 1);
+  for (uint32_t i = 0; use && map->n && i < p->ntensors; i++) {
+    if (!is_saved(p->tensor[i].kind)) continue;
+    name[i] = saved_name(s, map, &p->tensor[i]);
+    uint32_t k = 0;
+    while (k < i && (!name[k] || strcmp(name[k], name[i]) != 0)) k++;
+    if (k == i) continue;
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--map names both %s and %s %s, and one file cannot hold both",
+               p->tensor[k].name, p->tensor[i].name, name[i]);
+    return false;
+  }
+  return true;
+}
+
 // -- loading -------------------------------------------------------------------------------------
 
 static bool read_named(const Params *p, const char *name, Array *out) {
@@ -143,13 +171,16 @@ static bool load_step(const Params *p, int64_t *step) {
 
 bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
+  ParamMap names;
   *step = 0;
+  if (!params_map(s, &names) || !saved_apart(s, &names, p)) return false;
   if (!use) return true;
   Params all = {.s = s,
                 .path = use->text,
+                .map = names,
                 .pos = use->pos,
                 .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
-  if (!params_map(s, &all.map) || !list_names(&all)) return false;
+  if (!list_names(&all)) return false;
   bool good = refuse_unknown(&all);
   for (uint32_t i = 0; i < p->ntensors; i++) {
     TensorKind kind = p->tensor[i].kind;
@@ -167,13 +198,22 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
 
 // -- saving --------------------------------------------------------------------------------------
 
-static bool is_saved(TensorKind kind) {
-  return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
+static bool folder_there(Session *s, const OptionUse *use) {
+  const char *slash = strrchr(use->text, '/'), *folder = ".";
+  struct stat info;
+  if (slash) folder = arena_text(s->arena, use->text, slash == use->text ? 1 : (size_t)(slash - use->text));
+  if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
+  else if (access(folder, W_OK | X_OK) == 0) return true;
+  diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text, strerror(errno));
+  return false;
 }
 
-bool params_check(const Session *s) {
+bool params_check(Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
-  if (!use || text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors")) return true;
+  ParamMap names;
+  if (!params_map(s, &names)) return false;
+  if (!use) return true;
+  if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors")) return folder_there(s, use);
   diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
              use->text);
   return false;
@@ -197,9 +237,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
     if (!is_saved(t->kind)) continue;
     good = result_read(s, e, p, t->kind, t->name, &value);
     if (good)
-      named[n++] =
-          (NamedArray){.name = t->kind == TENSOR_SLOT ? t->name : params_name(s, &names, t->name),
-                       .array = value.array};
+      named[n++] = (NamedArray){.name = saved_name(s, &names, t), .array = value.array};
   }
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
   named[n] =

@@ -95,7 +95,7 @@ static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t lin
   const char *equals = memchr(text, '=', (size_t)(end - text));
   if (!*trimmed(s->arena, text, end)) return true;
   Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
-  if (!equals) {
+  if (!equals || !*trimmed(s->arena, text, equals) || !*trimmed(s->arena, equals + 1, end)) {
     diag_error(s->diag, DIAG_FILE_MALFORMED, pos,
                "a line of a map reads: NAME = NAME IN THE FILE");
     return false;

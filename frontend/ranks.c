@@ -59,31 +59,28 @@ static int refuse_fault(const Session *s) {
   return 2;
 }
 
-static int join(Session *s, int64_t deadline) {
-  static const char *const words[] = {"0", "all"};
+static int join(Session *s, int64_t deadline, bool log_all) {
   char why[WHY] = "";
-  int log;
-  if (!option_word(s->opt, OPTION_LOG_RANK, 2, words, s->diag, &log)) return 2;
   s->ranks = ranks_join((double)deadline, why, sizeof why);
   if (!s->ranks) {
     if (is_first_by_launcher()) fprintf(stderr, "meshc: error: %s\n", why);
     return 2;
   }
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
-  if (ranks_rank(s->ranks) > 0 && log == 0) drop_output();
+  if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
   return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
 bool session_ranks(Session *s, char **argv, int *code) {
-  static const char *const words[] = {"local", "mpi", "nccl"};
+  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"};
   int64_t np, deadline;
-  int comm;
+  int comm, log;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
   if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
-      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm))
+      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log))
     return false;
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
   if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
@@ -93,8 +90,10 @@ bool session_ranks(Session *s, char **argv, int *code) {
   }
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
+  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)
+    return refuse(s, OPTION_FAULT, "--fault HOW@RANK:CALL is of ranks, and this is a single process", "say --np N, or value@PROCESSOR:CALL");
   if (local || !ranks_started()) return true;
-  *code = join(s, deadline);
+  *code = join(s, deadline, log == 1);
   return *code == 0;
 }
 

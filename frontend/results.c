@@ -9,6 +9,16 @@
 
 static const Pos nowhere = {0};
 
+// The rows of all micro-batches are those of the data's dim.
+static const char *dim_name(const Session *s, const char *name) {
+  const Graph *g = s->model->graph;
+  const DataBlock *data = &g->spec.data[DATA_TRAIN];
+  if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2) return name;
+  const char *over = dim_get(g->dims, data->over)->name;
+  size_t n = strlen(over);
+  return strncmp(name, over, n) == 0 && strcmp(name + n, ".whole") == 0 ? over : name;
+}
+
 bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, const char *name,
                  Result *out) {
   int32_t index = program_tensor(p, kind, name);
@@ -19,7 +29,7 @@ bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, c
       .name = name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
   for (int i = 0; i < t->rank; i++) {
     const ProgDim *dim = &t->dim[t->declared[i]];
-    dims[i] = dim->name;
+    dims[i] = dim_name(s, dim->name);
     out->array.size[i] = dim->whole;
     out->array.elements *= dim->whole;
   }

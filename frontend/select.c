@@ -116,9 +116,10 @@ static const char *inside_gradient(const Model *m, const char *text) {
                 : !strncmp(text, "gradient(", 9) ? 9
                                                  : 0,
          n = strlen(text);
-  return head && n > head + 1 && text[n - 1] == ')'
-             ? arena_text(m->arena, text + head, n - head - 1)
-             : NULL;
+  if (!head || text[n - 1] != ')') return NULL;
+  for (n--; n > head && text[n - 1] == ' ';) n--;
+  head += strspn(text + head, " ");
+  return n > head ? arena_text(m->arena, text + head, n - head) : NULL;
 }
 
 static void want_add(Wants *w, const char *text) {

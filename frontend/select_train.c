@@ -402,7 +402,7 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
   int errors = diag_errors(m->diag);
   if (m->part) m = m->part;
   Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD)};
-  if (!trainable(m) || !wants_read(&s.wants, m, f, false) || !parts_open(&s)) return NULL;
+  if (!trainable(m) || !wants_read(&s.wants, m, f, f != NULL) || !parts_open(&s)) return NULL;
   wants_roots(&s.wants, &s.roots);
   for (uint32_t i = 0; i < m->graph->output.n; i++)
     vec_push(m->arena, s.roots) = m->graph->output.at[i].value;

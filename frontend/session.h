@@ -140,7 +140,7 @@ void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 // does nothing.
 MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Whether --save-params can be done, before anything is computed. False after an error.
-MUST_USE bool params_check(const Session *s);
+MUST_USE bool params_check(Session *s);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
 // -- checkpoints.c -------------------------------------------------------------------------------

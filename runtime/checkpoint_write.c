@@ -448,8 +448,6 @@ bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
   return false;
 }
 
-static bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
-
 bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
   bool under_way = s->shard != NULL;
   *path = NULL;
@@ -460,7 +458,7 @@ bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
   int error = s->error;
   s->error = 0;
   if (error) {
-    diag_error(d, is_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write the checkpoint %s: %s", s->failed ? s->failed : s->path,
+    diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write the checkpoint %s: %s", s->failed ? s->failed : s->path,
                strerror(error));
     diag_hint(d, "older checkpoints in %s are as they were", s->directory);
     return false;

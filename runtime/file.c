@@ -109,6 +109,13 @@ char *path_under(const char *directory, const char *path) {
 // -- writing aside
 // --------------------------------------------------------------------------------------
 
+bool disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
+
+static void cannot_write(const Aside *w, int error, Diag *d) {
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", w->path,
+             error ? strerror(error) : "a name in it is too long, or no text");
+}
+
 bool aside_open(Aside *w, const char *path, Diag *d) {
   size_t n = strlen(path) + sizeof ".partial";
   *w = (Aside){.path = path, .partial = malloc(n)};
@@ -117,13 +124,15 @@ bool aside_open(Aside *w, const char *path, Diag *d) {
     w->out = fopen(w->partial, "wbe");
   }
   if (w->out) return true;
-  diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  cannot_write(w, errno, d);
   free(w->partial);
   return false;
 }
 
 void aside_put(Aside *w, const void *bytes, size_t n) {
-  if (n > 0 && fwrite(bytes, 1, n, w->out) != n) w->failed = true;
+  if (n == 0 || fwrite(bytes, 1, n, w->out) == n) return;
+  if (!w->failed) w->error = errno;
+  w->failed = true;
 }
 
 // The new name is only safe when the directory that holds it is on disk.
@@ -140,17 +149,14 @@ static void sync_directory(const char *path) {
 
 bool aside_close(Aside *w, Diag *d) {
   bool ok = !w->failed && fflush(w->out) == 0 && fsync(fileno(w->out)) == 0;
-  int error = errno;
-  if (fclose(w->out) != 0) ok = false;
-  if (ok && rename(w->partial, w->path) != 0) {
-    error = errno;
-    ok = false;
-  }
+  int error = w->failed ? w->error : ok ? 0 : errno;
+  if (fclose(w->out) != 0 && ok) ok = false, error = errno;
+  if (ok && rename(w->partial, w->path) != 0) ok = false, error = errno;
   if (ok) {
     sync_directory(w->path);
   } else {
     unlink(w->partial);
-    diag_error(d, DIAG_NO_DISK, (Pos){0}, "cannot write %s: %s", w->path, strerror(error));
+    cannot_write(w, error, d);
   }
   free(w->partial);
   return ok;

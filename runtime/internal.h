@@ -71,10 +71,13 @@ typedef struct Aside {
   char *partial;
   const char *path;
   bool failed;
+  int error; // of the system, behind `failed`; 0: none
 } Aside;
+// Whether an errno says that a disk is full or broken: exit 7.
+bool disk_full(int error);
 MUST_USE bool aside_open(Aside *w, const char *path, Diag *d);
 void aside_put(Aside *w, const void *bytes, size_t n);
-// fsync, rename, fsync of the directory; removes the partial file and says NO_DISK after a failure.
+// fsync, rename, fsync of the directory; removes the partial file and says why after a failure.
 MUST_USE bool aside_close(Aside *w, Diag *d);
 
 // Copies a box of elements of `each` bytes; strides in elements. Runs along the last dim are copied whole

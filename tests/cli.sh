@@ -104,6 +104,8 @@ for c in stages ops doctor cache version; do facts $c; done
   expect "an unknown input names those that there are" 2 "its inputs are: x, target" "$meshc" run "$net" --feed q=1 --fetch y
   expect "--loss has its own place" 2 "^--loss:1:1: error: the model has no value 'lss'" "$meshc" run "$net" $feed --fetch "grad(w)" --loss lss
 
+  expect "blanks around names" 0 "^grad.w. " "$meshc" run "$net" $feed --fetch " grad( w ) , y "
+
   # the same bits with any number of threads; other machine code within rounding
   "$meshc" run "$net" $feed $split --steps 5 --threads 1 --out "$tmp/one.npz" >/dev/null 2>&1
   "$meshc" run "$net" $feed $split --steps 5 --threads 3 --out "$tmp/three.npz" >/dev/null 2>&1
