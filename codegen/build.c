@@ -110,7 +110,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.place = arena_array(a, Ref, graph_count(g) + 1);
   b.placed = arena_array(a, bool, graph_count(g) + 1);
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
-  b.schedule = schedule_make(a, f);
+  b.schedule = schedule_make(a, f, opt->overlap);
   slices_find(&b);
   build_kernels(&b);
   directory_make(&b);

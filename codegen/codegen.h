@@ -17,6 +17,7 @@ typedef struct CodegenOptions {
   int64_t product_work; // fewest multiplications of such a product; 0: 100,000 and no side below 4
   const char *for_;   // "train", "eval", "run": Program.for_
   const char *over;   // dim with a last incomplete batch or NULL
+  bool overlap;       // collectives run beside work: what needs reduced values is put off (Machine.overlap)
   bool keep;          // parameters and states that nothing uses are in the directory, too: they are to be saved
 } CodegenOptions;
 

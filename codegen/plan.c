@@ -139,6 +139,24 @@ static void reuse_in_place(Builder *b) {
   }
 }
 
+// -- beside work ----------------------------------------------------------------------------------------------
+
+// The link may still read what a collective sends while the next instructions run: nothing else stands there before the
+// link takes up the next collective, or the loop's step ends.
+static void keep_sent(Builder *b) {
+  uint32_t next = b->instr.n;
+  for (uint32_t i = b->instr.n; i-- > 0;) {
+    const Instr *in = &b->instr.at[i];
+    if (in->kind == INSTR_COLLECTIVE)
+      for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+        if (in->u.collective.part[p].src.tensor >= 0) continue;
+        PlanBuffer *sent = &b->buffer.at[owner(b, in->u.collective.part[p].src.offset)];
+        if (sent->last < next) sent->last = next;
+      }
+    if (in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT || in->kind == INSTR_END) next = i;
+  }
+}
+
 // -- offsets -------------------------------------------------------------------------------------------------
 
 typedef struct Span {
@@ -212,6 +230,7 @@ void plan_memory(Builder *b) {
   settle(b);
   live_over_loops(b);
   reuse_in_place(b);
+  if (b->opt->overlap) keep_sent(b);
   place_buffers(b);
   visit_refs(b, resolve);
   for (uint32_t i = 0; i < b->tensor.n; i++)

@@ -25,7 +25,7 @@ RegionId group_region(const Fusion *f, const Group *g);
 bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
 // Steps from the first post group: post groups of one level do not depend on one another.
 uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
-Schedule schedule_make(Arena *a, const Fusion *f);
+Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
 // A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's number.
 typedef struct Builder {

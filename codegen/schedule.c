@@ -1,8 +1,10 @@
 // The order of execution: before the commit everything that may fail, after it the updates.
 //
 // Before the commit a list schedule takes, of what is ready, the group that makes memory grow least, the
-// earlier one among equals; what is computed again (remat.c) only when nothing else is ready. After it groups go by
-// levels, so that equal kernels of one level share a launch.
+// earlier one among equals; what is computed again (remat.c) only when nothing else is ready. Where collectives run beside
+// work, a sum over processors begins when it can, and groups that need it wait likewise, so that the link has the backward
+// pass of the layers before to reduce it; they let go of nothing, as gradients stay until the commit. A gather begins before the first
+// user of the one before it, so that the link has that user's time. After it groups go by levels, so that equal kernels of one level share a launch.
 //
 // The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which may be only
 // when all that the loop reads from outside is there, others wait until the loop is done.
@@ -107,6 +109,14 @@ uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bo
 
 // -- before the commit -------------------------------------------------------------------------------------
 
+// Of what is ready those of the least turn are taken first.
+typedef enum Turn {
+  TURN_SUM,     // a sum over processors, where the link works beside the core
+  TURN_NOW,
+  TURN_REDUCED, // needs a sum that may be under way
+  TURN_AGAIN,   // is computed again for the backward pass
+} Turn;
+
 typedef struct Lister {
   const Fusion *f;
   const GroupDeps *deps;
@@ -115,7 +125,7 @@ typedef struct Lister {
   uint32_t *user_at, *user;
   int64_t *bytes;     // that group i stores
   bool *kept;         // its values are outputs
-  bool *clone;        // all of it is computed again for the backward pass
+  uint8_t *turn;      // of group i: a Turn
   RegionId *region;   // of group i
   uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still waits for
   uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
@@ -168,7 +178,21 @@ static void lister_loops(Arena *a, Lister *l) {
   }
 }
 
-static void lister_make(Arena *a, Lister *l, const bool *post) {
+static bool sums(const Fusion *f, const Group *g) {
+  Op op = (Op)graph_node(f->graph, g->node[0])->op;
+  return g->kind == GROUP_COLLECTIVE && (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER);
+}
+
+static uint8_t turn_of(const Lister *l, uint32_t i, bool overlap) {
+  const Group *g = &l->f->group[i];
+  bool again = true, reduced = false;
+  for (uint32_t j = 0; j < g->nnodes; j++) again &= graph_node(l->f->graph, g->node[j])->instance != 0;
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) reduced |= sums(l->f, &l->f->group[l->deps->on[j]]);
+  if (again || !overlap) return again ? TURN_AGAIN : TURN_NOW;
+  return sums(l->f, g) ? TURN_SUM : reduced ? TURN_REDUCED : TURN_NOW;
+}
+
+static void lister_make(Arena *a, Lister *l, const bool *post, bool overlap) {
   const Fusion *f = l->f;
   uint32_t n = f->ngroups;
   l->waits = arena_array(a, uint32_t, n + 1);
@@ -177,10 +201,9 @@ static void lister_make(Arena *a, Lister *l, const bool *post) {
   l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
   l->bytes = arena_array(a, int64_t, n + 1);
   l->kept = arena_array(a, bool, n + 1);
-  l->clone = arena_array(a, bool, n + 1);
+  l->turn = arena_array(a, uint8_t, n + 1);
   for (uint32_t i = 0; i < n; i++) {
-    l->clone[i] = true;
-    for (uint32_t j = 0; j < f->group[i].nnodes; j++) l->clone[i] &= graph_node(f->graph, f->group[i].node[j])->instance != 0;
+    l->turn[i] = turn_of(l, i, overlap);
     for (uint32_t j = 0; j < f->group[i].nstored; j++) l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
       l->readers[l->deps->on[j]]++;
@@ -197,18 +220,16 @@ static void lister_make(Arena *a, Lister *l, const bool *post) {
   lister_loops(a, l);
 }
 
-// The ready group that makes memory grow least: an index into ready. What is computed again waits until nothing
-// else is ready.
+// The ready group of least turn that makes memory grow least: an index into ready.
 static uint32_t choose_group(const Lister *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (!loop_allows(l, ready[i])) continue;
-    int64_t grows = l->clone[ready[i]] ? 0 : growth(l, ready[i]);
-    bool later = best < n && l->clone[ready[i]] && !l->clone[ready[best]],
-         sooner = best < n && !l->clone[ready[i]] && l->clone[ready[best]];
+    Turn turn = (Turn)l->turn[ready[i]], first = (Turn)l->turn[ready[best == n ? i : best]];
+    int64_t grows = turn == TURN_AGAIN ? 0 : growth(l, ready[i]);
     bool worse = grows > least || (grows == least && ready[i] > ready[best == n ? i : best]);
-    if (best < n && (later || (worse && !sooner))) continue;
+    if (best < n && (turn > first || (turn == first && worse))) continue;
     best = i;
     least = grows;
   }
@@ -235,6 +256,39 @@ static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
   }
 }
 
+// The first reader of group g among those from place `from` on, before place `end`; end: none.
+static uint32_t first_reader(const Lister *l, const Schedule *s, uint32_t g, uint32_t from, uint32_t end) {
+  for (uint32_t at = from; at < end; at++)
+    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
+      if (l->user[j] == s->group[at]) return at;
+  return end;
+}
+
+// The place in the list, at least `from`, to which the group at place p may go.
+static uint32_t earliest(const Lister *l, const Schedule *s, uint32_t p, uint32_t from) {
+  uint32_t g = s->group[p], at = p;
+  for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
+    for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++)
+      if (l->deps->on[j] == s->group[at - 1]) return at;
+  return at;
+}
+
+static bool gathers(const Fusion *f, const Group *g) {
+  return g->kind == GROUP_COLLECTIVE && graph_node(f->graph, g->node[0])->op == OP_ALL_GATHER;
+}
+
+static void gathers_ahead(const Lister *l, Schedule *s) {
+  uint32_t before = s->n; // place of the gather before
+  for (uint32_t p = 0; p < s->n; p++) {
+    uint32_t g = s->group[p], to = p;
+    if (!gathers(l->f, &l->f->group[g])) continue;
+    if (before < s->n) to = earliest(l, s, p, first_reader(l, s, s->group[before], before + 1, p));
+    for (uint32_t at = p; at > to; at--) s->group[at] = s->group[at - 1];
+    s->group[to] = g;
+    before = to;
+  }
+}
+
 // -- after it ------------------------------------------------------------------------------------------------
 
 typedef struct Late {
@@ -258,14 +312,15 @@ static void list_late(Arena *a, const Fusion *f, const GroupDeps *deps, Schedule
   for (uint32_t i = 0; i < n; i++) s->group[s->n++] = late[i].group;
 }
 
-Schedule schedule_make(Arena *a, const Fusion *f) {
+Schedule schedule_make(Arena *a, const Fusion *f, bool overlap) {
   GroupDeps deps = group_deps(a, f);
   Schedule s = {.group = arena_array(a, uint32_t, f->ngroups + 1)};
   s.position = arena_array(a, uint32_t, f->ngroups + 1);
   s.post = groups_post(a, f, &deps);
   Lister l = {.f = f, .deps = &deps};
-  lister_make(a, &l, s.post);
+  lister_make(a, &l, s.post, overlap);
   list_groups(a, &l, s.post, &s);
+  if (overlap) gathers_ahead(&l, &s);
   list_late(a, f, &deps, &s);
   uint32_t expected = 0;
   for (uint32_t i = 0; i < f->ngroups; i++) expected += group_executes(&f->group[i]);

@@ -5,9 +5,11 @@
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits for.
 // Joining must not close a circle: each bucket knows all buckets that it waits for, itself through others.
-// Gathers of what depends on no input stay apart unless they are of one scope, or without scope of one line: packing
-// the parameters of all layers would hold them all at once. So would packing all gradients before they are scattered: a
-// reduce_scatter that takes five times its latency takes no more. What is done again for the backward pass stays apart.
+// Gathers of what depends on no input stay apart unless they are of one scope, or without scope of one line, or small:
+// packing the parameters of all layers would hold them all at once. So would packing all gradients before they are scattered: a
+// reduce_scatter that takes five times its latency takes no more. Nor does an all_reduce on a machine that works while
+// it is under way: that of the last layers leaves while the backward pass of the first is computed; on others one call
+// is cheapest. What is done again for the backward pass stays apart.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -43,6 +45,7 @@ typedef struct Pack {
   uint32_t ncolls;
   Bits *waits;   // of every node: buckets that must be done before it
   bool *data;    // of every node: depends on an input
+  int64_t largest; // bytes that a gather of what depends on none makes
   VEC(Open) open;
 } Pack;
 
@@ -56,6 +59,14 @@ static bool near(const Origin *x, const Origin *y) {
 
 static Axes cut_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
+// A scale or bias beside matrices, which takes hardly longer to gather than nothing would.
+static bool is_small(const Pack *p, NodeId n) {
+  if (node_bytes(p->g, n) > p->largest / 16) return false;
+  Axes axes = graph_node(p->g, n)->attr.axes;
+  double latency = coll_latency(p->machine, p->g->mesh, COLL_ALL_GATHER, axes);
+  return coll_seconds(p->machine, p->g->mesh, COLL_ALL_GATHER, axes, node_bytes(p->g, n)) < 1.25 * latency;
+}
+
 static bool compatible(const Pack *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
   if (x->region != y->region || x->op != y->op || x->type != y->type || x->attr.monoid != y->attr.monoid ||
@@ -67,7 +78,7 @@ static bool compatible(const Pack *p, NodeId a, NodeId b) {
     return axes_equal(cut_of(p->g, x->attr.dims[0]), cut_of(p->g, y->attr.dims[0])) &&
            axes_equal(cut_of(p->g, x->attr.to[0]), cut_of(p->g, y->attr.to[0]));
   if (x->op != OP_ALL_GATHER) return false;
-  return x->origin.backward || (p->data[a] && p->data[b]) || near(&x->origin, &y->origin);
+  return x->origin.backward || (p->data[a] && p->data[b]) || near(&x->origin, &y->origin) || (is_small(p, a) && is_small(p, b));
 }
 
 static bool depends_on_input(const Pack *p, NodeId n) {
@@ -121,9 +132,10 @@ static void join_bucket(Pack *p, uint32_t b, NodeId n, Bits waits) {
 
 static bool is_full(const Pack *p, const Open *open) {
   const Node *x = graph_node(p->g, open->first);
-  if (x->op != OP_REDUCE_SCATTER) return false;
-  double latency = coll_latency(p->machine, p->g->mesh, COLL_REDUCE_SCATTER, x->attr.axes);
-  return coll_seconds(p->machine, p->g->mesh, COLL_REDUCE_SCATTER, x->attr.axes, open->bytes) > 5 * latency;
+  CollKind kind;
+  if (x->op != OP_REDUCE_SCATTER && !(x->op == OP_ALL_REDUCE && p->machine->overlap > 0)) return false;
+  return coll_of((Op)x->op, &kind) && coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes, open->bytes) >
+                                          5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
 }
 
 static uint32_t find_bucket(Pack *p, NodeId n, Bits waits) {
@@ -163,6 +175,9 @@ Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine) {
   p.data = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) {
     p.data[u] = depends_on_input(&p, u);
+    if (graph_node(g, u)->op == OP_ALL_GATHER && !p.data[u] && node_bytes(g, u) > p.largest) p.largest = node_bytes(g, u);
+  }
+  for (NodeId u = 1; u <= n; u++) {
     p.waits[u] = node_waits(&p, u, of);
     if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
     close_waits(&p, p.waits[u]);

@@ -280,6 +280,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                   .products = (blas || !runs) && !is_exact(s),
                   .for_ = purpose,
                   .over = over,
+                  .overlap = s->machine.overlap > 0,
                   .keep = strcmp(purpose, "train") == 0 ||
                           (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},

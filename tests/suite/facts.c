@@ -1,6 +1,7 @@
 // `check --json` of every model of tests/models and examples, for training, evaluation and a run, under
 // the model's layout, under none and with its first dim split: all fields are there, wire bytes are those
-// of the formulas, sums add up.
+// of the formulas, sums add up. And of one large model on a machine whose collectives run beside work: how much of
+// their time is hidden.
 //
 // Ends in `N passed, N failed, N skipped`; what this version lacks is skipped, and an
 // evaluation without loss and metrics.
@@ -170,11 +171,45 @@ static void check_model(const char *model) {
   json_decref(facts);
 }
 
+// -- beside work -----------------------------------------------------------------------------------
+
+// On a machine whose collectives run beside work at least this share of their time is hidden, and no more memory is
+// taken than where they block.
+static const struct {
+  const char *layout;
+  double hidden;
+} beside[] = {{"--mesh rows=8 --layout b=rows", 0.9},
+              {"--mesh rows=4,cols=2 --layout b=rows,groups=cols,ff=cols", 0.4},
+              {"--mesh rows=4,cols=2 --layout b=rows,groups=cols,ff=cols,soft/t=cols", 0.3},
+              {"--mesh rows=8 --layout b=rows,optimizer/all=rows", 0.5},
+              {"--mesh rows=8 --layout b=rows,parameters/all=rows", 0.85}};
+
+static void check_beside(size_t i) {
+  const char *model = "examples/llama.mesh";
+  const char *large = "--set depth=8 --set groups=8 --set half=32 --set k=64 --set ff=4096 --set t=512";
+  json_t *blocks = check(model, arena_printf(arena, "%s %s", large, beside[i].layout));
+  json_t *facts = check(model, arena_printf(arena, "%s %s --machine examples/machines/gpus.txt", large, beside[i].layout));
+  if (blocks && facts) {
+    const json_t *predicted = json_object_get(facts, "predicted");
+    double transfer = json_real_value(json_object_get(predicted, "transfer")), hidden = json_real_value(json_object_get(predicted, "hidden"));
+    int64_t peak = number(json_object_get(facts, "memory"), "peak"), least = number(json_object_get(blocks, "memory"), "peak");
+    if (hidden < beside[i].hidden * transfer)
+      fault(beside[i].layout, "%g s of %g s in collectives are hidden", hidden, transfer);
+    else if ((double)peak > 1.02 * (double)least)
+      fault(beside[i].layout, "beside work the peak is %lld bytes, else %lld", (long long)peak, (long long)least);
+    else
+      passed++;
+  }
+  json_decref(blocks);
+  json_decref(facts);
+}
+
 int main(void) {
   arena = arena_new();
   meshc = getenv("MESHC");
   if (!meshc) meshc = "build/release/meshc";
   models_each(check_model);
+  for (size_t i = 0; i < countof(beside); i++) check_beside(i);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   arena_free(arena);
   return failed != 0;
