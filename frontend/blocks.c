@@ -404,8 +404,19 @@ static void rules_add(Build *b, const Ast *layout) {
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
 
+// Whether a rule of the file names an axis that the mesh lacks.
+static bool lacks_axis(const Build *b, const Ast *file) {
+  for (uint32_t i = 0; i < file->nkids; i++)
+    for (uint32_t k = 0; file->kids[i]->kind == AST_LAYOUT && k < file->kids[i]->nkids; k++) {
+      const Ast *rule = file->kids[i]->kids[k];
+      for (uint32_t n = 0; n < rule->ndims; n++)
+        if (strcmp(rule->dims[n].name, "none") && mesh_axis(&b->model->mesh, rule->dims[n].name) < 0) return true;
+    }
+  return false;
+}
+
 void layout_build(Build *b, const Ast *file) {
-  if (b->opt->no_layout) return;
+  if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   if (b->opt->layout) {
     rules_add(b, b->opt->layout);
     return;

@@ -34,12 +34,26 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
+// `y = x` gives a value another name: that which the ledger has. -1: none.
+static int find_same(const Explain *e, const char *name) {
+  const Graph *g = e->session->model->graph;
+  const Name *n = graph_find_name(g, name);
+  int found = -1;
+  for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
+    const char *other = g->name.at[i].name;
+    DeclId d = graph_find_decl(g, other); // `x = f(x)` leaves the name x to the input
+    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d)) found = explained_find(e->values, other);
+  }
+  return found;
+}
+
 // The index of the value named, -1 without a name; false after an error.
 static bool find_value(const Explain *e, const char *name, int *out) {
   const Session *s = e->session;
   *out = -1;
   if (!name) return true;
   *out = explained_find(e->values, name);
+  if (*out < 0) *out = find_same(e, name);
   if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
   if (*out >= 0) return true;
   if (graph_find_name(s->model->graph, name) || graph_find_decl(s->model->graph, name)) {

@@ -26,10 +26,11 @@ typedef struct PlanReport {
 
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
   static const char *const names[3] = {"rows", "cols", "deep"};
+  static const Mesh none;
   int64_t processors;
   if (!option_integer(s->opt, OPTION_PROCESSORS, 0, 1, MAX_PROCESSORS, s->diag, &processors)) return false;
   *n = 1;
-  *mesh = &s->model->mesh;
+  *mesh = processors == 1 ? &none : &s->model->mesh;
   if (processors > 1) *n = search_meshes(s->arena, processors, names, s->machine.naxes > 0, mesh);
   if (mesh_size(*mesh) > 1) return true;
   diag_error(s->diag, DIAG_USAGE, (Pos){0}, "a mesh of one processor needs no layout");
@@ -40,7 +41,7 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
 // -- answers -----------------------------------------------------------------------------------------------
 
 static bool simulate_all(PlanReport *r) {
-  if (!planner_fastest(r->s, r->found, &r->refined, r->kept, &r->of_refined, &r->use, &r->of_use)) return false;
+  if (!planner_fastest(r->s, &r->task, r->found, &r->refined, r->kept, &r->of_refined, &r->use, &r->of_use)) return false;
   if (!planner_foresee(r->s, &r->small, &r->of_small)) return false;
   return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
 }
@@ -127,9 +128,10 @@ static void print_choice(PlanReport *r, const char *name, const SearchChoice *c,
   Arena *a = r->s->arena;
   const Machine *m = r->task.machine;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_text(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a program %s\n", "", 1e3 * c->price.seconds,
+  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a program %s%s\n", "", 1e3 * c->price.seconds,
          1e3 * c->price.flops / m->flops, 1e3 * c->price.traffic / m->memory_rate, 1e3 * c->price.transfer,
-         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), seconds_text(a, f->time->seconds));
+         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), seconds_text(a, f->time->seconds),
+         f->fits ? "" : arena_printf(a, ", needs %s", bytes_text(a, f->peak)));
   if (c != &r->found->at[0]) printf("%-8s %s\n", "", difference_text(r, c));
 }
 

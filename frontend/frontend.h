@@ -36,6 +36,7 @@ typedef struct ModelOptions {
   Setting *setting;
   const Ast *mesh, *layout; // of the command line; NULL: the file's
   bool no_layout;          // --layout none
+  bool layout_may_go;      // the file's layout is left aside where the mesh of the command line lacks its axes
   uint64_t seed;
   const char *data_dir;    // or NULL
   const char *precision;   // --precision, or NULL

@@ -86,18 +86,17 @@ const char *mesh_option(Arena *a, const Mesh *m) {
   return text;
 }
 
-static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
+static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least, double bytes) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
   diag_hint(s->diag, "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or more --memory",
-            bytes_text(s->arena, (int64_t)least->price.memory), mesh_option(s->arena, least->mesh),
-            layout_text(s->arena, least->mesh, &least->layout));
+            bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh), layout_text(s->arena, least->mesh, &least->layout));
 }
 
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   SearchResult *r = *out = search_layouts(s->arena, t);
   if (r->n) return true;
   SearchChoice least = search_refine(s->arena, t, &r->smallest, NULL, SEARCH_SMALLEST);
-  if (least.price.memory > t->memory) return say_too_large(s, t, &least), false;
+  if (least.price.memory > t->memory) return say_too_large(s, t, &least, least.price.memory), false;
   r->at[r->n++] = least;
   r->proven = r->ranked = false;
   r->bound = 0;
@@ -117,23 +116,39 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
         ast_parse_layout(a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout, strlen(layout));
   again.model = model_build(a, s->names, s->diag, s->ast, &again.options);
   if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1))) return false;
+  double most;
+  again.trial = true;
   const Graph *g = session_select(&again, &purpose, &over);
-  if (!g || !session_compile(&again, g, purpose, over, "program", &made)) return false;
-  *out = (Foreseen){program_bytes(made.compiled->program), session_simulate(&again, &made)};
+  if (!session_memory(s, &most) || !g || !session_compile(&again, g, purpose, over, "program", &made)) return false;
+  int64_t peak = program_bytes(made.compiled->program);
+  *out = (Foreseen){peak, !option_given(s->opt, OPTION_MEMORY) || (double)peak <= most, session_simulate(&again, &made)};
   return true;
 }
 
+// The price of a search knows the graph alone: its program may need more.
+static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from, const SearchChoice **use, const Foreseen **of_use) {
+  SearchChoice *least = arena_new_of(s->arena, SearchChoice);
+  Foreseen *of_least = arena_new_of(s->arena, Foreseen);
+  *least = search_refine(s->arena, t, from, NULL, SEARCH_SMALLEST);
+  if (!planner_foresee(s, least, of_least)) return false;
+  *use = least;
+  *of_use = of_least;
+  if (!of_least->fits) say_too_large(s, t, least, (double)of_least->peak);
+  return of_least->fits;
+}
+
 // Of equal ones the refined one, which holds less, then the first.
-bool planner_fastest(Session *s, const SearchResult *r, const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
-                     const SearchChoice **use, const Foreseen **of_use) {
+bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
+                     Foreseen *of_refined, const SearchChoice **use, const Foreseen **of_use) {
   if (!planner_foresee(s, refined, of_refined)) return false;
   *use = refined;
   *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
     if (!planner_foresee(s, &r->at[i], &kept[i])) return false;
-    if (kept[i].time->seconds < (*of_use)->time->seconds) *use = &r->at[i], *of_use = &kept[i];
+    bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
+    if (kept[i].fits && better) *use = &r->at[i], *of_use = &kept[i];
   }
-  return true;
+  return (*of_use)->fits || use_smallest(s, t, refined, use, of_use);
 }
 
 bool planner_choose(Session *s) {
@@ -144,7 +159,7 @@ bool planner_choose(Session *s) {
   const SearchChoice *use;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r)) return false;
   SearchChoice refined = search_refine(s->arena, &task, &r->at[0], NULL, SEARCH_FASTER);
-  if (!planner_fastest(s, r, &refined, kept, &of_refined, &use, &of_use)) return false;
+  if (!planner_fastest(s, &task, r, &refined, kept, &of_refined, &use, &of_use)) return false;
   s->model->layout = use->layout;
   s->model->graph->layout = use->layout;
   if (!option_given(s->opt, OPTION_QUIET))

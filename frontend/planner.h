@@ -17,14 +17,16 @@ enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
 // A choice as a program.
 typedef struct Foreseen {
   int64_t peak;
+  bool fits; // in what --memory gives
   const Simulation *time;
 } Foreseen;
 // The model is built again under the choice, compiled and simulated: what `check` predicts under that layout. The price
 // of the search knows the graph alone. False after an error.
 MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
-// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of them. False after an error.
-MUST_USE bool planner_fastest(Session *s, const SearchResult *r, const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
-                              const SearchChoice **use, const Foreseen **of_use);
+// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of those that fit the memory,
+// or, where none does, the smallest layout that there is. False after an error: that does not fit either.
+MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
+                              Foreseen *of_refined, const SearchChoice **use, const Foreseen **of_use);
 // The search; where no layout of dims fits the memory, one with rules beyond dims that does. False after an error: none
 // does.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);

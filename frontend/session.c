@@ -2,6 +2,7 @@
 #include "frontend/planner.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -128,7 +129,7 @@ static bool layout_is_auto(const Session *s) {
 bool session_memory(const Session *s, double *out) {
   static const struct { const char *unit; double bytes; } units[] = {
       {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
   const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
   *out = (double)s->machine.memory;
   if (!use) return true;
@@ -136,7 +137,7 @@ bool session_memory(const Session *s, double *out) {
   double x = strtod(use->text, &end);
   for (size_t i = 0; end != use->text && x > 0 && x < 0x1p60 && i < countof(units); i++)
     if (!strcmp(end, units[i].unit)) {
-      *out = x * units[i].bytes;
+      *out = fmin(x * units[i].bytes, 0x1p62);
       return true;
     }
   diag_error(s->diag, DIAG_USAGE, use->pos, "--memory takes a size of a processor's memory, not '%s'", use->text);
@@ -159,6 +160,7 @@ static bool model_options(Session *s, ModelOptions *m) {
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
+  m->layout_may_go = mesh && !layout && s->opt->command == COMMAND_PLAN;
   if (mesh)
     m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
                              strlen(mesh->text));
@@ -259,7 +261,7 @@ const char *cache_folder(Session *s) {
 // --memory is a promise that is kept before anything runs.
 static bool memory_suffices(const Session *s, const Compilation *c) {
   double most;
-  if (!option_given(s->opt, OPTION_MEMORY) || !c->compiled) return true;
+  if (!option_given(s->opt, OPTION_MEMORY) || !c->compiled || s->trial) return true;
   if (!session_memory(s, &most)) return false;
   int64_t needed = program_bytes(c->compiled->program);
   if ((double)needed <= most) return true;

@@ -27,24 +27,25 @@ typedef struct Figure {
   size_t offset;
   bool whole;    // an int64_t number of bytes
   bool positive; // something is divided by it
+  double most;   // it is one of 0, 1, ... most; 0: any number
 } Figure;
 
 static const Figure figures[] = {
-    {"latency", offsetof(Machine, latency), false, false},
-    {"bandwidth", offsetof(Machine, bandwidth), false, true},
-    {"memory_rate", offsetof(Machine, memory_rate), false, true},
-    {"flops", offsetof(Machine, flops), false, true},
-    {"memory", offsetof(Machine, memory), true, false},
-    {"l2", offsetof(Machine, l2), true, false},
-    {"l3", offsetof(Machine, l3), true, false},
-    {"l2_rate", offsetof(Machine, l2_rate), false, false},
-    {"l3_rate", offsetof(Machine, l3_rate), false, false},
-    {"launch", offsetof(Machine, launch), false, false},
-    {"operations", offsetof(Machine, operations), false, false},
-    {"half", offsetof(Machine, half), false, false},
-    {"cores", offsetof(Machine, cores), false, false},
-    {"shared", offsetof(Machine, shared), false, false},
-    {"overlap", offsetof(Machine, overlap), false, false},
+    {"latency", offsetof(Machine, latency), false, false, 0},
+    {"bandwidth", offsetof(Machine, bandwidth), false, true, 0},
+    {"memory_rate", offsetof(Machine, memory_rate), false, true, 0},
+    {"flops", offsetof(Machine, flops), false, true, 0},
+    {"memory", offsetof(Machine, memory), true, false, 0},
+    {"l2", offsetof(Machine, l2), true, false, 0},
+    {"l3", offsetof(Machine, l3), true, false, 0},
+    {"l2_rate", offsetof(Machine, l2_rate), false, false, 0},
+    {"l3_rate", offsetof(Machine, l3_rate), false, false, 0},
+    {"launch", offsetof(Machine, launch), false, false, 0},
+    {"operations", offsetof(Machine, operations), false, false, 0},
+    {"half", offsetof(Machine, half), false, false, 0},
+    {"cores", offsetof(Machine, cores), false, false, 0},
+    {"shared", offsetof(Machine, shared), false, false, 1},
+    {"overlap", offsetof(Machine, overlap), false, false, 1},
 };
 
 static const Figure *figure_find(const char *name) {
@@ -56,7 +57,7 @@ static const Figure *figure_find(const char *name) {
 static void unknown_figure(Diag *d, Pos at, const char *name) {
   const char *names[countof(figures)];
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
-  diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called %s", name);
+  diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
   diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, flops, memory, l2, l3, l2_rate, "
                "l3_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
@@ -85,6 +86,7 @@ static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const 
 
 static bool figure_fits(const Figure *f, double x) {
   if (!isfinite(x) || x < 0 || (f && f->whole && x > 0x1p62)) return false;
+  if (f && f->most > 0 && (x > f->most || x != floor(x))) return false;
   return !f || !f->positive || x > 0;
 }
 
@@ -100,7 +102,7 @@ static bool set_figure(Machine *m, Diag *d, Pos at, const char *name, const char
   char *end;
   double x = strtod(number, &end);
   if (*number == 0 || *end != 0 || !figure_fits(f, x) || (dot && *name == 'b' && x <= 0)) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is not a number that %s can be", number, name);
+    diag_error(d, DIAG_FILE_MALFORMED, at, "'%.40s' is not a number that %s can be", number, name);
     return false;
   }
   if (f && f->whole) {
@@ -110,6 +112,11 @@ static bool set_figure(Machine *m, Diag *d, Pos at, const char *name, const char
     memcpy(field, &x, sizeof x);
   }
   return true;
+}
+
+static void cut_space(char *text) {
+  size_t n = strlen(text);
+  while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = 0;
 }
 
 // Blank lines and comments are fine.
@@ -124,9 +131,9 @@ static bool machine_line(Machine *m, Diag *d, Pos at, char *line) {
     return false;
   }
   *equals = 0;
-  name[strcspn(name, space)] = 0;
   char *number = equals + 1 + strspn(equals + 1, space);
-  number[strcspn(number, space)] = 0;
+  cut_space(name);
+  cut_space(number);
   return set_figure(m, d, at, name, number);
 }
 
@@ -138,10 +145,12 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
                path, strerror(errno));
     return false;
   }
-  char line[512];
+  char *line = NULL;
+  size_t room = 0;
   bool ok = true;
-  for (uint32_t n = 1; fgets(line, sizeof line, f); n++)
+  for (uint32_t n = 1; getline(&line, &room, f) >= 0; n++)
     if (!machine_line(m, d, (Pos){.source = source, .line = n}, line)) ok = false;
+  free(line);
   if (ferror(f)) {
     diag_error(d, DIAG_FILE_MALFORMED, (Pos){.source = source}, "cannot read it");
     ok = false;
