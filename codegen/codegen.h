@@ -27,10 +27,10 @@ const Graph *remat(Arena *a, const Graph *g);
 // From level 1 on more and more of what else gradients read is computed again, too, cheapest first (remat_marks.c).
 const Graph *remat_more(Arena *a, const Graph *g, int level);
 // The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many stretches of the forward
-// pass are computed again.
+// pass are computed again, the REMAT_TAIL last ones do all of them again, loops step by step, then with their collectives.
 int remat_levels(Arena *a, const Graph *g);
 const char *remat_text(Arena *a, int level, int levels); // what a level computes again
-enum { REMAT_STRETCHES = 3 };
+enum { REMAT_STRETCHES = 3, REMAT_TAIL = 2 };
 
 // order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.
 // The returned graph has the copies that remain (BROADCAST without dims is a copy).

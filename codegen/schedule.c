@@ -185,8 +185,8 @@ static bool sums(const Fusion *f, const Group *g) {
 
 static uint8_t turn_of(const Lister *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
-  bool again = true, reduced = false;
-  for (uint32_t j = 0; j < g->nnodes; j++) again &= graph_node(l->f->graph, g->node[j])->instance != 0;
+  bool again = g->nstored > 0, reduced = false; // numbers in a group are no clones
+  for (uint32_t j = 0; j < g->nstored; j++) again &= graph_node(l->f->graph, g->stored[j])->instance != 0;
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) reduced |= sums(l->f, &l->f->group[l->deps->on[j]]);
   if (again || !overlap) return again ? TURN_AGAIN : TURN_NOW;
   return sums(l->f, g) ? TURN_SUM : reduced ? TURN_REDUCED : TURN_NOW;

@@ -105,13 +105,18 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// The lowest level that needs no more than the budget; when none does, that which needs least. Of many stretches only
-// every so many-th is tried.
+// Of many stretches only every so many-th level, and all of them.
+static int next_level(int k, int levels) {
+  int stretches = levels - REMAT_TAIL - REMAT_STRETCHES, next = k + stretches / LEVELS_TRIED + 1;
+  if (k < REMAT_STRETCHES || k >= levels - REMAT_TAIL) return k + 1;
+  return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
+}
+
+// The lowest level that needs no more than the budget; when none does, that which needs least.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c) {
-  int best = 0, step = c->levels / LEVELS_TRIED + 1;
+  int best = 0;
   int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
-  for (int k = 1; k <= c->levels && least > opt->memory; k += k < REMAT_STRETCHES || k == c->levels - 1 ? 1 : step) {
-    if (k + step > c->levels && k < c->levels - 1) k = c->levels - 1; // all stretches, then collectives in them
+  for (int k = 1; k <= c->levels && least > opt->memory; k = next_level(k, c->levels)) {
     int64_t bytes = bytes_at(opt, c, k);
     if (bytes < least) best = k, least = bytes;
   }
