@@ -21,6 +21,13 @@ typedef struct Predict {
   Verified verified;
 } Predict;
 
+static bool one_source(const Session *s) {
+  const OptionUse *data = option_use(s->opt, OPTION_DATA);
+  if (!data || !option_given(s->opt, OPTION_FEED)) return true;
+  diag_error(s->diag, DIAG_USAGE, data->pos, "rows are either those of --feed or those of --data");
+  return false;
+}
+
 // The dim of rows: that of the data blocks, else the first of what is fed.
 static bool choose_rows(Predict *p) {
   const Graph *g = p->s->model->graph;
@@ -28,6 +35,7 @@ static bool choose_rows(Predict *p) {
     if (g->spec.data[k].present) p->over = g->spec.data[k].over;
   const OptionUse *use = option_use(p->s->opt, OPTION_FEED);
   size_t n = use ? strcspn(use->text, "=") : 0;
+  if (!one_source(p->s)) return false;
   for (uint32_t i = 0; i < g->decl.n && !p->over; i++) {
     const Decl *d = &g->decl.at[i];
     if (d->kind == DECL_INPUT && d->rank && strlen(d->name) == n &&

@@ -205,7 +205,8 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
     return;
   }
   for (uint32_t i = 0; i < p->nmetrics; i++) {
-    printf("%s %s %.4f", block_text(block), p->metric[i].name, value[i]);
+    char text[METRIC_NUMBER];
+    printf("%s %s %s", block_text(block), p->metric[i].name, metric_number(value[i], text));
     if (p->metric[i].ratio) printf(" (%.0f/%lld)", round(value[i] * (double)rows), (long long)rows);
     printf("\n");
   }

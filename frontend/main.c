@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
   s.diag = diag_new(s.arena);
   int code = run(&s, argc, argv);
   if (session_speaks(&s, code)) diag_print(s.diag, stderr, colour());
-  if (fflush(stdout) != 0 && code == 0) {
+  if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output\n");
     code = 7;
   }

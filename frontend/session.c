@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const Pos nowhere = {0};
 
@@ -18,6 +19,16 @@ bool text_ends(const char *text, const char *end) {
 
 char *session_file(Session *s, const char *path, size_t *n) { return file_text(s->arena, path, n); }
 
+// A file of that name, or a folder that is not ours, is found before anything is computed.
+static bool folder_writable(Session *s, const char *path) {
+  struct stat info;
+  bool there = stat(path, &info) == 0;
+  if (there && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
+  else if (there && access(path, W_OK | X_OK) == 0) return true;
+  diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path, strerror(errno));
+  return false;
+}
+
 bool session_folder(Session *s, const char *path) {
   char *part = arena_text(s->arena, path, strlen(path));
   for (char *c = part + 1;; c++) {
@@ -29,7 +40,7 @@ bool session_folder(Session *s, const char *path) {
                  "cannot make the folder %s: %s", part, strerror(errno));
       return false;
     }
-    if (!kept) return true;
+    if (!kept) return folder_writable(s, path);
     *c = kept;
   }
 }

@@ -253,6 +253,14 @@ static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
   if (!all->pos.line) all->pos = t->pos;
 }
 
+static bool sets_run(const Build *b, const char *key) {
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
+    if (dot && !strncmp(path, "train.", 6) && !strcmp(dot + 1, key)) return true;
+  }
+  return false;
+}
+
 static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
   for (uint32_t k = 0; k < n; k++) {
     for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
@@ -294,6 +302,7 @@ void train_build(Build *b, const Ast *file) {
     block_read(b, file->kids[i], t);
     run_join(b, &all, t);
   }
+  if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // the option has the say
   run_spread(spec->ntrain, spec->train, &all);
   loss_by_name(b);
 }

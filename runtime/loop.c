@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { TRACE_FROM = 3, TRACE_TO = 8 }; // steps of a run that are traced: when it is warm
-enum { LINES_A_RUN = 10, NUMBER = 32, LINE = 1024, MAX_SHOWN = 256 };
+enum { LINES_A_RUN = 10, NUMBER = METRIC_NUMBER, LINE = 1024, MAX_SHOWN = 256 };
 
 // -- what is printed
 // ----------------------------------------------------------------------------------------
@@ -32,10 +32,10 @@ typedef struct Run {
   const void **data; // of the batch
 } Run;
 
-// "0.8714", "1.235e-05": four digits, for reading.
-static const char *number_text(double x, char out[NUMBER]) {
+const char *metric_number(double x, char out[METRIC_NUMBER]) {
   double a = fabs(x);
-  snprintf(out, NUMBER, a != 0 && (a < 1e-3 || a >= 1e6) ? "%.3e" : "%.4f", x);
+  if (isnan(x)) return "nan"; // whatever its sign
+  snprintf(out, METRIC_NUMBER, a != 0 && (a < 1e-3 || a >= 1e6) ? "%.3e" : "%.4f", x);
   return out;
 }
 
@@ -72,7 +72,7 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
   size_t n = 0;
   append(line, &n, "step %lld/%lld", (long long)r->step, (long long)j->steps);
   for (uint32_t i = 0; i < j->nshown; i++)
-    append(line, &n, "  %s %s", j->shown[i], number_text(exec_scalar(j->train, j->shown[i]), b));
+    append(line, &n, "  %s %s", j->shown[i], metric_number(exec_scalar(j->train, j->shown[i]), b));
   double each =
       (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
   append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
@@ -111,7 +111,7 @@ static void show_step(Run *r) {
 static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t rows, char *line,
                         size_t *n) {
   char b[NUMBER];
-  append(line, n, "%s %s %s", j->test_name, m->name, number_text(x, b));
+  append(line, n, "%s %s %s", j->test_name, m->name, metric_number(x, b));
   if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
 }
 
@@ -135,7 +135,7 @@ static void show_stopped(Run *r) {
   char b[NUMBER];
   if (j->quiet) return;
   fprintf(j->out, "stopped early at step %lld: %s was best at step %lld, %s\n", (long long)r->step,
-          j->stop, (long long)r->best_step, number_text(r->best, b));
+          j->stop, (long long)r->best_step, metric_number(r->best, b));
 }
 
 static void log_metrics(const TrainJob *j, const double *x) {
@@ -183,12 +183,13 @@ static int evaluate(Run *r, bool last, Diag *d) {
 
 static int say_not_finite(const Run *r, Diag *d) {
   const TrainJob *j = r->job;
+  char b[NUMBER];
   const char *name = j->nshown ? j->shown[0] : "loss";
   for (uint32_t i = j->nshown; i-- > 0;)
     if (!isfinite(exec_scalar(j->train, j->shown[i]))) name = j->shown[i];
   diag_error(d, DIAG_NOT_FINITE, (Pos){0},
-             "%s is %g in step %lld; the update of that step was not made", name,
-             j->nshown ? exec_scalar(j->train, name) : (double)NAN, (long long)r->step);
+             "%s is %s in step %lld; the update of that step was not made", name,
+             metric_number(j->nshown ? exec_scalar(j->train, name) : (double)NAN, b), (long long)r->step);
   diag_hint(d, "try a lower learning rate, or look for log or / of zero");
   return diag_exit(d);
 }

@@ -183,6 +183,10 @@ void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to);
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
 // -- loop.c: training and evaluation ------------------------------------------------------------------
+enum { METRIC_NUMBER = 32 };
+// "0.8714", "1.235e-05", "nan": four digits, for reading.
+const char *metric_number(double x, char out[METRIC_NUMBER]);
+
 // One metric of an evaluation: the program hands out, for every batch, the reductions over the batch
 // dim that stand outermost in it; the loop combines them over batches in double, and `finish` computes
 // the metric from them.

@@ -104,6 +104,8 @@ for c in stages ops doctor cache version; do facts $c; done
   expect "an unknown input names those that there are" 2 "its inputs are: x, target" "$meshc" run "$net" --feed q=1 --fetch y
   expect "--loss has its own place" 2 "^--loss:1:1: error: the model has no value 'lss'" "$meshc" run "$net" $feed --fetch "grad(w)" --loss lss
 
+  "$meshc" dump "$net" --stage program >/dev/full 2>"$tmp/err"
+  holds "a full disk behind more than a buffer" $? 7
   expect "blanks around names" 0 "^grad.w. " "$meshc" run "$net" $feed --fetch " grad( w ) , y "
 
   # the same bits with any number of threads; other machine code within rounding
