@@ -38,13 +38,15 @@ static bool short_terms(Variant *v, SearchTask *out) {
   for (uint32_t i = 0; i < n; i++) {
     const ShortLoop *l = &v->loops.loop.at[i];
     rest -= (double)(l->rounds - 1);
-    term[i + 1] = (SearchTerm){g ? build_variant(v, l->loop, &model) : NULL, (double)(l->rounds - 1)};
+    term[i + 1] = (SearchTerm){.graph = g ? build_variant(v, l->loop, &model) : NULL, .weight = (double)(l->rounds - 1)};
     if (!term[i + 1].graph) return false;
   }
-  term[0] = (SearchTerm){g, rest};
+  term[0] = (SearchTerm){.graph = g, .weight = rest};
   out->term = term;
   out->nterms = n + 1;
-  return g && !v->loops.mixed && v->loops.loop.n == n;
+  if (!g || v->loops.mixed || v->loops.loop.n != n) return false;
+  for (uint32_t i = 0; i <= n; i++) term[i].known = place_graph(v->s->arena, term[i].graph);
+  return true;
 }
 
 // The whole model, where its rounds are not alike.
@@ -54,7 +56,7 @@ static bool whole_term(Session *s, SearchTask *out) {
   SearchTerm *term = arena_new_of(s->arena, SearchTerm);
   const Graph *g = session_select(s, &purpose, &over);
   if (!g || !session_compile(s, g, purpose, over, "simplify", &c)) return false;
-  *term = (SearchTerm){c.simplified, 1};
+  *term = (SearchTerm){c.simplified, place_graph(s->arena, c.simplified), 1};
   out->model = s->model->graph;
   out->term = term;
   out->nterms = 1;

@@ -3,7 +3,7 @@
 // Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
 // small header cut from the newest block, so that giving back follows the order of allocation for
 // both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge pages
-// where the system has them, and a few are kept for the next arena.
+// where the system has them, and a few of each size are kept for the next arena.
 #include "ir/arena.h"
 
 #include <stdatomic.h>
@@ -29,7 +29,8 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 2 << 20, HUGE_PAGE = 2 << 20, SPARES = 6 };
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 2 << 20, HUGE_PAGE = 2 << 20, SIZES = 9, SPARES = 6 };
+_Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
 
 typedef struct Block Block;
 struct Block {
@@ -70,19 +71,27 @@ static void *zeroed(size_t bytes) {
   return p;
 }
 
-static _Atomic(Block *) spare[SPARES]; // blocks of full size that nobody uses
+static _Atomic(Block *) spare[SIZES][SPARES]; // blocks that nobody uses
 
-static Block *spare_take(void) {
+// Of a block of so many bytes in all; SIZES: no usual size.
+static int size_of(size_t bytes) {
+  int size = 0;
+  while (size < SIZES && (size_t)FIRST_BLOCK << size != bytes) size++;
+  return size;
+}
+
+static Block *spare_take(int size) {
   Block *b = NULL;
-  for (int i = 0; i < SPARES && !b; i++) b = atomic_exchange(&spare[i], NULL);
+  for (int i = 0; size < SIZES && i < SPARES && !b; i++) b = atomic_exchange(&spare[size][i], NULL);
   return b;
 }
 
 static bool spare_put(Block *b) {
   bool kept = false;
-  for (int i = 0; i < SPARES && !kept; i++) {
+  int size = size_of(b->size + sizeof(Block));
+  for (int i = 0; size < SIZES && i < SPARES && !kept; i++) {
     Block *none = NULL;
-    kept = atomic_compare_exchange_strong(&spare[i], &none, b);
+    kept = atomic_compare_exchange_strong(&spare[size][i], &none, b);
   }
   return kept;
 }
@@ -106,7 +115,7 @@ static void drop_top(Arena *a) {
   a->top = b->below;
   a->held -= b->size;
   UNPOISON(b->data, b->size);
-  if (b->size != LAST_BLOCK - sizeof(Block) || !spare_put(b)) free(b);
+  if (!spare_put(b)) free(b);
 }
 
 void arena_free(Arena *a) {
@@ -129,12 +138,12 @@ static void *huge(size_t bytes) {
 static void push_block(Arena *a, size_t bytes) {
   size_t all = a->top ? 2 * (a->top->size + sizeof(Block)) : FIRST_BLOCK;
   if (all > LAST_BLOCK) all = LAST_BLOCK;
-  if (all < bytes + sizeof(Block)) all = bytes + sizeof(Block);
-  bool large = all == LAST_BLOCK;
+  while (all < bytes + sizeof(Block)) all *= 2;
   size_t size = all - sizeof(Block);
-  Block *b = large ? spare_take() : NULL;
-  if (!b) b = large ? huge(all) : zeroed(all);
-  *b = (Block){.below = a->top, .size = size, .high = large ? size : 0};
+  Block *b = spare_take(size_of(all));
+  size_t high = b ? b->high : all == LAST_BLOCK ? size : 0;
+  if (!b) b = all == LAST_BLOCK ? huge(all) : zeroed(all);
+  *b = (Block){.below = a->top, .size = size, .high = high};
   POISON(b->data, size);
   a->top = b;
   a->held += size;

@@ -48,14 +48,6 @@ int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
   return r;
 }
 
-bool axes_equal(Axes a, Axes b) { return a.n == b.n && memcmp(a.at, b.at, a.n) == 0; }
-
-bool axes_has(Axes a, int axis) {
-  for (int i = 0; i < a.n; i++)
-    if (a.at[i] == axis) return true;
-  return false;
-}
-
 // Greedy with one point to come back to: a later star makes the earlier ones final.
 bool name_matches(const char *pattern, const char *name) {
   const char *star = NULL, *back = NULL;

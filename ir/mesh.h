@@ -33,8 +33,17 @@ int64_t axes_size(const Mesh *m, Axes a);
 // and the processor that has rank k in the group of r.
 int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
 int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
-bool axes_equal(Axes a, Axes b);
-bool axes_has(Axes a, int axis);
+static inline bool axes_equal(Axes a, Axes b) {
+  if (a.n != b.n) return false;
+  for (int i = 0; i < a.n; i++)
+    if (a.at[i] != b.at[i]) return false;
+  return true;
+}
+static inline bool axes_has(Axes a, int axis) {
+  for (int i = 0; i < a.n; i++)
+    if (a.at[i] == axis) return true;
+  return false;
+}
 // "rows", "rows+cols"
 const char *axes_text(Arena *a, const Mesh *m, Axes s);
 

@@ -11,7 +11,7 @@ static int rule_index(const Plan *p, const LayoutRule *r) {
 
 // The rule that says it of the node itself.
 static int own_rule(const Plan *p, NodeId n, int k, int axis) {
-  const Wish *w = &p->wish[n];
+  const Wish *w = p->wish[n];
   if (axes_has(w->hard[k], axis)) return rule_index(p, w->rule[k]);
   if (axes_has(w->soft[k], axis)) return rule_index(p, w->soft_rule[k]);
   return -1;
@@ -53,12 +53,12 @@ static void look_up(const Plan *p, Trail *t, At at, int axis) {
 // Dims of users that dim k of n becomes and that are cut so: they may have asked for it.
 static void look_down(const Plan *p, Trail *t, At at, int axis) {
   const Graph *g = p->door.graph;
-  for (uint32_t u = p->use_start[at.n]; u < p->use_start[at.n + 1]; u++) {
-    const Node *user = graph_node(g, p->use[u]);
+  for (uint32_t u = p->graph->use_start[at.n]; u < p->graph->use_start[at.n + 1]; u++) {
+    const Node *user = graph_node(g, p->graph->use[u]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != at.n) continue;
-      Role r = role_of(g, p->use[u], i, at.k);
-      if (r.kind == ROLE_KEEP && r.at >= 0 && axes_has(p->door.reduced[p->use[u]].cut[r.at], axis)) look_at(t, p->use[u], r.at);
+      Role r = role_of(g, p->graph->use[u], i, at.k);
+      if (r.kind == ROLE_KEEP && r.at >= 0 && axes_has(p->door.reduced[p->graph->use[u]].cut[r.at], axis)) look_at(t, p->graph->use[u], r.at);
     }
   }
 }
@@ -120,7 +120,7 @@ static NodeId terms_from(const Plan *p, NodeId n, int axis) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   NodeId carried = 0;
-  if (node->op == OP_CARRY) return p->next[n];
+  if (node->op == OP_CARRY) return p->graph->next[n];
   for (int i = 0; i < node->nargs; i++) {
     if (!axes_has(p->door.at[node->args[i]].partial, axis)) continue;
     if (graph_node(g, node->args[i])->op != OP_CARRY) return node->args[i];

@@ -38,7 +38,7 @@ static Bearers named_nodes(Arena *a, const Plan *p) {
   const Graph *g = p->door.graph;
   Bearers all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (p->subject[n].name && !graph_node(g, n)->attr.decl && !graph_find_decl(g, p->subject[n].name)) vec_push(a, all) = (Bearer){p->subject[n].name, n, false};
+    if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl && !graph_find_decl(g, p->graph->subject[n].name)) vec_push(a, all) = (Bearer){p->graph->subject[n].name, n, false};
   for (uint32_t o = 0; o < g->output.n; o++)
     if (g->output.at[o].kind == OUT_VALUE && !graph_find_decl(g, g->output.at[o].name))
       vec_push(a, all) = (Bearer){g->output.at[o].name, g->output.at[o].value, true};
@@ -74,8 +74,8 @@ static uint32_t backward_uses(const Plan *p, NodeId n) {
   const Graph *g = p->door.graph;
   uint32_t count = 0;
   if (graph_node(g, n)->origin.backward) return 0;
-  for (uint32_t u = p->use_start[n]; u < p->use_start[n + 1]; u++)
-    if (graph_node(g, p->use[u])->origin.backward && (u == p->use_start[n] || p->use[u] != p->use[u - 1])) count++;
+  for (uint32_t u = p->graph->use_start[n]; u < p->graph->use_start[n + 1]; u++)
+    if (graph_node(g, p->graph->use[u])->origin.backward && (u == p->graph->use_start[n] || p->graph->use[u] != p->graph->use[u - 1])) count++;
   return count;
 }
 
@@ -90,7 +90,7 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
   v.same = not_in(g->mesh, home, v.ndims);
   v.computed = state_text(a, g, &node->dims, &p->door.at[n]);
   v.seen = state_text(a, g, &node->dims, home);
-  v.constant = !p->given[n];
+  v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, n);
   v.bytes = whole_bytes(g, n);
   v.block_bytes = state_bytes(g, n, home);
@@ -183,17 +183,17 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
   const Plan *p = plan_of(l->placement);
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, v->node);
-  uint32_t from = p->use_start[v->node], to = p->use_start[v->node + 1];
+  uint32_t from = p->graph->use_start[v->node], to = p->graph->use_start[v->node + 1];
   ValueUse *list = arena_array(a, ValueUse, to - from + g->output.n + 1);
   *n = 0;
   for (uint32_t u = from; u < to; u++) {
-    const Node *user = graph_node(g, p->use[u]);
-    if (u > from && p->use[u] == p->use[u - 1]) continue;
+    const Node *user = graph_node(g, p->graph->use[u]);
+    if (u > from && p->graph->use[u] == p->graph->use[u - 1]) continue;
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != v->node) continue;
-      State need = plan_need(p, p->use[u], i);
-      const char *of = p->subject[p->use[u]].name ? p->subject[p->use[u]].name : user->origin.value;
-      add_use(list, n, (ValueUse){.node = p->use[u], .user = reader_text(a, p, v->node, p->use[u]), .of = of, .backward = user->origin.backward,
+      State need = plan_need(p, p->graph->use[u], i);
+      const char *of = p->graph->subject[p->graph->use[u]].name ? p->graph->subject[p->graph->use[u]].name : user->origin.value;
+      add_use(list, n, (ValueUse){.node = p->graph->use[u], .user = reader_text(a, p, v->node, p->graph->use[u]), .of = of, .backward = user->origin.backward,
                                   .wants = state_text(a, g, &node->dims, &need), .times = 1,
                                   .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
     }

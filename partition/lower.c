@@ -114,8 +114,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   l->out->origin = node->origin;
   l->out->origin.of = n;
   l->out->origin.reader = reader_id(l, user);
-  l->out->origin.why = step_why(l, n, s, user);
-  if (l->p->subject[n].name) l->out->origin.value = l->p->subject[n].name;
+  l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
+  if (l->p->graph->subject[n].name) l->out->origin.value = l->p->graph->subject[n].name;
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
   return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr) : lower_below(l->out, s->op, value, &attr);
 }
@@ -265,10 +265,12 @@ static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
   NodeId source = node->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);
   Origin o = graph_node(l->g, source)->origin;
-  if (l->p->subject[source].name) o.value = l->p->subject[source].name;
+  if (l->p->graph->subject[source].name) o.value = l->p->graph->subject[source].name;
   o.backward |= node->origin.backward;
   o.of = source;
   o.reader = reader_id(l, &(Reader){.node = node});
+  o.why = NULL;
+  if (l->p->silent) return o;
   const char *how = arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
   o.why = arena_printf(l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
                        axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
@@ -284,10 +286,10 @@ static NodeId lower_ordered(Lower *l, const Node *node, const NodeId *args, cons
 
 // What a loop hands out is converted within its steps, so before the loop is run.
 static void convert_collected(Lower *l, NodeId scan) {
-  for (uint32_t k = l->p->use_start[scan]; k < l->p->use_start[scan + 1]; k++) {
-    const Node *user = graph_node(l->g, l->p->use[k]);
+  for (uint32_t k = l->p->graph->use_start[scan]; k < l->p->graph->use_start[scan + 1]; k++) {
+    const Node *user = graph_node(l->g, l->p->graph->use[k]);
     if (user->op != OP_COLLECT) continue;
-    State need = plan_need(l->p, l->p->use[k], 1);
+    State need = plan_need(l->p, l->p->graph->use[k], 1);
     version_for(l, user->args[1], &need, &(Reader){.node = user});
   }
 }

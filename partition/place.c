@@ -13,36 +13,16 @@
 
 #include <string.h>
 
-static void find_uses(Plan *p) {
-  const Graph *g = p->door.graph;
-  uint32_t n = graph_count(g), total = 0;
-  p->use_start = arena_array(p->arena, NodeId, n + 2);
-  for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) p->use_start[graph_node(g, u)->args[i]]++, total++;
-  p->use = arena_array(p->arena, NodeId, total + 1);
-  for (uint32_t i = 0, sum = 0; i <= n + 1; i++) {
-    uint32_t here = p->use_start[i];
-    p->use_start[i] = sum;
-    sum += here;
-  }
-  uint32_t *fill = arena_array(p->arena, uint32_t, n + 1);
-  for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
-      NodeId arg = graph_node(g, u)->args[i];
-      p->use[p->use_start[arg] + fill[arg]++] = u;
-    }
-}
-
 // The one state in which everybody reads n; false when there are two or none.
 static bool common_need(const Plan *p, NodeId n, State *out) {
   const Graph *g = p->door.graph;
   int ndims = graph_node(g, n)->dims.n;
   bool any = false;
-  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++) {
-    const Node *user = graph_node(g, p->use[k]);
+  for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++) {
+    const Node *user = graph_node(g, p->graph->use[k]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != n) continue;
-      State need = plan_need(p, p->use[k], i);
+      State need = plan_need(p, p->graph->use[k], i);
       if (any && !state_equal(&need, out, ndims)) return false;
       *out = need;
       any = true;
@@ -52,10 +32,9 @@ static bool common_need(const Plan *p, NodeId n, State *out) {
 }
 
 // Outputs that hand out n, and whether updates agree with `need`.
-static bool outputs_agree(const Plan *p, NodeId n, const State *need, const uint32_t *first,
-                          const uint32_t *next, bool *shown) {
+static bool outputs_agree(const Plan *p, NodeId n, const State *need, bool *shown) {
   *shown = false;
-  for (uint32_t o = first[n]; o; o = next[o]) {
+  for (uint32_t o = p->graph->output[n]; o; o = p->graph->next_output[o]) {
     const Output *out = &p->door.graph->output.at[o - 1];
     if (out->kind == OUT_VALUE) {
       *shown = true;
@@ -67,36 +46,20 @@ static bool outputs_agree(const Plan *p, NodeId n, const State *need, const uint
   return true;
 }
 
-typedef struct OutputIndex {
-  uint32_t *first, *next; // outputs of a node, numbered from 1
-} OutputIndex;
-
-static OutputIndex index_outputs(const Plan *p) {
-  const Graph *g = p->door.graph;
-  OutputIndex x = {arena_array(p->arena, uint32_t, graph_count(g) + 1),
-                   arena_array(p->arena, uint32_t, g->output.n + 1)};
-  for (uint32_t o = g->output.n; o > 0; o--) {
-    NodeId n = g->output.at[o - 1].value;
-    x.next[o] = x.first[n];
-    x.first[n] = o;
-  }
-  return x;
-}
-
-static const Output *only_update(const Plan *p, NodeId n, OutputIndex x) {
-  for (uint32_t o = x.first[n]; o; o = x.next[o])
+static const Output *only_update(const Plan *p, NodeId n) {
+  for (uint32_t o = p->graph->output[n]; o; o = p->graph->next_output[o])
     if (p->door.graph->output.at[o - 1].kind == OUT_UPDATE) return &p->door.graph->output.at[o - 1];
   return NULL;
 }
 
 // The state that uses and updates of n agree on.
-static bool wanted_state(const Plan *p, NodeId n, OutputIndex x, State *out, bool *shown) {
-  const Output *update = only_update(p, n, x);
-  bool used = p->use_start[n] < p->use_start[n + 1];
+static bool wanted_state(const Plan *p, NodeId n, State *out, bool *shown) {
+  const Output *update = only_update(p, n);
+  bool used = p->graph->use_start[n] < p->graph->use_start[n + 1];
   if (used && !common_need(p, n, out)) return false;
   if (!used && !update) return false;
   if (!used) *out = plan_output_need(p, update);
-  return outputs_agree(p, n, out, x.first, x.next, shown);
+  return outputs_agree(p, n, out, shown);
 }
 
 // `more` cuts everything as `s` does, and then some.
@@ -113,15 +76,15 @@ static bool wanted_by_windows(const Plan *p, NodeId n, State *out) {
   const Graph *g = p->door.graph;
   int ndims = graph_node(g, n)->dims.n;
   bool any = false, window = false;
-  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++) {
-    const Node *user = graph_node(g, p->use[k]);
+  for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++) {
+    const Node *user = graph_node(g, p->graph->use[k]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != n) continue;
-      State need = plan_need(p, p->use[k], i);
+      State need = plan_need(p, p->graph->use[k], i);
       for (int j = 0; j < ndims; j++) {
-        Role r = role_of(g, p->use[k], i, j);
-        if (!r.reach || need.cut[j].n || p->wish[n].whole[j]) continue;
-        Axes cut = p->door.at[p->use[k]].cut[r.at];
+        Role r = plan_role(p, p->graph->use[k], i, j);
+        if (!r.reach || need.cut[j].n || p->wish[n]->whole[j]) continue;
+        Axes cut = p->door.at[p->graph->use[k]].cut[r.at];
         int free = 0;
         while (free < cut.n && state_cut_by(&need, ndims, cut.at[free]) < 0) free++;
         need.cut[j] = axes_head(cut, free);
@@ -135,16 +98,16 @@ static bool wanted_by_windows(const Plan *p, NodeId n, State *out) {
   return window;
 }
 
-static void pull_back(Plan *p, NodeId n, OutputIndex x) {
+static void pull_back(Plan *p, NodeId n) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   State want;
   bool shown;
   if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
-  bool one = wanted_state(p, n, x, &want, &shown) && !state_equal(&want, &p->door.reduced[n], node->dims.n);
-  if (!one && !(p->given[n] && !x.first[n] && wanted_by_windows(p, n, &want))) return;
+  bool one = wanted_state(p, n, &want, &shown) && !state_equal(&want, &p->door.reduced[n], node->dims.n);
+  if (!one && !(p->graph->given[n] && !p->graph->output[n] && wanted_by_windows(p, n, &want))) return;
   State *at = &p->door.at[n], *home = &p->door.reduced[n];
-  if (state_equal(&want, home, node->dims.n) || !extends(&want, home, &p->wish[n], node->dims.n)) return;
+  if (state_equal(&want, home, node->dims.n) || !extends(&want, home, p->wish[n], node->dims.n)) return;
   *home = want;
   home->partial = (Axes){0};
   for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
@@ -167,7 +130,7 @@ static void pull_back(Plan *p, NodeId n, OutputIndex x) {
 enum { FLEXIBLE_DEPTH = 8 };
 
 // Whether a cut of dim d ends in a reduction on all ways from node u, within few pointwise steps.
-static bool flexible(const Plan *p, NodeId u, DimId d, OutputIndex x, int depth) {
+static bool flexible(const Plan *p, NodeId u, DimId d, int depth) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, u);
   OpClass cls = op_row((Op)node->op)->cls;
@@ -175,42 +138,42 @@ static bool flexible(const Plan *p, NodeId u, DimId d, OutputIndex x, int depth)
     for (int i = 0; i < node->attr.ndims; i++)
       if (node->attr.dims[i] == d) return true;
   int k = dims_index(&node->dims, d);
-  if (cls != POINTWISE || k < 0 || !depth || x.first[u] || p->wish[u].whole[k]) return false;
-  for (uint32_t i = p->use_start[u]; i < p->use_start[u + 1]; i++)
-    if (!flexible(p, p->use[i], d, x, depth - 1)) return false;
-  return p->use_start[u] < p->use_start[u + 1];
+  if (cls != POINTWISE || k < 0 || !depth || p->graph->output[u] || p->wish[u]->whole[k]) return false;
+  for (uint32_t i = p->graph->use_start[u]; i < p->graph->use_start[u + 1]; i++)
+    if (!flexible(p, p->graph->use[i], d, depth - 1)) return false;
+  return p->graph->use_start[u] < p->graph->use_start[u + 1];
 }
 
 // The one state with more cuts that some users of n ask for while the others read it at home.
-static bool wanted_by_some(const Plan *p, NodeId n, OutputIndex x, State *out) {
+static bool wanted_by_some(const Plan *p, NodeId n, State *out) {
   const Graph *g = p->door.graph;
   const State *home = &p->door.reduced[n];
   int ndims = graph_node(g, n)->dims.n;
   bool any = false;
-  for (uint32_t i = p->use_start[n]; i < p->use_start[n + 1]; i++)
-    for (int j = 0; j < graph_node(g, p->use[i])->nargs; j++) {
-      if (graph_node(g, p->use[i])->args[j] != n) continue;
-      State need = plan_need(p, p->use[i], j);
+  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
+    for (int j = 0; j < graph_node(g, p->graph->use[i])->nargs; j++) {
+      if (graph_node(g, p->graph->use[i])->args[j] != n) continue;
+      State need = plan_need(p, p->graph->use[i], j);
       if (state_equal(&need, home, ndims)) continue;
       if (any && !state_equal(&need, out, ndims)) return false;
       *out = need;
       any = true;
     }
-  if (!any || x.first[n] || !extends(out, home, &p->wish[n], ndims)) return false;
+  if (!any || p->graph->output[n] || !extends(out, home, p->wish[n], ndims)) return false;
   return true;
 }
 
-static bool others_flexible(const Plan *p, NodeId n, OutputIndex x, const State *want) {
+static bool others_flexible(const Plan *p, NodeId n, const State *want) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   const State *home = &p->door.reduced[n];
-  for (uint32_t i = p->use_start[n]; i < p->use_start[n + 1]; i++)
-    for (int j = 0; j < graph_node(g, p->use[i])->nargs; j++) {
-      if (graph_node(g, p->use[i])->args[j] != n) continue;
-      State need = plan_need(p, p->use[i], j);
+  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
+    for (int j = 0; j < graph_node(g, p->graph->use[i])->nargs; j++) {
+      if (graph_node(g, p->graph->use[i])->args[j] != n) continue;
+      State need = plan_need(p, p->graph->use[i], j);
       if (state_equal(&need, want, node->dims.n)) continue;
       for (int k = 0; k < node->dims.n; k++)
-        if (want->cut[k].n > home->cut[k].n && !flexible(p, p->use[i], node->dims.at[k], x, FLEXIBLE_DEPTH))
+        if (want->cut[k].n > home->cut[k].n && !flexible(p, p->graph->use[i], node->dims.at[k], FLEXIBLE_DEPTH))
           return false;
     }
   return true;
@@ -266,24 +229,24 @@ static bool *find_terms(const Plan *p) {
   return term;
 }
 
-static void follow_some(Plan *p, OutputIndex x) {
+static void follow_some(Plan *p) {
   const Graph *g = p->door.graph;
   bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
   const bool *term = find_terms(p);
   for (NodeId n = graph_count(g); n > 0; n--) {
     State want;
-    if (!term[n] || !wanted_by_some(p, n, x, &want) || !others_flexible(p, n, x, &want)) continue;
+    if (!term[n] || !wanted_by_some(p, n, &want) || !others_flexible(p, n, &want)) continue;
     p->door.reduced[n] = want;
     changed[n] = any = true;
   }
   if (any) push_forward(p, changed);
 }
 
-static void settle(Plan *p, NodeId n, OutputIndex x) {
+static void settle(Plan *p, NodeId n) {
   State want;
   bool shown = false;
   const Node *node = graph_node(p->door.graph, n);
-  if (node->attr.decl || node->op == OP_PIN || !wanted_state(p, n, x, &want, &shown) || shown) return;
+  if (node->attr.decl || node->op == OP_PIN || !wanted_state(p, n, &want, &shown) || shown) return;
   if (!want.partial.n) p->door.reduced[n] = want;
 }
 
@@ -296,7 +259,7 @@ static const char *rule_text(const Plan *p, const LayoutRule *r, DimId d) {
 }
 
 static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
-  const Wish *w = &p->wish[n];
+  const Wish *w = p->wish[n];
   const Node *node = graph_node(p->door.graph, n);
   if (node->op == OP_PIN)
     return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
@@ -325,59 +288,62 @@ const char *placement_why(const Placement *placement, NodeId n) {
   return *text ? text : "no rule names its dims";
 }
 
-static Plan *plan_new(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
   uint32_t n = graph_count(g) + 1;
   Plan *p = arena_new_of(a, Plan);
   p->arena = a;
   p->machine = machine;
+  p->graph = of;
   p->door = (Placement){.graph = g, .layout = layout};
   p->door.at = arena_array(a, State, n);
   p->door.reduced = arena_array(a, State, n);
-  p->wish = arena_array(a, Wish, n);
+  p->wish = arena_array(a, const Wish *, n);
   p->inner = arena_array(a, Axes *, n);
-  p->given = arena_array(a, bool, n);
-  p->fed = arena_array(a, bool, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
-  p->subject = subjects_of_nodes(a, g);
-  find_uses(p);
-  plan_find_carries(p);
   return p;
 }
 
-// Masks and positions are cut only where that is free; a soft rule would have them gathered again.
-static void find_given(Plan *p, NodeId n) {
-  const Node *node = graph_node(p->door.graph, n);
-  p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
-  p->fed[n] = node->op == OP_INPUT || node->op == OP_CARRY;
-  for (int i = 0; i < node->nargs; i++) {
-    p->given[n] |= p->given[node->args[i]];
-    p->fed[n] |= p->fed[node->args[i]];
+static void resolve_wishes(Plan *p) {
+  const PlaceGraph *of = p->graph;
+  Wish *wish = arena_array(p->arena, Wish, of->nwishers);
+  for (uint32_t i = 0; i < of->nwishers; i++) {
+    wish_resolve(p->door.graph, p->door.layout, &of->wisher[i].subject, &wish[i]);
+    if (!of->wisher[i].given) memset(wish[i].soft, 0, sizeof wish[i].soft);
   }
-  if (p->given[n]) return;
-  memset(p->wish[n].soft, 0, sizeof p->wish[n].soft);
+  for (NodeId n = 1; n <= graph_count(p->door.graph); n++) p->wish[n] = &wish[of->wisher_of[n]];
 }
 
-Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Plan *p = plan_new(a, g, layout, machine);
-  uint32_t n = graph_count(g);
-  OutputIndex x = index_outputs(p);
+static void place_all(Plan *p) {
+  const Mesh *mesh = p->door.graph->mesh;
+  uint32_t n = graph_count(p->door.graph);
+  resolve_wishes(p);
   for (NodeId u = 1; u <= n; u++) {
     bug_context("place", u);
-    wish_resolve(g, layout, &p->subject[u], &p->wish[u]);
-    find_given(p, u);
     p->chosen = u - 1;
     plan_choose(p, u);
   }
   p->chosen = n;
   choose_shared(p);
   plan_settle_carries(p);
-  for (NodeId u = n; u > 0; u--) pull_back(p, u, x);
-  follow_some(p, x);
-  for (int axis = 0; axis < g->mesh->naxes; axis++)
-    if (g->mesh->axis[axis].size > 1) plan_gather_points(p, axis);
-  for (int axis = 0; axis < g->mesh->naxes; axis++)
-    if (g->mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
-  for (NodeId u = n; u > 0; u--) settle(p, u, x);
+  for (NodeId u = n; u > 0; u--) pull_back(p, u);
+  follow_some(p);
+  for (int axis = 0; axis < mesh->naxes; axis++)
+    if (mesh->axis[axis].size > 1) plan_gather_points(p, axis);
+  for (int axis = 0; axis < mesh->naxes; axis++)
+    if (mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
+  for (NodeId u = n; u > 0; u--) settle(p, u);
+}
+
+Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  place_all(p);
+  return &p->door;
+}
+
+Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, of, g, layout, machine);
+  p->silent = true;
+  place_all(p);
   return &p->door;
 }
 

@@ -37,7 +37,7 @@ static bool is_bound(const Plan *p, NodeId n, int axis) {
   const Node *node = graph_node(p->door.graph, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
   for (int k = 0; k < node->dims.n; k++)
-    if (axes_has(p->wish[n].hard[k], axis) || axes_has(p->wish[n].soft[k], axis)) return true;
+    if (axes_has(p->wish[n]->hard[k], axis) || axes_has(p->wish[n]->soft[k], axis)) return true;
   return false;
 }
 
@@ -53,11 +53,11 @@ static bool read_whole(const Behind *b, NodeId n) {
     State need = plan_output_need(b->p, out);
     if (out->kind == OUT_UPDATE && !cut_so(b, n, &need)) return true;
   }
-  for (uint32_t k = b->p->use_start[n]; k < b->p->use_start[n + 1]; k++) {
-    const Node *user = graph_node(b->g, b->p->use[k]);
+  for (uint32_t k = b->p->graph->use_start[n]; k < b->p->graph->use_start[n + 1]; k++) {
+    const Node *user = graph_node(b->g, b->p->graph->use[k]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != n) continue;
-      State need = plan_need(b->p, b->p->use[k], i);
+      State need = plan_need(b->p, b->p->graph->use[k], i);
       if (!cut_so(b, n, &need)) return true;
     }
   }
@@ -83,8 +83,8 @@ static bool look_behind(Behind *b, NodeId n) {
   for (int i = 0; i < b->n; i++) {
     NodeId x = b->node[i];
     b->gathered[i] = b->leads[i] = read_whole(b, x);
-    for (uint32_t k = b->p->use_start[x]; k < b->p->use_start[x + 1]; k++) {
-      NodeId u = b->p->use[k];
+    for (uint32_t k = b->p->graph->use_start[x]; k < b->p->graph->use_start[x + 1]; k++) {
+      NodeId u = b->p->graph->use[k];
       if (!goes_on(b, u) || found(b, u) >= 0) continue;
       if (b->n == MAX_BEHIND) return false;
       b->node[b->n++] = u;

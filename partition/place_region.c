@@ -10,23 +10,6 @@
 
 enum { ROUNDS = 4 };
 
-void plan_find_carries(Plan *p) {
-  const Graph *g = p->door.graph;
-  NodeId *scan = region_scans(p->arena, g);
-  p->next = arena_array(p->arena, NodeId, graph_count(g) + 1);
-  p->carry = arena_array(p->arena, NodeId *, graph_count(g) + 1);
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    if (node->op == OP_SCAN) p->carry[n] = arena_array(p->arena, NodeId, node->nargs + 1);
-  }
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    if (node->op != OP_CARRY) continue;
-    p->next[n] = carry_next(g, scan, n);
-    if (p->next[n]) p->carry[scan[node->region]][node->attr.key] = n;
-  }
-}
-
 // Chooses n again; whether its state has changed.
 static bool choose_again(Plan *p, NodeId n) {
   State at = p->door.at[n], home = p->door.reduced[n];
@@ -40,7 +23,7 @@ static bool settle_round(Plan *p, bool *changed) {
   const Graph *g = p->door.graph;
   bool any = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    changed[n] = p->next[n] && choose_again(p, n);
+    changed[n] = p->graph->next[n] && choose_again(p, n);
     any |= changed[n];
   }
   for (NodeId n = 1; any && n <= graph_count(g); n++) {
@@ -63,6 +46,6 @@ void plan_settle_carries(Plan *p) {
 State plan_need_in_loop(const Plan *p, NodeId n, int i) {
   const Node *node = graph_node(p->door.graph, n);
   if (node->op == OP_FINAL) return i ? p->door.at[node->args[1]] : (State){0};
-  NodeId carry = p->carry[n][i];
+  NodeId carry = p->graph->carry[n][i];
   return carry ? p->door.at[carry] : p->door.reduced[node->args[i]];
 }

@@ -29,11 +29,11 @@ static int listed(const DimId *list, int n, DimId d) {
   return -1;
 }
 
-static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = dims_index(&n->dims, d)}; }
+static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)}; }
 
 static Role inner_or_keep(const Node *n, DimId d) {
   int s = listed(n->attr.dims, n->attr.ndims, d);
-  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = s};
+  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = (int8_t)s};
 }
 
 static Role move_role(const Node *n, DimId d) {
@@ -41,9 +41,7 @@ static Role move_role(const Node *n, DimId d) {
   if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
   if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
   if (s > 0) return (Role){.kind = ROLE_WHOLE};
-  Role r = keep(n, n->attr.to[0]);
-  r.blocks = true;
-  return r;
+  return keep(n, n->attr.to[0]);
 }
 
 // A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
@@ -166,12 +164,12 @@ static bool owners_pay(const Graph *g, const Node *n, Axes cut) {
 }
 
 static NodeId source_of(const Choice *c, int i) {
-  return i < c->n->nargs ? c->n->args[i] : c->plan->next[c->id];
+  return i < c->n->nargs ? c->n->args[i] : c->plan->graph->next[c->id];
 }
 
 static int source_slot(const Choice *c, int i, int j) {
   const Graph *g = c->plan->door.graph;
-  if (i < c->n->nargs) return slot_of(c, role_of(g, c->id, i, j));
+  if (i < c->n->nargs) return slot_of(c, plan_role(c->plan, c->id, i, j));
   return slot_of(c, keep(c->n, graph_node(g, source_of(c, i))->dims.at[j]));
 }
 
@@ -188,7 +186,7 @@ static void collect(Choice *c) {
       axes_join(&c->wanted[slot], slot < c->ndims ? cut_allowed(g, c->id, slot, cut) : cut);
     }
   }
-  const Wish *w = &c->plan->wish[c->id];
+  const Wish *w = c->plan->wish[c->id];
   for (int k = 0; k < c->ndims; k++) c->hard[k] = cut_allowed(g, c->id, k, w->hard[k]);
 }
 
@@ -225,7 +223,7 @@ static double result_bytes(const Choice *c) {
 }
 
 static int soft_slot(const Choice *c, int axis) {
-  const Wish *w = &c->plan->wish[c->id];
+  const Wish *w = c->plan->wish[c->id];
   for (int k = 0; k < c->ndims; k++)
     if (axes_has(cut_allowed(c->plan->door.graph, c->id, k, w->soft[k]), axis)) return k;
   return -1;
@@ -259,7 +257,7 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
     NodeId arg = source_of(c, i);
     if (state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) < 0) continue;
     cut = true;
-    if (!c->plan->fed[arg]) return false;
+    if (!c->plan->graph->fed[arg]) return false;
   }
   for (int s = 0; s < c->nslots && cut; s++) {
     bool rule = s < c->ndims && axes_has(c->hard[s], axis);
@@ -278,7 +276,7 @@ static bool gathers_once(const Choice *c, int axis) {
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
     NodeId arg = c->n->args[i];
-    if (!c->plan->fed[arg] && state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0) return true;
+    if (!c->plan->graph->fed[arg] && state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0) return true;
   }
   return false;
 }
@@ -290,7 +288,7 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   const Graph *g = c->plan->door.graph;
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
   bool fits = dim_get(g->dims, c->n->dims.at[slot])->size >= g->mesh->axis[axis].size;
-  return fits && !c->plan->wish[c->id].whole[slot] && cut_allowed(g, c->id, slot, one).n ? CLAIM_MOVED : CLAIM_NONE;
+  return fits && !c->plan->wish[c->id]->whole[slot] && cut_allowed(g, c->id, slot, one).n ? CLAIM_MOVED : CLAIM_NONE;
 }
 
 // Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule stands
@@ -355,7 +353,7 @@ static void put_axis(State *s, int ndims, int k, int axis, Axes order) {
 // Where all uses see the value: as computed, with what the rules add.
 static State home_of(const Plan *p, NodeId n, const State *at) {
   const Node *node = graph_node(p->door.graph, n);
-  const Wish *w = &p->wish[n];
+  const Wish *w = p->wish[n];
   State home = *at;
   home.partial = (Axes){0};
   home.monoid = MONOID_NONE;
@@ -415,13 +413,13 @@ void plan_choose(Plan *p, NodeId n) {
     return;
   }
   Choice c = {.plan = p, .id = n, .n = node, .ndims = node->dims.n, .nslots = node->dims.n + node_inner(node)};
-  c.nsources = node->nargs + (p->settling && p->next[n] != 0);
+  c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   collect(&c);
   choose_slots(&c);
   State *at = &p->door.at[n];
   for (int k = 0; k < c.ndims; k++)
-    at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n].soft[k]));
+    at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n]->soft[k]));
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
@@ -477,7 +475,7 @@ State plan_need(const Plan *p, NodeId n, int i) {
   State need = {0};
   int reach = -1;
   for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
-    Role r = role_of(g, n, i, j);
+    Role r = plan_role(p, n, i, j);
     if (r.reach) reach = j;
     else if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
     if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];

@@ -30,8 +30,8 @@ bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) 
   while (passes(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
   value[0] = arg;
   for (int v = 0; v < n; v++)
-    for (uint32_t k = p->use_start[value[v]]; k < p->use_start[value[v] + 1]; k++) {
-      NodeId u = p->use[k];
+    for (uint32_t k = p->graph->use_start[value[v]]; k < p->graph->use_start[value[v] + 1]; k++) {
+      NodeId u = p->graph->use[k];
       const Node *user = graph_node(g, u);
       if (u == but || u > p->chosen) continue;
       if (passes(user, d) && n < MAX_THROUGH) value[n++] = u;

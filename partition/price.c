@@ -156,7 +156,7 @@ Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) 
   for (uint32_t i = 0; i < t->nterms; i++) {
     Arena *a = arena_new();
     Graph g = under_mesh(a, t->term[i].graph, mesh, layout);
-    Price one = price_of(a, collectives_share(a, lower(a, place(a, &g, layout, t->machine))), t->machine, NULL);
+    Price one = price_of(a, collectives_share(a, lower(a, place_silent(a, t->term[i].known, &g, layout, t->machine))), t->machine, NULL);
     price_add(&sum, &one, t->term[i].weight);
     arena_free(a);
   }
@@ -254,10 +254,10 @@ static State most_cut(const Plan *p, NodeId n, int but) {
   int ndims = graph_node(g, n)->dims.n;
   for (int i = 0; i < 2; i++)
     if (cuts(&all[i], ndims, but)) return all[i];
-  for (uint32_t k = p->use_start[n]; k < p->use_start[n + 1]; k++)
-    for (int i = 0; i < graph_node(g, p->use[k])->nargs; i++) {
-      if (graph_node(g, p->use[k])->args[i] != n) continue;
-      State need = plan_need(p, p->use[k], i);
+  for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++)
+    for (int i = 0; i < graph_node(g, p->graph->use[k])->nargs; i++) {
+      if (graph_node(g, p->graph->use[k])->args[i] != n) continue;
+      State need = plan_need(p, p->graph->use[k], i);
       if (cuts(&need, ndims, but)) return need;
     }
   return whole;
@@ -368,7 +368,7 @@ Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const M
   for (uint32_t i = 0, first = 0; i < t->nterms; first += values_of(parts, i++)) {
     Arena *scratch = arena_new();
     Graph g = under_mesh(scratch, parts->graph[i], mesh, layout);
-    Placement *p = place(scratch, &g, layout, t->machine);
+    Placement *p = place_silent(scratch, t->term[i].known, &g, layout, t->machine);
     const Graph *lowered = collectives_share(scratch, lower(scratch, p));
     Taken taken = {.whole = &g, .edges = &parts->edge[i]};
     for (int f = 0; f < FLOWS; f++) taken.flow[f] = out.flow[f] + first;

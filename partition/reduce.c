@@ -134,7 +134,7 @@ static void find_loop_members(Stretch *r) {
     find_members(r);
     for (NodeId n = 1; n <= graph_count(r->g); n++) {
       if (graph_node(r->g, n)->op != OP_CARRY || !r->may[n]) continue;
-      NodeId next = r->p->next[n];
+      NodeId next = r->p->graph->next[n];
       if (next && r->may[next]) continue;
       r->stays[n] = again = true;
     }
@@ -157,7 +157,7 @@ static void connect_loop(const Stretch *r, Cut *c, NodeId u) {
     return;
   }
   for (int i = 0; i < node->nargs; i++) {
-    NodeId n = node->args[i], carry = r->p->carry[u][i];
+    NodeId n = node->args[i], carry = r->p->graph->carry[u][i];
     if (!r->may[n]) continue;
     if (!carry || !r->may[carry]) {
       cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);

@@ -23,6 +23,7 @@ typedef struct Price {
 
 typedef struct SearchTerm {
   const Graph *graph; // simplified, not lowered
+  const PlaceGraph *known; // place_graph of it
   double weight;
 } SearchTerm;
 

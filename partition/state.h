@@ -57,9 +57,8 @@ typedef enum RoleKind {
   ROLE_WHOLE, // no local form for a cut
 } RoleKind;
 typedef struct Role {
-  RoleKind kind;
-  int at;
-  bool blocks;       // KEEP of a split or merge: a cut passes as far as blocks align
+  uint8_t kind;      // a RoleKind
+  int8_t at;         // KEEP: -1 where the result lacks it
   bool reach;        // KEEP of a window: own blocks of `at` read an interval, which a halo brings
 } Role;
 // Role of dim j of argument i of node n.
@@ -72,24 +71,46 @@ Monoid node_monoid(const Node *n);
 // owner fills with zeros beyond its own elements.
 int node_inner(const Node *n);
 
+// Of whom a layout wishes: nodes with one subject.
+typedef struct Wisher {
+  Subject subject;
+  bool given; // masks and positions are not: they are cut only where that is free, no soft rule has them gathered again
+} Wisher;
+
+// What all placements of a graph share (place_graph.c).
+struct PlaceGraph {
+  NodeId *use, *use_start;        // users of node n: use[use_start[n] .. use_start[n+1])
+  uint32_t *output, *next_output; // of node, then of output: numbered from 1, 0: no more
+  uint32_t *arg_start, *role_start;
+  Role *role;        // of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
+  NodeId *next;      // of a carry: the value that it takes over at the end of a step
+  NodeId **carry;    // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
+  bool *given;       // node depends on a declared tensor; others are cheap to compute whole
+  bool *fed;         // node depends on an input or a carry; others are weights and what is made of them
+  Subject *subject;  // of node
+  uint32_t nwishers, *wisher_of; // of node
+  Wisher *wisher;
+};
+
 // What place decides, beyond what its door shows.
 typedef struct Plan {
   Placement door;
   Arena *arena;
-  Wish *wish;        // of node
-  Subject *subject;
+  const PlaceGraph *graph;
+  const Wish **wish; // of node
   Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
-  bool *given;       // node depends on a declared tensor; others are cheap to compute whole
-  bool *fed;         // node depends on an input or a carry; others are weights and what is made of them
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
-  NodeId *use, *use_start; // users of node n: use[use_start[n] .. use_start[n+1])
-  NodeId *next;      // of a carry: the value that it takes over at the end of a step
-  NodeId **carry;    // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
   NodeId chosen;     // nodes up to this one have states
   bool settling;     // carries are chosen with a view to their next values
+  bool silent;       // nobody asks for reasons
   const Machine *machine;
 } Plan;
 static inline const Plan *plan_of(const Placement *p) { return (const Plan *)p; }
+// role_of, as it was found before.
+static inline Role plan_role(const Plan *p, NodeId n, int i, int j) {
+  const PlaceGraph *x = p->graph;
+  return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
+}
 
 // The state in which node n reads its argument i, given its own state at[n] and inner cuts.
 State plan_need(const Plan *p, NodeId n, int i);
@@ -97,9 +118,8 @@ State plan_need(const Plan *p, NodeId n, int i);
 State plan_output_need(const Plan *p, const Output *o);
 // Chooses at and home of node n from the homes of its arguments.
 void plan_choose(Plan *p, NodeId n);
-// Loops (place_region.c): which carry is whose next; then, after a first choice of all, the states of carries
-// and what follows from them, to a fixed point.
-void plan_find_carries(Plan *p);
+// Loops (place_region.c): after a first choice of all, the states of carries and what follows from them, to a fixed
+// point.
 void plan_settle_carries(Plan *p);
 // Whether a user of arg other than `but` has it gathered over the axis that cuts its dim d (place_share.c).
 bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but);
