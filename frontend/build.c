@@ -419,7 +419,8 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
              .model = m,
              .g = m->graph,
              .frame = &frame,
-             .file = &frame};
+             .file = &frame,
+             .text = file};
   declare_functions(&b, file);
   functions_scan(&b);
   functions_check(&b, file);
@@ -444,7 +445,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
-  if (!spec->ntrain || spec->train[0].accumulate <= 1) return true;
+  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true; // which trains nothing
   part.micro = spec->train[0].accumulate;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
   m->part = build_one(m->arena, m->names, m->diag, file, &part);

@@ -31,6 +31,7 @@ struct Value {
   ValueKind kind;
   bool integer; // of a number: an integer literal or made of such
   double number;
+  uint32_t rows;    // of a number that depends on the rows of a batch: its index in Model.numbers plus 1; else 0
   const char *text; // of a string
   NodeId node;
   uint32_t n;
@@ -120,6 +121,12 @@ typedef struct Frame {
   Value result;
 } Frame;
 
+// A dim whose size is that of a batch, or computed from it: the index of its size in Model.numbers.
+typedef struct RowSize {
+  DimId d;
+  uint32_t number;
+} RowSize;
+
 // A square_sum: no parameter that comes later may match it.
 typedef struct SquareSum {
   const char *pattern;
@@ -150,7 +157,22 @@ typedef struct Build {
   int fors;          // `for` loops inside one another, through calls
   uint32_t unrolled; // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
+  const Ast *text;   // the file
+  VEC(RowSize) rows;
+  bool rows_read;    // by the size that is being computed
 } Build;
+
+// -- row_numbers.c --------------------------------------------------------------------------------
+// Whether the size of d is that of a batch, or computed from it.
+bool dim_has_rows(const Build *b, DimId d);
+// d is a dim that rows run over.
+void rows_add(Build *b, DimId d);
+// The size of d was computed as e from that of others, one of which depends on rows.
+void rows_add_computed(Build *b, DimId d, const Ast *e);
+// size(d).
+Value number_of_size(Build *b, DimId d);
+// x, which an operation on n <= 2 numbers gives: where one of them depends on rows, it does too.
+Value number_of(Build *b, Op op, int n, const Value *v, double x, bool integer);
 
 // -- names.c --------------------------------------------------------------------------------------
 // path.name, interned; name itself in the file's scope.

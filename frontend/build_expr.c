@@ -73,8 +73,9 @@ Dtype build_join(const Build *b, Typing typing, int n, const Value *v) {
 }
 
 NodeId build_node(Build *b, Value v, Dtype type) {
-  if (v.kind == VALUE_NUMBER) return graph_const(b->g, type, v.number);
-  return graph_cast(b->g, v.node, type);
+  if (v.kind != VALUE_NUMBER) return graph_cast(b->g, v.node, type);
+  if (!v.rows || b->g != b->model->graph) return graph_const(b->g, type, v.number);
+  return graph_add(b->g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
 }
 
 NodeId build_natural(Build *b, Value v) {
@@ -179,9 +180,9 @@ static double modulo(double x, double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-static bool fold(Op op, const Value *l, const Value *r, Value *out) {
-  double x = l->number, y = r->number, z;
-  bool integer = l->integer && r->integer;
+static bool fold(Build *b, Op op, const Value *v, Value *out) {
+  double x = v[0].number, y = v[1].number, z;
+  bool integer = v[0].integer && v[1].integer;
   if (op == OP_ADD)
     z = x + y;
   else if (op == OP_SUB)
@@ -196,7 +197,7 @@ static bool fold(Op op, const Value *l, const Value *r, Value *out) {
     z = pow(x, y);
   else
     return false;
-  *out = value_number(z, integer && op != OP_DIV && z == floor(z) && fabs(z) < 0x1p53);
+  *out = number_of(b, op, 2, v, z, integer && op != OP_DIV && z == floor(z) && fabs(z) < 0x1p53);
   return true;
 }
 
@@ -212,8 +213,7 @@ static Value power(Build *b, Pos pos, const Value *v) {
 static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
   Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
   if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
-  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(o->op, &l, &r, &folded))
-    return folded;
+  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(b, o->op, v, &folded)) return folded;
   return o->op == OP_POW ? power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
 }
 
@@ -250,7 +250,7 @@ static Value build_unary(Build *b, const Ast *e) {
   Value v = build_expr(b, e->kids[0]);
   if (v.kind == VALUE_POISON) return v;
   bool minus = e->text[0] == '-';
-  if (minus && v.kind == VALUE_NUMBER) return value_number(-v.number, v.integer);
+  if (minus && v.kind == VALUE_NUMBER) return number_of(b, OP_NEG, 1, &v, -v.number, v.integer);
   return build_pointwise(b, e->pos, minus ? OP_NEG : OP_NOT, minus ? ARITHMETIC : LOGICAL, 1, &v);
 }
 

@@ -40,7 +40,7 @@ static double two_of(Op op, double x, double y, bool *known) {
 }
 
 // Numbers alone stay numbers: sqrt(size(k)) is known at compile time.
-static bool fold(Op op, int n, const Value *v, Value *out) {
+static bool fold(Build *b, Op op, int n, const Value *v, Value *out) {
   bool known = n <= 2, integer = op == OP_ABS || n == 2;
   for (int i = 0; i < n; i++) {
     known &= v[i].kind == VALUE_NUMBER;
@@ -49,30 +49,31 @@ static bool fold(Op op, int n, const Value *v, Value *out) {
   if (!known) return false;
   double x =
       n == 1 ? one_of(op, v[0].number, &known) : two_of(op, v[0].number, v[1].number, &known);
-  *out = value_number(x, integer && isfinite(x));
+  if (known) *out = number_of(b, op, n, v, x, integer && isfinite(x));
   return known;
 }
 
 Value builtin_pointwise(Build *b, const Call *c) {
   Value folded;
   int n = op_row(c->row->op)->nargs;
-  if (fold(c->row->op, n, c->arg, &folded)) return folded;
+  if (fold(b, c->row->op, n, c->arg, &folded)) return folded;
   if (n > 1 && !build_joined(b, c->pos, n, c->arg)) return value_poison;
   return build_pointwise(b, c->pos, c->row->op, c->row->typing, n, c->arg);
 }
 
 Value builtin_square(Build *b, const Call *c) {
   const Value *x = c->arg;
-  if (x->kind == VALUE_NUMBER) return value_number(x->number * x->number, x->integer);
-  return build_pointwise(b, c->pos, OP_MUL, ARITHMETIC, 2, (Value[]){*x, *x});
+  const Value twice[] = {*x, *x};
+  if (x->kind == VALUE_NUMBER) return number_of(b, OP_MUL, 2, twice, x->number * x->number, x->integer);
+  return build_pointwise(b, c->pos, OP_MUL, ARITHMETIC, 2, twice);
 }
 
 Value builtin_power(Build *b, const Call *c) {
   const Value *e = &c->arg[1];
   bool numbers = c->arg[0].kind == VALUE_NUMBER && e->kind == VALUE_NUMBER;
   if (numbers)
-    return value_number(pow(c->arg[0].number, e->number),
-                        c->arg[0].integer && e->integer && e->number >= 0);
+    return number_of(b, OP_POW, 2, c->arg, pow(c->arg[0].number, e->number),
+                     c->arg[0].integer && e->integer && e->number >= 0);
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   if (e->kind == VALUE_NUMBER && e->number == 2) return builtin_square(b, c);
   Typing typing = e->kind == VALUE_NUMBER && e->number < 0 ? FLOATING : ARITHMETIC;
@@ -90,7 +91,7 @@ Value builtin_cast(Build *b, const Call *c) {
     return value_poison;
   }
   if (c->arg[0].kind == VALUE_NUMBER)
-    return value_tensor(graph_const(b->g, type, dtype_round(type, c->arg[0].number)));
+    return value_tensor(build_node(b, c->arg[0], type));
   // where products are narrow a cast to f32 says that this value is not, whatever type it has here
   bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
   if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)

@@ -99,16 +99,17 @@ typedef struct Piece {
   bool divides;
 } Piece;
 
-static void scale_by(Factors *p, const Value *v, bool divides) {
-  p->scale.number = divides ? p->scale.number / v->number : p->scale.number * v->number;
-  p->scale.integer &= v->integer && !divides;
+static void scale_by(Build *b, Factors *p, const Value *v, bool divides) {
+  double x = p->scale.number, y = v->number;
+  p->scale = number_of(b, divides ? OP_DIV : OP_MUL, 2, (Value[]){p->scale, *v}, divides ? x / y : x * y,
+                       p->scale.integer && v->integer && !divides);
 }
 
 static void add_value(Build *b, Factors *p, Value v, bool divides, Pos pos) {
   if (!value_is_tensor(b, &v, pos))
     p->poison = true;
   else if (v.kind == VALUE_NUMBER)
-    scale_by(p, &v, divides);
+    scale_by(b, p, &v, divides);
   else if (divides)
     vec_push(b->a, p->divisor) = v;
   else
@@ -143,7 +144,7 @@ static void flatten(Build *b, const Ast *e, Factors *p) {
       add_value(b, p, v, false, base->pos);
       add_value(b, p, v, false, base->pos);
     } else if (!at.divides && at.e->kind == AST_UNARY && at.e->text[0] == '-') {
-      p->scale.number = -p->scale.number;
+      p->scale = number_of(b, OP_NEG, 1, &p->scale, -p->scale.number, p->scale.integer);
       vec_push(b->a, todo) = (Piece){at.e->kids[0], false};
     } else {
       add_value(b, p, build_expr(b, at.e), at.divides, at.e->pos);
@@ -238,7 +239,7 @@ static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   for (uint32_t i = 0; i < p->factor.n; i++)
     if (!has_any(&graph_node(b->g, p->factor.at[i].node)->dims, over))
       y = multiply(b, y, p->factor.at[i].node);
-  if (!y || p->scale.number != 1) y = multiply(b, y, graph_const(b->g, type, p->scale.number));
+  if (!y || p->scale.number != 1 || p->scale.rows) y = multiply(b, y, build_node(b, p->scale, type));
   for (uint32_t i = 0; i < p->divisor.n; i++)
     y = graph_binary(b->g, OP_DIV, y, p->divisor.at[i].node);
   return y;

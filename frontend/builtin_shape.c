@@ -76,8 +76,7 @@ Value builtin_index(Build *b, const Call *c) {
 Value builtin_size(Build *b, const Call *c) {
   if (c->raw[0]->kind != AST_NAME) return misuse(b, c, "size(d) with the name of a dim");
   DimId d = dim_lookup(b, c->raw[0]->text, c->raw[0]->pos);
-  if (d && b->g == b->model->graph) vec_push(b->a, b->model->sizes) = (SizeUse){d, c->pos};
-  return d ? value_number((double)dim_get(b->g->dims, d)->size, true) : value_poison;
+  return d ? number_of_size(b, d) : value_poison;
 }
 
 Value builtin_values(Build *b, const Call *c) {

@@ -1,5 +1,6 @@
 // predict: outputs for any number of rows, in batches of the model's size; the last one may be
 // shorter.
+#include "frontend/last_batch.h"
 #include "frontend/verify.h"
 
 #include <stdlib.h>
@@ -15,6 +16,7 @@ typedef struct Predict {
   const Graph *graph;
   Compilation made;
   Exec *exec;
+  LastBatch last;
   uint32_t nresults;
   Result *result; // over all rows
   int *axis;      // that runs over the rows
@@ -140,13 +142,28 @@ static bool open_results(Predict *p) {
 
 // -- batches -------------------------------------------------------------------------------------
 
+// Whether a batch of so many rows is run by the program of its own.
+static bool is_last(const Predict *p, int64_t rows) { return p->last.exec && rows == p->last.rows; }
+
+static const Program *program_for(const Predict *p, int64_t rows) {
+  return (is_last(p, rows) ? &p->last.made : &p->made)->compiled->program;
+}
+
+// The processors that run a batch of so many rows.
+static Exec *exec_for(const Predict *p, int64_t rows) {
+  if (is_last(p, rows)) return p->last.exec;
+  exec_rows(p->exec, rows < p->batch ? rows : -1);
+  return p->exec;
+}
+
 static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t rows) {
   const Decl *d = &p->s->model->graph->decl.at[f->decl - 1];
-  if (program_tensor(p->made.compiled->program, TENSOR_INPUT, d->name) < 0) return true;
+  Exec *e = exec_for(p, rows);
+  if (program_tensor(program_for(p, rows), TENSOR_INPUT, d->name) < 0) return true;
   int axis = 0;
   while (axis < d->rank && d->dims[axis] != p->over) axis++;
   if (axis == d->rank) {
-    exec_write(p->exec, TENSOR_INPUT, d->name, f->array.type, f->array.data);
+    exec_write(e, TENSOR_INPUT, d->name, f->array.type, f->array.data);
     return true;
   }
   char *part =
@@ -156,7 +173,7 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
     return false;
   }
   copy_rows(&f->array, axis, part, rows, 0, f->array.data, p->rows, first, rows);
-  exec_write(p->exec, TENSOR_INPUT, d->name, f->array.type, part);
+  exec_write(e, TENSOR_INPUT, d->name, f->array.type, part);
   free(part);
   return true;
 }
@@ -165,7 +182,6 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
 static int64_t next_batch(Predict *p, int64_t first) {
   if (!p->feed) {
     int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch;
-    exec_rows(p->exec, rows < p->batch ? rows : -1);
     for (uint32_t i = 0; i < p->feeds.n; i++)
       if (!write_fed(p, &p->feeds.at[i], first, rows)) return 0;
     return rows;
@@ -178,16 +194,15 @@ static int64_t next_batch(Predict *p, int64_t first) {
     if (rows < 0) feed_fault(p->feed, p->s->diag);
     return 0;
   }
-  exec_rows(p->exec, rows < p->batch ? rows : -1);
   for (uint32_t i = 0; i < n; i++)
-    exec_write(p->exec, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+    exec_write(exec_for(p, rows), TENSOR_INPUT, input[i].name, input[i].type, data[i]);
   return rows;
 }
 
 static bool take_results(Predict *p, int64_t first, int64_t rows) {
   for (uint32_t i = 0; i < p->nresults; i++) {
     Result *r = &p->result[i], one;
-    if (!result_read(p->s, p->exec, p->made.compiled->program, TENSOR_OUTPUT, r->name, &one))
+    if (!result_read(p->s, exec_for(p, rows), program_for(p, rows), TENSOR_OUTPUT, r->name, &one))
       return false;
     if (!session_first(p->s)) continue;
     copy_rows(&r->array, p->axis[i], r->array.data, p->rows, first, one.array.data, rows, 0, rows);
@@ -196,20 +211,26 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
   return true;
 }
 
-// The first batch, which of a data block another feed reads.
+// The batch that begins with row `first`, which of a data block another feed reads.
+static bool verify_at(Predict *p, Feed *f, int64_t first) {
+  int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
+  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = exec_for(p, rows), .purpose = "eval",
+                   .rows = rows < p->batch ? rows : -1};
+  if (is_last(p, rows)) job.graph = p->last.graph, job.made = &p->last.made, job.rows = -1;
+  if (!f && next_batch(p, first) <= 0) return false;
+  if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got))) return false;
+  if (is_last(p, rows)) exec_rows(job.exec, -1);
+  return verify_step(p->s, &job, &p->verified);
+}
+
+// The first batch, and the last one where it has a program of its own.
 static bool verify(Predict *p) {
-  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = p->exec, .purpose = "eval", .rows = -1};
   BlockKind block;
   const char *wanted = option_text(p->s->opt, OPTION_DATA);
+  Feed *f = NULL;
   if (!option_given(p->s->opt, OPTION_VERIFY)) return true;
-  if (!p->feed) {
-    int64_t rows = next_batch(p, 0);
-    job.rows = rows < p->batch ? rows : -1;
-    return rows > 0 && verify_step(p->s, &job, &p->verified);
-  }
-  if (!data_choose(p->s, wanted ? wanted : "test", &block)) return false;
-  Feed *f = data_open(p->s, p->graph, block, true);
-  bool good = f && verify_batch(p->s, p->exec, f, &job.rows) && verify_step(p->s, &job, &p->verified);
+  if (p->feed && (!data_choose(p->s, wanted ? wanted : "test", &block) || !(f = data_open(p->s, p->graph, block, true)))) return false;
+  bool good = verify_at(p, f, 0) && (!p->last.exec || p->rows < p->batch || verify_at(p, f, p->rows - p->last.rows));
   feed_close(f);
   return good;
 }
@@ -217,17 +238,19 @@ static bool verify(Predict *p) {
 static bool predict_all(Predict *p) {
   if (!verify(p)) return false;
   if (p->feed) exec_want(p->exec, p->feed);
+  if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
   for (int64_t first = 0; first < p->rows;) {
     int64_t rows = next_batch(p, first);
     if (rows <= 0) return false;
-    if (exec_step(p->exec, 0, false) != STEP_OK) {
-      exec_fault(p->exec, p->s->diag);
+    Exec *e = exec_for(p, rows);
+    if (exec_step(e, 0, false) != STEP_OK) {
+      exec_fault(e, p->s->diag);
       return false;
     }
     if (!take_results(p, first, rows)) return false;
     first += rows;
   }
-  return exec_check(p->exec, p->s->diag);
+  return exec_check(p->exec, p->s->diag) && (!p->last.exec || exec_check(p->last.exec, p->s->diag));
 }
 
 // Without --fetch: the outputs of the model that run over the rows.
@@ -245,7 +268,25 @@ static Fetch fetch_outputs(const Predict *p) {
   return f;
 }
 
+// A last, incomplete batch: *last gets what runs it, NULL: the same program as whole batches.
+static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
+  Session *s = p->s;
+  int64_t rows = p->rows % p->batch;
+  *last = NULL;
+  if (!rows) return true;
+  Model *m = last_batch_model(s, p->over_name, rows, p->rows);
+  fetch->rows = p->over;
+  p->graph = select_run(s->arena, s->model, fetch);
+  if (!p->graph || !m) return false;
+  fetch->rows = dim_find(m->graph->dims, p->over_name);
+  const Graph *g = select_run(s->arena, m, fetch);
+  bool fits = g && last_batch_fits(s->arena, p->graph, g, p->over);
+  *last = fits ? NULL : g;
+  return g && last_batch_sized(s, p->graph, g, fits);
+}
+
 static bool prepare(Predict *p) {
+  const Graph *last;
   Session *s = p->s;
   if (!values_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
   Fetch fetch = fetch_outputs(p);
@@ -256,12 +297,13 @@ static bool prepare(Predict *p) {
     return false;
   }
   p->graph = select_run(s->arena, s->model, &fetch);
-  if (!p->graph || !open_rows(p) ||
+  if (!p->graph || !open_rows(p) || !select_last(p, &fetch, &last) ||
       !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
     return false;
+  const Program *program = p->made.compiled->program;
   p->exec = session_exec(s, &p->made, NULL, NULL);
-  return p->exec && values_load(s, p->exec, p->made.compiled->program) &&
-         open_results(p);
+  return p->exec && values_load(s, p->exec, program) &&
+         (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) && open_results(p);
 }
 
 static void print_json(const Predict *p) {
@@ -282,6 +324,7 @@ int cmd_predict(Session *s) {
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);
   feed_close(p.feed);
+  last_batch_free(&p.last); // it uses tensors of the other
   exec_free(p.exec);
   code_free(p.made.code);
   return 0;

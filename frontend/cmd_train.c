@@ -1,4 +1,5 @@
 // train and eval: the blocks of the model brought together with the runtime's loop.
+#include "frontend/last_batch.h"
 #include "frontend/verify.h"
 #include "frontend/watch.h"
 
@@ -14,10 +15,12 @@ typedef struct Part {
   Feed *feed;
   uint32_t nmetrics;
   const Metric *metric;
+  LastBatch last; // of an evaluation
   Verified verified;
 } Part;
 
 static void part_free(Part *p) {
+  last_batch_free(&p->last); // it uses tensors of the other
   exec_free(p->exec);
   feed_close(p->feed);
   code_free(p->made.code);
@@ -40,18 +43,53 @@ static bool averages(const Session *s) {
   return spec->ntrain && spec->train[0].average != 0;
 }
 
+// What is evaluated, with whole batches and with the rows of the last one.
+typedef struct EvalGraphs {
+  const Graph *whole, *last; // last NULL: whole batches are all
+  EvalMetric *metric, *of_last;
+  uint32_t nmetrics;
+} EvalGraphs;
+
+// Metrics whose parts differ in the last batch, as an unrolled loop over rows has them, are not put together from parts.
+static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
+  uint32_t n;
+  bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
+  e->last = select_eval_as(s->arena, last, ask, &n, &e->of_last);
+  if (!e->last) return false;
+  for (uint32_t i = 0; i < e->nmetrics; i++) apart |= whole[i] = !last_batch_alike(&e->metric[i], &e->of_last[i]);
+  if (!apart) return true;
+  ask->whole = whole;
+  e->whole = select_eval_as(s->arena, s->model, ask, &n, &e->metric);
+  e->last = select_eval_as(s->arena, last, ask, &n, &e->of_last);
+  return e->whole && e->last;
+}
+
+// Selects what the part evaluates; *last gets what runs its last batch, NULL: the same program.
+static bool select_part(Session *s, BlockKind block, bool average, Part *p, const Graph **last) {
+  EvalAsk ask = {.average = average};
+  EvalGraphs e = {0};
+  e.whole = select_eval_as(s->arena, s->model, &ask, &e.nmetrics, &e.metric);
+  p->feed = e.whole ? data_open(s, e.whole, block, true) : NULL;
+  if (!p->feed) return false;
+  int64_t rows = feed_rows(p->feed), incomplete = rows % feed_batch(p->feed);
+  const Model *m = incomplete ? last_batch_model(s, data_over(s, block), incomplete, rows) : NULL;
+  if (incomplete && (!m || !select_both(s, m, &ask, &e))) return false;
+  bool fits = !incomplete || last_batch_fits(s->arena, e.whole, e.last, s->model->graph->spec.data[block].over);
+  *last = fits ? NULL : e.last;
+  p->graph = e.whole;
+  p->nmetrics = e.nmetrics;
+  p->metric = metrics_of(s, e.nmetrics, e.metric);
+  return !incomplete || last_batch_sized(s, e.whole, e.last, fits);
+}
+
 static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
-  EvalMetric *metric;
+  const Graph *last;
   bool average = share && averages(s); // `eval` loads the averages as the parameters
-  p->graph = average ? select_eval_average(s->arena, s->model, &p->nmetrics, &metric)
-                     : select_eval(s->arena, s->model, &p->nmetrics, &metric);
-  if (!p->graph) return false;
-  p->metric = metrics_of(s, p->nmetrics, metric);
-  p->feed = data_open(s, p->graph, block, true);
-  if (!p->feed || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
+  if (!select_part(s, block, average, p, &last) || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
     return false;
   p->exec = session_exec(s, &p->made, share, NULL);
-  return p->exec != NULL;
+  int64_t rows = feed_rows(p->feed) % feed_batch(p->feed);
+  return p->exec && (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
 }
 
 static bool is_train_loss(const Session *s, const char *name) {
@@ -125,13 +163,25 @@ static void count_units(const Part *p, TrainJob *job) {
   }
 }
 
-// The step of a part on the first batch, which another feed reads.
+// The last batch by the program of its own.
+static bool verify_last(Session *s, Part *p, Feed *f) {
+  VerifyJob job = {.graph = p->last.graph, .made = &p->last.made, .exec = p->last.exec, .purpose = "eval", .rows = -1};
+  if (!feed_seek(f, 0, feed_rows(f) - p->last.rows, s->diag) || !verify_batch(s, p->last.exec, f, &job.rows)) return false;
+  job.rows = -1;
+  exec_rows(p->last.exec, -1);
+  return verify_step(s, &job, &p->verified);
+}
+
+// The step of a part on the first batch, which another feed reads, and on the last one where it has a program of its own.
 static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
   VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = p->exec, .purpose = block == DATA_TRAIN ? "train" : "eval",
                    .rows = -1, .step = step, .commit = block == DATA_TRAIN};
   if (!option_given(s->opt, OPTION_VERIFY)) return true;
   Feed *f = data_open(s, p->graph, block, block != DATA_TRAIN);
-  bool good = f && verify_batch(s, p->exec, f, &job.rows) && verify_step(s, &job, &p->verified);
+  bool good = f != NULL;
+  if (good && (!p->last.exec || feed_rows(f) > p->last.rows))
+    good = verify_batch(s, p->exec, f, &job.rows) && verify_step(s, &job, &p->verified);
+  good = good && (!p->last.exec || verify_last(s, p, f));
   feed_close(f);
   return good;
 }
@@ -150,6 +200,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.train = train_with->exec;
   job.feed = train_with->feed;
   job.eval = test_with->exec;
+  job.last = test_with->last.exec;
   job.test = test_with->feed;
   job.metric = test_with->metric;
   job.nmetrics = test_with->nmetrics;
@@ -165,7 +216,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
   ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
-  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag));
+  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) && (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
   if (!watch_end(s, &watch) || !ready) return code;
   if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
@@ -217,8 +268,8 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   if (!verify_part(s, p, block, 0)) return 0;
-  int code = eval_metrics(p->exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
-  if (code == 0 && exec_check(p->exec, s->diag)) print_metrics(s, block, p, value, rows);
+  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
+  if (code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag))) print_metrics(s, block, p, value, rows);
   return code;
 }
 

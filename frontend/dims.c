@@ -82,6 +82,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
     diag_hint(b->d, "move its declaration up");
     return false;
   }
+  b->rows_read |= dim_has_rows(b, d);
   *out = dim->size;
   return true;
 }
@@ -167,17 +168,32 @@ static int64_t cut(Build *b, const Ast *define, int64_t size) {
   return size / n;
 }
 
+static bool data_runs_over(const Build *b, const char *name) {
+  for (uint32_t i = 0; i < b->text->nkids; i++) {
+    const Ast *s = b->text->kids[i];
+    if (s->kind == AST_DATA && s->ndims && !strcmp(s->dims[0].name, name)) return true;
+  }
+  return false;
+}
+
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
+  bool outer = b->rows_read;
+  b->rows_read = false;
   if (!integer_before(b, value, use, &size))
     size = 1;
   else if (!size_ok(b, define->text, size, value->pos))
     size = 1;
+  else if (b->opt->rows_dim && !b->frame->fn && !strcmp(define->text, b->opt->rows_dim))
+    size = b->opt->rows;
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
     size = cut(b, define, size);
   DimId d = dim_find(b->g->dims, full);
   // a call that shares parameters meets the dims of the first call again
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
+  if (!b->frame->fn && data_runs_over(b, define->text)) rows_add(b, d);
+  else if (b->rows_read && !dim_has_rows(b, d)) rows_add_computed(b, d, value);
+  b->rows_read = outer;
   map_put(b->a, &b->frame->dims, define->text, (void *)(uintptr_t)d);
 }
 

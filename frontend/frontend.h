@@ -42,13 +42,19 @@ typedef struct ModelOptions {
   const char *precision;   // --precision, or NULL
   const char *micro_dim;   // a dim to be cut into `micro` parts of which the model sees one, or NULL
   int64_t micro;
+  const char *rows_dim;    // a dim of the file that has `rows` elements whatever the file says: that of the rows of a last,
+  int64_t rows;            // incomplete batch in an evaluation; or NULL
 } ModelOptions;
 
-// size(d) in a value: a number, whatever rows a batch has.
-typedef struct SizeUse {
-  DimId d;
-  Pos pos;
-} SizeUse;
+// A number that depends on how many rows a batch has: size(d) of a dim that rows run over, or what arithmetic makes of
+// it (row_numbers.c). A constant of the model's graph that is one bears its index in Model.numbers plus 1 as key.
+typedef struct RowNumber {
+  DimId d;       // size(d); 0: an operation or, without arguments, any other number
+  double number; // with the rows that the model states
+  Op op;
+  int nargs;
+  uint32_t arg[2]; // smaller indices
+} RowNumber;
 
 // A model as written: the whole graph with all names, decls, blocks; mesh and layout.
 typedef struct Model Model;
@@ -62,7 +68,7 @@ struct Model {
   const char *loss;   // of the first train block, else "loss" if it is a scalar, else NULL
   NodeId loss_node;
   Dtype precision;    // of products and activations: f32, bf16, f16
-  VEC(SizeUse) sizes; // in order of the text
+  VEC(RowNumber) numbers;
   const Model *part;  // `accumulate`: the same model of one micro-batch, with dims of its own; or NULL
 };
 
@@ -92,6 +98,7 @@ typedef struct Fetch {
   const char *const *name; // as the user wrote them
   const char *loss;        // --loss or NULL
   bool training;           // training mode
+  DimId rows;              // a dim of which a batch may have fewer rows, or 0
   Pos pos;                 // of the option
   Pos loss_pos;            // of --loss
 } Fetch;
@@ -114,8 +121,11 @@ typedef struct EvalMetric {
   bool ratio;
 } EvalMetric;
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
-// The same on the averages that training keeps: slots average.NAME in place of the trained parameters.
-Graph *select_eval_average(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
+typedef struct EvalAsk {
+  bool average;      // on the averages that training keeps: slots average.NAME in place of the trained parameters
+  const bool *whole; // of every metric: it is the row-weighted mean of what each batch gives, nothing is put together; or NULL
+} EvalAsk;
+Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics, EvalMetric **metric);
 
 // -- pipeline.c: the passes, in order --------------------------------------------------------------------
 typedef struct PipelineOptions {

@@ -56,6 +56,13 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
   return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
 }
 
+// A number that depends on how many rows a batch has: it has all, or they are counted.
+static NodeId row_number(const SelectCopy *c, const Node *n) {
+  c->g->origin = n->origin;
+  if (!c->rows) return graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
+  return graph_cast(c->g, row_number_node(c->m, c->g, (uint32_t)n->attr.key - 1, c->rows), (Dtype)n->type);
+}
+
 static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map) {
   const Node *n = graph_node(c->m->graph, id);
   NodeId args[MAX_ARGS];
@@ -66,6 +73,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map) {
   if (known) return known;
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
   if (c->region) attr.region = c->region[attr.region];
+  if (n->op == OP_CONST && attr.key) return row_number(c, n);
   c->g->origin = n->origin;
   if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL) return draw(c, n);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
@@ -224,13 +232,17 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
   Wants w;
   if (!wants_read(&w, m, f, true)) return NULL;
   Nodes roots = {0};
-  NodeId *map;
   wants_roots(&w, &roots);
-  Graph *g = select_copy(m, f && f->training, roots.n, roots.at, &map);
+  Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
+  SelectCopy c = {.m = m, .g = g, .training = f && f->training};
+  if (f && f->rows) c.rows = rows_mark(m->arena, m->graph, f->rows).dim;
+  NodeId *map = select_into(&c, roots.n, roots.at);
   const NodeId *gradient = wants_gradients(&w, g, map);
   for (uint32_t i = 0; i < w.list.n; i++) {
     const Want *want = &w.list.at[i];
     select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
   }
-  return graph_trim(a, g, STAGE_GRAD);
+  if (!c.rows) return graph_trim(a, g, STAGE_GRAD);
+  RowFacts rows = rows_mark(a, g, f->rows);
+  return rows_count_means(a, g, &rows);
 }

@@ -15,6 +15,7 @@ typedef struct SelectCopy {
   DimId over, micro;   // a micro-batch: draws over `over` are those of part `part` of the whole batch
   int64_t part;
   const NodeId *instead; // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
+  const bool *rows;    // dims that run over rows, of which a batch may have fewer: they are counted; or NULL: it has all
 } SelectCopy;
 // Loops of g of their own for a copy that may differ in what they start from.
 const RegionId *select_regions(const Model *m, Graph *g);
@@ -51,6 +52,12 @@ void wants_roots(const Wants *w, Nodes *roots);
 // Gradients of map[w->loss] in g, for those that ask for one, in order.
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 
+// -- row_numbers.c: numbers that depend on rows ----------------------------------------------------------
+// How many elements of d there are: an i32 scalar.
+NodeId rows_count(Graph *g, DimId d);
+// The f64 scalar that Model.numbers[number] is when the dims that run over rows are counted.
+NodeId row_number_node(const Model *m, Graph *g, uint32_t number, const bool *rows);
+
 // -- select_rows.c: what rows of a batch have to do with one another -----------------------------------
 typedef struct RowFacts {
   const bool *dim;   // runs over rows: the dim of data, and what rename, merge and split make of it
@@ -60,5 +67,9 @@ typedef struct RowFacts {
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over);
 // Whether one of the dims runs over rows.
 bool rows_in(const RowFacts *r, const Dims *dims);
+// How many of the dims that node n, a reduction, takes away run over rows.
+int rows_reduced(const RowFacts *r, const Node *n);
+// g, of which r is, with means over rows that divide by the rows that there are. g ends.
+Graph *rows_count_means(Arena *a, const Graph *g, const RowFacts *r);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct Split {
   Graph *g; // the program's graph: parts are added to it
   DimId over;
   RowFacts rows;     // of g as it was before parts were added
+  const bool *graded; // node is, or reads, a gradient of what depends on the batch: its means divided by a batch's rows
   const Name *name;  // of the metric under work
   Graph *finish;
   NodeId *map; // node of g -> node of finish
@@ -112,12 +113,18 @@ static NodeId part_bool(Split *s, NodeId n, int how) {
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
 }
 
-// How many of the dims that a reduction takes away run over rows.
-static int row_dims(const Split *s, const Node *n) {
-  int count = 0;
-  OpClass cls = op_row((Op)n->op)->cls;
-  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++) count += s->rows.dim[n->attr.dims[i]];
-  return count;
+static bool is_gradient(const Graph *g, const RowFacts *rows, NodeId id) {
+  return rows->batch[id] && graph_node(g, id)->origin.backward;
+}
+
+static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
+  bool *graded = arena_array(a, bool, graph_count(g) + 1);
+  for (NodeId i = 1; i <= graph_count(g); i++) {
+    const Node *n = graph_node(g, i);
+    graded[i] = is_gradient(g, rows, i);
+    for (int k = 0; k < n->nargs; k++) graded[i] |= graded[n->args[k]];
+  }
+  return graded;
 }
 
 // What node n is in `finish`, when it is a reduction over the batch that can be put together; else
@@ -132,12 +139,12 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
       {OP_LOGSUMEXP, PART_LOGSUMEXP},
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
-  int over = row_dims(s, &n);
+  int over = rows_reduced(&s->rows, &n);
   // a mean over rows and rows again has no count of its own
-  if (!over || (over > 1 && n.op == OP_MEAN)) return 0;
+  if (!over || (over > 1 && n.op == OP_MEAN) || is_gradient(s->g, &s->rows, id)) return 0;
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);
-  for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]];
+  for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]] || s->graded[n.args[i]];
   s->g->origin = n.origin; // a part stands where the reduction did
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_ANY || n.op == OP_ALL)
@@ -155,7 +162,7 @@ static bool is_after(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
   OpClass cls = op_row((Op)n->op)->cls;
   if (n->op == OP_CONST) return true;
-  if (!s->rows.batch[id] || cls == REGION || n->region || n->op == OP_BOUND) return false;
+  if (!s->rows.batch[id] || cls == REGION || n->region || n->op == OP_BOUND || is_gradient(s->g, &s->rows, id)) return false;
   for (int k = 0; k < n->nargs; k++)
     if (rows_in(&s->rows, &graph_node(s->g, n->args[k])->dims)) return false;
   return n->nargs > 0;
@@ -193,14 +200,14 @@ static bool is_ratio(const Split *s, NodeId root) {
          graph_node(s->g, n->args[0])->type == TYPE_BOOL;
 }
 
-static EvalMetric metric_build(Split *s, NodeId root, uint32_t count) {
+static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count) {
   s->finish = graph_new(s->m->arena, s->g->dims, s->g->mesh, STAGE_GRAPH);
   memset(&s->output, 0, sizeof s->output);
   memset(&s->how, 0, sizeof s->how);
   memset(&s->value, 0, sizeof s->value);
   s->inexact = false;
   EvalMetric e = {.name = s->name->name, .ratio = is_ratio(s, root)};
-  Output value = {.kind = OUT_VALUE, .name = "value", .value = split_metric(s, root, count)};
+  Output value = {.kind = OUT_VALUE, .name = "value", .value = whole ? averaged(s, root) : split_metric(s, root, count)};
   vec_push(s->finish->arena, s->finish->output) = value;
   e.nparts = s->output.n;
   e.output = s->output.at;
@@ -288,64 +295,7 @@ static NodeId *averages_of(const Model *m, Graph *g) {
   return instead;
 }
 
-// The number of elements that a reduction takes together, of the rows that a batch has.
-static NodeId count_there(const Split *s, Graph *g, const Node *n, Dtype type) {
-  NodeId count = 0;
-  for (int i = 0; i < n->attr.ndims; i++) {
-    DimId d = n->attr.dims[i];
-    Dims one = {.n = 1, .at = {d}};
-    NodeId size = graph_const(g, type, (double)dim_get(g->dims, d)->size);
-    if (s->rows.dim[d]) {
-      NodeId there = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), graph_index(g, d));
-      size = graph_cast(g, graph_reduce(g, OP_SUM, there, &one), type);
-    }
-    count = count ? graph_binary(g, OP_MUL, count, size) : size;
-  }
-  return count;
-}
-
-// Means over rows that stay in the program divide by the rows that a batch has.
-static Graph *count_rows(Arena *a, const Split *s) {
-  const Graph *from = s->g;
-  Graph *g = graph_like(a, from, STAGE_GRAD);
-  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
-  for (NodeId i = 1; i <= graph_count(from); i++) {
-    Node n = *graph_node(from, i);
-    if (n.op != OP_MEAN || !row_dims(s, &n)) {
-      map[i] = graph_copy(g, from, i, map);
-      continue;
-    }
-    double others;
-    Dims over = reduced(s, &n, &others);
-    Dtype wide = dtype_accumulator((Dtype)n.type);
-    g->origin = n.origin;
-    NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, map[n.args[0]], wide), &over);
-    map[i] = graph_cast(g, graph_binary(g, OP_DIV, sum, count_there(s, g, &n, wide)), (Dtype)n.type);
-  }
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, g->output) = o;
-  }
-  return graph_trim(a, g, STAGE_GRAD);
-}
-
-// Sizes of the batch that a model states are of a full one.
-static void warn_sizes(const Model *m, DimId over) {
-  Pos last = {0};
-  for (uint32_t i = 0; i < m->sizes.n; i++) {
-    const SizeUse *use = &m->sizes.at[i];
-    if (use->d != over || (use->pos.line == last.line && use->pos.col == last.col && use->pos.source == last.source)) continue;
-    last = use->pos;
-    const char *name = dim_get(m->graph->dims, over)->name;
-    diag_warning(m->diag, DIAG_ROW_WEIGHTED, use->pos,
-                 "size(%s) is a batch's: over a data set, and in its last batch, it does not count the rows that there are", name);
-    diag_hint(m->diag, "mean[%s](...) divides by the rows that there are", name);
-  }
-}
-
-static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetrics,
-                         EvalMetric **metric) {
+Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics, EvalMetric **metric) {
   Metrics list = {0};
   Nodes roots = {0};
   DimId over = batch_dim(m);
@@ -357,27 +307,23 @@ static Graph *eval_graph(Arena *a, const Model *m, bool average, uint32_t *nmetr
     return NULL;
   }
   if (!scalars(m, &list)) return NULL;
-  warn_sizes(m, over);
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
   Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
-  SelectCopy c = {.m = m, .g = g, .instead = average ? averages_of(m, g) : NULL};
+  SelectCopy c = {.m = m, .g = g, .instead = ask->average ? averages_of(m, g) : NULL, .rows = rows_mark(m->arena, m->graph, over).dim};
   const NodeId *map = select_into(&c, roots.n, roots.at);
   Split s = {.m = m, .g = g, .over = over};
   s.rows = rows_mark(m->arena, g, over);
+  s.graded = mark_graded(m->arena, g, &s.rows);
   uint32_t count = graph_count(g);
   *nmetrics = list.n;
   *metric = arena_array(a, EvalMetric, list.n);
   for (uint32_t i = 0; i < list.n; i++) {
     s.name = list.at[i];
-    (*metric)[i] = metric_build(&s, map[roots.at[i]], count);
+    (*metric)[i] = metric_build(&s, map[roots.at[i]], ask->whole && ask->whole[i], count);
   }
-  return count_rows(a, &s);
+  return rows_count_means(a, g, &s.rows);
 }
 
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric) {
-  return eval_graph(a, m, false, nmetrics, metric);
-}
-
-Graph *select_eval_average(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric) {
-  return eval_graph(a, m, true, nmetrics, metric);
+  return select_eval_as(a, m, &(EvalAsk){0}, nmetrics, metric);
 }

@@ -45,3 +45,48 @@ RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
 }
 
 bool rows_in(const RowFacts *r, const Dims *dims) { return count_rows(r->dim, dims) > 0; }
+
+int rows_reduced(const RowFacts *r, const Node *n) {
+  int count = 0;
+  OpClass cls = op_row((Op)n->op)->cls;
+  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++) count += r->dim[n->attr.dims[i]];
+  return count;
+}
+
+// The number of elements that a reduction takes together, of the rows that there are.
+static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype type) {
+  NodeId count = 0;
+  for (int i = 0; i < n->attr.ndims; i++) {
+    DimId d = n->attr.dims[i];
+    NodeId size = r->dim[d] ? graph_cast(g, rows_count(g, d), type)
+                            : graph_const(g, type, (double)dim_get(g->dims, d)->size);
+    count = count ? graph_binary(g, OP_MUL, count, size) : size;
+  }
+  return count;
+}
+
+static NodeId counted_mean(Graph *g, const RowFacts *r, const Node *n, NodeId x) {
+  Dims over = {0};
+  for (int i = 0; i < n->attr.ndims; i++)
+    if (!dims_add(g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
+  Dtype wide = dtype_accumulator((Dtype)n->type);
+  g->origin = n->origin;
+  NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, x, wide), &over);
+  return graph_cast(g, graph_binary(g, OP_DIV, sum, count_reduced(g, r, n, wide)), (Dtype)n->type);
+}
+
+Graph *rows_count_means(Arena *a, const Graph *from, const RowFacts *r) {
+  Graph *g = graph_like(a, from, STAGE_GRAD);
+  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
+  for (NodeId i = 1; i <= graph_count(from); i++) {
+    Node n = *graph_node(from, i);
+    bool mean = n.op == OP_MEAN && rows_reduced(r, &n);
+    map[i] = mean ? counted_mean(g, r, &n, map[n.args[0]]) : graph_copy(g, from, i, map);
+  }
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  return graph_trim(a, g, STAGE_GRAD);
+}

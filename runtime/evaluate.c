@@ -114,13 +114,15 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
   }
 }
 
-// Runs all batches of an epoch.
-static int eval_batches(Exec *e, Feed *f, Parts *parts, const void **data, int64_t *rows, Diag *d) {
+// Runs all batches of an epoch, an incomplete one by `last` if there is one.
+static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data, int64_t *rows, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
-    if (exec_asked(e)) return EXIT_AGAIN; // the caller writes a checkpoint first
-    exec_rows(e, got < feed_batch(f) ? got : -1);
+    bool incomplete = got < feed_batch(f);
+    Exec *e = incomplete && last ? last : whole;
+    if (exec_asked(whole)) return EXIT_AGAIN; // the caller writes a checkpoint first
+    exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);
     if (r != STEP_OK) return say_fault(e, r, d);
@@ -134,14 +136,14 @@ static int eval_batches(Exec *e, Feed *f, Parts *parts, const void **data, int64
   return 0;
 }
 
-int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows,
-                 Diag *d) {
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d) {
   const FeedInput *input;
   Parts parts;
   const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
   if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
   exec_want(e, f);
-  int code = eval_batches(e, f, &parts, data, rows, d);
+  if (last) exec_want_last(last, f);
+  int code = eval_batches(e, last, f, &parts, data, rows, d);
   exec_rows(e, -1);
   if (code == 0) parts_finish(&parts, *rows, out);
   free(data);

@@ -34,7 +34,7 @@ struct Feed {
   char fault[FAULT];
   Pos fault_pos;
   double wait;
-  struct { atomic_llong from, to; } *rows_of; // of a batch, by input: those that are wanted
+  struct { atomic_llong from, to; } *rows_of[2]; // of a whole batch and of an incomplete one, by input: those that are wanted
   int64_t first_epoch, first_row; // where reading begins
   int64_t at_epoch, at_row;       // of the batch after the one that the caller has
 };
@@ -59,7 +59,7 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
     const FeedInput *in = &f->input[i];
     int64_t bytes = s->row_elements * dtype_bytes(in->type);
     *which = i;
-    int64_t from = atomic_load(&f->rows_of[i].from), to_row = atomic_load(&f->rows_of[i].to);
+    int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from), to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
     for (int64_t r = from; r < rows && r < to_row; r++) {
       int64_t row = f->shuffle ? rng_permute(key, f->rows, first + r) : first + r;
       bool straight = in->over == 0;
@@ -190,8 +190,8 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   Feed *f = calloc(1, sizeof *f);
   if (f) f->input = malloc(sizeof *input * (n + 1u));
   if (f) f->source = calloc(n + 1u, sizeof *f->source);
-  if (f) f->rows_of = calloc(n + 1u, sizeof *f->rows_of);
-  if (!f || !f->input || !f->source || !f->rows_of) BUG("no memory to open data");
+  for (int k = 0; f && k < 2; k++) f->rows_of[k] = calloc(n + 1u, sizeof *f->rows_of[k]);
+  if (!f || !f->input || !f->source || !f->rows_of[0] || !f->rows_of[1]) BUG("no memory to open data");
   f->n = n;
   f->batch = batch;
   f->shuffle = shuffle;
@@ -203,7 +203,7 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
   bool ok = true;
   for (uint32_t i = 0; i < n; i++) {
     f->input[i] = input[i];
-    atomic_init(&f->rows_of[i].to, INT64_MAX);
+    for (int k = 0; k < 2; k++) atomic_init(&f->rows_of[k][i].to, INT64_MAX);
     ok = source_open(&f->source[i], &f->input[i], directory, seed, d) && ok;
   }
   if (ok && agree_on_rows(f, d) && make_room(f, d) && start(f, d)) return f;
@@ -248,7 +248,8 @@ void feed_close(Feed *f) {
   free(f->scratch);
   free(f->row);
   free(f->source);
-  free(f->rows_of);
+  free(f->rows_of[0]);
+  free(f->rows_of[1]);
   free(f->input);
   free(f);
 }
@@ -257,8 +258,15 @@ void feed_close(Feed *f) {
 // ------------------------------------------------------------------------------------------
 
 void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to) {
-  atomic_store(&f->rows_of[input].from, from);
-  atomic_store(&f->rows_of[input].to, to);
+  for (int k = 0; k < 2; k++) {
+    atomic_store(&f->rows_of[k][input].from, from);
+    atomic_store(&f->rows_of[k][input].to, to);
+  }
+}
+
+void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to) {
+  atomic_store(&f->rows_of[1][input].from, from);
+  atomic_store(&f->rows_of[1][input].to, to);
 }
 
 int64_t feed_rows(const Feed *f) { return f->rows; }

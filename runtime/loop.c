@@ -153,7 +153,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
   int64_t rows;
   if (!x) BUG("no memory to evaluate");
   bool again = r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
-  int code = eval_metrics(j->eval, j->test, j->nmetrics, j->metric, x, &rows, d);
+  int code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, d);
   clear_progress(r);
   char line[LINE];
   size_t n = 0;

@@ -50,6 +50,8 @@ void exec_copy(Exec *to, const Exec *from);
 // With ranks: f reads only the rows that the processors of this one take.
 struct Feed;
 void exec_want(const Exec *e, struct Feed *f);
+// The same of incomplete batches, which e runs; behind exec_want of the program for whole ones.
+void exec_want_last(const Exec *e, struct Feed *f);
 // Rows of the dim Program.over that are valid from here on; -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
@@ -179,6 +181,8 @@ double feed_wait_seconds(const Feed *f); // time that feed_next has waited for d
 
 // Of a batch only the rows from..to-1 of that input have to be read from here on.
 void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to);
+// The same of incomplete batches only; to be said behind feed_want.
+void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
@@ -208,6 +212,7 @@ typedef struct Metric {
 
 typedef struct TrainJob {
   Exec *train, *eval;        // eval shares train's persistent tensors; NULL: no evaluation
+  Exec *last;                // runs the last batch of an evaluation when that is incomplete, NULL: eval does
   Feed *feed, *test;
   const char *test_name;     // "test" or "valid"
   uint32_t nmetrics;
@@ -237,7 +242,8 @@ typedef struct TrainJob {
 } TrainJob;
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
 int train_run(const TrainJob *job, Diag *d);
-int eval_metrics(Exec *e, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
+// last: a program made for just the rows of the last, incomplete batch, whose outputs have the same names; or NULL: e runs it.
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
 
 // -- peak.c: what no kernel on this machine can beat ------------------------------------------------------
 // Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.

@@ -53,7 +53,7 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
 
-void exec_want(const Exec *e, Feed *f) {
+static void want(const Exec *e, Feed *f, void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
   for (uint32_t i = 0; e->ranks && i < n; i++) {
@@ -67,9 +67,12 @@ void exec_want(const Exec *e, Feed *f) {
       if (first < from) from = first;
       if (end > to) to = end;
     }
-    feed_want(f, i, from, to);
+    say(f, i, from, to);
   }
 }
+
+void exec_want(const Exec *e, Feed *f) { want(e, f, feed_want); }
+void exec_want_last(const Exec *e, Feed *f) { want(e, f, feed_want_last); }
 
 bool exec_show(const Exec *e, bool done, bool *first_says) {
   Note mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
