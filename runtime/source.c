@@ -38,6 +38,13 @@ static bool take_range(RowSource *s, Diag *d) {
     s->endless = to_end;
     s->rows = w->row_last;
   }
+  if (s->rows == 0 && !s->endless) {
+    if (s->sliding)
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld tokens for the input %s", s->path, (long long)s->row_elements, s->input->name);
+    else
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
+    return false;
+  }
   int64_t last = to_end ? s->rows : w->row_last;
   if (w->row_first < 0 || (!s->endless && (last > s->rows || w->row_first >= last))) {
     diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
