@@ -155,8 +155,7 @@ static void copy_backward(Remat *r, NodeId n) {
 }
 
 static void copy_node(Remat *r, NodeId n) {
-  const Node *node = graph_node(r->from, n);
-  if (!node->origin.backward) r->map[n] = graph_copy(r->to, r->from, n, r->map);
+  if (remat_forward(r->from, r->loops, n)) r->map[n] = graph_copy(r->to, r->from, n, r->map);
   else if (r->loops->mirror[n] && r->again[r->loops->mirror[n]]) r->map[n] = step_again(r, n);
   else copy_backward(r, n);
 }

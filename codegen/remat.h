@@ -13,6 +13,11 @@ typedef struct RematLoops {
   NodeId *mirror;      // by AT of such a loop: the value of the forward loop that it is at that step, renames aside; 0: none
 } RematLoops;
 RematLoops remat_loops(Arena *a, const Graph *g);
+// Of the forward pass, or of a loop of it: what is brought there into the shape that gradients want, too.
+static inline bool remat_forward(const Graph *g, const RematLoops *l, NodeId n) {
+  const Node *x = graph_node(g, n);
+  return !x->origin.backward || (x->region && l->backed[x->region]);
+}
 // The loop, r or one around it, from which values of region `of` are seen; `of` itself when it encloses r; 0 with *seen
 // false: none.
 RegionId remat_seen_in(const Graph *g, const RematLoops *l, RegionId of, RegionId r, bool *seen);

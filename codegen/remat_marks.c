@@ -33,9 +33,15 @@ typedef struct Marks {
 
 static bool is_source(const Node *n) { return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op); }
 
-static bool may_repeat(const Node *n) {
-  OpClass cls = op_row((Op)n->op)->cls;
-  return !n->origin.backward && n->op != OP_CHECKPOINT && cls != COLLECTIVE && cls != REGION && !is_source(n);
+// Of the collectives those that move something.
+static bool is_moved(const Node *n) {
+  return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_OWN_TERM;
+}
+
+static bool may_repeat(const Marks *m, NodeId id) {
+  const Node *n = graph_node(m->g, id);
+  bool kept = n->op == OP_CHECKPOINT || is_moved(n) || op_row((Op)n->op)->cls == REGION || is_source(n);
+  return !kept && remat_forward(m->g, m->loops, id);
 }
 
 // Outside loops, or of a loop that gradients go back through and that saves it for nothing else.
@@ -49,7 +55,7 @@ static void mark_checkpoints(Marks *m) {
   for (NodeId n = m->count; n >= 1; n--) {
     const Node *node = graph_node(m->g, n);
     for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++) before[node->args[i]] = true;
-    m->again[n] = before[n] && !node->region && may_repeat(node);
+    m->again[n] = before[n] && !node->region && may_repeat(m, n);
   }
 }
 
@@ -65,7 +71,7 @@ static NodeId place_of(const Marks *m, NodeId n) {
 
 static void read_by(Marks *m, NodeId n, NodeId arg) {
   const Node *node = graph_node(m->g, n);
-  bool view = op_is_view((Op)node->op), backward = node->origin.backward, mirrors = m->loops->mirror[n];
+  bool view = op_is_view((Op)node->op), backward = !remat_forward(m->g, m->loops, n), mirrors = m->loops->mirror[n];
   m->read[arg] |= backward || ((view || node->op == OP_COLLECT) && m->read[n]);
   if (!mirrors) m->whole[arg] |= view || node->op == OP_COLLECT ? m->whole[n] : backward;
   NodeId by = backward ? 0 : view ? m->last[n] : place_of(m, n);
@@ -103,8 +109,8 @@ static void mark_cheap(Marks *m) {
     const Node *node = graph_node(m->g, n);
     const OpRow *row = op_row((Op)node->op);
     bool cheap = (row->cls == POINTWISE && !(row->flags & CHECKS)) || node->op == OP_BROADCAST || op_is_alias((Op)node->op) ||
-                 op_is_draw((Op)node->op);
-    if (!cheap || !may_repeat(node) || !may_leave(m, n)) continue;
+                 op_is_draw((Op)node->op) || (row->cls == COLLECTIVE && !is_moved(node));
+    if (!cheap || !may_repeat(m, n) || !may_leave(m, n)) continue;
     bool all = true;
     for (int i = 0; i < node->nargs; i++) all &= at_hand(m, node->args[i]);
     m->again[n] |= all;
@@ -116,7 +122,7 @@ static bool is_gather(const Node *n) { return n->op == OP_ALL_GATHER || n->op ==
 static void mark_gathers(Marks *m, bool all) {
   for (NodeId n = 1; n <= m->count; n++) {
     const Node *node = graph_node(m->g, n);
-    if (is_gather(node) && !node->origin.backward && may_leave(m, n) && (all || !m->data[n])) m->again[n] = true;
+    if (is_gather(node) && remat_forward(m->g, m->loops, n) && may_leave(m, n) && (all || !m->data[n])) m->again[n] = true;
   }
 }
 
@@ -154,9 +160,9 @@ static void mark_stretches(Marks *m, uint32_t stretches, bool collectives) {
   NodeId last = stretches ? m->end.at[stretches - 1] : 0;
   for (NodeId n = 1; n <= m->count && k < stretches; n++) {
     const Node *node = graph_node(m->g, n);
-    bool moved = op_row((Op)node->op)->cls == COLLECTIVE && !node->origin.backward;
+    bool moved = is_moved(node) && remat_forward(m->g, m->loops, n);
     bool inside = node->region ? place_of(m, n) <= last : m->last[n] <= m->end.at[k];
-    if (inside && may_leave(m, n) && (may_repeat(node) || (collectives && moved))) m->again[n] = true;
+    if (inside && may_leave(m, n) && (may_repeat(m, n) || (collectives && moved))) m->again[n] = true;
     k += n == m->end.at[k];
   }
 }

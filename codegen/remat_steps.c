@@ -20,7 +20,8 @@ typedef struct Steps {
   NodeId *map;             // by node
   RegionId *sinks;         // by node: it is computed in the steps of that loop, and read behind it
   NodeId *inside;          // by such a node: its carry, or its value of a step, in the new graph
-  Nodes *of;               // by region: such nodes
+  Nodes *of;               // by region: such nodes, ascending
+  uint32_t *sums;          // by region: carries that they may take
 } Steps;
 
 static const Node *node_of(const Steps *s, NodeId n) { return graph_node(s->from, n); }
@@ -46,14 +47,15 @@ static void find_users(Steps *s) {
 
 // -- what loops read step by step ------------------------------------------------------------------------------
 
-// A product whose result takes more than its arguments, of which loops read nothing but steps.
+// A product whose result takes no less than its arguments, which gradients read anyway, and of which loops read nothing but
+// steps.
 static bool is_lifted(const Steps *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
   int64_t bytes = 0;
   for (int i = 0; i < x->nargs; i++)
     if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
-  bool only = bytes < node_bytes(s->from, n);
+  bool only = bytes <= node_bytes(s->from, n);
   for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1] && only; i++) {
     const Node *user = node_of(s, s->user[i]);
     only = user->op == OP_AT && user->attr.dims[0] == t;
@@ -138,10 +140,23 @@ static void plan_sinks(Steps *s) {
     RegionId loop = node_of(s, c->args[0])->attr.region;
     Nodes sinks = {0};
     if (node_of(s, c->args[1])->region != loop || !find_sinks(s, n, &sinks)) continue;
-    if (node_of(s, c->args[0])->nargs + s->of[loop].n + sinks.n > MAX_ARGS) continue;
-    for (uint32_t i = 0; i < sinks.n; i++)
-      if (!s->sinks[sinks.at[i]]) s->sinks[sinks.at[i]] = loop, vec_push(s->a, s->of[loop]) = sinks.at[i];
+    if (node_of(s, c->args[0])->nargs + (s->sums[loop] += sinks.n) > MAX_ARGS) continue;
+    for (uint32_t i = 0; i < sinks.n; i++) s->sinks[sinks.at[i]] = loop;
   }
+}
+
+// Sums of what stands in the steps of one loop, and of nothing else: only the sum is handed out.
+static void plan_adds(Steps *s) {
+  for (NodeId n = 1; n <= graph_count(s->from); n++) {
+    const Node *x = node_of(s, n);
+    RegionId loop = x->op == OP_ADD ? s->sinks[x->args[0]] : 0;
+    DimId t = loop ? region_get(s->from, loop)->t : 0;
+    if (loop && s->sinks[x->args[1]] == loop && dims_has(&node_of(s, x->args[0])->dims, t) &&
+        dims_has(&node_of(s, x->args[1])->dims, t))
+      s->sinks[n] = loop;
+  }
+  for (NodeId n = 1; n <= graph_count(s->from); n++)
+    if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
 }
 
 // Node n of the new graph, made before its turn where a loop wants it sooner. Views of a COLLECT.
@@ -156,6 +171,7 @@ static NodeId early(Steps *s, NodeId n) {
 static NodeId step_of(Steps *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
+  if (s->sinks[n] == loop) return s->inside[n];
   if (!dims_has(&x->dims, t)) return early(s, n);
   NodeId root = under_views(s, n, t);
   if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop]) return at(s, loop, early(s, n));
@@ -180,6 +196,7 @@ static NodeId part_of(Steps *s, NodeId n, RegionId loop, bool sums) {
     for (int i = 0; i < attr.ndims; i++) over.at[i] = rest[i];
     return graph_reduce(s->to, OP_SUM, graph_cast(s->to, args[0], attr.type), &over);
   }
+  if (x->op == OP_ADD) return graph_binary(s->to, OP_ADD, args[0], args[1]);
   if (attr.ndims) return graph_add(s->to, OP_CONTRACT, x->nargs, args, &attr);
   return graph_binary(s->to, OP_MUL, graph_cast(s->to, args[0], attr.type), graph_cast(s->to, args[1], attr.type));
 }
@@ -233,8 +250,10 @@ const Graph *remat_steps(Arena *a, const Graph *g) {
   s.sinks = arena_array(a, RegionId, count + 1);
   s.inside = arena_array(a, NodeId, count + 1);
   s.of = arena_array(a, Nodes, g->region.n + 1);
+  s.sums = arena_array(a, uint32_t, g->region.n + 1);
   find_users(&s);
   plan_sinks(&s);
+  plan_adds(&s);
   for (NodeId n = 1; n <= count; n++) {
     bug_context("remat", n);
     copy_node(&s, n);
