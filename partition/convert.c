@@ -1,5 +1,7 @@
 // The cheapest way from one state of a value to another: a shortest path over single conversions, by
-// bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever gathered as a way out.
+// bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever gathered as a way out: on the
+// way no processor holds more than at one of the two ends (Zhang et al., "Memory-efficient array redistribution through
+// portable collective communication", 2021, bound it likewise).
 //
 //   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block; gathering would move it all
 //
@@ -9,9 +11,11 @@
 //   permute                                 puts the axes of a cut in the target's order (equal full blocks)
 //   all_reduce, own_term                    end or begin partial terms
 //
-// Where that takes several calls, each box can also go straight to whoever holds it afterwards, in one permute:
+// Where that takes several calls or more room, each box can also go straight to whoever holds it afterwards, in one
+// permute:
 //
 //   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
+//   [x/cols] -> [x/rows]                    gathering and slicing would hold all of it
 #include "partition/state.h"
 
 #include <string.h>
@@ -31,6 +35,7 @@ typedef struct Search {
   const Dims *dims;
   int64_t element;
   const State *to;
+  int64_t room;     // elements that a processor may hold
   Arena *arena;
   VEC(Seen) seen;
 } Search;
@@ -40,22 +45,30 @@ static bool cheaper(const Seen *a, const Seen *b) {
   return a->calls != b->calls ? a->calls < b->calls : a->steps < b->steps;
 }
 
-static void reach(Search *x, uint32_t from, State s, Step by) {
+static void arrive(Search *x, const Seen *next) {
+  for (uint32_t i = 0; i < x->seen.n; i++)
+    if (state_equal(&x->seen.at[i].s, &next->s, x->dims->n)) {
+      if (!x->seen.at[i].done && cheaper(next, &x->seen.at[i])) x->seen.at[i] = *next;
+      return;
+    }
+  if (state_elements(x->g, x->dims, &next->s) <= x->room) vec_push(x->arena, x->seen) = *next;
+}
+
+static Seen seen_after(const Search *x, uint32_t from, State s, Step by) {
   const Seen *f = &x->seen.at[from];
-  CollKind kind;
   by.state = s;
-  Seen next = {.s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
+  return (Seen){.s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
+}
+
+static void reach(Search *x, uint32_t from, State s, Step by) {
+  Seen next = seen_after(x, from, s, by);
+  CollKind kind;
   if (coll_of(by.op, &kind)) {
-    const State *sized = by.op == OP_ALL_GATHER ? &s : &f->s;
+    const State *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
     next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes, state_elements(x->g, x->dims, sized) * x->element);
     next.calls++;
   }
-  for (uint32_t i = 0; i < x->seen.n; i++)
-    if (state_equal(&x->seen.at[i].s, &s, x->dims->n)) {
-      if (!x->seen.at[i].done && cheaper(&next, &x->seen.at[i])) x->seen.at[i] = next;
-      return;
-    }
-  vec_push(x->arena, x->seen) = next;
+  arrive(x, &next);
 }
 
 static bool replicated(const Search *x, const State *s, int axis) {
@@ -161,12 +174,28 @@ static void try_terms(Search *x, uint32_t at) {
   reach(x, at, next, (Step){.op = OP_OWN_TERM, .from = -1, .to = -1, .axes = axes});
 }
 
+enum { NOWHERE = UINT32_MAX };
+
 static uint32_t nearest(const Search *x) {
-  uint32_t best = UINT32_MAX;
+  uint32_t best = NOWHERE;
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (!x->seen.at[i].done && (best == UINT32_MAX || cheaper(&x->seen.at[i], &x->seen.at[best]))) best = i;
-  if (best == UINT32_MAX) BUG("no conversion between two states");
+    if (!x->seen.at[i].done && (best == NOWHERE || cheaper(&x->seen.at[i], &x->seen.at[best]))) best = i;
   return best;
+}
+
+// The target's index, or NOWHERE.
+static uint32_t walk(Search *x) {
+  for (;;) {
+    uint32_t at = nearest(x);
+    if (at == NOWHERE || state_equal(&x->seen.at[at].s, x->to, x->dims->n)) return at;
+    x->seen.at[at].done = true;
+    try_reductions(x, at);
+    try_scatters(x, at);
+    try_slices(x, at);
+    try_gathers(x, at);
+    try_permutes(x, at);
+    try_terms(x, at);
+  }
 }
 
 static int path_to(const Search *x, uint32_t at, Step step[MAX_STEPS]) {
@@ -240,13 +269,19 @@ static Axes changed_axes(const Search *x, const State *from, State *moved) {
   return axes_sorted(all);
 }
 
-// Bytes of the processor that sends most when boxes go straight to the target; -1: not offered.
+static bool keeps_terms(const Search *x, const State *from) {
+  for (int i = 0; i < from->partial.n; i++)
+    if (!axes_has(x->to->partial, from->partial.at[i])) return false;
+  return !from->partial.n || from->monoid == x->to->monoid;
+}
+
+// Bytes of the processor that sends most when boxes, or terms of them, go straight to the target; -1: not offered.
 static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   State moved;
   *axes = changed_axes(x, from, &moved);
   int64_t group = axes_size(m, *axes), most = 0;
-  if (from->partial.n || x->to->partial.n || group > MAX_PEERS) return -1;
+  if (!keeps_terms(x, from) || group > MAX_PEERS) return -1;
   Axes cut = all_cuts(&moved, x->dims->n);
   for (int64_t k = 0; k < group; k++) {
     int64_t r = axes_peer(m, *axes, 0, k), sent = 0;
@@ -266,34 +301,56 @@ static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int
   int calls = 0;
   for (int i = 0; i < n; i++) calls += coll_of(step[i].op, &kind);
   if (calls < 2) return n;
-  int64_t straight = straight_bytes(x, from, &axes);
+  int64_t straight = axes_equal(from->partial, x->to->partial) ? straight_bytes(x, from, &axes) : -1;
+  if (straight < 0) return n;
   double weight = coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, straight);
-  if (straight < 0 || weight > *bytes) return n;
+  if (weight > *bytes) return n;
   *bytes = weight;
   step[0] = (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes, .state = *x->to};
   return 1;
+}
+
+// From every state the boxes go straight to where the target has them; terms that it has besides begin there.
+static void leap(Search *x) {
+  for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
+    Axes axes;
+    int64_t bytes = straight_bytes(x, &x->seen.at[i].s, &axes);
+    if (bytes < 0) continue;
+    State there = *x->to;
+    there.partial = x->seen.at[i].s.partial, there.monoid = x->seen.at[i].s.monoid;
+    Seen next = seen_after(x, i, there, (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
+    next.bytes += coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes);
+    next.calls++;
+    arrive(x, &next);
+  }
+}
+
+static int64_t larger_end(const Graph *g, const Dims *dims, const State *from, const State *to) {
+  int64_t a = state_elements(g, dims, from), b = state_elements(g, dims, to);
+  return a > b ? a : b;
 }
 
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims, Dtype type, const State *from,
                  const State *to, Step step[MAX_STEPS], double *bytes) {
   ArenaMark mark = arena_mark(scratch);
   Search x = {.machine = machine, .g = g, .dims = dims, .element = dtype_bytes(type), .to = to, .arena = scratch};
+  x.room = larger_end(g, dims, from, to);
   vec_push(scratch, x.seen) = (Seen){.s = *from};
-  for (;;) {
-    uint32_t at = nearest(&x);
-    x.seen.at[at].done = true;
-    if (state_equal(&x.seen.at[at].s, to, dims->n)) {
-      int n = path_to(&x, at, step);
-      *bytes = x.seen.at[at].bytes;
-      n = shorten(&x, from, step, n, bytes);
-      arena_reset(scratch, mark);
-      return n;
-    }
-    try_reductions(&x, at);
-    try_scatters(&x, at);
-    try_slices(&x, at);
-    try_gathers(&x, at);
-    try_permutes(&x, at);
-    try_terms(&x, at);
+  uint32_t at = walk(&x);
+  if (at == NOWHERE) {
+    leap(&x);
+    at = walk(&x);
   }
+  if (at == NOWHERE) { // too many peers for a leap
+    x.room = INT64_MAX;
+    x.seen.n = 0;
+    vec_push(scratch, x.seen) = (Seen){.s = *from};
+    at = walk(&x);
+  }
+  if (at == NOWHERE) BUG("no conversion between two states");
+  int n = path_to(&x, at, step);
+  *bytes = x.seen.at[at].bytes;
+  n = shorten(&x, from, step, n, bytes);
+  arena_reset(scratch, mark);
+  return n;
 }
