@@ -223,6 +223,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     return false;
   }
   diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a source of data must stand here");
+  diag_one_of(b->d, near, countof(near));
   if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, countof(near));
   return false;
 }

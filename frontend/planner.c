@@ -164,7 +164,7 @@ bool planner_choose(Session *s) {
   if (!planner_fastest(s, &task, r, &refined, kept, &of_refined, &use, &of_use)) return false;
   s->model->layout = use->layout;
   s->model->graph->layout = use->layout;
-  if (!option_given(s->opt, OPTION_QUIET))
+  if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
     fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n", layout_text(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
   return true;
 }

@@ -126,7 +126,7 @@ static bool exact_possible(const Session *s) {
     diag_hint(s->diag, "remove the pin, or run without --exact");
     return false;
   }
-  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && mesh_size(&s->model->mesh) > 1)
+  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) && mesh_size(&s->model->mesh) > 1)
     fprintf(stderr, "meshc: --exact: each of the %lld processors holds and computes the whole; the layout is left aside\n",
             (long long)mesh_size(&s->model->mesh));
   return true;

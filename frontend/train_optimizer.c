@@ -61,6 +61,7 @@ bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
     return true;
   }
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "an optimizer must stand here");
+  diag_one_of(b->d, near, countof(near));
   if (named) diag_nearest(b->d, e->text, near, countof(near));
   return false;
 }

@@ -123,6 +123,7 @@ bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out) {
            schedule_ok(b->d, e->pos, out);
   }
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "a schedule must stand here");
+  diag_one_of(b->d, near, countof(near));
   if (named) diag_nearest(b->d, e->text, near, countof(near));
   return false;
 }

@@ -139,6 +139,12 @@ void diag_hint(Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
+void diag_one_of(Diag *d, const char *const *names, size_t n) {
+  const char *list = "it is one of:";
+  for (size_t i = 0; i < n; i++) list = arena_printf(d->arena, "%s %s%s", list, names[i], i + 1 < n ? "," : "");
+  diag_hint(d, "%s", list);
+}
+
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n) {
   const char *near = text_nearest(name, names, n);
   if (near) diag_hint(d, "did you mean %s?", near);

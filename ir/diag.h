@@ -39,6 +39,8 @@ void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // "did you mean X?" as the hint of what was said last, if one of the n names is near enough.
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
+// "it is one of: a, b, c" as the hint of what was said last.
+void diag_one_of(Diag *d, const char *const *names, size_t n);
 // The nearest of n names (edit distance at most a third of the length, 1 of two letters), or NULL.
 const char *text_nearest(const char *name, const char *const *names, size_t n);
 
