@@ -213,6 +213,7 @@ static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
   }
   names[stage_name_count] = "all";
   diag_error(d->s->diag, DIAG_USAGE, pos, "unknown stage '%s'", name);
+  diag_hint(d->s->diag, "meshc stages lists them");
   diag_nearest(d->s->diag, name, names, (size_t)stage_name_count + 1);
   return false;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
@@ -84,17 +85,22 @@ int cmd_ops(Session *s) {
 
 // -- fmt -----------------------------------------------------------------------------------------
 
-// Replaces the model file by its new text, written aside and renamed.
+// Replaces the model file, of a link the file that it leads to, by its new text, written aside and renamed.
 static bool replace_file(Session *s, const char *path, const char *text) {
-  const char *aside = arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
-  FILE *f = fopen(aside, "wb");
-  bool good = f && fputs(text, f) >= 0;
+  struct stat info;
+  char *target = realpath(path, NULL);
+  const char *to = target ? arena_text(s->arena, target, strlen(target)) : path;
+  free(target);
+  const char *aside = arena_printf(s->arena, "%s.%ld.tmp", to, (long)getpid());
+  bool good = stat(to, &info) == 0 && access(to, W_OK) == 0;
+  FILE *f = good ? fopen(aside, "wb") : NULL;
+  good = f && fputs(text, f) >= 0 && fchmod(fileno(f), info.st_mode & 07777) == 0;
   if (f) good &= fclose(f) == 0;
-  good = good && rename(aside, path) == 0;
+  good = good && rename(aside, to) == 0;
   if (good) return true;
   diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
              "cannot write %s: %s", path, strerror(errno));
-  remove(aside);
+  if (f) remove(aside);
   return false;
 }
 

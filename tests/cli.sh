@@ -219,6 +219,15 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
 }
 unset XDG_CACHE_HOME
 
+# -- fmt keeps links and permissions ----------------------------------------------------------------------------
+printf 'dim  b=4\n' >"$tmp/plain.mesh"
+chmod 640 "$tmp/plain.mesh"
+ln -s plain.mesh "$tmp/link.mesh"
+"$meshc" fmt -w "$tmp/link.mesh" || fail "fmt of a link"
+holds "what the link leads to" "$(cat "$tmp/plain.mesh")" "dim b = 4"
+holds "its permissions" "$(ls -l "$tmp/plain.mesh" | cut -c1-10)" "-rw-r-----"
+if [ -L "$tmp/link.mesh" ]; then pass; else fail "fmt replaces a link"; fi
+
 # -- doctor, colours ---------------------------------------------------------------------------------------------
 expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt"
 for key in latency bandwidth memory_rate flops memory l2 l3; do
