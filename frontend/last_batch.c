@@ -149,13 +149,10 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  if (!m) {
-    diag_note(s->diag, (Pos){0}, "with %s = %lld: the last batch of %lld rows", over, (long long)rows, (long long)all);
-    return NULL;
-  }
-  m->layout = s->model->layout; // --layout auto has chosen one
-  m->graph->layout = s->model->layout;
-  return m;
+  if (m) m->layout = m->graph->layout = s->model->layout; // --layout auto has chosen one
+  if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
+  diag_note(s->diag, (Pos){0}, "with %s = %lld: the last batch of %lld rows", over, (long long)rows, (long long)all);
+  return NULL;
 }
 
 static const Decl *sized_by_rows(const Graph *whole, const Graph *last) {

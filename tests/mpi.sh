@@ -121,6 +121,15 @@ same --save-params "transformer" "np far2" train examples/transformer.mesh -q --
   --layout b=rows,heads=cols,ff=cols,symbols=cols
 same --save-params "optimizer cut" np train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=3 --mesh p=4 --layout b=p,optimizer/all=p
 same --out "predict" "np" predict examples/iris.mesh --data test
+awk 'BEGIN { for (i = 0; i < 13; i++) print i % 5 - 2 "," i % 7 }' >"$tmp/rows.csv"
+cat >"$tmp/along.mesh" <<'X'
+dim b = 10, d = 2
+input x[b, d]
+output y = x * reverse[b](x) + shift[b](x) / size(b)
+output s = sort[b](x) - mean[b](x)
+data test over b { x = csv("rows.csv", columns = 0..2) }
+X
+same --out "a last batch of 3 rows" "$all" predict "$tmp/along.mesh" --mesh p=4 --layout b=p
 
 # bytes that are counted are those that were predicted
 predicted() {
