@@ -128,6 +128,11 @@ static json_t *axes_json(const Mesh *m, Axes axes) {
   return out;
 }
 
+// The model's, or an imported one.
+static const char *line_file(const Session *s, Pos pos) {
+  return pos.source ? diag_source_name(s->diag, pos.source) : s->opt->argument.at[0];
+}
+
 json_t *collectives_json(const Session *s, const CollFacts *facts) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < facts->n; i++) {
@@ -144,6 +149,7 @@ json_t *collectives_json(const Session *s, const CollFacts *facts) {
     json_object_set_new(one, "phase", json_string(f->backward ? "backward" : "forward"));
     json_object_set_new(one, "value", json_string(f->value ? f->value : ""));
     json_object_set_new(one, "line", json_integer(f->pos.line));
+    json_object_set_new(one, "file", json_string(line_file(s, f->pos)));
     json_object_set_new(one, "why", json_string(f->why ? f->why : ""));
     json_array_append_new(list, one);
   }
@@ -254,7 +260,11 @@ static void print_collectives(const Session *s, const CollFacts *facts) {
            bytes_text(s->arena, f->bytes), f->backward ? "backward" : "forward",
            f->value ? f->value : "");
     if (f->times > 1) printf("  %lld times", (long long)f->times);
-    if (f->pos.line) printf("  (line %u)", f->pos.line);
+    const char *file = line_file(s, f->pos);
+    if (f->pos.line && strcmp(file, s->opt->argument.at[0]) == 0)
+      printf("  (line %u)", f->pos.line);
+    else if (f->pos.line)
+      printf("  (%s:%u)", file, f->pos.line);
     printf("%s%s\n", f->why ? ": " : "", f->why ? f->why : "");
   }
 }
