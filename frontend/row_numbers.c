@@ -5,8 +5,9 @@
 //                            an evaluation: the key's expression over the count of rows that there are, which is a
 //                            reduction over rows like any other
 #include "frontend/build.h"
-
 #include "frontend/select.h"
+
+enum { LOOKED_AT = 64 }; // of the last numbers, when another one is added
 
 // -- while the model is built ----------------------------------------------------------------------------
 
@@ -24,11 +25,11 @@ static bool same_number(const RowNumber *x, const RowNumber *y) {
   return same;
 }
 
-// Its place plus 1; equal ones have one, so that their constants are one node.
+// Its place plus 1; equal ones near to one another have one, so that their constants are one node.
 static uint32_t number_add(Build *b, const RowNumber *x) {
   Model *m = b->model;
-  for (uint32_t i = m->numbers.n; i-- > 0;)
-    if (same_number(&m->numbers.at[i], x)) return i + 1;
+  for (uint32_t i = m->numbers.n; i > 0 && i + LOOKED_AT > m->numbers.n; i--)
+    if (same_number(&m->numbers.at[i - 1], x)) return i;
   vec_push(b->a, m->numbers) = *x;
   return m->numbers.n;
 }
@@ -107,18 +108,22 @@ static NodeId leaf_node(Graph *g, const RowNumber *r, const bool *rows) {
   return r->d && rows[r->d] ? graph_cast(g, rows_count(g, r->d), TYPE_F64) : graph_const(g, TYPE_F64, r->number);
 }
 
-NodeId row_number_node(const Model *m, Graph *g, uint32_t number, const bool *rows) {
-  bool *need = arena_array(m->arena, bool, number + 1);
-  NodeId *node = arena_array(m->arena, NodeId, number + 1);
-  need[number] = true;
-  for (uint32_t i = number + 1; i-- > 0;)
-    for (int k = 0; need[i] && k < m->numbers.at[i].nargs; k++) need[m->numbers.at[i].arg[k]] = true;
-  for (uint32_t i = 0; i <= number; i++) {
+NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need) {
+  uint32_t n = m->numbers.n;
+  bool *read = arena_array(m->arena, bool, n + 1);
+  NodeId *node = arena_array(m->arena, NodeId, n + 1);
+  for (NodeId i = 1; i <= graph_count(m->graph); i++) {
+    const Node *x = graph_node(m->graph, i);
+    if (need[i] && x->op == OP_CONST && x->attr.key) read[x->attr.key - 1] = true;
+  }
+  for (uint32_t i = n; i-- > 0;)
+    for (int k = 0; read[i] && k < m->numbers.at[i].nargs; k++) read[m->numbers.at[i].arg[k]] = true;
+  for (uint32_t i = 0; i < n; i++) {
     const RowNumber *r = &m->numbers.at[i];
     NodeId args[2] = {0};
-    if (!need[i]) continue;
+    if (!read[i]) continue;
     for (int k = 0; k < r->nargs; k++) args[k] = node[r->arg[k]];
     node[i] = r->nargs ? graph_add(g, r->op, r->nargs, args, NULL) : leaf_node(g, r, rows);
   }
-  return node[number];
+  return node;
 }

@@ -57,13 +57,11 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
 }
 
 // A number that depends on how many rows a batch has: it has all, or they are counted.
-static NodeId row_number(const SelectCopy *c, const Node *n) {
-  c->g->origin = n->origin;
-  if (!c->rows) return graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
-  return graph_cast(c->g, row_number_node(c->m, c->g, (uint32_t)n->attr.key - 1, c->rows), (Dtype)n->type);
+static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
+  return c->rows ? graph_cast(c->g, counted[n->attr.key - 1], (Dtype)n->type) : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
 }
 
-static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map) {
+static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
   const Node *n = graph_node(c->m->graph, id);
   NodeId args[MAX_ARGS];
   Attr attr = n->attr;
@@ -73,8 +71,8 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map) {
   if (known) return known;
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
   if (c->region) attr.region = c->region[attr.region];
-  if (n->op == OP_CONST && attr.key) return row_number(c, n);
   c->g->origin = n->origin;
+  if (n->op == OP_CONST && attr.key) return row_number(c, n, counted);
   if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL) return draw(c, n);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
 }
@@ -84,8 +82,9 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
   Origin before = c->g->origin;
   const bool *need = needed(from, c->m->arena, n, roots);
   NodeId *map = arena_array(c->m->arena, NodeId, graph_count(from) + 1);
+  const NodeId *counted = c->rows ? row_number_nodes(c->m, c->g, c->rows, need) : NULL;
   for (NodeId i = 1; i <= graph_count(from); i++)
-    if (need[i]) map[i] = copy_one(c, i, map);
+    if (need[i]) map[i] = copy_one(c, i, map, counted);
   c->g->origin = before;
   return map;
 }

@@ -55,8 +55,9 @@ NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 // -- row_numbers.c: numbers that depend on rows ----------------------------------------------------------
 // How many elements of d there are: an i32 scalar.
 NodeId rows_count(Graph *g, DimId d);
-// The f64 scalar that Model.numbers[number] is when the dims that run over rows are counted.
-NodeId row_number_node(const Model *m, Graph *g, uint32_t number, const bool *rows);
+// By index in Model.numbers: the f64 scalar that each is when the dims that run over rows are counted, of those that the
+// model's nodes `need` read.
+NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need);
 
 // -- select_rows.c: what rows of a batch have to do with one another -----------------------------------
 typedef struct RowFacts {
