@@ -114,7 +114,19 @@ static NodeId rewrite(Share *s, NodeId n) {
   return kept_in_loop(s, n);
 }
 
+// Whether rewrite may find something else for a collective.
+static bool may_change(const Graph *g) {
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *b = graph_node(g, n);
+    if (op_row((Op)b->op)->cls != COLLECTIVE) continue;
+    const Node *x = graph_node(g, b->args[0]);
+    if (x->op == OP_ALL_REDUCE || inverse(x, b)) return true;
+  }
+  return g->region.n > 0;
+}
+
 Graph *collectives_share(Arena *a, const Graph *g) {
+  if (!may_change(g)) return graph_reach(a, g, STAGE_COLLECT, NULL);
   Arena *scratch = arena_new();
   uint32_t n = graph_count(g);
   Share s = {.g = g, .out = graph_like(a, g, STAGE_COLLECT)};

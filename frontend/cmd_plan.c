@@ -42,7 +42,8 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
 
 static bool simulate_all(PlanReport *r) {
   if (!planner_fastest(r->s, &r->task, r->found, &r->refined, r->kept, &r->of_refined, &r->use, &r->of_use)) return false;
-  if (!planner_foresee(r->s, &r->small, &r->of_small)) return false;
+  if (r->small.layout.n == r->refined.layout.n) r->of_small = r->of_refined; // no rule was added
+  else if (!planner_foresee(r->s, &r->small, &r->of_small)) return false;
   return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
 }
 
@@ -207,9 +208,9 @@ int cmd_plan(Session *s) {
   if (!planner_search(s, &r.task, &r.found)) return 0;
   r.seconds = clock_seconds() - start;
   r.rules = search_rules(s->arena, &r.task, &r.found->at[0]);
-  r.refined = search_refine(s->arena, &r.task, &r.found->at[0], &r.rules, SEARCH_FASTER);
-  bool same = r.refined.layout.n == r.found->at[0].layout.n;
-  r.small = search_refine(s->arena, &r.task, &r.refined, same ? &r.rules : NULL, SEARCH_SMALLER);
+  SearchRules rules = r.rules;
+  r.refined = search_refine(s->arena, &r.task, &r.found->at[0], &rules, SEARCH_FASTER);
+  r.small = search_refine(s->arena, &r.task, &r.refined, &rules, SEARCH_SMALLER);
   choose_gains(&r);
   price_own(&r, mesh);
   if (!simulate_all(&r)) return 0;

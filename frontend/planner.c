@@ -97,7 +97,7 @@ static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   SearchResult *r = *out = search_layouts(s->arena, t);
   if (r->n) return true;
-  SearchChoice least = search_refine(s->arena, t, &r->smallest, NULL, SEARCH_SMALLEST);
+  SearchChoice least = search_refine(s->arena, t, &r->smallest, &(SearchRules){0}, SEARCH_SMALLEST);
   if (least.price.memory > t->memory) return say_too_large(s, t, &least, least.price.memory), false;
   r->at[r->n++] = least;
   r->proven = r->ranked = false;
@@ -131,7 +131,7 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
 static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from, const SearchChoice **use, const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);
   Foreseen *of_least = arena_new_of(s->arena, Foreseen);
-  *least = search_refine(s->arena, t, from, NULL, SEARCH_SMALLEST);
+  *least = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
   if (!planner_foresee(s, least, of_least)) return false;
   *use = least;
   *of_use = of_least;
@@ -146,7 +146,8 @@ bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r, con
   *use = refined;
   *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
-    if (!planner_foresee(s, &r->at[i], &kept[i])) return false;
+    if (r->at[i].layout.rule == refined->layout.rule) kept[i] = *of_refined; // no rule was added
+    else if (!planner_foresee(s, &r->at[i], &kept[i])) return false;
     bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
     if (kept[i].fits && better) *use = &r->at[i], *of_use = &kept[i];
   }
@@ -160,7 +161,7 @@ bool planner_choose(Session *s) {
   const Foreseen *of_use;
   const SearchChoice *use;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r)) return false;
-  SearchChoice refined = search_refine(s->arena, &task, &r->at[0], NULL, SEARCH_FASTER);
+  SearchChoice refined = search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
   if (!planner_fastest(s, &task, r, &refined, kept, &of_refined, &use, &of_use)) return false;
   s->model->layout = use->layout;
   s->model->graph->layout = use->layout;

@@ -151,17 +151,29 @@ static void push_block(Arena *a, size_t bytes) {
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-static void *bump(Arena *a, size_t bytes) {
+// The next bytes of the newest block. *dirty of them, from the first on, may not be zero.
+static void *take(Arena *a, size_t bytes, size_t *dirty) {
   size_t room = rounded(bytes);
   if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
   Block *b = a->top;
   char *p = b->data + b->used;
   UNPOISON(p, bytes);
-  size_t dirty = b->high > b->used ? b->high - b->used : 0;
-  if (dirty) memset(p, 0, dirty < bytes ? dirty : bytes);
+  *dirty = b->high > b->used ? b->high - b->used : 0;
   b->used += room;
   if (b->used > b->high) b->high = b->used;
   return p;
+}
+
+static void *bump(Arena *a, size_t bytes) {
+  size_t dirty;
+  void *p = take(a, bytes, &dirty);
+  if (dirty) memset(p, 0, dirty < bytes ? dirty : bytes);
+  return p;
+}
+
+void *arena_room(Arena *a, size_t bytes) {
+  size_t dirty;
+  return bytes && bytes < LARGE ? take(a, bytes, &dirty) : arena_alloc(a, bytes);
 }
 
 void *arena_alloc(Arena *a, size_t bytes) {
@@ -192,14 +204,15 @@ void arena_reset(Arena *a, ArenaMark mark) {
 }
 
 void *arena_copy(Arena *a, const void *bytes, size_t n) {
-  void *p = arena_alloc(a, n);
+  void *p = arena_room(a, n);
   if (n) memcpy(p, bytes, n);
   return p;
 }
 
 char *arena_text(Arena *a, const char *text, size_t n) {
-  char *p = arena_alloc(a, n + 1);
+  char *p = arena_room(a, n + 1);
   if (n) memcpy(p, text, n);
+  p[n] = 0;
   return p;
 }
 
@@ -209,9 +222,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
   va_copy(again, ap);
   int n = vsnprintf(small, sizeof small, fmt, ap);
   if (n < 0) BUG("bad format");
-  char *p = arena_alloc(a, (size_t)n + 1);
+  char *p = arena_room(a, (size_t)n + 1);
   if ((size_t)n < sizeof small)
-    memcpy(p, small, (size_t)n);
+    memcpy(p, small, (size_t)n + 1);
   else
     vsnprintf(p, (size_t)n + 1, fmt, again);
   va_end(again);

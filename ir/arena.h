@@ -15,6 +15,7 @@ void arena_free(Arena *a);
 // `bytes` zeroed bytes aligned to 16. Never NULL: out of memory prints a message and exits with 7
 // through the handler set by arena_on_exhausted (default: abort).
 void *arena_alloc(Arena *a, size_t bytes);
+void *arena_room(Arena *a, size_t bytes); // not zeroed
 void arena_on_exhausted(void (*handler)(size_t bytes));
 
 // Everything allocated after a mark is given back by arena_reset(a, mark); its bytes are poisoned

@@ -23,6 +23,7 @@ typedef struct KindTable {
   uint32_t first;   // its first set among those of all kinds
   // n rows of one number a class, then one of the best of all rows
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
+  bool *moved;      // whether a set moves a value
   double *best_share, *best_held, *best_left, *least_flow;
   double *latency;  // of set
 } KindTable;
@@ -30,6 +31,7 @@ typedef struct KindTable {
 typedef struct Depth { // axes before this one have their sets
   double *share, *upper, *held;  // products
   double *flow[FLOWS];           // of values: seconds so far
+  bool *moved;                   // whether that is any
   double *left, *passed;         // share that stays; that, of values that axes before move
   double *weight, *rest_flow;    // of this level: amounts times all but the share of axis k
   double *rest_share, *rest_held, *rest_left; // the best shares of axes behind
@@ -195,11 +197,14 @@ static double *least_of_rows(Least *l, uint32_t n, uint32_t rows, const double *
   return out;
 }
 
+static bool is_some(double x) { return x < 0 || x > 0; }
+
 static void fill_values(Least *l, KindTable *t) {
   size_t n = (size_t)l->nvalues * t->n + 1, at = 0;
   t->left = arena_array(l->a, double, n);
   t->passed = arena_array(l->a, double, n);
   double *any = arena_array(l->a, double, n);
+  t->moved = arena_array(l->a, bool, n);
   for (int f = 0; f < FLOWS; f++) t->flow[f] = arena_array(l->a, double, n);
   for (uint32_t s = 0; s < t->n; s++)
     for (uint32_t i = 0; i < l->nvalues; i++, at++) {
@@ -207,7 +212,10 @@ static void fill_values(Least *l, KindTable *t) {
       t->left[at] = code == CHANGE_CUT ? 1 / t->size : 1;
       t->passed[at] = code == CHANGE_MOVED ? 1 / t->size : 1;
       any[at] = code ? 1 / t->size : 1;
-      for (int f = 0; f < FLOWS; f++) t->flow[f][at] = l->value[i].flow[f][t->first + s];
+      for (int f = 0; f < FLOWS; f++) {
+        t->flow[f][at] = l->value[i].flow[f][t->first + s];
+        t->moved[at] |= is_some(t->flow[f][at]);
+      }
     }
   t->best_left = least_of_rows(l, l->nvalues, t->n, any, 1);
   t->least_flow = arena_array(l->a, double, l->nvalues + 1);
@@ -240,6 +248,7 @@ static void depth_new(Least *l, Depth *d) {
   for (size_t i = 0; i < countof(per_part); i++) *per_part[i] = ones(l->a, l->nparts);
   for (size_t i = 0; i < countof(per_value); i++) *per_value[i] = ones(l->a, l->nvalues);
   for (int f = 0; f < FLOWS; f++) d->flow[f] = arena_array(l->a, double, l->nvalues + 1);
+  d->moved = arena_array(l->a, bool, l->nvalues + 1);
   d->held = ones(l->a, l->nheld);
   d->rest_held = ones(l->a, l->nheld);
 }
@@ -312,6 +321,10 @@ static double values_with(const Least *l, const Depth *d, const KindTable *t, ui
   size_t row = (size_t)set * l->nvalues;
   double all = 0, flow[FLOWS];
   for (uint32_t i = 0; i < l->nvalues; i++) {
+    if (!d->moved[i] && !t->moved[row + i]) {
+      all += d->rest_flow[i];
+      continue;
+    }
     flows_with(d, i, t, row + i, flow);
     double x = 0;
     for (int f = 0; f < FLOWS; f++) x += flow[f];
@@ -375,6 +388,7 @@ void least_take(Least *l, int k, uint32_t set) {
     double left = t->left[values + i], passed = t->passed[values + i], flow[FLOWS];
     flows_with(d, i, t, values + i, flow);
     for (int f = 0; f < FLOWS; f++) to->flow[f][i] = flow[f];
+    to->moved[i] = d->moved[i] || t->moved[values + i];
     to->left[i] = d->left[i] * left;
     to->passed[i] = d->passed[i] * passed;
   }
@@ -413,6 +427,10 @@ void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPai
     d->upper[i] = min_of(d->upper[i], max_of(pair->share[i], 0));
   }
   for (int f = 0; f < FLOWS; f++) memcpy(d->flow[f], pair->flow[f], sizeof(double) * l->nvalues);
+  for (uint32_t i = 0; i < l->nvalues; i++) {
+    d->moved[i] = false;
+    for (int f = 0; f < FLOWS; f++) d->moved[i] |= is_some(pair->flow[f][i]);
+  }
   d->latency = pair->latency;
   l->together = true;
 }

@@ -173,6 +173,20 @@ static int source_slot(const Choice *c, int i, int j) {
   return slot_of(c, keep(c->n, graph_node(g, source_of(c, i))->dims.at[j]));
 }
 
+// Whether any axis cuts what it reads or is wished for its result.
+static bool is_claimed(const Choice *c) {
+  const Plan *p = c->plan;
+  const Wish *w = p->wish[c->id];
+  for (int k = 0; k < c->ndims; k++)
+    if (w->hard[k].n || w->soft[k].n) return true;
+  for (int i = 0; i < c->nsources; i++) {
+    NodeId arg = source_of(c, i);
+    for (int j = 0; j < graph_node(p->door.graph, arg)->dims.n; j++)
+      if (p->door.reduced[arg].cut[j].n) return true;
+  }
+  return false;
+}
+
 static void collect(Choice *c) {
   const Graph *g = c->plan->door.graph;
   for (int i = 0; i < c->nsources; i++) {
@@ -414,13 +428,17 @@ void plan_choose(Plan *p, NodeId n) {
   }
   Choice c = {.plan = p, .id = n, .n = node, .ndims = node->dims.n, .nslots = node->dims.n + node_inner(node)};
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
+  if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
+  if (!is_claimed(&c)) {
+    p->door.at[n] = p->door.reduced[n] = (State){0};
+    return;
+  }
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   collect(&c);
   choose_slots(&c);
   State *at = &p->door.at[n];
   for (int k = 0; k < c.ndims; k++)
     at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n]->soft[k]));
-  if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
     if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);

@@ -69,11 +69,10 @@ SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from
   return out;
 }
 
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, const SearchRules *rules, SearchAim aim) {
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, SearchRules *rules, SearchAim aim) {
   SearchChoice now = *from;
-  SearchRules own;
   for (;;) {
-    if (!rules) own = search_rules(a, t, &now), rules = &own;
+    if (!rules->rule.n) *rules = search_rules(a, t, &now);
     SearchChoice best = now;
     for (uint32_t i = 0; i < rules->rule.n; i++) {
       const SearchChoice *c = &rules->rule.at[i];
@@ -81,7 +80,7 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
     }
     if (best.layout.n == now.layout.n) return now;
     now = best;
-    rules = NULL;
+    *rules = (SearchRules){0};
   }
 }
 

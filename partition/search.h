@@ -73,8 +73,9 @@ typedef enum SearchAim {
   SEARCH_SMALLER,  // less memory at no more than 5 % more time
   SEARCH_SMALLEST, // less memory
 } SearchAim;
-// Adds such rules one at a time, the best one first, as long as one gains. `rules`: those of `from`, or NULL.
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, const SearchRules *rules, SearchAim aim);
+// Adds such rules one at a time, the best one first, as long as one gains. `rules`: those of `from`, or none yet; then
+// those of the choice that is returned.
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, SearchRules *rules, SearchAim aim);
 
 // By seconds, then memory, then number of rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);

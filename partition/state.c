@@ -34,6 +34,7 @@ bool axes_starts(Axes s, Axes prefix) {
 }
 
 Axes axes_sorted(Axes s) {
+  if (s.n < 2) return s;
   Axes out = {0};
   for (int axis = 0; axis < MAX_AXES; axis++)
     if (axes_has(s, axis)) axes_append(&out, axis);
@@ -53,7 +54,8 @@ void state_remove(State *s, int ndims, int axis) {
 bool state_equal(const State *a, const State *b, int ndims) {
   for (int i = 0; i < ndims; i++)
     if (!axes_equal(a->cut[i], b->cut[i])) return false;
-  return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && (!a->partial.n || a->monoid == b->monoid);
+  if (!a->partial.n || !b->partial.n) return a->partial.n == b->partial.n;
+  return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;
 }
 
 int64_t block_length(const Mesh *m, int64_t n, Axes axes) {
