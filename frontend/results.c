@@ -71,15 +71,13 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   }
   if (!bad) return true;
   const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf",
-             *at = index_text(s, r, first);
+             *text = r->array.rank == 0 ? arena_printf(s->arena, "%s is %s", r->name, what)
+                                      : arena_printf(s->arena, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
+                                                     (long long)bad, (long long)r->array.elements, what, index_text(s, r, first));
   if (error)
-    diag_error(s->diag, DIAG_NOT_FINITE, nowhere,
-               "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
-               (long long)bad, (long long)r->array.elements, what, at);
+    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s", text);
   else
-    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere,
-                 "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
-                 (long long)bad, (long long)r->array.elements, what, at);
+    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s", text);
   return !error;
 }
 

@@ -175,8 +175,25 @@ static bool read_file(Array *out, const char *path, const char *key, bool map, D
   datafile_close(&f);
   if (ok) return true;
   diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  if (format != FORMAT_NONE && format != FORMAT_NPY) array_hint(path, key, d);
   array_free(out);
   return false;
+}
+
+void array_hint(const char *path, const char *key, Diag *d) {
+  enum { FEW = 8 };
+  Arena *a = arena_new();
+  const char **name, *list = "it holds";
+  if (array_names(a, path, &name, diag_new(a), (Pos){0})) {
+    size_t n = 0;
+    for (; name[n] && !(key && strcmp(name[n], key) == 0); n++)
+      if (n < FEW) list = arena_printf(a, "%s%s %s", list, n ? "," : "", name[n]);
+    if (n > 0 && !name[n]) {
+      diag_hint(d, "%s%s", list, n > FEW ? ", ..." : "");
+      if (key) diag_nearest(d, key, name, n);
+    }
+  }
+  arena_free(a);
 }
 
 bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at) {
@@ -189,6 +206,7 @@ bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at
   if (format != FORMAT_INDEX) return true;
   *shard = safetensors_shard(path, key, why);
   if (!*shard) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  if (!*shard) array_hint(path, key, d);
   return *shard != NULL;
 }
 

@@ -150,5 +150,7 @@ ArrayFormat array_format(const Datafile *f);
 // Of a set of shards the file that holds key, malloc'd; NULL where path holds its arrays itself. False
 // after an error in d.
 MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
+// As the hint of what was said last: the arrays that the file holds, where key (or NULL) is none of them.
+void array_hint(const char *path, const char *key, Diag *d);
 
 #endif

@@ -47,6 +47,7 @@ bool source_array(RowSource *s, Diag *d) {
     p.fortran = true; // packed, or an error that array_read says
   if (!ok) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
+    if (key) array_hint(s->path, key, d);
     return false;
   }
   if (p.fortran) return from_memory(s, d);
