@@ -183,11 +183,18 @@ static bool run(const char *words, char **out) {
 
 // -- predict ---------------------------------------------------------------------------------------------
 
+// Into the arena.
 static bool read_array(const char *file, const char *key, Array *out) {
   Diag *d = diag_new(arena);
-  if (array_read(out, path_of(file), key, d, (Pos){0})) return true;
-  diag_print(d, stdout, false);
-  return false;
+  Array read;
+  if (!array_read(&read, path_of(file), key, d, (Pos){0})) {
+    diag_print(d, stdout, false);
+    return false;
+  }
+  *out = read;
+  out->data = arena_copy(arena, read.data, (size_t)(read.elements * dtype_bytes(read.type)));
+  array_free(&read);
+  return true;
 }
 
 static double element(const Array *x, int64_t i) { return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type)); }
