@@ -174,7 +174,7 @@ static void try_terms(Search *x, uint32_t at) {
   reach(x, at, next, (Step){.op = OP_OWN_TERM, .from = -1, .to = -1, .axes = axes});
 }
 
-enum { NOWHERE = UINT32_MAX };
+static const uint32_t NOWHERE = UINT32_MAX;
 
 static uint32_t nearest(const Search *x) {
   uint32_t best = NOWHERE;
