@@ -283,11 +283,12 @@ static void build_update(Build *b, const Ast *s) {
 
 // -- blocks of statements -------------------------------------------------------------------------
 
-bool build_unroll(Build *b, Pos pos) {
+bool build_unroll(Build *b, int64_t times, Pos pos) {
   enum { MAX_UNROLLED = 250000 };
-  if (++b->unrolled <= MAX_UNROLLED) return true;
+  b->unrolled += (uint32_t)clamp64(times, 0, MAX_UNROLLED + 1);
+  if (b->unrolled <= MAX_UNROLLED) return true;
   diag_error(b->d, DIAG_TOO_DEEP, pos,
-             "the model unrolls to more than %d calls and rounds of loops", MAX_UNROLLED);
+             "the model unrolls to more than %d calls, rounds of loops, repeats and micro-batches", MAX_UNROLLED);
   diag_hint(b->d, "loops inside loops and calls inside calls multiply");
   return false;
 }

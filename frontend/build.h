@@ -291,8 +291,8 @@ void functions_scan(Build *b);
 void functions_check(Build *b, const Ast *file);
 
 // -- build.c --------------------------------------------------------------------------------------
-// Counts a call or a round; false, with an error, when the model unrolls beyond all measure.
-MUST_USE bool build_unroll(Build *b, Pos pos);
+// Counts calls or rounds; false, with an error, when the model unrolls beyond all measure.
+MUST_USE bool build_unroll(Build *b, int64_t times, Pos pos);
 void build_block(Build *b, const Ast *block);
 // A right side; where its target states all dims, outer products are meant.
 Value build_outer(Build *b, const Ast *e, bool stated);

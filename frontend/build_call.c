@@ -422,7 +422,7 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
 
 static Value call_function(Build *b, Function *f, const Ast *call) {
   if (f->active) return value_poison; // functions_check has said so
-  if (!build_unroll(b, call->pos)) return value_poison;
+  if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame = (Frame){.fn = f, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};

@@ -305,7 +305,9 @@ bool build_string(Build *b, const Ast *e, const char **out) {
   Value v = build_expr(b, e);
   *out = v.text;
   if (v.kind == VALUE_STRING) return build_template(b, v.text, e->pos, out);
-  if (v.kind != VALUE_POISON) diag_error(b->d, DIAG_BAD_TYPE, e->pos, "a string must stand here");
+  if (v.kind == VALUE_POISON) return false;
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "a string must stand here");
+  diag_hint(b->d, "write it in quotes: \"...\"");
   return false;
 }
 
@@ -313,6 +315,7 @@ bool build_bool(Build *b, const Ast *e, bool *out) {
   *out = e->kind == AST_NAME && !strcmp(e->text, "true");
   if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
   diag_error(b->d, DIAG_BAD_TYPE, e->pos, "true or false must stand here");
+  diag_hint(b->d, "write true or false");
   return false;
 }
 

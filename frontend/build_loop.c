@@ -207,7 +207,7 @@ void build_for(Build *b, const Ast *s) {
   b->fors++;
   for (int64_t i = lo; i < hi && good; i++) {
     if (again) keep_carried(b, s->kids[1]);
-    good = build_unroll(b, s->pos) && build_round(b, s, base, i, &round);
+    good = build_unroll(b, 1, s->pos) && build_round(b, s, base, i, &round);
   }
   b->fors--;
   if (!good) return;

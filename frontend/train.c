@@ -63,7 +63,7 @@ static bool read_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
   return count_of(b, e, &t->checkpoint);
 }
 static bool read_repeat(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->repeat) && build_unroll(b, e->pos);
+  return count_of(b, e, &t->repeat) && build_unroll(b, t->repeat, e->pos);
 }
 static bool read_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
   return limit_of(b, e, &t->clip_norm);
@@ -100,6 +100,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
     return false;
   }
   if (t->accumulate == 1) return true;
+  if (!build_unroll(b, t->accumulate, e->pos)) return false;
   if (!data->present) {
     diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
                "accumulate cuts the batch, and the model has no block data train");
