@@ -162,6 +162,36 @@ static const Version *computed(const Lower *l, NodeId n) {
   return v;
 }
 
+static double path_bytes(const Lower *l, NodeId n, const State *from, const State *to) {
+  const Node *node = graph_node(l->g, n);
+  Step step[MAX_STEPS];
+  double bytes;
+  convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step, &bytes);
+  return bytes;
+}
+
+// Makes a version that another reader of n wants, if `want` then costs so much less that both cost less in this order:
+// blocks of a value that is gathered anyway are free.
+static void make_before(Lower *l, NodeId n, const State *want, const Reader *user) {
+  const State *from = &best_version(l, n, want)->s;
+  double own = path_bytes(l, n, from, want);
+  if (own <= 0) return;
+  for (uint32_t k = l->p->graph->use_start[n]; k < l->p->graph->use_start[n + 1]; k++) {
+    NodeId u = l->p->graph->use[k];
+    const Node *other = graph_node(l->g, u);
+    for (int i = 0; i < other->nargs; i++) {
+      if (other->args[i] != n) continue;
+      State need = plan_need(l->p, u, i);
+      if (need.partial.n || find_version(l, n, &need) || state_equal(&need, want, graph_node(l->g, n)->dims.n)) continue;
+      double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need), back = path_bytes(l, n, want, &need);
+      double first = there + path_bytes(l, n, &need, want), second = own + (back < there ? back : there);
+      if (first >= second) continue;
+      walk_path(l, n, best_version(l, n, &need), &need, user);
+      return;
+    }
+  }
+}
+
 // Value n in state `want`.
 static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *user) {
   const Version *v = find_version(l, n, want);
@@ -171,6 +201,7 @@ static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *u
   bool terms = want->partial.n && made->s.monoid == want->monoid;
   if (terms) return walk_path(l, n, made, want, user)->node;
   if (!find_version(l, n, home)) walk_path(l, n, made, home, user);
+  if (!find_version(l, n, want)) make_before(l, n, want, user);
   v = find_version(l, n, want);
   return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
 }

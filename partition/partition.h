@@ -35,7 +35,7 @@ Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *
 // its dims.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
-// The same as place; what lower makes of it has no reasons.
+// The same as place, but without moves that pay for several nodes together; what lower makes of it has no reasons.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine);
 // What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
 const char *placement_why(const Placement *placement, NodeId n);

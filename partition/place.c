@@ -6,6 +6,7 @@
 //   2. backward  a value that all users want cut is computed cut (the gradient that meets a cut slot
 //                of the optimiser: its reduction becomes a reduce-scatter; what windows read in blocks)
 //                the norm of the gradients does not mind and sums its squares block by block
+//                moves that pay for several nodes together (place_improve.c), with 3. to 5. for what they lead to
 //   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)
 //   4. reduce    per axis the minimum cut of the linear regions (reduce.c)
 //   5. settle    a value that is wanted in one state only goes there without a stop at home
@@ -98,7 +99,7 @@ static bool wanted_by_windows(const Plan *p, NodeId n, State *out) {
   return window;
 }
 
-static void pull_back(Plan *p, NodeId n) {
+void plan_pull_back(Plan *p, NodeId n) {
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   State want;
@@ -179,6 +180,20 @@ static bool others_flexible(const Plan *p, NodeId n, const State *want) {
   return true;
 }
 
+void plan_choose_again(Plan *p, NodeId n) {
+  State at = p->door.at[n], home = p->door.reduced[n];
+  Axes *inner = p->inner[n];
+  p->door.at[n] = p->door.reduced[n] = (State){0};
+  plan_choose(p, n);
+  for (int k = 0; k < graph_node(p->door.graph, n)->dims.n; k++) // what users asked for stays
+    if (axes_starts(home.cut[k], p->door.reduced[n].cut[k]) && home.cut[k].n > p->door.reduced[n].cut[k].n) {
+      p->door.at[n] = at;
+      p->door.reduced[n] = home;
+      p->inner[n] = inner;
+      return;
+    }
+}
+
 // Chooses again behind values whose home has changed, as far as that changes anything.
 static void push_forward(Plan *p, bool *changed) {
   const Graph *g = p->door.graph;
@@ -187,17 +202,8 @@ static void push_forward(Plan *p, bool *changed) {
     bool again = false;
     for (int i = 0; i < node->nargs; i++) again |= changed[node->args[i]];
     if (!again || changed[u] || node->op == OP_CARRY) continue;
-    State at = p->door.at[u], home = p->door.reduced[u];
-    Axes *inner = p->inner[u];
-    p->door.at[u] = p->door.reduced[u] = (State){0};
-    plan_choose(p, u);
-    for (int k = 0; k < node->dims.n; k++) // what users asked for stays
-      if (axes_starts(home.cut[k], p->door.reduced[u].cut[k]) && home.cut[k].n > p->door.reduced[u].cut[k].n) {
-        p->door.at[u] = at;
-        p->door.reduced[u] = home;
-        p->inner[u] = inner;
-        break;
-      }
+    State home = p->door.reduced[u];
+    plan_choose_again(p, u);
     changed[u] = !state_equal(&home, &p->door.reduced[u], node->dims.n);
   }
 }
@@ -300,6 +306,7 @@ static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layo
   p->wish = arena_array(a, const Wish *, n);
   p->inner = arena_array(a, Axes *, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
+  p->forced = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   return p;
 }
 
@@ -313,8 +320,16 @@ static void resolve_wishes(Plan *p) {
   for (NodeId n = 1; n <= graph_count(p->door.graph); n++) p->wish[n] = &wish[of->wisher_of[n]];
 }
 
-static void place_all(Plan *p) {
+void plan_finish(Plan *p) {
   const Mesh *mesh = p->door.graph->mesh;
+  for (int axis = 0; axis < mesh->naxes; axis++)
+    if (mesh->axis[axis].size > 1) plan_gather_points(p, axis);
+  for (int axis = 0; axis < mesh->naxes; axis++)
+    if (mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
+  for (NodeId u = graph_count(p->door.graph); u > 0; u--) settle(p, u);
+}
+
+static void place_all(Plan *p) {
   uint32_t n = graph_count(p->door.graph);
   resolve_wishes(p);
   for (NodeId u = 1; u <= n; u++) {
@@ -325,13 +340,10 @@ static void place_all(Plan *p) {
   p->chosen = n;
   choose_shared(p);
   plan_settle_carries(p);
-  for (NodeId u = n; u > 0; u--) pull_back(p, u);
+  for (NodeId u = n; u > 0; u--) plan_pull_back(p, u);
   follow_some(p);
-  for (int axis = 0; axis < mesh->naxes; axis++)
-    if (mesh->axis[axis].size > 1) plan_gather_points(p, axis);
-  for (int axis = 0; axis < mesh->naxes; axis++)
-    if (mesh->axis[axis].size > 1) plan_reduce_points(p, axis);
-  for (NodeId u = n; u > 0; u--) settle(p, u);
+  if (p->silent) plan_finish(p);
+  else plan_improve(p);
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {

@@ -337,7 +337,8 @@ static void choose_slots(Choice *c) {
   for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
     int axis = i % m->naxes;
     c->slot[axis] = -1;
-    if (m->axis[axis].size > 1) c->slot[axis] = choose_slot(c, axis);
+    uint8_t forced = c->plan->forced[c->id * MAX_AXES + (uint32_t)axis];
+    if (m->axis[axis].size > 1) c->slot[axis] = forced ? forced - 2 : choose_slot(c, axis);
   }
 }
 

@@ -9,8 +9,7 @@
 
 enum { MAX_THROUGH = 16 }; // windows over one value
 
-// Whether n is a window that leaves dim d of its argument as it is.
-static bool passes(const Node *n, DimId d) {
+bool plan_window_passes(const Node *n, DimId d) {
   if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
   for (int i = 0; i < n->attr.nto; i++)
     if (n->attr.to[i] == d) return false;
@@ -27,15 +26,16 @@ bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) 
   const Graph *g = p->door.graph;
   NodeId value[MAX_THROUGH];
   int n = 1;
-  while (passes(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
+  while (plan_window_passes(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
+  if (arg == p->as_gathered && axis == p->gathered_axis) return true;
   value[0] = arg;
   for (int v = 0; v < n; v++)
     for (uint32_t k = p->graph->use_start[value[v]]; k < p->graph->use_start[value[v] + 1]; k++) {
       NodeId u = p->graph->use[k];
       const Node *user = graph_node(g, u);
       if (u == but || u > p->chosen) continue;
-      if (passes(user, d) && n < MAX_THROUGH) value[n++] = u;
-      for (int i = 0; i < user->nargs && !passes(user, d); i++)
+      if (plan_window_passes(user, d) && n < MAX_THROUGH) value[n++] = u;
+      for (int i = 0; i < user->nargs && !plan_window_passes(user, d); i++)
         if (user->args[i] == value[v] && reads_whole(p, u, i, axis)) return true;
     }
   return false;

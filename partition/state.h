@@ -101,6 +101,9 @@ typedef struct Plan {
   Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
   NodeId chosen;     // nodes up to this one have states
+  uint8_t *forced;   // forced[n * MAX_AXES + a]: 2 + the slot that a cuts of n, 1: none, 0: n is free to choose
+  NodeId as_gathered; // a value that choices take as gathered over `gathered_axis`, 0: none
+  int gathered_axis;
   bool settling;     // carries are chosen with a view to their next values
   bool silent;       // nobody asks for reasons
   const Machine *machine;
@@ -118,11 +121,21 @@ State plan_need(const Plan *p, NodeId n, int i);
 State plan_output_need(const Plan *p, const Output *o);
 // Chooses at and home of node n from the homes of its arguments.
 void plan_choose(Plan *p, NodeId n);
+// The same of a node that has a state; cuts that users have asked for stay.
+void plan_choose_again(Plan *p, NodeId n);
+// Has n computed in the state that all its users and updates want, where that cuts more.
+void plan_pull_back(Plan *p, NodeId n);
+// Where values are gathered, and where sums are reduced, over all axes; where they then live.
+void plan_finish(Plan *p);
+// The same, after moves that pay for several nodes together, if these send less (place_improve.c).
+void plan_improve(Plan *p);
 // Loops (place_region.c): after a first choice of all, the states of carries and what follows from them, to a fixed
 // point.
 void plan_settle_carries(Plan *p);
 // Whether a user of arg other than `but` has it gathered over the axis that cuts its dim d (place_share.c).
 bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but);
+// Whether n is a window that leaves dim d of its argument as it is: conversions of that go below it.
+bool plan_window_passes(const Node *n, DimId d);
 // Where values that no rule cuts over `axis`, and that are wanted whole, are gathered (place_gather.c).
 void plan_gather_points(Plan *p, int axis);
 // The state in which a scan or final reads its argument i.
