@@ -11,8 +11,9 @@
 // A carry to which each step adds a value that is known before the loop is a sum over all steps.
 //
 // In a loop that is computed again (recompute) what depends on a value saved by another loop stays, for lifting it
-// would store it for all steps again; a sum over all steps of what it hands out adds up in a carry. Inner loops go
-// first; what leaves one may then leave the next.
+// would store it for all steps again; a sum over all steps of what it hands out adds up in a carry, unless that and its
+// next value take more than what is summed takes of all steps: gradients of large parameters are one product there,
+// too. Inner loops go first; what leaves one may then leave the next.
 #include "ir/graph.h"
 
 typedef struct Hoist {
@@ -139,14 +140,19 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
   return follows;
 }
 
+// Node n of the loop over all steps, behind it.
+static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  NodeId args[MAX_ARGS];
+  for (int k = 0; k < node->nargs; k++) args[k] = values_of(h, scan, node->args[k], r);
+  h->over[n] = put_node(h, n, args);
+  h->late[n] = h->over[n] != 0;
+}
+
 static void sink(Hoist *h, NodeId scan, RegionId r) {
   for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++) {
-    NodeId n = h->nodes->node[i], args[MAX_ARGS];
-    const Node *node = graph_node(h->from, n);
-    if (!leaves(h, node, n)) continue;
-    for (int k = 0; k < node->nargs; k++) args[k] = values_of(h, scan, node->args[k], r);
-    h->over[n] = put_node(h, n, args);
-    h->late[n] = h->over[n] != 0;
+    NodeId n = h->nodes->node[i];
+    if (leaves(h, graph_node(h->from, n), n)) sink_one(h, scan, r, n);
   }
 }
 
@@ -167,6 +173,40 @@ static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
          graph_node(h->from, *value)->region == r && !h->over[*value];
 }
 
+static bool is_there(const Hoist *h, NodeId n, RegionId r) {
+  while (graph_node(h->from, n)->op == OP_RENAME) n = graph_node(h->from, n)->args[0];
+  return graph_node(h->from, n)->region != r || graph_node(h->from, n)->op == OP_AT;
+}
+
+// Of a product of the loop the one argument that is not there for all steps anyway; 0: it has no such one.
+static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
+  const Node *x = graph_node(h->from, n);
+  if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
+  bool first = is_there(h, x->args[0], r), second = is_there(h, x->args[1], r);
+  return first == second ? 0 : x->args[first ? 1 : 0];
+}
+
+// Marks (late) the products of the loop whose sums take more, as carries and their next values, than what they sum takes
+// of all steps: they leave it.
+static void choose_products(Hoist *h, NodeId scan) {
+  RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
+  int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
+  int64_t steps = dim_get(h->from->dims, region_get(h->from, r)->t)->size;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
+      NodeId n = h->nodes->node[i], value, d;
+      if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+      if (!(d = handed_out(h, value, r))) continue;
+      if (!pass) carried[d] += 2 * node_bytes(h->from, value);
+      else h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
+    }
+}
+
+static void sink_products(Hoist *h, NodeId scan, RegionId r) {
+  for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++)
+    if (h->late[h->nodes->node[i]]) sink_one(h, scan, r, h->nodes->node[i]);
+}
+
 typedef VEC(NodeId) Nodes;
 
 // New carries of the loop, one for each such sum, behind those that it has.
@@ -176,6 +216,7 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
     NodeId n = h->nodes->node[i], value;
     if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+    if (h->late[value]) continue;
     const Node *sum = graph_node(h->from, n);
     Dims rest = {0};
     for (int k = 0; k < sum->attr.ndims; k++)
@@ -237,10 +278,12 @@ static void copy_scan(Hoist *h, NodeId n) {
     return;
   }
   bool again = region_get(h->from, r)->recompute;
+  if (again) choose_products(h, n);
   if (again) add_up(h, n, &next);
   h->to->origin = node->origin;
   h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
-  if (!again) sink(h, h->in[n], r);
+  if (again) sink_products(h, h->in[n], r);
+  else sink(h, h->in[n], r);
 }
 
 static void copy_node(Hoist *h, NodeId n) {

@@ -1,7 +1,7 @@
 // Simplification of loops: what is the same in all steps, and what is taken apart and put together again.
 //
 //   at(broadcast(x)) => broadcast(x);  collect(s, at(x)) => x;  collect(s, x), x from outside => broadcast(x);
-//   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already
+//   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already, or be taken apart: rename(at(y))
 #include "ir/simplify.h"
 
 static NodeId simplify_at(Simplify *s) {
@@ -22,7 +22,9 @@ static NodeId simplify_collect(Simplify *s) {
   if (x->op == OP_AT && x->region == r) return x->args[0];
   if (x->op != OP_RENAME || names(x, s->n->attr.dims[0])) return 0;
   Attr attr = x->attr;
-  NodeId all = graph_add(s->g, OP_COLLECT, 2, (NodeId[]){s->x[0], x->args[0]}, &s->n->attr);
+  const Node *y = graph_node(s->g, x->args[0]);
+  bool taken = y->op == OP_AT && y->region == r;
+  NodeId all = taken ? y->args[0] : graph_add(s->g, OP_COLLECT, 2, (NodeId[]){s->x[0], x->args[0]}, &s->n->attr);
   return graph_add(s->g, OP_RENAME, 1, &all, &attr);
 }
 
