@@ -220,7 +220,7 @@ static bool verify_at(Predict *p, Feed *f, int64_t first) {
   if (!f && next_batch(p, first) <= 0) return false;
   if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got))) return false;
   if (is_last(p, rows)) exec_rows(job.exec, -1);
-  return verify_step(p->s, &job, &p->verified);
+  return verify_more(p->s, &job, &p->verified);
 }
 
 // The first batch, and the last one where it has a program of its own.

@@ -170,7 +170,7 @@ static bool verify_last(Session *s, Part *p, Feed *f) {
   if (!feed_seek(f, 0, feed_rows(f) - p->last.rows, s->diag) || !verify_batch(s, p->last.exec, f, &job.rows)) return false;
   job.rows = -1;
   exec_rows(p->last.exec, -1);
-  return verify_step(s, &job, &p->verified);
+  return verify_more(s, &job, &p->verified);
 }
 
 // The step of a part on the first batch, which another feed reads, and on the last one where it has a program of its own.

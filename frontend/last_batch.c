@@ -24,15 +24,16 @@ typedef enum RowRule {
 } RowRule;
 
 static const RowRule rule_of_class[] = {
-    [SOURCE] = ROWS_ANY,       [POINTWISE] = ROWS_ANY,  [REDUCE] = ROWS_ANY,     [CONTRACT] = ROWS_ANY,
-    [MOVE] = ROWS_ANY,         [GATHER] = ROWS_BESIDE,  [WINDOW] = ROWS_BESIDE,  [ORDERED] = ROWS_BESIDE,
-    [REGION] = ROWS_BESIDE,    [COLLECTIVE] = ROWS_BESIDE,
+    [SOURCE] = ROWS_BESIDE, [POINTWISE] = ROWS_ANY, [REDUCE] = ROWS_ANY,    [CONTRACT] = ROWS_ANY,   [MOVE] = ROWS_BESIDE,
+    [GATHER] = ROWS_BESIDE, [WINDOW] = ROWS_BESIDE, [ORDERED] = ROWS_BESIDE, [REGION] = ROWS_BESIDE, [COLLECTIVE] = ROWS_BESIDE,
 };
 static const struct {
   Op op;
   RowRule rule;
 } exceptions[] = {
+    {OP_INDEX, ROWS_ANY},
     {OP_RANDOM_UNIFORM, ROWS_FIRST}, {OP_RANDOM_NORMAL, ROWS_FIRST}, // drawn by the place among all elements
+    {OP_BROADCAST, ROWS_ANY},        {OP_RENAME, ROWS_ANY},          {OP_PIN, ROWS_ANY},
     {OP_SPLIT, ROWS_FIRST},          {OP_MERGE, ROWS_FIRST},
     {OP_BOUND, ROWS_BESIDE},         // by the size of the dim
     {OP_MEAN, ROWS_BESIDE},          // so is its divisor

@@ -324,6 +324,18 @@ bool verify_step(Session *s, const VerifyJob *job, Verified *out) {
   return good;
 }
 
+bool verify_more(Session *s, const VerifyJob *job, Verified *out) {
+  Verified before = *out;
+  bool good = verify_step(s, job, out);
+  if (!good || !out->done || !before.done) return good;
+  out->values += before.values;
+  out->vague += before.vague;
+  out->evaluated = out->evaluated && before.evaluated;
+  out->wire_bytes += before.wire_bytes;
+  if (before.error > out->error) out->error = before.error, out->worst = before.worst;
+  return true;
+}
+
 // -- for the commands ------------------------------------------------------------------------------------
 
 bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows) {

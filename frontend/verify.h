@@ -26,6 +26,8 @@ typedef struct Verified {
 // Does nothing without --verify. Prints a line where all agree; false after an error that names value, element and both
 // numbers, or after one of the runs. With ranks the first does the whole run, all do the split one; all call it together.
 MUST_USE bool verify_step(Session *s, const VerifyJob *job, Verified *out);
+// The same of another program of the command: *out is then of both.
+MUST_USE bool verify_more(Session *s, const VerifyJob *job, Verified *out);
 // The first batch of f into e, whose program is made for `batch` rows of `over` (NULL: every batch is whole); *rows as
 // VerifyJob wants them. False after an error.
 MUST_USE bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows);

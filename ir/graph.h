@@ -89,7 +89,8 @@ typedef struct Attr {
   const double *data; // of values: ndata numbers, row-major over `dims` as listed
   int64_t ndata;
   Affine affine;     // of windows
-  uint64_t key;      // of draws: hash of seed-independent path; of a carry: its number in the region
+  uint64_t key;      // of draws: hash of seed-independent path; of a carry: its number in the region; of a const
+                     // of a model: its number in Model.numbers plus 1, if it depends on how many rows a batch has (frontend.h)
   unsigned flags;    // of ordered ops: ORDER_EXCLUSIVE ...
   RegionId region;   // of carry, at and scan: the loop they belong to
 } Attr;
