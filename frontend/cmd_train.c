@@ -217,7 +217,8 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
   ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
-  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) && (!job.last || exec_check(job.last, s->diag));
+  ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
+          (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
   if (!watch_end(s, &watch) || !ready) return code;
   if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
@@ -270,7 +271,8 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   if (!verify_part(s, p, block, 0)) return 0;
   int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
-  if (code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag))) print_metrics(s, block, p, value, rows);
+  bool good = code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag));
+  if (good) print_metrics(s, block, p, value, rows);
   return code;
 }
 

@@ -172,7 +172,8 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
   const Decl *d = sized_by_rows(whole, last);
   if (!d) return true;
   if (fits)
-    diag_warning(s->diag, DIAG_ROW_WEIGHTED, d->pos, "'%s' has elements for each row of a batch: the last, incomplete batch reads the first of them", d->name);
+    diag_warning(s->diag, DIAG_ROW_WEIGHTED, d->pos,
+                 "'%s' has elements for each row of a batch: the last, incomplete batch reads the first of them", d->name);
   else
     diag_error(s->diag, DIAG_BAD_DIM_SIZE, d->pos,
                "the last, incomplete batch needs a model of its own size, and '%s' has elements for each row of a batch", d->name);
