@@ -261,7 +261,8 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
 
 static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
   diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
-  diag_hint(d, "this checkpoint cannot be used; name an older one");
+  const char *slash = strrchr(s->path, '/');
+  diag_hint(d, "without the folder %.*s the checkpoint before it is the newest", slash ? (int)(slash - s->path) : 1, slash ? s->path : ".");
   return false;
 }
 
