@@ -279,7 +279,7 @@ static bool memory_suffices(const Session *s, const Compilation *c) {
   diag_error(s->diag, DIAG_NO_MEMORY, option_use(s->opt, OPTION_MEMORY)->pos,
              "the program for %s needs %s a processor, --memory allows %s", c->compiled->program->for_,
              bytes_text(s->arena, needed), bytes_text(s->arena, (int64_t)most));
-  diag_hint(s->diag, "split more dims, use a larger mesh, or a smaller batch");
+  diag_hint(s->diag, "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch", (long long)needed);
   return false;
 }
 
