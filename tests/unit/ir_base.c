@@ -57,6 +57,24 @@ static void memory_is_zero_again_after_reset(void **state) {
   arena_free(a);
 }
 
+// Blocks of all sizes go from one arena to the next.
+static void memory_is_zero_in_the_next_arena(void **state) {
+  (void)state;
+  for (int round = 0; round < 3; round++) {
+    Arena *a = arena_new();
+    memset(arena_room(a, 0), 0xff, 1);
+    for (size_t n = 100; n < 6 << 20; n += n) {
+      char *p = arena_alloc(a, n), *room = arena_room(a, n);
+      assert_int_equal((uintptr_t)room % 16, 0);
+      assert_true(all_zero(p, n));
+      memset(p, 0xff, n);
+      memset(room, 0xff, n);
+    }
+    assert_string_equal(arena_text(a, "text", 4), "text");
+    arena_free(a);
+  }
+}
+
 static void large_blocks_come_and_go(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -119,6 +137,7 @@ int main(void) {
       cmocka_unit_test(sizes_do_not_wrap),
       cmocka_unit_test(memory_is_aligned_and_zero),
       cmocka_unit_test(memory_is_zero_again_after_reset),
+      cmocka_unit_test(memory_is_zero_in_the_next_arena),
       cmocka_unit_test(large_blocks_come_and_go),
       cmocka_unit_test(growing_arrays_keep_their_elements),
       cmocka_unit_test(formats_of_any_length),

@@ -171,11 +171,11 @@ static void machine_files(void **state) {
   assert_string_equal(machine_print(text, &m), machine_print(text, &again));
   arena_free(text);
   static const char *const bad[][2] = {
-      {"latency 3\n", "name = number"},      {"flops = fast\n", "fast is not"},
-      {"flop = 3\n", "did you mean flops?"}, {"l2 = -1\n", "-1 is not"},
-      {"memory = nan\n", "nan is not"},      {"latency =\n", "is not a number"},
-      {"flops = 0\n", "0 is not"},           {"flops.rows = 1\n", "only latency and bandwidth"},
-      {"bandwidth.rows = 0\n", "0 is not"},  {"latency. = 1\n", "at most 8 axes"}};
+      {"latency 3\n", "name = number"},      {"flops = fast\n", "'fast' is not"},
+      {"flop = 3\n", "did you mean flops?"}, {"l2 = -1\n", "'-1' is not"},
+      {"memory = nan\n", "'nan' is not"},      {"latency =\n", "is not a number"},
+      {"flops = 0\n", "'0' is not"},           {"flops.rows = 1\n", "only latency and bandwidth"},
+      {"bandwidth.rows = 0\n", "'0' is not"},  {"latency. = 1\n", "at most 8 axes"}};
   for (size_t i = 0; i < countof(bad); i++) {
     assert_false(read_machine(bad[i][0], &m, &said));
     assert_non_null(strstr(said, bad[i][1]));
