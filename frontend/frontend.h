@@ -149,6 +149,8 @@ typedef struct Compilation {
   const Compiled *compiled;
   int again, levels;        // of remat_more, for the memory: chosen, highest; 0: everything is kept
   const char *again_text;   // what that computes again, or NULL
+  bool plain;               // placed without moves that send less and hold more (place_plain)
+  int64_t least;            // with a budget: bytes of the program
   PartitionFacts partition;
   Code *code;
 } Compilation;

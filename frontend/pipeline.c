@@ -65,8 +65,9 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
 
 // One processor of the mesh: where it is computed, and what moves between processors.
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  out->placement = place(a, out->simplified, &out->simplified->layout,
-                         opt->machine); // a state for every value on every axis
+  Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) = out->plain ? place_plain : place;
+  out->placement = choose(a, out->simplified, &out->simplified->layout,
+                          opt->machine); // a state for every value on every axis
   laps_end(opt->laps, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   out->lowered =
@@ -113,25 +114,50 @@ static int next_level(int k, int levels) {
 }
 
 // The lowest level that needs no more than the budget; when none does, that which needs least.
-static int fitting_level(const PipelineOptions *opt, const Compilation *c) {
+static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes_of_best) {
   int best = 0;
   int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
   for (int k = 1; k <= c->levels && least > opt->memory; k = next_level(k, c->levels)) {
     int64_t bytes = bytes_at(opt, c, k);
     if (bytes < least) best = k, least = bytes;
   }
+  *bytes_of_best = least;
   return best;
 }
 
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   bool whole = last >= AFTER_PROGRAM;
   if (whole || !opt->memory) compute_how(a, opt, last, out);
-  if (!opt->memory || (whole && program_bytes(out->compiled->program) <= opt->memory)) return;
+  out->least = whole ? program_bytes(out->compiled->program) : 0;
+  if (!opt->memory || (whole && out->least <= opt->memory)) return;
   out->levels = remat_levels(a, out->collected);
-  out->again = fitting_level(opt, out);
+  out->again = fitting_level(opt, out, &out->least);
   if (out->again) out->again_text = remat_text(a, out->again, out->levels);
   laps_end(opt->laps, "budget", 0);
   if (out->again || !whole) compute_how(a, opt, last, out);
+}
+
+// From the placement on.
+static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  Stage begin = out->selected->stage;
+  // From here on: only primitive operations on whole tensors.
+  if (begin < STAGE_LOWER && end >= AFTER_PLACE)
+    compute_where(a, opt, end, out);
+  else if (begin == STAGE_LOWER)
+    out->lowered = out->selected;
+  // From here on: the graph of one processor; no pass knows of meshes.
+  if (end < AFTER_COLLECTIVES) return;
+  out->collected = begin > STAGE_LOWER ? out->selected
+                                       : proved(opt, collectives_share(a, out->lowered),
+                                                "collectives"); // inverse and equal ones go
+  if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
+}
+
+// What sends least may hold too much.
+static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
+  Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
+  compute_rest(a, opt, end, &plain);
+  if (plain.least < out->least) *out = plain;
 }
 
 // A graph that was dumped and read back may be in a later stage; then the passes before it have
@@ -142,18 +168,9 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   Stage begin = selected->stage;
   *out = (Compilation){.selected = proved(opt, selected, "select")};
   if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, opt, selected);
-  // From here on: only primitive operations on whole tensors.
-  if (begin < STAGE_LOWER && end >= AFTER_PLACE)
-    compute_where(a, opt, end, out);
-  else if (begin == STAGE_LOWER)
-    out->lowered = selected;
-  // From here on: the graph of one processor; no pass knows of meshes.
-  if (end < AFTER_COLLECTIVES) return true;
-  out->collected = begin > STAGE_LOWER ? selected
-                                       : proved(opt, collectives_share(a, out->lowered),
-                                                "collectives"); // inverse and equal ones go
+  compute_rest(a, opt, end, out);
   if (end < AFTER_ORDER) return true;
-  compute_within(a, opt, end, out);
+  if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);
   // From here on: a Program; instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,

@@ -31,11 +31,13 @@ MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
 
 // Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
+// The same without moves that pay for several nodes together (place_improve.c): they send less, and some hold more.
+Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
 // For many layouts of one graph: what their placements share. Of a graph that is `g` but for its mesh and the blocks in
 // its dims.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
-// The same as place, but without moves that pay for several nodes together; what lower makes of it has no reasons.
+// As place_plain; what lower makes of it has no reasons.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine);
 // What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
 const char *placement_why(const Placement *placement, NodeId n);

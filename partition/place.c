@@ -342,13 +342,19 @@ static void place_all(Plan *p) {
   plan_settle_carries(p);
   for (NodeId u = n; u > 0; u--) plan_pull_back(p, u);
   follow_some(p);
-  if (p->silent) plan_finish(p);
-  else plan_improve(p);
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
   Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
   place_all(p);
+  plan_improve(p);
+  return &p->door;
+}
+
+Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  place_all(p);
+  plan_finish(p);
   return &p->door;
 }
 
@@ -356,6 +362,7 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
   Plan *p = plan_new(a, of, g, layout, machine);
   p->silent = true;
   place_all(p);
+  plan_finish(p);
   return &p->door;
 }
 
