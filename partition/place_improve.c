@@ -12,25 +12,13 @@
 //
 //   q, k, v = contract(n[t/cols], w_i[heads/cols])   cut by t each would gather w_i and exchange its result;
 //                                                    n is gathered once, all three are cut by heads
-#include "partition/state.h"
+#include "partition/improve.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_CHANGED = 96, MAX_COUNTED = 4 * MAX_CHANGED, MIN_TRIALS = 64 };
+enum { MIN_TRIALS = 64 };
 static const double SMALL = 1.0 / 256; // of all bytes, and of all work
-
-typedef struct Change {
-  NodeId n;
-  State at, home;
-  Axes *inner;
-} Change;
-
-// What a value sends before and after a trial.
-typedef struct Counted {
-  NodeId n;
-  double before, after;
-} Counted;
 
 // The states of all nodes, as they stand in a plan.
 typedef struct States {
@@ -38,243 +26,6 @@ typedef struct States {
   Axes **inner;
   uint8_t *linear;
 } States;
-
-typedef struct Improve {
-  Plan *p;
-  const Graph *g;
-  double weight[MAX_AXES]; // bytes over a slow axis count more
-  Change old[2 * MAX_CHANGED];
-  int nold;
-  NodeId pending[MAX_CHANGED];
-  int npending;
-  uint8_t *terms;        // axes (bits) over which a node is a term, or a sum of terms, to begin with
-  uint32_t *seen, round; // values that the present trial counts
-  double total, *sent;   // bytes of all values, and of each, as things stand, sums where they are cheapest
-  double call;           // bytes that take as long as another call; those of loops are never joined
-  double least;          // bytes that a move has to save
-  double spare;          // work that may still be done several times
-  Counted counted[MAX_COUNTED];
-  uint32_t trials, most; // so many are made
-  bool kept;
-} Improve;
-
-// -- what a value sends ----------------------------------------------------------------------------------
-
-// Who reads it how over one axis: whole, cut along dims (bits), or as terms.
-typedef struct Needs {
-  bool any, whole, shown;
-  uint32_t cuts;
-} Needs;
-
-typedef struct Reads {
-  Needs axis[MAX_AXES];
-  double halo[MAX_RANK]; // elements beside the own block that windows read along a dim, as a share of it
-} Reads;
-
-static void add_need(Needs *x, const State *need, int ndims, int axis) {
-  if (axes_has(need->partial, axis)) return;
-  int k = state_cut_by(need, ndims, axis);
-  x->any = true;
-  if (k < 0) x->whole = true;
-  else x->cuts |= 1u << k;
-}
-
-// What window u reads beside its own block of dim j of its argument, as a share of that.
-static double halo_share(const Improve *m, NodeId u, int j, Axes cut) {
-  const Node *node = graph_node(m->g, u);
-  int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size, own = block_length(m->g->mesh, whole, cut);
-  Reach x = {.of_size = dim_get(m->g->dims, node->attr.to[0])->size, .tap_size = 1, .affine = node->attr.affine};
-  x.of_axes = m->p->door.at[u].cut[dims_index(&node->dims, node->attr.to[0])];
-  if (node->attr.nto > 1) x.tap_size = dim_get(m->g->dims, node->attr.to[1])->size;
-  int64_t most = 0;
-  for (int64_t k = 0; k < axes_size(m->g->mesh, x.of_axes); k++) {
-    int64_t first, length;
-    reach_interval(m->g->mesh, &x, whole, axes_peer(m->g->mesh, x.of_axes, 0, k), &first, &length);
-    if (length > most) most = length;
-  }
-  return most > own ? (double)(most - own) / (double)own : 0;
-}
-
-// Conversions of what windows make of n go below them (lower_window.c): they are of n.
-static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
-  const Plan *p = m->p;
-  const Node *node = graph_node(m->g, window);
-  const Dims *dims = &graph_node(m->g, n)->dims;
-  for (uint32_t i = p->graph->use_start[window]; i < p->graph->use_start[window + 1]; i++)
-    for (int j = 0; j < graph_node(m->g, p->graph->use[i])->nargs; j++) {
-      if (graph_node(m->g, p->graph->use[i])->args[j] != window) continue;
-      State need = plan_need(p, p->graph->use[i], j);
-      if (depth && graph_node(m->g, p->graph->use[i])->op == OP_WINDOW) add_needs_behind(m, n, p->graph->use[i], r, depth - 1);
-      for (int a = 0; a < m->g->mesh->naxes; a++) {
-        int have = state_cut_by(&p->door.reduced[window], node->dims.n, a), k = state_cut_by(&need, node->dims.n, a);
-        if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 || !plan_window_passes(node, node->dims.at[have])) continue;
-        int at = k < 0 ? -1 : dims_index(dims, node->dims.at[k]);
-        r->axis[a].any = true;
-        if (at < 0) r->axis[a].whole = true;
-        else r->axis[a].cuts |= 1u << at;
-      }
-    }
-}
-
-enum { MAX_WINDOWS = 4 }; // one behind the other
-
-static void add_reader(const Improve *m, NodeId n, NodeId u, int i, Reads *r) {
-  int ndims = graph_node(m->g, n)->dims.n;
-  State need = plan_need(m->p, u, i);
-  for (int a = 0; a < m->g->mesh->naxes; a++) add_need(&r->axis[a], &need, ndims, a);
-  if (op_row((Op)graph_node(m->g, u)->op)->cls != WINDOW) return;
-  for (int j = 0; j < ndims; j++) {
-    if (!need.cut[j].n || !plan_role(m->p, u, i, j).reach) continue;
-    double share = halo_share(m, u, j, need.cut[j]);
-    if (share > r->halo[j]) r->halo[j] = share;
-  }
-  if (graph_node(m->g, u)->op == OP_WINDOW) add_needs_behind(m, n, u, r, MAX_WINDOWS);
-}
-
-static void find_needs(const Improve *m, NodeId n, Reads *r) {
-  const Plan *p = m->p;
-  int naxes = m->g->mesh->naxes, ndims = graph_node(m->g, n)->dims.n;
-  memset(r, 0, sizeof *r);
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
-    const Node *user = graph_node(m->g, p->graph->use[i]);
-    if (i > p->graph->use_start[n] && p->graph->use[i] == p->graph->use[i - 1]) continue; // read twice by one
-    for (int j = 0; j < user->nargs; j++)
-      if (user->args[j] == n) add_reader(m, n, p->graph->use[i], j, r);
-  }
-  for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o]) {
-    const Output *out = &m->g->output.at[o - 1];
-    State need = plan_output_need(p, out);
-    for (int a = 0; a < naxes; a++) {
-      add_need(&r->axis[a], &need, ndims, a);
-      r->axis[a].shown |= out->kind == OUT_VALUE;
-    }
-  }
-}
-
-static int count_bits(uint32_t x) {
-  int n = 0;
-  for (; x; x &= x - 1) n++;
-  return n;
-}
-
-// Shares of the bytes without the axis that it costs to read a value, cut along `from` (-1: whole), so.
-static double spread_share(int from, bool whole, uint32_t cuts, double p) {
-  if (from < 0) return 0;
-  if (whole) return (p - 1) / p;
-  return (p - 1) / p / p * count_bits(cuts & ~(1u << from));
-}
-
-// The same of terms.
-static double sum_share(bool whole, uint32_t cuts, double p) {
-  if (whole) return 2 * (p - 1) / p;
-  return cuts ? (p - 1) / p * (1 + (count_bits(cuts) - 1) / p) : 0;
-}
-
-static bool adds_terms(const Improve *m, NodeId n, int axis) {
-  const Node *node = graph_node(m->g, n);
-  return axes_has(m->p->door.at[n].partial, axis) || (m->terms[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
-}
-
-// A term, or a sum of terms, which is one too once it is known where sums are reduced.
-static bool is_term(const Improve *m, NodeId n, int axis) {
-  const Node *node = graph_node(m->g, n);
-  if (axes_has(m->p->door.at[n].partial, axis)) return true;
-  return adds_terms(m, n, axis) && adds_terms(m, node->args[0], axis) && adds_terms(m, node->args[1], axis);
-}
-
-// Only read by a sum of terms, which is reduced in its place.
-static bool is_added(const Improve *m, NodeId n, int axis) {
-  const Plan *p = m->p;
-  if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] || !is_term(m, n, axis)) return false;
-  NodeId u = p->graph->use[p->graph->use_start[n]];
-  return !axes_has(p->door.at[u].partial, axis) && is_term(m, u, axis);
-}
-
-static void find_terms(Improve *m) {
-  for (NodeId n = 1; n <= graph_count(m->g); n++) {
-    const Node *node = graph_node(m->g, n);
-    for (int i = 0; i < m->p->door.at[n].partial.n; i++) m->terms[n] |= (uint8_t)(1u << m->p->door.at[n].partial.at[i]);
-    if (node->op == OP_ADD || node->op == OP_SUB) m->terms[n] |= m->terms[node->args[0]] & m->terms[node->args[1]];
-  }
-}
-
-static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
-  const State *at = &m->p->door.at[n], *home = &m->p->door.reduced[n];
-  int ndims = graph_node(m->g, n)->dims.n;
-  double p = (double)m->g->mesh->axis[axis].size;
-  int from = state_cut_by(at, ndims, axis), stop = state_cut_by(home, ndims, axis);
-  bool terms = is_term(m, n, axis), one = x->whole ? !x->cuts : count_bits(x->cuts) == 1;
-  if (!x->any || (terms && is_added(m, n, axis))) return 0;
-  if (one && !x->shown) return terms ? sum_share(x->whole, x->cuts, p) : spread_share(from, x->whole, x->cuts, p);
-  if (stop < 0) return terms ? 2 * (p - 1) / p : from < 0 ? 0 : (p - 1) / p;
-  double first = terms ? (p - 1) / p : from >= 0 && from != stop ? (p - 1) / p / p : 0;
-  return first + spread_share(stop, x->whole, x->cuts, p);
-}
-
-// Bytes of n over the axis, as if that did not cut it.
-static double bytes_without(const Improve *m, NodeId n, int axis) {
-  State s = m->p->door.at[n];
-  state_remove(&s, graph_node(m->g, n)->dims.n, axis);
-  return (double)state_bytes(m->g, n, &s) * (double)region_times(m->g, graph_node(m->g, n)->region);
-}
-
-// What windows hand on is converted below them.
-static bool counts_below(const Improve *m, NodeId n, int axis) {
-  const Node *node = graph_node(m->g, n);
-  if (node->op != OP_WINDOW) return false;
-  int k = state_cut_by(&m->p->door.reduced[n], node->dims.n, axis);
-  return k >= 0 && !axes_has(m->p->door.at[n].partial, axis) && plan_window_passes(node, node->dims.at[k]);
-}
-
-static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
-  double share = 0;
-  for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) share += r->halo[j];
-  if (share <= 0) return 0;
-  return share * (double)state_bytes(m->g, n, &m->p->door.reduced[n]) * (double)region_times(m->g, graph_node(m->g, n)->region);
-}
-
-// Sums over several axes that end together are one call.
-static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
-  const Mesh *mesh = m->g->mesh;
-  const State *at = &m->p->door.at[n];
-  double group = 1, weight = 0, apart = 0;
-  for (int i = 0; i < at->partial.n; i++) {
-    int a = at->partial.at[i];
-    double p = (double)mesh->axis[a].size;
-    if (!r->axis[a].any || state_cut_by(&m->p->door.reduced[n], graph_node(m->g, n)->dims.n, a) >= 0 || !r->axis[a].whole) continue;
-    group *= p, apart += 2 * (p - 1) / p;
-    if (m->weight[a] > weight) weight = m->weight[a];
-  }
-  return weight * (2 * (group - 1) / group - apart) * bytes_without(m, n, at->partial.at[0]);
-}
-
-static double value_cost(const Improve *m, NodeId n) {
-  Reads r;
-  double cost = 0;
-  int sums = 0;
-  const Mesh *mesh = m->g->mesh;
-  find_needs(m, n, &r);
-  for (int a = 0; a < mesh->naxes; a++) {
-    if (mesh->axis[a].size < 2 || counts_below(m, n, a)) continue;
-    double share = axis_share(m, n, a, &r.axis[a]);
-    if (share <= 0) continue;
-    cost += m->weight[a] * share * bytes_without(m, n, a);
-    if (graph_node(m->g, n)->region) cost += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
-    sums += axes_has(m->p->door.at[n].partial, a);
-  }
-  if (sums > 1) cost += joint_sums(m, n, &r);
-  return cost + halo_bytes(m, n, &r);
-}
-
-// Multiplications and additions of one processor for n.
-static double work_of(const Improve *m, NodeId n) {
-  const Node *node = graph_node(m->g, n);
-  if (node->op != OP_CONTRACT) return 0;
-  double flops = 2 * (double)state_elements(m->g, &node->dims, &m->p->door.at[n]) * (double)region_times(m->g, node->region);
-  for (int i = 0; i < node->attr.ndims; i++)
-    flops *= (double)block_length(m->g->mesh, dim_get(m->g->dims, node->attr.dims[i])->size, m->p->inner[n][i]);
-  return flops;
-}
 
 // -- trials ----------------------------------------------------------------------------------------------
 
@@ -388,7 +139,7 @@ static double work_of_changed(Improve *m) {
   for (int i = 0; i < m->nold; i++) {
     if (m->seen[m->old[i].n] == m->round) continue;
     m->seen[m->old[i].n] = m->round;
-    sum += work_of(m, m->old[i].n);
+    sum += improve_work(m, m->old[i].n);
   }
   return sum;
 }
@@ -433,9 +184,9 @@ static bool decide(Improve *m, bool good) {
   good = good && follow(m) && (n = find_counted(m, list)) > 0;
   if (good) {
     double work = work_of_changed(m);
-    for (int i = 0; i < n; i++) list[i].after = value_cost(m, list[i].n);
+    for (int i = 0; i < n; i++) list[i].after = improve_cost(m, list[i].n);
     swap_states(m, true);
-    for (int i = 0; i < n; i++) list[i].before = value_cost(m, list[i].n);
+    for (int i = 0; i < n; i++) list[i].before = improve_cost(m, list[i].n);
     work -= work_of_changed(m);
     kept = saved_bytes(m, list, n) > m->least && work <= m->spare;
     if (kept) m->spare -= work, keep(m, list, n);
@@ -469,13 +220,13 @@ static uint32_t wanted_cuts(const Improve *m, NodeId n, int axis, bool *whole) {
   const Plan *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
   Reads r;
-  find_needs(m, n, &r);
+  improve_needs(m, n, &r);
   uint32_t cuts = r.axis[axis].cuts;
   *whole = r.axis[axis].whole;
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
     const Node *user = graph_node(m->g, p->graph->use[i]);
     if (op_row((Op)user->op)->cls != POINTWISE) continue;
-    find_needs(m, p->graph->use[i], &r);
+    improve_needs(m, p->graph->use[i], &r);
     for (int k = 0; k < user->dims.n; k++) {
       int at = dims_index(dims, user->dims.at[k]);
       if (at >= 0 && r.axis[axis].cuts >> k & 1) cuts |= 1u << at;
@@ -545,8 +296,8 @@ static void try_gather(Improve *m, NodeId n, int axis) {
 // What u and its arguments send is worth trials.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
-  double sum = value_cost(m, u);
-  for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += value_cost(m, node->args[i]);
+  double sum = improve_cost(m, u);
+  for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += improve_cost(m, node->args[i]);
   return sum > m->least;
 }
 
@@ -556,7 +307,7 @@ static void improve_axis(Improve *m, int axis) {
   double least = fmax(SMALL * m->total, m->call);
   m->least = 0; // no call more
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
-    if (!is_term(m, n, axis)) continue;
+    if (!improve_is_term(m, n, axis)) continue;
     try_homes(m, n, axis);
     for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1] && has_room(m); i++)
       if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE) try_homes(m, p->graph->use[i], axis);
@@ -564,7 +315,7 @@ static void improve_axis(Improve *m, int axis) {
   m->least = least;
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
     if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 && state_cut_by(&p->door.reduced[n], graph_node(g, n)->dims.n, axis) >= 0 &&
-        value_cost(m, n) > m->least) try_gather(m, n, axis);
+        improve_cost(m, n) > m->least) try_gather(m, n, axis);
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
@@ -589,7 +340,7 @@ static void exchange_states(Plan *p, States *s) {
 
 static double all_costs(Improve *m, double *sent) {
   double sum = 0;
-  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += sent[n] = value_cost(m, n);
+  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += sent[n] = improve_cost(m, n);
   return sum;
 }
 
@@ -622,8 +373,8 @@ void plan_improve(Plan *p) {
   m->most = MIN_TRIALS + n / 2;
   if (m->total > 0) {
     exchange_states(p, &start);
-    find_terms(m);
-    for (NodeId u = 1; u < n; u++) m->spare += SMALL * work_of(m, u);
+    improve_terms(m);
+    for (NodeId u = 1; u < n; u++) m->spare += SMALL * improve_work(m, u);
     for (int a = 0; a < g->mesh->naxes; a++)
       if (g->mesh->axis[a].size > 1) improve_axis(m, a);
     if (m->kept) plan_finish(p);
