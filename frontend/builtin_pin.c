@@ -19,10 +19,20 @@ static bool misuse(const Pin *p, Pos pos) {
   return false;
 }
 
+// Whether the model is planned and has no mesh: then its pins say which axes a mesh must have.
+static bool pins_make_mesh(const Build *b) { return b->opt->pins_name_axes && !b->opt->mesh && !b->model->mesh.pos.line; }
+
+static int add_axis(Build *b, const Ast *e) {
+  Mesh *m = &b->model->mesh;
+  m->axis[m->naxes] = (MeshAxis){.name = e->text, .size = 1, .pos = e->pos};
+  return m->naxes++;
+}
+
 static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   if (e->kind != AST_NAME) return misuse(p, e->pos);
   const Mesh *m = p->mesh;
   int axis = mesh_axis(m, e->text);
+  if (axis < 0 && pins_make_mesh(p->b) && m->naxes < MAX_AXES) axis = add_axis(p->b, e);
   if (axis < 0) {
     const char *near[MAX_AXES];
     for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
@@ -58,7 +68,7 @@ static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
       diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules say where '%s' goes", dim->value->text);
       return false;
     }
-  if (!p->mesh->naxes) return true;
+  if (!p->mesh->naxes && !pins_make_mesh(p->b)) return true;
   if (axes->value->kind != AST_LIST) return pin_axis(p, d, axes->value);
   bool good = true;
   for (uint32_t i = 0; i < axes->value->nargs; i++) {

@@ -17,6 +17,11 @@ static bool read_form(const Session *s, Form *out) {
     diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s are two forms", use->text);
     return false;
   }
+  if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--measure adds times to the JSON");
+    diag_hint(s->diag, "add --json");
+    return false;
+  }
   if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
   diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text, s->opt->argument.at[1]);
   return false;
@@ -68,23 +73,29 @@ static bool find_value(const Explain *e, const char *name, int *out) {
 
 // -- measured times --------------------------------------------------------------------------------------------
 
+// All processors of the mesh are in this process. False after an error.
 static bool fits_here(Session *s, const Program *p) {
-  return (double)program_bytes(p) * (double)mesh_size(&p->mesh) < 0.5 * (double)offers_find(s->arena).memory;
+  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh), most = 0.5 * (double)offers_find(s->arena).memory;
+  if (all < most) return true;
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "--measure runs all processors here: they need %s, half of the memory is %s",
+             bytes_text(s->arena, (int64_t)all), bytes_text(s->arena, (int64_t)most));
+  diag_hint(s->diag, "leave out --measure, or make the model smaller with --set");
+  return false;
 }
 
-// Times of the collectives in three steps on made-up input, where this build can make machine code, this
-// machine has the memory, and the model can do with such input: ids that are computed from it may be wrong ones.
+// --measure: times of the collectives in three steps on made-up input. The made-up numbers may give ids outside of their
+// range: then the step ends early and no times are added. False after an error.
 static bool measure(Session *s, const Graph *g, const char *purpose, const char *over, json_t *list) {
   enum { STEPS = 3 };
   Compilation c = {0};
   int64_t bytes;
-  if (!code_available()) return true;
-  bool good = session_compile(s, g, purpose, over, NULL, &c);
-  bool runs = good && fits_here(s, c.compiled->program);
-  Exec *e = runs ? session_exec(s, &c, NULL, NULL) : NULL;
-  if (runs) good = e && synthetic_feed(s, e, c.compiled->program, &bytes);
-  for (int i = 0; good && runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
-  if (good && runs) collectives_measured(s, list, &c, e, STEPS);
+  if (!session_compile(s, g, purpose, over, NULL, &c)) return false;
+  bool good = fits_here(s, c.compiled->program);
+  Exec *e = good ? session_exec(s, &c, NULL, NULL) : NULL;
+  good = e && synthetic_feed(s, e, c.compiled->program, &bytes);
+  bool runs = good;
+  for (int i = 0; runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
+  if (runs) collectives_measured(s, list, &c, e, STEPS);
   exec_free(e);
   code_free(c.code);
   return good;
@@ -132,7 +143,7 @@ int cmd_explain(Session *s) {
   Explain *e = explain_new(s, &c, purpose);
   if (!find_value(e, name, &value)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
-  if (list && c.facts->n && !measure(s, g, purpose, over, list))
+  if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, g, purpose, over, list))
     json_decref(list);
   else
     write_form(e, form, value, list);

@@ -24,18 +24,11 @@ typedef struct PlanReport {
 
 // -- what is asked for ---------------------------------------------------------------------------------------
 
+// Without --processors the mesh of the model, without one a single processor.
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
-  static const char *const names[3] = {"rows", "cols", "deep"};
-  static const Mesh none;
-  int64_t processors;
-  if (!option_integer(s->opt, OPTION_PROCESSORS, 0, 1, MAX_PROCESSORS, s->diag, &processors)) return false;
-  *n = 1;
-  *mesh = processors == 1 ? &none : &s->model->mesh;
-  if (processors > 1) *n = search_meshes(s->arena, processors, names, s->machine.naxes > 0, mesh);
-  if (mesh_size(*mesh) > 1) return true;
-  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "a mesh of one processor needs no layout");
-  diag_hint(s->diag, "say which processors: --mesh rows=2,cols=4, or --processors 8");
-  return false;
+  int64_t processors, one = mesh_size(&s->model->mesh) == 1;
+  return option_integer(s->opt, OPTION_PROCESSORS, one, 1, MAX_PROCESSORS, s->diag, &processors) &&
+         planner_meshes(s, processors, n, mesh);
 }
 
 // -- answers -----------------------------------------------------------------------------------------------
@@ -157,8 +150,10 @@ static const char *how_near(PlanReport *r) {
 
 static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
-  printf("%s: %.0f layouts on %lld processors, %llu priced in %.2f s; %s\n", r->s->opt->argument.at[0],
-         f->candidates, (long long)mesh_size(f->at[0].mesh), (unsigned long long)f->priced, r->seconds, how_near(r));
+  int64_t processors = mesh_size(f->at[0].mesh);
+  printf("%s: %.0f layout%s on %lld processor%s, %llu priced in %.2f s; %s\n", r->s->opt->argument.at[0], f->candidates,
+         f->candidates == 1 ? "" : "s", (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->priced, r->seconds,
+         how_near(r));
   if (f->over_memory)
     printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory, bytes_text(r->s->arena, (int64_t)r->task.memory));
   for (uint32_t i = 0; i < f->n; i++) print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i], &r->kept[i]);

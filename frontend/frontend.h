@@ -37,6 +37,7 @@ typedef struct ModelOptions {
   const Ast *mesh, *layout; // of the command line; NULL: the file's
   bool no_layout;          // --layout none
   bool layout_may_go;      // the file's layout is left aside where the mesh of the command line lacks its axes
+  bool pins_name_axes;     // without a mesh, axes that pins name are added to it with size 1: `plan` searches their sizes
   uint64_t seed;
   const char *data_dir;    // or NULL
   const char *precision;   // --precision, or NULL

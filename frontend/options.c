@@ -61,16 +61,19 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   return false;
 }
 
-static bool find_option(const char *text, size_t n, OptionId *out) {
+// Two rows may share a name when no command has both: then the command's row is found, else the last one.
+static bool find_option(CommandId command, const char *text, size_t n, OptionId *out) {
+  bool found = false;
   for (int i = 0; i < OPTION_COUNT; i++) {
     const OptionRow *row = &option_row[i];
     bool is_long = strlen(row->name) == n && memcmp(row->name, text, n) == 0;
     bool is_short = row->letter && n == 2 && text[0] == '-' && text[1] == row->letter;
     if (!is_long && !is_short) continue;
     *out = (OptionId)i;
-    return true;
+    if (row->commands & 1u << command) return true;
+    found = true;
   }
-  return false;
+  return found;
 }
 
 static Pos option_source(Diag *d, const char *name, const char *text) {
@@ -83,7 +86,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   const char *text = argv[*i], *equals = text[1] == '-' ? strchr(text, '=') : NULL;
   size_t n = equals ? (size_t)(equals - text) : strlen(text);
   OptionId id;
-  if (!find_option(text, n, &id)) return unknown_option(d, o, text, n);
+  if (!find_option(o->command, text, n, &id)) return unknown_option(d, o, text, n);
   const OptionRow *row = &option_row[id];
   if (!(row->commands & 1u << o->command)) {
     diag_error(d, DIAG_USAGE, nowhere, "%s is no option of %s", row->name,

@@ -22,7 +22,6 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   v->loops.longer = longer;
   s.model = model_build(s.arena, s.names, s.diag, v->file, &options);
   if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return NULL;
-  s.model->mesh = (Mesh){0};
   const Graph *g = session_select(&s, &purpose, &over);
   if (!g || !session_compile(&s, g, purpose, over, "simplify", &c)) return NULL;
   *model = s.model->graph;
@@ -63,9 +62,64 @@ static bool whole_term(Session *s, SearchTask *out) {
   return true;
 }
 
+// -- meshes --------------------------------------------------------------------------------------------------
+
+enum { SEARCHED_AXES = 3 };
+
+// The axes of the model's mesh that its pins name, in order.
+static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
+  const Graph *g = s->model->graph;
+  int n = 0;
+  for (int k = 0; k < g->mesh->naxes; k++)
+    if (axis_is_pinned(g, k)) names[n++] = g->mesh->axis[k].name;
+  return n;
+}
+
+// One processor, with the axes that pins name.
+static const Mesh *mesh_of_one(Session *s, int npinned, const char *const names[]) {
+  Mesh *m = arena_new_of(s->arena, Mesh);
+  *m = (Mesh){.naxes = (uint8_t)(npinned ? npinned : 1)};
+  for (int k = 0; k < m->naxes; k++) m->axis[k] = (MeshAxis){.name = npinned ? names[k] : intern(s->names, "rows"), .size = 1};
+  return m;
+}
+
+static void no_mesh_for_pins(Session *s, int64_t processors, int npinned, const char *const names[]) {
+  const char *list = "";
+  for (int k = 0; k < npinned; k++) list = arena_printf(s->arena, "%s%s'%s'", list, k ? ", " : "", names[k]);
+  diag_error(s->diag, DIAG_BAD_LAYOUT, (Pos){0}, "no mesh of %lld processors with at most %d axes has all axes that layout(...) names: %s",
+             (long long)processors, SEARCHED_AXES, list);
+  diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
+}
+
+// Axes that pins name come first, and every mesh must have them.
+bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
+  static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
+  const char *names[MAX_AXES + SEARCHED_AXES];
+  int npinned = pinned_axes(s, names), nnames = npinned;
+  *n = 1;
+  *mesh = processors == 1 ? mesh_of_one(s, npinned, names) : &s->model->mesh;
+  if (processors <= 1) return true;
+  for (int k = 0; k < SEARCHED_AXES; k++) {
+    bool taken = false;
+    for (int i = 0; i < npinned; i++) taken |= !strcmp(names[i], usual[k]);
+    if (!taken) names[nnames++] = usual[k];
+  }
+  const Mesh *all;
+  uint32_t nall = search_meshes(s->arena, processors, names, s->machine.naxes > 0 || npinned > 0, &all);
+  Mesh *kept = arena_array(s->arena, Mesh, nall + 1);
+  *mesh = kept;
+  *n = 0;
+  for (uint32_t i = 0; i < nall; i++)
+    if (all[i].naxes >= npinned) kept[(*n)++] = all[i];
+  if (!*n) no_mesh_for_pins(s, processors, npinned, names);
+  return *n > 0;
+}
+
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
   Variant v = {.s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
+  const char *names[MAX_AXES];
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
+  out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
   if (short_terms(&v, out)) return true;
   return whole_term(s, out);
@@ -89,8 +143,8 @@ const char *mesh_option(Arena *a, const Mesh *m) {
 }
 
 static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least, double bytes) {
-  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
-  diag_hint(s->diag, "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or more --memory",
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout was found that needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
+  diag_hint(s->diag, "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or more --memory; not every rule beyond dims was tried",
             bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh), layout_text(s->arena, least->mesh, &least->layout));
 }
 
@@ -123,7 +177,7 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
   const Graph *g = session_select(&again, &purpose, &over);
   if (!session_memory(s, &most) || !g || !session_compile(&again, g, purpose, over, "program", &made)) return false;
   int64_t peak = program_bytes(made.compiled->program);
-  *out = (Foreseen){peak, !option_given(s->opt, OPTION_MEMORY) || (double)peak <= most, session_simulate(&again, &made)};
+  *out = (Foreseen){peak, (double)peak <= most, session_simulate(&again, &made)};
   return true;
 }
 

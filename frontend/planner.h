@@ -5,6 +5,10 @@
 #include "frontend/session.h"
 #include "partition/search.h"
 
+// The meshes to search: all shapes of `processors`, for one processor a mesh of size 1, without a number (0) the model's
+// mesh. Axes that `layout(...)` of the model names are in each of them, under their names. False after an error: there
+// is none.
+MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh);
 // The task for the session's model on the meshes: what its training step (or what --for, --fetch ask for) costs.
 // In the model's arena; false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out);
@@ -17,7 +21,7 @@ enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
 // A choice as a program.
 typedef struct Foreseen {
   int64_t peak;
-  bool fits; // in what --memory gives
+  bool fits; // in --memory, else in the machine's
   const Simulation *time;
 } Foreseen;
 // The model is built again under the choice, compiled and simulated: what `check` predicts under that layout. The price

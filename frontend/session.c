@@ -171,7 +171,8 @@ static bool model_options(Session *s, ModelOptions *m) {
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
-  m->layout_may_go = mesh && !layout && s->opt->command == COMMAND_PLAN;
+  m->pins_name_axes = s->opt->command == COMMAND_PLAN;
+  m->layout_may_go = mesh && !layout && m->pins_name_axes;
   if (mesh)
     m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
                              strlen(mesh->text));
@@ -269,18 +270,23 @@ const char *cache_folder(Session *s) {
   return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
 }
 
-// --memory is a promise that is kept before anything runs.
-static bool memory_suffices(const Session *s, const Compilation *c) {
+// --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
+// machine file's: it may describe a machine for which the model is still being cut.
+static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   double most;
-  if (!option_given(s->opt, OPTION_MEMORY) || !c->compiled || s->trial) return true;
+  bool budget = option_given(s->opt, OPTION_MEMORY);
+  if (!(budget || s->machine.states_memory) || !c->compiled || s->trial) return true;
   if (!session_memory(s, &most)) return false;
   int64_t needed = program_bytes(c->compiled->program);
   if ((double)needed <= most) return true;
-  diag_error(s->diag, DIAG_NO_MEMORY, option_use(s->opt, OPTION_MEMORY)->pos,
-             "the program for %s needs %s a processor, --memory allows %s", c->compiled->program->for_,
-             bytes_text(s->arena, needed), bytes_text(s->arena, (int64_t)most));
+  const char *text = arena_printf(s->arena, "the program for %s needs %s a processor, %s %s", c->compiled->program->for_,
+                                  bytes_text(s->arena, needed), budget ? "--memory allows" : "a processor of the machine file has",
+                                  bytes_text(s->arena, (int64_t)most));
+  Pos at = option_use(s->opt, budget ? OPTION_MEMORY : OPTION_MACHINE)->pos;
+  if (budget || runs) diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
+  else diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
   diag_hint(s->diag, "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch", (long long)needed);
-  return false;
+  return !(budget || runs);
 }
 
 static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
@@ -346,7 +352,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
             out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
   laps_start(&s->laps, s->arena);
-  return planned_alike(out, s->diag) && memory_suffices(s, out);
+  return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over, Compilation *out) {

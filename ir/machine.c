@@ -27,26 +27,38 @@ typedef struct Figure {
   size_t offset;
   bool whole;    // an int64_t number of bytes
   bool positive; // something is divided by it
+  bool of_gpu;   // the file of a GPU must state it
   double most;   // it is one of 0, 1, ... most; 0: any number
 } Figure;
 
 static const Figure figures[] = {
-    {"latency", offsetof(Machine, latency), false, false, 0},
-    {"bandwidth", offsetof(Machine, bandwidth), false, true, 0},
-    {"memory_rate", offsetof(Machine, memory_rate), false, true, 0},
-    {"flops", offsetof(Machine, flops), false, true, 0},
-    {"memory", offsetof(Machine, memory), true, false, 0},
-    {"l2", offsetof(Machine, l2), true, false, 0},
-    {"l3", offsetof(Machine, l3), true, false, 0},
-    {"l2_rate", offsetof(Machine, l2_rate), false, false, 0},
-    {"l3_rate", offsetof(Machine, l3_rate), false, false, 0},
-    {"launch", offsetof(Machine, launch), false, false, 0},
-    {"operations", offsetof(Machine, operations), false, false, 0},
-    {"half", offsetof(Machine, half), false, false, 0},
-    {"cores", offsetof(Machine, cores), false, false, 0},
-    {"shared", offsetof(Machine, shared), false, false, 1},
-    {"overlap", offsetof(Machine, overlap), false, false, 1},
+    {"latency", offsetof(Machine, latency), false, false, true, 0},
+    {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0},
+    {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0},
+    {"flops", offsetof(Machine, flops), false, true, true, 0},
+    {"memory", offsetof(Machine, memory), true, false, true, 0},
+    {"l2", offsetof(Machine, l2), true, false, false, 0},
+    {"l3", offsetof(Machine, l3), true, false, false, 0},
+    {"l2_rate", offsetof(Machine, l2_rate), false, false, false, 0},
+    {"l3_rate", offsetof(Machine, l3_rate), false, false, false, 0},
+    {"launch", offsetof(Machine, launch), false, false, true, 0},
+    {"operations", offsetof(Machine, operations), false, false, true, 0},
+    {"half", offsetof(Machine, half), false, false, true, 0},
+    {"cores", offsetof(Machine, cores), false, false, false, 0},
+    {"shared", offsetof(Machine, shared), false, false, false, 1},
+    {"overlap", offsetof(Machine, overlap), false, false, false, 1},
 };
+
+// Products of f32 a second that no CPU reaches and every GPU worth a mesh does: a file with more is a GPU's.
+static const double gpu_flops = 2e13;
+
+// What a file says, beside its figures.
+typedef struct Reading {
+  Machine *m;
+  Diag *d;
+  bool stated[countof(figures)];
+  enum { KIND_NONE, KIND_CPU, KIND_GPU } kind;
+} Reading;
 
 static const Figure *figure_find(const char *name) {
   for (size_t i = 0; i < countof(figures); i++)
@@ -90,9 +102,20 @@ static bool figure_fits(const Figure *f, double x) {
   return !f || !f->positive || x > 0;
 }
 
-static bool set_figure(Machine *m, Diag *d, Pos at, const char *name, const char *number) {
+static bool set_kind(Reading *r, Pos at, const char *word) {
+  r->kind = !strcmp(word, "cpu") ? KIND_CPU : !strcmp(word, "gpu") ? KIND_GPU : KIND_NONE;
+  if (r->kind != KIND_NONE) return true;
+  diag_error(r->d, DIAG_FILE_MALFORMED, at, "kind is cpu or gpu, not '%.40s'", word);
+  return false;
+}
+
+static bool set_figure(Reading *r, Pos at, const char *name, const char *number) {
+  Machine *m = r->m;
+  Diag *d = r->d;
   const char *dot = strchr(name, '.');
   const Figure *f = dot ? NULL : figure_find(name);
+  if (!strcmp(name, "kind")) return set_kind(r, at, number);
+  if (f) r->stated[f - figures] = true;
   if (!f && !dot) {
     unknown_figure(d, at, name);
     return false;
@@ -120,21 +143,42 @@ static void cut_space(char *text) {
 }
 
 // Blank lines and comments are fine.
-static bool machine_line(Machine *m, Diag *d, Pos at, char *line) {
+static bool machine_line(Reading *r, Pos at, char *line) {
   line[strcspn(line, "#\r\n")] = 0;
   const char *space = " \t";
   char *name = line + strspn(line, space);
   if (*name == 0) return true;
   char *equals = strchr(name, '=');
   if (!equals) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "expected a line `name = number`");
+    diag_error(r->d, DIAG_FILE_MALFORMED, at, "expected a line `name = number`");
     return false;
   }
   *equals = 0;
   char *number = equals + 1 + strspn(equals + 1, space);
   cut_space(name);
   cut_space(number);
-  return set_figure(m, d, at, name, number);
+  return set_figure(r, at, name, number);
+}
+
+static void zero_figure(Machine *m, const Figure *f) {
+  if (f->whole) memset((char *)m + f->offset, 0, sizeof(int64_t));
+  else memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
+}
+
+// The built-in figures are those of a CPU: none of them fills a GPU's file.
+static bool complete_gpu(Reading *r, Pos file) {
+  char missing[256] = "";
+  for (size_t i = 0; i < countof(figures); i++) {
+    size_t n = strlen(missing);
+    if (r->stated[i]) continue;
+    if (figures[i].of_gpu) snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", figures[i].name);
+    else zero_figure(r->m, &figures[i]);
+  }
+  if (!*missing) return true;
+  diag_error(r->d, DIAG_FILE_MALFORMED, file, "the file describes a GPU%s and lacks: %s",
+             r->kind == KIND_GPU ? "" : " (more than 2e13 flops)", missing);
+  diag_hint(r->d, "add them (examples/machines/gpus.txt has those of an H200); they are not filled with figures of a CPU; if it is one, say kind = cpu");
+  return false;
 }
 
 bool machine_read(Machine *m, Diag *d, const char *path) {
@@ -148,15 +192,18 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
   char *line = NULL;
   size_t room = 0;
   bool ok = true;
+  Reading r = {.m = m, .d = d};
   for (uint32_t n = 1; getline(&line, &room, f) >= 0; n++)
-    if (!machine_line(m, d, (Pos){.source = source, .line = n}, line)) ok = false;
+    if (!machine_line(&r, (Pos){.source = source, .line = n}, line)) ok = false;
   free(line);
   if (ferror(f)) {
     diag_error(d, DIAG_FILE_MALFORMED, (Pos){.source = source}, "cannot read it");
     ok = false;
   }
   fclose(f);
-  return ok;
+  m->states_memory = r.stated[figure_find("memory") - figures];
+  bool gpu = r.kind == KIND_GPU || (r.kind == KIND_NONE && m->flops > gpu_flops);
+  return ok && (!gpu || complete_gpu(&r, (Pos){.source = source}));
 }
 
 static double figure_value(const Machine *m, const Figure *f) {

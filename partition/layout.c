@@ -261,7 +261,7 @@ static void check_tensors(Checker *c) {
 // -- warnings
 // -----------------------------------------------------------------------------------------------
 
-static bool pinned(const Graph *g, int axis) {
+bool axis_is_pinned(const Graph *g, int axis) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     for (int i = 0; node->op == OP_PIN && i < node->attr.ndims; i++)
@@ -272,7 +272,7 @@ static bool pinned(const Graph *g, int axis) {
 
 static void check_unused(Checker *c) {
   for (int a = 0; a < c->g->mesh->naxes; a++) {
-    bool used = c->g->mesh->axis[a].size == 1 || pinned(c->g, a);
+    bool used = c->g->mesh->axis[a].size == 1 || axis_is_pinned(c->g, a);
     for (uint32_t r = 0; r < c->layout->n; r++) used |= axes_has(c->layout->rule[r].axes, a);
     if (!used)
       diag_warning(c->d, DIAG_AXIS_UNUSED, c->g->mesh->axis[a].pos, "no layout rule uses axis '%s'",

@@ -17,6 +17,7 @@
 typedef struct AxisKind {
   int64_t size;
   Link link;
+  const char *pinned; // the axis's name where pins of the model name it: no other axis is of this kind; else NULL
   uint32_t n;
   uint32_t *set;     // bits: indices of dims
   Alone *alone;

@@ -28,6 +28,8 @@ typedef struct Placement {
 // (input, parameter, state, named value, result of a reduction or contraction) on one axis. Warnings:
 // axes that no rule uses. True without errors.
 MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
+// Whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
+bool axis_is_pinned(const Graph *g, int axis);
 
 // Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);

@@ -140,12 +140,38 @@ static Price price_of(Arena *a, const Graph *g, const Machine *machine, const Ta
   return p;
 }
 
+// The pin's rules for axes that mesh `to` has, found by name; `from` is the mesh of its graph. The other rules are
+// dropped: a search also prices meshes of one or two axes of a candidate.
+static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
+  Attr old = *pin;
+  DimId *dims = arena_array(a, DimId, old.ndims + 1);
+  pin->dims = dims;
+  pin->ndims = pin->axes.n = 0;
+  for (int i = 0; i < old.ndims; i++) {
+    int axis = mesh_axis(to, from->axis[old.axes.at[i]].name);
+    if (axis < 0) continue;
+    dims[pin->ndims++] = old.dims[i];
+    pin->axes.at[pin->axes.n++] = (uint8_t)axis;
+  }
+}
+
+static void move_pins(Arena *a, Graph *g, const Mesh *from) {
+  bool own = false; // `g` has a copy of the nodes
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op != OP_PIN) continue;
+    if (!own) g->node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
+    own = true;
+    move_pin(a, &g->node.at[n].attr, from, g->mesh);
+  }
+}
+
 // Its nodes under another mesh; dims of its own get the blocks.
 static Graph under_mesh(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
   Graph out = *g;
   out.dims = dim_table_whole(a, g->dims);
   out.mesh = mesh;
   out.layout = *layout;
+  move_pins(a, &out, g->mesh);
   return out;
 }
 

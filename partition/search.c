@@ -69,7 +69,7 @@ static int64_t size_at(const Search *s, int k) { return s->view->mesh->axis[s->v
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
     if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
-    if (s->task->nmeshes > 1 && !s->task->machine->naxes && kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set]) return false;
+    if (s->task->nmeshes > 1 && !s->task->named_axes && kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set]) return false;
   }
   return true;
 }

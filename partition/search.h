@@ -33,6 +33,7 @@ typedef struct SearchTask {
   const SearchTerm *term;  // the price of the model is the weighted sum of their prices
   const Machine *machine;
   double memory;           // bytes that a processor may hold
+  bool named_axes;         // axes of equal size differ by name: the machine has figures of an axis, or a pin names one
   uint32_t nmeshes;
   const Mesh *mesh;
   uint32_t keep;           // so many of the cheapest are returned
@@ -90,7 +91,7 @@ typedef struct SearchProbe {
 uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
 
 // All ways to write `processors` as a mesh of at most three axes of at least two, the longest first; axes are named as
-// `names` says. `unlike`: axes have figures of their own, so that all orders count.
+// `names` says. `unlike`: axes differ by name (SearchTask.named_axes), so that all orders count.
 uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike, const Mesh **out);
 
 #endif

@@ -75,14 +75,22 @@ bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, La
   return true;
 }
 
+// The axis's name where a pin of the model names it, else NULL.
+static const char *pinned_name(const Space *s, const MeshAxis *axis) {
+  const Graph *model = s->task->model;
+  int k = mesh_axis(model->mesh, axis->name);
+  return k >= 0 && axis_is_pinned(model, k) ? axis->name : NULL;
+}
+
 static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis) {
   AxisKind *k = arena_new_of(s->a, AxisKind);
-  *k = (AxisKind){.size = axis->size, .link = machine_link(s->task->machine, axis->name),
+  *k = (AxisKind){.size = axis->size, .link = machine_link(s->task->machine, axis->name), .pinned = pinned_name(s, axis),
                   .set = arena_array(s->a, DimSet, s->nsets), .alone = arena_array(s->a, Alone, s->nsets)};
   Mesh *mesh = arena_new_of(s->a, Mesh);
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   View view = {.mesh = mesh};
-  for (uint32_t i = 0; i < s->nsets; i++) {
+  uint32_t nsets = axis->size > 1 ? s->nsets : 1; // one processor splits nothing
+  for (uint32_t i = 0; i < nsets; i++) {
     Layout layout;
     if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
     k->alone[k->n] = price_alone(s->a, s->task, parts, mesh, &layout);
@@ -93,9 +101,11 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
 
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
   Link link = machine_link(s->task->machine, axis->name);
+  const char *pinned = pinned_name(s, axis);
   for (uint32_t i = 0; i < s->kind.n; i++) {
     const AxisKind *k = s->kind.at[i];
-    if (k->size == axis->size && k->link.latency == link.latency && k->link.bandwidth == link.bandwidth) return i;
+    bool same_pin = pinned ? k->pinned && !strcmp(pinned, k->pinned) : !k->pinned;
+    if (same_pin && k->size == axis->size && k->link.latency == link.latency && k->link.bandwidth == link.bandwidth) return i;
   }
   vec_push(s->a, s->kind) = kind_new(s, parts, axis);
   return s->kind.n - 1;

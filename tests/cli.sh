@@ -79,7 +79,7 @@ facts() { # COMMAND ARGUMENTS...
   facts check "$net" $split
   facts run "$net" $split $feed
   if grep -q '"measured_seconds"' "$tmp/out"; then pass; else fail "run --json has no measured times"; fi
-  facts explain "$net" $split
+  facts explain "$net" $split --measure
   if grep -q '"measured_seconds"' "$tmp/out" && grep -q '"predicted_seconds"' "$tmp/out"; then pass; else fail "explain --json has no times"; fi
   facts eval "$net" $split
   facts predict "$net" --data test

@@ -65,8 +65,7 @@ static bool load(Loaded *l, const char *path, const char *mesh, const char *layo
 
 // All shapes of a mesh of that many processors.
 static void all_shapes(Loaded *l, int64_t processors) {
-  static const char *const names[3] = {"rows", "cols", "deep"};
-  l->task.nmeshes = search_meshes(l->s.arena, processors, names, l->s.machine.naxes > 0, &l->task.mesh);
+  if (!planner_meshes(&l->s, processors, &l->task.nmeshes, &l->task.mesh)) count("all shapes", "meshes", "none was found");
 }
 
 // -- brute force -----------------------------------------------------------------------------------------------
@@ -215,6 +214,7 @@ static const Hand by_hand[] = {
     {"examples/transformer.mesh", "rows=2,cols=4", "b=rows,heads=cols,ff=cols,symbols=cols"},
     {"examples/moe.mesh", "rows=4,cols=2", "g=rows,own=rows,f=cols"},
     {"examples/lstm.mesh", "rows=8", "b=rows"},
+    {"tests/models/pinned.mesh", "rows=4,cols=2", "h=cols"},
 };
 
 // The found one as a user would write it: the same price, and, compiled, the bytes on the wire that were predicted.
