@@ -1,5 +1,10 @@
-// Losses. Cross entropy is logsumexp minus the label's logit, picked by comparing positions, so
-// that a split class dim needs no lookup across processors.
+// Losses.
+//
+//   cross_entropy[c](x, k)    log(s) - (x[k] - m),  m = max[c](x), s = sum[c](exp(x - m))
+//
+// Every part is relative to the row maximum m, so that an offset that all logits of a row share costs no accuracy;
+// log(s) + m - x[k] would lose what m lacks in digits. x[k] is picked by comparing positions: a split class dim needs
+// no lookup across processors. Gradients are exp(x - m) / s.
 #include <math.h>
 
 #include "frontend/builtin_rules.h"
@@ -8,8 +13,10 @@ typedef struct Entropy {
   Build *b;
   const Call *c;
   Dims over; // the class dim
-  NodeId logits, labels, lse;
-  Dtype type;
+  NodeId logits, labels;
+  LogSum row;
+  NodeId log; // of row.sum
+  Dtype type; // that the loss is computed in: of narrow logits f32
   double smoothing, z_loss, ignore; // ignore: NAN for none
 } Entropy;
 
@@ -26,13 +33,20 @@ static bool option(Build *b, const Call *c, int i, double *out) {
   return false;
 }
 
-// The rest of smoothing: every class has e/size(c).
+// The logit of the label, relative to the row maximum, with smoothing: every class has e/size(c).
 static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
-  NodeId all = graph_reduce(e->b->g, OP_SUM, e->logits, &e->over);
+  NodeId all = graph_reduce(e->b->g, OP_SUM, e->row.away, &e->over);
   return two(e, OP_ADD, two(e, OP_MUL, picked, real(e, 1 - e->smoothing)),
              two(e, OP_MUL, all, real(e, share)));
+}
+
+// Adds z_loss * logsumexp^2, the one term that an offset changes.
+static NodeId penalised(const Entropy *e, NodeId loss) {
+  if (e->z_loss == 0) return loss;
+  NodeId lse = two(e, OP_ADD, e->log, e->row.shift);
+  return two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, lse, lse), real(e, e->z_loss)));
 }
 
 static NodeId of_ids(Entropy *e) {
@@ -44,10 +58,9 @@ static NodeId of_ids(Entropy *e) {
   }
   ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
-  NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->logits, real(e, 0)), &e->over);
-  NodeId loss = two(e, OP_SUB, e->lse, smooth(e, picked));
-  if (e->z_loss != 0)
-    loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
+  // a sum of one term, so it is exact; partial sums of it and of `smooth` meet in one collective
+  NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.away, real(e, 0)), &e->over);
+  NodeId loss = penalised(e, two(e, OP_SUB, e->log, smooth(e, picked)));
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
 
@@ -66,11 +79,8 @@ static NodeId of_shares(Entropy *e) {
       return 0;
     }
   dims_remove(&keep, e->over.at[0]);
-  NodeId product[] = {share, two(e, OP_SUB, e->lse, e->logits)};
-  NodeId loss = graph_contract(g, 2, product, &keep, e->type);
-  if (e->z_loss != 0)
-    loss = two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, e->lse, e->lse), real(e, e->z_loss)));
-  return loss;
+  NodeId product[] = {share, two(e, OP_SUB, e->log, e->row.away)};
+  return penalised(e, graph_contract(g, 2, product, &keep, e->type));
 }
 
 // Labels are ids without the class dim or shares with it.
@@ -106,11 +116,14 @@ Value builtin_cross_entropy(Build *b, const Call *c) {
     return value_poison;
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);
-  e.type = build_join(b, FLOATING, ids ? 1 : 2, c->arg);
+  Dtype joined = build_join(b, FLOATING, ids ? 1 : 2, c->arg);
+  e.type = dtype_accumulator(joined);
   e.logits = build_node(b, c->arg[0], e.type);
   e.labels = build_node(b, c->arg[1], ids ? TYPE_I32 : e.type);
-  e.lse = graph_reduce(b->g, OP_LOGSUMEXP, e.logits, &e.over);
+  e.row = graph_log_sum(b->g, e.logits, &e.over, true);
+  e.log = graph_unary(b->g, OP_LOG, e.row.sum);
   NodeId loss = ids ? of_ids(&e) : of_shares(&e);
+  if (loss) loss = graph_cast(b->g, loss, joined);
   group_end(b, before);
   return value_tensor(loss);
 }

@@ -30,18 +30,11 @@ static NodeId expand_mean(Expand *c) {
   return graph_cast(g, graph_binary(g, OP_MUL, sum, graph_const(g, wide, 1 / n)), (Dtype)c->n.type);
 }
 
-// The maximum is left out where it is infinite: all -inf then gives log(0) = -inf, and not -inf -
-// -inf.
 static NodeId expand_logsumexp(Expand *c) {
   Graph *g = c->g;
-  Dtype wide = wide_type(x_type(c));
-  NodeId x = graph_cast(g, c->x, wide), max = graph_reduce(g, OP_MAX, x, &c->over);
-  NodeId infinite =
-      graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, wide, (double)INFINITY));
-  NodeId shift = graph_where(g, infinite, graph_const(g, wide, 0), max);
-  NodeId e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, x, shift));
-  NodeId log = graph_unary(g, OP_LOG, graph_reduce(g, OP_SUM, e, &c->over));
-  return graph_cast(g, graph_binary(g, OP_ADD, log, shift), (Dtype)c->n.type);
+  LogSum s = graph_log_sum(g, graph_cast(g, c->x, wide_type(x_type(c))), &c->over, false);
+  NodeId y = graph_binary(g, OP_ADD, graph_unary(g, OP_LOG, s.sum), s.shift);
+  return graph_cast(g, y, (Dtype)c->n.type);
 }
 
 // An f64 does not fit a key: the best value first, then the least index that has it. NaN is found

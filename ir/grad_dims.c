@@ -53,9 +53,15 @@ void grad_prod(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_where(g, is_zero, at_zero, elsewhere));
 }
 
+// exp(x - shift) / sum, in the type of the sum: exp(x - y) would carry the rounding of y, which grows with an offset
+// that all of x share.
 void grad_logsumexp(Grad *c) {
-  NodeId away = graph_binary(c->g, OP_SUB, x_of(c), c->id);
-  grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_EXP, away));
+  Graph *g = c->g;
+  Dims over = reduced(c);
+  Dtype wide = dtype_accumulator((Dtype)c->n.type);
+  LogSum s = graph_log_sum(g, graph_cast(g, x_of(c), wide), &over, true);
+  NodeId share = graph_binary(g, OP_DIV, graph_cast(g, c->dy, wide), s.sum);
+  grad_to(c, 0, graph_binary(g, OP_MUL, share, s.e));
 }
 
 // -- contraction ---------------------------------------------------------------------------------

@@ -421,6 +421,18 @@ NodeId graph_index(Graph *g, DimId d) {
   return graph_add(g, OP_INDEX, 0, NULL, &(Attr){.ndims = 1, .dims = &d});
 }
 
+LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped) {
+  Dtype type = (Dtype)graph_node(g, x)->type;
+  NodeId max = graph_reduce(g, OP_MAX, x, over);
+  if (stopped) max = graph_unary(g, OP_STOP, max);
+  NodeId infinite = graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, type, (double)INFINITY));
+  LogSum s = {.shift = graph_where(g, infinite, graph_const(g, type, 0), max)};
+  s.away = graph_binary(g, OP_SUB, x, s.shift);
+  s.e = graph_unary(g, OP_EXP, s.away);
+  s.sum = graph_reduce(g, OP_SUM, s.e, over);
+  return s;
+}
+
 int64_t node_elements(const Graph *g, NodeId n) {
   int64_t elements;
   if (!dims_elements(g->dims, &graph_node(g, n)->dims, &elements)) BUG("%%%u is too large", n);

@@ -217,6 +217,19 @@ NodeId graph_index(Graph *g, DimId d);
 // order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
 
+// The parts of log(sum over `over` of exp(x)) relative to the row maximum: x - shift is exact near the largest element,
+// so no part but `shift` loses accuracy to an offset that all elements share.
+//
+//   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = away - log(sum)
+typedef struct LogSum {
+  NodeId shift; // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not -inf - -inf
+  NodeId away;  // x - shift
+  NodeId e;     // exp(away)
+  NodeId sum;   // of e over `over`
+} LogSum;
+// x is f32 or f64. The gradient by the shift is zero; `stopped` keeps it from being built (before `expand`).
+LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
+
 RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
 // Whether region a is b or encloses it; 0 encloses all.
