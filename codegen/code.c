@@ -12,10 +12,9 @@
 #include "codegen/host.h"
 #include "codegen/llvm.h"
 #include "codegen/load.h"
+#include "emitter_hash.h" // made by the build from the sources of the emitter
 
 enum { MAX_PARTS = 2, KERNELS_A_THREAD = 4 };
-// To be raised when the emitter makes other code of the same kernel: older cache entries then do not count.
-#define EMITTER "emitter 5"
 
 struct Code {
   uint32_t nimages;
@@ -88,7 +87,7 @@ static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
   char text[64];
   snprintf(text, sizeof text, "%d bits, level %d, %u kernels", width_of(opt), opt->opt, u->n);
   hash_start(&h);
-  hash_text(&h, "meshc " MESHC_VERSION " " EMITTER);
+  hash_text(&h, "meshc " MESHC_VERSION " " EMITTER_HASH);
   hash_text(&h, llvm_version());
   hash_text(&h, host);
   hash_text(&h, text);
