@@ -5,6 +5,7 @@
 // Machine code from a file is run, so the file must be ours alone: the directory and the file belong to
 // the user and nobody else may write or read them, and the checksum must hold. What fails is not used.
 #include "codegen/cache.h"
+#include "ir/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,10 +102,10 @@ static void make_dirs(const char *dir) {
   for (char *p = path + 1; *p; p++) {
     if (*p != '/') continue;
     *p = 0;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) break;
+    if (!disk_make(AT_FDCWD, path, 0700) && errno != EEXIST) break;
     *p = '/';
   }
-  mkdir(path, 0700);
+  (void)disk_make(AT_FDCWD, path, 0700);
   free(path);
 }
 
@@ -120,17 +121,6 @@ static bool read_all(int fd, char *at, size_t n) {
     if (got <= 0) return false;
     at += got;
     n -= (size_t)got;
-  }
-  return true;
-}
-
-static bool write_all(int fd, const char *at, size_t n) {
-  while (n > 0) {
-    ssize_t put = write(fd, at, n);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    at += put;
-    n -= (size_t)put;
   }
   return true;
 }
@@ -211,17 +201,18 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
 }
 
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects) {
-  char name[2 * HASH_BYTES + 3], aside[2 * HASH_BYTES + 40];
+  char name[2 * HASH_BYTES + 3];
+  DiskFile f;
   make_dirs(dir);
   int d = open_dir(dir);
   if (d < 0) return;
   file_name(key, name);
-  snprintf(aside, sizeof aside, ".%s.%ld", name, (long)getpid());
   Bytes file = join_objects(n, objects);
-  int fd = openat(d, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-  bool ok = fd >= 0 && write_all(fd, file.at, file.n);
-  if (fd >= 0 && close(fd) != 0) ok = false;
-  if (!ok || renameat(d, aside, d, name) != 0) unlinkat(d, aside, 0);
+  if (disk_begin_in(&f, d, name, 0600)) {
+    f.fast = true; // the checksum finds what a crash of the machine leaves
+    disk_put(&f, file.at, file.n);
+    (void)!disk_commit(&f);
+  }
   free(file.at);
   close(d);
   cache_shrink(dir);

@@ -1,6 +1,7 @@
 // The compile cache as a folder: what it holds, what is removed when it grows too large, all of it on request.
 #include "codegen/cache.h"
 #include "codegen/codegen.h"
+#include "ir/disk.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,8 +15,11 @@ static bool is_entry(const char *name) {
   return n == 2 * HASH_BYTES + 2 && strcmp(name + n - 2, ".o") == 0 && strspn(name, "0123456789abcdef") == n - 2;
 }
 
-// Written by a process that died: ".NAME.o.PID".
-static bool is_aside(const char *name) { return name[0] == '.' && strstr(name, ".o.") != NULL; }
+// Written by a process that died: "KEY.o.partial", by older versions ".KEY.o.PID".
+static bool is_aside(const char *name) {
+  size_t n = strspn(name + (name[0] == '.'), "0123456789abcdef");
+  return n == 2 * HASH_BYTES && strncmp(name + (name[0] == '.') + n, ".o.", 3) == 0;
+}
 
 static int by_age(const void *a, const void *b) {
   const CacheEntry *x = a, *y = b;
@@ -46,19 +50,15 @@ int64_t cache_limit(void) {
   return (n >= 0 && n < 1 << 30 && !*end ? n : 512) << 20;
 }
 
-static void remove_entry(const char *dir, const char *key) {
-  Arena *a = arena_new();
-  unlink(arena_printf(a, "%s/%s.o", dir, key));
-  arena_free(a);
-}
-
 void cache_shrink(const char *dir) {
   Arena *a = arena_new();
   CacheFolder all = cache_list(a, dir);
-  for (uint32_t i = 0; i < all.n && all.bytes > all.limit; i++) {
-    remove_entry(dir, all.entry[i].key);
+  int folder = all.bytes > all.limit ? disk_folder(dir) : -1;
+  for (uint32_t i = 0; i < all.n && folder >= 0 && all.bytes > all.limit; i++) {
+    (void)disk_remove(folder, arena_printf(a, "%s.o", all.entry[i].key));
     all.bytes -= all.entry[i].bytes;
   }
+  if (folder >= 0) close(folder);
   arena_free(a);
 }
 
@@ -66,7 +66,7 @@ uint32_t cache_clear(const char *dir) {
   uint32_t n = 0;
   DIR *folder = opendir(dir);
   for (const struct dirent *e; folder && (e = readdir(folder));)
-    if ((is_entry(e->d_name) || is_aside(e->d_name)) && unlinkat(dirfd(folder), e->d_name, 0) == 0) n++;
+    if ((is_entry(e->d_name) || is_aside(e->d_name)) && disk_remove(dirfd(folder), e->d_name)) n++;
   if (folder) closedir(folder);
   return n;
 }

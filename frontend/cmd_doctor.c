@@ -111,16 +111,7 @@ static bool write_machine(Doctor *d) {
   if (!path) return true;
   if (!machine_text(d, &text)) return false;
   if (!session_first(d->s)) return true;
-  const char *aside = arena_printf(d->s->arena, "%s.%ld.tmp", path, (long)getpid());
-  FILE *f = fopen(aside, "we");
-  bool good = f && fputs(text, f) >= 0 && fflush(f) == 0;
-  if (f) good &= fclose(f) == 0;
-  good = good && rename(aside, path) == 0;
-  if (good) return true;
-  diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, option_use(d->s->opt, OPTION_MEASURE)->pos,
-             "cannot write %s: %s", path, strerror(errno));
-  remove(aside);
-  return false;
+  return session_write(d->s, path, text, strlen(text), false, option_use(d->s->opt, OPTION_MEASURE)->pos);
 }
 
 // -- results -------------------------------------------------------------------------------------

@@ -224,13 +224,7 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
   if (!folder) return fputs(text, stdout) >= 0;
   const char *path = arena_printf(d->s->arena, "%s/%02d-%s.%s", folder, stage + 1,
                                   stage_names[stage].name, ending[d->form]);
-  FILE *f = fopen(path, "wb");
-  bool good = f && fputs(text, f) >= 0;
-  if (f) good &= fclose(f) == 0;
-  if (!good)
-    diag_error(d->s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-               "cannot write %s: %s", path, strerror(errno));
-  return good;
+  return session_write(d->s, path, text, strlen(text), true, (Pos){0});
 }
 
 // With several stages, one that has no text here is left out: machine code without LLVM, dot of

@@ -1,8 +1,10 @@
 // explain: every collective with its cause and what would remove it, or where one value lives and why; as text, JSON,
 // dot or a page.
 #include "frontend/explain.h"
+#include "ir/disk.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
@@ -124,12 +126,17 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
 static void write_form(const Explain *e, Form form, int value, json_t *list) {
   const Session *s = e->session;
   const OptionUse *use = option_use(s->opt, OPTION_OUT);
-  FILE *f = use ? fopen(use->text, "wb") : stdout;
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = use ? open_memstream(&text, &n) : stdout;
   bool good = f && print_form(f, e, form, value, list);
   if (use && f) good &= fclose(f) == 0;
-  if (!good)
-    diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, use ? use->pos : (Pos){0}, "cannot write %s: %s",
-               use ? use->text : "standard output", strerror(errno));
+  if (use)
+    (void)!session_write(s, use->text, good ? text : NULL, n, false, use->pos);
+  else if (!good)
+    diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write standard output: %s",
+               strerror(errno));
+  free(text);
 }
 
 int cmd_explain(Session *s) {

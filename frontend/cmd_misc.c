@@ -1,5 +1,6 @@
 // Commands that compile nothing: stages, ops, fmt, version.
 #include "frontend/session.h"
+#include "ir/disk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,22 +86,22 @@ int cmd_ops(Session *s) {
 
 // -- fmt -----------------------------------------------------------------------------------------
 
-// Replaces the model file, of a link the file that it leads to, by its new text, written aside and renamed.
+// Replaces the model file, of a link the file that it leads to, by its new text.
 static bool replace_file(Session *s, const char *path, const char *text) {
   struct stat info;
   char *target = realpath(path, NULL);
   const char *to = target ? arena_text(s->arena, target, strlen(target)) : path;
   free(target);
-  const char *aside = arena_printf(s->arena, "%s.%ld.tmp", to, (long)getpid());
-  bool good = stat(to, &info) == 0 && access(to, W_OK) == 0;
-  FILE *f = good ? fopen(aside, "wb") : NULL;
-  good = f && fputs(text, f) >= 0 && fchmod(fileno(f), info.st_mode & 07777) == 0;
-  if (f) good &= fclose(f) == 0;
-  good = good && rename(aside, to) == 0;
+  DiskFile f;
+  bool good = stat(to, &info) == 0 && access(to, W_OK) == 0 && disk_begin(&f, to);
+  if (good) {
+    disk_put(&f, text, strlen(text));
+    if (fchmod(f.fd, info.st_mode & 07777) != 0) f.error = errno;
+    good = disk_commit(&f);
+  }
   if (good) return true;
-  diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-             "cannot write %s: %s", path, strerror(errno));
-  if (f) remove(aside);
+  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path,
+             strerror(errno));
   return false;
 }
 

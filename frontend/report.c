@@ -2,7 +2,6 @@
 #include "frontend/explain.h"
 #include "frontend/watch.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +101,9 @@ bool report_write(Session *s, const char *folder, const Compilation *train) {
   Curves *c = arena_new_of(s->arena, Curves);
   c->a = s->arena;
   read_curves(c, arena_printf(s->arena, "%s/metrics.jsonl", folder));
-  FILE *f = fopen(path, "we");
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = open_memstream(&text, &n);
   if (f) {
     html_head(f, s->opt->argument.at[0]);
     fprintf(f, "<h2>Curves</h2>\n");
@@ -112,7 +113,7 @@ bool report_write(Session *s, const char *folder, const Compilation *train) {
   }
   bool good = f && !ferror(f);
   if (f && fclose(f) != 0) good = false;
-  if (!good)
-    diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(errno));
+  good = session_write(s, path, good ? text : NULL, n, false, (Pos){0});
+  free(text);
   return good;
 }

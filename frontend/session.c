@@ -1,7 +1,9 @@
 // One run of the program: model file and options to a Model, a Model to a bound program.
 #include "frontend/planner.h"
+#include "ir/disk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +37,21 @@ bool session_folder(Session *s, const char *path) {
     if (*c != '/' && *c != '\0') continue;
     char kept = *c;
     *c = '\0';
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-      diag_error(s->diag, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
+    if (!disk_make(AT_FDCWD, part, 0777) && errno != EEXIST) {
+      diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
                  "cannot make the folder %s: %s", part, strerror(errno));
       return false;
     }
     if (!kept) return folder_writable(s, path);
     *c = kept;
   }
+}
+
+bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at) {
+  errno = ENOMEM;
+  if (text && disk_write_file(path, text, n, fast)) return true;
+  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s", path, strerror(errno));
+  return false;
 }
 
 static const char *folder_of(Session *s, const char *path) {

@@ -58,6 +58,8 @@ char *session_file(Session *s, const char *path, size_t *n);
 const char *cache_folder(Session *s);
 // Makes the folder and those above it. False after an error.
 MUST_USE bool session_folder(Session *s, const char *path);
+// Replaces the file at path by n bytes of text (ir/disk.h); `fast`: without fsync. False after an error at `at`.
+MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at);
 bool text_ends(const char *text, const char *end);
 
 // -- cmd_check.c: facts --------------------------------------------------------------------------

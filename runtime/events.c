@@ -62,9 +62,9 @@ Events *events_open(const char *directory, Diag *d) {
   Events *e = calloc(1, sizeof *e);
   gethostname(host, sizeof host - 1);
   snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)wall_time(), host, (long)getpid());
-  if (e && (e->path = path_under(directory, name))) e->out = fopen(e->path, "wbe");
+  if (e && (e->path = path_under(directory, name))) e->out = file_stream(directory, name, true);
   if (!e || !e->out) {
-    diag_error(d, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/%s: %s", directory, name,
+    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/%s: %s", directory, name,
                strerror(errno));
     if (e) free(e->path);
     free(e);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,10 +107,17 @@ char *path_under(const char *directory, const char *path) {
   return out;
 }
 
+FILE *file_stream(const char *directory, const char *name, bool fresh) {
+  int folder = disk_folder(directory), fd = folder < 0 ? -1 : disk_open_file(folder, name, fresh), error = errno;
+  if (folder >= 0) close(folder);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
+  if (fd >= 0 && !f) close(fd);
+  if (fd < 0) errno = error;
+  return f;
+}
+
 // -- writing aside
 // --------------------------------------------------------------------------------------
-
-bool disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
 
 static void cannot_write(const Aside *w, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", w->path,
@@ -117,47 +125,19 @@ static void cannot_write(const Aside *w, int error, Diag *d) {
 }
 
 bool aside_open(Aside *w, const char *path, Diag *d) {
-  size_t n = strlen(path) + sizeof ".partial";
-  *w = (Aside){.path = path, .partial = malloc(n)};
-  if (w->partial) {
-    snprintf(w->partial, n, "%s.partial", path);
-    w->out = fopen(w->partial, "wbe");
-  }
-  if (w->out) return true;
+  *w = (Aside){.path = path};
+  if (disk_begin(&w->file, path)) return true;
   cannot_write(w, errno, d);
-  free(w->partial);
   return false;
 }
 
-void aside_put(Aside *w, const void *bytes, size_t n) {
-  if (n == 0 || fwrite(bytes, 1, n, w->out) == n) return;
-  if (!w->failed) w->error = errno;
-  w->failed = true;
-}
-
-// The new name is only safe when the directory that holds it is on disk.
-static void sync_directory(const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *directory = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
-  int fd = directory ? open(directory, O_RDONLY | O_CLOEXEC) : -1;
-  if (fd >= 0) {
-    fsync(fd);
-    close(fd);
-  }
-  free(directory);
-}
+void aside_put(Aside *w, const void *bytes, size_t n) { disk_put(&w->file, bytes, n); }
 
 bool aside_close(Aside *w, Diag *d) {
-  bool ok = !w->failed && fflush(w->out) == 0 && fsync(fileno(w->out)) == 0;
-  int error = w->failed ? w->error : ok ? 0 : errno;
-  if (fclose(w->out) != 0 && ok) ok = false, error = errno;
-  if (ok && rename(w->partial, w->path) != 0) ok = false, error = errno;
-  if (ok) {
-    sync_directory(w->path);
-  } else {
-    unlink(w->partial);
-    cannot_write(w, error, d);
-  }
-  free(w->partial);
-  return ok;
+  int error = w->file.error;
+  if (w->failed) disk_abandon(&w->file);
+  else if (disk_commit(&w->file)) return true;
+  else error = errno;
+  cannot_write(w, error, d);
+  return false;
 }

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_INTERNAL_H
 #define RUNTIME_INTERNAL_H
 
+#include "ir/disk.h"
 #include "runtime/runtime.h"
 
 // -- cores.c
@@ -65,16 +66,16 @@ MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t 
 // `directory`/path for relative paths; malloc'd.
 char *path_under(const char *directory, const char *path);
 
+// A file of a folder that is written while it is read: a fresh one, or the old one opened for reading and writing. Links
+// are not followed. NULL with errno.
+FILE *file_stream(const char *directory, const char *name, bool fresh);
+
 // A file that replaces `path` when it is complete.
 typedef struct Aside {
-  FILE *out;
-  char *partial;
+  DiskFile file;
   const char *path;
-  bool failed;
-  int error; // of the system, behind `failed`; 0: none
+  bool failed; // the writer cannot make the content: nothing is installed
 } Aside;
-// Whether an errno says that a disk is full or broken: exit 7.
-bool disk_full(int error);
 MUST_USE bool aside_open(Aside *w, const char *path, Diag *d);
 void aside_put(Aside *w, const void *bytes, size_t n);
 // fsync, rename, fsync of the directory; removes the partial file and says why after a failure.

@@ -36,9 +36,10 @@ static long lines_before(FILE *f, int64_t start) {
 }
 
 // A run that goes on keeps the lines of the steps that it does not repeat.
-static FILE *open_lines(const char *path, int64_t start) {
-  FILE *f = start > 0 ? fopen(path, "r+e") : NULL;
-  if (!f) return fopen(path, "we");
+static FILE *open_lines(const char *directory, int64_t start) {
+  static const char name[] = "metrics.jsonl";
+  FILE *f = start > 0 ? file_stream(directory, name, false) : NULL;
+  if (!f) return start > 0 && errno != ENOENT ? NULL : file_stream(directory, name, true);
   long at = lines_before(f, start);
   if (ftruncate(fileno(f), at) == 0 && fseek(f, at, SEEK_SET) == 0) return f;
   fclose(f);
@@ -47,9 +48,9 @@ static FILE *open_lines(const char *path, int64_t start) {
 
 Log *log_open(const LogOptions *opt, Diag *d) {
   Log *l = calloc(1, sizeof *l);
-  if (l && (l->path = path_under(opt->directory, "metrics.jsonl"))) l->out = open_lines(l->path, opt->start);
+  if (l && (l->path = path_under(opt->directory, "metrics.jsonl"))) l->out = open_lines(opt->directory, opt->start);
   if (!l || !l->out)
-    diag_error(d, errno == ENOSPC ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/metrics.jsonl: %s",
+    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/metrics.jsonl: %s",
                opt->directory, strerror(errno));
   if (l && l->out) l->events = events_open(opt->directory, d);
   if (!l || !l->events) {
