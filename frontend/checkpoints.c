@@ -51,17 +51,41 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
   return false;
 }
 
-// The newest checkpoint, where there is one; the run that has written none yet begins anew.
+static bool names_step(const OptionUse *resume) { return resume->pos.line > 0; } // --resume=N
+
+// --resume=N: the folder of that step.
+static const char *find_step(Session *s, const char *folder, const OptionUse *use) {
+  int64_t step;
+  if (!option_integer(s->opt, OPTION_RESUME, 0, 0, INT64_MAX, s->diag, &step)) return NULL;
+  const char *found = checkpoint_of_step(s->arena, folder, step);
+  if (found) return found;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "%s holds no complete checkpoint of step %lld", folder, (long long)step);
+  return NULL;
+}
+
+// The checkpoint that training goes on from, the newest or that of --resume=N. *found false: there is none.
+static const Checkpoint *open_resumed(Session *s, const char *folder, bool *found) {
+  const OptionUse *use = option_use(s->opt, OPTION_RESUME);
+  *found = names_step(use) || checkpoint_exists(folder);
+  if (!*found) return NULL;
+  const char *path = names_step(use) ? find_step(s, folder, use) : folder;
+  return path ? checkpoint_open(s->arena, path, s->diag, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos) : NULL;
+}
+
+// A run that has written no checkpoint yet begins anew.
 static bool go_on(Session *s, const char *folder, TrainJob *job) {
   Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
-  if (!checkpoint_exists(folder)) {
+  bool found;
+  const Checkpoint *c = open_resumed(s, folder, &found);
+  if (!found) {
     if (!option_given(s->opt, OPTION_QUIET) && session_first(s)) fprintf(stderr, "meshc: %s holds no checkpoint: training begins anew\n", folder);
     return true;
   }
-  const Checkpoint *c = checkpoint_open(s->arena, folder, s->diag, at);
   if (!c || !seed_fits(s, c) || !checkpoint_load(c, job->train, true, false, s->diag, at) ||
       !feed_seek(job->feed, c->note.epoch, c->note.row, s->diag))
     return false;
+  if (names_step(option_use(s->opt, OPTION_RESUME)) && !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag)) return false;
+  if (session_first(s)) diag_print(s->diag, stderr, false); // what was passed over or moved, before hours of training
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;
@@ -72,7 +96,7 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
 static bool refuse_mixture(Session *s, const char *folder) {
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos, "%s holds checkpoints of another run",
              folder);
-  diag_hint(s->diag, "say --resume to go on from the newest, or name another folder");
+  diag_hint(s->diag, "say --resume to go on from the newest, --resume=N from step N, or name another folder");
   return false;
 }
 
@@ -82,10 +106,10 @@ bool checkpoints_begin(Session *s, TrainJob *job) {
   SaverOptions options = {.directory = folder, .model = s->opt->argument.at[0]};
   if (!session_folder(s, folder) || !option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &options.keep))
     return false;
-  if (!option_given(s->opt, OPTION_RESUME) && checkpoint_exists(folder)) return refuse_mixture(s, folder);
-  if (option_given(s->opt, OPTION_RESUME) && !go_on(s, folder, job)) return false;
+  bool resume = option_given(s->opt, OPTION_RESUME);
+  if (!resume && checkpoint_exists(folder)) return refuse_mixture(s, folder);
   job->seed = s->model->graph->spec.seed;
   job->checkpoint = s->model->graph->spec.train[0].checkpoint;
   job->saver = saver_open(&options, job->train, s->diag);
-  return job->saver != NULL;
+  return job->saver && (!resume || go_on(s, folder, job));
 }

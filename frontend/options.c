@@ -99,15 +99,15 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
     return false;
   }
   OptionUse use = {.text = equals ? equals + 1 : ""};
-  bool two = id == OPTION_FROM;
-  if (row->argument && *i + !equals + two >= argc) {
+  bool two = id == OPTION_FROM, optional = row->argument && row->argument[0] == '['; // "[=N]": only behind `=`
+  if (row->argument && !optional && *i + !equals + two >= argc) {
     diag_error(d, DIAG_USAGE, nowhere, "%s needs its argument: %s %s", row->name, row->name,
                row->argument);
     return false;
   }
-  if (row->argument && !equals) use.text = argv[++*i];
+  if (row->argument && !equals && !optional) use.text = argv[++*i];
   if (two) use.second = argv[++*i];
-  if (row->argument) use.pos = option_source(d, row->name, use.text);
+  if (row->argument && (equals || !optional)) use.pos = option_source(d, row->name, use.text);
   vec_push(a, o->use[id]) = use;
   return true;
 }
@@ -211,7 +211,7 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
 static void print_option(FILE *out, const OptionRow *row) {
   char left[64], letter[8] = "";
   if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name, row->argument ? " " : "",
+  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name, row->argument && row->argument[0] != '[' ? " " : "",
            row->argument ? row->argument : "");
   fprintf(out, "  %-25s %s\n", left, row->help);
 }

@@ -171,32 +171,37 @@ static void remove_stale(int folder, const char *name) {
   close(fd);
 }
 
-static bool partial_name(const char *name, int k, char out[DISK_NAME]) {
-  int n = k ? snprintf(out, DISK_NAME, "%s.%d.partial", name, k) : snprintf(out, DISK_NAME, "%s.partial", name);
-  if (n < DISK_NAME) return true;
-  errno = ENAMETOOLONG;
-  return false;
-}
-
 static bool is_free(int folder, const char *name) {
   struct stat s;
   return fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
-bool disk_partial(int folder, const char *name, char out[DISK_NAME]) {
+static bool numbered(const char *name, int k, const char *end, char out[DISK_NAME]) {
+  int n = k ? snprintf(out, DISK_NAME, "%s.%d.%s", name, k, end) : snprintf(out, DISK_NAME, "%s.%s", name, end);
+  if (n < DISK_NAME) return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+static bool find_name(int folder, const char *name, const char *end, bool stale, char out[DISK_NAME]) {
   for (int k = 0; k < MOST_NAMES; k++) {
-    if (!partial_name(name, k, out)) return false;
-    remove_stale(folder, out);
+    if (!numbered(name, k, end, out)) return false;
+    if (stale) remove_stale(folder, out);
     if (is_free(folder, out)) return true;
   }
   errno = EEXIST;
   return false;
 }
 
-// Creates and locks a file under such a name. Between the two a process may have taken it for a stale one.
+bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]) {
+  return find_name(folder, name, end, false, out);
+}
+
+// Creates and locks name.partial, or name.K.partial where another process writes that. Between creation and lock
+// another process may take the file for a stale one and remove it: then again.
 static int create_partial(int folder, const char *name, mode_t mode, char out[DISK_NAME]) {
   for (int tries = 0; tries < MOST_NAMES; tries++) {
-    if (!disk_partial(folder, name, out)) return -1;
+    if (!find_name(folder, name, "partial", true, out)) return -1;
     int fd = create(folder, out, O_WRONLY, mode);
     if (fd < 0 && errno != EEXIST) return -1;
     if (fd >= 0 && lock_now(fd) && is_same(folder, out, fd)) return fd;

@@ -46,10 +46,9 @@ bool disk_is_file(int folder, const char *name);
 // if something is left. Nothing is done where `name` is a link.
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name));
 
-// The first of name.partial, name.1.partial, ... that is free. Of files that a process left behind when it died the
-// name is freed; nothing else is removed.
+// The first of name.END, name.1.END, name.2.END, ... that does not exist. False with errno.
 enum { DISK_NAME = 256 };
-bool disk_partial(int folder, const char *name, char out[DISK_NAME]);
+bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]);
 
 // Locks the file `name`, which is made where missing, for this process until it closes the descriptor or dies. -1:
 // errno is EWOULDBLOCK where another process has the lock, with what that one wrote in `owner`.
@@ -57,7 +56,8 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
 
 // -- a file that replaces another when it is complete --------------------------------------------
 
-// Written as NAME.partial and renamed over NAME. Where NAME is a link, the link is replaced. A device, a pipe, a
+// Written as NAME.partial and renamed over NAME. A NAME.partial that a process left when it died is removed; another
+// one that is there, of whatever kind, stays, and NAME.1.partial, ... is taken. Where NAME is a link, the link is replaced. A device, a pipe, a
 // socket or a descriptor (/dev/stdout) cannot be replaced: it is opened and written.
 typedef struct DiskFile {
   int folder, fd;

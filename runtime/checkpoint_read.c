@@ -1,8 +1,7 @@
 // Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything of it is used.
 #include "runtime/bound.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -22,6 +21,7 @@ typedef struct CheckpointPiece {
 } CheckpointPiece;
 
 enum { MANIFEST_MOST = 1 << 30 };
+static const int64_t MOST = INT64_C(1) << 53; // of counts of steps and rows, so that sums of them stay integers
 
 // -- which one -----------------------------------------------------------------------------------------
 
@@ -29,31 +29,31 @@ static bool has_manifest(Arena *a, const char *path) {
   return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
 }
 
-int64_t checkpoint_step(const char *name) {
-  char *end;
-  if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
-  int64_t n = strtoll(name + 5, &end, 10);
-  return *end ? -1 : n;
-}
-
-// The folder of the newest complete checkpoint under path, or path itself; NULL where there is none.
-static const char *find_checkpoint(Arena *a, const char *path) {
+// The folder of the newest complete checkpoint under path, or path itself; NULL where there is none. *skipped gets the
+// number of newer ones in `all`.
+static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
+  *all = (StepList){0};
+  *skipped = 0;
   if (has_manifest(a, path)) return path;
-  DIR *folder = opendir(path);
-  int64_t newest = -1;
-  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-    int64_t step = checkpoint_step(entry->d_name);
-    if (step > newest && has_manifest(a, arena_printf(a, "%s/%s", path, entry->d_name))) newest = step;
-  }
-  if (folder) closedir(folder);
-  return newest < 0 ? NULL : arena_printf(a, "%s/step-%lld", path, (long long)newest);
+  *all = checkpoint_steps(a, path);
+  while (*skipped < all->n && !all->at[*skipped].complete) ++*skipped;
+  return *skipped < all->n ? arena_printf(a, "%s/%s", path, all->at[*skipped].name) : NULL;
 }
 
 bool checkpoint_exists(const char *path) {
   Arena *a = arena_new();
-  bool found = find_checkpoint(a, path) != NULL;
+  StepList all;
+  uint32_t skipped;
+  bool found = find_checkpoint(a, path, &all, &skipped) != NULL;
   arena_free(a);
   return found;
+}
+
+const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
+  StepList all = checkpoint_steps(a, directory);
+  for (uint32_t i = 0; i < all.n; i++)
+    if (all.at[i].step == step && all.at[i].complete) return arena_printf(a, "%s/%s", directory, all.at[i].name);
+  return NULL;
 }
 
 // -- the manifest --------------------------------------------------------------------------------------
@@ -66,9 +66,21 @@ typedef struct Reader {
   Checkpoint *out;
 } Reader;
 
+// What to do about a damaged checkpoint: the newest complete one before it, where there is one.
+static void hint_older(Arena *a, const char *path, Diag *d) {
+  const char *slash = strrchr(path, '/'), *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
+  int64_t step = checkpoint_step(slash ? slash + 1 : path);
+  StepList all = checkpoint_steps(a, folder);
+  uint32_t i = 0;
+  while (i < all.n && (all.at[i].step >= step || !all.at[i].complete)) i++;
+  if (step < 0 || i == all.n) return;
+  diag_hint(d, "the checkpoint before it is %s/%s: train --resume=%lld goes on from it, --checkpoint %s/%s reads it", folder,
+            all.at[i].name, (long long)all.at[i].step, folder, all.at[i].name);
+}
+
 static bool malformed(const Reader *r, const char *what) {
   diag_error(r->d, DIAG_FILE_MALFORMED, r->at, "%s %s", r->file, what);
-  diag_hint(r->d, "without the folder %s the checkpoint before it is the newest", r->out->path);
+  hint_older(r->a, r->out->path, r->d);
   return false;
 }
 
@@ -127,7 +139,9 @@ static bool read_note(const Reader *r, json_t *root) {
                         "before", &before, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
                         &worse, "best_step", &best_step, "best", &best);
   if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
-  if (step < 0 || epoch < 0 || row < 0) return malformed(r, "counts below zero");
+  const json_int_t count[] = {step, before, epoch, row, evaluated, worse, best_step};
+  for (size_t i = 0; i < countof(count); i++)
+    if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
   *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,
                         .best_step = best_step, .worse = worse,
                         .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
@@ -156,7 +170,7 @@ static bool read_shards(const Reader *r, json_t *list) {
     if (strchr(file, '/') || file[0] == '.') return malformed(r, "names a shard outside its folder");
     c->shard[c->nshards++] = (CheckpointShard){.path = arena_printf(r->a, "%s/%s", c->path, file), .bytes = bytes,
                                                .sum = (uint32_t)strtoul(sum, &end, 16)};
-    c->bytes += bytes;
+    if (bytes < 0 || !size_add(c->bytes, bytes, &c->bytes)) return malformed(r, "gives a shard a size that cannot be");
   }
   return true;
 }
@@ -182,9 +196,68 @@ static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, Checkpoi
   for (int i = 0; i < t->rank; i++) {
     if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] || p->at[i] > t->size[i] - p->size[i])
       return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
-    p->elements *= p->size[i];
+    p->elements *= p->size[i]; // at most those of t
   }
   return true;
+}
+
+// -- whether pieces tile their tensor: each corner of a box counts +1 or -1, by the parity of its upper sides. The sums
+// of all boxes at all points are those of the whole tensor if and only if every element is in exactly one box.
+
+typedef struct Corner {
+  int64_t at; // index in a tensor that has one element more along each dim
+  int sign;
+} Corner;
+
+static int by_place(const void *a, const void *b) {
+  const Corner *x = a, *y = b;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+// The corners of a box in the dims of `split`, of which there are n.
+static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size, const int *split, int n, int sign,
+                          Corner *out) {
+  for (unsigned k = 0; k < 1u << n; k++) {
+    out[k] = (Corner){0, sign};
+    for (int i = 0; i < n; i++) {
+      bool upper = k >> i & 1;
+      out[k].at = out[k].at * (t->size[split[i]] + 1) + at[split[i]] + (upper ? size[split[i]] : 0);
+      if (upper) out[k].sign = -out[k].sign;
+    }
+  }
+  return (size_t)1 << n;
+}
+
+static int split_dims(const CheckpointTensor *t, int *split) {
+  int n = 0;
+  for (int i = 0; i < t->rank; i++) {
+    bool is_split = false;
+    for (uint32_t k = 0; k < t->npieces; k++) is_split |= t->piece[k].size[i] != t->size[i];
+    if (is_split) split[n++] = i;
+  }
+  return n;
+}
+
+// False with *memory false: there was none to find out.
+static bool pieces_tile(const CheckpointTensor *t, bool *memory) {
+  static const int64_t origin[MAX_RANK];
+  int split[MAX_RANK], n = split_dims(t, split);
+  *memory = true;
+  if (n > MAX_AXES) return false; // no mesh splits so many dims
+  size_t each = (size_t)1 << n, total = 0;
+  Corner *corner = t->npieces < SIZE_MAX / sizeof *corner / each - 1 ? malloc((t->npieces + 1u) * each * sizeof *corner) : NULL;
+  *memory = corner != NULL;
+  if (!corner) return false;
+  for (uint32_t k = 0; k < t->npieces; k++) total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
+  total += put_corners(t, origin, t->size, split, n, -1, corner + total);
+  qsort(corner, total, sizeof *corner, by_place);
+  int64_t sum = 0;
+  for (size_t k = 0; k < total; k++) {
+    sum += corner[k].sign;
+    if ((k + 1 == total || corner[k + 1].at != corner[k].at) && sum != 0) break;
+  }
+  free(corner);
+  return sum == 0;
 }
 
 static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
@@ -214,12 +287,14 @@ static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
   t->type = (Dtype)found;
   if (!read_dims(r, dims, t)) return false;
   t->piece = arena_array(r->a, CheckpointPiece, json_array_size(pieces) + 1);
-  int64_t elements = 0;
-  for (size_t i = 0; i < json_array_size(pieces); i++) {
-    if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces])) return false;
-    elements += t->piece[t->npieces++].elements;
-  }
-  return elements == t->elements || malformed(r, arena_printf(r->a, "does not hold all of %s", t->name));
+  if (json_array_size(pieces) > r->out->nshards) return malformed(r, arena_printf(r->a, "has more pieces of %s than shards", t->name));
+  for (size_t i = 0; i < json_array_size(pieces); i++)
+    if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces++])) return false;
+  bool memory;
+  if (pieces_tile(t, &memory)) return true;
+  if (memory) return malformed(r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
+  diag_error(r->d, DIAG_NO_MEMORY, r->at, "no memory to check the pieces of %s", t->name);
+  return false;
 }
 
 static bool read_tensors(const Reader *r, json_t *list) {
@@ -239,12 +314,21 @@ static void no_checkpoint(const char *path, Diag *d, Pos at) {
   diag_hint(d, "meshc train --checkpoint-dir DIR writes DIR/step-N");
 }
 
+static void warn_skipped(const char *path, const StepList *all, uint32_t skipped, Diag *d, Pos at) {
+  for (uint32_t i = 0; i < skipped; i++)
+    diag_warning(d, DIAG_CHECKPOINT_SKIPPED, at, "%s/%s is passed over: it has no manifest.json, so it is no complete checkpoint",
+                 path, all->at[i].name);
+}
+
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
-  const char *folder = find_checkpoint(a, path);
+  StepList all;
+  uint32_t skipped;
+  const char *folder = find_checkpoint(a, path, &all, &skipped);
   if (!folder) {
     no_checkpoint(path, d, at);
     return NULL;
   }
+  warn_skipped(path, &all, skipped, d, at);
   Checkpoint *c = arena_new_of(a, Checkpoint);
   c->path = folder;
   Reader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
@@ -262,7 +346,9 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
 static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
   diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
   const char *slash = strrchr(s->path, '/');
-  diag_hint(d, "without the folder %.*s the checkpoint before it is the newest", slash ? (int)(slash - s->path) : 1, slash ? s->path : ".");
+  Arena *a = arena_new();
+  if (slash) hint_older(a, arena_text(a, s->path, (size_t)(slash - s->path)), d);
+  arena_free(a);
   return false;
 }
 

@@ -1,9 +1,8 @@
 // Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that brings it to disk
 // in an order in which no moment leaves a torn checkpoint: shards, manifest, folder, rename, parent.
 #include "runtime/bound.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -27,6 +26,7 @@ typedef struct Shard {
 struct Saver {
   const Exec *exec;
   char *directory;
+  int folder, lock;        // of the directory; -1: another rank writes
   const char *model;
   int64_t keep, best_step; // of D/best, -1: none
   // of the checkpoint under way
@@ -42,9 +42,9 @@ struct Saver {
   char *path, *failed; // of the checkpoint; what could not be written
 };
 
-static char *step_path(const Saver *s, int64_t step, const char *end) {
+static char *step_path(const Saver *s, int64_t step) {
   char name[FILE_NAME];
-  snprintf(name, sizeof name, "step-%lld%s", (long long)step, end);
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
   return path_under(s->directory, name);
 }
 
@@ -242,104 +242,82 @@ static char *manifest_text(const json_t *manifest) {
 
 // -- on disk -------------------------------------------------------------------------------------------
 
-static bool fails(Saver *s, const char *path) {
+// errno, and the name under the folder of checkpoints that it is about.
+static bool fails(Saver *s, const char *name) {
   s->error = errno ? errno : EIO;
   free(s->failed);
-  s->failed = strdup(path);
+  s->failed = path_under(s->directory, name);
   return false;
 }
 
-static bool write_file(Saver *s, const char *path, const char *bytes, size_t n) {
-  enum { PIECE = 1 << 24 };
-  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd < 0) return fails(s, path);
-  while (n > 0) {
-    ssize_t put = write(fd, bytes, n < PIECE ? n : PIECE);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) break;
-    bytes += put;
-    n -= (size_t)put;
-  }
-  bool good = n == 0 && fsync(fd) == 0;
-  if (!good) (void)fails(s, path);
-  if (close(fd) != 0 && good) return fails(s, path);
+// A new file of a folder, on disk when it returns.
+static bool write_file(int folder, const char *name, const char *bytes, size_t n) {
+  int fd = disk_open_file(folder, name, true);
+  bool good = fd >= 0 && disk_write(fd, bytes, n) && disk_sync(fd);
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
   return good;
 }
 
-static bool sync_folder(Saver *s, const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fails(s, path);
-  bool good = fsync(fd) == 0 || errno == EINVAL; // some file systems cannot
-  if (!good) (void)fails(s, path);
-  close(fd);
-  return good;
+static json_t *shard_json(const char *name, const Shard *x) {
+  char sum[16];
+  snprintf(sum, sizeof sum, "%08x", crc32c(0, x->bytes, x->n));
+  return json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)x->n, "crc32c", sum);
 }
 
-// The folder and the files in it.
-static void remove_folder(const char *path) {
-  DIR *folder = opendir(path);
-  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-    char *file = entry->d_name[0] == '.' ? NULL : path_under(path, entry->d_name);
-    if (file) unlink(file);
-    free(file);
-  }
-  if (folder) closedir(folder);
-  rmdir(path);
-}
-
-static bool write_in(Saver *s, const char *folder, const char *name, const char *bytes, size_t n) {
-  char *path = path_under(folder, name);
-  errno = ENOMEM;
-  bool good = path && bytes ? write_file(s, path, bytes, n) : fails(s, folder);
-  free(path);
-  return good;
-}
-
-static bool write_all(Saver *s, const char *folder) {
-  char name[FILE_NAME], sum[16];
+static bool write_shards(Saver *s, int folder) {
+  char name[FILE_NAME];
   json_t *shards = json_array();
-  for (uint32_t i = 0; i < s->nshards; i++) {
-    const Shard *x = &s->shard[i];
+  bool good = shards != NULL;
+  for (uint32_t i = 0; good && i < s->nshards; i++) {
     snprintf(name, sizeof name, "shard-%05u.safetensors", i);
-    snprintf(sum, sizeof sum, "%08x", crc32c(0, x->bytes, x->n));
-    json_array_append_new(shards, json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)x->n, "crc32c", sum));
-    if (!write_in(s, folder, name, x->bytes, x->n)) {
-      json_decref(shards);
-      return false;
-    }
+    good = json_array_append_new(shards, shard_json(name, &s->shard[i])) == 0;
+    if (!good) errno = ENOMEM;
+    good = good && write_file(folder, name, s->shard[i].bytes, s->shard[i].n);
   }
+  int error = errno;
   json_object_set_new(s->manifest, "shards", shards);
+  errno = error;
+  return good;
+}
+
+static bool write_manifest(const Saver *s, int folder) {
   char *text = manifest_text(s->manifest);
-  bool good = write_in(s, folder, "manifest.json", text, text ? strlen(text) : 0);
+  errno = ENOMEM;
+  bool good = text && write_file(folder, "manifest.json", text, strlen(text));
+  int error = errno;
   free(text);
+  errno = error;
   return good;
 }
 
 // D/best is a link that is replaced in one go.
-static bool link_best(Saver *s) {
-  char name[FILE_NAME], *best = path_under(s->directory, "best"), *fresh = path_under(s->directory, "best.partial");
-  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
-  errno = ENOMEM;
-  bool good = best && fresh && (unlink(fresh) == 0 || errno == ENOENT) && symlink(name, fresh) == 0 &&
-              rename(fresh, best) == 0;
-  if (!good) (void)fails(s, best ? best : s->directory);
-  s->best_step = s->step;
-  free(best);
-  free(fresh);
-  return good && sync_folder(s, s->directory);
+static bool link_best(Saver *s, int64_t step) {
+  char name[FILE_NAME], fresh[DISK_NAME];
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  bool good = disk_free_name(s->folder, "best", "partial", fresh) && disk_link(s->folder, fresh, name);
+  if (good && !disk_rename(s->folder, fresh, "best")) {
+    int error = errno;
+    (void)disk_remove(s->folder, fresh);
+    errno = error;
+    good = false;
+  }
+  s->best_step = step;
+  return (good && disk_sync(s->folder)) || fails(s, "best");
 }
 
 // The oldest but the best, where there are more than `keep`; -1: none is too many.
 static int64_t surplus(const Saver *s) {
-  DIR *folder = opendir(s->directory);
+  Arena *a = arena_new();
+  StepList all = checkpoint_steps(a, s->directory);
   int64_t n = 0, oldest = -1;
-  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-    int64_t step = checkpoint_step(entry->d_name);
-    if (step < 0 || step == s->best_step) continue;
+  for (uint32_t i = 0; i < all.n; i++) {
+    if (!all.at[i].own || !all.at[i].complete || all.at[i].step == s->best_step) continue;
+    oldest = all.at[i].step;
     n++;
-    if (oldest < 0 || step < oldest) oldest = step;
   }
-  if (folder) closedir(folder);
+  arena_free(a);
   return n > s->keep ? oldest : -1;
 }
 
@@ -347,24 +325,35 @@ static int64_t surplus(const Saver *s) {
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
-    char *old = step_path(s, step, ""), *hidden = step_path(s, step, ".partial");
-    good = old && hidden && rename(old, hidden) == 0;
-    if (good) remove_folder(hidden);
-    free(old);
-    free(hidden);
+    char old[FILE_NAME], hidden[DISK_NAME];
+    snprintf(old, sizeof old, "step-%lld", (long long)step);
+    good = disk_free_name(s->folder, old, "partial", hidden) && disk_rename(s->folder, old, hidden);
+    if (good) (void)checkpoint_remove(s->folder, hidden);
   }
+}
+
+// Shards, manifest and their folder, then the rename and the parent: what has the name step-N is complete.
+static bool write_step(Saver *s, const char *name) {
+  char partial[DISK_NAME];
+  if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777)) return false;
+  int folder = disk_subfolder(s->folder, partial);
+  bool good = folder >= 0 && write_shards(s, folder) && write_manifest(s, folder) && disk_sync(folder);
+  int error = errno;
+  if (folder >= 0) close(folder);
+  errno = error;
+  if (good && disk_rename(s->folder, partial, name)) return disk_sync(s->folder);
+  error = errno;
+  (void)checkpoint_remove(s->folder, partial);
+  errno = error;
+  return false;
 }
 
 static void *write_checkpoint(void *saver) {
   Saver *s = saver;
-  char *partial = step_path(s, s->step, ".partial");
-  errno = ENOMEM;
-  bool good = (partial && mkdir(partial, 0777) == 0) || fails(s, s->path);
-  good = good && write_all(s, partial) && sync_folder(s, partial);
-  if (good && rename(partial, s->path) != 0) good = fails(s, s->path);
-  if (!good && partial) remove_folder(partial);
-  free(partial);
-  good = good && sync_folder(s, s->directory) && (!s->best || link_best(s));
+  char name[FILE_NAME];
+  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  bool good = write_step(s, name) || fails(s, name);
+  good = good && (!s->best || link_best(s, s->step));
   if (good) remove_surplus(s);
   atomic_store(&s->done, true);
   return NULL;
@@ -372,25 +361,24 @@ static void *write_checkpoint(void *saver) {
 
 // -- the saver -----------------------------------------------------------------------------------------
 
-static void remove_partial(const char *directory) {
-  DIR *folder = opendir(directory);
-  for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-    size_t n = strlen(entry->d_name), end = strlen(".partial");
-    if (n < end || strcmp(entry->d_name + n - end, ".partial") != 0 || strncmp(entry->d_name, "step-", 5) != 0) continue;
-    char *path = path_under(directory, entry->d_name);
-    if (path) remove_folder(path);
-    free(path);
-  }
-  if (folder) closedir(folder);
-}
-
-static int64_t linked_step(const char *directory) {
-  char to[FILE_NAME], *path = path_under(directory, "best");
-  ssize_t n = path ? readlink(path, to, sizeof to - 1) : -1;
-  free(path);
+static int64_t linked_step(int folder) {
+  char to[FILE_NAME];
+  ssize_t n = readlinkat(folder, "best", to, sizeof to - 1);
   if (n < 0) return -1;
   to[n] = '\0';
   return checkpoint_step(to);
+}
+
+static bool lost(Diag *d) {
+  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+  return false;
+}
+
+// The first rank locks the folder; where it cannot, it ends the run, which the others see when they wait for it.
+static bool open_folder(Saver *s, Diag *d) {
+  if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
+  if (writes(s->exec) && s->folder < 0) return false;
+  return exec_show(s->exec, false, NULL) || lost(d);
 }
 
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
@@ -398,15 +386,53 @@ Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
   if (s) s->directory = strdup(opt->directory);
   if (!s || !s->directory) {
     diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for checkpoints");
-    saver_free(s);
+    free(s);
     return NULL;
   }
   s->exec = e;
   s->model = opt->model;
   s->keep = opt->keep;
-  s->best_step = linked_step(opt->directory);
-  if (writes(e)) remove_partial(opt->directory);
+  s->folder = s->lock = s->best_step = -1;
+  if (!open_folder(s, d)) {
+    saver_free(s);
+    return NULL;
+  }
+  if (s->folder >= 0) s->best_step = linked_step(s->folder);
   return s;
+}
+
+static bool say_failed(const Saver *s, const char *what, int error, Diag *d) {
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot %s: %s", what, strerror(error));
+  diag_hint(d, "older checkpoints in %s are as they were", s->directory);
+  return false;
+}
+
+static bool set_aside(const Saver *s, const char *name, const char *why, Diag *d) {
+  char to[DISK_NAME], what[DISK_NAME + 512];
+  if (checkpoint_set_aside(s->folder, name, to)) {
+    diag_warning(d, DIAG_CHECKPOINT_MOVED, (Pos){0}, "%s/%s %s: it is now %s", s->directory, name, why, to);
+    return true;
+  }
+  snprintf(what, sizeof what, "rename %s/%s", s->directory, name);
+  return say_failed(s, what, errno, d);
+}
+
+bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d) {
+  char why[WHY], best[FILE_NAME];
+  bool good = true;
+  if (s->folder < 0) return true;
+  Arena *a = arena_new();
+  StepList all = checkpoint_steps(a, s->directory);
+  snprintf(why, sizeof why, "is later than step %lld, from which training goes on", (long long)step);
+  snprintf(best, sizeof best, "step-%lld", (long long)best_step);
+  for (uint32_t i = 0; good && i < all.n && all.at[i].step > step; i++) good = set_aside(s, all.at[i].name, why, d);
+  arena_free(a);
+  if (!good || s->best_step <= step) return good;
+  s->best_step = -1;
+  if (best_step > 0 && disk_is_folder(s->folder, best)) good = link_best(s, best_step);
+  else good = disk_remove(s->folder, "best") || errno == ENOENT || fails(s, "best");
+  const char *ignored;
+  return good || saver_poll(s, true, &ignored, d);
 }
 
 static bool start_thread(Saver *s) {
@@ -417,20 +443,28 @@ static bool start_thread(Saver *s) {
   return true;
 }
 
-static bool lost(Diag *d) {
-  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
-  return false;
+// Whether the step is there already; what has its name and is no checkpoint is moved out of the way.
+static bool look_for(Saver *s, bool *is_there, Diag *d) {
+  char name[FILE_NAME], manifest[FILE_NAME + 16];
+  struct stat info;
+  *is_there = false;
+  if (s->folder < 0) return true;
+  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  snprintf(manifest, sizeof manifest, "%s/manifest.json", name);
+  *is_there = faccessat(s->folder, manifest, F_OK, 0) == 0;
+  if (*is_there || fstatat(s->folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return true;
+  return set_aside(s, name, "has no manifest.json, so it is no checkpoint", d);
 }
 
 bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
   const char *before;
-  struct stat there;
   if (!saver_poll(s, true, &before, d)) return false;
   free(s->path);
-  s->path = step_path(s, n->step, "");
+  s->path = step_path(s, n->step);
   s->step = n->step;
   s->best = best;
-  bool is_there = s->path && stat(s->path, &there) == 0;
+  bool is_there, looked = look_for(s, &is_there, d);
+  if (!looked) return false; // the others see it at their next meeting
   if (!exec_show(s->exec, false, &is_there)) return lost(d);
   if (!writes(s->exec)) {
     bool shown = is_there || (copy_shards(s) && exec_show(s->exec, true, NULL));
@@ -439,7 +473,7 @@ bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
   }
   if (is_there) {
     s->error = 0;
-    return !best || link_best(s) || saver_poll(s, true, &before, d);
+    return !best || link_best(s, s->step) || saver_poll(s, true, &before, d);
   }
   if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
     return exec_show(s->exec, true, NULL) ? start_thread(s) : lost(d);
@@ -458,10 +492,9 @@ bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
   int error = s->error;
   s->error = 0;
   if (error) {
-    diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write the checkpoint %s: %s", s->failed ? s->failed : s->path,
-               strerror(error));
-    diag_hint(d, "older checkpoints in %s are as they were", s->directory);
-    return false;
+    char what[WHY];
+    snprintf(what, sizeof what, "write the checkpoint %.160s", s->failed ? s->failed : s->directory);
+    return say_failed(s, what, error, d);
   }
   if (under_way) *path = s->path;
   return true;
@@ -474,5 +507,7 @@ void saver_free(Saver *s) {
   free(s->path);
   free(s->failed);
   free(s->directory);
+  if (s->folder >= 0) close(s->folder);
+  if (s->lock >= 0) close(s->lock);
   free(s);
 }

@@ -169,7 +169,8 @@ broken; truncate -s -1 "$file"
 expect "torn shard" 5 "$shard is torn" "$meshc" eval "$net" --checkpoint "$tmp/broken"
 broken; printf 'X' | dd of="$file" bs=1 seek=600 conv=notrunc 2>/dev/null
 expect "changed shard" 5 "$shard is damaged" "$meshc" eval "$net" --checkpoint "$tmp/broken"
-expect "what to do about it" 5 "hint: without the folder .* the checkpoint before it is the newest" "$meshc" train "$net" --checkpoint-dir "$tmp/broken" --resume
+cp -r "$tmp/whole/step-30" "$tmp/broken"
+expect "what to do about it" 5 "hint: the checkpoint before it is .*step-30: train --resume=30 goes on from it" "$meshc" train "$net" --checkpoint-dir "$tmp/broken" --resume
 broken; rm "$file"
 expect "missing shard" 5 "$shard: No such file" "$meshc" eval "$net" --checkpoint "$tmp/broken"
 broken; sed -i 's/"step": 40/"step": 41/' "$tmp/broken/step-40/manifest.json"
