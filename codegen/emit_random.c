@@ -60,13 +60,19 @@ static void philox(Emit *e, const KStmt *s, LLVMValueRef x, LLVMValueRef w[4]) {
   }
 }
 
-// The upper 24 bits of a word, plus `more`, as a fraction.
-static LLVMValueRef fraction(Emit *e, LLVMValueRef word, int64_t more) {
-  LLVMValueRef n = LLVMBuildLShr(e->b, word, const_int(LLVMTypeOf(word), 8), "");
-  n = LLVMBuildTrunc(e->b, n, type_like(e, e->i32, n), "");
+// Word i, 0 or 1, plus `more` units, as a fraction: the upper 24 bits, or in f64 53 bits of it and word i + 2.
+static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bool f64) {
+  LLVMTypeRef wide = LLVMTypeOf(w[i]);
+  LLVMValueRef n = LLVMBuildLShr(e->b, w[i], const_int(wide, 8), "");
+  if (f64) {
+    LLVMValueRef rest = LLVMBuildLShr(e->b, w[i + 2], const_int(wide, 11), "");
+    n = LLVMBuildOr(e->b, LLVMBuildShl(e->b, w[i], const_int(wide, 21), ""), rest, "");
+  } else {
+    n = LLVMBuildTrunc(e->b, n, type_like(e, e->i32, n), "");
+  }
   n = LLVMBuildAdd(e->b, n, const_int(LLVMTypeOf(n), more), "");
-  LLVMValueRef f = LLVMBuildSIToFP(e->b, n, type_like(e, e->f32, n), "");
-  return LLVMBuildFMul(e->b, f, const_real(LLVMTypeOf(f), 0x1p-24), "");
+  LLVMValueRef f = LLVMBuildSIToFP(e->b, n, type_like(e, f64 ? e->f64 : e->f32, n), "");
+  return LLVMBuildFMul(e->b, f, const_real(LLVMTypeOf(f), f64 ? 0x1p-53 : 0x1p-24), "");
 }
 
 // cos(2 pi u): a turn less its nearest half is exact, and the cosine of half a turn more is the negative.
@@ -82,10 +88,11 @@ static LLVMValueRef cosine_of_turn(Emit *e, LLVMValueRef u) {
 
 LLVMValueRef emit_draw(Emit *e, const KStmt *s, LLVMValueRef x) {
   LLVMValueRef w[4];
+  bool f64 = s->type == TYPE_F64;
   philox(e, s, x, w);
-  if (s->op == OP_RANDOM_UNIFORM) return fraction(e, w[0], 0);
-  LLVMValueRef log = math_log(e, fraction(e, w[0], 1));
+  if (s->op == OP_RANDOM_UNIFORM) return fraction(e, w, 0, 0, f64);
+  LLVMValueRef log = math_log(e, fraction(e, w, 0, 1, f64));
   LLVMValueRef radius = emit_unary(e, "llvm.sqrt", LLVMBuildFMul(e->b, log, const_real(LLVMTypeOf(log), -2), ""));
-  return LLVMBuildFMul(e->b, radius, cosine_of_turn(e, fraction(e, w[1], 0)), "");
+  return LLVMBuildFMul(e->b, radius, cosine_of_turn(e, fraction(e, w, 1, 0, f64)), "");
 }
 #endif

@@ -3,10 +3,11 @@
 #include "ir/eval_rules.h"
 #include "ir/philox.h"
 
-static Cell cell_uniform(const uint32_t w[4]) { return (Cell){philox_uniform(w), 0, false}; }
+static Cell cell_uniform(const uint32_t w[4], bool f64) { return (Cell){philox_uniform(w, f64), 0, false}; }
 
-static Cell cell_normal(const uint32_t w[4]) {
-  return (Cell){philox_normal(w), PHILOX_NORMAL_ERROR * philox_radius(w), false};
+static Cell cell_normal(const uint32_t w[4], bool f64) {
+  double error = f64 ? PHILOX_NORMAL_ERROR64 : PHILOX_NORMAL_ERROR;
+  return (Cell){philox_normal(w, f64), error * philox_radius(w, f64), false};
 }
 
 // Operand 1 of the walk counts positions of the whole tensor; returns that of the block's first element.
@@ -21,7 +22,7 @@ static int64_t whole_positions(const EvalNode *c, Walk *w) {
   return from;
 }
 
-static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4])) {
+static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4], bool f64)) {
   Walk w;
   walk_init(&w);
   walk_dims(&w, c->out);
@@ -31,7 +32,7 @@ static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4])) {
     for (int64_t i = 0; i < w.inner; i++) {
       uint32_t words[4];
       philox_words(c->n->attr.key, c->g->spec.seed, from + w.at[1] + i * w.step[1], c->step, 0, words);
-      tensor_put(c->out, w.at[0] + i * w.step[0], cell(words));
+      tensor_put(c->out, w.at[0] + i * w.step[0], cell(words, c->out->type == TYPE_F64));
     }
 }
 

@@ -156,7 +156,9 @@ static void grow_table(Graph *g) {
 // One form for equal requests: unused fields zero, NaNs alike.
 static Attr canonical(Op op, const Attr *attr) {
   Attr t = attr ? *attr : (Attr){0};
-  if (op != OP_CONST && op != OP_VALUES && op != OP_CAST && op != OP_CONTRACT) t.type = TYPE_F32;
+  bool typed = op == OP_CONST || op == OP_VALUES || op == OP_CAST || op == OP_CONTRACT || op == OP_RANDOM_UNIFORM ||
+               op == OP_RANDOM_NORMAL;
+  if (!typed) t.type = TYPE_F32;
   for (int i = 0; i < 2; i++)
     if (isnan(t.num[i])) t.num[i] = (double)NAN;
   return t;

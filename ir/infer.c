@@ -160,7 +160,8 @@ static bool infer_training(Call *c) {
 }
 
 static bool infer_random(Call *c) {
-  c->type = TYPE_F32;
+  c->type = c->attr->type;
+  if (c->type != TYPE_F32 && c->type != TYPE_F64) return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
   if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
   for (int i = 0; i < c->attr->ndims; i++)
     if (!add_dim(c, c->attr->dims[i])) return false;

@@ -45,11 +45,17 @@ void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, u
   philox4x32(counter, halves, out);
 }
 
-double philox_uniform(const uint32_t w[4]) { return (double)(w[0] >> 8) * 0x1p-24; }
+// The fraction of word i, 0 or 1, plus `more` of its units.
+static double fraction(const uint32_t w[4], int i, double more, bool f64) {
+  if (!f64) return ((double)(w[i] >> 8) + more) * 0x1p-24;
+  uint64_t bits = (uint64_t)w[i] << 21 | w[i + 2] >> 11;
+  return ((double)bits + more) * 0x1p-53;
+}
 
-double philox_radius(const uint32_t w[4]) { return sqrt(-2 * log(((double)(w[0] >> 8) + 1) * 0x1p-24)); }
+double philox_uniform(const uint32_t w[4], bool f64) { return fraction(w, 0, 0, f64); }
 
-double philox_normal(const uint32_t w[4]) {
-  double turns = (double)(w[1] >> 8) * 0x1p-24;
-  return philox_radius(w) * cos(6.283185307179586477 * turns);
+double philox_radius(const uint32_t w[4], bool f64) { return sqrt(-2 * log(fraction(w, 0, 1, f64))); }
+
+double philox_normal(const uint32_t w[4], bool f64) {
+  return philox_radius(w, f64) * cos(6.283185307179586477 * fraction(w, 1, 0, f64));
 }

@@ -14,7 +14,10 @@
 //   normal   sqrt(-2 log(u1)) * cos(2 pi u2)                     Box and Muller, 1958
 //            u1 = ((w0 >> 8) + 1) * 2^-24 in (0, 1], u2 = (w1 >> 8) * 2^-24 in [0, 1)
 //
-// so a normal draw is at most 5.77 and never infinite. Code that computes in f32 takes the fraction of a
+// In f64 a fraction has 53 bits, the upper ones those of f32: (w0 2^21 + (w2 >> 11)) 2^-53 in place of the first, with
+// w1 and w3 in place of the second.
+//
+// so a normal draw is at most 5.77 (in f64 8.58) and never infinite. Code that computes in f32 takes the fraction of a
 // turn before it multiplies by 2 pi; it may be off by PHILOX_NORMAL_ERROR times the radius sqrt(-2 log(u1)).
 #ifndef IR_PHILOX_H
 #define IR_PHILOX_H
@@ -22,6 +25,7 @@
 #include "ir/base.h"
 
 #define PHILOX_NORMAL_ERROR 0x1p-19
+#define PHILOX_NORMAL_ERROR64 0x1p-46 // the same where code computes in f64
 
 // Multipliers of a round, and what the key grows by after it.
 #define PHILOX_M0 0xD2511F53u
@@ -41,9 +45,10 @@ uint64_t philox_key(const char *path, uint32_t ordinal);
 
 // The words of an element of a draw.
 void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat, uint32_t out[4]);
-double philox_uniform(const uint32_t w[4]);
-double philox_normal(const uint32_t w[4]);
+// A draw of f32, or of f64.
+double philox_uniform(const uint32_t w[4], bool f64);
+double philox_normal(const uint32_t w[4], bool f64);
 // The radius sqrt(-2 log(u1)) of a normal draw.
-double philox_radius(const uint32_t w[4]);
+double philox_radius(const uint32_t w[4], bool f64);
 
 #endif

@@ -21,7 +21,7 @@ static void series_draw(const Series *s, double *out) {
   for (int64_t i = 0; i < N; i++) {
     uint32_t w[4];
     philox_words(s->key, s->seed, i, s->step, 0, w);
-    out[i] = s->op == OP_RANDOM_NORMAL ? philox_normal(w) : philox_uniform(w);
+    out[i] = s->op == OP_RANDOM_NORMAL ? philox_normal(w, false) : philox_uniform(w, false);
   }
 }
 
@@ -60,10 +60,27 @@ static void moments(void **state) {
 static void uniform_range(void **state) {
   (void)state;
   const uint32_t least[4] = {0xff, 0, 0, 0}, most[4] = {0xffffffff, 0xffffffff, 0, 0};
-  assert_true(philox_uniform(least) == 0);
-  assert_true(philox_uniform(most) == 1 - 0x1p-24);
-  assert_true(philox_normal(most) == 0); // u1 = 1
-  assert_true(fabs(philox_normal(least) - sqrt(48 * log(2))) < 1e-12);
+  assert_true(philox_uniform(least, false) == 0);
+  assert_true(philox_uniform(most, false) == 1 - 0x1p-24);
+  assert_true(philox_normal(most, false) == 0); // u1 = 1
+  assert_true(fabs(philox_normal(least, false) - sqrt(48 * log(2))) < 1e-12);
+}
+
+// An f64 draw has 53 bits, and those of the f32 draw come first.
+static void draws_of_f64(void **state) {
+  (void)state;
+  const uint32_t least[4] = {0, 0, 0x7ff, 0}, bit[4] = {0, 0, 0x800, 0}, most[4] = {UINT32_MAX, 0, UINT32_MAX, 0};
+  assert_true(philox_uniform(least, true) == 0);
+  assert_true(philox_uniform(bit, true) == 0x1p-53);
+  assert_true(philox_uniform(most, true) == 1 - 0x1p-53);
+  assert_true(fabs(philox_normal(least, true) - sqrt(106 * log(2))) < 1e-12);
+  for (uint32_t i = 0; i < 1000; i++) {
+    uint32_t w[4];
+    philox_words(philox_key("w", 0), 1, i, 0, 0, w);
+    double narrow = philox_uniform(w, false), wide = philox_uniform(w, true);
+    assert_true(narrow <= wide && wide < narrow + 0x1p-24);
+    assert_true(fabs(philox_normal(w, false) - philox_normal(w, true)) < 1e-3);
+  }
 }
 
 // Calls, scopes, steps and seeds draw independently of one another, and neighbours do.
@@ -113,7 +130,7 @@ static void blocks(void **state) {
       uint32_t w[4];
       philox_words(99, 3, i, 4, 0, w);
       assert_true(at(x, i) == at(y, i));
-      assert_true(at(x, i) == (op == OP_RANDOM_NORMAL ? philox_normal(w) : philox_uniform(w)));
+      assert_true(at(x, i) == (op == OP_RANDOM_NORMAL ? philox_normal(w, false) : philox_uniform(w, false)));
     }
   }
   arena_free(a);
@@ -121,6 +138,7 @@ static void blocks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moments), cmocka_unit_test(uniform_range),
+      cmocka_unit_test(draws_of_f64),
                                      cmocka_unit_test(independence), cmocka_unit_test(blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

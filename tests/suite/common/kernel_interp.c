@@ -180,7 +180,7 @@ static Value draw(const KernelRun *r, const KStmt *s) {
   uint32_t w[4];
   uint64_t key = (uint64_t)r->num[s->index] | (uint64_t)r->num[s->index + 1] << 32;
   philox_words(key, INTERP_SEED, r->value[s->arg[0]].i, INTERP_STEP, 0, w);
-  return (Value){s->op == OP_RANDOM_UNIFORM ? philox_uniform(w) : philox_normal(w), 0};
+  return (Value){s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64) : philox_normal(w, s->type == TYPE_F64), 0};
 }
 
 static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {

@@ -227,7 +227,7 @@ static double drawn(const Run *u, const KStmt *s) {
   uint32_t w[4];
   uint64_t key = (uint64_t)u->set->num[s->index] | (uint64_t)u->set->num[s->index + 1] << 32;
   philox_words(key, 0, (int64_t)u->value[s->arg[0]], u->in->step, 0, w);
-  return s->op == OP_RANDOM_UNIFORM ? philox_uniform(w) : philox_normal(w);
+  return s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64) : philox_normal(w, s->type == TYPE_F64);
 }
 
 static double operation(Run *u, const KStmt *s) {
