@@ -47,11 +47,18 @@ bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, cons
   return true;
 }
 
+static Value in_stated_type(Build *b, const Ast *target, Value v) {
+  Dtype type;
+  if (!type_stated(b, target->kids[0], &type)) return value_poison;
+  return value_tensor(build_stated(b, target->text, target->pos, v, type));
+}
+
 static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   Dims stated;
   bool has = target->has_brackets;
   if (has && !dims_stated(b, target, &stated)) v = value_poison;
   if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
+  if (v.kind != VALUE_POISON && target->nkids) v = in_stated_type(b, target, v);
   if (v.kind != VALUE_POISON && has && !build_matches(b, target->text, target->pos, &stated, &v))
     v = value_poison;
   if (name_free(b, target->text, target->pos))
@@ -102,7 +109,7 @@ static void build_output(Build *b, const Ast *s) {
   }
   Value v = value_of_name(b, target->text, target->pos);
   const Binding *old = binding_find(b, target->text);
-  if (target->has_brackets || !old) {
+  if (target->has_brackets || target->nkids || !old) {
     bind_target(b, target, v, NAME_OUTPUT);
     return;
   }
@@ -113,18 +120,6 @@ static void build_output(Build *b, const Ast *s) {
 }
 
 // -- declarations ---------------------------------------------------------------------------------
-
-static bool declared_type(Build *b, const Ast *type, Dtype *out) {
-  *out = TYPE_F32;
-  if (!type) return true;
-  if (type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 &&
-      *out != TYPE_U64)
-    return true;
-  diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
-             type->kind == AST_NAME ? type->text : "?");
-  diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
-  return false;
-}
 
 static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
@@ -197,7 +192,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
   Dims order;
   bool fresh = declaration_new(b, s, full);
   bool good = fresh && dims_stated(b, s, &order) && dims_fit(b, &order, s->pos, "a tensor") &&
-              declared_type(b, s->nkids ? s->kids[0] : NULL, &d.type);
+              type_stated(b, s->nkids ? s->kids[0] : NULL, &d.type);
   if (good) {
     d.rank = order.n;
     memcpy(d.dims, order.at, sizeof d.dims);
@@ -245,15 +240,9 @@ static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
   memcpy(stated.at, d->dims, sizeof stated.at);
   for (int i = 0; i < d->rank; i++)
     if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
-  if (v.kind == VALUE_NUMBER) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
-  Dtype from = (Dtype)graph_node(b->g, v.node)->type;
-  if (!build_matches(b, s->text, s->pos, &stated, &v)) return 0;
-  if (dtype_class(from) > dtype_class(d->type)) {
-    diag_error(b->d, DIAG_BAD_TYPE, s->pos, "state '%s' is %s, its new value %s", d->name,
-               dtype_text(d->type), dtype_text(from));
-    return 0;
-  }
-  return graph_cast(b->g, v.node, d->type);
+  if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
+  if (type_takes(b, &v, d->type)) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
+  return build_stated(b, d->name, s->pos, v, d->type); // says why not
 }
 
 static void build_update(Build *b, const Ast *s) {
@@ -404,8 +393,8 @@ static void check_settings(Build *b) {
   }
 }
 
-static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
-                        const ModelOptions *opt) {
+static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt,
+                         CarryTypes *carries) {
   Model *m = arena_new_of(a, Model);
   *m = (Model){.arena = a, .names = names, .diag = d};
   m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);
@@ -421,7 +410,9 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
              .g = m->graph,
              .frame = &frame,
              .file = &frame,
-             .text = file};
+             .text = file,
+             .real = default_float(file),
+             .carries = carries};
   declare_functions(&b, file);
   functions_scan(&b);
   functions_check(&b, file);
@@ -439,6 +430,24 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   if (diag_errors(d)) return NULL;
   precision_apply(m);
   return m;
+}
+
+// A carry that starts from a number has the type that its body gives it, which is known when the body is built: then
+// everything is built again. Types only become wider, so few passes are needed.
+static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  enum { MAX_PASSES = 32 };
+  CarryTypes carries = {0};
+  DiagMark mark = diag_mark(d);
+  for (int i = 0;; i++) {
+    carries.changed = (Pos){0};
+    Model *m = build_pass(a, names, d, file, opt, &carries);
+    if (!carries.changed.line) return m;
+    if (i == MAX_PASSES) break;
+    diag_rewind(d, mark);
+  }
+  diag_error(d, DIAG_BAD_TYPE, carries.changed, "the type of this carry depends on too many others");
+  diag_hint(d, "state it: NAME: TYPE = START");
+  return NULL;
 }
 
 // A training step that accumulates runs the model on micro-batches: the same model with a smaller

@@ -134,6 +134,35 @@ typedef struct SquareSum {
   uint32_t ndecls; // tensors declared before it
 } SquareSum;
 
+// What a scan that starts from a weak value carries, by number in order of the text: its type follows from the body,
+// so the model is built again until no carry changes (build_one).
+typedef struct CarryType {
+  bool known;
+  Dtype type;
+} CarryType;
+typedef struct CarryTypes {
+  VEC(CarryType) at;
+  Pos changed; // in this pass, line 0: none
+} CarryTypes;
+
+// The numbers of a VALUES node, or what a window has outside, before they were rounded to f32.
+typedef struct ExactValues {
+  NodeId node;
+  const double *data;
+} ExactValues;
+// A carry that takes its type from its body; so does an inner carry that starts from it.
+typedef struct WeakCarry {
+  NodeId node;
+  bool integer; // starts from an integer literal
+} WeakCarry;
+// Of the graph that is being built (weak.c).
+typedef struct Weak {
+  VEC(bool) is;     // by node, as far as was asked
+  VEC(NodeId) wide; // by node: the same in f64, 0: not yet
+  VEC(ExactValues) values;
+  VEC(WeakCarry) carry;
+} Weak;
+
 typedef struct Build {
   Arena *a;
   Intern *names;
@@ -160,6 +189,10 @@ typedef struct Build {
   const Ast *text;   // the file
   VEC(RowSize) rows;
   bool rows_read;    // by the size that is being computed
+  Dtype real;        // of floats that nothing decides: f32, or f64 where all declared floats are f64
+  Weak weak;
+  CarryTypes *carries;
+  uint32_t ncarries; // weak ones so far
 } Build;
 
 // -- row_numbers.c --------------------------------------------------------------------------------
@@ -208,7 +241,7 @@ Setting *setting_find(const Build *b, const char *path); // the last of that pat
 // -- build_expr.c ---------------------------------------------------------------------------------
 typedef enum Typing {
   ARITHMETIC, // bool and u8 become i32
-  FLOATING,   // integers become f32
+  FLOATING,   // integers become floats
   COMPARING,  // any type, result bool
   LOGICAL,    // bools only
   CHOOSING,   // where: a bool, then two of any type
@@ -221,11 +254,11 @@ MUST_USE bool build_joined(Build *b, Pos pos, int n, const Value *v);
 // Adds a node with place `pos`; 0 after an error.
 NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr);
 // The type that operands meet in, and an operand as a node of that type.
-Dtype build_join(const Build *b, Typing typing, int n, const Value *v);
+Dtype build_join(Build *b, Typing typing, int n, const Value *v);
 NodeId build_node(Build *b, Value v, Dtype type);
 NodeId build_natural(Build *b,
-                     Value v); // as a tensor of its own type: integers i32, other numbers f32
-NodeId build_float(Build *b, Value v);                  // likewise, integers and bools as f32
+                     Value v); // as a tensor of its own type: integers i32, other numbers the default float
+NodeId build_float(Build *b, Value v);                  // likewise, integers and bools as floats
 const Dims *build_dims(const Build *b, const Value *v); // of a number: none
 // A number known at compile time; false after an error.
 MUST_USE bool build_number(Build *b, const Ast *e, double *out);
@@ -236,6 +269,31 @@ MUST_USE bool build_bool(Build *b, const Ast *e, bool *out);
 MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **out);
 // False, with an error unless it is poison, when v is not a tensor or a number.
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
+
+// -- weak.c ---------------------------------------------------------------------------------------
+// Whether node n of b->g takes the type of what it meets. Of i32: positions and literals only.
+bool node_is_weak(Build *b, NodeId n);
+// Makes a carry of an undecided type weak.
+void carry_open(Build *b, NodeId carry);
+// Weak node n, a float, in f64; node_wide: 0 when it has not been asked for.
+NodeId node_widened(Build *b, NodeId n);
+NodeId node_wide(const Build *b, NodeId n);
+// Notes the numbers of node n before they were rounded; they last as long as the build.
+void values_exact(Build *b, NodeId n, const double *data);
+// The type of floats in a file where nothing else decides it.
+Dtype default_float(const Ast *file);
+// A NAME as a type of the language, f32 for NULL; false after an error.
+MUST_USE bool type_stated(Build *b, const Ast *type, Dtype *out);
+// Whether v converts to `type` without loss, or has no type of its own.
+bool type_takes(Build *b, const Value *v, Dtype type);
+// The value of `name` in the type that was stated for it, no longer weak; 0 after an error at pos.
+NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type);
+// n, in a node that is not weak.
+NodeId build_strong(Build *b, NodeId n);
+
+// -- build_power.c --------------------------------------------------------------------------------
+// x ^ y. The type is a float unless both are integers and y is surely not negative.
+Value build_power(Build *b, Pos pos, const Value *v);
 
 // -- build_call.c ---------------------------------------------------------------------------------
 enum { MAX_FORMALS = 8 };
@@ -325,8 +383,8 @@ Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 
 // -- builtin_random.c -----------------------------------------------------------------------------
-// A draw over `dims`, with the key of the next call in the current scope; 0 after an error.
-NodeId build_draw(Build *b, Pos pos, Op op, const Dims *dims);
+// A draw of f32 or f64 over `dims`, with the key of the next call in the current scope; 0 after an error.
+NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims);
 
 // -- init.c ---------------------------------------------------------------------------------------
 // The start of a PARAM or STATE statement with declaration d; false after an error.

@@ -49,7 +49,7 @@ static bool fits_int(double x) { return x >= -2147483648.0 && x <= 2147483647.0;
 
 static bool number_is_int(const Value *v) { return v->integer && fits_int(v->number); }
 
-Dtype build_join(const Build *b, Typing typing, int n, const Value *v) {
+Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
   bool tensors = false, fraction = false;
   Dtype t = TYPE_I32;
   for (int i = 0; i < n; i++) {
@@ -57,6 +57,10 @@ Dtype build_join(const Build *b, Typing typing, int n, const Value *v) {
       fraction |= !number_is_int(&v[i]);
     } else {
       Dtype own = (Dtype)graph_node(b->g, v[i].node)->type;
+      if (dtype_is_float(own) && node_is_weak(b, v[i].node)) {
+        fraction = true;
+        continue;
+      }
       t = !tensors || own == t ? own : dtype_join(t, own);
       tensors = true;
     }
@@ -68,11 +72,13 @@ Dtype build_join(const Build *b, Typing typing, int n, const Value *v) {
     for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
     if (typing == ARITHMETIC || literal) t = TYPE_I32;
   }
-  if ((typing == FLOATING || fraction) && !dtype_is_float(t)) t = TYPE_F32;
+  if ((typing == FLOATING || fraction) && !dtype_is_float(t)) t = b->real;
   return t;
 }
 
 NodeId build_node(Build *b, Value v, Dtype type) {
+  if (v.kind != VALUE_NUMBER && type == TYPE_F64 && graph_node(b->g, v.node)->type == TYPE_F32 && node_is_weak(b, v.node))
+    return node_widened(b, v.node);
   if (v.kind != VALUE_NUMBER) return graph_cast(b->g, v.node, type);
   if (!v.rows || b->g != b->model->graph) return graph_const(b->g, type, v.number);
   return graph_add(b->g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
@@ -80,7 +86,7 @@ NodeId build_node(Build *b, Value v, Dtype type) {
 
 NodeId build_natural(Build *b, Value v) {
   return v.kind == VALUE_TENSOR ? v.node
-                                : build_node(b, v, number_is_int(&v) ? TYPE_I32 : TYPE_F32);
+                                : build_node(b, v, number_is_int(&v) ? TYPE_I32 : b->real);
 }
 
 NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FLOATING, 1, &v)); }
@@ -182,7 +188,7 @@ static double modulo(double x, double y) {
 
 static bool fold(Build *b, Op op, const Value *v, Value *out) {
   double x = v[0].number, y = v[1].number, z;
-  bool integer = v[0].integer && v[1].integer;
+  bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0);
   if (op == OP_ADD)
     z = x + y;
   else if (op == OP_SUB)
@@ -201,20 +207,11 @@ static bool fold(Build *b, Op op, const Value *v, Value *out) {
   return true;
 }
 
-static Value power(Build *b, Pos pos, const Value *v) {
-  const Value *exponent = &v[1];
-  if (exponent->kind == VALUE_NUMBER && exponent->number == 2)
-    return build_pointwise(b, pos, OP_MUL, ARITHMETIC, 2, (Value[]){v[0], v[0]});
-  if (exponent->kind == VALUE_NUMBER && exponent->number < 0) // an integer to it is a fraction
-    return build_pointwise(b, pos, OP_POW, FLOATING, 2, v);
-  return build_pointwise(b, pos, OP_POW, ARITHMETIC, 2, v);
-}
-
 static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
   Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
   if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
   if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(b, o->op, v, &folded)) return folded;
-  return o->op == OP_POW ? power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
+  return o->op == OP_POW ? build_power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
 }
 
 // -- trees ----------------------------------------------------------------------------------------

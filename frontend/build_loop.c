@@ -250,25 +250,53 @@ typedef struct Carry {
   const Ast *ast;  // BIND
   const Ast *target;
   Value start;
-  NodeId node; // 0 after an error
+  NodeId node;   // 0 after an error
+  uint32_t weak; // its number among the carries that take their type from the body, from 1; 0: it has one
+  bool integer;  // starts from an integer literal
 } Carry;
 
+static CarryType *carry_type(const Build *b, const Carry *c) { return &b->carries->at.at[c->weak - 1]; }
+
+static const WeakCarry *weak_carry(const Build *b, NodeId n) {
+  for (uint32_t i = b->weak.carry.n; i-- > 0;)
+    if (b->weak.carry.at[i].node == n) return &b->weak.carry.at[i];
+  return NULL;
+}
+
+// A start without a type of its own, in the type that the last pass found for the carry.
+static NodeId weak_start(Build *b, Carry *c, Value v) {
+  const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
+  bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
+  c->weak = ++b->ncarries;
+  c->integer = literal || (from && from->integer);
+  if (b->carries->at.n < c->weak) vec_push(b->a, b->carries->at) = (CarryType){0};
+  return build_node(b, v, carry_type(b, c)->known ? carry_type(b, c)->type : b->real);
+}
+
+// The start in the type that is stated for it, or else its own; 0 after an error.
+static NodeId typed_start(Build *b, Carry *c, Value v) {
+  Dtype type;
+  if (c->target->nkids)
+    return type_stated(b, c->target->kids[0], &type) ? build_stated(b, c->target->text, c->target->pos, v, type) : 0;
+  bool weak = v.kind == VALUE_NUMBER || weak_carry(b, v.node) ||
+              (dtype_is_float((Dtype)graph_node(b->g, v.node)->type) && node_is_weak(b, v.node));
+  return weak ? weak_start(b, c, v) : v.node;
+}
+
 // The start of a carry as a tensor of its dims; a number fills it.
-static Value start_of(Build *b, const Carry *c) {
-  Dims stated;
+static Value start_of(Build *b, Carry *c) {
+  Dims stated, all = {0};
   Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
+  bool number = v.kind == VALUE_NUMBER;
   if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
   if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
-  if (v.kind != VALUE_NUMBER) {
-    bool fits = !c->target->has_brackets || build_matches(b, c->target->text, c->target->pos, &stated, &v);
-    return fits ? v : value_poison;
-  }
-  Dims all = {0};
-  for (int i = 0; c->target->has_brackets && i < stated.n; i++)
+  if (!number && c->target->has_brackets && !build_matches(b, c->target->text, c->target->pos, &stated, &v))
+    return value_poison;
+  for (int i = 0; number && c->target->has_brackets && i < stated.n; i++)
     if (!dims_add(b->g->dims, &all, stated.at[i])) return value_poison;
-  return dims_fit(b, &all, c->target->pos, "a carry")
-             ? value_tensor(graph_broadcast(b->g, graph_const(b->g, TYPE_F32, v.number), &all))
-             : value_poison;
+  if (number && !dims_fit(b, &all, c->target->pos, "a carry")) return value_poison;
+  NodeId n = typed_start(b, c, v);
+  return value_tensor(n && number ? graph_broadcast(b->g, n, &all) : n);
 }
 
 static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
@@ -299,29 +327,59 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
     b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     if (carry[k].start.kind == VALUE_TENSOR)
       v = value_tensor(carry[k].node = graph_add(b->g, OP_CARRY, 1, &carry[k].start.node, &attr));
+    if (v.kind == VALUE_TENSOR && carry[k].weak) {
+      vec_push(b->a, b->weak.carry) = (WeakCarry){v.node, carry[k].integer};
+      if (!carry_type(b, &carry[k])->known) carry_open(b, v.node);
+    }
     binding_set(b, carry[k].target->text, v, carry[k].target->pos, NAME_VALUE, NULL);
   }
+}
+
+// The type of a weak carry whose next value is v: an integer start and nothing but integers give i32.
+static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
+  bool number = v->kind == VALUE_NUMBER;
+  Dtype own = number ? (v->integer ? TYPE_I32 : b->real) : (Dtype)graph_node(b->g, v->node)->type;
+  bool weak = number || (dtype_is_float(own) && node_is_weak(b, v->node)), open = !carry_type(b, c)->known;
+  if (open && dtype_is_float(own) && weak) return c->integer && !number ? TYPE_I32 : b->real;
+  if (open && dtype_is_float(own)) return own;
+  if (open) return c->integer ? TYPE_I32 : b->real;
+  if (weak && dtype_is_float(own)) return dtype_is_float(now) ? now : own;
+  return dtype_join(now, own);
+}
+
+// Notes the type that the body gives a weak carry. Where the body has an error, i32 is tried: its next value may be
+// what a lookup with the carry leads to.
+static void carry_settle(Build *b, const Carry *c, const Value *v) {
+  CarryType *t = carry_type(b, c);
+  Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
+  bool poison = v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR;
+  if (!poison) type = type_of_body(b, c, v, now);
+  else if (!t->known && c->integer) type = TYPE_I32;
+  if (type != now) b->carries->changed = c->target->pos;
+  if (!poison || type != now) *t = (CarryType){.known = true, .type = type};
 }
 
 // What the body leaves under the name of a carry, in its type and dims; 0 after an error.
 static NodeId next_of(Build *b, const Carry *c) {
   const Binding *last = binding_find(b, c->target->text);
   const Value *v = &last->value;
+  if (c->weak) carry_settle(b, c, v);
   if (!c->node || v->kind == VALUE_POISON || !value_is_tensor(b, v, last->pos)) return 0;
   Node carry = *graph_node(b->g, c->node);
   Dtype type = (Dtype)carry.type;
-  if (v->kind == VALUE_NUMBER) return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
   Dims order = carry.dims;
-  if (!build_matches(b, c->target->text, last->pos, &order, v)) {
+  if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
     diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text, dims_listed(b, &carry.dims));
     return 0;
   }
+  if (c->weak || type_takes(b, v, type)) return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
+  if (v->kind == VALUE_NUMBER) return build_stated(b, c->target->text, last->pos, *v, type); // says why not
   Dtype from = (Dtype)graph_node(b->g, v->node)->type;
-  if (dtype_class(from) <= dtype_class(type)) return graph_cast(b->g, v->node, type);
   diag_error(b->d, DIAG_BAD_TYPE, last->pos, "'%s' is carried as %s, its next value is %s", c->target->text,
              dtype_text(type), dtype_text(from));
   diag_note(b->d, c->target->pos, "it begins here");
-  diag_hint(b->d, "cast its start: %s = cast(..., %s)", c->target->text, dtype_text(from));
+  diag_hint(b->d, "state its type, %s: %s = ..., or cast the next value: cast(..., %s)", c->target->text, dtype_text(from),
+            dtype_text(type));
   return 0;
 }
 
@@ -339,6 +397,8 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n, 
     Value v = value_poison;
     b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
+    // in the type of the next pass, so that what follows settles in this one
+    if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
     binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos), carry[k].target->pos, NAME_VALUE, NULL);
   }
   for (uint32_t i = 0; i < yields->n; i++) {

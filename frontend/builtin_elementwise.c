@@ -74,10 +74,7 @@ Value builtin_power(Build *b, const Call *c) {
   if (numbers)
     return number_of(b, OP_POW, 2, c->arg, pow(c->arg[0].number, e->number),
                      c->arg[0].integer && e->integer && e->number >= 0);
-  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
-  if (e->kind == VALUE_NUMBER && e->number == 2) return builtin_square(b, c);
-  Typing typing = e->kind == VALUE_NUMBER && e->number < 0 ? FLOATING : ARITHMETIC;
-  return build_pointwise(b, c->pos, OP_POW, typing, 2, c->arg);
+  return build_joined(b, c->pos, 2, c->arg) ? build_power(b, c->pos, c->arg) : value_poison;
 }
 
 Value builtin_cast(Build *b, const Call *c) {
@@ -91,12 +88,12 @@ Value builtin_cast(Build *b, const Call *c) {
     return value_poison;
   }
   if (c->arg[0].kind == VALUE_NUMBER)
-    return value_tensor(build_node(b, c->arg[0], type));
+    return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
   // where products are narrow a cast to f32 says that this value is not, whatever type it has here
   bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
   if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
     return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));
-  return value_tensor(graph_cast(b->g, c->arg[0].node, type));
+  return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
 }
 
 Value builtin_stop_gradient(Build *b, const Call *c) {

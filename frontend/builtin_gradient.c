@@ -8,6 +8,19 @@ static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) 
   return false;
 }
 
+static bool is_zero(const Build *b, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  if (x->op == OP_BROADCAST) x = graph_node(b->g, x->args[0]);
+  return x->op == OP_CONST && x->attr.num[0] == 0;
+}
+
+// The gradient by a weak value that the loss reads in f64 too: the sum of both.
+static NodeId both(Build *b, const NodeId *out) {
+  if (is_zero(b, out[1])) return out[0];
+  if (is_zero(b, out[0])) return out[1];
+  return graph_binary(b->g, OP_ADD, graph_cast(b->g, out[0], TYPE_F64), out[1]);
+}
+
 Value builtin_gradient(Build *b, const Call *c) {
   const Value *loss = &c->arg[0], *w = &c->arg[1];
   if (!differentiable(b, loss, c->raw[0]->pos, "the loss") ||
@@ -25,8 +38,9 @@ Value builtin_gradient(Build *b, const Call *c) {
     return value_poison;
   }
   Origin before = b->g->origin;
-  NodeId out;
-  graph_gradients(b->g, loss->node, 1, &w->node, &out);
+  NodeId by[2] = {w->node, node_wide(b, w->node)}, out[2];
+  graph_gradients(b->g, loss->node, by[1] ? 2 : 1, by, out);
+  NodeId y = by[1] ? both(b, out) : out[0];
   b->g->origin = before;
-  return value_tensor(out);
+  return value_tensor(y);
 }

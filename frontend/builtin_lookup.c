@@ -119,5 +119,5 @@ Value builtin_one_hot(Build *b, const Call *c) {
     return value_poison;
   }
   NodeId hit = build_emit(b, c->pos, OP_EQ, 2, (NodeId[]){graph_index(b->g, c->dim[0]), ids}, NULL);
-  return value_tensor(hit ? graph_cast(b->g, hit, TYPE_F32) : 0);
+  return value_tensor(hit ? graph_cast(b->g, hit, b->real) : 0);
 }

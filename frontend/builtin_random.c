@@ -12,14 +12,14 @@ static uint32_t draw_number(Build *b, const char *path) {
   return (*n)++;
 }
 
-NodeId build_draw(Build *b, Pos pos, Op op, const Dims *dims) {
+NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims) {
   const char *path = b->initial ? b->initial : b->frame->scope->path;
   Dims all = *dims;
   if (!loop_dims(b, &all)) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "a draw in a scan has the dim of the scan too: more than %d dims", MAX_RANK);
     return 0;
   }
-  Attr attr = {.ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
+  Attr attr = {.type = type, .ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
   return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
 }
 
@@ -65,7 +65,7 @@ static bool is_number(const Value *v, double x) { return v->kind == VALUE_NUMBER
 Value builtin_random_normal(Build *b, const Call *c) {
   Dims dims;
   if (!draw_dims(b, c, &dims) || !within(b, c, 1, &dims)) return value_poison;
-  Value x = value_tensor(build_draw(b, c->pos, OP_RANDOM_NORMAL, &dims));
+  Value x = value_tensor(build_draw(b, c->pos, OP_RANDOM_NORMAL, b->real, &dims));
   return is_number(&c->arg[0], 1) ? x : mixed(b, c, OP_MUL, x, c->arg[0]);
 }
 
@@ -74,7 +74,7 @@ Value builtin_random_uniform(Build *b, const Call *c) {
   if (!draw_dims(b, c, &dims) || !within(b, c, 2, &dims)) return value_poison;
   Value low = c->arg[0], high = c->arg[1], width = value_number(high.number - low.number, false);
   if (low.kind != VALUE_NUMBER || high.kind != VALUE_NUMBER) width = mixed(b, c, OP_SUB, high, low);
-  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, &dims));
+  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, b->real, &dims));
   if (!is_number(&width, 1)) u = mixed(b, c, OP_MUL, u, width);
   return is_number(&low, 0) ? u : mixed(b, c, OP_ADD, u, low);
 }
@@ -82,9 +82,9 @@ Value builtin_random_uniform(Build *b, const Call *c) {
 Value builtin_bernoulli(Build *b, const Call *c) {
   Dims dims;
   if (!draw_dims(b, c, &dims) || !within(b, c, 1, &dims)) return value_poison;
-  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, &dims));
+  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, b->real, &dims));
   Value hit = build_pointwise(b, c->pos, OP_LT, COMPARING, 2, (Value[]){u, c->arg[0]});
-  return hit.kind == VALUE_TENSOR ? value_tensor(graph_cast(b->g, hit.node, TYPE_F32)) : hit;
+  return hit.kind == VALUE_TENSOR ? value_tensor(graph_cast(b->g, hit.node, b->real)) : hit;
 }
 
 // -- dropout -------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ static bool mask_dims(Build *b, const Call *c, Dims *out) {
 // x / (1 - rate), of narrow floats in f32.
 static NodeId enlarged(Build *b, NodeId x, double rate) {
   Dtype type = (Dtype)graph_node(b->g, x)->type, wide = dtype_accumulator(type);
-  NodeId factor = graph_const(b->g, wide, dtype_round(wide, 1 / (1 - rate)));
+  NodeId factor = graph_const(b->g, wide, 1 / (1 - rate));
   return graph_cast(b->g, graph_binary(b->g, OP_MUL, graph_cast(b->g, x, wide), factor), type);
 }
 
@@ -121,8 +121,9 @@ Value builtin_dropout(Build *b, const Call *c) {
   if (rate == 0) return value_tensor(x);
   NodeId zero = graph_const(b->g, (Dtype)graph_node(b->g, x)->type, 0), kept = zero;
   if (rate < 1) {
-    NodeId u = build_draw(b, c->pos, OP_RANDOM_UNIFORM, &dims);
-    NodeId keep = graph_binary(b->g, OP_LE, graph_const(b->g, TYPE_F32, dtype_round(TYPE_F32, rate)), u);
+    Dtype drawn = graph_node(b->g, x)->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    NodeId u = build_draw(b, c->pos, OP_RANDOM_UNIFORM, drawn, &dims);
+    NodeId keep = graph_binary(b->g, OP_LE, graph_const(b->g, drawn, rate), u);
     kept = graph_where(b->g, keep, enlarged(b, x, rate), zero);
   }
   NodeId training = build_emit(b, c->pos, OP_TRAINING, 0, NULL, NULL);

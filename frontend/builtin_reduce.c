@@ -57,7 +57,9 @@ Value builtin_mean(Build *b, const Call *c) {
   Dims over;
   if (!call_over(b, c, build_dims(b, &c->arg[0]), &over)) return value_poison;
   if (over.n == 0) return value_tensor(build_float(b, c->arg[0]));
-  return value_tensor(graph_reduce(b->g, OP_MEAN, c->arg[0].node, &over));
+  NodeId x = c->arg[0].node;
+  bool exact = dtype_is_float((Dtype)graph_node(b->g, x)->type) || b->real == TYPE_F32;
+  return value_tensor(graph_reduce(b->g, OP_MEAN, exact ? x : build_float(b, c->arg[0]), &over));
 }
 
 // In two passes: the mean of squares minus the square of the mean would cancel.
@@ -230,9 +232,9 @@ static NodeId multiply(Build *b, NodeId a, NodeId x) {
 // What lacks the summed dims is multiplied to the sum, by the law of distribution.
 static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   for (uint32_t i = 0; i < p->factor.n; i++)
-    p->factor.at[i].node = graph_cast(b->g, p->factor.at[i].node, type);
+    p->factor.at[i].node = build_node(b, p->factor.at[i], type);
   for (uint32_t i = 0; i < p->divisor.n; i++)
-    p->divisor.at[i].node = graph_cast(b->g, p->divisor.at[i].node, type);
+    p->divisor.at[i].node = build_node(b, p->divisor.at[i], type);
   place_divisors(b, p, over);
   NodeId y = sum_inner(b, p, over, type);
   if (!y && over->n) return 0;

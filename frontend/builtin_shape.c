@@ -103,12 +103,15 @@ Value builtin_values(Build *b, const Call *c) {
     data[i] = v.number;
     integer &= v.integer && v.number >= -2147483648.0 && v.number <= 2147483647.0;
   }
-  Dtype type = integer ? TYPE_I32 : TYPE_F32;
+  Dtype type = integer ? TYPE_I32 : b->real;
   for (int i = 0; i < order.n; i++)
     if (!dims_add(b->g->dims, &over, order.at[i])) return value_poison;
   if (c->ast->nargs == 1)
     return value_tensor(graph_broadcast(b->g, graph_const(b->g, type, data[0]), &over));
-  for (int64_t i = 0; i < n; i++) data[i] = dtype_round(type, data[i]);
-  Attr attr = {.type = type, .ndims = order.n, .dims = order.at, .data = data, .ndata = n};
-  return value_tensor(build_emit(b, c->pos, OP_VALUES, 0, NULL, &attr));
+  double *rounded = arena_array(b->a, double, n);
+  for (int64_t i = 0; i < n; i++) rounded[i] = dtype_round(type, data[i]);
+  Attr attr = {.type = type, .ndims = order.n, .dims = order.at, .data = rounded, .ndata = n};
+  NodeId y = build_emit(b, c->pos, OP_VALUES, 0, NULL, &attr);
+  if (y && type == TYPE_F32) values_exact(b, y, data);
+  return value_tensor(y);
 }

@@ -78,18 +78,20 @@ bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
   return true;
 }
 
-static Dtype filled_type(Dtype t, double fill) {
+static Dtype filled_type(const Build *b, Dtype t, double fill) {
   if (dtype_is_float(t) || dtype_round(t, fill) == fill) return t;
-  return dtype_round(TYPE_I32, fill) == fill ? TYPE_I32 : TYPE_F32;
+  return dtype_round(TYPE_I32, fill) == fill ? TYPE_I32 : b->real;
 }
 
 NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nto, const DimId *to,
                    Affine f, double fill) {
-  Dtype type = filled_type((Dtype)graph_node(b->g, x)->type, fill);
+  Dtype type = filled_type(b, (Dtype)graph_node(b->g, x)->type, fill);
   NodeId args[2] = {graph_cast(b->g, x, type), start};
   Attr attr = {.ndims = 1, .dims = &from, .nto = (uint8_t)nto, .to = to, .affine = f};
   attr.num[0] = dtype_round(type, fill);
-  return build_emit(b, pos, start ? OP_WINDOW_AT : OP_WINDOW, start ? 2 : 1, args, &attr);
+  NodeId y = build_emit(b, pos, start ? OP_WINDOW_AT : OP_WINDOW, start ? 2 : 1, args, &attr);
+  if (y && type == TYPE_F32 && attr.num[0] != fill) values_exact(b, y, arena_copy(b->a, &fill, sizeof fill));
+  return y;
 }
 
 // -- the relation ---------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
 static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *d, Init *out) {
   Arena *scratch = arena_new();
   bool agree;
-  n = graph_broadcast(g, graph_cast(g, n, d->type), all);
+  n = graph_broadcast(g, build_node(b, value_tensor(n), d->type), all);
   const Tensor *t =
       eval_whole(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
   double *data = arena_array(b->model->graph->arena, double, t->elements);
@@ -159,17 +159,21 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   b->g = graph_new(scratch, model->dims, model->mesh, STAGE_GRAPH);
   b->g->spec.seed = b->opt->seed;
   b->initial = d->name;
+  Weak weak = b->weak;
+  b->weak = (Weak){0};
   bool outer = b->outer;
   b->outer = true; // the declaration states the dims
   Value v = build_expr(b, e);
   b->outer = outer;
   bool good = value_is_tensor(b, &v, e->pos);
   Dims all;
-  if (v.kind == VALUE_NUMBER)
+  if (good && v.kind == VALUE_NUMBER && !type_takes(b, &v, d->type)) good = build_stated(b, d->name, e->pos, v, d->type) != 0;
+  else if (v.kind == VALUE_NUMBER)
     *out = (Init){.kind = INIT_CONSTANT, .a = dtype_round(d->type, v.number)};
   else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all)))
     evaluate(b, b->g, v.node, &all, d, out);
   b->g = model;
+  b->weak = weak;
   b->initial = NULL;
   arena_free(scratch);
   return good;

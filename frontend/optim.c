@@ -186,14 +186,16 @@ static UpdateRule *const rules[] = {
 // c / max(norm, c) where norm is that of all gradients together; 0 without clipping.
 static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId *gradients) {
   NodeId sum = 0;
+  Dtype type = TYPE_F32;
   if (t->clip_norm <= 0) return 0;
+  for (uint32_t i = 0; i < n; i++) type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
   for (uint32_t i = 0; i < n; i++) {
-    NodeId x = graph_cast(g, gradients[i], TYPE_F32);
+    NodeId x = graph_cast(g, gradients[i], type);
     Dims all = graph_node(g, x)->dims;
     NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
     sum = sum ? graph_binary(g, OP_ADD, sum, one) : one;
   }
-  NodeId limit = graph_const(g, TYPE_F32, t->clip_norm);
+  NodeId limit = graph_const(g, type, t->clip_norm);
   return sum ? graph_binary(g, OP_DIV, limit,
                             graph_binary(g, OP_MAXIMUM, graph_unary(g, OP_SQRT, sum), limit))
              : 0;

@@ -80,6 +80,8 @@ bool parse_entries(Parser *p, Kids *kids);
 // `[b, h]` if it follows; NAME[dims] on the left side; `= EXPRESSION`; one `NAME = VALUE` of a
 // list of options.
 bool parse_optional_dims(Parser *p, Ast *t);
+// `: TYPE` as a NAME, NULL when there is none; false after an error.
+bool parse_type(Parser *p, Ast **out);
 Ast *parse_target(Parser *p);
 bool parse_value(Parser *p, Kids *kids);
 bool parse_option_item(Parser *p, Args *args);

@@ -29,8 +29,7 @@ Ast *parse_mesh(Parser *p, const Token *keyword) {
 }
 // -- tensors -------------------------------------------------------------------------------------
 
-// `: TYPE` as a NAME, NULL when there is none; false after an error.
-static bool parse_type(Parser *p, Ast **out) {
+bool parse_type(Parser *p, Ast **out) {
   *out = NULL;
   if (!parser_accept(p, TOKEN_COLON)) return true;
   const Token *name = parser_name(p, "a type");

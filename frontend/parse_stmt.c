@@ -81,6 +81,13 @@ Ast *parse_target(Parser *p) {
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_TARGET, name);
   if (!parse_optional_dims(p, t)) return NULL;
+  Ast *type;
+  if (!parse_type(p, &type)) return NULL;
+  if (type) {
+    Kids kids = {0};
+    vec_push(p->a, kids) = type;
+    return ast_with_kids(p, t, &kids);
+  }
   // `output layer.0.y` names a value that is there
   return parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
 }

@@ -390,8 +390,10 @@ static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
     for (int64_t k = 0; k < (spec->train[i].repeat ? spec->train[i].repeat : 1); k++) {
       Round r = {.s = s, .block = i, .number = k};
       loss[i] = round_build(&r);
-      NodeId one = graph_cast(s->g, loss[i], TYPE_F32);
-      sum = sum ? graph_binary(s->g, OP_ADD, sum, one) : one;
+      Dtype own = dtype_accumulator((Dtype)graph_node(s->g, loss[i])->type);
+      Dtype type = sum ? dtype_join((Dtype)graph_node(s->g, sum)->type, own) : own;
+      NodeId one = graph_cast(s->g, loss[i], type);
+      sum = sum ? graph_binary(s->g, OP_ADD, graph_cast(s->g, sum, type), one) : one;
       ++*rounds;
     }
   return sum;

@@ -189,7 +189,7 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   b->g->origin = (Origin){.value = "loss", .why = "loss"};
   Value v = build_expr(b, e);
   if (!value_is_tensor(b, &v, e->pos)) return;
-  NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, TYPE_F32, v.number) : v.node;
+  NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, b->real, v.number) : v.node;
   if (!is_loss(b->g, n)) {
     bool scalar = graph_node(b->g, n)->dims.n == 0;
     diag_error(b->d, scalar ? DIAG_BAD_TYPE : DIAG_NOT_SCALAR, e->pos,

@@ -73,6 +73,20 @@ const char *diag_source_name(const Diag *d, uint32_t source) {
   return s ? s->name : "";
 }
 
+DiagMark diag_mark(const Diag *d) {
+  return (DiagMark){d->message.n, d->nerrors, d->nwarnings, {d->kept[0], d->kept[1]}, d->exit};
+}
+
+void diag_rewind(Diag *d, DiagMark m) {
+  d->message.n = m.messages;
+  d->nerrors = m.errors;
+  d->nwarnings = m.warnings;
+  d->kept[0] = m.kept[0];
+  d->kept[1] = m.kept[1];
+  d->exit = m.exit;
+  d->open = false;
+}
+
 int diag_errors(const Diag *d) { return d->nerrors; }
 int diag_exit(const Diag *d) { return d->exit; }
 const char *diag_code(DiagId id) { return id < DIAG_COUNT ? rows[id].code : NULL; }

@@ -44,6 +44,14 @@ void diag_one_of(Diag *d, const char *const *names, size_t n);
 // The nearest of n names (edit distance at most a third of the length, 1 of two letters), or NULL.
 const char *text_nearest(const char *name, const char *const *names, size_t n);
 
+// What was said so far; diag_rewind forgets all that was said since, unless it is printed.
+typedef struct DiagMark {
+  uint32_t messages;
+  int errors, warnings, kept[2], exit;
+} DiagMark;
+DiagMark diag_mark(const Diag *d);
+void diag_rewind(Diag *d, DiagMark m);
+
 int diag_errors(const Diag *d);
 // 0 without errors, else the exit code of the first error.
 int diag_exit(const Diag *d);

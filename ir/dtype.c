@@ -46,6 +46,28 @@ Dtype dtype_join(Dtype a, Dtype b) {
   return TYPE_I32;
 }
 
+bool dtype_widens(Dtype a, Dtype b) {
+  static const bool table[TYPE_COUNT][TYPE_COUNT] = {
+      [TYPE_BF16] = {[TYPE_F32] = true, [TYPE_F64] = true},
+      [TYPE_F16] = {[TYPE_F32] = true, [TYPE_F64] = true},
+      [TYPE_F32] = {[TYPE_F64] = true},
+      [TYPE_I32] = {[TYPE_F64] = true, [TYPE_I64] = true},
+      [TYPE_U8] = {[TYPE_I32] = true,
+                   [TYPE_F32] = true,
+                   [TYPE_F16] = true,
+                   [TYPE_F64] = true,
+                   [TYPE_I64] = true},
+      [TYPE_BOOL] = {[TYPE_I32] = true,
+                     [TYPE_U8] = true,
+                     [TYPE_I64] = true,
+                     [TYPE_F32] = true,
+                     [TYPE_BF16] = true,
+                     [TYPE_F16] = true,
+                     [TYPE_F64] = true},
+  };
+  return a == b || table[a][b];
+}
+
 Dtype dtype_accumulator(Dtype t) {
   if (t == TYPE_BF16 || t == TYPE_F16) return TYPE_F32;
   if (t == TYPE_BOOL || t == TYPE_U8) return TYPE_I32;

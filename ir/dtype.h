@@ -22,6 +22,8 @@ MUST_USE bool dtype_parse(const char *text, Dtype *out);
 // What an operation on both computes in (design: language, Tensors): bool with bool is i32 in
 // arithmetic (the caller decides that), u8 with i32 i32, int with float that float, bf16 with f16 f32.
 Dtype dtype_join(Dtype a, Dtype b);
+// Whether every value of a is one of b: a conversion without loss.
+bool dtype_widens(Dtype a, Dtype b);
 // The type that sums of t are kept in: f32 for bf16 and f16, i32 for bool and u8, else t.
 Dtype dtype_accumulator(Dtype t);
 // Rounds a double to the nearest value of t as a cast does (ties to even; integers truncate toward

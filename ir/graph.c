@@ -385,8 +385,22 @@ const Name *graph_find_name(const Graph *g, const char *name) {
 // -- short forms
 // ----------------------------------------------------------------------------------------
 
+// The language may still want an f32 number in f64 (frontend/weak.c).
+static void note_exact(Graph *g, NodeId n, double value) {
+  while (g->exact.n <= n) vec_push(g->arena, g->exact) = 0;
+  if (g->exact.at[n] == 0) g->exact.at[n] = value;
+}
+
 NodeId graph_const(Graph *g, Dtype type, double value) {
-  return graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, value)}});
+  double rounded = dtype_round(type, value);
+  NodeId n = graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {rounded}});
+  if (g->stage == STAGE_GRAPH && type == TYPE_F32 && rounded != value && isfinite(value)) note_exact(g, n, value);
+  return n;
+}
+
+double graph_exact(const Graph *g, NodeId constant) {
+  double exact = constant < g->exact.n ? g->exact.at[constant] : 0;
+  return exact != 0 ? exact : graph_node(g, constant)->attr.num[0];
 }
 
 NodeId graph_unary(Graph *g, Op op, NodeId a) { return graph_add(g, op, 1, &a, NULL); }

@@ -78,7 +78,7 @@ typedef struct Region {
 // What an op needs beside its arguments; which fields an op reads stands in its row of ops.def.
 // Unused fields are zero. Lists live in the graph's arena.
 typedef struct Attr {
-  Dtype type;        // of const, values, cast, contract: the result's type
+  Dtype type;        // of const, values, cast, contract, draws: the result's type
   DeclId decl;       // of input, param, state
   double num[2];     // of const: the value
   uint8_t ndims, nto;
@@ -174,6 +174,7 @@ struct Graph {
   Layout layout;      // rules of the compile, axes numbered as in mesh
   ModelSpec spec;     // data and train blocks, seed (ir/spec.h): a dump is complete
   Origin origin;      // given to nodes added from here on
+  VEC(double) exact;  // by node, in the graph as built: an f32 constant before it was rounded, 0: as it is
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
 
@@ -206,6 +207,7 @@ Op decl_op(DeclKind k);
 
 // Short forms for building. Types must agree already (casts are nodes, decision 6).
 NodeId graph_const(Graph *g, Dtype type, double value);
+double graph_exact(const Graph *g, NodeId constant); // its value before it was rounded, as far as that is known
 NodeId graph_unary(Graph *g, Op op, NodeId a);
 NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b);
 NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b);

@@ -63,34 +63,11 @@ static NodeId simplify_abs(Simplify *s) {
              : 0;
 }
 
-// Whether every value of a is one of b.
-static bool widens(Dtype a, Dtype b) {
-  static const bool table[TYPE_COUNT][TYPE_COUNT] = {
-      [TYPE_BF16] = {[TYPE_F32] = true, [TYPE_F64] = true},
-      [TYPE_F16] = {[TYPE_F32] = true, [TYPE_F64] = true},
-      [TYPE_F32] = {[TYPE_F64] = true},
-      [TYPE_I32] = {[TYPE_F64] = true, [TYPE_I64] = true},
-      [TYPE_U8] = {[TYPE_I32] = true,
-                   [TYPE_F32] = true,
-                   [TYPE_F16] = true,
-                   [TYPE_F64] = true,
-                   [TYPE_I64] = true},
-      [TYPE_BOOL] = {[TYPE_I32] = true,
-                     [TYPE_U8] = true,
-                     [TYPE_I64] = true,
-                     [TYPE_F32] = true,
-                     [TYPE_BF16] = true,
-                     [TYPE_F16] = true,
-                     [TYPE_F64] = true},
-  };
-  return a == b || table[a][b];
-}
-
 static NodeId simplify_cast(Simplify *s) {
   Dtype to = s->n->attr.type;
   if (type_of(s, s->x[0]) == to) return s->x[0];
   NodeId inner = made_by(s, s->x[0], OP_CAST);
-  if (!inner || !widens(type_of(s, inner), type_of(s, s->x[0]))) return 0;
+  if (!inner || !dtype_widens(type_of(s, inner), type_of(s, s->x[0]))) return 0;
   return graph_cast(s->g, inner, to);
 }
 
