@@ -63,6 +63,33 @@ static double f_sigmoid(double x) {
 // fmax would drop a NaN
 static double f_softplus_nan(double x) { return isnan(x) ? x : f_softplus(x); }
 
+static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
+static double f_silu_slope(double x) {
+  double z = fmin(fmax(x, -800), 800);
+  return isnan(x) ? x : f_sigmoid(x) * (1 + z * f_sigmoid(-x));
+}
+static double f_silu_bend(double x) { return f_sigmoid(x) * f_sigmoid(-x) * (2 + fmin(fabs(x), 800)); }
+
+static double f_bell(double x) { return 0.5 * M_2_SQRTPI * M_SQRT1_2 * exp(-0.5 * x * x); }
+static double f_gelu(double x) { return x < -40 ? -0.0 : 0.5 * x * erfc(-M_SQRT1_2 * x); }
+static double f_gelu_slope(double x) {
+  double z = fmin(fmax(x, -40), 40);
+  return isnan(x) ? x : 0.5 * erfc(-M_SQRT1_2 * x) + z * f_bell(z);
+}
+static double f_gelu_bend(double x) { return fmin(fabs(x), 40) * fmin(fabs(x), 40) * f_bell(x) + 2 * f_bell(x); }
+
+static const double TANH_SCALE = 1.5957691216057308, TANH_CUBE = 0.044715; // of gelu_tanh
+static double f_inner(double x) { return TANH_SCALE * x * (1 + TANH_CUBE * x * x); }
+static double f_gelu_tanh(double x) { return x < -24 ? -0.0 : x * f_sigmoid(f_inner(x)); }
+static double f_gelu_tanh_slope(double x) {
+  double c = fmin(fmax(x, -24), 24), z = f_inner(c), w = TANH_SCALE * c * (1 + 3 * TANH_CUBE * c * c);
+  return isnan(x) ? x : f_sigmoid(z) * (1 + w * f_sigmoid(-z));
+}
+static double f_gelu_tanh_bend(double x) {
+  double c = fmin(fabs(x), 24), z = f_inner(c), slope = TANH_SCALE * (1 + 3 * TANH_CUBE * c * c);
+  return f_sigmoid(z) * f_sigmoid(-z) * (2 * slope + 6 * TANH_SCALE * TANH_CUBE * c * c + c * slope * slope);
+}
+
 // clang-format off
 SMOOTH(exp, exp, y)
 SMOOTH(log, log, 1 / x)
@@ -72,6 +99,12 @@ SMOOTH(tanh, tanh, 1 - y * y)
 SMOOTH(sigmoid, f_sigmoid, y * (1 - y))
 SMOOTH(erf, erf, M_2_SQRTPI * exp(-x * x))
 SMOOTH(softplus, f_softplus_nan, f_sigmoid(x))
+SMOOTH(silu, f_silu, f_silu_slope(x))
+SMOOTH(silu_slope, f_silu_slope, f_silu_bend(x))
+SMOOTH(gelu, f_gelu, f_gelu_slope(x))
+SMOOTH(gelu_slope, f_gelu_slope, f_gelu_bend(x))
+SMOOTH(gelu_tanh, f_gelu_tanh, f_gelu_tanh_slope(x))
+SMOOTH(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x))
 SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
 // clang-format on
 
