@@ -78,7 +78,8 @@ static Cell stored(Cell x, Dtype from, Dtype to) {
   bool t = x.t;
   x = coerced(x, from, to);
   if (is_float(to) && in_register(to) != to) x = cell_rounded(to, x.v, x.b, x.b == 0);
-  x.t = x.t || t;
+  // a key is right or wrong as a whole
+  x.t = x.t || t || (to == TYPE_U64 && x.b > 0);
   return to == TYPE_U64 ? x : cell_finish(to, x);
 }
 
