@@ -91,6 +91,7 @@ static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
   hash_text(&h, llvm_version());
   hash_text(&h, host);
   hash_text(&h, text);
+  hash_text(&h, opt->without ? opt->without : "");
   for (uint32_t i = 0; i < u->n; i++) hash_text(&h, u->text[i]);
   hash_end(&h, out);
 }
@@ -109,8 +110,8 @@ typedef struct Part {
 
 static void *compile_part(void *arg) {
   Part *p = arg;
-  p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, width_of(p->opt), p->opt->opt, p->form,
-                       &p->out, p->why);
+  LlvmTarget target = {width_of(p->opt), p->opt->opt, p->opt->without};
+  p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, &target, p->form, &p->out, p->why);
   return NULL;
 }
 

@@ -115,6 +115,7 @@ typedef struct Code Code;
 typedef struct CodeOptions {
   int width;            // vector bits: 128, 256, 512; 0: best of the host
   int opt;              // 0..3
+  const char *without;  // features of the host that the code does not use, by LLVM's names, "fma,f16c"; NULL: uses all
   const char *cache;    // directory of the compile cache, NULL: none
 } CodeOptions;
 // Compiles what the cache lacks and fills run and combine of every kernel. NULL after an error in d

@@ -187,7 +187,7 @@ void emit_accum(Emit *e, int s, int r, int v);
 // emit_combine.c: the body of SYMBOL_combine.
 void emit_combine(Emit *e);
 
-// emit_math.c, emit_trig.c: x is f32 or f64, scalar or vector; no contraction inside.
+// emit_math.c, emit_gates.c, emit_trig.c: x is f32 or f64, scalar or vector; no contraction inside.
 LLVMValueRef math_fma(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c); // highest power first
 LLVMValueRef math_exp(Emit *e, LLVMValueRef x);
@@ -200,6 +200,13 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x);
 LLVMValueRef math_erf(Emit *e, LLVMValueRef x);
 LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef math_floor_div(Emit *e, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef math_silu(Emit *e, LLVMValueRef x);
+LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x);
+LLVMValueRef math_gelu(Emit *e, LLVMValueRef x);
+LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x);
+LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x);
+LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x);
 LLVMValueRef math_sin(Emit *e, LLVMValueRef x);
 LLVMValueRef math_cos(Emit *e, LLVMValueRef x);
 #endif

@@ -1,51 +1,14 @@
 // Elementary functions as vector IR, f32 and f64, without contraction: every kernel rounds alike
-// (decision 18). Errors are measured in units of the last place by tests/unit/codegen_math.c.
+// (decision 18). Errors are measured in units of the last place by suite_elementwise.
 //
 // exp:   x = n ln2 + r, |r| <= ln2/2; polynomial in r; 2^n in two factors, so that subnormals come out right
 // log:   x = 2^k m, m in [sqrt(1/2), sqrt(2)); f32 polynomial in m-1, f64 the series of atanh
 // Coefficients are Chebyshev fits of the functions stated beside them, except those of the f64 logarithm
-// (W. J. Cody's form as in fdlibm), the rational f32 tanh (13/6) and the f32 erf (N. Juffa).
-#include "codegen/emit.h"
+// (W. J. Cody's form as in fdlibm) and the f32 erf (N. Juffa).
+#include "codegen/emit_arith.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
-
-// -- shorthand -------------------------------------------------------------------------------------------------
-
-static bool is_f32(Emit *e, LLVMValueRef x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == e->f32;
-}
-static LLVMValueRef num(LLVMValueRef like, double x) { return const_real(LLVMTypeOf(like), x); }
-static LLVMValueRef add(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
-static LLVMValueRef sub(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
-static LLVMValueRef mul(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
-static LLVMValueRef quot(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFDiv(e->b, a, b, ""); }
-static LLVMValueRef scale(Emit *e, LLVMValueRef a, double k) { return mul(e, a, num(a, k)); }
-static LLVMValueRef offset(Emit *e, LLVMValueRef a, double k) { return add(e, a, num(a, k)); }
-static LLVMValueRef absolute(Emit *e, LLVMValueRef x) { return emit_unary(e, "llvm.fabs", x); }
-static LLVMValueRef negate(Emit *e, LLVMValueRef x) { return LLVMBuildFNeg(e->b, x, ""); }
-static LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(e->b, c, a, b, "");
-}
-static LLVMValueRef cmp(Emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildFCmp(e->b, p, a, b, "");
-}
-static LLVMValueRef less(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOLT, a, num(a, k)); }
-static LLVMValueRef equal(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOEQ, a, num(a, k)); }
-static LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(e->b, a, b, ""); }
-static LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef sign) {
-  LLVMTypeRef t = LLVMTypeOf(magnitude);
-  LLVMValueRef args[2] = {magnitude, sign};
-  return emit_intrinsic(e, "llvm.copysign", 1, &t, 2, args);
-}
-// NaN stays NaN.
-static LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
-  x = pick(e, less(e, x, low), num(x, low), x);
-  return pick(e, cmp(e, LLVMRealOGT, x, num(x, high)), num(x, high), x);
-}
-static LLVMValueRef widen(Emit *e, LLVMValueRef x) { return LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), ""); }
-static LLVMValueRef narrow(Emit *e, LLVMValueRef x) { return LLVMBuildFPTrunc(e->b, x, type_like(e, e->f32, x), ""); }
 
 LLVMValueRef math_fma(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   if (!e->target->fma) return add(e, mul(e, a, b), c);
@@ -59,7 +22,26 @@ LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
   for (int i = 1; i < n; i++) y = math_fma(e, y, x, num(x, c[i]));
   return y;
 }
-#define POLY(e, x, table) math_poly(e, x, (int)countof(table), table)
+
+// x = high + low, low of 12 (f32) or 26 (f64, Veltkamp) digits.
+static LLVMValueRef high_half(Emit *e, LLVMValueRef x) {
+  LLVMValueRef c = scale(e, x, is_f32(e, x) ? 0x1p12 + 1 : 0x1p27 + 1);
+  return sub(e, c, sub(e, c, x));
+}
+
+LLVMValueRef math_product_error(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef p) {
+  if (e->target->fma) return math_fma(e, a, b, negate(e, p));
+  LLVMValueRef ah = high_half(e, a), al = sub(e, a, ah), bh = high_half(e, b), bl = sub(e, b, bh);
+  LLVMValueRef rest = add(e, sub(e, mul(e, ah, bh), p), mul(e, ah, bl));
+  return add(e, add(e, rest, mul(e, al, bh)), mul(e, al, bl));
+}
+
+// c - a b, exact where that is a number of the type and a b is near c.
+static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  if (e->target->fma) return math_fma(e, negate(e, a), b, c);
+  LLVMValueRef p = mul(e, a, b);
+  return sub(e, sub(e, c, p), math_product_error(e, a, b, p));
+}
 
 // -- exponentials ------------------------------------------------------------------------------------------------
 
@@ -102,13 +84,21 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   return math_fma(e, mul(e, r, r), p, r);
 }
 
-LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
-  x = is_f32(e, x) ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710);
+Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef low) {
   Reduced d = reduce_ln2(e, x);
-  LLVMValueRef y = offset(e, small_expm1(e, d.r), 1);
+  if (low) d.r = add(e, d.r, low);
   LLVMValueRef half = LLVMBuildAShr(e->b, d.n, const_int(LLVMTypeOf(d.n), 1), "");
   LLVMValueRef rest = LLVMBuildSub(e->b, d.n, half, "");
-  return mul(e, mul(e, y, power_of_two(e, x, half)), power_of_two(e, x, rest));
+  return (Power){offset(e, small_expm1(e, d.r), 1), power_of_two(e, x, half), power_of_two(e, x, rest)};
+}
+
+LLVMValueRef math_power_times(Emit *e, const Power *y, LLVMValueRef factor) {
+  return mul(e, mul(e, mul(e, y->p, factor), y->half), y->rest);
+}
+
+LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
+  Power y = math_power(e, is_f32(e, x) ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710), NULL);
+  return mul(e, mul(e, y.p, y.half), y.rest);
 }
 
 // 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), where 2^n itself may overflow.
@@ -201,19 +191,14 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   return add(e, pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0)), tail);
 }
 
-// |x| < 0.4: x + x z r(z), z = x^2, r fits (tanh(x)/x - 1) / z. Beyond: a quotient of polynomials.
+// |x| < 0.55: x + x z r(z), z = x^2, r fits (tanh(x)/x - 1) / z. Beyond: 1 - 2 / (e^2|x| + 1), which reaches 1.
 static LLVMValueRef tanh32(Emit *e, LLVMValueRef x) {
-  static const double r[] = {-0.007565543338940317187, 0.02169377285669912329, -0.05395836251493266148,
-                             0.1333331368424605073, -0.3333333327053769438};
-  static const double p[] = {-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11,
-                             5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04,
-                             4.89352455891786e-03};
-  static const double q[] = {1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03,
-                             4.89352518554385e-03};
-  LLVMValueRef c = clamp(e, x, -7.90531110763549805, 7.90531110763549805), z = mul(e, c, c);
-  LLVMValueRef y = quot(e, mul(e, c, POLY(e, z, p)), POLY(e, z, q));
-  LLVMValueRef w = mul(e, x, x), near = mul(e, x, math_fma(e, w, POLY(e, w, r), num(x, 1)));
-  return pick(e, less(e, absolute(e, x), 0.4), near, y);
+  static const double r[] = {-6.61022783110823055e-3, 0.02130938866443903283, -0.05390942882745953356,
+                             0.1333311372902086336, -0.3333333200797697949};
+  LLVMValueRef a = absolute(e, x), z = mul(e, x, x), near = math_fma(e, mul(e, a, z), POLY(e, z, r), a);
+  LLVMValueRef y = math_exp(e, scale(e, clamp(e, a, 0, 40), 2));
+  LLVMValueRef far = sub(e, num(x, 1), quot(e, num(x, 2), offset(e, y, 1)));
+  return sign_of(e, pick(e, less(e, a, 0.55), near, far), x);
 }
 
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
@@ -261,9 +246,9 @@ LLVMValueRef math_erf(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? erf32(e, 
 static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLVMValueRef *low) {
   const double c = 2.0 / 3, c_low = 3.70074341541718826e-17;
   LLVMValueRef z = mul(e, s, s), t = mul(e, s, z), u = scale(e, t, c);
-  LLVMValueRef z_low = math_fma(e, s, scale(e, s_low, 2), math_fma(e, s, s, negate(e, z)));
-  LLVMValueRef t_low = math_fma(e, s, z_low, math_fma(e, s_low, z, math_fma(e, s, z, negate(e, t))));
-  *low = math_fma(e, t_low, num(t, c), math_fma(e, t, num(t, c_low), math_fma(e, t, num(t, c), negate(e, u))));
+  LLVMValueRef z_low = math_fma(e, s, scale(e, s_low, 2), math_product_error(e, s, s, z));
+  LLVMValueRef t_low = math_fma(e, s, z_low, math_fma(e, s_low, z, math_product_error(e, s, z, t)));
+  *low = math_fma(e, t_low, num(t, c), math_fma(e, t, num(t, c_low), math_product_error(e, t, num(t, c), u)));
   return u;
 }
 
@@ -273,7 +258,7 @@ static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef
                              0.222222223925810451,  0.2857142857079978503, 0.4000000000000088324};
   Split d = split(e, x);
   LLVMValueRef f = d.f, q = offset(e, f, 2), q_low = sub(e, f, offset(e, q, -2));
-  LLVMValueRef s = quot(e, f, q), rest = math_fma(e, negate(e, s), q, f);
+  LLVMValueRef s = quot(e, f, q), rest = residual(e, f, s, q);
   LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q), cube_low, z = mul(e, s, s);
   LLVMValueRef cube = cube_double(e, s, s_low, &cube_low);
   LLVMValueRef a = scale(e, d.k, ln2_hi), b = scale(e, s, 2), ab = add(e, a, b), h = add(e, ab, cube);
@@ -290,7 +275,7 @@ static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef
 static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef h, l;
   log_double(e, x, &h, &l);
-  LLVMValueRef p = mul(e, y, h), tail = math_fma(e, y, l, math_fma(e, y, h, negate(e, p)));
+  LLVMValueRef p = mul(e, y, h), tail = math_fma(e, y, l, math_product_error(e, y, h, p));
   tail = pick(e, less(e, absolute(e, p), 800), tail, num(p, 0));
   LLVMValueRef z = math_exp(e, p);
   LLVMValueRef w = math_fma(e, z, tail, z);
@@ -315,27 +300,69 @@ LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, is_one, one, z);
 }
 
-// x - y floor(x/y), exact while |x/y| < 2^150: each round takes off all but the last 52 bits of the
-// quotient. Beyond that 0: no digit of the quotient's last places is known.
+// x - n y with |x - n y| < |y|, for finite x and y != 0: each round takes off 52 bits of the quotient, exactly.
+static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef cell = emit_alloca(e, LLVMTypeOf(x)), size = absolute(e, y);
+  LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
+  LLVMBuildStore(e->b, x, cell);
+  LLVMBuildBr(e->b, head);
+  LLVMPositionBuilderAtEnd(e->b, head);
+  LLVMValueRef r = LLVMBuildLoad2(e->b, LLVMTypeOf(x), cell, "");
+  LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), size);
+  LLVMBuildCondBr(e->b, any_lane(e, left), body, done);
+  LLVMPositionBuilderAtEnd(e->b, body);
+  // a multiple of y where the quotient itself would leave the range
+  LLVMValueRef far = cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-700), y)), num(r, 0x1p100));
+  LLVMValueRef farther = cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-1000), y)), num(r, 0x1p500));
+  LLVMValueRef by = pick(e, far, scale(e, y, 0x1p700), y);
+  by = pick(e, farther, scale(e, by, 0x1p700), by);
+  LLVMValueRef q = emit_unary(e, "llvm.trunc", quot(e, r, by));
+  LLVMBuildStore(e->b, pick(e, left, residual(e, r, q, by), r), cell);
+  LLVMBuildBr(e->b, head);
+  LLVMPositionBuilderAtEnd(e->b, done);
+  return r;
+}
+
+static LLVMValueRef unbounded(Emit *e, LLVMValueRef x) { return equal(e, absolute(e, x), (double)INFINITY); }
+static LLVMValueRef either(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(e->b, a, b, ""); }
+
+// x - y floor(x/y): the exact remainder of truncation, and y more where its sign is not that of y.
 static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef r = x;
-  for (int round = 0; round < 3; round++) {
-    LLVMValueRef q = emit_unary(e, "llvm.trunc", clamp(e, quot(e, r, y), -0x1p900, 0x1p900));
-    r = math_fma(e, negate(e, q), y, r);
-  }
-  LLVMValueRef wide = both(e, equal(e, absolute(e, y), (double)INFINITY), less(e, absolute(e, x), (double)INFINITY));
-  r = pick(e, wide, x, r);
-  LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), absolute(e, y));
-  LLVMValueRef lost = both(e, both(e, left, less(e, absolute(e, x), (double)INFINITY)), cmp(e, LLVMRealONE, y, num(y, 0)));
-  r = pick(e, lost, num(r, 0), r);
+  LLVMValueRef none = either(e, equal(e, y, 0), unbounded(e, x));
+  // products of very large numbers would overflow where they are split in halves; a smaller x is its own remainder
+  LLVMValueRef large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
+  LLVMValueRef near = cmp(e, LLVMRealOLT, absolute(e, x), absolute(e, y)), skip = either(e, none, near);
+  LLVMValueRef shrink = pick(e, large, num(y, 0x1p-100), num(y, 1)), grow = pick(e, large, num(y, 0x1p100), num(y, 1));
+  LLVMValueRef r = remainder64(e, pick(e, skip, num(x, 0), mul(e, x, shrink)), pick(e, skip, num(y, 1), mul(e, y, shrink)));
+  r = pick(e, near, x, mul(e, r, grow));
   LLVMValueRef apart = LLVMBuildXor(e->b, less(e, r, 0), less(e, y, 0), "");
-  LLVMValueRef some = cmp(e, LLVMRealONE, r, num(r, 0));
-  r = pick(e, both(e, apart, some), add(e, r, y), r);
-  LLVMValueRef none = LLVMBuildOr(e->b, equal(e, y, 0), equal(e, absolute(e, x), (double)INFINITY), "");
-  return pick(e, none, num(r, (double)NAN), r);
+  r = pick(e, both(e, apart, cmp(e, LLVMRealONE, r, num(r, 0))), add(e, r, y), r);
+  LLVMValueRef bad = either(e, none, cmp(e, LLVMRealUNO, x, y));
+  return pick(e, bad, num(r, (double)NAN), r);
 }
 
 LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return is_f32(e, x) ? narrow(e, mod64(e, widen(e, x), widen(e, y))) : mod64(e, x, y);
+}
+
+// The rounded quotient's floor, less 1 where x - q y shows that the rounding went past an integer. Both are scaled where
+// halves of products would leave the range (math_product_error).
+static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef q = emit_unary(e, "llvm.floor", quot(e, x, y)), large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
+  LLVMValueRef shrink = pick(e, large, num(y, 0x1p-100), num(y, 1));
+  LLVMValueRef r = residual(e, mul(e, x, shrink), q, mul(e, y, shrink));
+  LLVMValueRef past = pick(e, less(e, y, 0), cmp(e, LLVMRealOGT, r, num(r, 0)), less(e, r, 0));
+  LLVMValueRef whole = cmp(e, LLVMRealOLT, absolute(e, q), num(q, 0x1p53));
+  return pick(e, both(e, past, whole), offset(e, q, -1), q);
+}
+
+// floor(x / y), of |x| < |y| by the signs alone. The quotient of two f32 in f64 rounds to no integer that it is not.
+LLVMValueRef math_floor_div(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef q = is_f32(e, x) ? narrow(e, emit_unary(e, "llvm.floor", quot(e, widen(e, x), widen(e, y))))
+                                : floor_quotient64(e, x, y);
+  LLVMValueRef near = cmp(e, LLVMRealOLT, absolute(e, x), absolute(e, y));
+  near = both(e, near, cmp(e, LLVMRealONE, x, num(x, 0)));
+  LLVMValueRef apart = LLVMBuildXor(e->b, less(e, x, 0), less(e, y, 0), "");
+  return pick(e, near, pick(e, apart, num(x, -1), num(x, 0)), q);
 }
 #endif

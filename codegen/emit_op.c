@@ -3,7 +3,7 @@
 // Sums of a reduction carry the flags reassoc, nsz and contract, products contract, so that a sum of products
 // uses fused multiply-adds in any order. Sums of two values carry none: x - max must be what it says in every
 // kernel. Comparisons and selections carry none, so that NaN survives. Maximum and minimum let NaN win. Integer division never traps.
-#include "codegen/emit.h"
+#include "codegen/emit_arith.h"
 
 #ifdef MESHC_HAVE_LLVM
 
@@ -139,6 +139,12 @@ UNARY(softplus, math_softplus)
 UNARY(erf, math_erf)
 UNARY(sin, math_sin)
 UNARY(cos, math_cos)
+UNARY(silu, math_silu)
+UNARY(silu_slope, math_silu_slope)
+UNARY(gelu, math_gelu)
+UNARY(gelu_slope, math_gelu_slope)
+UNARY(gelu_tanh, math_gelu_tanh)
+UNARY(gelu_tanh_slope, math_gelu_tanh_slope)
 
 #define ROUNDING(name, intrinsic)                                                      \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                          \
@@ -187,7 +193,7 @@ static LLVMValueRef int_quotient(Emit *e, const OpCall *c) {
 
 static LLVMValueRef emit_floor_div(Emit *e, const OpCall *c) {
   if (!is_float(c)) return int_quotient(e, c);
-  return emit_unary(e, "llvm.floor", LLVMBuildFDiv(e->b, c->x[0], c->x[1], ""));
+  return math_floor_div(e, c->x[0], c->x[1]);
 }
 
 static LLVMValueRef emit_mod(Emit *e, const OpCall *c) {
@@ -338,12 +344,6 @@ static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValue
   LLVMBuildStore(b, flat_position(e, c, lane), status_field(e, 16));
   LLVMBuildBr(b, done);
   LLVMPositionBuilderAtEnd(b, done);
-}
-
-static LLVMValueRef any_lane(Emit *e, LLVMValueRef bad) {
-  if (!is_vector(bad)) return bad;
-  LLVMTypeRef t = LLVMTypeOf(bad);
-  return emit_intrinsic(e, "llvm.vector.reduce.or", 1, &t, 1, &bad);
 }
 
 // The rare block: the first bad lane.

@@ -76,7 +76,8 @@ static int64_t vector_span(const Kernel *k, bool outer) {
 // Instructions of what takes many, in units of an addition.
 static const uint8_t op_weight[OP_COUNT] = {
   [OP_EXP] = 20, [OP_LOG] = 20, [OP_EXPM1] = 20, [OP_TANH] = 20, [OP_SIGMOID] = 20, [OP_ERF] = 40,
-  [OP_RANDOM_UNIFORM] = 90, [OP_RANDOM_NORMAL] = 160, [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_POW] = 80, [OP_MOD] = 80,
+  [OP_RANDOM_UNIFORM] = 90, [OP_RANDOM_NORMAL] = 160, [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_SILU] = 30, [OP_SILU_SLOPE] = 35, [OP_GELU] = 50,
+  [OP_GELU_SLOPE] = 50, [OP_GELU_TANH] = 50, [OP_GELU_TANH_SLOPE] = 50, [OP_POW] = 80, [OP_MOD] = 80,
 };
 
 // How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile time.

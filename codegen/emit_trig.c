@@ -4,7 +4,7 @@
 // arguments take the way of Payne and Hanek, in double: x times 24-bit pieces of 2/pi, each product
 // exact and taken modulo 4 at once, so that only the fraction of a turn is left. That way is a loop in
 // a block that runs only when some lane needs it.
-#include "codegen/emit.h"
+#include "codegen/emit_arith.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
@@ -20,15 +20,6 @@ static const uint32_t two_over_pi[PIECES] = {
 };
 // pieces are stored times 2^200 and x is taken times 2^-200: the last ones would be subnormal
 enum { SHIFT = 200 };
-
-static LLVMValueRef num(LLVMValueRef like, double x) { return const_real(LLVMTypeOf(like), x); }
-static LLVMValueRef add(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
-static LLVMValueRef sub(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
-static LLVMValueRef mul(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
-static LLVMValueRef scale(Emit *e, LLVMValueRef a, double k) { return mul(e, a, num(a, k)); }
-static LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(e->b, c, a, b, "");
-}
 
 typedef struct Angle {
   LLVMValueRef n;    // i64, quarter turns
@@ -92,7 +83,7 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   if (is_vector(x)) piece = emit_splat(e, piece);
   LLVMValueRef p = mul(e, y, piece);
   add_turns(e, high, low, p);
-  add_turns(e, high, low, math_fma(e, y, piece, LLVMBuildFNeg(e->b, p, "")));
+  add_turns(e, high, low, math_product_error(e, y, piece, p));
   loop_end(e, &l);
   Angle a;
   LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), n = nearest(e, h, &a.n);
@@ -100,7 +91,7 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   LLVMValueRef f = add(e, whole, rest);
   rest = sub(e, rest, sub(e, f, whole));
   a.r = scale(e, f, M_PI_2);
-  a.tail = math_fma(e, f, num(x, M_PI_2), LLVMBuildFNeg(e->b, a.r, ""));
+  a.tail = math_product_error(e, f, num(x, M_PI_2), a.r);
   a.tail = add(e, a.tail, add(e, scale(e, rest, M_PI_2), scale(e, f, 6.123233995736766036e-17)));
   return a;
 }
@@ -114,11 +105,9 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, a.n, n);
   LLVMBuildStore(b, a.r, r);
   LLVMBuildStore(b, a.tail, tail);
-  LLVMValueRef large = LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), ""), any = large;
-  LLVMTypeRef m = LLVMTypeOf(large);
-  if (is_vector(large)) any = emit_intrinsic(e, "llvm.vector.reduce.or", 1, &m, 1, &large);
+  LLVMValueRef large = LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), "");
   LLVMBasicBlockRef rare = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(b, any, rare, done);
+  LLVMBuildCondBr(b, any_lane(e, large), rare, done);
   LLVMPositionBuilderAtEnd(b, rare);
   Angle big = reduce_large(e, x);
   LLVMBuildStore(b, pick(e, large, big.n, a.n), n);
@@ -139,7 +128,6 @@ static const double sin64[] = {1.591784852480826101e-10, -2.505112794401418758e-
                                -0.0001984126983672241776, 0.008333333333330924562, -0.166666666666666646};
 static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9, -2.755731726000883816e-7,
                                0.00002480158729874306929, -0.001388888888888738227, 0.04166666666666666537};
-#define POLY(e, z, table) math_poly(e, z, (int)countof(table), table)
 
 // tail NULL: 0.
 static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {

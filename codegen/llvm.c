@@ -44,15 +44,35 @@ const char *llvm_cpu(void) {
   return cpu;
 }
 
-static bool has_feature(const char *name) {
-  char with[32];
-  int n = snprintf(with, sizeof with, "+%s", name);
-  for (const char *p = strstr(features, with); p; p = strstr(p + 1, with))
-    if (p[n] == ',' || p[n] == 0) return true;
+static bool listed(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (const char *p = list; p && (p = strstr(p, word)); p++)
+    if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == 0)) return true;
   return false;
 }
 
-static LLVMTargetMachineRef machine_new(int opt, char *why) {
+static bool has_feature(const LlvmTarget *t, const char *name) {
+  char with[32];
+  snprintf(with, sizeof with, "+%s", name);
+  return listed(features, with) && !listed(t->without, name);
+}
+
+// The host's features, then those left out with a minus: the last word counts. On the heap.
+static char *features_of(const LlvmTarget *t) {
+  const char *out = t->without ? t->without : "";
+  size_t n = strlen(features) + 2 * strlen(out) + 3;
+  char *text = malloc(n);
+  if (!text) BUG("no memory for %zu bytes of features", n);
+  size_t at = (size_t)snprintf(text, n, "%s%s", features, *out ? ",-" : "");
+  for (; *out; out++) {
+    text[at++] = *out;
+    if (*out == ',') text[at++] = '-';
+  }
+  text[at] = 0;
+  return text;
+}
+
+static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
   LLVMTargetRef target;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &error)) {
@@ -62,13 +82,17 @@ static LLVMTargetMachineRef machine_new(int opt, char *why) {
   }
   static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault,
                                               LLVMCodeGenLevelAggressive};
-  return LLVMCreateTargetMachine(target, triple, cpu, features, level[opt], LLVMRelocPIC, LLVMCodeModelSmall);
+  char *used = features_of(t);
+  LLVMTargetMachineRef tm =
+      LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt], LLVMRelocPIC, LLVMCodeModelSmall);
+  free(used);
+  return tm;
 }
 
 // x86 has fused products with FMA3; other 64-bit targets of ours always.
-static EmitTarget emit_target(int bits, int opt) {
+static EmitTarget emit_target(const LlvmTarget *t) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
-  return (EmitTarget){bits, !x86 || has_feature("fma"), !x86 || has_feature("f16c"), opt};
+  return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"), t->opt};
 }
 
 static bool said(LLVMErrorRef error, char *why) {
@@ -130,10 +154,10 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
   return true;
 }
 
-bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, int bits, int opt, LlvmForm form,
-                  Bytes *out, char *why) {
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
+                  LlvmForm form, Bytes *out, char *why) {
   pthread_once(&once, start);
-  LLVMTargetMachineRef tm = machine_new(opt, why);
+  LLVMTargetMachineRef tm = machine_new(target, why);
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
@@ -141,9 +165,9 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
-  EmitTarget t = emit_target(bits, opt);
+  EmitTarget t = emit_target(target);
   for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
-  bool ok = verify(m, why) && run_passes(m, tm, opt, why) && output(m, tm, form, out, why);
+  bool ok = verify(m, why) && run_passes(m, tm, target->opt, why) && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);
   LLVMDisposeTargetMachine(tm);
@@ -156,9 +180,9 @@ bool llvm_available(void) { return false; }
 const char *llvm_version(void) { return "none"; }
 const char *llvm_cpu(void) { return "none"; }
 
-bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, int bits, int opt, LlvmForm form,
-                  Bytes *out, char *why) {
-  (void)k, (void)symbol, (void)n, (void)bits, (void)opt, (void)form, (void)out;
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
+                  LlvmForm form, Bytes *out, char *why) {
+  (void)k, (void)symbol, (void)n, (void)target, (void)form, (void)out;
   snprintf(why, LLVM_WHY, "this build has no LLVM");
   return false;
 }

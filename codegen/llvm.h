@@ -17,9 +17,14 @@ bool llvm_available(void);
 const char *llvm_version(void); // "LLVM 19.1.7" or "none"
 const char *llvm_cpu(void);     // LLVM's name of the host's processor, or "none"
 
-// One module of n kernels under the given symbols, for the host, with vectors of `bits`. False with the
-// reason in why[0..LLVM_WHY). Any thread: contexts are not shared.
-MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, int bits, int opt,
+typedef struct LlvmTarget {
+  int bits, opt;       // of vectors; 0..3
+  const char *without; // as in CodeOptions
+} LlvmTarget;
+
+// One module of n kernels under the given symbols, for the host. False with the reason in why[0..LLVM_WHY). Any thread:
+// contexts are not shared.
+MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
                            LlvmForm form, Bytes *out, char *why);
 
 #endif

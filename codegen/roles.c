@@ -19,6 +19,7 @@ bool uses_address(const Fuser *f, NodeId n, int i) {
 int op_cost(Op op) {
   switch (op) {
   case OP_EXP: case OP_LOG: case OP_LOG1P: case OP_EXPM1: case OP_TANH: case OP_SIGMOID: case OP_ERF:
+  case OP_SILU: case OP_SILU_SLOPE: case OP_GELU: case OP_GELU_SLOPE: case OP_GELU_TANH: case OP_GELU_TANH_SLOPE:
   case OP_SOFTPLUS: case OP_SIN: case OP_COS: case OP_POW:
     return 8;
   case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL:

@@ -64,6 +64,7 @@ int64_t sim_room(const Sim *s, Ref r) {
 static const struct { Op op; double simple; } dear[] = {
     {OP_EXP, 12},    {OP_LOG, 14},    {OP_LOG1P, 16},  {OP_EXPM1, 14},     {OP_SQRT, 6},        {OP_RSQRT, 8},
     {OP_SIN, 16},    {OP_COS, 16},    {OP_TANH, 16},   {OP_SIGMOID, 14},   {OP_ERF, 20},        {OP_SOFTPLUS, 26},
+    {OP_SILU, 16},   {OP_SILU_SLOPE, 18}, {OP_GELU, 24}, {OP_GELU_SLOPE, 24}, {OP_GELU_TANH, 24}, {OP_GELU_TANH_SLOPE, 26},
     {OP_RECIPROCAL, 4}, {OP_DIV, 4},  {OP_POW, 40},    {OP_MOD, 12},       {OP_FLOOR_DIV, 8},   {OP_BOUND, 4},
     {OP_RANDOM_UNIFORM, 60}, {OP_RANDOM_NORMAL, 100}, {OP_ARG_KEY, 4},
 };

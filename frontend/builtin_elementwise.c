@@ -111,13 +111,6 @@ Value builtin_checkpoint(Build *b, const Call *c) {
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
 }
-static NodeId times(Build *b, NodeId x, double factor) {
-  return graph_binary(b->g, OP_MUL, x, constant(b, x, factor));
-}
-static NodeId plus(Build *b, NodeId x, double term) {
-  return graph_binary(b->g, OP_ADD, x, constant(b, x, term));
-}
-
 // The second argument as a node of the first one's type.
 static NodeId parameter(Build *b, const Call *c, NodeId x) {
   return build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
@@ -142,36 +135,6 @@ Value builtin_elu(Build *b, const Call *c) {
   NodeId above = graph_binary(b->g, OP_LT, zero, x);
   NodeId below = graph_unary(b->g, OP_EXPM1, graph_where(b->g, above, zero, x));
   NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, below, parameter(b, c, x)));
-  group_end(b, before);
-  return value_tensor(y);
-}
-
-Value builtin_gelu(Build *b, const Call *c) {
-  Origin before = group_begin(b, c->pos);
-  NodeId x = build_float(b, c->arg[0]);
-  NodeId phi =
-      times(b, plus(b, graph_unary(b->g, OP_ERF, times(b, x, 0.70710678118654752440)), 1), 0.5);
-  NodeId y = graph_binary(b->g, OP_MUL, x, phi);
-  group_end(b, before);
-  return value_tensor(y);
-}
-
-Value builtin_gelu_tanh(Build *b, const Call *c) {
-  Origin before = group_begin(b, c->pos);
-  NodeId x = build_float(b, c->arg[0]), x2 = graph_binary(b->g, OP_MUL, x, x);
-  // sqrt(2/pi) (x + 0.044715 x^3)
-  NodeId inner = graph_binary(b->g, OP_MUL, times(b, x, 0.79788456080286535588),
-                              plus(b, times(b, x2, 0.044715), 1));
-  NodeId y =
-      graph_binary(b->g, OP_MUL, x, times(b, plus(b, graph_unary(b->g, OP_TANH, inner), 1), 0.5));
-  group_end(b, before);
-  return value_tensor(y);
-}
-
-Value builtin_silu(Build *b, const Call *c) {
-  Origin before = group_begin(b, c->pos);
-  NodeId x = build_float(b, c->arg[0]);
-  NodeId y = graph_binary(b->g, OP_MUL, x, graph_unary(b->g, OP_SIGMOID, x));
   group_end(b, before);
   return value_tensor(y);
 }

@@ -45,7 +45,7 @@ static int run(Session *s, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   arena_on_exhausted(out_of_memory);
-  Session s = {.arena = arena_new(), .spoil = {0, -1}};
+  Session s = {.arena = arena_new(), .spoil = {.call = -1}};
   s.names = intern_new(s.arena);
   s.diag = diag_new(s.arena);
   int code = run(&s, argc, argv);

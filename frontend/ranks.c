@@ -43,18 +43,20 @@ static void drop_output(void) {
   if (nothing >= 0) close(nothing);
 }
 
-// "value@2:40": processor 2 gets a wrong element from collective 40. Other faults are of ranks.
+// "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a wrong number. Other
+// faults are of ranks.
 static bool read_spoil(Session *s, const OptionUse *fault) {
   char rest;
   long long processor, call;
-  if (!fault || strncmp(fault->text, "value@", 6) != 0) return true;
-  if (sscanf(fault->text + 6, "%lld:%lld%c", &processor, &call, &rest) != 2 || processor < 0 || call < 0) return false;
-  s->spoil = (ExecFault){processor, call};
+  bool value = fault && !strncmp(fault->text, "value@", 6), kernel = fault && !strncmp(fault->text, "kernel@", 7);
+  if (!value && !kernel) return true;
+  if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 || processor < 0 || call < 0) return false;
+  s->spoil = (ExecFault){processor, call, kernel};
   return true;
 }
 
 static int refuse_fault(const Session *s) {
-  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL",
+  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL, kernel@PROCESSOR:CALL",
          "HOW is one of count, kind, line, skip, kill, stop");
   return 2;
 }

@@ -378,7 +378,9 @@ static bool exec_options(Session *s, ExecOptions *out) {
 
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
-  return exec_options(s, &options) ? exec_new(c->compiled->program, &options, s->diag) : NULL;
+  if (!exec_options(s, &options)) return NULL;
+  if (s->spoil.kernel) options.spoil = &s->spoil; // a wrong kernel is wrong wherever it runs
+  return exec_new(c->compiled->program, &options, s->diag);
 }
 
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
@@ -388,6 +390,7 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const ch
   options.share = share;
   options.watch = watch;
   options.spoil = &s->spoil;
+  options.probe = s->probe;
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH || s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
   if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed

@@ -24,7 +24,8 @@ typedef struct Session {
   Laps laps;             // of what is being compiled
   const char *directory; // where relative paths of the model start
   Ranks *ranks;          // the processes of this run, or NULL: there is one
-  ExecFault spoil;       // of --fault value@PROCESSOR:CALL
+  ExecFault spoil;       // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
+  const ExecProbe *probe; // of processors made from here on, or NULL
   bool trial;            // a program that is only looked at may need more than --memory
 } Session;
 

@@ -4,7 +4,8 @@
 //   1  inputs, parameters, states and slots are read off the command's processors, which stay as they are
 //   2  the model without layout and pins becomes a program of one processor: its step, and what elements may be off by
 //      (verify_bound.c)
-//   3  a second set of processors with the command's program does the same step
+//   3  a second set of processors with the command's program does the same step; of every distinct kernel some elements are
+//      compared with the evaluator (verify_kernels.c)
 //   4  every output and every updated tensor is compared, on all processors that hold it; bytes counted are those predicted
 //
 // With several processes 2 and 4 are the first one's affair.
@@ -198,7 +199,10 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
 }
 
 static bool run_split(Verify *v) {
+  VerifyKernels *kernels = verify_kernels(v->s, v->a, v->job->made);
+  v->s->probe = session_first(v->s) ? verify_kernels_probe(kernels) : NULL;
   Exec *e = session_exec(v->s, v->job->made, NULL, NULL);
+  v->s->probe = NULL;
   if (!e) return false;
   exec_copy(e, v->job->exec);
   StepResult result = exec_step(e, v->job->step, v->job->commit);
@@ -207,7 +211,7 @@ static bool run_split(Verify *v) {
   if (!good && v->fails)
     diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails whole, and split (%s) it does not", mesh_said(v));
   for (uint32_t i = 0; result == STEP_OK && i < v->run.nvalues; i++) read_replicas(v, e, i);
-  good = good && exec_check(e, v->s->diag);
+  good = good && exec_check(e, v->s->diag) && verify_kernels_agree(kernels, &v->out.kernels, &v->out.elements);
   for (int k = 0; k < COLL_COUNT; k++) v->out.wire_bytes += exec_counts(e)->wire_bytes[k];
   exec_free(e);
   return good;
@@ -298,7 +302,8 @@ static void print_line(const Verify *v) {
   if (o->error > 0) fprintf(stderr, "worst error %.2g of its bound at %s", o->error, o->worst);
   else fprintf(stderr, "bit for bit");
   if (o->vague) fprintf(stderr, " (%u hang on decisions that rounding turns)", o->vague);
-  fprintf(stderr, "; %s bytes on the wire counted as predicted\n", digits(a, o->wire_bytes));
+  fprintf(stderr, "; %s bytes on the wire counted as predicted; %u kernels agree with the evaluator in %s elements\n",
+          digits(a, o->wire_bytes), o->kernels, digits(a, o->elements));
 }
 
 static bool verify_all(Verify *v) {
@@ -332,6 +337,8 @@ bool verify_more(Session *s, const VerifyJob *job, Verified *out) {
   out->vague += before.vague;
   out->evaluated = out->evaluated && before.evaluated;
   out->wire_bytes += before.wire_bytes;
+  out->kernels += before.kernels;
+  out->elements += before.elements;
   if (before.error > out->error) out->error = before.error, out->worst = before.worst;
   return true;
 }
@@ -363,5 +370,7 @@ void verified_json(json_t *out, const Verified *v) {
   json_object_set_new(x, "error", json_real(v->error));
   json_object_set_new(x, "worst", v->worst && v->error > 0 ? json_string(v->worst) : json_null());
   json_object_set_new(x, "wire_bytes", json_integer(v->wire_bytes));
+  json_object_set_new(x, "kernels", json_integer(v->kernels));
+  json_object_set_new(x, "elements", json_integer(v->elements));
   json_object_set_new(out, "verify", x);
 }

@@ -21,6 +21,7 @@ typedef struct Verified {
   const char *worst;     // value that came nearest to its bound, and how near
   double error;
   int64_t wire_bytes;    // counted, as predicted
+  uint32_t kernels, elements; // distinct ones compared with the evaluator, in so many elements
 } Verified;
 
 // Does nothing without --verify. Prints a line where all agree; false after an error that names value, element and both
@@ -33,6 +34,14 @@ MUST_USE bool verify_more(Session *s, const VerifyJob *job, Verified *out);
 MUST_USE bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows);
 // "verify" of an object, where it was done.
 void verified_json(json_t *out, const Verified *v);
+
+// -- verify_kernels.c: kernels beside the evaluator ---------------------------------------------------------------
+typedef struct VerifyKernels VerifyKernels;
+// For one step of the program of `made` under ExecOptions.probe; memory from a.
+VerifyKernels *verify_kernels(Session *s, Arena *a, const Compilation *made);
+const ExecProbe *verify_kernels_probe(const VerifyKernels *v);
+// After the step; false after an error that names file, line, value and element.
+MUST_USE bool verify_kernels_agree(const VerifyKernels *v, uint32_t *kernels, uint32_t *elements);
 
 // -- verify_bound.c: what elements may differ by ---------------------------------------------------------
 // One value after the step, axes in the order of files.

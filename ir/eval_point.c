@@ -53,6 +53,15 @@ static Cell smooth(const Point *p, double y, double low, double high, double slo
     return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                  \
   }
 
+// Of functions that cross zero between -4 and 4: there they are off by a part of what was added up.
+#define SLOPE(name, f, slope)                                                                      \
+  static Cell point_##name(const Point *p) {                                                       \
+    double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
+    Cell c = smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                \
+    c.b += fabs(x) < 4 ? approximation(p->type, 0.25) : 0;                                         \
+    return c;                                                                                      \
+  }
+
 static double f_rsqrt(double x) { return 1 / sqrt(x); }
 static double f_reciprocal(double x) { return 1 / x; }
 static double f_softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
@@ -63,6 +72,33 @@ static double f_sigmoid(double x) {
 // fmax would drop a NaN
 static double f_softplus_nan(double x) { return isnan(x) ? x : f_softplus(x); }
 
+static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
+static double f_silu_slope(double x) {
+  double z = fmin(fmax(x, -800), 800);
+  return isnan(x) ? x : f_sigmoid(x) * (1 + z * f_sigmoid(-x));
+}
+static double f_silu_bend(double x) { return f_sigmoid(x) * f_sigmoid(-x) * (2 + fmin(fabs(x), 800)); }
+
+static double f_bell(double x) { return 0.5 * M_2_SQRTPI * M_SQRT1_2 * exp(-0.5 * x * x); }
+static double f_gelu(double x) { return x < -40 ? -0.0 : 0.5 * x * erfc(-M_SQRT1_2 * x); }
+static double f_gelu_slope(double x) {
+  double z = fmin(fmax(x, -40), 40);
+  return isnan(x) ? x : 0.5 * erfc(-M_SQRT1_2 * x) + z * f_bell(z);
+}
+static double f_gelu_bend(double x) { return fmin(fabs(x), 40) * fmin(fabs(x), 40) * f_bell(x) + 2 * f_bell(x); }
+
+static const double TANH_SCALE = 1.5957691216057308, TANH_CUBE = 0.044715; // of gelu_tanh
+static double f_inner(double x) { return TANH_SCALE * x * (1 + TANH_CUBE * x * x); }
+static double f_gelu_tanh(double x) { return x < -24 ? -0.0 : x * f_sigmoid(f_inner(x)); }
+static double f_gelu_tanh_slope(double x) {
+  double c = fmin(fmax(x, -24), 24), z = f_inner(c), w = TANH_SCALE * c * (1 + 3 * TANH_CUBE * c * c);
+  return isnan(x) ? x : f_sigmoid(z) * (1 + w * f_sigmoid(-z));
+}
+static double f_gelu_tanh_bend(double x) {
+  double c = fmin(fabs(x), 24), z = f_inner(c), slope = TANH_SCALE * (1 + 3 * TANH_CUBE * c * c);
+  return f_sigmoid(z) * f_sigmoid(-z) * (2 * slope + 6 * TANH_SCALE * TANH_CUBE * c * c + c * slope * slope);
+}
+
 // clang-format off
 SMOOTH(exp, exp, y)
 SMOOTH(log, log, 1 / x)
@@ -72,6 +108,12 @@ SMOOTH(tanh, tanh, 1 - y * y)
 SMOOTH(sigmoid, f_sigmoid, y * (1 - y))
 SMOOTH(erf, erf, M_2_SQRTPI * exp(-x * x))
 SMOOTH(softplus, f_softplus_nan, f_sigmoid(x))
+SMOOTH(silu, f_silu, f_silu_slope(x))
+SLOPE(silu_slope, f_silu_slope, f_silu_bend(x))
+SMOOTH(gelu, f_gelu, f_gelu_slope(x))
+SLOPE(gelu_slope, f_gelu_slope, f_gelu_bend(x))
+SMOOTH(gelu_tanh, f_gelu_tanh, f_gelu_tanh_slope(x))
+SLOPE(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x))
 SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
 // clang-format on
 

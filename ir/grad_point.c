@@ -20,15 +20,15 @@ void grad_log1p(Grad *c) {
   NodeId below = graph_binary(c->g, OP_ADD, x_of(c), one(c));
   grad_to(c, 0, graph_binary(c->g, OP_DIV, c->dy, below));
 }
-void grad_expm1(Grad *c) {
-  grad_product_to(c, 0, c->dy, graph_binary(c->g, OP_ADD, c->id, one(c)));
+void grad_expm1(Grad *c) { // y + 1 would lose the small ones
+  grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_EXP, x_of(c)));
 }
 void grad_sqrt(Grad *c) { // 1 / (2 y)
   grad_to(c, 0, graph_binary(c->g, OP_DIV, grad_scaled(c, c->dy, 0.5), c->id));
 }
 void grad_rsqrt(Grad *c) { // -y^3 / 2
-  NodeId cube = mul(c, mul(c, c->id, c->id), c->id);
-  grad_product_to(c, 0, grad_scaled(c, c->dy, -0.5), cube);
+  NodeId cube = mul(c, mul(c, grad_scaled(c, c->id, -0.5), c->id), c->id);
+  grad_product_to(c, 0, c->dy, cube);
 }
 void grad_abs(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGN, x_of(c))); }
 void grad_sin(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_COS, x_of(c))); }
@@ -46,6 +46,53 @@ void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
 void grad_softplus(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGMOID, x_of(c)));
 }
+// -- gates: where e^-z is 0 the factors beside it must be finite, so x is taken within +-limit -----------
+
+static NodeId add(Grad *c, NodeId a, NodeId b) { return graph_binary(c->g, OP_ADD, a, b); }
+static NodeId shifted(Grad *c, NodeId a, double by) { return add(c, a, grad_const(c, by)); }
+static NodeId within(Grad *c, double limit) {
+  NodeId ends[3] = {x_of(c), grad_const(c, -limit), grad_const(c, limit)};
+  return graph_add(c->g, OP_CLIP, 3, ends, NULL);
+}
+static bool is_double(Grad *c) { return graph_node(c->g, x_of(c))->type == TYPE_F64; }
+
+// sigmoid(z), sigmoid(-z) and the second less the first
+typedef struct Gates {
+  NodeId s, t, tilt;
+} Gates;
+static Gates gates_of(Grad *c, NodeId z) {
+  Gates g = {.s = graph_unary(c->g, OP_SIGMOID, z), .t = graph_unary(c->g, OP_SIGMOID, graph_unary(c->g, OP_NEG, z))};
+  g.tilt = sub(c, g.t, g.s);
+  return g;
+}
+
+void grad_silu(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SILU_SLOPE, x_of(c))); }
+void grad_silu_slope(Grad *c) { // s t (2 + x (t - s))
+  NodeId x = within(c, is_double(c) ? 800 : 120);
+  Gates g = gates_of(c, x);
+  grad_product_to(c, 0, c->dy, mul(c, mul(c, g.s, g.t), shifted(c, mul(c, x, g.tilt), 2)));
+}
+
+void grad_gelu(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_GELU_SLOPE, x_of(c))); }
+void grad_gelu_slope(Grad *c) { // e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
+  NodeId x = within(c, is_double(c) ? 40 : 15), square = mul(c, x, x);
+  NodeId bell = graph_unary(c->g, OP_EXP, grad_scaled(c, square, -0.5));
+  NodeId factor = grad_scaled(c, sub(c, grad_const(c, 2), square), 0.5 * M_2_SQRTPI * M_SQRT1_2);
+  grad_product_to(c, 0, c->dy, mul(c, bell, factor));
+}
+
+void grad_gelu_tanh(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_GELU_TANH_SLOPE, x_of(c))); }
+// y = x s(z), z = k x + c x^3: s t (2 z' + x z'' + x z' z' (t - s))
+void grad_gelu_tanh_slope(Grad *c) {
+  const double k = 1.5957691216057308, cube = 0.044715 * k;
+  NodeId x = within(c, is_double(c) ? 24 : 12), square = mul(c, x, x);
+  Gates g = gates_of(c, mul(c, x, shifted(c, grad_scaled(c, square, cube), k)));
+  NodeId slope = shifted(c, grad_scaled(c, square, 3 * cube), k), bend = grad_scaled(c, square, 6 * cube);
+  NodeId rest = mul(c, mul(c, mul(c, x, slope), slope), g.tilt);
+  NodeId sum = add(c, add(c, grad_scaled(c, slope, 2), bend), rest);
+  grad_product_to(c, 0, c->dy, mul(c, mul(c, g.s, g.t), sum));
+}
+
 void grad_reciprocal(Grad *c) {
   grad_product_to(c, 0, graph_unary(c->g, OP_NEG, c->dy), mul(c, c->id, c->id));
 }
@@ -104,7 +151,13 @@ static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
     if (e == 2) return grad_scaled(c, a, 2);
     return grad_scaled(c, graph_binary(c->g, OP_POW, a, grad_const(c, e - 1)), e);
   }
-  NodeId slope = mul(c, b, graph_binary(c->g, OP_POW, a, sub(c, b, one(c))));
+  // where b - 1 rounds, y / a of a power y that is neither large nor small
+  NodeId small = graph_binary(c->g, OP_LT, graph_unary(c->g, OP_ABS, b), grad_const(c, 0.5));
+  small = graph_binary(c->g, OP_AND, small, graph_binary(c->g, OP_LT, zero(c), a));
+  small = graph_binary(c->g, OP_AND, small, graph_binary(c->g, OP_LT, a, grad_const(c, (double)INFINITY)));
+  NodeId quotient = graph_binary(c->g, OP_DIV, c->id, graph_where(c->g, small, a, one(c)));
+  NodeId power = graph_binary(c->g, OP_POW, a, sub(c, b, one(c)));
+  NodeId slope = mul(c, b, graph_where(c->g, small, quotient, power));
   return graph_where(c->g, graph_binary(c->g, OP_EQ, b, zero(c)), zero(c), slope);
 }
 

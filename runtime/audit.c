@@ -61,6 +61,21 @@ void exec_copy(Exec *to, const Exec *from) {
         memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
 }
 
+uint32_t exec_spoilt(const Exec *e) {
+  int64_t call = e->spoil.kernel ? e->spoil.call : -1;
+  for (uint32_t i = 0; i < e->program->ninstrs && call >= 0; i++) {
+    const Instr *in = &e->program->instr[i];
+    if (in->kind == INSTR_KERNEL && e->program->kernel[in->u.kernel.kernel].nnum > 0 && call-- == 0) return i;
+  }
+  return UINT32_MAX;
+}
+
+const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num) {
+  double *wrong = arena_copy(e->memory, num, sizeof *num * k->nnum);
+  wrong[0] = 1.5 * wrong[0] + 1;
+  return wrong;
+}
+
 // The first part that has an element there.
 void exec_spoil(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;

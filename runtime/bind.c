@@ -189,7 +189,11 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   BoundInstr *b = &c->instr[i];
   b->kind = in->kind;
   switch (in->kind) {
-  case INSTR_KERNEL: bind_kernel(e, c, &in->u.kernel, &b->u.kernel); break;
+  case INSTR_KERNEL:
+    bind_kernel(e, c, &in->u.kernel, &b->u.kernel);
+    if (i == e->spoilt && c->processor == e->spoil.processor)
+      b->u.kernel.set[0].num = exec_spoilt_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
+    break;
   case INSTR_PRODUCT:
     b->u.product.what = &in->u.product;
     b->u.product.a = address(c, in->u.product.a);

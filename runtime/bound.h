@@ -109,6 +109,8 @@ struct Exec {
   ProgramCount moved_as_planned; // of all steps so far
   bool interrupted;      // a step broke off among its collectives
   ExecFault spoil;
+  uint32_t spoilt;        // instruction of a kernel fault, UINT32_MAX: none
+  const ExecProbe *probe; // or NULL
   bool small;      // no instruction is worth sharing: see choose_crew
   int crew;        // workers that run a step
   int64_t steps;   // done so far
@@ -133,6 +135,9 @@ void exec_unbind(Exec *e);
 void exec_foresee(Exec *e);
 // Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is the call.
 void exec_spoil(Exec *e, uint32_t i);
+// The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the set that it gets.
+uint32_t exec_spoilt(const Exec *e);
+const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num);
 // Operands of collective i in context c, where the loops around it stand.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
 // The first fault by order of instructions, then by global position, or NULL.

@@ -42,7 +42,7 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
 }
 
 // The pointers of a set where the loops around it stand; every worker has its own.
-static void *const *pointers(Exec *e, int worker, const BoundSet *set, int n, const Steps *steps) {
+static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n, const Steps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
   void **moved = e->moved[worker];
   for (int i = 0; i < n; i++)
@@ -162,6 +162,22 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
+// The call of the first set, for who watches.
+static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
+  const BoundSet *set = &b->u.kernel.set[0];
+  KernelCall call = {.ptr = pointers(e, worker, set, b->u.kernel.kernel->nptr, steps), .slot = set->slot,
+                     .num = e->program->instr[i].u.kernel.set[0].num, .step = e->step, .seed = philox_seed(e->seed)};
+  e->probe->before(e->probe->self, e->program->instr[i].u.kernel.kernel, i, &call);
+}
+
+static void probed(const Exec *e, int64_t context, uint32_t i) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
+  e->probe->after(e->probe->self, i);
+}
+
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const Steps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
@@ -218,9 +234,11 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
 // ------------------------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
-  run_instr(e, context, i, worker, 0, 1, steps);
   const BoundInstr *b = &e->context[context].instr[i];
+  probe(e, context, i, worker, steps);
+  run_instr(e, context, i, worker, 0, 1, steps);
   if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker, steps);
+  probed(e, context, i);
 }
 
 // Small instructions are all done by member 0, so the members meet only around shared ones.
@@ -245,11 +263,14 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       continue;
     }
     Barrier *meet = e->of_context[context];
-    if (apart) barrier_wait(meet);
+    if (e->probe && s.member == 0) probe(e, context, i, worker, steps);
+    if (apart || e->probe) barrier_wait(meet);
     run_instr(e, context, i, worker, s.member, s.members, steps);
     barrier_wait(meet);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
     if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
+    if (e->probe && s.member == 0) probed(e, context, i);
+    apart = apart || e->probe;
     if (s.member == 0) trace_end(e, context, i, worker, began);
     profile_stamp(e, i, worker);
   }
@@ -349,7 +370,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
   if (!ok && worker == 0) e->result = STEP_FAILED;
   wait_all(e);
-  if (e->spoil.call >= 0) {
+  if (e->spoil.call >= 0 && !e->spoil.kernel) {
     if (worker == 0 && ok) exec_spoil(e, i);
     wait_all(e);
   }
@@ -494,7 +515,9 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->share = opt->share;
   e->seed = opt->seed;
   e->directory = opt->directory;
-  e->spoil = opt->spoil ? *opt->spoil : (ExecFault){0, -1};
+  e->spoil = opt->spoil ? *opt->spoil : (ExecFault){.call = -1};
+  e->spoilt = exec_spoilt(e);
+  e->probe = opt->probe;
   e->rows = -1;
   e->watched = watched_tensor(p, opt->watch);
   e->memory = arena_new();

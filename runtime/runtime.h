@@ -12,9 +12,18 @@
 // workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
 // At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1: never.
+// With `kernel`, its call-th kernel that has numbers among its operands gets a wrong first one, always.
 typedef struct ExecFault {
   int64_t processor, call;
+  bool kernel;
 } ExecFault;
+// Is told of every kernel of the first processor of this process that is about to run (of several sets the first; not of
+// those without units), and when it has: `kernel` of Program.kernel, by instruction `instr`.
+typedef struct ExecProbe {
+  void *self;
+  void (*before)(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call);
+  void (*after)(void *self, uint32_t instr);
+} ExecProbe;
 typedef struct ExecOptions {
   int threads;       // cores in all; 0: those of this process; with `share` its threads are used
   Ranks *ranks;      // the processes that share the processors of the mesh, or NULL; must live longer
@@ -24,6 +33,7 @@ typedef struct ExecOptions {
   const char *directory; // prefix of relative paths of initial values, NULL: none
   bool profile;      // keep the seconds of every instruction
   const ExecFault *spoil; // or NULL
+  const ExecProbe *probe; // or NULL; must live longer
 } ExecOptions;
 
 // Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots. Persistent tensors

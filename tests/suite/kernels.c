@@ -34,6 +34,8 @@ typedef struct OpTypes {
 } OpTypes;
 
 static const OpTypes pointwise[] = {
+  {OP_SILU, "f", DATA_SPECIAL, 0}, {OP_SILU_SLOPE, "f", DATA_SPECIAL, 1e-7}, {OP_GELU, "f", DATA_SPECIAL, 1e-9},
+  {OP_GELU_SLOPE, "f", DATA_SPECIAL, 1e-7}, {OP_GELU_TANH, "f", DATA_SPECIAL, 1e-9}, {OP_GELU_TANH_SLOPE, "f", DATA_SPECIAL, 1e-7},
   {OP_NEG, "fil", DATA_SPECIAL, 0}, {OP_EXP, "f", DATA_REAL, 0}, {OP_LOG, "f", DATA_POSITIVE, 0},
   {OP_LOG1P, "f", DATA_POSITIVE, 0}, {OP_EXPM1, "f", DATA_REAL, 0}, {OP_SQRT, "f", DATA_POSITIVE, 0},
   {OP_RSQRT, "f", DATA_POSITIVE, 0}, {OP_ABS, "fil", DATA_SPECIAL, 0}, {OP_SIGN, "fil", DATA_SPECIAL, 0},

@@ -1,6 +1,6 @@
 // Every example under the layouts that its first lines name: a training step on made-up input whole and split, as --verify
 // does it, bytes counted as predicted, and the memory that `check` says is what a processor gets. Under the last of them
-// also with a wrong element from a collective, which must be found. A line without a mesh means that of the line before.
+// also with a wrong element from a collective, which must be found; of the first one also with a wrong kernel. A line without a mesh means that of the line before.
 //
 //   suite_verify [FILE ...]     SHOW=1: how near each came
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
@@ -43,7 +43,7 @@ static bool prepare(Run *r) {
   Session *s = &r->s;
   const char *purpose, *over;
   int64_t bytes;
-  *s = (Session){.arena = arena_new(), .spoil = {0, -1}, .opt = &r->options};
+  *s = (Session){.arena = arena_new(), .spoil = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s)) return false;
@@ -94,17 +94,46 @@ static bool finds_a_fault(Run *r) {
   if (exec_predicted(r->exec)->calls[COLL_ALL_REDUCE] == 0) return true;
   bool good = false;
   for (int call = 0; call < MOST_CALLS && !good; call++) {
-    r->s.spoil = (ExecFault){1, call};
+    r->s.spoil = (ExecFault){.processor = 1, .call = call};
     good = !verify(r, &v) && diag_errors(r->s.diag) > errors && diag_exit(r->s.diag) == 4;
   }
   if (!good) say(r, "a wrong element is not found");
   return good;
 }
 
+// The text of the last error that a Diag has: what is printed of it.
+static bool says(Run *r, const char *words) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = open_memstream(&text, &n);
+  if (!f) return false;
+  diag_print(r->s.diag, f, false);
+  fclose(f);
+  bool found = strstr(text, words) != NULL;
+  free(text);
+  return found;
+}
+
+// A kernel that computes with a wrong number, whole and split alike. The number of an early one may not matter: a factor of
+// zeros, a key of random draws.
+static bool finds_a_wrong_kernel(Run *r) {
+  Verified v;
+  bool good = false;
+  for (int call = 0; call < MOST_CALLS && !good; call++) {
+    r->s.spoil = (ExecFault){.processor = 0, .call = call, .kernel = true};
+    good = !verify(r, &v) && says(r, "by its kernel and") && diag_exit(r->s.diag) == 4;
+  }
+  r->s.spoil = (ExecFault){.call = -1};
+  if (!good) say(r, "a wrong kernel is not found");
+  return good;
+}
+
 static void run(Run *r, bool last) {
   bool good = prepare(r);
   if (!good) say(r, "is not made");
+  static bool kernels_done;
   good = good && agrees(r) && (!last || finds_a_fault(r));
+  if (last && good && !kernels_done) kernels_done = true, good = finds_a_wrong_kernel(r);
   *(good ? &passed : &failed) += 1;
   exec_free(r->exec);
   code_free(r->made.code);

@@ -376,7 +376,7 @@ static void a_wrong_element_is_one_replicas(void **state) {
     float x[B][D];
     int32_t ids[B];
     fill_x(x, ids);
-    ExecFault spoil = {processor, 1};
+    ExecFault spoil = {.processor = processor, .call = 1};
     ExecOptions opt = {.threads = 2, .seed = 3, .spoil = &spoil};
     Exec *e = exec_new(&t->p, &opt, t->diag), *right = make(t, 2), *copy = make(t, 1);
     exec_write(right, TENSOR_INPUT, "x", TYPE_F32, x);

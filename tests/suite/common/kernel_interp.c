@@ -73,6 +73,24 @@ static double extreme(double a, double b, bool max) {
   return isnan(a) || isnan(b) ? (double)NAN : max ? fmax(a, b) : fmin(a, b);
 }
 
+static double normal(double x) { return 0.5 * erfc(-M_SQRT1_2 * x); }
+static double logistic(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double tanh_inner(double x) { return 1.5957691216057308 * x * (1 + 0.044715 * x * x); }
+
+// x times a gate, and the derivative; the limits at infinities.
+static double gate_op(Op op, double a) {
+  double x = isnan(a) ? a : fmin(fmax(a, -1000), 1000), z = tanh_inner(x), dz = 1.5957691216057308 * (1 + 0.134145 * x * x);
+  switch ((int)op) {
+  case OP_SILU: return a > 0 ? a * logistic(a) : x * logistic(x);
+  case OP_SILU_SLOPE: return logistic(x) * (1 + x * logistic(-x));
+  case OP_GELU: return a > 0 ? a * normal(a) : x * normal(x);
+  case OP_GELU_SLOPE: return normal(x) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
+  case OP_GELU_TANH: return a > 0 ? a * logistic(tanh_inner(a)) : x * logistic(z);
+  case OP_GELU_TANH_SLOPE: return logistic(z) * (1 + x * dz * logistic(-z));
+  }
+  BUG("no float op %s", op_row(op)->text);
+}
+
 // One op; from: types of the arguments, already converted to `t` where the op computes in its own type.
 static double float_op(Op op, double a, double b, double c) {
   double e = exp(-fabs(a));
@@ -108,7 +126,7 @@ static double float_op(Op op, double a, double b, double c) {
   case OP_MINIMUM: case OP_MIN: return extreme(a, b, false);
   case OP_CLIP: return extreme(extreme(a, b, true), c, false);
   }
-  BUG("no float op %s", op_row(op)->text);
+  return gate_op(op, a);
 }
 
 static bool above(Dtype t, int64_t a, int64_t b) { return t == TYPE_U64 ? (uint64_t)a > (uint64_t)b : a > b; }

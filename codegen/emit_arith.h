@@ -1,0 +1,66 @@
+// Private to the elementary functions (emit_math.c, emit_gates.c, emit_trig.c): shorthand for vector IR of f32 and f64.
+#ifndef CODEGEN_EMIT_ARITH_H
+#define CODEGEN_EMIT_ARITH_H
+
+#include "codegen/emit.h"
+
+#ifdef MESHC_HAVE_LLVM
+static inline bool is_f32(Emit *e, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == e->f32;
+}
+static inline LLVMValueRef num(LLVMValueRef like, double x) { return const_real(LLVMTypeOf(like), x); }
+static inline LLVMValueRef add(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
+static inline LLVMValueRef sub(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
+static inline LLVMValueRef mul(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
+static inline LLVMValueRef quot(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFDiv(e->b, a, b, ""); }
+static inline LLVMValueRef scale(Emit *e, LLVMValueRef a, double k) { return mul(e, a, num(a, k)); }
+static inline LLVMValueRef offset(Emit *e, LLVMValueRef a, double k) { return add(e, a, num(a, k)); }
+static inline LLVMValueRef absolute(Emit *e, LLVMValueRef x) { return emit_unary(e, "llvm.fabs", x); }
+static inline LLVMValueRef negate(Emit *e, LLVMValueRef x) { return LLVMBuildFNeg(e->b, x, ""); }
+static inline LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(e->b, c, a, b, "");
+}
+static inline LLVMValueRef cmp(Emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildFCmp(e->b, p, a, b, "");
+}
+static inline LLVMValueRef less(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOLT, a, num(a, k)); }
+static inline LLVMValueRef equal(Emit *e, LLVMValueRef a, double k) { return cmp(e, LLVMRealOEQ, a, num(a, k)); }
+static inline LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(e->b, a, b, ""); }
+static inline LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef sign) {
+  LLVMTypeRef t = LLVMTypeOf(magnitude);
+  LLVMValueRef args[2] = {magnitude, sign};
+  return emit_intrinsic(e, "llvm.copysign", 1, &t, 2, args);
+}
+// NaN stays NaN.
+static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
+  x = pick(e, less(e, x, low), num(x, low), x);
+  return pick(e, cmp(e, LLVMRealOGT, x, num(x, high)), num(x, high), x);
+}
+static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
+  return LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), "");
+}
+static inline LLVMValueRef narrow(Emit *e, LLVMValueRef x) {
+  return LLVMBuildFPTrunc(e->b, x, type_like(e, e->f32, x), "");
+}
+// Whether any lane of a bool is true.
+static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return is_vector(x) ? emit_intrinsic(e, "llvm.vector.reduce.or", 1, &t, 1, &x) : x;
+}
+
+// a b - p, where p is a b rounded: exact unless it underflows (Dekker, "A floating-point technique for extending the
+// available precision", 1971, where the processor has no fused multiply-add). |a|, |b| < 2^995 in f64.
+LLVMValueRef math_product_error(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef p);
+
+// e^(x + low) as p * half * rest, so that a factor can join before the product becomes subnormal.
+typedef struct Power {
+  LLVMValueRef p, half, rest;
+} Power;
+// |x| <= 174 in f32, 1400 in f64; low (NULL: 0) is at most an ulp of x.
+Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef low);
+LLVMValueRef math_power_times(Emit *e, const Power *y, LLVMValueRef factor); // factor * e^(x + low)
+#define POLY(e, x, table) math_poly(e, x, (int)countof(table), table)
+#endif
+
+#endif
