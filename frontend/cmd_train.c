@@ -139,7 +139,7 @@ static bool stop_early(Session *s, const Part *p, bool evaluates, TrainJob *job)
   if (!spec->stop_early) return true;
   job->stop = spec->stop_early;
   job->patience = spec->patience;
-  job->stop_least = is_train_loss(s, spec->stop_early);
+  job->stop_least = spec->stop_best == BEST_MIN;
   if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
   if (evaluates) return true;
   diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
