@@ -29,7 +29,8 @@ static void part_free(Part *p) {
 // -- training ------------------------------------------------------------------------------------
 
 static bool train_part(Session *s, Part *p) {
-  p->graph = select_train(s->arena, s->model, NULL);
+  const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK), .log = option_given(s->opt, OPTION_LOG_DIR)};
+  p->graph = select_train_as(s->arena, s->model, NULL, &ask);
   if (!p->graph) return false;
   p->feed = data_open(s, p->graph, DATA_TRAIN, false);
   if (!p->feed || !session_compile(s, p->graph, "train", NULL, NULL, &p->made)) return false;
@@ -106,10 +107,31 @@ static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < g->output.n; i++) {
       const Output *o = &g->output.at[i];
-      bool shown = o->kind == OUT_VALUE && o->rank == 0 && strcmp(o->name, select_watched) != 0;
+      bool shown = o->kind == OUT_VALUE && o->rank == 0 && !select_reserved(o->name);
       if (shown && is_train_loss(s, o->name) == (pass == 0)) names[(*n)++] = o->name;
     }
   return (const char *const *)names;
+}
+
+static bool has_output(const Graph *g, const char *name) {
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (g->output.at[i].kind == OUT_VALUE && !strcmp(g->output.at[i].name, name)) return true;
+  return false;
+}
+
+// What only the log gets: "lr" and "grad_norm", of several blocks "lr.d_loss" ...
+static void log_names(Session *s, const Graph *g, TrainJob *job) {
+  const char **name = arena_array(s->arena, const char *, g->output.n + 1), **as = arena_array(s->arena, const char *, g->output.n + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const char *output = g->output.at[i].name;
+    bool scalar = g->output.at[i].kind == OUT_VALUE && g->output.at[i].rank == 0 && select_reserved(output);
+    if (!scalar || !strcmp(output, select_watched) || !strcmp(output, select_skipped)) continue;
+    name[job->nlogged] = output;
+    as[job->nlogged++] = strchr(output, '.') + 1;
+  }
+  job->logged = name;
+  job->logged_as = as;
+  if (has_output(g, select_skipped)) job->skipped = select_skipped;
 }
 
 static const char *header(Session *s, const Part *p) {
@@ -153,13 +175,14 @@ static void count_units(const Part *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);
   job->batch = feed_batch(p->feed);
-  job->unit = "rows";
+  job->unit = job->units = "rows";
   for (uint32_t i = 0; i < n; i++) {
     SourceKind kind = input[i].source->kind;
     if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
     for (int k = 0; k < input[i].rank; k++)
       if (k != input[i].over) job->batch *= input[i].size[k];
     job->unit = "tok";
+    job->units = "tokens";
     return;
   }
 }
@@ -206,6 +229,8 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.metric = test_with->metric;
   job.nmetrics = test_with->nmetrics;
   job.shown = shown_names(s, train_with->graph, &job.nshown);
+  job.skip = spec->on_nonfinite == NONFINITE_SKIP;
+  log_names(s, train_with->graph, &job);
   count_units(train_with, &job);
   job.quiet = option_given(s->opt, OPTION_QUIET);
   job.terminal = isatty(STDERR_FILENO) && session_first(s);
@@ -214,15 +239,17 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.header = header(s, train_with);
   job.done = &done;
   Watch watch = {0};
+  job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
   ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
-  if (!watch_end(s, &watch) || !ready) return code;
-  if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
-  return code;
+  // a signal leaves the parameters where no checkpoint has them; a log that could not be written does not keep them back
+  bool save = ready && (code == 0 || (code == EXIT_AGAIN && !job.saver));
+  if (save && !params_save(s, train_with->exec, p, job.before + done)) code = 0; // what was said decides
+  return watch_end(s, &watch) ? code : 0;
 }
 
 int cmd_train(Session *s) {
@@ -269,8 +296,11 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t rows;
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
+  Progress progress;
   if (!verify_part(s, p, block, 0)) return 0;
-  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
+  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, &progress, s->diag);
+  progress_clear(&progress);
   bool good = code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag));
   if (good) print_metrics(s, block, p, value, rows);
   return code;

@@ -14,16 +14,20 @@
 
 #include "runtime/runtime.h"
 
+// The exit code of a training that a signal ended after a step.
+enum { EXIT_AGAIN = 75 };
+
 // What training needs to go on, beside its tensors.
 typedef struct CheckpointNote {
   int64_t step;        // steps done
-  int64_t before;      // that the step counter was ahead of them, by loaded optimiser state
+  int64_t before;      // that the step counter was ahead of them, by loaded optimiser state; less those skipped
   uint64_t seed;
   int64_t epoch, row;  // of the next batch in the training data
   int64_t evaluated;   // steps done at the last evaluation, 0: none
   int64_t best_step;   // of the best evaluation, 0: none
   double best;
   int64_t worse;       // evaluations since
+  int64_t skipped;     // steps that changed nothing because they were not finite
 } CheckpointNote;
 
 // -- checkpoint_write.c --------------------------------------------------------------------------------

@@ -186,6 +186,20 @@ void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
+// -- progress.c: a line on a terminal -----------------------------------------------------------------
+// One thread. Nothing is drawn unless standard error is a terminal.
+enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
+typedef struct Progress {
+  bool on, open; // open: a line is on the terminal
+  double due;    // when it may be drawn (again)
+} Progress;
+// From `delay` seconds after now on.
+void progress_start(Progress *p, bool on, double delay);
+bool progress_due(const Progress *p);
+void progress_draw(Progress *p, const char *text); // whether or not it is due
+void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3); // if it is due
+void progress_clear(Progress *p);
+
 // -- loop.c: training and evaluation ------------------------------------------------------------------
 enum { METRIC_NUMBER = 32 };
 // "0.8714", "1.235e-05", "nan": four digits, for reading.
@@ -229,9 +243,14 @@ typedef struct TrainJob {
   const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
   int64_t patience;          // without a better one, which is a larger one unless stop_least
   bool stop_least;
-  int64_t *done;             // gets the steps that were done; or NULL
+  bool skip;                 // a step that is not finite changes nothing, and the run goes on with the next batch
+  const char *skipped;       // scalar output of train: updates that a scaled loss has skipped so far; or NULL
+  int64_t *done;             // gets the updates that were made, all steps but those skipped; or NULL
   int64_t batch;             // units a step
-  const char *unit;          // "rows" or "tok"
+  const char *unit, *units;  // "rows" and "rows", or "tok" and "tokens": in lines, in the log
+  uint32_t nlogged;          // scalar outputs of train that only the log gets, and their names there
+  const char *const *logged, *const *logged_as;
+  bool keeps;                // the caller saves the parameters when a signal ends the run
   Ranks *ranks;              // of the programs, or NULL
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
@@ -243,7 +262,9 @@ typedef struct TrainJob {
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
 int train_run(const TrainJob *job, Diag *d);
 // last: a program made for just the rows of the last, incomplete batch, whose outputs have the same names; or NULL: e runs it.
-int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
+// progress: or NULL.
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Progress *progress,
+                 Diag *d);
 
 // -- peak.c: what no kernel on this machine can beat ------------------------------------------------------
 // Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.
