@@ -155,6 +155,7 @@ if grep -q "^step 3000/3000" "$tmp/out" && [ -s "$tmp/full.safetensors" ]; then 
 interrupted() {
   signal=$1
   shift
+  rm -f "$tmp/cut.out"
   "$meshc" train "$net" --set train.steps=100000000 --set train.schedule=constant --set train.log=1000 "$@" >"$tmp/cut.out" 2>"$tmp/cut.err" &
   pid=$!
   i=0
