@@ -20,7 +20,7 @@ enum { EXIT_AGAIN = 75 };
 // What training needs to go on, beside its tensors.
 typedef struct CheckpointNote {
   int64_t step;        // steps done
-  int64_t before;      // that the step counter was ahead of them, by loaded optimiser state; less those skipped
+  int64_t before;      // that the step counter was ahead of them, by loaded optimiser state
   uint64_t seed;
   int64_t epoch, row;  // of the next batch in the training data
   int64_t evaluated;   // steps done at the last evaluation, 0: none

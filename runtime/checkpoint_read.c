@@ -139,7 +139,7 @@ static bool read_note(const Reader *r, json_t *root) {
                         "before", &before, "skipped", &skipped, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
                         &worse, "best_step", &best_step, "best", &best);
   if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
-  const json_int_t count[] = {step, before, epoch, row, evaluated, worse, best_step};
+  const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
   for (size_t i = 0; i < countof(count); i++)
     if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
   *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,

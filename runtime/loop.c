@@ -22,7 +22,7 @@ typedef struct Run {
   int64_t last_step;
   Progress progress;
   double logged;  // time of training when the last step was logged
-  int64_t skipped, resumed; // steps that changed nothing; of them, those of the run that this one goes on from
+  int64_t skipped; // steps that changed nothing
   double best;       // of the metric that evaluations are compared by, and the step of it
   int64_t best_step;
   int64_t worse;     // evaluations since
@@ -181,7 +181,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
 // -----------------------------------------------------------------------------------------------
 
 // Of the run: the program's counter goes by the updates that were made.
-static int64_t step_number(const Run *r) { return r->job->before + r->step - (r->skipped - r->resumed); }
+static int64_t step_number(const Run *r) { return r->job->before + r->step - r->skipped; }
 
 static int say_not_finite(const Run *r, Diag *d) {
   const TrainJob *j = r->job;
@@ -324,7 +324,7 @@ static int poll_saver(Run *r, bool wait, Diag *d) {
 
 static int save(Run *r, bool best, Diag *d) {
   const TrainJob *j = r->job;
-  CheckpointNote n = {.step = r->step, .before = step_number(r) - r->step, .seed = j->seed, .evaluated = r->evaluated,
+  CheckpointNote n = {.step = r->step, .before = j->before, .seed = j->seed, .evaluated = r->evaluated,
                       .best_step = r->best_step, .best = r->best, .worse = r->worse, .skipped = r->skipped};
   if (!j->saver || (r->saved == r->step && !best)) return 0;
   int code = poll_saver(r, true, d);
@@ -397,7 +397,7 @@ static void go_on(Run *r, const CheckpointNote *n) {
   r->best_step = n->best_step;
   r->worse = n->worse;
   r->evaluated = n->evaluated;
-  r->skipped = r->resumed = n->skipped;
+  r->skipped = n->skipped;
   r->stopped = r->job->stop && r->worse >= r->job->patience;
 }
 
