@@ -2,6 +2,7 @@
 #include "frontend/last_batch.h"
 #include "frontend/verify.h"
 #include "frontend/watch.h"
+#include "runtime/loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -210,6 +211,52 @@ static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
   return good;
 }
 
+// -- where a step stops being finite -------------------------------------------------------------
+
+typedef struct Locating {
+  Session *s;
+  const Part *train;
+  const TrainJob *job;
+} Locating;
+
+static void say_located(const Session *s, const NotFinite *f, Diag *d) {
+  Arena *a = s->arena;
+  char number[METRIC_NUMBER];
+  const Mesh *m = &s->model->mesh;
+  const char *at = *f->where ? arena_printf(a, "[%s]", f->where) : "", *who = "";
+  for (int i = 0; i < m->naxes; i++)
+    who = arena_printf(a, "%s%s%s=%lld", who, i ? ", " : "", m->axis[i].name, (long long)mesh_coord(m, f->processor, i));
+  if (*who) who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor, who);
+  if (s->ranks) who = arena_printf(a, "%s of rank %lld", who, (long long)(f->processor / ranks_each(s->ranks)));
+  const char *round = f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
+  const char *name = f->name ? f->name : "a value without a name", *number_text = metric_number(f->value, number);
+  if (f->given)
+    diag_note(d, f->pos, "the step begins with %s%s = %s%s", name, at, number_text, who);
+  else
+    diag_note(d, f->pos, "the first value that is not finite: %s%s = %s, which %s makes in the %s pass%s%s", name, at, number_text, f->op,
+              f->backward ? "backward" : "forward", round, who);
+}
+
+// Runs the failing step again with one kernel an operation. Its state is that before the step, which did not commit.
+static void locate(void *context, int64_t step, const void **data, Diag *d) {
+  Locating *l = context;
+  Session unfused = *l->s;
+  Compilation made = {0};
+  NotFinite found = {0};
+  unfused.unfused = unfused.trial = true;
+  Exec *e = NULL;
+  if (session_compile(&unfused, l->train->graph, "train", NULL, NULL, &made)) e = session_exec(&unfused, &made, l->train->exec, NULL);
+  if (e) {
+    give_batch(e, l->job->feed, data);
+    if (exec_find_not_finite(e, step, &found) && found.found)
+      say_located(l->s, &found, d);
+    else
+      diag_note(d, (Pos){0}, "run again with one kernel an operation, every value of the step is finite");
+  }
+  exec_free(e);
+  code_free(made.code);
+}
+
 static int train(Session *s, Part *train_with, Part *test_with) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   const DataBlock *data = s->model->graph->spec.data;
@@ -239,6 +286,8 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.header = header(s, train_with);
   job.done = &done;
   Watch watch = {0};
+  Locating locating = {s, train_with, &job};
+  if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
   job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
   ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
@@ -254,7 +303,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
 
 int cmd_train(Session *s) {
   Part train_with = {0}, test_with = {0};
-  if (!params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
+  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
   if (!s->model->graph->spec.ntrain) {
     diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block",
                s->opt->argument.at[0]);

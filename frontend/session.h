@@ -25,6 +25,7 @@ typedef struct Session {
   const char *directory; // where relative paths of the model start
   Ranks *ranks;          // the processes of this run, or NULL: there is one
   ExecFault spoil;       // of --fault value@PROCESSOR:CALL
+  bool unfused;          // the next compile has one kernel an operation
   bool trial;            // a program that is only looked at may need more than --memory
 } Session;
 

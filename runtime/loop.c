@@ -191,7 +191,11 @@ static int say_not_finite(const Run *r, Diag *d) {
     if (!isfinite(exec_scalar(j->train, j->shown[i]))) name = j->shown[i];
   const char *what = name ? name : "a gradient", *is = name ? metric_number(exec_scalar(j->train, name), b) : "not finite";
   diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "%s is %s in step %lld; the update of that step was not made", what, is, (long long)r->step);
-  diag_hint(d, "--check finite names the operation where it begins, on_nonfinite = skip leaves out such steps; else try a lower learning rate");
+  if (j->locate) j->locate(j->locating, step_number(r), r->data, d);
+  if (j->locate)
+    diag_hint(d, "on_nonfinite = skip leaves out such steps; else change the model there, or try a lower learning rate");
+  else
+    diag_hint(d, "--check finite names the operation where it begins, on_nonfinite = skip leaves out such steps; else try a lower learning rate");
   return diag_exit(d);
 }
 

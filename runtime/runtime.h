@@ -61,6 +61,21 @@ typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED 
 // STEP_FAILED, exec_fault says what happened.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
 void exec_fault(const Exec *e, Diag *d);
+// probe.c: the first value of a step that is not finite, in the order of one processor's instructions.
+typedef struct NotFinite {
+  bool found;
+  bool given;          // the step begins with it: an input, parameter, state or slot
+  bool backward;
+  int64_t processor;
+  int64_t round;       // of the innermost loop, -1: in none
+  double value;
+  const char *name, *op; // full name of the value or NULL; the operation that made it
+  char where[256];     // "b=3, h=1": its global indices; "" of a scalar
+  Pos pos;
+} NotFinite;
+// Runs the step without its commit. e holds the batch and the state before the step. All ranks call it together, and all
+// get the same answer. False where the step could not be run.
+MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Values of a scalar output, read without copies.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
@@ -250,6 +265,9 @@ typedef struct TrainJob {
   const char *unit, *units;  // "rows" and "rows", or "tok" and "tokens": in lines, in the log
   uint32_t nlogged;          // scalar outputs of train that only the log gets, and their names there
   const char *const *logged, *const *logged_as;
+  // Says as notes in d where the step of that number, on the batch `data`, stops being finite; or NULL.
+  void (*locate)(void *context, int64_t step, const void **data, Diag *d);
+  void *locating;            // its context
   bool keeps;                // the caller saves the parameters when a signal ends the run
   Ranks *ranks;              // of the programs, or NULL
   bool quiet, terminal;      // progress line on standard error only when it is a terminal

@@ -86,6 +86,47 @@ echo 1,2,3,4 >"$tmp/scale.csv"
 expect "updates that a scale skips" 0 "^1 update was skipped, because gradients of the scaled loss overflowed" "$meshc" train "$tmp/scale.mesh"
 expect "they are in the line of the step" 0 "^step 1/6 .*  skipped 1  eta" "$meshc" train "$tmp/scale.mesh"
 
+# --check finite names the operation, the line, the value, the element and the processor.
+cat >"$tmp/find.mesh" <<'END'
+dim b = 4, d = 2
+input x[b, d]
+param w[d] = 1
+h = x * w
+y = log(h)
+loss = mean(y) + sum(w)
+data train over b { x = csv("find.csv", columns = 0..2), shuffle = false }
+train loss { optimizer = sgd(lr = 0.1), steps = 3 }
+END
+printf '1,2\n3,4\n5,6\n7,8\n1,2\n3,4\n5,-6\n7,8\n' >"$tmp/find.csv"
+expect "the operation" 4 "find.mesh:5:.*note: the first value that is not finite: y\[b=2, d=1\] = nan, which log makes in the forward pass$" \
+  "$meshc" train "$tmp/find.mesh" --check finite
+for how in "" "--np 2"; do
+  # shellcheck disable=SC2086
+  expect "its processor, $how" 4 "y\[b=2, d=1\] = nan, which log makes in the forward pass on processor 1 \(p=1\)" \
+    "$meshc" train "$tmp/find.mesh" --check finite --mesh p=2 --layout b=p $how
+done
+cat >"$tmp/back.mesh" <<'END'
+dim b = 1
+input x[b]
+param w = 0
+loss = mean(sqrt(w * x) + 1)
+data train over b { x = csv("find.csv", column = 0) }
+train loss { optimizer = sgd(lr = 0.1), steps = 3 }
+END
+expect "a gradient" 4 "a gradient is not finite in step 0" "$meshc" train "$tmp/back.mesh" --check finite
+expect "its operation" 4 "back.mesh:4:.*not finite: .* makes in the backward pass" "$meshc" train "$tmp/back.mesh" --check finite
+cat >"$tmp/around.mesh" <<'END'
+dim b = 1, t = 5
+input x[b]
+param w = 1
+scan t (s = 1.0) { s = log(s) * w }
+loss = mean(x) + s
+data train over b { x = csv("find.csv", column = 0) }
+train loss { optimizer = sgd(lr = 0.1), steps = 3 }
+END
+expect "the step of a loop" 4 "s = -inf, which log makes in the forward pass, in step 1 of its loop" "$meshc" train "$tmp/around.mesh" --check finite
+expect "what --check takes" 2 "finite" "$meshc" train "$tmp/back.mesh" --check nan
+
 # -- what the log has ----------------------------------------------------------------------------------------
 cat >"$tmp/net.mesh" <<'END'
 dim b = 8, d = 16, h = 32
@@ -113,6 +154,14 @@ if sed -n 16p "$tmp/log/metrics.jsonl" | grep -qE '"lr": 0.00(5|499|50)'; then p
 for tag in lr grad_norm rows_per_second memory; do
   if grep -aq "$tag" "$tmp"/log/events.out.tfevents*; then pass; else fail "TensorBoard's file has no $tag"; fi
 done
+
+# -- traces and times name values ----------------------------------------------------------------------------
+"$meshc" train "$net" -q --layout none --log-dir "$tmp/trace" --trace >/dev/null 2>"$tmp/err" || fail "trace: $(cat "$tmp/err")"
+if grep -qE '"name":"(grad.w.|w)".*"value":"(grad.w.|w)","line":[0-9]+,"op":"[a-z]+".*"bytes":[1-9][0-9]*,"flops":[1-9]' "$tmp/trace/trace.json"; then pass; else
+  fail "a trace does not name grad(w): $(grep -m 3 grad "$tmp/trace/trace.json")"
+fi
+if "$meshc" bench "$net" --steps 3 --json --layout none | tr -d ' \n' | grep -q '"value":"[a-z]*","line":[0-9]*,"op":"[a-z_]*","bytes":[1-9][0-9]*,"flops":'; then pass; else fail "bench --json does not name values"; fi
+expect "bench" 0 "^slowest .* \(line [0-9]+\)  .* MFLOP" "$meshc" bench "$net" --steps 3 --layout none
 
 # -- kills: every step once, in order ------------------------------------------------------------------------
 for delay in 0.12 0.2 0.3 0.17 0.4; do
