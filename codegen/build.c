@@ -63,6 +63,11 @@ static void emit_group(Builder *b, uint32_t at) {
   }
 }
 
+// Instructions since the last call are those of place `at` - 1 of the schedule.
+static void mark_from(Builder *b, uint32_t at) {
+  while (b->from.n < b->instr.n) vec_push(b->a, b->from) = at;
+}
+
 static void emit_all(Builder *b) {
   bool commits = false;
   for (uint32_t i = 0; i < b->g->output.n; i++) commits |= b->g->output.at[i].kind == OUT_UPDATE;
@@ -72,7 +77,9 @@ static void emit_all(Builder *b) {
     if (i == b->schedule.commit && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
     if (continued) continue;
     loops_open(b, group_region(b->f, &b->f->group[b->schedule.group[i]]));
+    mark_from(b, 0);
     emit_group(b, i);
+    mark_from(b, i + 1);
   }
   if (b->schedule.commit == b->schedule.n && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
   updates_copy(b);
@@ -118,6 +125,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   emit_all(&b);
   directory_outputs(&b);
   plan_memory(&b);
+  notes_make(&b);
   fill_program(&b);
   Compiled *c = arena_new_of(a, Compiled);
   *c = (Compiled){.program = b.p, .kernels = b.kernels.at, .activation_bytes = b.p->arena_bytes,

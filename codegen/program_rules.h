@@ -49,6 +49,7 @@ typedef struct Builder {
   VEC(ProgKernel) kernel;
   VEC(Kernel *) kernels;
   VEC(Instr) instr;
+  VEC(uint32_t) from;   // of an instruction: 1 + the place in the schedule of the group that it runs, 0: none
   VEC(PlanBuffer) buffer;
   uint32_t *hash;       // kernel index + 1 by hash of its identity
   uint32_t hash_size;
@@ -75,6 +76,9 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void product_emit(Builder *b, NodeId n);
 void collective_emit(Builder *b, const Group *g);
 void ordered_emit(Builder *b, NodeId n);
+
+// notes.c: Program.note, after the last instruction.
+void notes_make(Builder *b);
 
 // plan.c: lifetimes, in-place reuse, offsets; turns buffer numbers into offsets.
 void plan_memory(Builder *b);

@@ -341,6 +341,8 @@ const Builtin *builtin_find(const char *name);
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);
 // The same where all are numbers.
 MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out);
+// range.c: false with an error at pos when argument `argument` of call `of` ("train": a key of a train block) may not be x.
+MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x);
 
 // -- functions.c ----------------------------------------------------------------------------------
 // Which functions open scopes.

@@ -74,7 +74,8 @@ bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) 
   bool good = call_bind(b, call, formal, arg);
   for (int i = 0; good && formal[i].name; i++) {
     out[i] = formal[i].value;
-    if (arg[i] && !formal[i].raw && !build_number(b, arg[i], &out[i])) good = false;
+    if (!arg[i] || formal[i].raw) continue;
+    good = build_number(b, arg[i], &out[i]) && range_ok(b, arg[i]->pos, call->text, formal[i].name, out[i]);
   }
   return good;
 }
@@ -142,6 +143,7 @@ static bool eval_arguments(Build *b, Call *c) {
     if (f->raw || !c->raw[i]) continue;
     c->arg[i] = build_expr(b, c->raw[i]);
     good &= value_is_tensor(b, &c->arg[i], c->raw[i]->pos);
+    if (c->arg[i].kind == VALUE_NUMBER) good &= range_ok(b, c->raw[i]->pos, c->row->name, f->name, c->arg[i].number);
   }
   b->outer = outer;
   return good;

@@ -12,13 +12,6 @@ typedef struct Running {
   NodeId state, batch;
 } Running;
 
-static bool momentum_read(Build *b, const Call *c, double *out) {
-  if (!call_number(b, c, 1, out)) return false;
-  if (*out >= 0 && *out <= 1) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, 1), "momentum is between 0 and 1, not %g", *out);
-  return false;
-}
-
 // The state `name` of the scope; that of the earlier call when the scope is shared.
 static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name, double start,
                             const Node *like) {
@@ -108,7 +101,7 @@ Value builtin_batch_norm(Build *b, const Call *c) {
   double momentum, eps;
   Dims over;
   Running mean, variance;
-  if (!call_over(b, c, build_dims(b, &c->arg[0]), &over) || !momentum_read(b, c, &momentum) ||
+  if (!call_over(b, c, build_dims(b, &c->arg[0]), &over) || !call_number(b, c, 1, &momentum) ||
       !call_number(b, c, 2, &eps))
     return value_poison;
   NodeId given = build_float(b, c->arg[0]);

@@ -89,13 +89,6 @@ Value builtin_bernoulli(Build *b, const Call *c) {
 
 // -- dropout -------------------------------------------------------------------------------------------
 
-static bool rate_read(Build *b, const Call *c, double *out) {
-  if (!call_number(b, c, 1, out)) return false;
-  if (*out >= 0 && *out <= 1) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, 1), "the rate of dropout is between 0 and 1, not %g", *out);
-  return false;
-}
-
 // The dims over which the mask varies: those in brackets, or all of x.
 static bool mask_dims(Build *b, const Call *c, Dims *out) {
   for (uint32_t i = 0; i < c->ndims; i++)
@@ -116,7 +109,7 @@ static NodeId enlarged(Build *b, NodeId x, double rate) {
 Value builtin_dropout(Build *b, const Call *c) {
   double rate;
   Dims dims;
-  if (!rate_read(b, c, &rate) || !mask_dims(b, c, &dims)) return value_poison;
+  if (!call_number(b, c, 1, &rate) || !mask_dims(b, c, &dims)) return value_poison;
   NodeId x = build_float(b, c->arg[0]);
   if (rate == 0) return value_tensor(x);
   NodeId zero = graph_const(b->g, (Dtype)graph_node(b->g, x)->type, 0), kept = zero;

@@ -139,6 +139,39 @@ static int print_json(const Bench *b) {
   return json_finish(out);
 }
 
+typedef struct Slow {
+  uint32_t instr;
+  double seconds;
+} Slow;
+
+static int by_seconds(const void *a, const void *b) {
+  const Slow *x = a, *y = b;
+  if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+  return (x->instr > y->instr) - (x->instr < y->instr);
+}
+
+// The instructions that take longest, by the value that they make.
+static void print_slowest(const Bench *b) {
+  enum { SHOWN = 8 };
+  Arena *a = b->s->arena;
+  const Program *p = b->made.compiled->program;
+  const double *seconds = exec_profile(b->exec);
+  Slow *list = arena_array(a, Slow, p->ninstrs + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT) list[n++] = (Slow){i, seconds[i] / PROFILED};
+  qsort(list, n, sizeof *list, by_seconds);
+  for (uint32_t i = 0; i < n && i < SHOWN; i++) {
+    Pos pos;
+    const InstrNote *note = &p->note[list[i].instr];
+    const Made *made = program_instr_made(p, list[i].instr);
+    const char *value = program_instr_name(p, list[i].instr, &pos), *op = made ? made->op : "";
+    const char *line = pos.line ? arena_printf(a, " (line %u)", pos.line) : "";
+    printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ", seconds_text(a, list[i].seconds), op, value, line,
+           (double)note->flops / 1e6, bytes_text(a, note->bytes));
+  }
+}
+
 static void print_text(const Bench *b) {
   const Session *s = b->s;
   Arena *a = s->arena;
@@ -159,6 +192,7 @@ static void print_text(const Bench *b) {
          (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
   printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
          bytes_text(a, b->made.facts->wire_bytes));
+  print_slowest(b);
 }
 
 // -- the command ---------------------------------------------------------------------------------

@@ -235,10 +235,7 @@ static bool verify(Predict *p) {
   return good;
 }
 
-static bool predict_all(Predict *p) {
-  if (!verify(p)) return false;
-  if (p->feed) exec_want(p->exec, p->feed);
-  if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
+static bool predict_batches(Predict *p, Progress *progress) {
   for (int64_t first = 0; first < p->rows;) {
     int64_t rows = next_batch(p, first);
     if (rows <= 0) return false;
@@ -249,8 +246,20 @@ static bool predict_all(Predict *p) {
     }
     if (!take_results(p, first, rows)) return false;
     first += rows;
+    progress_show(progress, "%lld of %lld rows", (long long)first, (long long)p->rows);
   }
-  return exec_check(p->exec, p->s->diag) && (!p->last.exec || exec_check(p->last.exec, p->s->diag));
+  return true;
+}
+
+static bool predict_all(Predict *p) {
+  if (!verify(p)) return false;
+  if (p->feed) exec_want(p->exec, p->feed);
+  if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
+  Progress progress;
+  progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  bool good = predict_batches(p, &progress);
+  progress_clear(&progress);
+  return good && exec_check(p->exec, p->s->diag) && (!p->last.exec || exec_check(p->last.exec, p->s->diag));
 }
 
 // Without --fetch: the outputs of the model that run over the rows.

@@ -76,7 +76,7 @@ static bool read_results(Run *r) {
   r->result = arena_array(r->s->arena, Result, r->graph->output.n + 1);
   for (uint32_t i = 0; i < r->graph->output.n; i++) {
     const Output *o = &r->graph->output.at[i];
-    if (o->kind != OUT_VALUE || !strcmp(o->name, select_watched)) continue;
+    if (o->kind != OUT_VALUE || select_reserved(o->name)) continue;
     if (!read_one(r, o->name, &r->result[r->nresults])) return false;
     r->nresults++;
   }

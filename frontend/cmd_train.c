@@ -2,6 +2,7 @@
 #include "frontend/last_batch.h"
 #include "frontend/verify.h"
 #include "frontend/watch.h"
+#include "runtime/loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static void part_free(Part *p) {
 // -- training ------------------------------------------------------------------------------------
 
 static bool train_part(Session *s, Part *p) {
-  p->graph = select_train(s->arena, s->model, NULL);
+  const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK), .log = option_given(s->opt, OPTION_LOG_DIR)};
+  p->graph = select_train_as(s->arena, s->model, NULL, &ask);
   if (!p->graph) return false;
   p->feed = data_open(s, p->graph, DATA_TRAIN, false);
   if (!p->feed || !session_compile(s, p->graph, "train", NULL, NULL, &p->made)) return false;
@@ -106,10 +108,31 @@ static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < g->output.n; i++) {
       const Output *o = &g->output.at[i];
-      bool shown = o->kind == OUT_VALUE && o->rank == 0 && strcmp(o->name, select_watched) != 0;
+      bool shown = o->kind == OUT_VALUE && o->rank == 0 && !select_reserved(o->name);
       if (shown && is_train_loss(s, o->name) == (pass == 0)) names[(*n)++] = o->name;
     }
   return (const char *const *)names;
+}
+
+static bool has_output(const Graph *g, const char *name) {
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (g->output.at[i].kind == OUT_VALUE && !strcmp(g->output.at[i].name, name)) return true;
+  return false;
+}
+
+// What only the log gets: "lr" and "grad_norm", of several blocks "lr.d_loss" ...
+static void log_names(Session *s, const Graph *g, TrainJob *job) {
+  const char **name = arena_array(s->arena, const char *, g->output.n + 1), **as = arena_array(s->arena, const char *, g->output.n + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const char *output = g->output.at[i].name;
+    bool scalar = g->output.at[i].kind == OUT_VALUE && g->output.at[i].rank == 0 && select_reserved(output);
+    if (!scalar || !strcmp(output, select_watched) || !strcmp(output, select_skipped)) continue;
+    name[job->nlogged] = output;
+    as[job->nlogged++] = strchr(output, '.') + 1;
+  }
+  job->logged = name;
+  job->logged_as = as;
+  if (has_output(g, select_skipped)) job->skipped = select_skipped;
 }
 
 static const char *header(Session *s, const Part *p) {
@@ -139,7 +162,7 @@ static bool stop_early(Session *s, const Part *p, bool evaluates, TrainJob *job)
   if (!spec->stop_early) return true;
   job->stop = spec->stop_early;
   job->patience = spec->patience;
-  job->stop_least = is_train_loss(s, spec->stop_early);
+  job->stop_least = spec->stop_best == BEST_MIN;
   if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
   if (evaluates) return true;
   diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
@@ -153,13 +176,14 @@ static void count_units(const Part *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);
   job->batch = feed_batch(p->feed);
-  job->unit = "rows";
+  job->unit = job->units = "rows";
   for (uint32_t i = 0; i < n; i++) {
     SourceKind kind = input[i].source->kind;
     if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
     for (int k = 0; k < input[i].rank; k++)
       if (k != input[i].over) job->batch *= input[i].size[k];
     job->unit = "tok";
+    job->units = "tokens";
     return;
   }
 }
@@ -187,6 +211,52 @@ static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
   return good;
 }
 
+// -- where a step stops being finite -------------------------------------------------------------
+
+typedef struct Locating {
+  Session *s;
+  const Part *train;
+  const TrainJob *job;
+} Locating;
+
+static void say_located(const Session *s, const NotFinite *f, Diag *d) {
+  Arena *a = s->arena;
+  char number[METRIC_NUMBER];
+  const Mesh *m = &s->model->mesh;
+  const char *at = *f->where ? arena_printf(a, "[%s]", f->where) : "", *who = "";
+  for (int i = 0; i < m->naxes; i++)
+    who = arena_printf(a, "%s%s%s=%lld", who, i ? ", " : "", m->axis[i].name, (long long)mesh_coord(m, f->processor, i));
+  if (*who) who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor, who);
+  if (s->ranks) who = arena_printf(a, "%s of rank %lld", who, (long long)(f->processor / ranks_each(s->ranks)));
+  const char *round = f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
+  const char *name = f->name ? f->name : "a value without a name", *number_text = metric_number(f->value, number);
+  if (f->given)
+    diag_note(d, f->pos, "the step begins with %s%s = %s%s", name, at, number_text, who);
+  else
+    diag_note(d, f->pos, "the first value that is not finite: %s%s = %s, which %s makes in the %s pass%s%s", name, at, number_text, f->op,
+              f->backward ? "backward" : "forward", round, who);
+}
+
+// Runs the failing step again with one kernel an operation. Its state is that before the step, which did not commit.
+static void locate(void *context, int64_t step, const void **data, Diag *d) {
+  Locating *l = context;
+  Session unfused = *l->s;
+  Compilation made = {0};
+  NotFinite found = {0};
+  unfused.unfused = unfused.trial = true;
+  Exec *e = NULL;
+  if (session_compile(&unfused, l->train->graph, "train", NULL, NULL, &made)) e = session_exec(&unfused, &made, l->train->exec, NULL);
+  if (e) {
+    give_batch(e, l->job->feed, data);
+    if (exec_find_not_finite(e, step, &found) && found.found)
+      say_located(l->s, &found, d);
+    else
+      diag_note(d, (Pos){0}, "run again with one kernel an operation, every value of the step is finite");
+  }
+  exec_free(e);
+  code_free(made.code);
+}
+
 static int train(Session *s, Part *train_with, Part *test_with) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   const DataBlock *data = s->model->graph->spec.data;
@@ -206,6 +276,8 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.metric = test_with->metric;
   job.nmetrics = test_with->nmetrics;
   job.shown = shown_names(s, train_with->graph, &job.nshown);
+  job.skip = spec->on_nonfinite == NONFINITE_SKIP;
+  log_names(s, train_with->graph, &job);
   count_units(train_with, &job);
   job.quiet = option_given(s->opt, OPTION_QUIET);
   job.terminal = isatty(STDERR_FILENO) && session_first(s);
@@ -214,20 +286,24 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.header = header(s, train_with);
   job.done = &done;
   Watch watch = {0};
+  Locating locating = {s, train_with, &job};
+  if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
+  job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
   ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
-  if (!watch_end(s, &watch) || !ready) return code;
-  if (code == 0 && !params_save(s, train_with->exec, p, job.before + done)) return 0;
-  return code;
+  // a signal leaves the parameters where no checkpoint has them; a log that could not be written does not keep them back
+  bool save = ready && (code == 0 || (code == EXIT_AGAIN && !job.saver));
+  if (save && !params_save(s, train_with->exec, p, job.before + done)) code = 0; // what was said decides
+  return watch_end(s, &watch) ? code : 0;
 }
 
 int cmd_train(Session *s) {
   Part train_with = {0}, test_with = {0};
-  if (!params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
+  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
   if (!s->model->graph->spec.ntrain) {
     diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block",
                s->opt->argument.at[0]);
@@ -269,8 +345,11 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t rows;
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
+  Progress progress;
   if (!verify_part(s, p, block, 0)) return 0;
-  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
+  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, &progress, s->diag);
+  progress_clear(&progress);
   bool good = code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag));
   if (good) print_metrics(s, block, p, value, rows);
   return code;

@@ -107,8 +107,19 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.
 // With f NULL: losses and metrics; with f->n 0: the outputs too.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
-// The output that must be finite for a step with several losses.
+// The same with outputs that the training loop reads (select_reserved tells them from others).
+typedef struct TrainAsk {
+  bool finite; // select_watched is not finite where a gradient is not, as with on_nonfinite = skip
+  bool log;    // the learning rate and the norm of gradients: select_rate, select_norm
+} TrainAsk;
+Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask);
+// An output that must be finite for the step to commit; the loss where the graph has no output of that name.
 extern const char select_watched[];
+// An output of a step with a scaled loss: i32, updates skipped so far because gradients overflowed.
+extern const char select_skipped[];
+// Outputs of TrainAsk.log, one for each train block: with several blocks ".LOSS" follows.
+extern const char select_rate[], select_norm[];
+bool select_reserved(const char *output);
 // Evaluation over a data block: for the loss and each metric the outermost reductions over the batch dim
 // as outputs; the plan says how to put them together (design: language, Data).
 typedef struct EvalMetric {

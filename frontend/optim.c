@@ -20,15 +20,23 @@ static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT,
 
 // -- the learning rate ----------------------------------------------------------------------------
 
+static int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
+
+// As PyTorch's GradScaler: an update that is skipped does not count, neither for the bias correction nor for schedules.
 NodeId optim_steps(const Optim *o) {
-  return graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
+  int64_t n = updates_a_step(o->train);
+  NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);
+  if (o->skipped && n > 1) return graph_unary(o->g, OP_FLOOR, quot(o, optim_updates(o), num(o, (double)n)));
+  return graph_cast(o->g, o->skipped ? sub(o, steps, o->skipped) : steps, o->type);
 }
 static NodeId steps(const Optim *o) { return optim_steps(o); }
 
 NodeId optim_updates(const Optim *o) {
-  int64_t n = o->train->repeat > 1 ? o->train->repeat : 1;
+  int64_t n = updates_a_step(o->train);
   if (n == 1) return steps(o);
-  return add(o, mul(o, steps(o), num(o, (double)n)), num(o, (double)o->round));
+  NodeId all = graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
+  all = add(o, mul(o, all, num(o, (double)n)), num(o, (double)o->round));
+  return o->skipped ? sub(o, all, graph_cast(o->g, o->skipped, o->type)) : all;
 }
 
 // How far between the end of the warmup and `total`: 0 to 1.
@@ -183,11 +191,10 @@ static UpdateRule *const rules[] = {
 
 // -- clipping -------------------------------------------------------------------------------------
 
-// c / max(norm, c) where norm is that of all gradients together; 0 without clipping.
-static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId *gradients) {
+// The norm of all gradients together, f32, or f64 where a gradient is; 0 where there are none.
+static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
   NodeId sum = 0;
   Dtype type = TYPE_F32;
-  if (t->clip_norm <= 0) return 0;
   for (uint32_t i = 0; i < n; i++) type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
   for (uint32_t i = 0; i < n; i++) {
     NodeId x = graph_cast(g, gradients[i], type);
@@ -195,10 +202,14 @@ static NodeId norm_factor(Graph *g, const TrainSpec *t, uint32_t n, const NodeId
     NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
     sum = sum ? graph_binary(g, OP_ADD, sum, one) : one;
   }
-  NodeId limit = graph_const(g, type, t->clip_norm);
-  return sum ? graph_binary(g, OP_DIV, limit,
-                            graph_binary(g, OP_MAXIMUM, graph_unary(g, OP_SQRT, sum), limit))
-             : 0;
+  return sum ? graph_unary(g, OP_SQRT, sum) : 0;
+}
+
+// c / max(norm, c); 0 without clipping.
+static NodeId norm_factor(Graph *g, const TrainSpec *t, NodeId norm) {
+  if (t->clip_norm <= 0 || !norm) return 0;
+  NodeId limit = graph_const(g, (Dtype)graph_node(g, norm)->type, t->clip_norm);
+  return graph_binary(g, OP_DIV, limit, graph_binary(g, OP_MAXIMUM, norm, limit));
 }
 
 static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
@@ -230,6 +241,34 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
+// What the log shows of a block: the learning rate of its optimiser, and the norm of its gradients before clipping.
+static void report(Step *s, const Optim *like, NodeId norm) {
+  Optim o = *like;
+  if (!s->ask.log) return;
+  o.spec = &o.train->optimizer;
+  o.type = TYPE_F32;
+  s->rate[o.block] = learning_rate(&o);
+  s->norm[o.block] = norm ? norm : num(&o, 0);
+}
+
+static NodeId joined(Graph *g, Op op, NodeId x, NodeId y) { return x ? graph_binary(g, op, x, y) : y; }
+
+// With a scaled loss: counts the update if it is skipped, and notes for averages whether it is made, and whether it is the
+// first. `before`: updates that were skipped before.
+static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n, const DeclId *params) {
+  Graph *g = s->g;
+  NodeId more = graph_binary(g, OP_ADD, before, graph_const(g, TYPE_I32, 1));
+  step_assign(s, scale_skipped(s, o->block), graph_where(g, o->keep, before, more));
+  NodeId made = graph_binary(g, OP_MUL, graph_add(g, OP_STEP, 0, NULL, NULL),
+                             graph_const(g, TYPE_I32, (double)updates_a_step(o->train)));
+  NodeId none = graph_binary(g, OP_EQ, made, before);
+  for (uint32_t i = 0; i < n; i++) {
+    NodeId *kept = &s->kept.at[params[i] - 1], *fresh = &s->fresh.at[params[i] - 1];
+    *kept = joined(g, OP_OR, *kept, o->keep);
+    if (o->round == 0) *fresh = joined(g, OP_AND, *fresh, none);
+  }
+}
+
 void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients) {
   Graph *g = s->g;
@@ -238,17 +277,20 @@ void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const D
   g->origin = (Origin){.pos = train->optimizer.pos, .why = "optimizer", .backward = true};
   NodeId *own = arena_array(g->arena, NodeId, n + 1);
   memcpy(own, gradients, n * sizeof *own);
-  NodeId keep = s->scale ? scale_build(s, n, own) : 0;
-  NodeId factor = norm_factor(g, train, n, own);
+  Optim o = {.step = s, .g = g, .train = train, .block = block, .round = round};
+  if (s->scale) {
+    o.skipped = step_value(s, scale_skipped(s, block));
+    o.keep = scale_build(s, n, own);
+    count_skipped(s, &o, o.skipped, n, params);
+  } else if (s->ask.finite) {
+    s->finite = joined(g, OP_ADD, s->finite, gradients_finite(g, n, own, true));
+  }
+  NodeId norm = train->clip_norm > 0 || s->ask.log ? norm_of(g, n, own) : 0;
+  NodeId factor = norm_factor(g, train, norm);
+  report(s, &o, norm);
   for (uint32_t i = 0; i < n; i++) {
-    Optim o = {.step = s,
-               .g = g,
-               .train = train,
-               .spec = spec_of(g, train, params[i]),
-               .block = block,
-               .round = round,
-               .param = params[i],
-               .keep = keep};
+    o.spec = spec_of(g, train, params[i]);
+    o.param = params[i];
     update_one(&o, factor, own[i]);
   }
   g->origin = before;

@@ -6,16 +6,23 @@
 
 enum { CLEAN_STEPS = 2000 };
 
-// x * 0 is 0 or NaN; summed over all gradients it is equal to 0 only if all are finite.
-static NodeId all_finite(Graph *g, uint32_t n, const NodeId *gradients) {
+// x * 0 is 0 or NaN; summed over all gradients it is equal to 0 only if all are finite. abs, which is not linear, is of
+// settled values.
+NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled) {
   NodeId sum = graph_const(g, TYPE_F32, 0);
   for (uint32_t i = 0; i < n; i++) {
     NodeId x = graph_cast(g, gradients[i], TYPE_F32);
     Dims all = graph_node(g, x)->dims;
+    if (settled) x = graph_unary(g, OP_ABS, x);
     NodeId none = graph_binary(g, OP_MUL, x, graph_const(g, TYPE_F32, 0));
     sum = graph_binary(g, OP_ADD, sum, graph_reduce(g, OP_SUM, none, &all));
   }
-  return graph_binary(g, OP_EQ, sum, graph_const(g, TYPE_F32, 0));
+  return sum;
+}
+
+DeclId scale_skipped(Step *s, uint32_t block) {
+  const char *number = block ? arena_printf(s->m->arena, "_%u", block) : "";
+  return step_state(s, arena_printf(s->g->arena, "optimizer.loss_scale.skipped%s", number), TYPE_I32, 0);
 }
 
 static void scale_next(Step *s, NodeId finite) {
@@ -34,7 +41,8 @@ static void scale_next(Step *s, NodeId finite) {
 
 NodeId scale_build(Step *s, uint32_t n, NodeId *gradients) {
   Graph *g = s->g;
-  NodeId finite = all_finite(g, n, gradients);
+  NodeId sum = gradients_finite(g, n, gradients, false);
+  NodeId finite = graph_binary(g, OP_EQ, sum, graph_const(g, TYPE_F32, 0));
   for (uint32_t i = 0; i < n; i++) {
     Dtype type = (Dtype)graph_node(g, gradients[i])->type;
     NodeId by = graph_unary(g, OP_RECIPROCAL, graph_cast(g, s->scale, type));

@@ -31,6 +31,13 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
     json_t *one = json_object();
     json_object_set_new(one, "kind", json_string(words[kind]));
     if (kind == INSTR_KERNEL) json_object_set_new(one, "kernel", json_string(p->kernel[p->instr[i].u.kernel.kernel].name));
+    Pos pos;
+    json_object_set_new(one, "value", json_string(program_instr_name(p, i, &pos)));
+    if (pos.line) json_object_set_new(one, "line", json_integer(pos.line));
+    const Made *made = program_instr_made(p, i);
+    if (made) json_object_set_new(one, "op", json_string(made->op));
+    json_object_set_new(one, "bytes", json_integer(p->note[i].bytes));
+    json_object_set_new(one, "flops", json_integer(p->note[i].flops));
     json_object_set_new(one, "predicted_seconds", json_real(t->of[i]));
     if (seconds) json_object_set_new(one, "measured_seconds", json_real(seconds[i] / (double)steps));
     json_array_append_new(list, one);

@@ -15,13 +15,26 @@
 
 #include "frontend/step.h"
 
-const char select_watched[] = "train.losses";
+const char select_watched[] = "train.losses", select_skipped[] = "train.skipped", select_rate[] = "train.lr",
+           select_norm[] = "train.grad_norm";
+
+static bool is_reserved(const char *output, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(output, name, n) == 0 && (output[n] == '\0' || output[n] == '.');
+}
+
+bool select_reserved(const char *output) {
+  return is_reserved(output, select_watched) || is_reserved(output, select_skipped) || is_reserved(output, select_rate) ||
+         is_reserved(output, select_norm);
+}
 
 // -- values in the course of the step -------------------------------------------------------------
 
 static void step_grow(Step *s) {
   while (s->now.n < s->g->decl.n) vec_push(s->m->arena, s->now) = 0;
   while (s->block.n < s->g->decl.n) vec_push(s->m->arena, s->block) = 0;
+  while (s->kept.n < s->g->decl.n) vec_push(s->m->arena, s->kept) = 0;
+  while (s->fresh.n < s->g->decl.n) vec_push(s->m->arena, s->fresh) = 0;
 }
 
 NodeId step_value(Step *s, DeclId d) {
@@ -244,7 +257,7 @@ static NodeId round_build(Round *r) {
 
 // -- the average of the parameters ----------------------------------------------------------------
 
-// average' = a average + (1 - a) w', in the first step w'.
+// average' = a average + (1 - a) w', in the first step w'. Skipped updates move no average; until one is made it is w.
 static void average_one(Step *s, DeclId p, double decay) {
   Graph *g = s->g;
   NodeId w = step_value(s, p);
@@ -258,8 +271,9 @@ static void average_one(Step *s, DeclId p, double decay) {
   NodeId share = graph_const(g, d.type, 1 - decay);
   NodeId moved = graph_binary(
       g, OP_ADD, old, graph_binary(g, OP_MUL, share, graph_binary(g, OP_SUB, fresh, old)));
-  NodeId first = graph_binary(g, OP_EQ, graph_add(g, OP_STEP, 0, NULL, NULL),
-                              graph_const(g, TYPE_I32, 0));
+  NodeId first = s->fresh.at[p - 1], kept = s->kept.at[p - 1];
+  if (!first) first = graph_binary(g, OP_EQ, graph_add(g, OP_STEP, 0, NULL, NULL), graph_const(g, TYPE_I32, 0));
+  if (kept) moved = graph_where(g, kept, moved, old);
   step_assign(s, id, graph_where(g, first, fresh, moved));
 }
 
@@ -399,11 +413,35 @@ static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
   return sum;
 }
 
-Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
+static void put_log(Step *s) {
+  const ModelSpec *spec = &s->g->spec;
+  for (uint32_t i = 0; s->ask.log && i < spec->ntrain; i++) {
+    const char *loss = spec->ntrain > 1 ? arena_printf(s->m->arena, ".%s", spec->train[i].loss) : "";
+    select_output(s->g, arena_printf(s->g->arena, "%s%s", select_rate, loss), s->rate[i], NULL);
+    select_output(s->g, arena_printf(s->g->arena, "%s%s", select_norm, loss), s->norm[i], NULL);
+  }
+}
+
+static void put_skipped(Step *s) {
+  NodeId sum = 0;
+  for (uint32_t i = 0; s->scale && i < s->g->spec.ntrain; i++) {
+    NodeId one = step_value(s, scale_skipped(s, i));
+    sum = sum ? graph_binary(s->g, OP_ADD, sum, one) : one;
+  }
+  if (sum) select_output(s->g, select_skipped, sum, NULL);
+}
+
+Graph *select_train(Arena *a, const Model *m, const Fetch *f) { return select_train_as(a, m, f, &(TrainAsk){0}); }
+
+Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask) {
   uint32_t rounds = 0;
   int errors = diag_errors(m->diag);
   if (m->part) m = m->part;
-  Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD)};
+  Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .ask = *ask};
+  const ModelSpec *spec = &s.g->spec;
+  s.rate = arena_array(m->arena, NodeId, spec->ntrain + 1);
+  s.norm = arena_array(m->arena, NodeId, spec->ntrain + 1);
+  s.ask.finite |= spec->ntrain && spec->train[0].on_nonfinite == NONFINITE_SKIP;
   if (!trainable(m) || !wants_read(&s.wants, m, f, f != NULL) || !parts_open(&s)) return NULL;
   wants_roots(&s.wants, &s.roots);
   for (uint32_t i = 0; i < m->graph->output.n; i++)
@@ -415,7 +453,10 @@ Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
   averages_build(&s);
   put_updates(&s);
   put_values(&s, loss);
-  // what must be finite for the step to commit where there are several losses
-  if (rounds > 1) select_output(s.g, select_watched, sum, NULL);
+  put_skipped(&s);
+  put_log(&s);
+  if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
+  // what must be finite for the step to commit where that is more than one loss
+  if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
   return diag_errors(m->diag) == errors ? graph_trim(a, s.g, STAGE_GRAD) : NULL;
 }

@@ -304,7 +304,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory)) return false;
   bool blas = runs && blas_open(&s->blas);
   *out = (PipelineOptions){
-      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE),
+      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
                   .products = (blas || !runs) && !is_exact(s),
                   .for_ = purpose,
                   .over = over,

@@ -26,6 +26,7 @@ typedef struct Session {
   Ranks *ranks;          // the processes of this run, or NULL: there is one
   ExecFault spoil;       // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
   const ExecProbe *probe; // of processors made from here on, or NULL
+  bool unfused;          // the next compile has one kernel an operation
   bool trial;            // a program that is only looked at may need more than --memory
 } Session;
 

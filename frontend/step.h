@@ -26,6 +26,11 @@ typedef struct Step {
   VEC(uint32_t) block; // of a slot: the number of the train block that it serves, plus 1
   VEC(DeclId) order;   // in which they were first assigned
   NodeId scale;        // of the loss, f32; 0: none (decision 26)
+  VEC(NodeId) kept;    // by DeclId - 1: bool, whether one of the updates of a parameter is made; 0: all are
+  VEC(NodeId) fresh;   // by DeclId - 1: bool, whether no update was made before this step; 0: in step 0
+  TrainAsk ask;
+  NodeId *rate, *norm; // by block, of its last round: the learning rate, the norm of all gradients; 0 without ask.log
+  NodeId finite;       // f32: 0, or NaN where a gradient is not finite; 0: not asked for
 } Step;
 
 // The value of d at this point of the step, in its own type.
@@ -44,6 +49,11 @@ void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const D
 // optim_scale.c: the gradients without the scale; whether all are finite, as a bool node, and what
 // becomes of the scale.
 NodeId scale_build(Step *s, uint32_t n, NodeId *gradients);
+// The state that counts the updates of a block which were not made, i32.
+DeclId scale_skipped(Step *s, uint32_t block);
+// 0, or NaN where one of the gradients is not finite: f32. `settled`: after the processors' partial sums have met, so that an
+// overflow of their sum is seen.
+NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled);
 
 // optim_adafactor.c, optim.c: one parameter's update in the making.
 typedef struct Optim {
@@ -57,6 +67,7 @@ typedef struct Optim {
   Dtype type;  // that the update is computed in
   NodeId w, grad, lr;
   NodeId keep; // bool: whether the update is made; 0: always
+  NodeId skipped; // i32: updates of the block that were not made before; 0: all were
 } Optim;
 typedef NodeId UpdateRule(const Optim *o); // the next value of the parameter
 UpdateRule update_adafactor;
@@ -68,7 +79,7 @@ static inline NodeId optim_num(const Optim *o, double x) { return graph_const(o-
 static inline NodeId optim_two(const Optim *o, Op op, NodeId x, NodeId y) {
   return graph_binary(o->g, op, x, y);
 }
-NodeId optim_steps(const Optim *o);   // the step counter
-NodeId optim_updates(const Optim *o); // updates of the block before this one
+NodeId optim_steps(const Optim *o);   // the step counter, less the steps whose updates were skipped
+NodeId optim_updates(const Optim *o); // updates that the block has made before this one
 
 #endif

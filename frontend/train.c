@@ -4,6 +4,7 @@
 // average ...) may stand in any of them and goes for all.
 #include <string.h>
 
+#include "frontend/formal.h"
 #include "frontend/train.h"
 
 // -- patterns -------------------------------------------------------------------------------------
@@ -40,11 +41,8 @@ static bool count_of(Build *b, const Ast *e, int64_t *out) {
   return false;
 }
 
-static bool limit_of(Build *b, const Ast *e, double *out) {
-  if (!build_number(b, e, out)) return false;
-  if (*out > 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a limit above 0 must stand here");
-  return false;
+static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) {
+  return build_number(b, e, out) && range_ok(b, e->pos, "train", key, *out);
 }
 
 static bool read_optimizer(Build *b, const Ast *e, TrainSpec *t) {
@@ -66,10 +64,10 @@ static bool read_repeat(Build *b, const Ast *e, TrainSpec *t) {
   return count_of(b, e, &t->repeat) && build_unroll(b, t->repeat, e->pos);
 }
 static bool read_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
-  return limit_of(b, e, &t->clip_norm);
+  return ranged_number(b, e, "clip_norm", &t->clip_norm);
 }
 static bool read_clip_value(Build *b, const Ast *e, TrainSpec *t) {
-  return limit_of(b, e, &t->clip_value);
+  return ranged_number(b, e, "clip_value", &t->clip_value);
 }
 static bool read_frozen(Build *b, const Ast *e, TrainSpec *t) {
   return patterns_read(b, e, &t->frozen);
@@ -79,10 +77,7 @@ static bool read_parameters(Build *b, const Ast *e, TrainSpec *t) {
 }
 
 static bool read_average(Build *b, const Ast *e, TrainSpec *t) {
-  if (!build_number(b, e, &t->average)) return false;
-  if (t->average > 0 && t->average < 1) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "average is a decay between 0 and 1, like 0.999");
-  return false;
+  return ranged_number(b, e, "average", &t->average);
 }
 
 // Read before the first statement, by precision_read: here it is known to be right.
@@ -119,26 +114,41 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   return true;
 }
 
-// accuracy(patience = 5)
+// One of two words; *out becomes 1 or 2.
+static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second, int *out) {
+  const char *text = e->kind == AST_NAME ? e->text : "";
+  *out = !strcmp(text, first) ? 1 : !strcmp(text, second) ? 2 : 0;
+  if (*out == 0) diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "'%s' is %s or %s", key, first, second);
+  return *out != 0;
+}
+
+static bool read_on_nonfinite(Build *b, const Ast *e, TrainSpec *t) {
+  int word;
+  bool good = word_of(b, e, "on_nonfinite", "stop", "skip", &word);
+  t->on_nonfinite = (OnNonfinite)word;
+  return good;
+}
+
+// accuracy(patience = 5, best = max); stop_resolve looks for the name.
 static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
-  static const Formal formal[] = {{"patience", false, true, 0}, {NULL, false, false, 0}};
+  static const Formal formal[] = {V(patience), O(best), END};
+  const Ast *arg[MAX_FORMALS];
   double patience;
+  int best = BEST_UNKNOWN;
   if (e->kind != AST_CALL) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a metric or the loss must stand here");
-    diag_hint(b->d, "stop_early = accuracy(patience = 5)");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "stop_early needs the call of a metric or of the loss");
+    diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
     return false;
   }
-  if (!call_numbers(b, e, formal, &patience)) return false;
-  const Name *n = graph_find_name(b->g, e->text);
+  if (!call_bind(b, e, formal, arg) || !ranged_number(b, arg[0], "patience", &patience) ||
+      (arg[1] && !word_of(b, arg[1], "best", "min", "max", &best)))
+    return false;
   t->stop_early = e->text;
+  t->stop_best = (StopBest)best;
+  t->stop_pos = e->pos;
   t->patience = (int64_t)patience;
-  if (patience < 1 || (double)t->patience != patience) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "patience is a number of evaluations");
-    return false;
-  }
-  if (n && (n->kind == NAME_METRIC || !strcmp(e->text, t->loss ? t->loss : ""))) return true;
-  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "the model has no metric '%s', and no loss of that name",
-             e->text);
+  if ((double)t->patience == patience) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos, "'patience' is a number of evaluations, not %g", patience);
   return false;
 }
 
@@ -154,7 +164,7 @@ static const struct {
     {"precision", read_precision},   {"accumulate", read_accumulate},
     {"stop_early", read_stop_early}, {"average", read_average},
     {"groups", groups_read},         {"parameters", read_parameters},
-    {"repeat", read_repeat},
+    {"repeat", read_repeat},         {"on_nonfinite", read_on_nonfinite},
 };
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
@@ -248,9 +258,17 @@ static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
   if (t->average != 0 && all->average != 0 && t->average != all->average)
     say_differs(b, "average", t, all);
   if (t->average != 0) all->average = t->average;
-  if (t->stop_early && all->stop_early && strcmp(t->stop_early, all->stop_early))
+  if (t->stop_early && all->stop_early &&
+      (strcmp(t->stop_early, all->stop_early) || t->stop_best != all->stop_best))
     say_differs(b, "stop_early", t, all);
-  if (t->stop_early) all->stop_early = t->stop_early;
+  if (t->stop_early) {
+    all->stop_early = t->stop_early;
+    all->stop_best = t->stop_best;
+    all->stop_pos = t->stop_pos;
+  }
+  if (t->on_nonfinite && all->on_nonfinite && t->on_nonfinite != all->on_nonfinite)
+    say_differs(b, "on_nonfinite", t, all);
+  if (t->on_nonfinite) all->on_nonfinite = t->on_nonfinite;
   if (!all->pos.line) all->pos = t->pos;
 }
 
@@ -267,7 +285,38 @@ static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
     for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
     block[k].average = all->average;
     block[k].stop_early = all->stop_early;
+    block[k].stop_best = all->stop_best;
+    block[k].stop_pos = all->stop_pos;
+    block[k].on_nonfinite = all->on_nonfinite;
   }
+}
+
+// The block whose loss is the value of n; its name is that of the loss or another one.
+static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
+  for (uint32_t i = 0; i < b->g->spec.ntrain; i++) {
+    const TrainSpec *t = &b->g->spec.train[i];
+    const Name *loss = t->loss ? graph_find_name(b->g, t->loss) : NULL;
+    if (loss && loss->value == n->value) return t;
+  }
+  return NULL;
+}
+
+// Finds the metric or loss of stop_early when all blocks are read. A loss is best at its minimum; for a metric the file
+// must state the direction, because nothing else tells it.
+static void stop_resolve(Build *b, TrainSpec *all) {
+  const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
+  const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
+  if (!all->stop_early) return;
+  if (!n || (n->kind != NAME_METRIC && !loss)) {
+    diag_error(b->d, DIAG_UNKNOWN_NAME, all->stop_pos, "the model has no metric '%s', and no loss of that name", all->stop_early);
+    return;
+  }
+  if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // evaluations know it by that name
+  if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
+  if (all->stop_best != BEST_UNKNOWN) return;
+  diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos, "stop_early needs best = min or best = max for the metric '%s'", all->stop_early);
+  diag_hint(b->d, "write stop_early = %s(patience = %lld, best = max) if a larger %s is better, best = min if a smaller one is",
+            all->stop_early, (long long)all->patience, all->stop_early);
 }
 
 // -- blocks ---------------------------------------------------------------------------------------
@@ -304,6 +353,7 @@ void train_build(Build *b, const Ast *file) {
     run_join(b, &all, t);
   }
   if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // the option has the say
+  stop_resolve(b, &all);
   run_spread(spec->ntrain, spec->train, &all);
   loss_by_name(b);
 }

@@ -38,12 +38,12 @@ static double *number_field(OptimizerSpec *o, const char *name) {
   BUG("no number %s of an optimiser", name);
 }
 
-static bool optimizer_argument(Build *b, const Formal *f, const Ast *e, OptimizerSpec *o) {
+static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e, OptimizerSpec *o) {
   if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
   if (!strcmp(f->name, "no_decay")) return !e || build_string(b, e, &o->no_decay);
   double *at = number_field(o, f->name);
   *at = f->value;
-  return !e || build_number(b, e, at);
+  return !e || (build_number(b, e, at) && range_ok(b, e->pos, of, f->name, *at));
 }
 
 bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
@@ -57,7 +57,7 @@ bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
     *out = (OptimizerSpec){.kind = optimizers[i].kind, .pos = e->pos};
     if (!call_bind(b, e, f, arg)) return false;
     for (int k = 0; f[k].name; k++)
-      if (!optimizer_argument(b, &f[k], arg[k], out)) return false;
+      if (!optimizer_argument(b, e->text, &f[k], arg[k], out)) return false;
     return true;
   }
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "an optimizer must stand here");

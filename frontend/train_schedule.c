@@ -60,7 +60,9 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   for (uint32_t i = 0; i < e->nargs; i++) {
     const AstArg *arg = &e->args[i];
     if (arg->name && !strcmp(arg->name, "warmup")) {
-      if (!number_read(b, arg->value, true, 1u << field_find("warmup"), s, &s->warmup)) return false;
+      if (!number_read(b, arg->value, true, 1u << field_find("warmup"), s, &s->warmup) ||
+          !range_ok(b, arg->value->pos, e->text, "warmup", s->warmup))
+        return false;
       continue;
     }
     int64_t n = s->npieces;
@@ -70,7 +72,8 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
       return false;
     }
     if (!number_read(b, arg->key, true, 1u << (PIECES + n), s, &s->at[n]) ||
-        !build_number(b, arg->value, &s->value[n]))
+        !build_number(b, arg->value, &s->value[n]) || !range_ok(b, arg->pos, e->text, "step", s->at[n]) ||
+        !range_ok(b, arg->value->pos, e->text, "factor", s->value[n]))
       return false;
     s->npieces++;
   }
@@ -79,24 +82,20 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   return s->npieces > 0;
 }
 
-// What is wrong with the numbers, or NULL. Units must be equal: epochs have become steps.
-static const char *schedule_fault(const ScheduleSpec *s) {
-  bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
-  bool periodic = s->kind == SCHEDULE_EXPONENTIAL || s->kind == SCHEDULE_STEP;
-  if (s->warmup < 0) return "'warmup' of the schedule is too small";
-  if (ramp && s->total <= s->warmup) return "'total' of the schedule is too small";
-  if (s->kind == SCHEDULE_INVERSE_SQRT && s->scale <= 0)
-    return "'scale' of the schedule is too small";
-  if (periodic && s->every <= 0) return "'every' of the schedule is too small";
-  for (int64_t i = 1; i < s->npieces; i++)
-    if (s->at[i] <= s->at[i - 1]) return "the steps of piecewise ascend";
-  return NULL;
-}
-
+// Compares the numbers of a schedule with one another. Their units must be equal: epochs have become steps.
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
-  const char *fault = s->in_epochs ? NULL : schedule_fault(s);
-  if (fault) diag_error(d, DIAG_BAD_ARGUMENTS, pos, "%s", fault);
-  return !fault;
+  bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
+  if (s->in_epochs) return true;
+  if (ramp && s->total <= s->warmup) {
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "'total' of the schedule is %g, it must be above its warmup of %g", s->total, s->warmup);
+    return false;
+  }
+  for (int64_t i = 1; i < s->npieces; i++) {
+    if (s->at[i] > s->at[i - 1]) continue;
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "the steps of piecewise must ascend, and %g follows %g", s->at[i], s->at[i - 1]);
+    return false;
+  }
+  return true;
 }
 
 static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSpec *s) {
@@ -106,7 +105,9 @@ static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSp
     size_t i = field_find(f[k].name);
     double *at = field_at(s, i);
     *at = f[k].value;
-    if (arg[k] && !number_read(b, arg[k], fields[i].steps, 1u << i, s, at)) return false;
+    if (!arg[k]) continue;
+    if (!number_read(b, arg[k], fields[i].steps, 1u << i, s, at) || !range_ok(b, arg[k]->pos, e->text, f[k].name, *at))
+      return false;
   }
   return true;
 }
@@ -134,7 +135,7 @@ bool train_counts_epochs(const Model *m) {
   return false;
 }
 
-bool train_resolve_epochs(Model *m, int64_t batches) {
+static bool resolve_epochs(const Model *m, int64_t batches) {
   bool good = true;
   for (uint32_t i = 0; i < m->graph->spec.ntrain; i++) {
     ScheduleSpec *s = &m->graph->spec.train[i].schedule;
@@ -146,4 +147,9 @@ bool train_resolve_epochs(Model *m, int64_t batches) {
     good &= schedule_ok(m->diag, s->pos, s);
   }
   return good;
+}
+
+// The model of a micro-batch has train blocks of its own.
+bool train_resolve_epochs(Model *m, int64_t batches) {
+  return resolve_epochs(m, batches) && (!m->part || resolve_epochs(m->part, batches));
 }

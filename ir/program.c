@@ -19,6 +19,25 @@ const char *coll_text(CollKind k) {
   return text[k];
 }
 
+const Made *program_instr_made(const Program *p, uint32_t i) {
+  const InstrNote *note = p->note ? &p->note[i] : NULL;
+  if (!note || !note->nmade) return NULL;
+  for (uint32_t k = 0; k < note->nmade; k++)
+    if (note->made[k].value) return &note->made[k];
+  return &note->made[0];
+}
+
+const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
+  static const char *const kind[] = {[INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered",
+                                     [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop",
+                                     [INSTR_END] = "end"};
+  const Made *made = program_instr_made(p, i);
+  *pos = made ? made->pos : (Pos){0};
+  if (made && made->value) return made->value;
+  if (p->instr[i].kind == INSTR_COLLECTIVE) return coll_text(p->instr[i].u.collective.kind);
+  return made ? made->op : kind[p->instr[i].kind];
+}
+
 // -- slots
 // ------------------------------------------------------------------------------------------
 

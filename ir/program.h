@@ -210,6 +210,23 @@ typedef struct Instr {
   } u;
 } Instr;
 
+// A value that an instruction writes.
+typedef struct Made {
+  uint32_t set, ptr;       // of a kernel: its operand; of a collective ptr is the part; else 0
+  Dtype type;
+  uint8_t rank;
+  ProgDim dim[MAX_RANK];   // of a block in memory, slowest first; extent is -1
+  const char *value, *op;  // full name or NULL; the operation
+  bool backward;
+  Pos pos;
+} Made;
+// What an instruction is in the model: for traces, times and messages. Several sets or stored values make several.
+typedef struct InstrNote {
+  uint32_t nmade;
+  Made *made;
+  int64_t bytes, flops;    // that one run reads and writes; operations on numbers of a processor
+} InstrNote;
+
 // A place that can write the status word.
 typedef struct Check {
   const char *value;  // scoped name of the value or NULL
@@ -232,9 +249,15 @@ typedef struct Program {
   ProgKernel *kernel;
   Instr *instr;
   Check *check;
+  InstrNote *note;            // of each instruction; NULL in a program that was not compiled from a graph
   int64_t flops;              // of products, one processor
 } Program;
 
+// The value that instruction i is named by, one with a name where there is one; NULL: it makes none.
+const Made *program_instr_made(const Program *p, uint32_t i);
+// "hidden", or the kind of instruction i where it makes no value of the model: a name for people, and its place (line 0:
+// none). Static or of p.
+const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);
 // Value of slot s on processor r when the dim `over` has `rows` valid rows (rows < 0: all).
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
 // Index of the tensor of that name and kind, or -1.

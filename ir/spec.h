@@ -103,6 +103,9 @@ typedef struct GroupSpec {
   OptimizerSpec optimizer;
 } GroupSpec;
 
+typedef enum StopBest { BEST_UNKNOWN, BEST_MIN, BEST_MAX } StopBest;
+typedef enum OnNonfinite { NONFINITE_UNSET, NONFINITE_STOP, NONFINITE_SKIP } OnNonfinite;
+
 // One of the blocks that run one after another in every step. What concerns the run as a whole
 // (steps to patience) is the same in all blocks.
 typedef struct TrainSpec {
@@ -121,6 +124,9 @@ typedef struct TrainSpec {
   double average;           // decay of the moving average of parameters, 0: none
   const char *stop_early;   // metric or loss, or NULL
   int64_t patience;         // evaluations without a better one
+  StopBest stop_best;       // of stop_early: which values are better
+  Pos stop_pos;
+  OnNonfinite on_nonfinite; // what becomes of a step whose loss, or with `skip` gradients, are not finite
   bool scaled;              // precision f16: the loss is scaled (decision 26)
   Pos pos;
 } TrainSpec;

@@ -57,6 +57,9 @@ static const Field optimizer_fields[] = {
 };
 RECORD(optimizer);
 
+static const char *const best_text[] = {"unknown", "min", "max"}, *const nonfinite_text[] = {"unset", "stop", "skip"};
+static const Choice best_choices = {countof(best_text), best_text}, nonfinite_choices = {countof(nonfinite_text), nonfinite_text};
+
 #define PIECE(i)                                                              \
   {"schedule.at" #i, FIELD_REAL, offsetof(TrainSpec, schedule.at[i]), NULL}, \
   {"schedule.value" #i, FIELD_REAL, offsetof(TrainSpec, schedule.value[i]), NULL}
@@ -66,6 +69,8 @@ static const Field train_fields[] = {
     ROW(TrainSpec, TEXT, parameters), ROW(TrainSpec, TEXT, frozen), ROW(TrainSpec, LONG, repeat),
     ROW(TrainSpec, LONG, accumulate), ROW(TrainSpec, REAL, average),
     ROW(TrainSpec, TEXT, stop_early), ROW(TrainSpec, LONG, patience), ROW(TrainSpec, BOOL, scaled),
+    {"stop_best", FIELD_CHOICE, offsetof(TrainSpec, stop_best), &best_choices},
+    {"on_nonfinite", FIELD_CHOICE, offsetof(TrainSpec, on_nonfinite), &nonfinite_choices},
     ROW(TrainSpec, REAL, clip_norm), ROW(TrainSpec, REAL, clip_value),
     {"schedule", FIELD_CHOICE, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
     ROW(TrainSpec, REAL, schedule.warmup), ROW(TrainSpec, REAL, schedule.total),

@@ -125,8 +125,13 @@ struct Exec {
   double *seconds; // of every instruction, NULL: no profile
   bool timed;      // it is kept at present
   double stamp;    // when the last one ended
+  struct Probe *probe; // looks for the first value that is not finite, or NULL (probe.c)
   struct Trace *trace; // gets what the workers run, or NULL (runtime/trace.h)
 };
+
+// probe.c: looks at what instruction i has written in context c.
+typedef struct Probe Probe;
+void probe_look(Exec *e, int64_t c, uint32_t i, const Steps *steps);
 
 // Memory of tensors, and all references of p resolved. False after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);

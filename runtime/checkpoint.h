@@ -14,6 +14,9 @@
 
 #include "runtime/runtime.h"
 
+// The exit code of a training that a signal ended after a step.
+enum { EXIT_AGAIN = 75 };
+
 // What training needs to go on, beside its tensors.
 typedef struct CheckpointNote {
   int64_t step;        // steps done
@@ -24,6 +27,7 @@ typedef struct CheckpointNote {
   int64_t best_step;   // of the best evaluation, 0: none
   double best;
   int64_t worse;       // evaluations since
+  int64_t skipped;     // steps that changed nothing because they were not finite
 } CheckpointNote;
 
 // -- checkpoint_write.c --------------------------------------------------------------------------------

@@ -132,18 +132,18 @@ static const char *text_of(const Reader *r, json_t *x) {
 
 static bool read_note(const Reader *r, json_t *root) {
   CheckpointNote *n = &r->out->note;
-  json_int_t step, before, seed, epoch, row, evaluated, worse, best_step;
+  json_int_t step, before, skipped = 0, seed, epoch, row, evaluated, worse, best_step;
   json_t *best;
   const char *schema = "";
-  int bad = json_unpack(root, "{s:s, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}", "schema", &schema, "step", &step,
-                        "before", &before, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
+  int bad = json_unpack(root, "{s:s, s:I, s:I, s?I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}", "schema", &schema, "step", &step,
+                        "before", &before, "skipped", &skipped, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
                         &worse, "best_step", &best_step, "best", &best);
   if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
-  const json_int_t count[] = {step, before, epoch, row, evaluated, worse, best_step};
+  const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
   for (size_t i = 0; i < countof(count); i++)
     if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
   *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,
-                        .best_step = best_step, .worse = worse,
+                        .best_step = best_step, .worse = worse, .skipped = skipped,
                         .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
   r->out->model = text_of(r, json_object_get(root, "model"));
   r->out->version = text_of(r, json_object_get(root, "version"));

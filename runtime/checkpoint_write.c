@@ -217,9 +217,9 @@ static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
   json_t *mesh = json_object();
   for (int i = 0; i < m->naxes; i++) json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
   json_t *best = isfinite(n->best) ? json_real(n->best) : json_null();
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}", "schema",
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}", "schema",
                    "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step", (json_int_t)n->step, "before",
-                   (json_int_t)n->before, "seed",
+                   (json_int_t)n->before, "skipped", (json_int_t)n->skipped, "seed",
                    (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row, "evaluation",
                    "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
                    (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));

@@ -115,7 +115,7 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
 }
 
 // Runs all batches of an epoch, an incomplete one by `last` if there is one.
-static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data, int64_t *rows, Diag *d) {
+static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data, int64_t *rows, Progress *progress, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
@@ -128,6 +128,7 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
     if (r != STEP_OK) return say_fault(e, r, d);
     parts_add(parts, e, got);
     *rows += got;
+    if (progress) progress_show(progress, "%lld of %lld rows", (long long)*rows, (long long)feed_rows(f));
   }
   if (got < 0) {
     feed_fault(f, d);
@@ -136,14 +137,15 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
   return 0;
 }
 
-int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d) {
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Progress *progress,
+                 Diag *d) {
   const FeedInput *input;
   Parts parts;
   const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
   if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
   exec_want(e, f);
   if (last) exec_want_last(last, f);
-  int code = eval_batches(e, last, f, &parts, data, rows, d);
+  int code = eval_batches(e, last, f, &parts, data, rows, progress, d);
   exec_rows(e, -1);
   if (code == 0) parts_finish(&parts, *rows, out);
   free(data);

@@ -20,7 +20,7 @@ enum { BUCKETS = 30 };
 struct Events {
   FILE *out;
   char *path;
-  bool failed;
+  int error; // errno of the first write that failed, or 0
 };
 
 static double wall_time(void) {
@@ -43,9 +43,10 @@ static void put_record(Events *e, Proto *event) {
   put_little(head, event->n, 8);
   put_little(head + 8, masked(head, 8), 4);
   put_little(tail, masked(event->at, event->n), 4);
-  bool good = !event->failed && fwrite(head, 1, sizeof head, e->out) == sizeof head &&
-              fwrite(event->at, 1, event->n, e->out) == event->n && fwrite(tail, 1, sizeof tail, e->out) == sizeof tail;
-  if (!good) e->failed = true;
+  errno = 0;
+  bool good = e->error || (!event->failed && fwrite(head, 1, sizeof head, e->out) == sizeof head &&
+                           fwrite(event->at, 1, event->n, e->out) == event->n && fwrite(tail, 1, sizeof tail, e->out) == sizeof tail);
+  if (!good) e->error = event->failed ? ENOMEM : errno ? errno : EIO;
   proto_free(event);
 }
 
@@ -161,16 +162,20 @@ void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int6
   put_value(e, step, &value);
 }
 
-void events_flush(Events *e) {
-  if (fflush(e->out) != 0) e->failed = true;
+void events_flush(Events *e, bool sync) {
+  if (e->error) return;
+  if (fflush(e->out) != 0 || (sync && fdatasync(fileno(e->out)) != 0)) e->error = errno;
 }
+
+int events_error(const Events *e) { return e->error; }
+const char *events_path(const Events *e) { return e->path; }
 
 bool events_close(Events *e, Diag *d) {
   if (!e) return true;
-  bool good = !e->failed && !ferror(e->out);
-  if (fclose(e->out) != 0) good = false;
-  if (!good) diag_error(d, DIAG_NO_DISK, (Pos){0}, "cannot write %s", e->path);
+  int error = e->error;
+  if (fclose(e->out) != 0 && !error) error = errno;
+  if (error) log_say_error(e->path, error, d);
   free(e->path);
   free(e);
-  return good;
+  return error == 0;
 }

@@ -258,6 +258,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     if (s.members == 1 || b->solo) {
       if (s.member == 0) run_alone(e, context, i, worker, steps);
       if (s.member == 0) trace_end(e, context, i, worker, began);
+      if (e->probe) probe_look(e, context, i, steps);
       profile_stamp(e, i, worker);
       apart = true;
       continue;
@@ -397,6 +398,8 @@ static void run_worker(void *exec, int worker) {
     bool goes_on = meet(e, end, worker, s, &steps);
     for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
       trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
+    for (int64_t c = s.first; c < s.last && e->probe && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
+      probe_look(e, c, end, &steps);
     profile_stamp(e, end, worker);
     if (!goes_on) return;
     i = end + 1;
@@ -417,7 +420,7 @@ static void choose_crew(Exec *e) {
   int trial = trial_of(e);
   bool alone =
       e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
-  e->crew = alone ? 1 : e->workers;
+  e->crew = alone || e->probe ? 1 : e->workers;
   if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
 }
 

@@ -20,8 +20,9 @@ typedef struct Run {
   int64_t step, log; // steps done; steps a line
   double began, last_time;
   int64_t last_step;
-  double drawn;   // time of the last progress line
-  bool line_open; // a progress line stands on the terminal
+  Progress progress;
+  double logged;  // time of training when the last step was logged
+  int64_t skipped; // steps that changed nothing
   double best;       // of the metric that evaluations are compared by, and the step of it
   int64_t best_step;
   int64_t worse;     // evaluations since
@@ -65,6 +66,11 @@ static void append(char *line, size_t *n, const char *fmt, ...) {
   *n = more < 0 || *n + (size_t)more >= LINE ? LINE - 1 : *n + (size_t)more;
 }
 
+// Steps that were not finite, and updates that a scaled loss left out.
+static int64_t all_skipped(const Run *r) {
+  return r->skipped + (r->job->skipped ? (int64_t)exec_scalar(r->job->train, r->job->skipped) : 0);
+}
+
 // step 200/5000  loss 1.2345  accuracy 0.8710  12.3 ms/step  41.6k rows/s  eta 0:59
 static void progress_text(const Run *r, double now, char line[LINE]) {
   const TrainJob *j = r->job;
@@ -77,13 +83,9 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
       (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
   append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
   if (each > 0) append(line, &n, "  %s %s/s", rate_text((double)j->batch / each, b), j->unit ? j->unit : "rows");
+  if (all_skipped(r) > 0) append(line, &n, "  skipped %lld", (long long)all_skipped(r));
   double mean = (now - r->began) / (double)(r->step - j->start);
   append(line, &n, "  eta %s", time_text(mean * (double)(j->steps - r->step), b));
-}
-
-static void clear_progress(Run *r) {
-  if (r->line_open) fputs("\r\033[K", stderr);
-  r->line_open = false;
 }
 
 static void show_step(Run *r) {
@@ -91,20 +93,17 @@ static void show_step(Run *r) {
   char line[LINE];
   double now = clock_seconds();
   bool due = !j->quiet && (r->step % r->log == 0 || r->step == j->steps);
-  bool redraw = j->terminal && !j->quiet && now - r->drawn >= 0.1;
-  if (!due && !redraw) return;
+  if (!due && !progress_due(&r->progress)) return;
   progress_text(r, now, line);
-  clear_progress(r);
-  if (due) {
-    fprintf(j->out, "%s\n", line);
-    fflush(j->out);
-    r->last_time = now;
-    r->last_step = r->step;
-  } else {
-    fputs(line, stderr);
-    r->line_open = true;
+  if (!due) {
+    progress_draw(&r->progress, line);
+    return;
   }
-  r->drawn = now;
+  progress_clear(&r->progress);
+  fprintf(j->out, "%s\n", line);
+  fflush(j->out);
+  r->last_time = now;
+  r->last_step = r->step;
 }
 
 // test accuracy 0.9667 (29/30)
@@ -153,8 +152,8 @@ static int evaluate(Run *r, bool last, Diag *d) {
   int64_t rows;
   if (!x) BUG("no memory to evaluate");
   bool again = r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
-  int code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, d);
-  clear_progress(r);
+  int code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &r->progress, d);
+  progress_clear(&r->progress);
   char line[LINE];
   size_t n = 0;
   if (code == 0 && !last)
@@ -181,16 +180,22 @@ static int evaluate(Run *r, bool last, Diag *d) {
 // -- training
 // -----------------------------------------------------------------------------------------------
 
+// Of the run: the program's counter goes by the updates that were made.
+static int64_t step_number(const Run *r) { return r->job->before + r->step - r->skipped; }
+
 static int say_not_finite(const Run *r, Diag *d) {
   const TrainJob *j = r->job;
   char b[NUMBER];
-  const char *name = j->nshown ? j->shown[0] : "loss";
+  const char *name = NULL;
   for (uint32_t i = j->nshown; i-- > 0;)
     if (!isfinite(exec_scalar(j->train, j->shown[i]))) name = j->shown[i];
-  diag_error(d, DIAG_NOT_FINITE, (Pos){0},
-             "%s is %s in step %lld; the update of that step was not made", name,
-             metric_number(j->nshown ? exec_scalar(j->train, name) : (double)NAN, b), (long long)r->step);
-  diag_hint(d, "try a lower learning rate, or look for log or / of zero");
+  const char *what = name ? name : "a gradient", *is = name ? metric_number(exec_scalar(j->train, name), b) : "not finite";
+  diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "%s is %s in step %lld; the update of that step was not made", what, is, (long long)r->step);
+  if (j->locate) j->locate(j->locating, step_number(r), r->data, d);
+  if (j->locate)
+    diag_hint(d, "on_nonfinite = skip leaves out such steps; else change the model there, or try a lower learning rate");
+  else
+    diag_hint(d, "--check finite names the operation where it begins, on_nonfinite = skip leaves out such steps; else try a lower learning rate");
   return diag_exit(d);
 }
 
@@ -205,12 +210,51 @@ static int next_batch(const TrainJob *j, const void **data, Diag *d) {
 
 // -- what the log gets ---------------------------------------------------------------------------
 
-static void log_shown(const Run *r) {
-  const TrainJob *j = r->job;
+typedef struct Logged {
+  uint32_t n;
+  const char *name[MAX_SHOWN];
   double value[MAX_SHOWN];
-  uint32_t n = j->nshown < MAX_SHOWN ? j->nshown : MAX_SHOWN;
-  for (uint32_t i = 0; j->watch && i < n; i++) value[i] = exec_scalar(j->train, j->shown[i]);
-  if (j->watch) log_step(j->watch, r->step, clock_seconds() - r->began, n, j->shown, value);
+} Logged;
+
+static void add_logged(Logged *l, const char *name, double value) {
+  if (l->n == MAX_SHOWN) return;
+  l->name[l->n] = name;
+  l->value[l->n++] = value;
+}
+
+static bool is_shown(const TrainJob *j, const char *name) {
+  for (uint32_t i = 0; i < j->nshown; i++)
+    if (!strcmp(j->shown[i], name)) return true;
+  return false;
+}
+
+// A figure of the run, unless the model has a metric of that name.
+static void add_figure(Logged *l, const TrainJob *j, const char *name, double value) {
+  if (!is_shown(j, name)) add_logged(l, name, value);
+}
+
+static void log_shown(Run *r) {
+  const TrainJob *j = r->job;
+  Logged l = {0};
+  double now = clock_seconds() - r->began;
+  if (!j->watch) return;
+  for (uint32_t i = 0; i < j->nshown; i++) add_logged(&l, j->shown[i], exec_scalar(j->train, j->shown[i]));
+  for (uint32_t i = 0; i < j->nlogged; i++) add_figure(&l, j, j->logged_as[i], exec_scalar(j->train, j->logged[i]));
+  bool tokens = j->units && !strcmp(j->units, "tokens");
+  add_figure(&l, j, tokens ? "tokens_per_second" : "rows_per_second", now > r->logged ? (double)j->batch / (now - r->logged) : 0);
+  add_figure(&l, j, "memory", (double)exec_bytes(j->train));
+  if (j->skip || j->skipped) add_figure(&l, j, "skipped", (double)all_skipped(r));
+  r->logged = now;
+  log_step(j->watch, r->step, now, l.n, l.name, l.value);
+}
+
+// A full disk is told when it is met; the run ends with its exit code when all steps are done.
+static void tell_log_fault(Run *r) {
+  int error;
+  const char *path = r->job->watch ? log_fault(r->job->watch, &error) : NULL;
+  if (!path) return;
+  progress_clear(&r->progress);
+  fprintf(stderr, "meshc: warning: cannot write %s: %s; training goes on, its log does not\n", path, strerror(error));
 }
 
 static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
@@ -236,7 +280,7 @@ static bool histograms_due(const Run *r) {
 static void log_histograms(const Run *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
-  if (exec_step(j->gradients, j->before + r->step, false) != STEP_OK) return; // the step itself will say why
+  if (exec_step(j->gradients, step_number(r), false) != STEP_OK) return; // the step itself will say why
   log_tensors(r, j->gradients, TENSOR_OUTPUT);
   log_tensors(r, j->train, TENSOR_PARAM);
 }
@@ -251,13 +295,15 @@ static int train_step(Run *r, const void **data, Diag *d) {
   if (histograms) log_histograms(r);
   int64_t done = r->step - j->start;
   if (j->trace) exec_trace(j->train, done >= TRACE_FROM && done < TRACE_TO ? j->trace : NULL);
-  StepResult result = exec_step(j->train, j->before + r->step, true);
-  if (result == STEP_NOT_FINITE) return say_not_finite(r, d);
-  if (result != STEP_OK) {
+  StepResult result = exec_step(j->train, step_number(r), true);
+  if (result == STEP_NOT_FINITE && !j->skip) return say_not_finite(r, d);
+  if (result != STEP_OK && result != STEP_NOT_FINITE) {
     exec_fault(j->train, d);
     return diag_exit(d);
   }
+  r->skipped += result == STEP_NOT_FINITE;
   log_shown(r);
+  tell_log_fault(r);
   r->step++;
   return 0;
 }
@@ -266,7 +312,7 @@ static int train_step(Run *r, const void **data, Diag *d) {
 
 static void show_saved(Run *r, const char *path) {
   if (!path || r->job->quiet) return;
-  clear_progress(r);
+  progress_clear(&r->progress);
   fprintf(r->job->out, "checkpoint %s\n", path);
   fflush(r->job->out);
 }
@@ -282,13 +328,15 @@ static int poll_saver(Run *r, bool wait, Diag *d) {
 
 static int save(Run *r, bool best, Diag *d) {
   const TrainJob *j = r->job;
-  CheckpointNote n = {.step = r->step, .before = j->before, .seed = j->seed, .evaluated = r->evaluated, .best_step = r->best_step,
-                      .best = r->best, .worse = r->worse};
+  CheckpointNote n = {.step = r->step, .before = j->before, .seed = j->seed, .evaluated = r->evaluated,
+                      .best_step = r->best_step, .best = r->best, .worse = r->worse, .skipped = r->skipped};
   if (!j->saver || (r->saved == r->step && !best)) return 0;
   int code = poll_saver(r, true, d);
   if (code != 0) return code;
   feed_position(j->feed, &n.epoch, &n.row);
   r->saved = r->step;
+  if (j->watch) log_sync(j->watch);
+  tell_log_fault(r);
   return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
 }
 
@@ -296,10 +344,17 @@ static int end_by_signal(Run *r, Diag *d) {
   int code = save(r, false, d);
   if (code == 0) code = poll_saver(r, true, d);
   if (code != 0) return code;
-  clear_progress(r);
+  progress_clear(&r->progress);
   if (r->job->ranks && ranks_rank(r->job->ranks) > 0) return EXIT_AGAIN;
-  fprintf(stderr, "meshc: stopped by a signal after step %lld; the same command with --resume goes on\n",
-          (long long)r->step);
+  long long step = r->step, done = r->step - r->job->start;
+  fprintf(stderr, "meshc: stopped by a signal after step %lld; ", step);
+  if (r->job->saver)
+    fprintf(stderr, "the same command with --resume goes on\n");
+  else if (r->job->keeps)
+    fprintf(stderr, "the parameters are saved, and without --checkpoint-dir the run cannot go on from there\n");
+  else
+    fprintf(stderr, "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n", done, done == 1 ? "" : "s",
+            done == 1 ? "is" : "are");
   return EXIT_AGAIN;
 }
 
@@ -324,7 +379,7 @@ static int run_steps(Run *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code = between_steps(r, d); // an evaluation that a signal kept from being done
   while (code == 0 && r->step < j->steps && !r->stopped) {
-    if (j->saver && exec_asked(j->train)) return end_by_signal(r, d);
+    if (exec_asked(j->train)) return end_by_signal(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
     show_step(r);
     code = between_steps(r, d);
@@ -346,7 +401,19 @@ static void go_on(Run *r, const CheckpointNote *n) {
   r->best_step = n->best_step;
   r->worse = n->worse;
   r->evaluated = n->evaluated;
+  r->skipped = n->skipped;
   r->stopped = r->job->stop && r->worse >= r->job->patience;
+}
+
+// 3 of 100 steps were skipped: their loss or a gradient was not finite
+static void show_skipped(const Run *r) {
+  const TrainJob *j = r->job;
+  long long updates = all_skipped(r) - r->skipped;
+  if (r->skipped > 0)
+    fprintf(j->out, "%lld of %lld steps were skipped: the loss or a gradient was not finite\n", (long long)r->skipped, (long long)r->step);
+  if (updates > 0)
+    fprintf(j->out, "%lld update%s skipped, because gradients of the scaled loss overflowed\n", updates, updates == 1 ? " was" : "s were");
+  fflush(j->out);
 }
 
 int train_run(const TrainJob *job, Diag *d) {
@@ -357,16 +424,18 @@ int train_run(const TrainJob *job, Diag *d) {
   if (r.log < 1) r.log = 1;
   const void **data = calloc(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   if (!data) BUG("no memory to train");
-  if (job->saver) stop_watch(true);
+  stop_watch(true);
   if (job->header && !job->quiet) fprintf(job->out, "%s\n", job->header);
   fflush(job->out);
   double start = clock_seconds();
-  r.began = r.last_time = r.drawn = start;
+  r.began = r.last_time = start;
+  progress_start(&r.progress, job->terminal && !job->quiet, 0);
   int code = run_steps(&r, data, d);
-  if (job->saver) stop_watch(false);
-  clear_progress(&r);
-  if (job->done) *job->done = r.step;
+  stop_watch(false);
+  progress_clear(&r.progress);
+  if (job->done) *job->done = step_number(&r) - job->before;
   char b[NUMBER];
+  if (!job->quiet) show_skipped(&r);
   if (code == 0 && !job->quiet)
     fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)(r.step - job->start),
             time_text(clock_seconds() - start, b), feed_wait_seconds(job->feed));

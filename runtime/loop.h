@@ -5,9 +5,6 @@
 #include "runtime/checkpoint.h"
 #include "runtime/internal.h"
 
-// The exit code of a run that a signal ended after its checkpoint.
-enum { EXIT_AGAIN = 75 };
-
 // Hands a batch to the program's inputs.
 void give_batch(Exec *e, Feed *f, const void **data);
 // Says why a step ended other than STEP_OK; the exit code.

@@ -71,6 +71,21 @@ typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED 
 // STEP_FAILED, exec_fault says what happened.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
 void exec_fault(const Exec *e, Diag *d);
+// probe.c: the first value of a step that is not finite, in the order of one processor's instructions.
+typedef struct NotFinite {
+  bool found;
+  bool given;          // the step begins with it: an input, parameter, state or slot
+  bool backward;
+  int64_t processor;
+  int64_t round;       // of the innermost loop, -1: in none
+  double value;
+  const char *name, *op; // full name of the value or NULL; the operation that made it
+  char where[256];     // "b=3, h=1": its global indices; "" of a scalar
+  Pos pos;
+} NotFinite;
+// Runs the step without its commit. e holds the batch and the state before the step. All ranks call it together, and all
+// get the same answer. False where the step could not be run.
+MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Values of a scalar output, read without copies.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
@@ -196,6 +211,20 @@ void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
+// -- progress.c: a line on a terminal -----------------------------------------------------------------
+// One thread. Nothing is drawn unless standard error is a terminal.
+enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
+typedef struct Progress {
+  bool on, open; // open: a line is on the terminal
+  double due;    // when it may be drawn (again)
+} Progress;
+// From `delay` seconds after now on.
+void progress_start(Progress *p, bool on, double delay);
+bool progress_due(const Progress *p);
+void progress_draw(Progress *p, const char *text); // whether or not it is due
+void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3); // if it is due
+void progress_clear(Progress *p);
+
 // -- loop.c: training and evaluation ------------------------------------------------------------------
 enum { METRIC_NUMBER = 32 };
 // "0.8714", "1.235e-05", "nan": four digits, for reading.
@@ -239,9 +268,17 @@ typedef struct TrainJob {
   const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
   int64_t patience;          // without a better one, which is a larger one unless stop_least
   bool stop_least;
-  int64_t *done;             // gets the steps that were done; or NULL
+  bool skip;                 // a step that is not finite changes nothing, and the run goes on with the next batch
+  const char *skipped;       // scalar output of train: updates that a scaled loss has skipped so far; or NULL
+  int64_t *done;             // gets the updates that were made, all steps but those skipped; or NULL
   int64_t batch;             // units a step
-  const char *unit;          // "rows" or "tok"
+  const char *unit, *units;  // "rows" and "rows", or "tok" and "tokens": in lines, in the log
+  uint32_t nlogged;          // scalar outputs of train that only the log gets, and their names there
+  const char *const *logged, *const *logged_as;
+  // Says as notes in d where the step of that number, on the batch `data`, stops being finite; or NULL.
+  void (*locate)(void *context, int64_t step, const void **data, Diag *d);
+  void *locating;            // its context
+  bool keeps;                // the caller saves the parameters when a signal ends the run
   Ranks *ranks;              // of the programs, or NULL
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
@@ -253,7 +290,9 @@ typedef struct TrainJob {
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
 int train_run(const TrainJob *job, Diag *d);
 // last: a program made for just the rows of the last, incomplete batch, whose outputs have the same names; or NULL: e runs it.
-int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Diag *d);
+// progress: or NULL.
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Progress *progress,
+                 Diag *d);
 
 // -- peak.c: what no kernel on this machine can beat ------------------------------------------------------
 // Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.

@@ -87,13 +87,26 @@ static void put_processors(Writer *w) {
   }
 }
 
-static const char *instr_name(const Program *p, const Instr *in) {
-  static const char *const name[] = {[INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered", [INSTR_FILL] = "fill",
-                                     [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop",
-                                     [INSTR_END] = "end"};
-  if (in->kind == INSTR_KERNEL) return p->kernel[in->u.kernel.kernel].name;
-  if (in->kind == INSTR_COLLECTIVE) return coll_text(in->u.collective.kind);
-  return name[in->kind];
+// Collectives are named by what they do, all else by the value that it makes.
+static const char *instr_name(const Program *p, uint32_t i) {
+  Pos pos;
+  const Instr *in = &p->instr[i];
+  return in->kind == INSTR_COLLECTIVE ? coll_text(in->u.collective.kind) : program_instr_name(p, i, &pos);
+}
+
+static void put_note(const Program *p, uint32_t i, json_t *args) {
+  Pos pos;
+  const char *value = program_instr_name(p, i, &pos);
+  const InstrNote *note = p->note ? &p->note[i] : NULL;
+  const Instr *in = &p->instr[i];
+  if (in->kind == INSTR_KERNEL) json_object_set_new(args, "kernel", json_string(p->kernel[in->u.kernel.kernel].name));
+  if (!note) return;
+  json_object_set_new(args, "value", json_string(value));
+  if (pos.line) json_object_set_new(args, "line", json_integer(pos.line));
+  if (note->nmade) json_object_set_new(args, "op", json_string(program_instr_made(p, i)->op));
+  if (note->nmade > 1) json_object_set_new(args, "values", json_integer(note->nmade));
+  json_object_set_new(args, "bytes", json_integer(note->bytes));
+  json_object_set_new(args, "flops", json_integer(note->flops));
 }
 
 static void put_ran(Writer *w, const TraceEvent *x) {
@@ -101,6 +114,7 @@ static void put_ran(Writer *w, const TraceEvent *x) {
   const Instr *in = &p->instr[x->instr];
   bool collective = in->kind == INSTR_COLLECTIVE;
   json_t *args = json_pack("{s:i, s:I}", "instruction", (int)x->instr, "step", (json_int_t)x->step);
+  if (!collective) put_note(p, x->instr, args);
   if (collective) {
     const Collective *c = &in->u.collective;
     json_object_set_new(args, "value", json_string(c->nparts && c->part[0].value ? c->part[0].value : ""));
@@ -108,7 +122,7 @@ static void put_ran(Writer *w, const TraceEvent *x) {
     json_object_set_new(args, "line", json_integer(c->pos.line));
     json_object_set_new(args, "why", json_string(c->why ? c->why : ""));
   }
-  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:o}", "ph", "X", "name", instr_name(p, in), "cat",
+  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:o}", "ph", "X", "name", instr_name(p, x->instr), "cat",
                          collective ? "collective" : "kernel", "pid", (json_int_t)x->processor, "tid",
                          collective ? COMMUNICATE : COMPUTE, "ts", 1e6 * (x->began - w->origin), "dur",
                          1e6 * (x->ended - x->began), "args", args));
@@ -117,7 +131,7 @@ static void put_ran(Writer *w, const TraceEvent *x) {
 // An arrow from the part of the first processor of the group to that of x.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
-  const char *name = instr_name(w->e->program, &w->e->program->instr[x->instr]);
+  const char *name = instr_name(w->e->program, x->instr);
   put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "s", "name", name, "cat", "collective", "id", id,
                          "pid", (json_int_t)from->processor, "tid", COMMUNICATE, "ts", 1e6 * (from->began - w->origin)));
   put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "f", "bp", "e", "name", name, "cat",

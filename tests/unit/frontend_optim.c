@@ -385,6 +385,23 @@ static void test_loss_scale(void **state) {
   assert_true(*value_of(&s, "optimizer.loss_scale.clean") == 0);
 }
 
+// A skipped update does not count: the next one is the first of Adam, of the schedule and of the average.
+static void test_skipped_update(void **state) {
+  (void)state;
+  Steps s = steps_of("dim n = 4\ninput goal[n]\nparam w[n]\nl = sum[n](w * goal)\n"
+                     "train l { optimizer = adam(lr = 0.1), schedule = linear(total = 10), average = 0.75, precision = f16 }\n");
+  step(&s, 0);
+  assert_true(*value_of(&s, "optimizer.loss_scale.skipped") == 1);
+  for (int i = 0; i < N; i++) assert_true(near(value_of(&s, "average.w")[i], start(i), 1e-6));
+  step(&s, 1);
+  assert_true(*value_of(&s, "optimizer.loss_scale.skipped") == 1);
+  for (int i = 0; i < N; i++) {
+    double w = start(i) - (goal(i) > 0 ? 0.1 : -0.1);
+    assert_true(near(value_of(&s, "w")[i], w, 1e-3));
+    assert_true(near(value_of(&s, "average.w")[i], value_of(&s, "w")[i], 1e-6));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_recurrences, setup, teardown),
@@ -396,6 +413,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_slots, setup, teardown),
       cmocka_unit_test_setup_teardown(test_average, setup, teardown),
       cmocka_unit_test_setup_teardown(test_loss_scale, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_skipped_update, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

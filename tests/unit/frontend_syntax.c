@@ -118,7 +118,7 @@ static const char *const everything =
     "  checkpoint = 1000, log = 10,\n"
     "  schedule = piecewise(1000: 1, 5000: 0.1)\n"
     "  groups = (\"head.*\": adam(lr = 1e-3), \"x\": sgd(1)), frozen = \"encoder.*\"\n"
-    "  stop_early = accuracy(patience = 5)\n"
+    "  stop_early = accuracy(patience = 5, best = max)\n"
     "}\n"
     "mesh rows = 2, cols = 2\n"
     "layout b -> rows, h -> (cols, depth)\n"

@@ -303,7 +303,7 @@ static void evaluation_counts_every_row(void **state) {
   double out[3], want = 0;
   int64_t rows;
   for (int pass = 0; pass < 2; pass++) { // w is 0: the error of row i is 0.3 i
-    assert_int_equal(eval_metrics(b.eeval, NULL, b.test, 3, metric, out, &rows, b.diag), 0);
+    assert_int_equal(eval_metrics(b.eeval, NULL, b.test, 3, metric, out, &rows, NULL, b.diag), 0);
     assert_int_equal(rows, 21);
     want = 0;
     for (int i = 0; i < 21; i++) want += 0.09 * i * i;

@@ -1,0 +1,68 @@
+// What every instruction is in the model: the values that it makes, their lines, bytes and operations. Traces, bench and
+// messages read it; nothing that is computed depends on it.
+#include "codegen/program_rules.h"
+
+typedef VEC(Made) MadeList;
+
+static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  const Dims *order = &b->f->order->at[n];
+  Made m = {.set = set, .ptr = ptr, .type = (Dtype)x->type, .rank = order->n, .value = x->origin.value,
+            .op = op_row((Op)x->op)->text, .backward = x->origin.backward, .pos = x->origin.pos};
+  for (int i = 0; i < order->n; i++) {
+    const Dim *d = dim_get(b->g->dims, order->at[i]), *whole = dim_get(b->g->dims, d->whole);
+    m.dim[i] = (ProgDim){.name = whole->name, .whole = whole->size, .block = d->size, .axes = d->axes, .extent = -1};
+  }
+  vec_push(b->a, *out) = m;
+}
+
+static int64_t node_flops(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (x->op == OP_CONTRACT) return 2 * contract_work(g, n);
+  OpClass cls = op_row((Op)x->op)->cls;
+  if (cls == POINTWISE) return list_elements(g, &x->dims);
+  return cls == REDUCE ? list_elements(g, &graph_node(g, x->args[0])->dims) : 0;
+}
+
+// Of the sets of a launch, `first` and those behind it in the schedule.
+static void note_kernel(Builder *b, uint32_t first, const Instr *in, MadeList *made, InstrNote *out) {
+  for (uint32_t s = 0; s < in->u.kernel.nsets; s++) {
+    uint32_t group = b->schedule.group[first + s];
+    const Built *built = b->built[group];
+    const Group *g = &b->f->group[group];
+    for (uint32_t p = 0; p < built->kernel->nptr; p++)
+      if (built->kernel->ptr[p].written) add_made(b, made, s, p, built->ptr[p]);
+    for (uint32_t i = 0; i < g->nnodes; i++) out->flops += node_flops(b->g, g->node[i]);
+    out->bytes += g->load_bytes + g->store_bytes;
+  }
+}
+
+static void note_group(Builder *b, const Group *g, const Instr *in, MadeList *made, InstrNote *out) {
+  const Node *x = graph_node(b->g, g->node[0]);
+  bool collective = in->kind == INSTR_COLLECTIVE;
+  for (uint32_t i = 0; i < (collective ? g->nnodes : 1); i++) add_made(b, made, 0, i, g->node[i]);
+  if (in->kind == INSTR_PRODUCT) out->flops = node_flops(b->g, g->node[0]);
+  if (collective)
+    out->bytes = in->u.collective.bytes;
+  else
+    for (int i = 0; i < x->nargs; i++) out->bytes += node_bytes(b->g, x->args[i]);
+  if (!collective) out->bytes += node_bytes(b->g, g->node[0]);
+}
+
+void notes_make(Builder *b) {
+  b->p->note = arena_array(b->a, InstrNote, b->instr.n + 1);
+  for (uint32_t i = 0; i < b->instr.n; i++) {
+    const Instr *in = &b->instr.at[i];
+    InstrNote *out = &b->p->note[i];
+    uint32_t at = i < b->from.n ? b->from.at[i] : 0;
+    MadeList made = {0};
+    if (in->kind == INSTR_KERNEL)
+      note_kernel(b, at - 1, in, &made, out);
+    else if (in->kind == INSTR_PRODUCT || in->kind == INSTR_COLLECTIVE || in->kind == INSTR_ORDERED)
+      note_group(b, &b->f->group[b->schedule.group[at - 1]], in, &made, out);
+    if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
+    if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
+    out->made = made.at;
+    out->nmade = made.n;
+  }
+}
