@@ -78,7 +78,7 @@ static void put_comments(Printer *p, uint32_t i) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line)
+    if (c->own_line || line_empty(p)) // what stood before it may have been a `;` that is gone
       start_line(p, c->blank, level_of(p, token_at(p, i), true));
     else
       put(p, "  ", 2);
