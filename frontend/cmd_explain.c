@@ -107,6 +107,8 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
 
 static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
   json_t *out = explain_json(e, list, value);
+  if (f == stdout) return json_finish(out) == 0; // printed at the end of the run
+  json_diagnostics(out, e->session->diag);
   bool good = json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
   json_decref(out);
   return good;

@@ -309,7 +309,7 @@ static bool prepare(Predict *p) {
 static void print_json(const Predict *p) {
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.predict/1"));
-  json_object_set_new(out, "model", json_string(p->s->opt->argument.at[0]));
+  json_object_set_new(out, "model", json_text(p->s->opt->argument.at[0]));
   json_object_set_new(out, "rows", json_integer(p->rows));
   json_object_set_new(out, "values", results_json(p->nresults, p->result));
   verified_json(out, &p->verified);

@@ -359,9 +359,9 @@ void verified_json(json_t *out, const Verified *v) {
   json_t *x = json_object();
   json_object_set_new(x, "values", json_integer(v->values));
   json_object_set_new(x, "vague", json_integer(v->vague));
-  json_object_set_new(x, "bound", json_string(v->evaluated ? "evaluator" : "perturbed runs"));
+  json_object_set_new(x, "bound", json_text(v->evaluated ? "evaluator" : "perturbed runs"));
   json_object_set_new(x, "error", json_real(v->error));
-  json_object_set_new(x, "worst", v->worst && v->error > 0 ? json_string(v->worst) : json_null());
+  json_object_set_new(x, "worst", v->worst && v->error > 0 ? json_text(v->worst) : json_null());
   json_object_set_new(x, "wire_bytes", json_integer(v->wire_bytes));
   json_object_set_new(out, "verify", x);
 }
