@@ -26,15 +26,14 @@ static const Ast *with_argument(Build *b, const Ast *call, const char *name, con
   return copy;
 }
 
-static Entry *entry_find(Entries *e, const char *key, size_t n) {
-  for (uint32_t i = 0; i < e->n; i++)
-    if (strlen(e->at[i].key) == n && !strncmp(e->at[i].key, key, n)) return &e->at[i];
-  return NULL;
+static void entry_add(Build *b, Entries *e, Entry one) {
+  e->at[e->n] = one;
+  map_put(b->a, &e->index, one.key, &e->at[e->n++]);
 }
 
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
-  Entry *old = entry_find(e, key, dot ? (size_t)(dot - key) : strlen(key));
+  Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
   if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
     return; // stays unused
   set->used = true;
@@ -43,20 +42,20 @@ static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   else if (old)
     old->value = set->value, old->pos = set->pos;
   else
-    e->at[e->n++] = (Entry){intern(b->names, key), set->value, set->pos};
+    entry_add(b, e, (Entry){intern(b->names, key), set->value, set->pos});
 }
 
 Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix) {
   Entries e = {.at = arena_array(b->a, Entry, s->nkids + b->opt->nsettings)};
   for (uint32_t i = first; i < s->nkids; i++) {
     const Ast *kid = s->kids[i];
-    const Entry *old = entry_find(&e, kid->text, strlen(kid->text));
+    const Entry *old = map_get(&e.index, kid->text);
     if (old) {
       diag_error(b->d, DIAG_DUPLICATE_NAME, kid->pos, "'%s' is given twice", kid->text);
       diag_note(b->d, old->pos, "first here");
       continue;
     }
-    e.at[e.n++] = (Entry){kid->text, kid->kids[0], kid->pos};
+    entry_add(b, &e, (Entry){kid->text, kid->kids[0], kid->pos});
   }
   entries_set(b, &e, prefix);
   return e;
@@ -233,16 +232,14 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
 static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
   bool option = e->pos.source != block->pos.source; // --set
-  for (uint32_t i = 0; i < b->g->decl.n; i++) {
-    const Decl *d = &b->g->decl.at[i];
-    if (d->kind != DECL_INPUT) continue;
-    if (!strcmp(d->name, e->key)) return d;
-    vec_push(b->a, near) = d->name;
-  }
-  vec_push(b->a, near) = "shuffle";
-  vec_push(b->a, near) = "seed";
+  DeclId id = graph_find_decl(b->g, e->key);
+  if (id && b->g->decl.at[id - 1].kind == DECL_INPUT) return &b->g->decl.at[id - 1];
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_NAME, e->pos,
              "the model has no input '%s'", e->key);
+  for (uint32_t i = 0; i < b->g->decl.n && diag_kept(b->d); i++)
+    if (b->g->decl.at[i].kind == DECL_INPUT) vec_push(b->a, near) = b->g->decl.at[i].name;
+  vec_push(b->a, near) = "shuffle";
+  vec_push(b->a, near) = "seed";
   diag_nearest(b->d, e->key, near.at, near.n);
   return NULL;
 }
@@ -346,6 +343,8 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
     diag_error(b->d, DIAG_UNKNOWN_AXIS, item->pos, "the mesh has no axis '%s'", item->name);
     diag_nearest(b->d, item->name, near, m->naxes);
     if (m->naxes) diag_note(b->d, m->pos, "the mesh");
+    if (b->opt->mesh && !b->opt->layout)
+      diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout auto, or rules for this mesh");
     return false;
   }
   if (axes_has(r->axes, axis)) {
@@ -398,9 +397,6 @@ static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
 
 static void rules_add(Build *b, const Ast *layout) {
   Layout *l = &b->model->layout;
-  LayoutRule *grown = arena_array(b->a, LayoutRule, l->n + layout->nkids);
-  if (l->n) memcpy(grown, l->rule, l->n * sizeof *grown);
-  l->rule = grown;
   for (uint32_t i = 0; i < layout->nkids; i++)
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
@@ -416,12 +412,20 @@ static bool lacks_axis(const Build *b, const Ast *file) {
   return false;
 }
 
+enum { MAX_RULES = 4096 };
+
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
-  if (b->opt->layout) {
-    rules_add(b, b->opt->layout);
+  uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
+  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++)
+    if (file->kids[i]->kind == AST_LAYOUT) n += file->kids[i]->nkids;
+  if (n > MAX_RULES) {
+    diag_error(b->d, DIAG_BAD_LAYOUT, (Pos){.source = b->text->pos.source}, "the layout has %u rules, and at most %d are allowed", n, MAX_RULES);
+    diag_hint(b->d, "one rule with a pattern covers many tensors: layout layer.*.w: h -> cols");
     return;
   }
-  for (uint32_t i = 0; i < file->nkids; i++)
+  b->model->layout.rule = arena_array(b->a, LayoutRule, n + 1);
+  if (b->opt->layout) rules_add(b, b->opt->layout);
+  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++)
     if (file->kids[i]->kind == AST_LAYOUT) rules_add(b, file->kids[i]);
 }

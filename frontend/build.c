@@ -4,7 +4,7 @@
 // says nothing more. Dims, consts and functions are known before the first statement is built.
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- what a statement binds -----------------------------------------------------------------------
 
@@ -215,6 +215,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
             s->pos);
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
+  if (kind == DECL_PARAM && !s->kids[1]) vec_push(b->a, b->zero) = (Zero){id, s};
   bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
 }
 
@@ -351,9 +352,18 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
   return NULL;
 }
 
+enum { MAX_OPERATIONS = 250000 };
+
 static void build_statement(Build *b, const Ast *s) {
   const Statement *row = &statements[s->kind];
   const char *why = misplaced(b, s, row);
+  if (graph_count(b->g) > MAX_OPERATIONS) {
+    if (!b->full)
+      diag_error(b->d, DIAG_TOO_DEEP, s->pos, "the model has more than %d operations", MAX_OPERATIONS);
+    if (!b->full) diag_hint(b->d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+    b->full = true;
+    return;
+  }
   if (!why) {
     Origin before = b->g->origin; // what follows a statement in a function belongs to the caller's value
     row->build(b, s);
@@ -400,7 +410,7 @@ static void check_settings(Build *b) {
     if (s->used) continue;
     diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
                "--set %s: the model has no such dim, const, or key of a block", s->path);
-    diag_nearest(b->d, s->path, near.at, near.n);
+    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0})) diag_nearest(b->d, s->path, near.at, near.n);
   }
 }
 
@@ -425,6 +435,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   declare_functions(&b, file);
   functions_scan(&b);
   functions_check(&b, file);
+  settings_index(&b);
   dims_declare_file(&b, file);
   precision_read(&b, file);
   mesh_build(&b, file);
@@ -435,6 +446,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   b.model->graph->layout = b.model->layout;
   check_settings(&b);
   square_sums_check(&b);
+  warnings_of_model(&b);
   m->graph->origin = (Origin){0};
   if (diag_errors(d)) return NULL;
   precision_apply(m);

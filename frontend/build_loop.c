@@ -7,7 +7,7 @@
 //     x = g(g(g(x))), xs = where(index[n] == 0, x of round 0, where(index[n] == 1, ...))
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- names of bodies --------------------------------------------------------------------------------
 
@@ -403,6 +403,7 @@ void build_scan(Build *b, const Ast *s) {
   b->frame->round = &round;
   carries_bind(b, carry, n);
   build_block(b, s->kids[0]);
+  for (uint32_t k = 0; k < n; k++) warn_carry_kept(b, carry[k].target);
   NodeId scan = scan_end(b, s, carry, n);
   b->frame->round = round.outer;
   round_end(b, &round);

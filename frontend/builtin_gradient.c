@@ -1,5 +1,5 @@
 // gradient(loss, w): a value like any other, built over the graph so far.
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
   if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type))
@@ -24,6 +24,7 @@ Value builtin_gradient(Build *b, const Call *c) {
                dims_listed(b, build_dims(b, loss)));
     return value_poison;
   }
+  warn_gradient_of_old(b, loss->node, c->raw[1]);
   Origin before = b->g->origin;
   NodeId out;
   graph_gradients(b->g, loss->node, 1, &w->node, &out);

@@ -5,7 +5,7 @@
 // The product is taken apart before anything of it is built: it is never a value of its own.
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- which dims go --------------------------------------------------------------------------------
 
@@ -56,6 +56,7 @@ Value builtin_reduce(Build *b, const Call *c) {
 Value builtin_mean(Build *b, const Call *c) {
   Dims over;
   if (!call_over(b, c, build_dims(b, &c->arg[0]), &over)) return value_poison;
+  if (c->ast->has_brackets && over.n) warn_param_alone_in(b, c->pos, c->arg[0].node, &over);
   if (over.n == 0) return value_tensor(build_float(b, c->arg[0]));
   return value_tensor(graph_reduce(b->g, OP_MEAN, c->arg[0].node, &over));
 }
@@ -257,6 +258,7 @@ Value builtin_sum(Build *b, const Call *c) {
   for (int i = 0; i < over.n; i++) dims_remove(&have, over.at[i]);
   if (!dims_fit(b, &have, c->pos, "the result")) return value_poison;
   b->g->origin.pos = c->pos;
+  if (c->ast->has_brackets) warn_param_alone(b, c->pos, p.factor.n, p.factor.at, &over);
   return value_tensor(sum_product(b, &p, &over, product_type(b, &p)));
 }
 

@@ -112,7 +112,9 @@ static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
     return true;
   }
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "after ~ stands a distribution");
-  if (form) diag_nearest(b->d, call->text, near, countof(near));
+  diag_one_of(b->d, near, countof(near));
+  if (form && !habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0}))
+    diag_nearest(b->d, call->text, near, countof(near));
   return false;
 }
 

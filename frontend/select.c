@@ -129,6 +129,8 @@ static const char *inside_gradient(const Model *m, const char *text) {
   return n > head ? arena_text(m->arena, text + head, n - head) : NULL;
 }
 
+enum { MAX_WANTED = 10000 };
+
 static void want_add(Wants *w, const char *text) {
   const Model *m = w->m;
   const char *by = inside_gradient(m, text);
@@ -144,8 +146,13 @@ static void want_add(Wants *w, const char *text) {
                by, dtype_text((Dtype)graph_node(m->graph, name->value)->type));
     return;
   }
-  for (uint32_t i = 0; i < w->list.n; i++)
-    if (!strcmp(w->list.at[i].as, want.as)) return;
+  want.as = intern(m->names, want.as);
+  if (map_get(&w->seen, want.as) || w->list.n > MAX_WANTED) return;
+  if (w->list.n == MAX_WANTED) {
+    diag_error(m->diag, DIAG_TOO_DEEP, asked_at(w), "this asks for more than %d values", MAX_WANTED);
+    diag_hint(m->diag, "name some of them: --fetch NAME,...");
+  }
+  map_put(m->arena, &w->seen, want.as, w);
   vec_push(m->arena, w->list) = want;
 }
 

@@ -40,7 +40,7 @@ static double *number_field(OptimizerSpec *o, const char *name) {
 
 static bool optimizer_argument(Build *b, const Formal *f, const Ast *e, OptimizerSpec *o) {
   if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
-  if (!strcmp(f->name, "no_decay")) return !e || build_string(b, e, &o->no_decay);
+  if (!strcmp(f->name, "no_decay")) return !e || patterns_read(b, e, &o->no_decay);
   double *at = number_field(o, f->name);
   *at = f->value;
   return !e || build_number(b, e, at);
