@@ -63,12 +63,14 @@ static void find_blocks(Printer *p) {
   }
 }
 
-static bool ends_text(const Token *t) { return t->kind == TOKEN_EOF || t->kind == TOKEN_UNBRACE; }
+static bool ends_statement(const Token *t) {
+  return t->kind == TOKEN_EOF || t->kind == TOKEN_UNBRACE || t->kind == TOKEN_SEMICOLON;
+}
 
 // Levels of indentation of a line that token i starts; of a comment before it.
 static int level_of(const Printer *p, const Token *t, bool comment) {
   bool closes = t->kind == TOKEN_CLOSE || t->kind == TOKEN_UNBRACKET || t->kind == TOKEN_UNBRACE;
-  bool goes_on = p->brackets == 0 && !t->starts && !ends_text(t);
+  bool goes_on = p->brackets == 0 && !t->starts && !ends_statement(t);
   return (int)p->block.n + p->brackets + goes_on - (closes && !comment);
 }
 

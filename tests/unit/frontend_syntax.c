@@ -312,7 +312,7 @@ static void test_flipped(void **state) {
 // Blanks, line ends, semicolons and comments at random places of a model.
 static void test_format_anything(void **state) {
   (void)state;
-  static const char *const insert[] = {"\n", "\n\n", ";", " ", "\t", "# c\n", ";# d\n", "\n# e", "\r\n", ";;\n;", " # f \n\n\n# g\n"};
+  static const char *const insert[] = {"\n", "\n\n", ";", " ", "\t", "# c\n", ";# d\n", "\n# e", "\r\n", ";;\n;", "\n# h\n;", "\n;# i\n;", " # f \n\n\n# g\n"};
   int good = 0;
   noise = 3;
   size_t n = strlen(everything);
