@@ -86,14 +86,14 @@ static bool set_key(Build *b, const Ast *e, DataSource *s) {
 static bool set_skip(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->skip)) return false;
   if (s->skip >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip counts bytes from 0");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip must be a number of bytes, 0 or more");
   return false;
 }
 
 static bool set_offset(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->offset)) return false;
   if (s->offset == 0 || s->offset == 1) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset is 0, or 1 for the tokens that follow");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset must be 0, or 1 to read the tokens that follow");
   return false;
 }
 static bool set_scale(Build *b, const Ast *e, DataSource *s) {
@@ -105,7 +105,7 @@ static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
               build_integer(b, e->kids[1], last);
   if (good && 0 <= *first && *first < *last) return true;
   if (e->kind != AST_RANGE || good)
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a range like 0..4 must stand here");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected a range of integers, like 0..4");
   return false;
 }
 
@@ -121,7 +121,7 @@ static bool set_column(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->first)) return false;
   s->last = s->first + 1;
   if (s->first >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "columns count from 0");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the first column is 0");
   return false;
 }
 
@@ -137,7 +137,7 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
   bool u16 = e->kind == AST_NAME && !strcmp(e->text, "u16");
   s->token_bytes = u16 ? 2 : 4;
   if (u16 || (e->kind == AST_NAME && !strcmp(e->text, "u32"))) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "tokens are u16 or u32");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the dtype of tokens must be u16 or u32");
   return false;
 }
 
@@ -163,7 +163,7 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
     if (s->low < s->high) return true;
   }
   diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-             "synthetic data is normal, uniform or integers(low, high)");
+             "expected synthetic data: normal, uniform or integers(low, high)");
   return false;
 }
 
@@ -221,7 +221,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
     return false;
   }
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a source of data must stand here");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected a source of data");
   diag_one_of(b->d, near, countof(near));
   if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, countof(near));
   return false;
@@ -251,7 +251,7 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   for (int i = 0; d && i < d->rank; i++) runs |= d->dims[i] == block->over;
   if (!d || !source_build(b, e->value, &field.source)) return;
   if (!runs && block->over) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', over which the rows run",
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', which is the dim of the rows",
                e->key, dim_get(b->g->dims, block->over)->name);
     return;
   }
@@ -275,7 +275,7 @@ static void block_build(Build *b, const Ast *s) {
     DataBlock *block = &b->g->spec.data[k];
     if (strcmp(block_text(k), s->text)) continue;
     if (block->present) {
-      diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "a second data block '%s'", s->text);
+      diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "there are two data blocks '%s'", s->text);
       diag_note(b->d, block->pos, "first here");
       return;
     }
@@ -320,7 +320,7 @@ void mesh_build(Build *b, const Ast *file) {
     const Ast *s = file->kids[i];
     if (s->kind != AST_MESH) continue;
     if (first) {
-      diag_error(b->d, DIAG_BAD_MESH, s->pos, "a second mesh line");
+      diag_error(b->d, DIAG_BAD_MESH, s->pos, "there are two mesh lines");
       diag_note(b->d, first->pos, "first here");
     } else {
       first = s;
@@ -342,13 +342,13 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
     for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
     diag_error(b->d, DIAG_UNKNOWN_AXIS, item->pos, "the mesh has no axis '%s'", item->name);
     diag_nearest(b->d, item->name, near, m->naxes);
-    if (m->naxes) diag_note(b->d, m->pos, "the mesh");
+    if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
     if (b->opt->mesh && !b->opt->layout)
       diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout auto, or rules for this mesh");
     return false;
   }
   if (axes_has(r->axes, axis)) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' stands twice in one rule", item->name);
+    diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' occurs twice in one rule", item->name);
     return false;
   }
   r->axes.at[r->axes.n++] = (uint8_t)axis;
@@ -368,7 +368,7 @@ static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   for (size_t i = 0; i < countof(scopes); i++)
     if (!strcmp(scopes[i].name, scope->text)) r->scope = scopes[i].scope, r->pattern = NULL;
   if (r->soft && r->scope != LAYOUT_TENSOR) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule is for values, not for %s",
+    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule applies to values, not to %s",
                scope->text);
     return false;
   }
@@ -387,7 +387,7 @@ static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
   r->none = s->ndims == 1 && !strcmp(s->dims[0].name, "none");
   if (!rule_scope(b, scope, r)) return false;
   if (all && r->soft) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, s->pos, "a soft rule names a dim");
+    diag_error(b->d, DIAG_BAD_LAYOUT, s->pos, "a soft rule needs the name of a dim, not all");
     return false;
   }
   for (uint32_t i = 0; i < s->ndims && !r->none; i++)

@@ -81,7 +81,7 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
   }
   for (uint32_t i = 0; good && i < n; i++) {
     if (!formal[i].required || out[i]) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", call->text,
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", call->text,
                formal[i].name);
     good = false;
   }
@@ -143,7 +143,7 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
 static bool resolve_brackets(Build *b, Call *c) {
   bool good = true;
   if (c->ast->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "more than %d dims", MAX_RANK);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
     return false;
   }
   for (uint32_t i = 0; i < c->ast->ndims; i++) {
@@ -182,7 +182,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   Call c = {.ast = ast, .row = row, .pos = ast->pos};
   if (!bracket_count_ok(b, row, ast)) return value_poison;
   if (!ast->has_parens && row->formal[0].name) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses",
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses",
                ast->text);
     return value_poison;
   }
@@ -270,8 +270,8 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dims in brackets, not %u", f->name,
-               fn->ndims, call->ndims);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u", f->name,
+               fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
     diag_note(b->d, fn->pos, "declared here");
     return false;
   }
@@ -389,7 +389,7 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
     const AstArg *formal = &f->ast->args[i];
     const Ast *given = argument_for(f, call, i);
     if (!given && !formal->value) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", f->name,
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", f->name,
                  formal->name);
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
@@ -451,7 +451,7 @@ static Value without_own_dims(Build *b, const Function *f, const Frame *frame, V
     bool formal = !name || !dims_has(have, own);
     for (uint32_t k = 0; k < f->ast->ndims; k++) formal |= f->ast->dims[k].name == name;
     if (formal) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which ends with the function", f->name, name);
+    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which exists only inside the function", f->name, name);
     diag_note(b->d, dim_get(b->g->dims, own)->pos, "declared here");
     diag_hint(b->d, "reduce over it, or rename it to a dim that the function was given");
     return value_poison;

@@ -60,9 +60,9 @@ bool habit_of_member(Build *b, const char *name, const Ast *call) {
   const Builtin *row = builtin_find(member);
   if (!row) return false;
   if (row->bracket == BRACKET_NONE)
-    diag_hint(b->d, "functions are no members of tensors: write %s(%s)", member, object);
+    diag_hint(b->d, "functions are not members of tensors: write %s(%s)", member, object);
   else
-    diag_hint(b->d, "functions are no members of tensors: write %s[%s](%s)", member, names.d ? names.d : "d", object);
+    diag_hint(b->d, "functions are not members of tensors: write %s[%s](%s)", member, names.d ? names.d : "d", object);
   return true;
 }
 

@@ -4,7 +4,7 @@
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
   if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type))
     return true;
-  diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient is a float tensor", what);
+  diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient must be a float tensor", what);
   return false;
 }
 
@@ -14,13 +14,13 @@ Value builtin_gradient(Build *b, const Call *c) {
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
   if (c->raw[1]->kind != AST_NAME) { // a new value, which no loss depends on: always zero
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is that by a named value, this is an expression");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is taken with respect to a named value, not to an expression");
     diag_hint(b->d, "bind it first, and use the name in the loss");
     return value_poison;
   }
   if (build_dims(b, loss)->n) {
     diag_error(b->d, DIAG_NOT_SCALAR, c->raw[0]->pos,
-               "the loss of a gradient is a scalar, this has dims %s",
+               "the loss of a gradient must be a scalar, but this is over %s",
                dims_listed(b, build_dims(b, loss)));
     return value_poison;
   }

@@ -132,7 +132,7 @@ static char *plain(const Dump *d, const char *stage, char *text) {
   if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
   if (d->form == FORM_DOT) {
     diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos,
-               "the stage %s is no graph and has no dot form", stage);
+               "the stage %s is not a graph and has no dot form", stage);
     return NULL;
   }
   json_t *out = json_object(), *lines = json_array();

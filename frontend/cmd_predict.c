@@ -26,7 +26,7 @@ typedef struct Predict {
 static bool one_source(const Session *s) {
   const OptionUse *data = option_use(s->opt, OPTION_DATA);
   if (!data || !option_given(s->opt, OPTION_FEED)) return true;
-  diag_error(s->diag, DIAG_USAGE, data->pos, "rows are either those of --feed or those of --data");
+  diag_error(s->diag, DIAG_USAGE, data->pos, "rows come either from --feed or from --data, not from both");
   return false;
 }
 

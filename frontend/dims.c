@@ -59,7 +59,7 @@ static bool later(Pos declared, Pos use) {
 }
 
 static bool not_integer(Build *b, Pos pos) {
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "an integer made of numbers and dims must stand here");
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer made of numbers and dims");
   return false;
 }
 
@@ -82,7 +82,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   const Dim *dim = dim_get(b->g->dims, d);
   if (later(dim->pos, use)) {
     diag_error(b->d, DIAG_UNKNOWN_DIM, e->pos, "dim '%s' is declared further down", e->text);
-    diag_note(b->d, dim->pos, "here");
+    diag_note(b->d, dim->pos, "declared here");
     diag_hint(b->d, "move its declaration up");
     return false;
   }
@@ -274,10 +274,10 @@ bool dims_stated(Build *b, const Ast *t, Dims *order) {
     if (!d) {
       good = false;
     } else if (item->arrow || t->all_but) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "only names of dims stand here");
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "expected only names of dims");
       good = false;
     } else if (dims_has(order, d)) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' stands twice in one tensor",
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' occurs twice in one tensor",
                  item->name);
       good = false;
     } else if (order->n == MAX_RANK) {

@@ -54,7 +54,7 @@ static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
   if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
   const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
   if (kind == old->kind)
-    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s already", old->name, was);
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already %s", old->name, was);
   else
     diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s and cannot be bound again", old->name, was);
   diag_note(b->d, old->pos, "first here");
@@ -115,7 +115,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   const char *path = name_join(b, parent->path, base);
   if (exact) {
     if (!parent->shared && map_get(&b->scopes, path)) {
-      diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is a scope '%s' already", path);
+      diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is already a scope '%s'", path);
       return NULL;
     }
     return scope_new(b, path, fn);

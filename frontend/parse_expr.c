@@ -128,7 +128,7 @@ static Ast *parse_parentheses(Parser *p) {
   if (!parse_arguments(p, list, &comma)) return NULL;
   const AstArg *first = list->args;
   if (list->nargs == 0) {
-    diag_error(p->d, DIAG_SYNTAX, list->pos, "nothing stands between these parentheses");
+    diag_error(p->d, DIAG_SYNTAX, list->pos, "these parentheses are empty");
     return NULL;
   }
   if (list->nargs == 1 && !comma && !first->name && !first->key && !first->arrow) {
@@ -194,11 +194,11 @@ static Ast *no_expression(Parser *p) {
   else if (before == TOKEN_SLASH && parser_at(p, TOKEN_SLASH))
     diag_hint(p->d, "write floor_div(a, b)");
   else if (parser_at(p, TOKEN_PLUS))
-    diag_hint(p->d, "a plus sign stands between two operands only");
+    diag_hint(p->d, "a plus sign needs two operands");
   else if (parser_at(p, TOKEN_NOT))
     diag_hint(p->d, "put it in parentheses: (not x)");
   else if (parser_at(p, TOKEN_BRACKET))
-    diag_hint(p->d, "constants over a dim are written values[c](1, 2, 3)");
+    diag_hint(p->d, "write constants over a dim as values[c](1, 2, 3)");
   return NULL;
 }
 

@@ -140,7 +140,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
       if (d->dims[k] != data->over) continue;
       diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-                 "accumulate cuts '%s', over which '%s' runs, and that is no input",
+                 "accumulate cuts '%s', but '%s' runs over it and is not an input",
                  dim_get(b->g->dims, data->over)->name, d->name);
       return false;
     }

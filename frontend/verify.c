@@ -205,7 +205,7 @@ static bool run_split(Verify *v) {
   bool good = result != STEP_FAILED && (!session_first(v->s) || (result != STEP_OK) == v->fails);
   if (result == STEP_FAILED || (!good && !v->fails)) exec_fault(e, v->s->diag);
   if (!good && v->fails)
-    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails whole, and split (%s) it does not", mesh_said(v));
+    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails on one processor, but not split (%s)", mesh_said(v));
   for (uint32_t i = 0; result == STEP_OK && i < v->run.nvalues; i++) read_replicas(v, e, i);
   good = good && exec_check(e, v->s->diag);
   for (int k = 0; k < COLL_COUNT; k++) v->out.wire_bytes += exec_counts(e)->wire_bytes[k];

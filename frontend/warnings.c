@@ -215,7 +215,7 @@ static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have
   int i = formal_of(b, d);
   const char *name = short_name(b->g, param), *dim = dim_get(b->g->dims, d)->name;
   if (i < 0) {
-    diag_warning(b->d, DIAG_PARAM_SUMMED, pos, "only the parameter '%s' has the summed dim '%s': the other factors are over %s",
+    diag_warning(b->d, DIAG_PARAM_SUMMED, pos, "only the parameter '%s' has the summed dim '%s'; the other factors are over %s",
                  name, dim, dims_listed(b, have));
     diag_hint(b->d, "sum over a dim that the other factors have; if the sum of '%s' is meant, write it apart: sum[%s](%s)", name,
               dim, name);

@@ -202,7 +202,7 @@ static void test_errors(void **state) {
   expect_error("data train { x = 1 }", "1:12", "expected 'over'");
   expect_error("}", "1:1", "found '}'");
   expect_error("fn f() {\n", "1:9", "expected '}'");
-  expect_error("x = ()", "1:5", "nothing stands between");
+  expect_error("x = ()", "1:5", "these parentheses are empty");
   expect_error("x = \xE2\x88\x92"
                "1",
                "1:5", "write - for minus");
@@ -222,7 +222,7 @@ static void test_recovery(void **state) {
 static void test_nul(void **state) {
   (void)state;
   Parsed p = parse_n("x = 1\0y", 7);
-  assert_non_null(strstr(messages(&p), "t.mesh:1:6: error: a NUL byte"));
+  assert_non_null(strstr(messages(&p), "t.mesh:1:6: error: the text contains a NUL byte"));
   arena_free(p.a);
 }
 
