@@ -26,15 +26,14 @@ static const Ast *with_argument(Build *b, const Ast *call, const char *name, con
   return copy;
 }
 
-static Entry *entry_find(Entries *e, const char *key, size_t n) {
-  for (uint32_t i = 0; i < e->n; i++)
-    if (strlen(e->at[i].key) == n && !strncmp(e->at[i].key, key, n)) return &e->at[i];
-  return NULL;
+static void entry_add(Build *b, Entries *e, Entry one) {
+  e->at[e->n] = one;
+  map_put(b->a, &e->index, one.key, &e->at[e->n++]);
 }
 
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
-  Entry *old = entry_find(e, key, dot ? (size_t)(dot - key) : strlen(key));
+  Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
   if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
     return; // stays unused
   set->used = true;
@@ -43,20 +42,20 @@ static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   else if (old)
     old->value = set->value, old->pos = set->pos;
   else
-    e->at[e->n++] = (Entry){intern(b->names, key), set->value, set->pos};
+    entry_add(b, e, (Entry){intern(b->names, key), set->value, set->pos});
 }
 
 Entries entries_read(Build *b, const Ast *s, uint32_t first, const char *prefix) {
   Entries e = {.at = arena_array(b->a, Entry, s->nkids + b->opt->nsettings)};
   for (uint32_t i = first; i < s->nkids; i++) {
     const Ast *kid = s->kids[i];
-    const Entry *old = entry_find(&e, kid->text, strlen(kid->text));
+    const Entry *old = map_get(&e.index, kid->text);
     if (old) {
       diag_error(b->d, DIAG_DUPLICATE_NAME, kid->pos, "'%s' is given twice", kid->text);
       diag_note(b->d, old->pos, "first here");
       continue;
     }
-    e.at[e.n++] = (Entry){kid->text, kid->kids[0], kid->pos};
+    entry_add(b, &e, (Entry){kid->text, kid->kids[0], kid->pos});
   }
   entries_set(b, &e, prefix);
   return e;
@@ -87,14 +86,14 @@ static bool set_key(Build *b, const Ast *e, DataSource *s) {
 static bool set_skip(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->skip)) return false;
   if (s->skip >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip counts bytes from 0");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip must be a number of bytes, 0 or more");
   return false;
 }
 
 static bool set_offset(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->offset)) return false;
   if (s->offset == 0 || s->offset == 1) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset is 0, or 1 for the tokens that follow");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset must be 0, or 1 to read the tokens that follow");
   return false;
 }
 static bool set_scale(Build *b, const Ast *e, DataSource *s) {
@@ -106,7 +105,7 @@ static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
               build_integer(b, e->kids[1], last);
   if (good && 0 <= *first && *first < *last) return true;
   if (e->kind != AST_RANGE || good)
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a range like 0..4 must stand here");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected a range of integers, like 0..4");
   return false;
 }
 
@@ -122,7 +121,7 @@ static bool set_column(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->first)) return false;
   s->last = s->first + 1;
   if (s->first >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "columns count from 0");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the first column is 0");
   return false;
 }
 
@@ -138,7 +137,7 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
   bool u16 = e->kind == AST_NAME && !strcmp(e->text, "u16");
   s->token_bytes = u16 ? 2 : 4;
   if (u16 || (e->kind == AST_NAME && !strcmp(e->text, "u32"))) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "tokens are u16 or u32");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the dtype of tokens must be u16 or u32");
   return false;
 }
 
@@ -164,7 +163,7 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
     if (s->low < s->high) return true;
   }
   diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-             "synthetic data is normal, uniform or integers(low, high)");
+             "expected synthetic data: normal, uniform or integers(low, high)");
   return false;
 }
 
@@ -222,7 +221,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
     return false;
   }
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a source of data must stand here");
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected a source of data");
   diag_one_of(b->d, near, countof(near));
   if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, countof(near));
   return false;
@@ -233,16 +232,14 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
 static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
   bool option = e->pos.source != block->pos.source; // --set
-  for (uint32_t i = 0; i < b->g->decl.n; i++) {
-    const Decl *d = &b->g->decl.at[i];
-    if (d->kind != DECL_INPUT) continue;
-    if (!strcmp(d->name, e->key)) return d;
-    vec_push(b->a, near) = d->name;
-  }
-  vec_push(b->a, near) = "shuffle";
-  vec_push(b->a, near) = "seed";
+  DeclId id = graph_find_decl(b->g, e->key);
+  if (id && b->g->decl.at[id - 1].kind == DECL_INPUT) return &b->g->decl.at[id - 1];
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_NAME, e->pos,
              "the model has no input '%s'", e->key);
+  for (uint32_t i = 0; i < b->g->decl.n && diag_kept(b->d); i++)
+    if (b->g->decl.at[i].kind == DECL_INPUT) vec_push(b->a, near) = b->g->decl.at[i].name;
+  vec_push(b->a, near) = "shuffle";
+  vec_push(b->a, near) = "seed";
   diag_nearest(b->d, e->key, near.at, near.n);
   return NULL;
 }
@@ -254,7 +251,7 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   for (int i = 0; d && i < d->rank; i++) runs |= d->dims[i] == block->over;
   if (!d || !source_build(b, e->value, &field.source)) return;
   if (!runs && block->over) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', over which the rows run",
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', which is the dim of the rows",
                e->key, dim_get(b->g->dims, block->over)->name);
     return;
   }
@@ -278,7 +275,7 @@ static void block_build(Build *b, const Ast *s) {
     DataBlock *block = &b->g->spec.data[k];
     if (strcmp(block_text(k), s->text)) continue;
     if (block->present) {
-      diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "a second data block '%s'", s->text);
+      diag_error(b->d, DIAG_BAD_BLOCK, s->pos, "there are two data blocks '%s'", s->text);
       diag_note(b->d, block->pos, "first here");
       return;
     }
@@ -323,7 +320,7 @@ void mesh_build(Build *b, const Ast *file) {
     const Ast *s = file->kids[i];
     if (s->kind != AST_MESH) continue;
     if (first) {
-      diag_error(b->d, DIAG_BAD_MESH, s->pos, "a second mesh line");
+      diag_error(b->d, DIAG_BAD_MESH, s->pos, "there are two mesh lines");
       diag_note(b->d, first->pos, "first here");
     } else {
       first = s;
@@ -345,11 +342,13 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
     for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
     diag_error(b->d, DIAG_UNKNOWN_AXIS, item->pos, "the mesh has no axis '%s'", item->name);
     diag_nearest(b->d, item->name, near, m->naxes);
-    if (m->naxes) diag_note(b->d, m->pos, "the mesh");
+    if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
+    if (b->opt->mesh && !b->opt->layout)
+      diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout auto, or rules for this mesh");
     return false;
   }
   if (axes_has(r->axes, axis)) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' stands twice in one rule", item->name);
+    diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' occurs twice in one rule", item->name);
     return false;
   }
   r->axes.at[r->axes.n++] = (uint8_t)axis;
@@ -369,7 +368,7 @@ static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   for (size_t i = 0; i < countof(scopes); i++)
     if (!strcmp(scopes[i].name, scope->text)) r->scope = scopes[i].scope, r->pattern = NULL;
   if (r->soft && r->scope != LAYOUT_TENSOR) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule is for values, not for %s",
+    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule applies to values, not to %s",
                scope->text);
     return false;
   }
@@ -388,7 +387,7 @@ static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
   r->none = s->ndims == 1 && !strcmp(s->dims[0].name, "none");
   if (!rule_scope(b, scope, r)) return false;
   if (all && r->soft) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, s->pos, "a soft rule names a dim");
+    diag_error(b->d, DIAG_BAD_LAYOUT, s->pos, "a soft rule needs the name of a dim, not all");
     return false;
   }
   for (uint32_t i = 0; i < s->ndims && !r->none; i++)
@@ -398,9 +397,6 @@ static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
 
 static void rules_add(Build *b, const Ast *layout) {
   Layout *l = &b->model->layout;
-  LayoutRule *grown = arena_array(b->a, LayoutRule, l->n + layout->nkids);
-  if (l->n) memcpy(grown, l->rule, l->n * sizeof *grown);
-  l->rule = grown;
   for (uint32_t i = 0; i < layout->nkids; i++)
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
@@ -416,12 +412,20 @@ static bool lacks_axis(const Build *b, const Ast *file) {
   return false;
 }
 
+enum { MAX_RULES = 4096 };
+
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
-  if (b->opt->layout) {
-    rules_add(b, b->opt->layout);
+  uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
+  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++)
+    if (file->kids[i]->kind == AST_LAYOUT) n += file->kids[i]->nkids;
+  if (n > MAX_RULES) {
+    diag_error(b->d, DIAG_BAD_LAYOUT, (Pos){.source = b->text->pos.source}, "the layout has %u rules, and at most %d are allowed", n, MAX_RULES);
+    diag_hint(b->d, "one rule with a pattern covers many tensors: layout layer.*.w: h -> cols");
     return;
   }
-  for (uint32_t i = 0; i < file->nkids; i++)
+  b->model->layout.rule = arena_array(b->a, LayoutRule, n + 1);
+  if (b->opt->layout) rules_add(b, b->opt->layout);
+  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++)
     if (file->kids[i]->kind == AST_LAYOUT) rules_add(b, file->kids[i]);
 }

@@ -4,7 +4,7 @@
 // says nothing more. Dims, consts and functions are known before the first statement is built.
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- what a statement binds -----------------------------------------------------------------------
 
@@ -20,7 +20,7 @@ static bool name_free(Build *b, const char *name, Pos pos) {
   const Function *f = b->frame->fn ? NULL : map_get(&b->functions, name);
   const Binding *constant = b->frame->fn ? NULL : map_get(&b->consts, name);
   if (!f && !constant) return true;
-  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is the name of a %s already", name,
+  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already the name of a %s", name,
              f ? "function" : "const");
   diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
   return false;
@@ -32,14 +32,14 @@ bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, cons
   for (int i = 0; i < stated->n; i++)
     if (!dims_has(have, stated->at[i])) {
       diag_error(b->d, DIAG_MISSING_DIM, pos,
-                 "'%s' is to have dim '%s', which the right side lacks: it is over %s", name,
+                 "'%s' is declared with dim '%s', but the right side is over %s", name,
                  dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
       return false;
     }
   for (int i = 0; i < have->n; i++)
     if (!dims_has(stated, have->at[i])) {
       diag_error(b->d, DIAG_EXTRA_DIM, pos,
-                 "'%s' is to be over %s, but the right side has dim '%s' too", name,
+                 "'%s' is declared over %s, but the right side also has dim '%s'", name,
                  dims_listed(b, stated), dim_get(b->g->dims, have->at[i])->name);
       diag_hint(b->d, "reduce over it, or state it on the left side");
       return false;
@@ -85,7 +85,7 @@ static void build_bind(Build *b, const Ast *s) {
     return;
   }
   if (v.kind != VALUE_POISON && (v.kind != VALUE_TUPLE || v.n != n)) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "%u names for %u results", n,
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "the left side has %u names, and the right side gives %u", n,
                v.kind == VALUE_TUPLE ? v.n : 1);
     v = value_poison;
   }
@@ -124,7 +124,7 @@ static void build_output(Build *b, const Ast *s) {
 static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos,
-             "a parameter is trained, so its type is a float, not %s", type->text);
+             "the type of a trained parameter must be a float, not %s", type->text);
   diag_hint(b->d, "add: trainable = false; or use input or state");
   return false;
 }
@@ -134,9 +134,9 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
   for (uint32_t i = 0; i < s->nargs; i++) {
     bool trainable = true;
     if (!s->args[i].name || strcmp(s->args[i].name, "trainable")) {
-      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "a declaration has no option '%s'",
+      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "there is no option '%s' of a declaration",
                  s->args[i].name ? s->args[i].name : "?");
-      diag_hint(b->d, "there is: trainable = false");
+      diag_hint(b->d, "the only option is trainable = false");
       return false;
     }
     if (!build_bool(b, s->args[i].value, &trainable)) return false;
@@ -171,9 +171,9 @@ static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   memcpy(held.at, d->dims, sizeof held.at);
   bool good = dims_stated(b, s, &order);
   if (good && !dims_equal(&order, &held)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos, "the shared '%s' is over %s, and this call's over %s", d->name,
+    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos, "the shared parameter '%s' is over %s, but this call needs it over %s", d->name,
                dims_listed(b, &held), dims_listed(b, &order));
-    diag_hint(b->d, "a call that shares parameters has the dims of the call that made them");
+    diag_hint(b->d, "give this call the dims of the call that declared the parameters");
     good = false;
   }
   if (!good) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
@@ -210,6 +210,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
             s->pos);
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
+  if (kind == DECL_PARAM && !s->kids[1]) vec_push(b->a, b->zero) = (Zero){id, s};
   bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
 }
 
@@ -259,7 +260,7 @@ static void build_update(Build *b, const Ast *s) {
   if (old) {
     diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "state '%s' is updated twice", d->name);
     diag_note(b->d, old->pos, "first here");
-    diag_hint(b->d, "put both into one update");
+    diag_hint(b->d, "combine both into one update");
     return;
   }
   Output o = {.kind = OUT_UPDATE, .name = d->name, .target = id, .value = as_state(b, s, d, v)};
@@ -328,21 +329,30 @@ static const Statement statements[AST_COUNT] = {
 
 static const char *misplaced(const Build *b, const Ast *s, const Statement *row) {
   bool initial = b->g != b->model->graph;
-  if (!row->build) return "no statement";
-  if (b->frame->returned) return "behind the return it is never reached";
-  if (s->kind == AST_RETURN && !b->frame->fn) return "return stands in a function";
+  if (!row->build) return "this is not a statement";
+  if (b->frame->returned) return "a statement after return is never reached";
+  if (s->kind == AST_RETURN && !b->frame->fn) return "return is only allowed in a function";
   if (b->frame->fn && !row->in_function)
-    return "it stands at the top level of a file, not in a function";
-  if (b->frame->round && !row->in_loop) return "it may not stand in a loop";
+    return "this statement is only allowed at the top level of a file, not in a function";
+  if (b->frame->round && !row->in_loop) return "this statement is not allowed in a loop";
   if (b->loop && s->kind == AST_UPDATE) return "a state is updated once a step, not in each step of a scan";
   if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE))
-    return "an initial value declares nothing";
+    return "an initial value cannot declare anything";
   return NULL;
 }
+
+enum { MAX_OPERATIONS = 250000 };
 
 static void build_statement(Build *b, const Ast *s) {
   const Statement *row = &statements[s->kind];
   const char *why = misplaced(b, s, row);
+  if (graph_count(b->g) > MAX_OPERATIONS) {
+    if (!b->full)
+      diag_error(b->d, DIAG_TOO_DEEP, s->pos, "the model has more than %d operations", MAX_OPERATIONS);
+    if (!b->full) diag_hint(b->d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+    b->full = true;
+    return;
+  }
   if (!why) {
     Origin before = b->g->origin; // what follows a statement in a function belongs to the caller's value
     row->build(b, s);
@@ -389,7 +399,7 @@ static void check_settings(Build *b) {
     if (s->used) continue;
     diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
                "--set %s: the model has no such dim, const, or key of a block", s->path);
-    diag_nearest(b->d, s->path, near.at, near.n);
+    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0})) diag_nearest(b->d, s->path, near.at, near.n);
   }
 }
 
@@ -416,6 +426,7 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   declare_functions(&b, file);
   functions_scan(&b);
   functions_check(&b, file);
+  settings_index(&b);
   dims_declare_file(&b, file);
   precision_read(&b, file);
   mesh_build(&b, file);
@@ -426,6 +437,7 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   b.model->graph->layout = b.model->layout;
   check_settings(&b);
   square_sums_check(&b);
+  warnings_of_model(&b);
   m->graph->origin = (Origin){0};
   if (diag_errors(d)) return NULL;
   precision_apply(m);

@@ -7,15 +7,8 @@
 #define FRONTEND_BUILD_H
 
 #include "frontend/frontend.h"
-
-// -- names.c: a map from interned names -----------------------------------------------------------
-typedef struct NameMap {
-  uint32_t n, cap;
-  const char **key;
-  void **value;
-} NameMap;
-void *map_get(const NameMap *m, const char *interned); // NULL: absent
-void map_put(Arena *a, NameMap *m, const char *interned, void *value);
+#include "frontend/habits.h"
+#include "frontend/name_map.h"
 
 // -- values ---------------------------------------------------------------------------------------
 typedef enum ValueKind {
@@ -68,6 +61,7 @@ typedef struct Binding {
   const Graph *graph; // that value.node belongs to
   const Scope
       *home; // where the name was bound first (a loop carries it there); NULL: the frame's base
+  const struct Binding *before; // what the name meant in this frame until then, or NULL
   Pos pos;
   bool stated;
   uint8_t rank;
@@ -111,6 +105,7 @@ typedef struct Loop {
 
 typedef struct Frame {
   Function *fn;   // NULL: the file
+  const Ast *call; // of that function
   Scope *base;    // when the frame began
   Scope *scope;   // now: deeper inside a loop
   bool anonymous; // under a function without a scope: values have no full names
@@ -120,6 +115,12 @@ typedef struct Frame {
   bool returned;
   Value result;
 } Frame;
+
+// A parameter that is zero because its declaration states no start.
+typedef struct Zero {
+  DeclId decl;
+  const Ast *ast;
+} Zero;
 
 // A dim whose size is that of a batch, or computed from it: the index of its size in Model.numbers.
 typedef struct RowSize {
@@ -177,6 +178,8 @@ typedef struct Build {
   NameMap fetched;   // full name -> Slot of g->name
   NameMap scopes;    // path -> Scope
   NameMap updated;   // full name of a state -> Binding of its update
+  NameMap data_dims; // names of dims that the rows of data run over
+  NameMap settings;  // path -> Setting, the last of that path
   NameMap draws;     // path -> number of draws in that scope so far
   const char *initial; // full name of the tensor whose initial value is computed, or NULL
   const Loop *loop;  // innermost scan, through calls, or NULL
@@ -184,8 +187,11 @@ typedef struct Build {
   int depth;         // of expressions and calls inside one another
   uint32_t groups;   // composites so far
   int fors;          // `for` loops inside one another, through calls
+  bool full;         // it has too many operations: nothing more is built
   uint32_t unrolled; // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
+  VEC(Zero) zero;    // ascending
+  int looks;         // of warn_param_alone, at the graph
   const Ast *text;   // the file
   VEC(RowSize) rows;
   bool rows_read;    // by the size that is being computed
@@ -237,6 +243,7 @@ const char *dims_listed(Build *b, const Dims *s); // "[b, h]"
 // False with an error when a tensor over s would be too large.
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
 Setting *setting_find(const Build *b, const char *path); // the last of that path, or NULL
+void settings_index(Build *b);                           // before the first setting_find
 
 // -- build_expr.c ---------------------------------------------------------------------------------
 typedef enum Typing {
@@ -344,6 +351,14 @@ MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, doub
 // range.c: false with an error at pos when argument `argument` of call `of` ("train": a key of a train block) may not be x.
 MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x);
 
+// -- build_habits.c -------------------------------------------------------------------------------
+// The operands of a call as the user wrote them, and a dim that they share.
+HabitNames habit_names(const Build *b, const Ast *call);
+// A hint for "x.sum" or "x.T" where x is a value; call: the call of that name, or NULL. False: none.
+bool habit_of_member(Build *b, const char *name, const Ast *call);
+// A hint for x[i], where x is a value.
+void habit_of_index(Build *b, const Ast *call);
+
 // -- functions.c ----------------------------------------------------------------------------------
 // Which functions open scopes.
 void functions_scan(Build *b);
@@ -405,6 +420,7 @@ typedef struct Entry {
 typedef struct Entries {
   uint32_t n;
   Entry *at;
+  NameMap index; // key -> Entry
 } Entries;
 Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char *prefix);
 // Applies --set PREFIX.key to entries that were read.

@@ -32,7 +32,30 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
   for (; f[n].name; n++) near[n] = f[n].name;
   DiagId id = by_option(call, arg) ? DIAG_UNKNOWN_SET : DIAG_BAD_ARGUMENTS;
   diag_error(b->d, id, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
-  diag_nearest(b->d, arg->name, near, n);
+  HabitNames names = habit_names(b, call);
+  const char *own = arena_printf(b->a, "%s.%s", call->text, arg->name), *any = arena_printf(b->a, "*.%s", arg->name);
+  if (!habit_hint(b->d, b->a, HABIT_ARGUMENT, own, &names) && !habit_hint(b->d, b->a, HABIT_ARGUMENT, any, &names))
+    diag_nearest(b->d, arg->name, near, n);
+  return false;
+}
+
+// The call has more arguments than formals; `arg` is the first one too many.
+static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
+  HabitNames names = habit_names(b, call);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, n ? "%s takes at most %u argument%s" : "%s takes no arguments", call->text, n,
+             n == 1 ? "" : "s");
+  habit_hint(b->d, b->a, HABIT_EXTRA, call->text, &names);
+  return false;
+}
+
+// One formal gets two arguments: by name, and by the place of an argument without a name.
+static bool given_twice(Build *b, const Ast *call, const Formal *formal, int at, const Ast *const *given, const AstArg *arg) {
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal[at].name, call->text);
+  for (int i = 0; formal[i].name && !arg->name; i++)
+    if (!given[i]) {
+      diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal[at].name, formal[i].name);
+      break;
+    }
   return false;
 }
 
@@ -49,20 +72,16 @@ bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out)
     } else if (at < 0 && arg->name) {
       good = unknown_argument(b, call, formal, arg);
     } else if (at < 0) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", call->text,
-                 n);
-      good = false;
+      good = too_many(b, call, n, arg);
     } else if (out[at] && !by_option(call, arg)) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
-                 formal[at].name, call->text);
-      good = false;
+      good = given_twice(b, call, formal, at, out, arg);
     } else {
       out[at] = arg->value;
     }
   }
   for (uint32_t i = 0; good && i < n; i++) {
     if (!formal[i].required || out[i]) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", call->text,
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", call->text,
                formal[i].name);
     good = false;
   }
@@ -112,15 +131,20 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   case BRACKET_MAP: good = arrows && !call->all_but && !call->dims[0].arrow; break;
   case BRACKET_ANY: break;
   }
-  if (!good)
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
-  return good;
+  if (good) return true;
+  HabitNames names = habit_names(b, call);
+  const char *x = names.x ? names.x : "x", *dim = names.d ? names.d : "d";
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
+  if (row->bracket == BRACKET_NONE) diag_hint(b->d, "write %s(%s)", call->text, x);
+  if (!call->has_brackets && (row->bracket == BRACKET_ONE || row->bracket == BRACKET_SOME))
+    diag_hint(b->d, row->formal[0].name ? "write %s[%s](%s)" : "write %s[%s]", call->text, dim, x);
+  return false;
 }
 
 static bool resolve_brackets(Build *b, Call *c) {
   bool good = true;
   if (c->ast->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "more than %d dims", MAX_RANK);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
     return false;
   }
   for (uint32_t i = 0; i < c->ast->ndims; i++) {
@@ -160,7 +184,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   Call c = {.ast = ast, .row = row, .pos = ast->pos};
   if (!bracket_count_ok(b, row, ast)) return value_poison;
   if (!ast->has_parens && row->formal[0].name) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s lacks its arguments in parentheses",
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses",
                ast->text);
     return value_poison;
   }
@@ -241,14 +265,15 @@ static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, cons
 typedef struct Renames {
   int n;
   DimId from[MAX_RANK], to[MAX_RANK];
+  const char *formal[MAX_RANK], *first[MAX_RANK]; // the formal, and the one that was given the same dim before
 } Renames;
 
 static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dims in brackets, not %u", f->name,
-               fn->ndims, call->ndims);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u", f->name,
+               fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
     diag_note(b->d, fn->pos, "declared here");
     return false;
   }
@@ -260,9 +285,11 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
       continue;
     }
     DimId inside = given[i];
-    for (uint32_t k = 0; k < i; k++)
-      if (given[k] == given[i]) inside = 0;
-    if (!inside) {
+    uint32_t first = 0;
+    while (first < i && given[first] != given[i]) first++;
+    if (first < i) {
+      back->formal[back->n] = fn->dims[i].name;
+      back->first[back->n] = fn->dims[first].name;
       inside = dim_of_formal(b, f, frame->scope, fn->dims[i].name, given[i], fn->dims[i].pos);
       back->from[back->n] = inside;
       back->to[back->n++] = given[i];
@@ -288,6 +315,48 @@ static bool is_formal(const Function *f, const char *name) {
   return false;
 }
 
+// The first formal that no argument names, from `from` on; NULL: none.
+static const char *formal_free(const Function *f, const Ast *call, uint32_t from) {
+  for (uint32_t i = from; i < f->ast->nargs; i++) {
+    bool named = false;
+    for (uint32_t k = 0; k < call->nargs; k++) named |= call->args[k].name == f->ast->args[i].name;
+    if (!named) return f->ast->args[i].name;
+  }
+  return NULL;
+}
+
+// False where a formal gets two arguments: f(a = x, a = y), and f(a = x, 3), where 3 has the place of a.
+static bool arguments_once(Build *b, const Function *f, const Ast *call) {
+  uint32_t position = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    for (uint32_t k = 0; k < i && call->args[i].name; k++) {
+      if (call->args[k].name != call->args[i].name) continue;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", call->args[i].name, f->name);
+      diag_note(b->d, call->args[k].pos, "first here");
+      return false;
+    }
+    if (call->args[i].name) continue;
+    uint32_t at = position++;
+    for (uint32_t k = 0; k < call->nargs && at < f->ast->nargs; k++) {
+      if (!call->args[k].name || call->args[k].name != f->ast->args[at].name) continue;
+      const char *formal = f->ast->args[at].name, *other = formal_free(f, call, at + 1);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", formal, f->name);
+      diag_note(b->d, call->args[k].pos, "by name here");
+      if (other) diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal, other);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void formal_nearest(Build *b, const Function *f, const char *name) {
+  VEC(const char *) near = {0};
+  for (uint32_t i = 0; i < f->ast->nargs; i++) vec_push(b->a, near) = f->ast->args[i].name;
+  if (!near.n) return;
+  diag_one_of(b->d, near.at, near.n);
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
 static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
   uint32_t positional = 0;
   for (uint32_t i = 0; i < call->nargs; i++) {
@@ -299,22 +368,20 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name,
                  arg->name);
       diag_note(b->d, f->ast->pos, "declared here");
+      formal_nearest(b, f, arg->name);
       return false;
     }
-    for (uint32_t k = 0; k < f->ast->nargs && arg->name; k++)
-      if (!strcmp(f->ast->args[k].name, arg->name) && k < positional) {
-        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
-                   arg->name, f->name);
-        return false;
-      }
     if (arg->key || arg->arrow || positional > f->ast->nargs) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes at most %u arguments", f->name,
-                 f->ast->nargs);
+      if (arg->key || arg->arrow)
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", f->name);
+      else
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
+                   f->name, f->ast->nargs, f->ast->nargs == 1 ? "" : "s");
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
     }
   }
-  return true;
+  return arguments_once(b, f, call);
 }
 
 // Evaluates the arguments in the caller's frame; defaults are left to the callee's.
@@ -324,7 +391,7 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
     const AstArg *formal = &f->ast->args[i];
     const Ast *given = argument_for(f, call, i);
     if (!given && !formal->value) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s lacks the argument '%s'", f->name,
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", f->name,
                  formal->name);
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
@@ -359,8 +426,12 @@ static Value rename_back(Build *b, const Function *f, Value v, const Renames *ba
     bool clash = dims_has(have, back->to[i]);
     for (int k = 0; k < attr.ndims; k++) clash |= to[k] == back->to[i];
     if (clash) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice",
-                 f->name, dim_get(b->g->dims, back->to[i])->name);
+      const char *dim = dim_get(b->g->dims, back->to[i])->name;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice: it is given for '%s' and for '%s'",
+                 f->name, dim, back->first[i], back->formal[i]);
+      diag_note(b->d, f->ast->pos, "declared here");
+      diag_hint(b->d, "give one of them another dim of the same size: dim %s2 = %s, and rename[%s -> %s2](...) where an operand has it",
+                dim, dim, dim, dim);
       return value_poison;
     }
     from[attr.ndims] = back->from[i];
@@ -382,7 +453,7 @@ static Value without_own_dims(Build *b, const Function *f, const Frame *frame, V
     bool formal = !name || !dims_has(have, own);
     for (uint32_t k = 0; k < f->ast->ndims; k++) formal |= f->ast->dims[k].name == name;
     if (formal) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which ends with the function", f->name, name);
+    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which exists only inside the function", f->name, name);
     diag_note(b->d, dim_get(b->g->dims, own)->pos, "declared here");
     diag_hint(b->d, "reduce over it, or rename it to a dim that the function was given");
     return value_poison;
@@ -426,7 +497,7 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
   if (f->active) return value_poison; // functions_check has said so
   if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
-  *frame = (Frame){.fn = f, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
+  *frame = (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};
   // arguments belong to the caller: calls in them take their numbers first
   bool good = bind_arguments(b, f, call, frame);
@@ -436,16 +507,25 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
   return call_inside(b, f, frame, &back, call->pos);
 }
 
-static Value unknown_function(Build *b, const Ast *call) {
+static void function_nearest(Build *b, const char *name) {
   VEC(const char *) near = {0};
   for (size_t i = 0; i < countof(builtins); i++) vec_push(b->a, near) = builtins[i].name;
   for (uint32_t i = 0; i < b->functions.cap; i++)
     if (b->functions.key[i]) vec_push(b->a, near) = b->functions.key[i];
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
+static Value unknown_function(Build *b, const Ast *call) {
+  HabitNames names = habit_names(b, call);
+  bool value = binding_find(b, call->text) != NULL;
   diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "unknown function '%s'", call->text);
-  if (binding_find(b, call->text))
-    diag_hint(b->d, "'%s' is a value: it is named without brackets and parentheses", call->text);
-  else
-    diag_nearest(b->d, call->text, near.at, near.n);
+  if (!diag_kept(b->d)) return value_poison;
+  if (value && call->has_brackets && !call->has_parens)
+    habit_of_index(b, call);
+  else if (value)
+    diag_hint(b->d, "'%s' is a value: write it without brackets and parentheses", call->text);
+  else if (!habit_of_member(b, call->text, call) && !habit_hint(b->d, b->a, HABIT_FUNCTION, call->text, &names))
+    function_nearest(b, call->text);
   return value_poison;
 }
 

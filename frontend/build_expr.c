@@ -93,7 +93,7 @@ NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FL
 
 bool value_is_tensor(Build *b, const Value *v, Pos pos) {
   if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER) return true;
-  if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "a string is no tensor");
+  if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a tensor or a number, found a string");
   if (v->kind == VALUE_TUPLE) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed",
                v->n);
@@ -160,7 +160,7 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
       good = false;
     } else if (typing == LOGICAL || (typing == CHOOSING && i == 0)) {
       if (v[i].kind == VALUE_TENSOR && graph_node(b->g, v[i].node)->type == TYPE_BOOL) continue;
-      diag_error(b->d, DIAG_BAD_TYPE, pos, "a bool is needed here, not %s",
+      diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a bool, found %s",
                  v[i].kind == VALUE_NUMBER ? "a number"
                                            : dtype_text((Dtype)graph_node(b->g, v[i].node)->type));
       diag_hint(b->d, "compare it: x != 0");
@@ -170,10 +170,28 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
   return good;
 }
 
+// False, with an error, where an integer literal that no i32 holds meets integers: they would become floats.
+static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v) {
+  const Value *wide = NULL;
+  bool integers = false, floats = typing == FLOATING;
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind == VALUE_NUMBER && v[i].integer && !fits_int(v[i].number)) wide = &v[i];
+    if (v[i].kind != VALUE_TENSOR) continue;
+    bool is_float = dtype_is_float((Dtype)graph_node(b->g, v[i].node)->type);
+    integers |= !is_float;
+    floats |= is_float;
+  }
+  if (!wide || !integers || floats) return true;
+  diag_error(b->d, DIAG_BAD_NUMBER, pos, "the integer %.0f is beyond the range of i32, -2147483648 to 2147483647", wide->number);
+  diag_hint(b->d, "write %.0f.0 if a float is meant", wide->number);
+  return false;
+}
+
 Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v) {
   NodeId args[3];
   if (!operands_ok(b, pos, typing, n, v)) return value_poison;
   int first = typing == CHOOSING;
+  if (!integers_fit(b, pos, typing, n - first, v + first)) return value_poison;
   Dtype type = typing == LOGICAL ? TYPE_BOOL : build_join(b, typing, n - first, v + first);
   b->g->origin.pos = pos;
   if (first) args[0] = v[0].node;
@@ -258,14 +276,14 @@ static Value build_leaf(Build *b, const Ast *e) {
   case AST_NAME: return value_of_name(b, e->text, e->pos);
   case AST_CALL: return build_call(b, e);
   case AST_UNARY: return build_unary(b, e);
-  default: diag_error(b->d, DIAG_MISPLACED, e->pos, "a value must stand here"); return value_poison;
+  default: diag_error(b->d, DIAG_MISPLACED, e->pos, "expected a value"); return value_poison;
   }
 }
 
 Value build_expr(Build *b, const Ast *e) {
   VEC(const Ast *) spine = {0};
   if (++b->depth > MAX_BUILD_DEPTH) {
-    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d calls and expressions inside one another",
+    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d nested calls and expressions",
                MAX_BUILD_DEPTH);
     b->depth--;
     return value_poison;
@@ -285,7 +303,7 @@ bool build_number(Build *b, const Ast *e, double *out) {
   *out = v.number;
   if (v.kind == VALUE_NUMBER) return true;
   if (v.kind != VALUE_POISON)
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a number must stand here");
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "expected a number that is known at compile time");
   return false;
 }
 
@@ -294,7 +312,7 @@ bool build_integer(Build *b, const Ast *e, int64_t *out) {
   if (!build_number(b, e, &x)) return false;
   *out = fabs(x) < 0x1p53 ? (int64_t)x : 0;
   if ((double)*out == x) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "an integer must stand here, not %g", x);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "expected an integer, found %g", x);
   return false;
 }
 
@@ -303,7 +321,7 @@ bool build_string(Build *b, const Ast *e, const char **out) {
   *out = v.text;
   if (v.kind == VALUE_STRING) return build_template(b, v.text, e->pos, out);
   if (v.kind == VALUE_POISON) return false;
-  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "a string must stand here");
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected a string");
   diag_hint(b->d, "write it in quotes: \"...\"");
   return false;
 }
@@ -311,7 +329,7 @@ bool build_string(Build *b, const Ast *e, const char **out) {
 bool build_bool(Build *b, const Ast *e, bool *out) {
   *out = e->kind == AST_NAME && !strcmp(e->text, "true");
   if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
-  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "true or false must stand here");
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected true or false");
   diag_hint(b->d, "write true or false");
   return false;
 }
@@ -330,7 +348,7 @@ bool build_template(Build *b, const char *text, Pos pos, const char **out) {
     else {
       if (v.kind != VALUE_POISON)
         diag_error(b->d, DIAG_NOT_A_CONSTANT, pos,
-                   "between { } stands a number or string known at compile time");
+                   "the name between { } must be a number or a string that is known at compile time");
       return false;
     }
     text = close + 1;

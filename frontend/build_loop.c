@@ -7,7 +7,7 @@
 //     x = g(g(g(x))), xs = where(index[n] == 0, x of round 0, where(index[n] == 1, ...))
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- names of bodies --------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ static bool loop_options(Build *b, const Ast *s, const char **base, bool *again)
     } else {
       diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
                  arg->name ? arg->name : "?");
-      diag_hint(b->d, base ? "there are: name = \"...\", checkpoint = true" : "there is: checkpoint = true");
+      diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true" : "the only option is checkpoint = true");
       return false;
     }
   }
@@ -60,7 +60,7 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
     y->dim = dim_lookup(b, s->dims[0].name, s->dims[0].pos);
     return y->dim != 0;
   }
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a yield in a for names the one dim to collect over");
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a yield in a for loop needs the one dim to collect over");
   diag_hint(b->d, "yield x as %s[layers]", s->text);
   return false;
 }
@@ -75,7 +75,7 @@ static bool yield_fits(Build *b, const Ast *s, const Value *v, DimId dim) {
 void build_yield(Build *b, const Ast *s) {
   Round *r = b->frame->round;
   if (!r) {
-    diag_error(b->d, DIAG_MISPLACED, s->pos, "yield stands in the body of a scan or a for");
+    diag_error(b->d, DIAG_MISPLACED, s->pos, "yield is only allowed in the body of a scan or a for loop");
     binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
     return;
   }
@@ -229,7 +229,7 @@ Value loop_view(Build *b, Value v, Pos pos) {
     if (region_encloses(b->g, l->region, n->region)) {
       const char *name = dim_get(b->g->dims, l->t)->name;
       diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "in a scan over '%s' a value cannot get dim '%s'", name, name);
-      diag_hint(b->d, "inside, a tensor with that dim is seen at the current %s; name the new dim otherwise", name);
+      diag_hint(b->d, "inside the scan a tensor with that dim is read at the current %s; give the new dim another name", name);
       return value_poison;
     }
     Attr attr = {.ndims = 1, .dims = &l->t, .region = l->region};
@@ -423,8 +423,8 @@ static DimId scan_dim(Build *b, const Ast *s) {
   DimId t = dim_lookup(b, s->text, s->pos);
   for (const Loop *l = b->loop; l && t; l = l->outer) {
     if (l->t != t || l->graph != b->g) continue;
-    diag_error(b->d, DIAG_MISPLACED, s->pos, "this scan over '%s' stands in another one", s->text);
-    diag_note(b->d, l->pos, "here");
+    diag_error(b->d, DIAG_MISPLACED, s->pos, "a scan over '%s' cannot be inside another scan over the same dim", s->text);
+    diag_note(b->d, l->pos, "the other scan");
     return 0;
   }
   return t;
@@ -448,7 +448,7 @@ void build_scan(Build *b, const Ast *s) {
     return;
   }
   if (n > MAX_CARRIES) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "more than %d carries", MAX_CARRIES);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a scan has at most %d carries", MAX_CARRIES);
     scan_poison(b, s);
     return;
   }
@@ -463,6 +463,7 @@ void build_scan(Build *b, const Ast *s) {
   b->frame->round = &round;
   carries_bind(b, carry, n);
   build_block(b, s->kids[0]);
+  for (uint32_t k = 0; k < n; k++) warn_carry_kept(b, carry[k].target);
   NodeId scan = scan_end(b, s, carry, n);
   b->frame->round = round.outer;
   round_end(b, &round);

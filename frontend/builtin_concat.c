@@ -28,7 +28,7 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
   const Dims *have = build_dims(b, v);
   if (!dims_has(have, c->dim[dim]) || c->dim[dim] == gone) return true;
   diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->args[operand].pos,
-             "the operand %s has the dim '%s' already", dims_listed(b, have),
+             "the operand over %s already has the dim '%s'", dims_listed(b, have),
              c->ast->dims[dim].name);
   return false;
 }
@@ -47,7 +47,7 @@ static bool concat_counts(Build *b, const Call *c) {
   for (; pos < n; pos++) total += call_size(b, c, pos);
   if (total == call_size(b, c, n)) return true;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[n].pos,
-             "the operands have %lld together, '%s' has size %lld", (long long)total,
+             "the operands have %lld elements in all, but '%s' has size %lld", (long long)total,
              c->ast->dims[n].name, (long long)call_size(b, c, n));
   diag_hint(b->d, "dim %s = %lld", c->ast->dims[n].name, (long long)total);
   return false;
@@ -57,7 +57,7 @@ static bool has_part(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
   diag_error(b->d, DIAG_MISSING_DIM, c->ast->args[i].pos,
-             "operand %u of concat, %s, lacks the dim '%s'", i + 1, dims_listed(b, have),
+             "operand %u of concat is over %s and has no dim '%s'", i + 1, dims_listed(b, have),
              c->ast->dims[i].name);
   return false;
 }
@@ -110,7 +110,7 @@ Value builtin_stack(Build *b, const Call *c) {
   Dtype type;
   if (!call_map(b, c, 0, 1, "stack[-> n](a, b)")) return value_poison;
   if (n != call_size(b, c, 0)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "stack of %u operands, '%s' has size %lld", n,
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "stack has %u operands, but '%s' has size %lld", n,
                c->ast->dims[0].name, (long long)call_size(b, c, 0));
     diag_hint(b->d, "dim %s = %u", c->ast->dims[0].name, n);
     return value_poison;

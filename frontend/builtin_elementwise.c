@@ -84,7 +84,7 @@ Value builtin_cast(Build *b, const Call *c) {
                type != TYPE_U64;
   if (!known) {
     diag_error(b->d, DIAG_BAD_TYPE, name->pos, "cast needs the name of a type");
-    diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
+    diag_hint(b->d, "the types are f32, bf16, f16, f64, i32, u8 and bool");
     return value_poison;
   }
   if (c->arg[0].kind == VALUE_NUMBER)

@@ -1,10 +1,10 @@
 // gradient(loss, w): a value like any other, built over the graph so far.
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
   if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type))
     return true;
-  diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient is a float tensor", what);
+  diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient must be a float tensor", what);
   return false;
 }
 
@@ -27,16 +27,17 @@ Value builtin_gradient(Build *b, const Call *c) {
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
   if (c->raw[1]->kind != AST_NAME) { // a new value, which no loss depends on: always zero
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is that by a named value, this is an expression");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is taken with respect to a named value, not to an expression");
     diag_hint(b->d, "bind it first, and use the name in the loss");
     return value_poison;
   }
   if (build_dims(b, loss)->n) {
     diag_error(b->d, DIAG_NOT_SCALAR, c->raw[0]->pos,
-               "the loss of a gradient is a scalar, this has dims %s",
+               "the loss of a gradient must be a scalar, but this is over %s",
                dims_listed(b, build_dims(b, loss)));
     return value_poison;
   }
+  warn_gradient_of_old(b, loss->node, c->raw[1]);
   Origin before = b->g->origin;
   NodeId by[2] = {w->node, node_wide(b, w->node)}, out[2];
   graph_gradients(b->g, loss->node, by[1] ? 2 : 1, by, out);

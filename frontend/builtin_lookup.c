@@ -10,7 +10,7 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
                : v->integer            ? TYPE_I32
                                        : TYPE_F32;
   if (dtype_class(type) != CLASS_INT) {
-    diag_error(b->d, DIAG_BAD_TYPE, c->raw[i]->pos, "ids are i32, these are %s", dtype_text(type));
+    diag_error(b->d, DIAG_BAD_TYPE, c->raw[i]->pos, "ids must be i32, not %s", dtype_text(type));
     diag_hint(b->d, "use cast(x, i32)");
     return false;
   }
@@ -54,7 +54,7 @@ Value builtin_take(Build *b, const Call *c) {
   const Dims *have = build_dims(b, &c->arg[0]);
   if (!dims_has(have, c->dim[0])) {
     diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[0].pos,
-               "take of dim '%s', which the table %s lacks", c->ast->dims[0].name,
+               "take over dim '%s', but the table is over %s", c->ast->dims[0].name,
                dims_listed(b, have));
     return value_poison;
   }
@@ -89,7 +89,7 @@ static bool rows_new(Build *b, const Call *c, const Dims *over) {
     const Dims *have = build_dims(b, &c->arg[i]);
     if (!dims_has(have, v) || dims_has(over, v)) continue;
     diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[c->ndims - 1].pos,
-               "the operand %s has the dim '%s' already", dims_listed(b, have),
+               "the operand over %s already has the dim '%s'", dims_listed(b, have),
                c->ast->dims[c->ndims - 1].name);
     return false;
   }
@@ -114,7 +114,7 @@ Value builtin_one_hot(Build *b, const Call *c) {
   NodeId ids;
   if (!ids_ok(b, c, 0, &ids)) return value_poison;
   if (dims_has(&graph_node(b->g, ids)->dims, c->dim[0])) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[0].pos, "the ids have dim '%s' already",
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[0].pos, "the ids already have dim '%s'",
                c->ast->dims[0].name);
     return value_poison;
   }

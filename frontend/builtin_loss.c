@@ -28,7 +28,7 @@ static NodeId two(const Entropy *e, Op op, NodeId x, NodeId y) {
 static bool option(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos, "'%s' of cross_entropy is a number",
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos, "'%s' of cross_entropy must be a number",
              c->row->formal[i].name);
   return false;
 }
@@ -75,7 +75,7 @@ static NodeId of_shares(Entropy *e) {
   const Dims *more = &graph_node(g, share)->dims;
   for (int i = 0; i < more->n; i++)
     if (!dims_add(g->dims, &keep, more->at[i])) {
-      diag_error(e->b->d, DIAG_BAD_ARGUMENTS, e->c->pos, "more than %d dims", MAX_RANK);
+      diag_error(e->b->d, DIAG_BAD_ARGUMENTS, e->c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
       return 0;
     }
   dims_remove(&keep, e->over.at[0]);
@@ -97,13 +97,13 @@ static bool labels_ok(Entropy *e, bool *ids) {
   if (!*ids && dtype_is_float(type) && isnan(e->ignore)) return true;
   const char *name = dim_get(b->g->dims, d)->name;
   if (*ids)
-    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels without dim '%s' are i32, these are %s", name,
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels without dim '%s' must be i32, not %s", name,
                dtype_text(type));
   else if (!dtype_is_float(type))
-    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels with dim '%s' are floats, these are %s", name,
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "labels with dim '%s' must be floats, not %s", name,
                dtype_text(type));
   else
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "ignore goes with i32 labels only");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "ignore needs i32 labels");
   return false;
 }
 

@@ -76,7 +76,7 @@ Value builtin_l2_normalize(Build *b, const Call *c) {
   Norm n;
   double eps = c->arg[1].number;
   if (c->arg[1].kind != VALUE_NUMBER) {
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[1]->pos, "eps of l2_normalize is a number");
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[1]->pos, "eps of l2_normalize must be a number");
     return value_poison;
   }
   if (!norm_begin(b, c, &n)) return value_poison;

@@ -62,7 +62,7 @@ Value builtin_top_k(Build *b, const Call *c) {
   if (!call_map(b, c, 1, 1, "values, which = top_k[e -> k](x)") || !call_has(b, c, 0, v) || !call_new(b, c, 1, v, 0))
     return value_poison;
   if (call_size(b, c, 1) > call_size(b, c, 0)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos, "'%s' has %lld elements, and '%s' only %lld",
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos, "'%s' has %lld elements, but '%s' has only %lld",
                c->ast->dims[1].name, (long long)call_size(b, c, 1), c->ast->dims[0].name,
                (long long)call_size(b, c, 0));
     return value_poison;

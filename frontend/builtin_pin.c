@@ -15,7 +15,7 @@ typedef struct Pin {
 } Pin;
 
 static bool misuse(const Pin *p, Pos pos) {
-  diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos, "layout reads layout(x, b -> rows, d -> (cols, depth))");
+  diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos, "expected the form layout(x, b -> rows, d -> (cols, depth))");
   return false;
 }
 
@@ -38,7 +38,7 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
     for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
     diag_error(p->b->d, DIAG_UNKNOWN_AXIS, e->pos, "the mesh has no axis '%s'", e->text);
     diag_nearest(p->b->d, e->text, near, m->naxes);
-    diag_note(p->b->d, m->pos, "the mesh");
+    diag_note(p->b->d, m->pos, "the mesh is declared here");
     return false;
   }
   for (int i = 0; i < p->n; i++)
@@ -59,13 +59,13 @@ static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
   DimId d = dim_lookup(p->b, dim->value->text, dim->value->pos);
   if (!d) return false;
   if (!dims_has(p->have, d)) {
-    diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos, "layout of dim '%s', which its operand %s lacks",
+    diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos, "layout of dim '%s', but its operand is over %s",
                dim->value->text, dims_listed(p->b, p->have));
     return false;
   }
   for (int i = 0; i < p->n; i++)
     if (p->dims[i] == d) {
-      diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules say where '%s' goes", dim->value->text);
+      diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules place dim '%s'", dim->value->text);
       return false;
     }
   if (!p->mesh->naxes && !pins_make_mesh(p->b)) return true;

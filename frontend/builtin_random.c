@@ -48,7 +48,7 @@ static bool within(Build *b, const Call *c, int n, const Dims *dims) {
     const Dims *have = build_dims(b, &c->arg[i]);
     for (int k = 0; k < have->n; k++) {
       if (dims_has(dims, have->at[k])) continue;
-      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i), "%s over %s has no dim '%s', its argument has", c->row->name,
+      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i), "%s over %s has no dim '%s', but its argument has", c->row->name,
                  dims_listed(b, dims), dim_get(b->g->dims, have->at[k])->name);
       return false;
     }

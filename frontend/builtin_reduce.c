@@ -5,14 +5,14 @@
 // The product is taken apart before anything of it is built: it is never a value of its own.
 #include <string.h>
 
-#include "frontend/build.h"
+#include "frontend/warnings.h"
 
 // -- which dims go --------------------------------------------------------------------------------
 
 static bool operand_has(Build *b, const Call *c, uint32_t i, const Dims *have) {
   if (dims_has(have, c->dim[i])) return true;
   diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s over dim '%s', which its operand %s lacks", c->row->name, c->ast->dims[i].name,
+             "%s over dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
              dims_listed(b, have));
   return false;
 }
@@ -40,7 +40,7 @@ static bool operand(Build *b, const Call *c, NodeId *x, Dims *over) {
   *x = build_node(b, c->arg[0],
                   build_join(b, c->row->typing == LOGICAL ? COMPARING : c->row->typing, 1, c->arg));
   if (c->row->typing != LOGICAL || graph_node(b->g, *x)->type == TYPE_BOOL) return true;
-  diag_error(b->d, DIAG_BAD_TYPE, c->pos, "%s is of bools; this is %s", c->row->name,
+  diag_error(b->d, DIAG_BAD_TYPE, c->pos, "%s takes bools, not %s", c->row->name,
              dtype_text((Dtype)graph_node(b->g, *x)->type));
   diag_hint(b->d, "compare first: %s(x != 0)", c->row->name);
   return false;
@@ -56,6 +56,7 @@ Value builtin_reduce(Build *b, const Call *c) {
 Value builtin_mean(Build *b, const Call *c) {
   Dims over;
   if (!call_over(b, c, build_dims(b, &c->arg[0]), &over)) return value_poison;
+  if (c->ast->has_brackets && over.n) warn_param_alone_in(b, c->pos, c->arg[0].node, &over);
   if (over.n == 0) return value_tensor(build_float(b, c->arg[0]));
   NodeId x = c->arg[0].node;
   bool exact = dtype_is_float((Dtype)graph_node(b->g, x)->type) || b->real == TYPE_F32;
@@ -79,7 +80,7 @@ Value builtin_argument(Build *b, const Call *c) {
   Dims over;
   if (!operand(b, c, &x, &over)) return value_poison;
   if (over.n != 1) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s goes over one dim, not over %s", c->row->name,
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes one dim, not %s", c->row->name,
                dims_listed(b, &over));
     return value_poison;
   }
@@ -173,7 +174,7 @@ static bool product_dims(Build *b, const Call *c, const Factors *p, Dims *out) {
         build_dims(b, i < p->factor.n ? &p->factor.at[i] : &p->divisor.at[i - p->factor.n]);
     for (int k = 0; k < s->n; k++)
       if (!dims_add(b->g->dims, out, s->at[k])) {
-        diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a product over more than %d dims", MAX_RANK);
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a product has at most %d dims", MAX_RANK);
         return false;
       }
   }
@@ -259,6 +260,7 @@ Value builtin_sum(Build *b, const Call *c) {
   for (int i = 0; i < over.n; i++) dims_remove(&have, over.at[i]);
   if (!dims_fit(b, &have, c->pos, "the result")) return value_poison;
   b->g->origin.pos = c->pos;
+  if (c->ast->has_brackets) warn_param_alone(b, c->pos, p.factor.n, p.factor.at, &over);
   return value_tensor(sum_product(b, &p, &over, product_type(b, &p)));
 }
 
@@ -270,9 +272,9 @@ void square_sums_check(Build *b) {
     for (uint32_t i = s->ndecls; i < b->g->decl.n; i++) {
       const Decl *d = &b->g->decl.at[i];
       if (d->kind != DECL_PARAM || !name_matches(s->pattern, d->name)) continue;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' matches the parameter %s, which is declared later", s->pattern,
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' matches the parameter '%s', which is declared later", s->pattern,
                  d->name);
-      diag_hint(b->d, "move this statement behind it");
+      diag_hint(b->d, "move this statement after that declaration");
       break;
     }
   }
@@ -297,7 +299,7 @@ Value builtin_square_sum(Build *b, const Call *c) {
     sum = sum ? graph_binary(b->g, OP_ADD, sum, one) : one;
   }
   if (!sum)
-    diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos, "no parameter so far matches '%s'",
+    diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos, "no parameter that is declared before this matches '%s'",
                pattern);
   return value_tensor(sum);
 }

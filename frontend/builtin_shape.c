@@ -5,7 +5,7 @@ static bool lacks(Build *b, const Call *c, uint32_t i) {
   const Dims *have = build_dims(b, &c->arg[0]);
   if (dims_has(have, c->dim[i])) return false;
   diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s of dim '%s', which its operand %s lacks", c->row->name, c->ast->dims[i].name,
+             "%s of dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
              dims_listed(b, have));
   return true;
 }
@@ -18,13 +18,13 @@ static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, i
   for (int i = 0; i < nto; i++)
     if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
   if (have == want) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s of %lld elements into %lld", c->row->name,
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld elements of %lld", c->row->name,
              (long long)have, (long long)want);
   return false;
 }
 
 static Value misuse(Build *b, const Call *c, const char *form) {
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s reads %s", c->row->name, form);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s is written %s", c->row->name, form);
   return value_poison;
 }
 
@@ -86,7 +86,7 @@ Value builtin_values(Build *b, const Call *c) {
     return value_poison;
   if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
   if (c->ast->nargs != 1 && c->ast->nargs != n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers for %lld elements", c->ast->nargs,
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld elements", c->ast->nargs,
                (long long)n);
     return value_poison;
   }
@@ -97,7 +97,7 @@ Value builtin_values(Build *b, const Call *c) {
     Value v = build_expr(b, arg->value);
     if (v.kind != VALUE_NUMBER || arg->name || arg->key || arg->arrow) {
       if (v.kind != VALUE_POISON)
-        diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values are plain numbers");
+        diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values takes plain numbers only");
       return value_poison;
     }
     data[i] = v.number;

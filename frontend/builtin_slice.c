@@ -15,7 +15,7 @@ static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
   int64_t n = call_size(b, c, 0);
   if (start >= 0 && start < n && last >= 0 && last < n) return true;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-             "slice reads positions %lld to %lld, '%s' has 0 to %lld", (long long)start,
+             "slice reads positions %lld to %lld, but '%s' has positions 0 to %lld", (long long)start,
              (long long)last, c->ast->dims[0].name, (long long)(n - 1));
   return false;
 }
@@ -44,7 +44,7 @@ Value builtin_slice(Build *b, const Call *c) {
     return value_poison;
   int64_t way = step * (call_size(b, c, 1) - 1);
   if (step == 0) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, 2), "a step is not 0");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, 2), "the step must not be 0");
     return value_poison;
   }
   if (c->arg[1].kind == VALUE_TENSOR) {
@@ -70,7 +70,7 @@ Value builtin_pad(Build *b, const Call *c) {
   int64_t n = call_size(b, c, 0), after = call_size(b, c, 1) - n - before;
   if (after < 0) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-               "%lld before the %lld of '%s' leave %lld after them in '%s'", (long long)before,
+               "%lld elements before the %lld of '%s' leave room for %lld after them in '%s'", (long long)before,
                (long long)n, c->ast->dims[0].name, (long long)after, c->ast->dims[1].name);
     diag_hint(b->d, "dim %s = %lld or more", c->ast->dims[1].name, (long long)(n + before));
     return value_poison;
@@ -108,7 +108,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
       return true;
     }
     diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
-               "there is no position %lld in the %lld of '%s'", (long long)*known, (long long)n,
+               "position %lld is outside the %lld elements of '%s'", (long long)*known, (long long)n,
                c->ast->dims[0].name);
     return false;
   }
@@ -135,7 +135,7 @@ static bool put_fits(Build *b, const Call *c) {
   for (int i = 0; i < x->n; i++) {
     bool slot = x->at[i] == c->dim[0];
     if (dims_has(cache, x->at[i]) && !slot) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2), "x has dim '%s', which a slice of %s lacks",
+    diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2), "x has dim '%s', but the slice that it replaces is over %s",
                dim_get(b->g->dims, x->at[i])->name, dims_listed(b, cache));
     return false;
   }

@@ -17,7 +17,7 @@ bool call_has(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
   diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s of dim '%s', which its operand %s lacks", c->row->name, c->ast->dims[i].name,
+             "%s of dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
              dims_listed(b, have));
   return false;
 }
@@ -26,7 +26,7 @@ bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone
   const Dims *have = build_dims(b, v);
   if (!dims_has(have, c->dim[i]) || c->dim[i] == c->dim[gone]) return true;
   diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos,
-             "the operand %s has the dim '%s' already", dims_listed(b, have), c->ast->dims[i].name);
+             "the operand over %s already has the dim '%s'", dims_listed(b, have), c->ast->dims[i].name);
   diag_hint(b->d, "declare another dim of that size");
   return false;
 }
@@ -34,7 +34,7 @@ bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone
 bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form) {
   bool good = c->ndims == nfrom + nto && !c->ast->all_but;
   for (uint32_t i = 0; i < c->ndims; i++) good &= c->arrow[i] == (i == nfrom);
-  if (!good) diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s reads %s", c->row->name, form);
+  if (!good) diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s is written %s", c->row->name, form);
   return good;
 }
 
@@ -42,7 +42,7 @@ bool call_number(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
   diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i),
-             "%s of %s is a number known at compile time", c->row->formal[i].name, c->row->name);
+             "%s of %s must be a number that is known at compile time", c->row->formal[i].name, c->row->name);
   return false;
 }
 
@@ -54,7 +54,7 @@ bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out) {
     return true;
   }
   diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, i),
-             "%s of %s is an integer from %lld to 2^30, not %g", c->row->formal[i].name,
+             "%s of %s must be an integer from %lld to 2^30, not %g", c->row->formal[i].name,
              c->row->name, (long long)least, x);
   return false;
 }
@@ -63,15 +63,15 @@ bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
   const Node *n = graph_node(b->g, c->arg[i].node);
   *out = 0;
   if (dtype_class((Dtype)n->type) != CLASS_INT) {
-    diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s of %s is an i32 scalar, not %s",
+    diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s of %s must be an i32 scalar, not %s",
                c->row->formal[i].name, c->row->name, dtype_text((Dtype)n->type));
     diag_hint(b->d, "use cast(x, i32)");
     return false;
   }
   if (n->dims.n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i), "%s of %s is a scalar, this has the dims %s",
+    diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i), "%s of %s must be a scalar, but this is over %s",
                c->row->formal[i].name, c->row->name, dims_listed(b, &n->dims));
-    diag_hint(b->d, "many places at once are read by take[d](x, ids)");
+    diag_hint(b->d, "take[d](x, ids) reads many places at once");
     return false;
   }
   *out = graph_cast(b->g, c->arg[i].node, TYPE_I32);
@@ -118,7 +118,7 @@ static bool pad_pair(Build *b, const Ast *pad, Frames *w) {
   for (int i = 0; i < 2; i++) {
     if (!build_integer(b, pad->args[i].value, into[i])) return false;
     if (*into[i] >= 0 && *into[i] <= MAX_STEP) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos, "padding is 0 to 2^30, not %lld",
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos, "padding must be from 0 to 2^30, not %lld",
                (long long)*into[i]);
     return false;
   }
@@ -142,7 +142,7 @@ static bool pad_read(Build *b, const Ast *pad, Frames *w) {
     pair = !pad->args[i].name && !pad->args[i].key && !pad->args[i].arrow;
   if (pair) return pad_pair(b, pad, w);
   diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->pos,
-             "padding is valid, same, causal or (before, after)");
+             "expected a padding: valid, same, causal or (before, after)");
   return false;
 }
 
@@ -159,7 +159,7 @@ static int64_t places(const Frames *w) {
 
 static bool distinct(Build *b, const Call *c, uint32_t i, uint32_t k) {
   if (c->dim[i] != c->dim[k]) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' cannot stand for both",
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' cannot be both the new dim and the dim of the taps",
              c->ast->dims[i].name);
   diag_hint(b->d, "give the taps a dim of their own");
   return false;
@@ -173,13 +173,13 @@ static bool places_ok(Build *b, const Call *c, const Frames *w) {
   if (want == w->o) return true;
   if (want == 0) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-               "a window that reaches over %lld elements does not fit into the %lld of '%s'",
+               "a window over %lld elements does not fit into the %lld elements of '%s'",
                (long long)span(w), (long long)(w->n + w->before + w->after), from);
     diag_hint(b->d, "pad it: pad = same, or pad = (before, after)");
     return false;
   }
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,
-             "windows over '%s' stand in %lld places, '%s' has size %lld", from, (long long)want,
+             "windows over '%s' have %lld places, but '%s' has size %lld", from, (long long)want,
              to, (long long)w->o);
   diag_hint(b->d, "dim %s = %lld", to, (long long)want);
   return false;
@@ -207,7 +207,7 @@ static bool folded_ok(Build *b, const Call *c, const Frames *w) {
                           : (w->o - 1) * w->stride + span(w) - w->before - w->after;
   int64_t most = w->same ? w->o * w->stride : least + w->stride - 1;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[2].pos,
-             "windows over the %lld of '%s' stand in %lld places, '%s' has size %lld",
+             "windows over the %lld elements of '%s' have %lld places, but '%s' has size %lld",
              (long long)w->n, to, (long long)places(w), from, (long long)w->o);
   if (most < 1)
     diag_hint(b->d, "the padding is more than the windows cover");

@@ -13,7 +13,7 @@ static bool averages(const Session *s) {
 bool values_check(const Session *s) {
   const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
   if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;
-  diag_error(s->diag, DIAG_USAGE, checkpoint->pos, "values are either those of --checkpoint or those of --params");
+  diag_error(s->diag, DIAG_USAGE, checkpoint->pos, "values come either from --checkpoint or from --params, not from both");
   return false;
 }
 

@@ -116,13 +116,13 @@ static int print_json(const Bench *b) {
   json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
   collectives_measured(s, list, &b->made, b->exec, PROFILED);
   json_object_set_new(out, "schema", json_string("meshc.bench/1"));
-  json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_string(b->purpose));
+  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_text(b->purpose));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
-  json_object_set_new(out, "cpu", json_string(code_cpu()));
-  json_object_set_new(out, "blas", s->blas ? json_string(s->blas) : json_null());
+  json_object_set_new(out, "cpu", json_text(code_cpu()));
+  json_object_set_new(out, "blas", s->blas ? json_text(s->blas) : json_null());
   json_object_set_new(out, "steps", json_integer(b->steps));
   json_object_set_new(out, "seconds", json_real(b->median));
   json_object_set_new(out, "best_seconds", json_real(b->best));

@@ -12,7 +12,7 @@ static int print_json(const char *folder, const CacheFolder *all) {
                                           (json_int_t)e->used));
   }
   json_object_set_new(out, "schema", json_string("meshc.cache/1"));
-  json_object_set_new(out, "folder", folder ? json_string(folder) : json_null());
+  json_object_set_new(out, "folder", folder ? json_text(folder) : json_null());
   json_object_set_new(out, "entries", list);
   json_object_set_new(out, "bytes", json_integer(all->bytes));
   json_object_set_new(out, "limit", json_integer(all->limit));

@@ -114,17 +114,10 @@ int64_t count_instructions(const Program *p, InstrKind kind) {
 
 // -- JSON ----------------------------------------------------------------------------------------
 
-int json_finish(json_t *object) {
-  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-  printf("\n");
-  json_decref(object);
-  return 0;
-}
-
 static json_t *axes_json(const Mesh *m, Axes axes) {
   json_t *out = json_array();
   for (int i = 0; i < axes.n; i++)
-    json_array_append_new(out, json_string(m->axis[axes.at[i]].name));
+    json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
   return out;
 }
 
@@ -138,19 +131,19 @@ json_t *collectives_json(const Session *s, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
     json_t *one = json_object();
-    json_object_set_new(one, "kind", json_string(coll_text(f->kind)));
+    json_object_set_new(one, "kind", json_text(coll_text(f->kind)));
     json_object_set_new(one, "axes", axes_json(&s->model->mesh, f->axes));
     json_object_set_new(one, "group", json_integer(f->group));
-    json_object_set_new(one, "dtype", json_string(dtype_text(f->type)));
+    json_object_set_new(one, "dtype", json_text(dtype_text(f->type)));
     json_object_set_new(one, "elements", json_integer(f->elements));
     json_object_set_new(one, "bytes", json_integer(f->bytes));
     json_object_set_new(one, "wire_bytes", json_integer(f->wire_bytes));
     json_object_set_new(one, "times", json_integer(f->times));
-    json_object_set_new(one, "phase", json_string(f->backward ? "backward" : "forward"));
-    json_object_set_new(one, "value", json_string(f->value ? f->value : ""));
+    json_object_set_new(one, "phase", json_text(f->backward ? "backward" : "forward"));
+    json_object_set_new(one, "value", json_text(f->value ? f->value : ""));
     json_object_set_new(one, "line", json_integer(f->pos.line));
-    json_object_set_new(one, "file", json_string(line_file(s, f->pos)));
-    json_object_set_new(one, "why", json_string(f->why ? f->why : ""));
+    json_object_set_new(one, "file", json_text(line_file(s, f->pos)));
+    json_object_set_new(one, "why", json_text(f->why ? f->why : ""));
     json_array_append_new(list, one);
   }
   return list;
@@ -197,7 +190,7 @@ void program_json(json_t *out, const Compilation *c) {
   json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));
   json_object_set_new(memory, "peak", json_integer(program_bytes(p)));
   json_object_set_new(memory, "sort", json_integer(program_scratch(p)));
-  json_object_set_new(memory, "again", json_string(c->again_text ? c->again_text : ""));
+  json_object_set_new(memory, "again", json_text(c->again_text ? c->again_text : ""));
   json_object_set_new(out, "memory", memory);
 }
 
@@ -206,8 +199,8 @@ static int print_json(const Session *s, const char *purpose, const Compilation *
   const Simulation *predicted = session_simulate(s, c);
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.check/1"));
-  json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_string(purpose));
+  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_text(purpose));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "dims", dims_json(s->model->graph));

@@ -135,19 +135,19 @@ static void print_text(const Doctor *d) {
   printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
 }
 
-static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) { return text ? json_text(text) : json_null(); }
 
 static int print_json(const Doctor *d) {
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
   json_object_set_new(out, "cores", json_integer(cores_available()));
-  json_object_set_new(out, "cpu", json_string(code_cpu()));
-  json_object_set_new(out, "compiler", json_string(code_version()));
-  json_object_set_new(out, "blas", d->blas ? json_string(d->s->blas) : json_null());
+  json_object_set_new(out, "cpu", json_text(code_cpu()));
+  json_object_set_new(out, "compiler", json_text(code_version()));
+  json_object_set_new(out, "blas", d->blas ? json_text(d->s->blas) : json_null());
   json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));
   json_object_set_new(out, "product_flops_per_second", json_real(d->product));
   json_object_set_new(out, "latency_seconds", json_real(d->latency));
-  json_object_set_new(out, "simd", json_string(d->found.simd));
+  json_object_set_new(out, "simd", json_text(d->found.simd));
   json_object_set_new(out, "memory_bytes", json_integer(d->found.memory));
   json_object_set_new(out, "gpus", text_or_null(d->found.gpus));
   json_object_set_new(out, "mpi", text_or_null(d->found.mpi));

@@ -22,16 +22,16 @@ static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   json_t *out = json_object(), *args = json_array(), *dims = json_array();
   for (int i = 0; i < n->nargs; i++) json_array_append_new(args, json_integer(n->args[i]));
   for (int i = 0; i < n->dims.n; i++)
-    json_array_append_new(dims, json_string(dim_get(g->dims, n->dims.at[i])->name));
+    json_array_append_new(dims, json_text(dim_get(g->dims, n->dims.at[i])->name));
   json_object_set_new(out, "id", json_integer(id));
-  json_object_set_new(out, "op", json_string(op_row((Op)n->op)->text));
+  json_object_set_new(out, "op", json_text(op_row((Op)n->op)->text));
   json_object_set_new(out, "args", args);
-  json_object_set_new(out, "type", json_string(dtype_text((Dtype)n->type)));
+  json_object_set_new(out, "type", json_text(dtype_text((Dtype)n->type)));
   json_object_set_new(out, "dims", dims);
   json_object_set_new(out, "line", json_integer(n->origin.pos.line));
-  if (n->origin.value) json_object_set_new(out, "value", json_string(n->origin.value));
-  if (n->origin.why) json_object_set_new(out, "why", json_string(n->origin.why));
-  if (note) json_object_set_new(out, "note", json_string(note));
+  if (n->origin.value) json_object_set_new(out, "value", json_text(n->origin.value));
+  if (n->origin.why) json_object_set_new(out, "why", json_text(n->origin.why));
+  if (note) json_object_set_new(out, "note", json_text(note));
   return out;
 }
 
@@ -42,13 +42,13 @@ static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphN
     json_array_append_new(nodes, node_json(g, i, note ? note(table, i) : NULL));
   for (uint32_t i = 0; i < g->output.n; i++) {
     json_t *one = json_object();
-    json_object_set_new(one, "name", json_string(g->output.at[i].name));
+    json_object_set_new(one, "name", json_text(g->output.at[i].name));
     json_object_set_new(one, "node", json_integer(g->output.at[i].value));
     json_object_set_new(one, "update", json_boolean(g->output.at[i].kind == OUT_UPDATE));
     json_array_append_new(outputs, one);
   }
   json_object_set_new(out, "schema", json_string("meshc.graph/1"));
-  json_object_set_new(out, "stage", json_string(stage));
+  json_object_set_new(out, "stage", json_text(stage));
   json_object_set_new(out, "nodes", nodes);
   json_object_set_new(out, "outputs", outputs);
   char *text = json_dumps(out, JSON_INDENT(1)),
@@ -132,7 +132,7 @@ static char *plain(const Dump *d, const char *stage, char *text) {
   if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
   if (d->form == FORM_DOT) {
     diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos,
-               "the stage %s is no graph and has no dot form", stage);
+               "the stage %s is not a graph and has no dot form", stage);
     return NULL;
   }
   json_t *out = json_object(), *lines = json_array();
@@ -142,7 +142,7 @@ static char *plain(const Dump *d, const char *stage, char *text) {
     from += n + (from[n] == '\n');
   }
   json_object_set_new(out, "schema", json_string("meshc.text/1"));
-  json_object_set_new(out, "stage", json_string(stage));
+  json_object_set_new(out, "stage", json_text(stage));
   json_object_set_new(out, "lines", lines);
   char *dumped = json_dumps(out, JSON_INDENT(1)),
        *kept = dumped ? arena_printf(d->s->arena, "%s\n", dumped) : NULL;

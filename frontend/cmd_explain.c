@@ -16,7 +16,7 @@ static bool read_form(const Session *s, Form *out) {
   if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
   *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
   if (use && *out != (Form)form) {
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s are two forms", use->text);
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined", use->text);
     return false;
   }
   if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
@@ -64,7 +64,7 @@ static bool find_value(const Explain *e, const char *name, int *out) {
   if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
   if (*out >= 0) return true;
   if (graph_find_name(s->model->graph, name) || graph_find_decl(s->model->graph, name)) {
-    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "'%s' is no value of its own for %s: nothing asks for it, or it is equal to another or a constant",
+    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "'%s' is not a value of its own for %s: nothing asks for it, or it equals another value or a constant",
                name, e->purpose);
     diag_hint(s->diag, "--fetch %s asks for it", name);
   } else {
@@ -107,6 +107,8 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
 
 static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
   json_t *out = explain_json(e, list, value);
+  if (f == stdout) return json_finish(out) == 0; // printed at the end of the run
+  json_diagnostics(out, e->session->diag);
   bool good = json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
   json_decref(out);
   return good;

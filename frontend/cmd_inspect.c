@@ -71,8 +71,8 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
 static json_t *array_json(const ArrayInfo *x) {
   json_t *out = json_object(), *shape = json_array();
   for (int i = 0; i < x->rank; i++) json_array_append_new(shape, json_integer(x->size[i]));
-  json_object_set_new(out, "name", json_string(x->name));
-  json_object_set_new(out, "type", json_string(x->type));
+  json_object_set_new(out, "name", json_text(x->name));
+  json_object_set_new(out, "type", json_text(x->type));
   json_object_set_new(out, "shape", shape);
   json_object_set_new(out, "bytes", json_integer(x->bytes));
   json_object_set_new(out, "readable", json_boolean(x->usable));
@@ -81,7 +81,7 @@ static json_t *array_json(const ArrayInfo *x) {
 
 static json_t *column_json(const CsvColumn *c) {
   json_t *out = json_object();
-  if (c->name) json_object_set_new(out, "name", json_string(c->name));
+  if (c->name) json_object_set_new(out, "name", json_text(c->name));
   json_object_set_new(out, "numbers", json_integer(c->numbers));
   json_object_set_new(out, "texts", json_integer(c->others));
   json_object_set_new(out, "missing", json_integer(c->missing));
@@ -99,10 +99,10 @@ static int print_json(const char *path, const ArrayList *list) {
   for (uint32_t i = 0; i < list->ncolumns; i++)
     json_array_append_new(columns, column_json(&list->column[i]));
   for (uint32_t i = 0; i < list->ntexts; i++)
-    json_object_set_new(metadata, list->text[i].key, json_string(list->text[i].value));
+    json_object_set_new(metadata, list->text[i].key, json_text(list->text[i].value));
   json_object_set_new(out, "schema", json_string("meshc.inspect/1"));
-  json_object_set_new(out, "file", json_string(path));
-  json_object_set_new(out, "format", json_string(list->format));
+  json_object_set_new(out, "file", json_text(path));
+  json_object_set_new(out, "format", json_text(list->format));
   json_object_set_new(out, "bytes", json_integer(list->bytes));
   json_object_set_new(out, "arrays", arrays);
   if (list->ncolumns || strcmp(list->format, "text") == 0)

@@ -17,8 +17,8 @@ int cmd_stages(Session *s) {
   for (int i = 0; i < stage_name_count; i++) {
     if (!wants_json(s)) printf("%-12s %s\n", stage_names[i].name, stage_names[i].holds);
     json_t *one = json_object();
-    json_object_set_new(one, "name", json_string(stage_names[i].name));
-    json_object_set_new(one, "holds", json_string(stage_names[i].holds));
+    json_object_set_new(one, "name", json_text(stage_names[i].name));
+    json_object_set_new(one, "holds", json_text(stage_names[i].holds));
     json_array_append_new(list, one);
   }
   json_object_set_new(out, "schema", json_string("meshc.stages/1"));
@@ -70,11 +70,11 @@ int cmd_ops(Session *s) {
       printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name,
              linear_text[row->linear], class_row[row->cls].split);
     json_t *one = json_object();
-    json_object_set_new(one, "name", json_string(row->text));
+    json_object_set_new(one, "name", json_text(row->text));
     json_object_set_new(one, "arguments", json_integer(row->nargs));
-    json_object_set_new(one, "class", json_string(class_row[row->cls].name));
-    json_object_set_new(one, "partial_sums", json_string(linear_text[row->linear]));
-    json_object_set_new(one, "split", json_string(class_row[row->cls].split));
+    json_object_set_new(one, "class", json_text(class_row[row->cls].name));
+    json_object_set_new(one, "partial_sums", json_text(linear_text[row->linear]));
+    json_object_set_new(one, "split", json_text(class_row[row->cls].split));
     json_array_append_new(list, one);
   }
   json_object_set_new(out, "schema", json_string("meshc.ops/1"));
@@ -125,7 +125,7 @@ int cmd_version(Session *s) {
   }
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.version/1"));
-  json_object_set_new(out, "version", json_string(MESHC_VERSION));
-  json_object_set_new(out, "compiler", json_string(code_version()));
+  json_object_set_new(out, "version", json_text(MESHC_VERSION));
+  json_object_set_new(out, "compiler", json_text(code_version()));
   return json_finish(out);
 }

@@ -44,7 +44,7 @@ static json_t *price_json(PlanReport *r, const SearchChoice *c, const Foreseen *
   const Machine *m = r->task.machine;
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
-  json_object_set_new(out, "layout", json_string(layout_text(r->s->arena, c->mesh, &c->layout)));
+  json_object_set_new(out, "layout", json_text(layout_text(r->s->arena, c->mesh, &c->layout)));
   json_object_set_new(out, "seconds", json_real(c->price.seconds));
   json_object_set_new(out, "compute_seconds", json_real(c->price.flops / m->flops));
   json_object_set_new(out, "memory_seconds", json_real(c->price.traffic / m->memory_rate));
@@ -78,7 +78,7 @@ static json_t *rules_json(PlanReport *r) {
 static int plan_json(PlanReport *r) {
   json_t *out = json_object(), *list = json_array();
   json_object_set_new(out, "schema", json_string("meshc.plan/1"));
-  json_object_set_new(out, "model", json_string(r->s->opt->argument.at[0]));
+  json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "candidates", json_real(r->found->candidates));
   json_object_set_new(out, "priced", json_integer((json_int_t)r->found->priced));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));

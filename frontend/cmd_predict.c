@@ -26,7 +26,7 @@ typedef struct Predict {
 static bool one_source(const Session *s) {
   const OptionUse *data = option_use(s->opt, OPTION_DATA);
   if (!data || !option_given(s->opt, OPTION_FEED)) return true;
-  diag_error(s->diag, DIAG_USAGE, data->pos, "rows are either those of --feed or those of --data");
+  diag_error(s->diag, DIAG_USAGE, data->pos, "rows come either from --feed or from --data, not from both");
   return false;
 }
 
@@ -318,7 +318,7 @@ static bool prepare(Predict *p) {
 static void print_json(const Predict *p) {
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.predict/1"));
-  json_object_set_new(out, "model", json_string(p->s->opt->argument.at[0]));
+  json_object_set_new(out, "model", json_text(p->s->opt->argument.at[0]));
   json_object_set_new(out, "rows", json_integer(p->rows));
   json_object_set_new(out, "values", results_json(p->nresults, p->result));
   verified_json(out, &p->verified);

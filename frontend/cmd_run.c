@@ -104,7 +104,7 @@ static json_t *counts_json(const Run *r) {
 static void print_json(const Run *r) {
   json_t *out = json_object();
   json_object_set_new(out, "schema", json_string("meshc.run/1"));
-  json_object_set_new(out, "model", json_string(r->s->opt->argument.at[0]));
+  json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "values", results_json(r->nresults, r->result));
   json_t *list = collectives_json(r->s, r->made.facts);
   collectives_measured(r->s, list, &r->made, r->exec, r->steps ? r->steps : 1);

@@ -326,8 +326,8 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
                           isfinite(value[i]) ? json_real(value[i]) : json_null());
     verified_json(out, &p->verified);
     json_object_set_new(out, "schema", json_string("meshc.eval/1"));
-    json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-    json_object_set_new(out, "data", json_string(block_text(block)));
+    json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+    json_object_set_new(out, "data", json_text(block_text(block)));
     json_object_set_new(out, "rows", json_integer(rows));
     json_object_set_new(out, "metrics", metrics);
     json_finish(out);

@@ -13,7 +13,7 @@ const char *data_over(const Session *s, BlockKind kind) {
 }
 
 static void no_block(const Session *s, BlockKind kind) {
-  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no block data %s",
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no data block '%s'",
              block_text(kind));
   diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }",
             block_text(kind));
@@ -46,7 +46,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
   const DataField *field = field_of(block, decl->name);
   if (!field) {
     diag_error(s->diag, DIAG_MISSING_KEY, block->pos,
-               "the block data %s says nothing of the input %s", name, decl->name);
+               "the data block '%s' has no entry for the input '%s'", name, decl->name);
     diag_note(s->diag, decl->pos, "declared here");
     diag_hint(s->diag, "add: %s = SOURCE", decl->name);
     return false;
@@ -68,7 +68,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
   }
   if (out->over >= 0) return true;
   diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
-             "the input %s lacks the dim %s that the rows of data %s run over", decl->name,
+             "the input '%s' has no dim '%s', which is the dim of the rows of data %s", decl->name,
              dim_get(g->dims, block->over)->name, name);
   return false;
 }

@@ -24,23 +24,27 @@ DimId dim_lookup(Build *b, const char *name, Pos pos) {
   if (d) return d;
   VEC(const char *) near = {0};
   const NameMap *maps[] = {&b->frame->dims, &b->file->dims};
-  for (size_t m = 0; m < countof(maps); m++)
+  diag_error(b->d, DIAG_UNKNOWN_DIM, pos, "unknown dim '%s'", name);
+  for (size_t m = 0; m < countof(maps) && diag_kept(b->d); m++)
     for (uint32_t i = 0; i < maps[m]->cap; i++)
       if (maps[m]->key[i]) vec_push(b->a, near) = maps[m]->key[i];
-  diag_error(b->d, DIAG_UNKNOWN_DIM, pos, "unknown dim '%s'", name);
   diag_nearest(b->d, name, near.at, near.n);
   return 0;
 }
 
 Setting *setting_find(const Build *b, const char *path) {
-  Setting *last = NULL;
-  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
-    Setting *one = &b->opt->setting[i];
-    if (strcmp(one->path, path)) continue;
-    if (last) last->used = true; // it gives way
-    last = one;
-  }
+  Setting *last = map_get(&b->settings, intern(b->names, path));
+  for (Setting *s = last ? last->before : NULL; s && !s->used; s = s->before) s->used = true; // they give way
   return last;
+}
+
+void settings_index(Build *b) {
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    Setting *s = &b->opt->setting[i];
+    const char *path = intern(b->names, s->path);
+    s->before = map_get(&b->settings, path);
+    map_put(b->a, &b->settings, path, s);
+  }
 }
 
 const char *dims_listed(Build *b, const Dims *s) {
@@ -55,7 +59,7 @@ static bool later(Pos declared, Pos use) {
 }
 
 static bool not_integer(Build *b, Pos pos) {
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "an integer made of numbers and dims must stand here");
+  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer made of numbers and dims");
   return false;
 }
 
@@ -78,7 +82,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   const Dim *dim = dim_get(b->g->dims, d);
   if (later(dim->pos, use)) {
     diag_error(b->d, DIAG_UNKNOWN_DIM, e->pos, "dim '%s' is declared further down", e->text);
-    diag_note(b->d, dim->pos, "here");
+    diag_note(b->d, dim->pos, "declared here");
     diag_hint(b->d, "move its declaration up");
     return false;
   }
@@ -168,13 +172,15 @@ static int64_t cut(Build *b, const Ast *define, int64_t size) {
   return size / n;
 }
 
-static bool data_runs_over(const Build *b, const char *name) {
+// The dims that the rows of data blocks run over.
+static void find_data_dims(Build *b) {
   for (uint32_t i = 0; i < b->text->nkids; i++) {
     const Ast *s = b->text->kids[i];
-    if (s->kind == AST_DATA && s->ndims && !strcmp(s->dims[0].name, name)) return true;
+    if (s->kind == AST_DATA && s->ndims) map_put(b->a, &b->data_dims, s->dims[0].name, b);
   }
-  return false;
 }
+
+static bool data_runs_over(const Build *b, const char *name) { return map_get(&b->data_dims, name) != NULL; }
 
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
@@ -235,6 +241,7 @@ static void declare_const(Build *b, const Ast *define) {
 }
 
 void dims_declare_file(Build *b, const Ast *file) {
+  find_data_dims(b);
   for (int computed = 0; computed < 2; computed++)
     for (uint32_t i = 0; i < file->nkids; i++) {
       const Ast *s = file->kids[i];
@@ -267,10 +274,10 @@ bool dims_stated(Build *b, const Ast *t, Dims *order) {
     if (!d) {
       good = false;
     } else if (item->arrow || t->all_but) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "only names of dims stand here");
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "expected only names of dims");
       good = false;
     } else if (dims_has(order, d)) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' stands twice in one tensor",
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "dim '%s' occurs twice in one tensor",
                  item->name);
       good = false;
     } else if (order->n == MAX_RANK) {

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) { return text && *text ? json_text(text) : json_null(); }
 
 static json_t *axes_list(const Mesh *m, Axes axes) {
   json_t *out = json_array();
-  for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_string(m->axis[axes.at[i]].name));
+  for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
   return out;
 }
 
@@ -57,7 +57,7 @@ static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_object_set_new(out, "place", place_json(e, row->fact->pos));
   json_object_set_new(out, "parts", parts);
   json_object_set_new(out, "rule", row->cause >= 0 ? json_integer(row->cause) : json_null());
-  json_object_set_new(out, "remedy", json_string(ledger_remedy(e->session->arena, e->ledger, row)));
+  json_object_set_new(out, "remedy", json_text(ledger_remedy(e->session->arena, e->ledger, row)));
   json_object_set_new(out, "ledger_line", json_integer(row->line));
 }
 
@@ -184,9 +184,9 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   for (uint32_t i = 0; i < e->values->n; i++) json_array_append_new(values, value_json(e, &e->values->at[i]));
   const char *text = value < 0 ? ledger_text(s->arena, l, false) : explained_text(s->arena, l, e->values, value);
   json_object_set_new(out, "schema", json_string("meshc.explain/1"));
-  json_object_set_new(out, "model", json_string(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_string(e->purpose));
-  if (value >= 0) json_object_set_new(out, "name", json_string(e->values->at[value].name));
+  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_text(e->purpose));
+  if (value >= 0) json_object_set_new(out, "name", json_text(e->values->at[value].name));
   if (value >= 0) json_object_set_new(out, "value", named_json(e, value));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
@@ -206,6 +206,6 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   program_json(out, e->made);
   json_object_set_new(out, "memory_over_step", timeline_json(e));
   json_object_set_new(out, "values", values);
-  json_object_set_new(out, "text", json_string(text));
+  json_object_set_new(out, "text", json_text(text));
   return out;
 }

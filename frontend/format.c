@@ -63,12 +63,14 @@ static void find_blocks(Printer *p) {
   }
 }
 
-static bool ends_text(const Token *t) { return t->kind == TOKEN_EOF || t->kind == TOKEN_UNBRACE; }
+static bool ends_statement(const Token *t) {
+  return t->kind == TOKEN_EOF || t->kind == TOKEN_UNBRACE || t->kind == TOKEN_SEMICOLON;
+}
 
 // Levels of indentation of a line that token i starts; of a comment before it.
 static int level_of(const Printer *p, const Token *t, bool comment) {
   bool closes = t->kind == TOKEN_CLOSE || t->kind == TOKEN_UNBRACKET || t->kind == TOKEN_UNBRACE;
-  bool goes_on = p->brackets == 0 && !t->starts && !ends_text(t);
+  bool goes_on = p->brackets == 0 && !t->starts && !ends_statement(t);
   return (int)p->block.n + p->brackets + goes_on - (closes && !comment);
 }
 
@@ -78,7 +80,7 @@ static void put_comments(Printer *p, uint32_t i) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line)
+    if (c->own_line || line_empty(p)) // what stood before it may have been a `;` that is gone
       start_line(p, c->blank, level_of(p, token_at(p, i), true));
     else
       put(p, "  ", 2);

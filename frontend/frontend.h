@@ -14,6 +14,7 @@ typedef struct Setting {
   const char *path;
   Ast *value;   // expression
   bool used;    // set by model_build; an unused one is an error there
+  struct Setting *before; // set by model_build: the one of the same path before it, or NULL
   Pos pos;
 } Setting;
 
@@ -36,6 +37,7 @@ typedef struct ModelOptions {
   Setting *setting;
   const Ast *mesh, *layout; // of the command line; NULL: the file's
   bool no_layout;          // --layout none
+  bool loaded;             // parameters get their values from a file: --params, a checkpoint
   bool layout_may_go;      // the file's layout is left aside where the mesh of the command line lacks its axes
   bool pins_name_axes;     // without a mesh, axes that pins name are added to it with size 1: `plan` searches their sizes
   uint64_t seed;

@@ -63,7 +63,7 @@ static bool belongs(const Ast *s) { return s->kind == AST_FN || s->kind == AST_D
 static void check_statements(Import *m, const File *f) {
   for (uint32_t i = 0; i < f->ast->nkids; i++) {
     if (belongs(f->ast->kids[i])) continue;
-    diag_error(m->d, DIAG_BAD_IMPORT, f->ast->kids[i]->pos, "a file that is imported holds functions, dims and imports only");
+    diag_error(m->d, DIAG_BAD_IMPORT, f->ast->kids[i]->pos, "an imported file may contain only functions, dims and imports");
     diag_note(m->d, f->pos, "imported here");
   }
 }
@@ -97,12 +97,12 @@ static void read_import(Import *m, File *f, const Ast *import) {
   const char *path = path_inside(m, f->path, import->text);
   if (!path) {
     diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' is not below the folder of the model", import->text);
-    diag_hint(m->d, "imports are relative to the file that they stand in, and stay below the model's folder");
+    diag_hint(m->d, "the path is relative to the importing file and must stay below the folder of the model");
     return;
   }
   File *to = file_known(m, path);
   if (to && to->open) {
-    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' imports itself%s", import->text, to == f ? "" : ", by way of others");
+    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' imports itself%s", import->text, to == f ? "" : " through other files");
     if (to->pos.line) diag_note(m->d, to->pos, "imported here");
     return;
   }

@@ -37,7 +37,7 @@ typedef struct Fans {
 static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
   if (arg->name || arg->key || arg->value->kind != AST_NAME) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
-               "dims of the tensor stand here: glorot(in -> out)");
+               "expected dims of the tensor: glorot(in -> out)");
     return false;
   }
   DimId dim = dim_lookup(b, arg->value->text, arg->value->pos);
@@ -77,7 +77,7 @@ static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, 
   for (int i = 0; i < d->rank; i++) {
     bool in = dims_has(&f->in, d->dims[i]);
     if (in && dims_has(&f->out, d->dims[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "dim '%s' stands on both sides of a matrix",
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "dim '%s' is on both sides of the matrix",
                  dim_get(b->g->dims, d->dims[i])->name);
       return false;
     }
@@ -111,8 +111,10 @@ static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
     *out = (Init){.kind = row->kind, .a = v[0], .b = v[1]};
     return true;
   }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "after ~ stands a distribution");
-  if (form) diag_nearest(b->d, call->text, near, countof(near));
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "expected a distribution after ~");
+  diag_one_of(b->d, near, countof(near));
+  if (form && !habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0}))
+    diag_nearest(b->d, call->text, near, countof(near));
   return false;
 }
 
@@ -133,7 +135,7 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
   const Dims *have = &graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(all, have->at[i])) {
-      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', its initial value has", d->name,
+      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', but its initial value has", d->name,
                  dim_get(g->dims, have->at[i])->name);
       return false;
     }

@@ -71,7 +71,7 @@ static uint32_t advance(Lexer *x) {
   uint32_t bytes, c = decode(x, x->at, &bytes);
   if (c == BAD)
     diag_error(x->d, DIAG_BAD_UTF8, here(x), "this byte (0x%02x) is not UTF-8", byte_at(x, x->at));
-  if (c == 0) diag_error(x->d, DIAG_BAD_CHARACTER, here(x), "a NUL byte stands in the text");
+  if (c == 0) diag_error(x->d, DIAG_BAD_CHARACTER, here(x), "the text contains a NUL byte");
   x->at += bytes;
   x->col++;
   return c;
@@ -162,7 +162,7 @@ static void lex_number(Lexer *x) {
   x->col += x->at - at;
   const char *text = intern_n(x->names, x->text + at, x->at - at);
   if (!good)
-    diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col), "'%.60s' is no number",
+    diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col), "'%.60s' is not a number",
                text);
   push(x, TOKEN_NUMBER, at, col)->text = text;
 }
@@ -179,7 +179,7 @@ static void lex_string(Lexer *x) {
     uint32_t from = x->at;
     if (byte_at(x, from) == '\\') {
       char plain = escape(byte_at(x, from + 1));
-      if (!plain) diag_error(x->d, DIAG_BAD_STRING, here(x), "this escape is not known");
+      if (!plain) diag_error(x->d, DIAG_BAD_STRING, here(x), "unknown escape in a string");
       advance(x);
       if (!plain) continue;
       advance(x);
@@ -206,9 +206,9 @@ static const struct {
     {0x2212, "write - for minus"},
     {0x2013, "write - for minus"},
     {0x2014, "write - for minus"},
-    {0x201C, "strings stand in \"...\""},
-    {0x201D, "strings stand in \"...\""},
-    {'\'', "strings stand in \"...\""},
+    {0x201C, "strings are written \"...\""},
+    {0x201D, "strings are written \"...\""},
+    {'\'', "strings are written \"...\""},
     {0x00D7, "write * for times"},
     {0x00B7, "write * for times"},
     {0x2192, "write -> for an arrow"},
@@ -224,7 +224,7 @@ static void bad_character(Lexer *x) {
   uint32_t at = x->at, c = advance(x);
   if (c == 0 || c == BAD) return;
   if (c < 0x20 || c == 0x7F)
-    diag_error(x->d, DIAG_BAD_CHARACTER, pos, "a control character (0x%02x) stands in the text", c);
+    diag_error(x->d, DIAG_BAD_CHARACTER, pos, "the text contains a control character (0x%02x)", c);
   else
     diag_error(x->d, DIAG_BAD_CHARACTER, pos, "'%.*s' has no meaning here", (int)(x->at - at),
                x->text + at);

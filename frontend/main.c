@@ -22,24 +22,23 @@ static bool colour(void) {
   return (!no || !*no) && isatty(STDERR_FILENO);
 }
 
-static int run(Session *s, int argc, char **argv) {
-  Options options;
-  s->opt = &options;
+static int run(Session *s, Options *options, int argc, char **argv) {
   if (argc < 2) {
     help_program(stderr);
     return 2;
   }
-  if (!options_parse(&options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
-  if (options.help) {
-    if (options.command == COMMAND_COUNT)
+  s->opt = options;
+  if (!options_parse(options, s->arena, s->diag, argc, argv)) return diag_exit(s->diag);
+  if (options->help) {
+    if (options->command == COMMAND_COUNT)
       help_program(stdout);
     else
-      help_command(stdout, options.command);
+      help_command(stdout, options->command);
     return 0;
   }
   int code;
   if (!session_ranks(s, argv, &code)) return code;
-  code = run_command[options.command](s);
+  code = run_command[options->command](s);
   return code ? code : diag_exit(s->diag);
 }
 
@@ -48,8 +47,10 @@ int main(int argc, char **argv) {
   Session s = {.arena = arena_new(), .spoil = {.call = -1}};
   s.names = intern_new(s.arena);
   s.diag = diag_new(s.arena);
-  int code = run(&s, argc, argv);
+  Options options;
+  int code = run(&s, &options, argc, argv);
   if (session_speaks(&s, code)) diag_print(s.diag, stderr, colour());
+  json_end(&s);
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output\n");
     code = 7;

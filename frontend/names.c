@@ -49,6 +49,18 @@ const char *name_join(Build *b, const char *path, const char *name) {
 
 Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
 
+// An output or a metric is reported under its name, so the name cannot mean something else from there on.
+static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
+  if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
+  const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
+  if (kind == old->kind)
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already %s", old->name, was);
+  else
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s and cannot be bound again", old->name, was);
+  diag_note(b->d, old->pos, "first here");
+  return true;
+}
+
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from) {
   if (from->value.kind != VALUE_TENSOR && from->value.kind != VALUE_NUMBER) return;
   Name name = {
@@ -57,6 +69,7 @@ void name_register(Build *b, const char *full, NameKind kind, const Binding *fro
   name.value = build_natural(b, from->value);
   uintptr_t slot = (uintptr_t)map_get(&b->fetched, full);
   if (slot) {
+    if (name_reported(b, &b->g->name.at[slot - 1], kind, from->pos)) return;
     b->g->name.at[slot - 1] = name;
     return;
   }
@@ -70,7 +83,7 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
   Frame *f = b->frame;
   Binding *old = binding_find(b, name), *new = arena_new_of(b->a, Binding);
   const Scope *home = !old ? f->scope : old->home ? old->home : f->base;
-  *new = (Binding){.value = v, .graph = b->g, .home = home, .pos = pos};
+  *new = (Binding){.value = v, .graph = b->g, .home = home, .before = old, .pos = pos};
   if (stated_order) {
     new->stated = true;
     new->rank = stated_order->n;
@@ -102,7 +115,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   const char *path = name_join(b, parent->path, base);
   if (exact) {
     if (!parent->shared && map_get(&b->scopes, path)) {
-      diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is a scope '%s' already", path);
+      diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is already a scope '%s'", path);
       return NULL;
     }
     return scope_new(b, path, fn);
@@ -119,7 +132,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
 
 // -- meaning --------------------------------------------------------------------------------------
 
-static void say_unknown(Build *b, const char *name, Pos pos) {
+static void name_nearest(Build *b, const char *name) {
   VEC(const char *) near = {0};
   const NameMap *maps[] = {&b->frame->values, &b->consts};
   for (size_t m = 0; m < countof(maps); m++)
@@ -127,7 +140,12 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
       if (maps[m]->value[i]) vec_push(b->a, near) = maps[m]->key[i];
   for (uint32_t i = 0; i < b->g->decl.n && !b->frame->fn; i++)
     vec_push(b->a, near) = b->g->decl.at[i].name;
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
+static void say_unknown(Build *b, const char *name, Pos pos) {
   diag_error(b->d, DIAG_UNKNOWN_NAME, pos, "unknown name '%s'", name);
+  if (!diag_kept(b->d) || habit_of_member(b, name, NULL)) return;
   if (dim_visible(b, name))
     diag_hint(b->d, "'%s' is a dim: its size is size(%s), its positions index[%s]", name, name,
               name);
@@ -138,7 +156,7 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
   else if (b->frame->fn && map_get(&b->file->values, name))
     diag_hint(b->d, "functions see only the tensors that are passed to them");
   else
-    diag_nearest(b->d, name, near.at, near.n);
+    name_nearest(b, name);
 }
 
 static Value special_name(Build *b, const char *name, Pos pos) {

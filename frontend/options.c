@@ -89,7 +89,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   if (!find_option(o->command, text, n, &id)) return unknown_option(d, o, text, n);
   const OptionRow *row = &option_row[id];
   if (!(row->commands & 1u << o->command)) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s is no option of %s", row->name,
+    diag_error(d, DIAG_USAGE, nowhere, "%s is not an option of %s", row->name,
                command_name(o->command));
     diag_hint(d, "see meshc %s --help", command_name(o->command));
     return false;
@@ -101,7 +101,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   OptionUse use = {.text = equals ? equals + 1 : ""};
   bool two = id == OPTION_FROM, optional = row->argument && row->argument[0] == '['; // "[=N]": only behind `=`
   if (row->argument && !optional && *i + !equals + two >= argc) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s needs its argument: %s %s", row->name, row->name,
+    diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
                row->argument);
     return false;
   }

@@ -150,24 +150,24 @@ static json_t *row_json(const Session *s, const ParamRow *r) {
   int64_t size[MAX_RANK];
   if (r->decl) {
     declared_size(s, r->decl, size);
-    json_object_set_new(out, "name", json_string(r->decl->name));
-    json_object_set_new(out, "kind", json_string(r->decl->kind == DECL_PARAM ? "param" : "state"));
-    json_object_set_new(out, "type", json_string(dtype_text(r->decl->type)));
+    json_object_set_new(out, "name", json_text(r->decl->name));
+    json_object_set_new(out, "kind", json_text(r->decl->kind == DECL_PARAM ? "param" : "state"));
+    json_object_set_new(out, "type", json_text(dtype_text(r->decl->type)));
     json_object_set_new(out, "shape", shape_json(r->decl->rank, size));
   }
-  json_object_set_new(out, "file_name", json_string(r->name));
+  json_object_set_new(out, "file_name", json_text(r->name));
   if (r->held) {
-    json_object_set_new(out, "file_type", json_string(r->held->type));
+    json_object_set_new(out, "file_type", json_text(r->held->type));
     json_object_set_new(out, "file_shape", shape_json(r->held->rank, r->held->size));
   }
-  json_object_set_new(out, "fit", json_string(fit_text[r->fit]));
+  json_object_set_new(out, "fit", json_text(fit_text[r->fit]));
   return out;
 }
 
 json_t *params_table_json(const Session *s, const ParamTable *t) {
   json_t *out = json_object(), *rows = json_array();
   for (uint32_t i = 0; i < t->n; i++) json_array_append_new(rows, row_json(s, &t->row[i]));
-  json_object_set_new(out, "file", json_string(t->path));
+  json_object_set_new(out, "file", json_text(t->path));
   json_object_set_new(out, "rows", rows);
   json_object_set_new(out, "optimizer_arrays", json_integer(t->slots));
   return out;

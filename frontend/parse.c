@@ -100,7 +100,7 @@ bool parser_enter(Parser *p) {
     return true;
   }
   diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)),
-             "more than %d levels inside one another", MAX_DEPTH);
+             "more than %d nested levels", MAX_DEPTH);
   return false;
 }
 

@@ -3,6 +3,7 @@
 #define FRONTEND_PARSE_H
 
 #include "frontend/ast.h"
+#include "frontend/habits.h"
 #include "frontend/lex.h"
 
 enum { MAX_DEPTH = 400 }; // of expressions and blocks inside one another; parentheses count twice

@@ -50,6 +50,20 @@ static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   return false;
 }
 
+// x[0], x[1:]: what stands in the brackets of a value in other languages. The number in it is what a part starts at.
+static void index_hint(Parser *p, const Ast *t) {
+  bool range = false;
+  const char *number = NULL;
+  for (const Token *at = parser_peek(p); at->kind != TOKEN_UNBRACKET && at->kind != TOKEN_EOF && !at->newline; at++) {
+    if (at->kind == TOKEN_NUMBER && !number) number = range && at[-1].kind == TOKEN_COLON ? "0" : at->text;
+    if (at->kind == TOKEN_NUMBER && at[-1].kind == TOKEN_MINUS) number = arena_printf(p->a, "-%s", at->text);
+    range |= at->kind == TOKEN_COLON;
+  }
+  bool index = parser_at(p, TOKEN_NUMBER) || parser_at(p, TOKEN_MINUS) || range;
+  HabitNames names = {.x = t->text, .y = number ? number : "0"};
+  if (index && t->text) habit_hint(p->d, p->a, HABIT_INDEX, range ? "range" : "number", &names);
+}
+
 bool parse_dims(Parser *p, Ast *t) {
   const Token *open = parser_take(p);
   AstDims dims = {0};
@@ -64,7 +78,10 @@ bool parse_dims(Parser *p, Ast *t) {
   do {
     bool arrow = parser_accept(p, TOKEN_ARROW);
     const Token *name = parser_name(p, "the name of a dim");
-    if (!name) return false;
+    if (!name) {
+      index_hint(p, t);
+      return false;
+    }
     vec_push(p->a, dims) = (AstDim){.name = name->text, .arrow = arrow, .pos = token_pos(p, name)};
   } while (parser_accept(p, TOKEN_COMMA) || parser_at(p, TOKEN_ARROW));
   t->dims = dims.at;
@@ -111,7 +128,7 @@ static Ast *parse_parentheses(Parser *p) {
   if (!parse_arguments(p, list, &comma)) return NULL;
   const AstArg *first = list->args;
   if (list->nargs == 0) {
-    diag_error(p->d, DIAG_SYNTAX, list->pos, "nothing stands between these parentheses");
+    diag_error(p->d, DIAG_SYNTAX, list->pos, "these parentheses are empty");
     return NULL;
   }
   if (list->nargs == 1 && !comma && !first->name && !first->key && !first->arrow) {
@@ -177,11 +194,11 @@ static Ast *no_expression(Parser *p) {
   else if (before == TOKEN_SLASH && parser_at(p, TOKEN_SLASH))
     diag_hint(p->d, "write floor_div(a, b)");
   else if (parser_at(p, TOKEN_PLUS))
-    diag_hint(p->d, "a plus sign stands between two operands only");
+    diag_hint(p->d, "a plus sign needs two operands");
   else if (parser_at(p, TOKEN_NOT))
     diag_hint(p->d, "put it in parentheses: (not x)");
   else if (parser_at(p, TOKEN_BRACKET))
-    diag_hint(p->d, "constants over a dim are written values[c](1, 2, 3)");
+    diag_hint(p->d, "write constants over a dim as values[c](1, 2, 3)");
   return NULL;
 }
 

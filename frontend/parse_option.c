@@ -8,13 +8,26 @@
 
 #include <string.h>
 
+// A hint that shows the whole option as it is written on the command line: `b -> rows, h->cols` is b=rows,h=cols.
+static void arrow_hint(Parser *p) {
+  VEC(char) text = {0};
+  for (const Token *t = p->token; t->kind != TOKEN_EOF; t++) {
+    const char *from = t->kind == TOKEN_ARROW ? "=" : arena_text(p->a, p->text + t->at, t->bytes);
+    while (*from) vec_push(p->a, text) = *from++;
+  }
+  vec_push(p->a, text) = '\0';
+  diag_hint(p->d, "on the command line '=' stands for '->': --layout %s", text.at);
+}
+
 static bool separates(const Parser *p) {
   return parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON);
 }
 
 static bool parse_equals(Parser *p) {
   if (parser_at(p, TOKEN_ASSIGN) || parser_at(p, TOKEN_COLON)) return parser_take(p);
-  return parser_expected(p, "'='");
+  parser_expected(p, "'='");
+  if (parser_at(p, TOKEN_ARROW)) arrow_hint(p);
+  return false;
 }
 
 static Ast *parse_axis(Parser *p) {
@@ -91,7 +104,25 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
   return ast_end(&p, t);
 }
 
+// Sizes without names, "2x2": an error that names the axes.
+static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, size_t n) {
+  static const char *const axes[] = {"rows", "cols", "depth"};
+  const char *named = "";
+  uint32_t count = 0;
+  if (!n || strspn(text, "0123456789xX*, ") < n) return false;
+  for (const char *c = text + strcspn(text, "0123456789"); *c && count < countof(axes); count++) {
+    size_t digits = strspn(c, "0123456789");
+    named = arena_printf(a, "%s%s%s=%.*s", named, count ? "," : "", axes[count], (int)digits, c);
+    c += digits;
+    c += strcspn(c, "0123456789");
+  }
+  diag_error(d, DIAG_BAD_MESH, (Pos){.source = source, .line = 1, .col = 1, .len = (uint32_t)n}, "the axes of a mesh have names");
+  diag_hint(d, "write --mesh %s", named);
+  return true;
+}
+
 Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+  if (only_sizes(a, d, source, text, n)) return NULL;
   return parse_items(a, names, d, source, text, n, AST_MESH, parse_axis);
 }
 

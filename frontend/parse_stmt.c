@@ -25,7 +25,7 @@ Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids) {
 Ast *parse_block(Parser *p) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACE)) {
     parser_expected(p, "'{'");
-    diag_hint(p->d, "the '{' of a block stands on the line of its head");
+    diag_hint(p->d, "put the '{' of a block on the line of its head");
     return NULL;
   }
   if (!parser_enter(p)) return NULL;
@@ -142,18 +142,38 @@ static bool misspelt(Parser *p) {
     return false;
   const char *words[countof(keyword_row)];
   for (size_t i = 0; i < countof(keyword_row); i++) words[i] = keyword_row[i].word;
-  diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' starts no statement", word->text);
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' does not start a statement", word->text);
   diag_nearest(p->d, word->text, words, countof(words));
+  return true;
+}
+
+// What follows the next token on its line, up to a brace or a colon: "f(x, y)" behind `def`.
+static const char *rest_of_line(const Parser *p) {
+  const Token *first = parser_ahead(p, 1), *t = first;
+  while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON) t++;
+  if (t == first || first->newline) return NULL;
+  uint32_t n = t[-1].at + t[-1].bytes - first->at;
+  return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
+}
+
+// A word that starts statements in other languages, and binds no name here.
+static bool foreign(Parser *p) {
+  const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
+  bool binds = next->kind == TOKEN_ASSIGN || next->kind == TOKEN_COMMA || next->kind == TOKEN_BRACKET;
+  if (binds || !habit_known(HABIT_STATEMENT, word->text)) return false;
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' does not start a statement", word->text);
+  habit_hint(p->d, p->a, HABIT_STATEMENT, word->text, &(HabitNames){.t = rest_of_line(p)});
   return true;
 }
 
 static Ast *parse_statement(Parser *p) {
   ParseStatement *parse = keyword_here(p);
   if (parse) return parse(p, parser_take(p));
+  if (parser_at(p, TOKEN_NAME) && foreign(p)) return NULL;
   if (parser_at(p, TOKEN_NAME)) return misspelt(p) ? NULL : parse_bind(p);
   bool joins = token_row[parser_peek(p)->kind].continues && p->at;
   parser_expected(p, "a statement");
-  if (joins) diag_hint(p->d, "an operator that goes on stands at the end of the line before");
+  if (joins) diag_hint(p->d, "put an operator that continues a line at the end of the line before");
   return NULL;
 }
 

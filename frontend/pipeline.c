@@ -29,6 +29,18 @@ const int stage_name_count = countof(stage_names);
 
 enum { LEVELS_TRIED = 24 }; // of remat_more, for one budget
 
+// Of a graph that is compiled: each operation costs memory and time in every pass, as much as a thousand do on
+// the processor. What a model repeats more often belongs into a scan.
+enum { MAX_COMPILED = 100000 };
+
+static bool small_enough(const Graph *selected, Diag *d) {
+  if (graph_count(selected) <= MAX_COMPILED) return true;
+  diag_error(d, DIAG_TOO_DEEP, graph_node(selected, graph_count(selected))->origin.pos,
+             "this needs %u operations, and a program has at most %d", graph_count(selected), MAX_COMPILED);
+  diag_hint(d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+  return false;
+}
+
 // The stages after which a run may stop, in the order above.
 enum {
   AFTER_SIMPLIFY = 3,
@@ -166,6 +178,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
                   Diag *d, Compilation *out) {
   int end = stage_index(last);
   Stage begin = selected->stage;
+  if (!small_enough(selected, d)) return false;
   *out = (Compilation){.selected = proved(opt, selected, "select")};
   if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, opt, selected);
   compute_rest(a, opt, end, out);

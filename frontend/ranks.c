@@ -142,9 +142,13 @@ bool session_agree(Session *s) {
   memcpy(mine.data, own, sizeof own);
   if (!ranks_meet(s->ranks, &mine, false, &all) || !compare_facts(s, all)) return false;
   if (ranks_use_mesh(s->ranks, &s->model->mesh)) return true;
-  diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share the %lld processors of the mesh %s",
-             ranks_count(s->ranks), (long long)mesh_size(&s->model->mesh), mesh_text(s->arena, &s->model->mesh));
-  diag_hint(s->diag, "the number of ranks must divide them; --mesh AXIS=SIZE,... changes the mesh");
+  int64_t processors = mesh_size(&s->model->mesh);
+  if (processors == 1)
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share one processor: the model has no mesh", ranks_count(s->ranks));
+  else
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share the %lld processors of the mesh %s",
+               ranks_count(s->ranks), (long long)processors, mesh_text(s->arena, &s->model->mesh));
+  diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh AXIS=SIZE,... sets the mesh");
   return false;
 }
 

@@ -194,12 +194,12 @@ json_t *results_json(uint32_t n, const Result *r) {
     json_t *one = json_object(), *dims = json_array(), *shape = json_array(),
            *values = json_array();
     for (int k = 0; k < r[i].array.rank; k++) {
-      json_array_append_new(dims, json_string(r[i].dim[k]));
+      json_array_append_new(dims, json_text(r[i].dim[k]));
       json_array_append_new(shape, json_integer(r[i].array.size[k]));
     }
     for (int64_t k = 0; k < r[i].array.elements && r[i].array.elements <= WHOLE; k++)
       json_array_append_new(values, number_json(&r[i].array, k));
-    json_object_set_new(one, "type", json_string(dtype_text(r[i].array.type)));
+    json_object_set_new(one, "type", json_text(dtype_text(r[i].array.type)));
     json_object_set_new(one, "dims", dims);
     json_object_set_new(one, "shape", shape);
     if (r[i].array.elements <= WHOLE)

@@ -129,6 +129,8 @@ static const char *inside_gradient(const Model *m, const char *text) {
   return n > head ? arena_text(m->arena, text + head, n - head) : NULL;
 }
 
+enum { MAX_WANTED = 10000 };
+
 static void want_add(Wants *w, const char *text) {
   const Model *m = w->m;
   const char *by = inside_gradient(m, text);
@@ -140,12 +142,17 @@ static void want_add(Wants *w, const char *text) {
     return;
   }
   if (by && !dtype_is_float((Dtype)graph_node(m->graph, name->value)->type)) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: there is no gradient by it",
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: it has no gradient",
                by, dtype_text((Dtype)graph_node(m->graph, name->value)->type));
     return;
   }
-  for (uint32_t i = 0; i < w->list.n; i++)
-    if (!strcmp(w->list.at[i].as, want.as)) return;
+  want.as = intern(m->names, want.as);
+  if (map_get(&w->seen, want.as) || w->list.n > MAX_WANTED) return;
+  if (w->list.n == MAX_WANTED) {
+    diag_error(m->diag, DIAG_TOO_DEEP, asked_at(w), "this asks for more than %d values", MAX_WANTED);
+    diag_hint(m->diag, "name some of them: --fetch NAME,...");
+  }
+  map_put(m->arena, &w->seen, want.as, w);
   vec_push(m->arena, w->list) = want;
 }
 
@@ -165,13 +172,13 @@ static void want_loss(Wants *w) {
     const Node *n = graph_node(m->graph, name->value);
     w->loss = name->value;
     if (n->dims.n)
-      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is no scalar", given);
+      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is not a scalar", given);
     else if (!dtype_is_float((Dtype)n->type))
-      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos, "the loss '%s' is %s", given,
+      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos, "the loss '%s' must be a float, not %s", given,
                  dtype_text((Dtype)n->type));
   } else if (gradients && !w->loss) {
     diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
-               "a gradient of what? the model has no loss");
+               "a gradient needs a loss, and the model has none");
     diag_hint(m->diag, "name a scalar: --loss NAME");
   }
 }

@@ -3,6 +3,7 @@
 #define FRONTEND_SELECT_H
 
 #include "frontend/frontend.h"
+#include "frontend/name_map.h"
 
 // A copy of a part of the model into a graph that has its declarations. `training` is folded to a
 // constant.
@@ -44,6 +45,7 @@ typedef struct Wants {
   const Fetch *fetch;
   NodeId loss; // of gradients
   VEC(Want) list;
+  NameMap seen; // texts in the list
 } Wants;
 // Without names: the losses and metrics, and with `outputs` every output. False after errors.
 MUST_USE bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs);

@@ -85,6 +85,29 @@ static bool refuse_unavailable(const Session *s) {
   return good;
 }
 
+// Whether what the setting replaces is a text: a const that is one in the file, or a key that takes one.
+static bool takes_text(const Ast *file, const char *path) {
+  static const char *const keys[] = {"frozen", "parameters", "no_decay", "path", "key"};
+  const char *dot = strrchr(path, '.');
+  for (size_t i = 0; dot && i < countof(keys); i++)
+    if (!strcmp(dot + 1, keys[i])) return true;
+  for (uint32_t i = 0; i < file->nkids; i++)
+    for (uint32_t k = 0; file->kids[i]->kind == AST_CONST && k < file->kids[i]->nkids; k++) {
+      const Ast *define = file->kids[i]->kids[k];
+      if (!strcmp(define->text, path)) return define->kids[0]->kind == AST_STRING;
+    }
+  return false;
+}
+
+static Ast *text_value(Session *s, uint32_t source, const char *text) {
+  Ast *value = arena_new_of(s->arena, Ast);
+  uint32_t n = (uint32_t)strlen(text);
+  value->kind = AST_STRING;
+  value->text = intern(s->names, text);
+  value->pos = value->end = (Pos){.source = source, .line = 1, .col = 1, .len = n ? n : 1};
+  return value;
+}
+
 static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
   const char *equals = strchr(use->text, '=');
   if (!equals || equals == use->text) {
@@ -96,6 +119,10 @@ static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
   uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text),
                                 equals + 1, strlen(equals + 1));
   *out = (Setting){.path = intern_n(s->names, use->text, n), .pos = use->pos};
+  if (equals[1] != '"' && takes_text(s->ast, out->path)) {
+    out->value = text_value(s, source, equals + 1);
+    return true;
+  }
   out->value =
       ast_parse_expression(s->arena, s->names, s->diag, source, equals + 1, strlen(equals + 1));
   return diag_errors(s->diag) == errors;
@@ -175,12 +202,12 @@ static bool model_options(Session *s, ModelOptions *m) {
   bool good = refuse_unavailable(s);
   good &= option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed);
   good &= option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads);
-  good &= parse_settings(s, m);
   good &= read_precision(s, &m->precision);
   m->seed = (uint64_t)seed;
   if (!good) return false;
   m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
   m->pins_name_axes = s->opt->command == COMMAND_PLAN;
+  m->loaded = option_given(s->opt, OPTION_PARAMS) || option_given(s->opt, OPTION_CHECKPOINT) || option_given(s->opt, OPTION_RESUME);
   m->layout_may_go = mesh && !layout && m->pins_name_axes;
   if (mesh)
     m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
@@ -226,7 +253,7 @@ bool session_load(Session *s) {
   laps_start(&s->laps, s->arena);
   if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
-  if (diag_errors(s->diag)) return false;
+  if (!parse_settings(s, &s->options) || diag_errors(s->diag)) return false;
   laps_end(&s->laps, "parse", 0);
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
   if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));

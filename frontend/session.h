@@ -71,8 +71,6 @@ json_t *layout_json(const Session *s);
 int64_t count_instructions(const Program *p, InstrKind kind);
 // "kernels", "products" and "memory" of a compile.
 void program_json(json_t *out, const Compilation *c);
-// Prints an object, ends it, returns the exit code.
-int json_finish(json_t *object);
 // "b", "optimizer/all", "head.kernel/classes": the left side of a rule on the command line.
 const char *rule_key(Arena *a, const LayoutRule *r);
 // "rows=2 cols=2", or "one processor".
@@ -80,6 +78,16 @@ const char *mesh_text(Arena *a, const Mesh *m);
 // "12.3 KiB".
 const char *bytes_text(Arena *a, int64_t bytes);
 int64_t parameter_count(const Graph *g);
+
+// -- diag_json.c ---------------------------------------------------------------------------------------
+// A string of any bytes: those that are not UTF-8 become \xNN. NULL of NULL.
+json_t *json_text(const char *text);
+// Takes the object that the command prints under --json. Returns the exit code 0.
+int json_finish(json_t *object);
+// Puts "diagnostics" into out: what was said so far.
+void json_diagnostics(json_t *out, const Diag *d);
+// At the end of the run: prints the command's object with all diagnostics; without one, the diagnostics alone.
+void json_end(const Session *s);
 
 // -- measure_machine.c -------------------------------------------------------------------------------
 // Puts into *out what can be measured, with all cores at work, or all ranks: they call it together. What else it

@@ -16,13 +16,42 @@ bool patterns_match(Arena *a, const char *patterns, const char *name) {
   return false;
 }
 
-bool patterns_read(Build *b, const Ast *e, const char **out) {
-  if (!build_string(b, e, out)) return false;
+static bool pattern_matches(const Build *b, const char *pattern) {
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];
-    if (d->kind == DECL_PARAM && patterns_match(b->a, *out, d->name)) return true;
+    if (d->kind == DECL_PARAM && name_matches(pattern, d->name)) return true;
   }
-  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", *out);
+  return false;
+}
+
+// "did you mean": full names of parameters; for a pattern with stars also "*.LAST" and "FIRST.*".
+static void pattern_nearest(Build *b, const char *pattern) {
+  VEC(const char *) near = {0};
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const char *name = b->g->decl.at[i].name, *first = strchr(name, '.'), *last = strrchr(name, '.');
+    if (b->g->decl.at[i].kind != DECL_PARAM) continue;
+    vec_push(b->a, near) = name;
+    if (!first || !strchr(pattern, '*')) continue;
+    vec_push(b->a, near) = arena_printf(b->a, "*%s", last);
+    vec_push(b->a, near) = arena_printf(b->a, "%.*s.*", (int)(first - name), name);
+  }
+  diag_nearest(b->d, pattern, near.at, near.n);
+}
+
+bool patterns_read(Build *b, const Ast *e, const char **out) {
+  if (!build_string(b, e, out)) return false;
+  bool good = true;
+  uint32_t n = 0;
+  char *list = arena_printf(b->a, "%s", *out), *save = NULL;
+  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save), n++) {
+    if (pattern_matches(b, p)) continue;
+    diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", p);
+    pattern_nearest(b, p);
+    good = false;
+  }
+  if (n) return good;
+  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "this list names no parameter");
+  diag_hint(b->d, "write patterns of names between commas: \"*.bias, head.*\"");
   return false;
 }
 
@@ -106,7 +135,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
       if (d->dims[k] != data->over) continue;
       diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-                 "accumulate cuts '%s', over which '%s' runs, and that is no input",
+                 "accumulate cuts '%s', but '%s' runs over it and is not an input",
                  dim_get(b->g->dims, data->over)->name, d->name);
       return false;
     }
@@ -177,7 +206,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
     return;
   }
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
-  diag_nearest(b->d, e->key, near, countof(near));
+  if (!habit_hint(b->d, b->a, HABIT_KEY, e->key, &(HabitNames){0})) diag_nearest(b->d, e->key, near, countof(near));
 }
 
 // -- the loss -------------------------------------------------------------------------------------

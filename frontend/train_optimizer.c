@@ -40,7 +40,7 @@ static double *number_field(OptimizerSpec *o, const char *name) {
 
 static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e, OptimizerSpec *o) {
   if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
-  if (!strcmp(f->name, "no_decay")) return !e || build_string(b, e, &o->no_decay);
+  if (!strcmp(f->name, "no_decay")) return !e || patterns_read(b, e, &o->no_decay);
   double *at = number_field(o, f->name);
   *at = f->value;
   return !e || (build_number(b, e, at) && range_ok(b, e->pos, of, f->name, *at));
@@ -68,7 +68,7 @@ bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
 
 bool groups_read(Build *b, const Ast *e, TrainSpec *t) {
   if (e->kind != AST_LIST) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "groups are (\"PATTERN\": OPTIMIZER, ...)");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected groups: (\"PATTERN\": OPTIMIZER, ...)");
     return false;
   }
   t->group = arena_array(b->g->arena, GroupSpec, e->nargs);
@@ -76,7 +76,7 @@ bool groups_read(Build *b, const Ast *e, TrainSpec *t) {
     const AstArg *arg = &e->args[i];
     GroupSpec *group = &t->group[i];
     if (!arg->key) {
-      diag_error(b->d, DIAG_BAD_BLOCK, arg->pos, "a group is \"PATTERN\": OPTIMIZER");
+      diag_error(b->d, DIAG_BAD_BLOCK, arg->pos, "expected a group: \"PATTERN\": OPTIMIZER");
       return false;
     }
     if (!patterns_read(b, arg->key, &group->pattern) ||

@@ -123,7 +123,7 @@ bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out) {
     return (f ? schedule_numbers(b, e, f, out) : schedule_pieces(b, e, out)) &&
            schedule_ok(b->d, e->pos, out);
   }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "a schedule must stand here");
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "expected a schedule");
   diag_one_of(b->d, near, countof(near));
   if (named) diag_nearest(b->d, e->text, near, countof(near));
   return false;

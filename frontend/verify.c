@@ -209,7 +209,7 @@ static bool run_split(Verify *v) {
   bool good = result != STEP_FAILED && (!session_first(v->s) || (result != STEP_OK) == v->fails);
   if (result == STEP_FAILED || (!good && !v->fails)) exec_fault(e, v->s->diag);
   if (!good && v->fails)
-    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails whole, and split (%s) it does not", mesh_said(v));
+    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails on one processor, but not split (%s)", mesh_said(v));
   for (uint32_t i = 0; result == STEP_OK && i < v->run.nvalues; i++) read_replicas(v, e, i);
   good = good && exec_check(e, v->s->diag) && verify_kernels_agree(kernels, &v->out.kernels, &v->out.elements);
   for (int k = 0; k < COLL_COUNT; k++) v->out.wire_bytes += exec_counts(e)->wire_bytes[k];
@@ -366,9 +366,9 @@ void verified_json(json_t *out, const Verified *v) {
   json_t *x = json_object();
   json_object_set_new(x, "values", json_integer(v->values));
   json_object_set_new(x, "vague", json_integer(v->vague));
-  json_object_set_new(x, "bound", json_string(v->evaluated ? "evaluator" : "perturbed runs"));
+  json_object_set_new(x, "bound", json_text(v->evaluated ? "evaluator" : "perturbed runs"));
   json_object_set_new(x, "error", json_real(v->error));
-  json_object_set_new(x, "worst", v->worst && v->error > 0 ? json_string(v->worst) : json_null());
+  json_object_set_new(x, "worst", v->worst && v->error > 0 ? json_text(v->worst) : json_null());
   json_object_set_new(x, "wire_bytes", json_integer(v->wire_bytes));
   json_object_set_new(x, "kernels", json_integer(v->kernels));
   json_object_set_new(x, "elements", json_integer(v->elements));

@@ -92,6 +92,29 @@ int diag_exit(const Diag *d) { return d->exit; }
 const char *diag_code(DiagId id) { return id < DIAG_COUNT ? rows[id].code : NULL; }
 const char *diag_default_hint(DiagId id) { return id < DIAG_COUNT ? rows[id].hint : NULL; }
 
+// -- reading --------------------------------------------------------------------------------------
+
+uint32_t diag_count(const Diag *d) { return d->message.n; }
+
+DiagEntry diag_entry(const Diag *d, uint32_t i) {
+  const Message *m = &d->message.at[i];
+  return (DiagEntry){.severity = m->warning ? "warning" : "error",
+                     .code = rows[m->id].code,
+                     .text = m->text,
+                     .hint = m->hint,
+                     .at = m->at,
+                     .notes = m->note.n};
+}
+
+DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k) {
+  const Note *n = &d->message.at[i].note.at[k];
+  return (DiagNote){n->text, n->at};
+}
+
+int diag_omitted(const Diag *d, bool warnings) {
+  return (warnings ? d->nwarnings : d->nerrors) - d->kept[warnings];
+}
+
 // -- saying ---------------------------------------------------------------------------------------
 
 static bool said_before(const Diag *d, const Message *m) {
@@ -135,6 +158,8 @@ void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
 
 static Message *last_message(Diag *d) { return d->open ? &d->message.at[d->message.n - 1] : NULL; }
 
+bool diag_kept(const Diag *d) { return d->open; }
+
 void diag_note(Diag *d, Pos at, const char *fmt, ...) {
   Message *m = last_message(d);
   if (!m) return;
@@ -160,7 +185,7 @@ void diag_one_of(Diag *d, const char *const *names, size_t n) {
 }
 
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n) {
-  const char *near = text_nearest(name, names, n);
+  const char *near = d->open ? text_nearest(name, names, n) : NULL;
   if (near) diag_hint(d, "did you mean %s?", near);
 }
 
@@ -367,7 +392,7 @@ static void put_message(const Diag *d, FILE *out, const Message *m, const Paint 
 }
 
 static void put_more(Diag *d, FILE *out, bool warning) {
-  int more = (warning ? d->nwarnings : d->nerrors) - d->kept[warning];
+  int more = diag_omitted(d, warning);
   int news = more - d->more_printed[warning];
   d->more_printed[warning] = more;
   if (news > 0)

@@ -37,6 +37,8 @@ void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(
 // Adds to what was said last: another place involved; what to change (replaces the row's hint).
 void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+// Whether what was said last will be shown: beyond the first errors a hint is not worth its search.
+bool diag_kept(const Diag *d);
 // "did you mean X?" as the hint of what was said last, if one of the n names is near enough.
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
 // "it is one of: a, b, c" as the hint of what was said last.
@@ -57,6 +59,22 @@ int diag_errors(const Diag *d);
 int diag_exit(const Diag *d);
 // The path or option that a source was registered with.
 const char *diag_source_name(const Diag *d, uint32_t source);
+
+// What was said, in order, for other forms of output: i < diag_count, k < notes of entry i. Texts live as long as d.
+typedef struct DiagEntry {
+  const char *severity, *code, *text, *hint; // "error" or "warning"; hint may be NULL
+  Pos at;
+  uint32_t notes;
+} DiagEntry;
+typedef struct DiagNote {
+  const char *text;
+  Pos at;
+} DiagNote;
+uint32_t diag_count(const Diag *d);
+DiagEntry diag_entry(const Diag *d, uint32_t i);
+DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k);
+// How many errors or warnings were counted and not kept.
+int diag_omitted(const Diag *d, bool warnings);
 
 // Prints all not yet printed: "file:line:col: error: text [E0301]", the line, a caret, notes, hint.
 void diag_print(Diag *d, FILE *out, bool colour);

@@ -45,7 +45,7 @@ static bool add_dim(Call *c, DimId d) {
       return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name,
                     dim_of(c, d)->name);
   }
-  return dims_add(c->g->dims, &c->dims, d) || refuse(c, "more than %d dims", MAX_RANK);
+  return dims_add(c->g->dims, &c->dims, d) || refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
 }
 
 static bool add_dims(Call *c, const Dims *s) {
@@ -393,7 +393,7 @@ static bool infer_window(Call *c) {
 
 static bool infer_window_at(Call *c) {
   if (!want_type(c, 1, TYPE_I32)) return false;
-  if (c->arg[1]->dims.n) return refuse(c, "the start is no scalar");
+  if (c->arg[1]->dims.n) return refuse(c, "the start is not a scalar");
   return infer_window(c);
 }
 
@@ -452,14 +452,14 @@ static bool infer_scan(Call *c) {
 }
 
 static bool want_scan(const Call *c) {
-  return c->arg[0]->op == OP_SCAN || refuse(c, "argument 1 is no scan");
+  return c->arg[0]->op == OP_SCAN || refuse(c, "argument 1 is not a scan");
 }
 
 static bool infer_final(Call *c) {
   c->type = arg_type(c, 1);
   if (!want_scan(c)) return false;
   if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
-    return refuse(c, "argument 2 is no carry of the scan");
+    return refuse(c, "argument 2 is not a carry of the scan");
   return add_dims(c, &c->arg[1]->dims);
 }
 
@@ -505,7 +505,7 @@ static bool blocks_follow(const Call *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
   if (c->op == OP_HALO)
-    return want_lists(c, 1, 1) && (dim_of(c, to[0])->of || refuse(c, "%s is no reach dim", dim_of(c, to[0])->name));
+    return want_lists(c, 1, 1) && (dim_of(c, to[0])->of || refuse(c, "%s is not a reach dim", dim_of(c, to[0])->name));
   if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
     return refuse(c, "names no monoid");
   int n = c->op == OP_ALL_TO_ALL ? 2 : 1;
@@ -521,7 +521,7 @@ static bool infer_reblock(Call *c) {
     return false;
   for (int i = 0; i < c->attr->nto; i++) {
     if (dim_of(c, c->attr->dims[i])->whole != dim_of(c, c->attr->to[i])->whole)
-      return refuse(c, "%s is no block of the dim of %s", dim_of(c, c->attr->to[i])->name,
+      return refuse(c, "%s is not a block of the dim of %s", dim_of(c, c->attr->to[i])->name,
                     dim_of(c, c->attr->dims[i])->name);
     if (!add_dim(c, c->attr->to[i])) return false;
   }
@@ -541,7 +541,7 @@ static InferRule *const rules[OP_COUNT] = {
 static bool lists_exist(const Call *c) {
   const Attr *t = c->attr;
   uint32_t n = dim_count(c->g->dims);
-  if (t->ndims > MAX_RANK || t->nto > MAX_RANK) return refuse(c, "more than %d dims", MAX_RANK);
+  if (t->ndims > MAX_RANK || t->nto > MAX_RANK) return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
   for (int i = 0; i < t->ndims; i++)
     if (t->dims[i] == 0 || t->dims[i] > n) return refuse(c, "there is no dim %u", t->dims[i]);
   for (int i = 0; i < t->nto; i++)

@@ -54,7 +54,7 @@ static bool read_order(Reader *r, uint8_t *n, DimId *d) {
     if (dim_get(r->g->dims, d[i])->whole != d[i])
       return scan_fail(&r->s, at, "a block stands here");
     for (int j = 0; j < i; j++)
-      if (d[i] == d[j]) return scan_fail(&r->s, at, "a dim stands here twice");
+      if (d[i] == d[j]) return scan_fail(&r->s, at, "a dim occurs here twice");
   }
   return true;
 }
@@ -75,7 +75,7 @@ static bool read_axes(Reader *r, Axes *out) {
     uint8_t axis = 0;
     const char *at = scan_here(&r->s);
     if ((out->n && !scan_expect(&r->s, ",")) || !read_axis(r, &axis)) return false;
-    if (axes_has(*out, axis)) return scan_fail(&r->s, at, "an axis stands here twice");
+    if (axes_has(*out, axis)) return scan_fail(&r->s, at, "an axis occurs here twice");
     out->at[out->n++] = axis;
   }
   return true;
@@ -231,7 +231,7 @@ static bool read_reach_line(Reader *r) {
     return scan_fail(s, at, "a reach dim is read by blocks");
   DimId before = dim_find(r->g->dims, name), d = dim_reach(r->g->dims, r->mesh, whole, of, tap, affine);
   const Dim *dim = dim_get(r->g->dims, d);
-  if (before == d) return scan_fail(s, at, "%s stands twice", name);
+  if (before == d) return scan_fail(s, at, "%s occurs twice", name);
   if (before || dim->name != name || dim->size != size)
     return scan_fail(s, at, "the reach is %s = %lld", dim->name, (long long)dim->size);
   return true;
@@ -252,7 +252,7 @@ static bool read_block_line(Reader *r) {
   DimId before = dim_find(r->g->dims, name);
   DimId d = dim_block(r->g->dims, r->mesh, whole, axes);
   const Dim *dim = dim_get(r->g->dims, d);
-  if (before == d) return scan_fail(s, at, "%s stands twice", name);
+  if (before == d) return scan_fail(s, at, "%s occurs twice", name);
   if (before || dim->name != name || dim->size != size)
     return scan_fail(s, at, "the block is %s = %lld", dim->name, (long long)dim->size);
   return true;
@@ -337,7 +337,7 @@ static bool read_data(Reader *r) {
 static bool read_field(Reader *r) {
   DataField f = {0};
   if (r->block < 0 || r->in_field)
-    return scan_fail(&r->s, r->s.p, "a field stands in a data block");
+    return scan_fail(&r->s, r->s.p, "a field must be in a data block");
   f.input = scan_word(&r->s);
   if (!f.input || !line_end(r, &f.pos)) return false;
   vec_push(r->s.arena, r->field) = f;
@@ -357,7 +357,7 @@ static bool read_source(Reader *r) {
 
 static bool read_train(Reader *r) {
   TrainSpec t = {0};
-  if (r->in_train) return scan_fail(&r->s, r->s.p, "the block before lacks its optimizer");
+  if (r->in_train) return scan_fail(&r->s, r->s.p, "the block before has no optimizer");
   t.loss = scan_word(&r->s);
   if (!t.loss || !scan_record(&r->s, &train_record, &t) || !line_end(r, &t.pos)) return false;
   if (!*t.loss) t.loss = NULL;
@@ -625,8 +625,8 @@ static bool read_end(Reader *r) {
   r->g->spec.ntrain = r->train.n;
   r->g->spec.train = r->train.at;
   r->g->origin = (Origin){0};
-  if (r->in_field) return scan_fail(&r->s, r->s.p, "a field lacks its source");
-  if (r->in_train) return scan_fail(&r->s, r->s.p, "a train line lacks its optimizer");
+  if (r->in_field) return scan_fail(&r->s, r->s.p, "a field has no source");
+  if (r->in_train) return scan_fail(&r->s, r->s.p, "a train line has no optimizer");
   char why[200];
   return graph_verify(r->g, why) || scan_fail(&r->s, r->s.p, "%s", why);
 }

@@ -34,7 +34,7 @@ static void check_axes(Checker *c, const LayoutRule *r) {
     for (int j = 0; j < i; j++)
       if (r->axes.at[i] == r->axes.at[j]) {
         diag_error(c->d, DIAG_BAD_LAYOUT, rule_pos(r, r->axis_pos),
-                   "axis '%s' stands twice in one rule", c->g->mesh->axis[r->axes.at[i]].name);
+                   "axis '%s' occurs twice in one rule", c->g->mesh->axis[r->axes.at[i]].name);
         diag_hint(c->d, "name each axis once");
         return;
       }
@@ -111,7 +111,7 @@ static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char
     for (uint32_t j = 0; j < n; j++) {
       if (name_matches(r->pattern, name[j]) || !other_round(name[i], name[j])) continue;
       diag_error(c->d, DIAG_LAYOUT_ROUNDS, r->pos,
-                 "the rule says where %s lives, but not %s, another round of the loop", name[i],
+                 "the rule covers %s, but not %s in another round of the loop", name[i],
                  name[j]);
       return;
     }
@@ -155,7 +155,7 @@ static void check_duplicates(Checker *c) {
       const LayoutRule *r = &c->layout->rule[i], *first = &c->layout->rule[j];
       if (!same_target(r, first)) continue;
       diag_error(c->d, DIAG_LAYOUT_DUPLICATE, rule_pos(r, r->dim_pos),
-                 "two rules say where '%s' goes", r->dim ? r->dim : "all");
+                 "two rules place dim '%s'", r->dim ? r->dim : "all");
       diag_note(c->d, rule_pos(first, first->dim_pos), "the first one");
       break;
     }

@@ -85,9 +85,9 @@ static bool read_json(const Datafile *f, Header *h, char *why) {
 static bool check_metadata(json_t *m, char *why) {
   const char *key;
   json_t *value;
-  if (!json_is_object(m)) return why_not(why, "has a __metadata__ that is no object");
+  if (!json_is_object(m)) return why_not(why, "has a __metadata__ that is not an object");
   json_object_foreach(m, key, value) if (!json_is_string(value)) return why_not(
-      why, "has a __metadata__ entry that is no text");
+      why, "has a __metadata__ entry that is not a text");
   return true;
 }
 

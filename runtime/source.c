@@ -116,7 +116,7 @@ static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char
   int64_t n = s->row_elements, first = (s->first + row) * n, bad;
   for (int64_t i = 0; i < n; i += PIECE) draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
   if (raw_from_doubles(x, n, s->input->type, out, &bad)) return true;
-  return why_not(why, "synthetic value %g of input %s is no %s", x[bad], s->input->name,
+  return why_not(why, "synthetic value %g of input %s is not a value of %s", x[bad], s->input->name,
                  dtype_text(s->input->type));
 }
 
@@ -131,8 +131,8 @@ bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char 
   double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
   long long column = bad + s->column, place = s->first + row;
   if (s->line)
-    return why_not(why, "%.90s:%lld: column %lld: %.17g is no %s", s->path,
+    return why_not(why, "%.90s:%lld: column %lld: %.17g is not a value of %s", s->path,
                    (long long)s->line[place], column, value, dtype_text(s->input->type));
-  return why_not(why, "%.90s: row %lld, column %lld: %.17g is no %s", s->path, place, column, value,
+  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path, place, column, value,
                  dtype_text(s->input->type));
 }

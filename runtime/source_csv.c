@@ -14,7 +14,7 @@ static bool find_columns(const RowSource *s, const Csv *head, bool header, int64
   if (w->first >= 0) {
     if (w->last <= w->first || (size_t)w->last > head->n) {
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
-                 "columns %lld..%lld of %s are asked for, which has %zu", (long long)w->first,
+                 "columns %lld..%lld are asked for, but %s has %zu", (long long)w->first,
                  (long long)w->last, s->path, head->n);
       return false;
     }
@@ -58,7 +58,7 @@ static bool grow(Table *t) {
 static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t first, Diag *d) {
   Pos at = s->input->pos;
   if (c->n != width) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu columns, where the first line has %zu",
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu columns, but the first line has %zu",
                s->path, (long long)c->began, c->n, width);
     return false;
   }
@@ -70,7 +70,7 @@ static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t 
     const char *text = c->field[first + i].text;
     if (csv_number(text, &t->value[t->rows * t->columns + i])) continue;
     if (*text)
-      diag_error(d, DIAG_DATA_VALUE, at, "%s:%lld: column %lld: '%.40s' is no number", s->path,
+      diag_error(d, DIAG_DATA_VALUE, at, "%s:%lld: column %lld: '%.40s' is not a number", s->path,
                  (long long)c->began, (long long)(first + i), text);
     else
       diag_error(d, DIAG_DATA_VALUE, at, "%s:%lld: column %lld: the value is missing", s->path,

@@ -187,9 +187,10 @@ expect "--trace alone" 2 "trace needs --log-dir" "$meshc" train "$net" --trace
 # shellcheck disable=SC2086
 "$meshc" train "$net" $split -q --log-dir "$tmp/log2" --trace --save-params "$tmp/watched.safetensors" >/dev/null 2>&1
 if cmp -s "$tmp/plain.safetensors" "$tmp/watched.safetensors"; then pass; else fail "watching changes bits"; fi
+grep -v '^param apart' "$net" >"$tmp/quiet.mesh" # that nothing uses it is a warning
 for option in "" --no-cache; do
   # shellcheck disable=SC2086
-  if [ -n "$("$meshc" train "$net" -q $option 2>&1 >/dev/null)" ]; then fail "train -q $option writes to standard error"; else pass; fi
+  if [ -n "$("$meshc" train "$tmp/quiet.mesh" -q $option 2>&1 >/dev/null)" ]; then fail "train -q $option writes to standard error"; else pass; fi
 done
 
 # -- the compile cache -----------------------------------------------------------------------------------------

@@ -42,5 +42,34 @@ want 3 "a tensor of 2^93 elements" "$tmp/large.mesh"
 : >"$tmp/empty.mesh"
 want 0 "an empty file" "$tmp/empty.mesh"
 
+# Many of everything: each takes a second or two and less than a GB on an idle core, or is refused.
+count() { awk -v f="$1" -v n="$2" 'BEGIN { for (i = 0; i < n; i++) { s = f; gsub(/@/, i, s); print s } }'; }
+ulimit -v 3000000
+{ echo "dim n = 3"; echo "input x[n]"; printf 'output y = x'; repeat ' + x' 500000; echo; } >"$tmp/chain.mesh"
+want 3 "a chain of 500,000 operators" "$tmp/chain.mesh"
+{ echo "dim n = 3"; echo "input x[n]"; count 'y@ = x + @' 200000; echo "output y0"; } >"$tmp/statements.mesh"
+want 3 "200,000 statements" "$tmp/statements.mesh"
+{ echo "dim n = 3"; echo "input x[n]"; count 'y@ = z@ + 1' 30000; } >"$tmp/unknown.mesh"
+want 3 "30,000 unknown names" "$tmp/unknown.mesh"
+{ count 'dim d@ = 3' 100000; echo "input x[d0]"; } >"$tmp/dims.mesh"
+want 0 "100,000 dims" "$tmp/dims.mesh"
+{ echo "dim n = 3"; count 'fn f@(x) = x + 1' 100000; } >"$tmp/functions.mesh"
+want 0 "100,000 functions" "$tmp/functions.mesh"
+{ echo "dim n = 3"; echo 'param w = 1'; echo 'train w { optimizer = sgd(lr = 1)'; count 'k@ = 3' 100000; echo "}"; } >"$tmp/keys.mesh"
+want 3 "100,000 keys" "$tmp/keys.mesh"
+{ echo "dim n = 3"; echo 'input x[n]'; echo 'data train over n {'; count 'k@ = npy("a")' 100000; echo "}"; } >"$tmp/fields.mesh"
+want 3 "100,000 fields of data" "$tmp/fields.mesh"
+{ echo "dim n = 3"; echo 'input x[n]'; echo "mesh rows = 2"; count 'layout p@.*: n -> rows' 100000; } >"$tmp/rules.mesh"
+want 3 "100,000 layout rules" "$tmp/rules.mesh"
+{ echo "dim n = 3"; count 'output p@ = @' 100000; } >"$tmp/outputs.mesh"
+want 3 "100,000 outputs" "$tmp/outputs.mesh"
+# shellcheck disable=SC2046
+timeout 20 "$meshc" check "$tmp/empty.mesh" $(repeat '--set b=1 ' 20000) >"$tmp/out" 2>"$tmp/err"
+code=$?
+if [ $code = 2 ]; then passed=$((passed + 1)); else
+  echo "FAIL 20,000 settings: exit $code: $(head -c 300 "$tmp/err")"
+  failed=$((failed + 1))
+fi
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

@@ -283,7 +283,7 @@ static void test_groups(void **state) {
   Steps s = steps_of("fn layer() {\n  param w: f64\n  param bias: f64\n  return w + bias\n}\n"
                      "param p: f64\ny = layer(name = \"head\") + layer(name = \"body\")\n"
                      "train y + p { optimizer = sgd(lr = 1), frozen = \"body.bias\", groups = (\n"
-                     "  \"head.bias, nothing\": sgd(lr = 2), \"head.*\": sgd(lr = 3)) }\n");
+                     "  \"head.bias\": sgd(lr = 2), \"head.*\": sgd(lr = 3)) }\n");
   double first = start(0);
   step(&s, 0);
   assert_true(near(*value_of(&s, "head.bias"), first - 2, 1e-12));

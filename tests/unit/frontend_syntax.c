@@ -202,7 +202,7 @@ static void test_errors(void **state) {
   expect_error("data train { x = 1 }", "1:12", "expected 'over'");
   expect_error("}", "1:1", "found '}'");
   expect_error("fn f() {\n", "1:9", "expected '}'");
-  expect_error("x = ()", "1:5", "nothing stands between");
+  expect_error("x = ()", "1:5", "these parentheses are empty");
   expect_error("x = \xE2\x88\x92"
                "1",
                "1:5", "write - for minus");
@@ -222,7 +222,7 @@ static void test_recovery(void **state) {
 static void test_nul(void **state) {
   (void)state;
   Parsed p = parse_n("x = 1\0y", 7);
-  assert_non_null(strstr(messages(&p), "t.mesh:1:6: error: a NUL byte"));
+  assert_non_null(strstr(messages(&p), "t.mesh:1:6: error: the text contains a NUL byte"));
   arena_free(p.a);
 }
 
@@ -268,12 +268,21 @@ static void test_long(void **state) {
 static uint32_t noise;
 static uint32_t next_noise(void) { return noise = noise * 1664525u + 1013904223u; }
 
-static void survive(const char *text, size_t n) {
+// What can be parsed is formatted: the tree stays the same, and formatting again changes nothing. True if it can.
+static bool survive(const char *text, size_t n) {
   Parsed p = parse_n(text, n);
-  char *formatted = ast_format(p.a, p.names, p.d, p.source, text, n);
-  assert_true(diag_errors(p.d) > 0 || formatted);
-  ast_print(p.a, p.tree);
+  bool good = diag_errors(p.d) == 0;
+  char *formatted = ast_format(p.a, p.names, p.d, p.source, text, n), *tree = ast_print(p.a, p.tree);
+  assert_true(!good || formatted);
+  if (good) {
+    char *again = ast_format(p.a, p.names, p.d, p.source, formatted, strlen(formatted));
+    Ast *after = ast_parse(p.a, p.names, p.d, p.source, formatted, strlen(formatted));
+    assert_non_null(again);
+    if (strcmp(again, formatted)) fail_msg("of:\n%.*s\nonce:\n%s\ntwice:\n%s", (int)n, text, formatted, again);
+    assert_string_equal(ast_print(p.a, after), tree);
+  }
   arena_free(p.a);
+  return good;
 }
 
 static void test_truncated(void **state) {
@@ -298,6 +307,33 @@ static void test_flipped(void **state) {
     survive(text, n);
   }
   free(text);
+}
+
+// Blanks, line ends, semicolons and comments at random places of a model.
+static void test_format_anything(void **state) {
+  (void)state;
+  static const char *const insert[] = {"\n", "\n\n", ";", " ", "\t", "# c\n", ";# d\n", "\n# e", "\r\n", ";;\n;", "\n# h\n;", "\n;# i\n;", " # f \n\n\n# g\n"};
+  int good = 0;
+  noise = 3;
+  size_t n = strlen(everything);
+  for (int i = 0; i < 2000; i++) {
+    char *text = malloc(n + 100), *to = text;
+    size_t from = 0;
+    for (uint32_t k = 1 + (next_noise() >> 30); k > 0; k--) {
+      size_t at = from + (next_noise() >> 8) % (n - from); // behind the insertion before
+      while (at < n && !strchr(" \n,{}()[]", everything[at])) at++;
+      memcpy(to, everything + from, at - from);
+      to += at - from;
+      from = at;
+      const char *piece = insert[(next_noise() >> 8) % countof(insert)];
+      memcpy(to, piece, strlen(piece));
+      to += strlen(piece);
+    }
+    memcpy(to, everything + from, n - from);
+    good += survive(text, (size_t)(to - text) + n - from);
+    free(text);
+  }
+  assert_true(good > 300);
 }
 
 static void test_random_bytes(void **state) {
@@ -394,7 +430,7 @@ int main(void) {
       cmocka_unit_test(test_long),
       cmocka_unit_test(test_truncated),
       cmocka_unit_test(test_flipped),
-      cmocka_unit_test(test_random_bytes),
+      cmocka_unit_test(test_format_anything), cmocka_unit_test(test_random_bytes),
       cmocka_unit_test(test_format),
       cmocka_unit_test(test_format_blocks),
       cmocka_unit_test(test_format_everything),

@@ -158,7 +158,7 @@ static void refusals_say_why(void **state) {
        1,
        {over},
        {.axes = {1, {0}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->d},
-       "no block"},
+       "not a block"},
   };
   uint32_t before = graph_count(g);
   for (size_t i = 0; i < countof(cases); i++) {

@@ -268,7 +268,7 @@ static void refused_text_has_a_place(void **state) {
        "not legal at stage"},
       {"graph graph mesh ()\noutput y = %0 []", "needs a node"},
       {"graph graph mesh ()\nfield x", "in a data block"},
-      {"graph graph mesh ()\ndata train {}\nfield x", "lacks its source"},
+      {"graph graph mesh ()\ndata train {}\nfield x", "has no source"},
       {"graph graph mesh ()\nparam \"a", "the string has no end"},
       {"graph graph mesh ()\nparam \"a\\q\" : f32[]", "bad string"},
       {"graph graph mesh ()\nparam w : f32[] = data{} [1, 2]", "do not fill"},

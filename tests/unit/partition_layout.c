@@ -101,7 +101,7 @@ static void test_duplicate(void **state) {
   start(&m);
   rule(&m, "b", 0);
   rule(&m, "b", 1);
-  EXPECT(&m, false, "m.mesh:6:19: error: two rules say where 'b' goes", "[E0504]");
+  EXPECT(&m, false, "m.mesh:6:19: error: two rules place dim 'b'", "[E0504]");
 }
 
 static void test_unknown_tensor(void **state) {

@@ -279,7 +279,7 @@ static void safetensors_refusals(void **state) {
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
        "\"shape\":[1],\"data_offsets\":[4,8]}}",
        8, "duplicate"},
-      {"{\"__metadata__\":{\"k\":1}}", 0, "no text"},
+      {"{\"__metadata__\":{\"k\":1}}", 0, "not a text"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4e0]}}", 4, "offsets"},
       {"{\"a\":7}", 0, "broken entry"},
       {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no tensor 'a'"},

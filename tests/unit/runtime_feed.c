@@ -153,17 +153,17 @@ static void csv_refusals(void **state) {
   put_text("t.csv", "a,b,species\n1,2,0\n3,,1\n");
   expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: column 1: the value is missing");
   put_text("t.csv", "a,b,species\n1,2,0\n3,4,1\n5,n/a,1\n");
-  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:4: column 1: 'n/a' is no number");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:4: column 1: 'n/a' is not a number");
   put_text("t.csv", "a,b,species\n1,nan,0\n");
-  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:2: column 1: 'nan' is no number");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:2: column 1: 'nan' is not a number");
   put_text("t.csv", "a,b,species\n1,2,0\n1,2\n");
-  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: 2 columns, where the first line has 3");
+  expect_bad(input("x", TYPE_F32, 2, &two), "t.csv:3: 2 columns, but the first line has 3");
   put_text("t.csv", "a,b,species\n1,2,0\n");
   expect_bad(input("x", TYPE_F32, 2, &named), "no column \"speces\"");
   expect_bad(input("x", TYPE_F32, 4, &wide), "columns 0..4");
   expect_bad(input("x", TYPE_F32, 3, &two), "a row of input x is [3]");
   put_text("t.csv", "1,2,0\n1.5,2,0\n");
-  expect_bad(input("x", TYPE_I32, 2, &two), "t.csv:2: column 0: 1.5 is no i32");
+  expect_bad(input("x", TYPE_I32, 2, &two), "t.csv:2: column 0: 1.5 is not a value of i32");
   put_text("t.csv", "a,b\n");
   expect_bad(input("x", TYPE_F32, 2, &two), "has no rows");
   put_text("t.csv", "");
@@ -468,7 +468,7 @@ static void synthetic(void **state) {
   feed_close(f);
   y.low = 2.5;
   y.high = 2.6;
-  expect_bad(in[1], "is no i32");
+  expect_bad(in[1], "is not a value of i32");
 }
 
 int main(void) {
