@@ -265,6 +265,9 @@ Offers offers_find(Arena *a);
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);
+// Takes the memory that BLAS needs for calls of so many threads at a time. OpenBLAS waits for ever in its first call of a
+// thread where it gets none. False: there is not enough. Call it before the threads multiply.
+MUST_USE bool blas_reserve(int threads);
 // C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                const void *b, int64_t ldb, void *c, int64_t ldc);
