@@ -83,11 +83,13 @@ bool session_ranks(Session *s, char **argv, int *code) {
       !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log))
     return false;
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
+  bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
   if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
   if (np && !ranks_started()) {
-    *code = ranks_launch((int)np, argv, comm == 1);
+    *code = ranks_launch((int)np, argv, comm == 1, saves);
     return false;
   }
+  if (saves) stop_expect();
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
   if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)

@@ -252,6 +252,11 @@ double peak_flops(int threads);
 // without memory for them.
 double peak_copy(int threads);
 
+// -- signals.c --------------------------------------------------------------------------------------------
+// From here on SIGUSR1 is noted until training looks at it: it asks for a checkpoint and the end of the run, also while
+// the program compiles. Without it, it ends the process outside of train_run.
+void stop_expect(void);
+
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);
 // What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
