@@ -83,7 +83,7 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
   static const char *const text[] = {
       [NOTE_NONE] = "before its start",  [NOTE_START] = "at the start",
       [NOTE_MODEL] = "after reading the model", [NOTE_COMPILE] = "after compiling",
-      [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
+      [NOTE_FILES] = "where data files are compared", [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
       [NOTE_READ] = "where results are put together", [NOTE_VERIFY] = "where --verify compares", [NOTE_END] = "at the end of the run",
   };
   if (what < NOTE_CALL)

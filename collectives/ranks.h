@@ -15,7 +15,7 @@ typedef struct Ranks Ranks;
 
 // What a rank is about to do. All but value, workers and data must be equal on all ranks.
 typedef enum NoteKind {
-  NOTE_NONE, NOTE_START, NOTE_MODEL, NOTE_COMPILE, NOTE_MEMORY, NOTE_STEP, NOTE_READ, NOTE_VERIFY, NOTE_END,
+  NOTE_NONE, NOTE_START, NOTE_MODEL, NOTE_COMPILE, NOTE_FILES, NOTE_MEMORY, NOTE_STEP, NOTE_READ, NOTE_VERIFY, NOTE_END,
   NOTE_CALL, // + CollKind
 } NoteKind;
 enum { NOTE_DATA = 48 };

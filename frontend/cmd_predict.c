@@ -236,7 +236,7 @@ static bool verify(Predict *p) {
 }
 
 static bool predict_all(Predict *p) {
-  if (!verify(p)) return false;
+  if (!session_same_files(p->s, true) || !verify(p)) return false;
   if (p->feed) exec_want(p->exec, p->feed);
   if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
   for (int64_t first = 0; first < p->rows;) {

@@ -215,7 +215,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   job.done = &done;
   Watch watch = {0};
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
-  ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
+  ready = ready && session_same_files(s, true) && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
@@ -269,7 +269,7 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t rows;
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
-  if (!verify_part(s, p, block, 0)) return 0;
+  if (!session_same_files(s, true) || !verify_part(s, p, block, 0)) return 0;
   int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, s->diag);
   bool good = code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag));
   if (good) print_metrics(s, block, p, value, rows);

@@ -257,6 +257,20 @@ double peak_copy(int threads);
 // the program compiles. Without it, it ends the process outside of train_run.
 void stop_expect(void);
 
+// -- digest.c: which data files this process has read -----------------------------------------------------
+typedef enum DigestMode { DIGEST_OFF, DIGEST_SAMPLED, DIGEST_FULL } DigestMode;
+typedef struct FileDigest {
+  const char *path, *name; // name: without its folder
+  uint64_t key;            // equal for the same file on all ranks, wherever they have it
+  int64_t size;
+  uint32_t sum; // CRC-32C of all bytes, or of sampled blocks
+} FileDigest;
+// From here on every data file that is opened is recorded, or none is. Any thread.
+void digest_record(DigestMode how);
+void digest_text(const char *path, const char *text, size_t n); // a file that has been read already
+// The files recorded so far, in the order in which they were first opened. While no other thread opens files.
+uint32_t digest_list(const FileDigest **out);
+
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);
 // What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
