@@ -255,7 +255,8 @@ Ranks *ranks_join(double deadline, char *why, size_t room) {
     if (r->told) atomic_store(&r->told->joined, true);
     return r;
   }
-  snprintf(why, room, "%s", *r->error ? r->error : "another rank did not start");
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
+  *why = '\0';
   ranks_free(r);
   return NULL;
 }

@@ -62,6 +62,7 @@ static int refuse_fault(const Session *s) {
 static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   char why[WHY] = "";
   s->ranks = ranks_join((double)deadline, why, sizeof why);
+  if (!s->ranks && !*why) return 6; // a rank was lost, and a rank has said which
   if (!s->ranks) {
     if (is_first_by_launcher()) fprintf(stderr, "meshc: error: %s\n", why);
     return 2;
