@@ -83,7 +83,7 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
   static const char *const text[] = {
       [NOTE_NONE] = "before its start",  [NOTE_START] = "at the start",
       [NOTE_MODEL] = "after reading the model", [NOTE_COMPILE] = "after compiling",
-      [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
+      [NOTE_FILES] = "where data files are compared", [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
       [NOTE_READ] = "where results are put together", [NOTE_VERIFY] = "where --verify compares", [NOTE_END] = "at the end of the run",
   };
   if (what < NOTE_CALL)
@@ -104,27 +104,41 @@ static bool is_over(BoardRank *b, double waited, int *status) {
 static bool say_lost(Ranks *r, int i, int status) {
   BoardRank *b = &r->board->rank[i];
   char name[RANK_NAME], death[128], there[128], here[128];
-  r->swept = r->machines > 1 && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  r->swept = r->told && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
   return ranks_fail(r, "%s %s %s; rank %d waited for it %s",
                     ranks_name(r, r->near_rank[i], name, sizeof name), death_text(status, death, sizeof death),
                     doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
                     doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-static bool say_late(Ranks *r, int i, double seconds) {
+static bool say_late(Ranks *r, int i, Patience until) {
   BoardRank *b = &r->board->rank[i];
   char name[RANK_NAME], there[128], here[128];
   int status;
   Life life = process_life(atomic_load(&b->pid), &status);
   return ranks_fail(r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
                     ranks_name(r, r->near_rank[i], name, sizeof name),
-                    life == LIFE_STOPPED ? "has been stopped" : "does not come",
+                    life == LIFE_STOPPED ? "has been stopped" : until.patient ? "gives no sign of life" : "does not come",
                     doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
-                    seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+                    until.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-bool board_watch(Ranks *r, long long meeting, double waited, double seconds, int *missing) {
+// Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does not count.
+static double silence(Ranks *r, int i, double waited) {
+  Heard *h = &r->heard[i];
+  unsigned pulse = atomic_load(&r->board->rank[i].pulse);
+  if (pulse != h->pulse || h->at > waited) *h = (Heard){pulse, waited};
+  return waited - h->at;
+}
+
+static bool is_late(Ranks *r, int i, double waited, Patience until) {
+  if (until.seconds <= 0) return false;
+  return (until.patient ? silence(r, i, waited) : waited) > until.seconds;
+}
+
+bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int *missing) {
   Board *b = r->board;
+  int late = -1;
   *missing = -1;
   if (atomic_load(&b->failed)) return false;
   for (int i = 0; i < r->near; i++) {
@@ -134,10 +148,10 @@ bool board_watch(Ranks *r, long long meeting, double waited, double seconds, int
     if (left) return say_lost(r, i, (left - 1) << 8);
     if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
     if (*missing < 0 || (i > 0 && *missing == 0)) *missing = i; // the leader may wait itself, for other machines
+    bool excused = i == 0 && atomic_load(&b->far);
+    if (late <= 0 && !excused && is_late(r, i, waited, until)) late = i;
   }
-  bool leader = *missing == 0 && atomic_load(&b->far);
-  if (*missing >= 0 && seconds > 0 && waited > seconds && !leader) return say_late(r, *missing, seconds);
-  return true;
+  return late < 0 || say_late(r, late, until);
 }
 
 // -- meeting -----------------------------------------------------------------------------------------------
@@ -160,9 +174,10 @@ static void relax(void) {
 #endif
 }
 
-static bool sleep_watching(Ranks *r, uint32_t generation, double seconds) {
+static bool sleep_watching(Ranks *r, uint32_t generation, Patience until) {
   Board *b = r->board;
   const struct timespec look = {0, LOOK_NANOSECONDS};
+  for (int i = 0; i < r->near; i++) r->heard[i] = (Heard){atomic_load(&b->rank[i].pulse), 0};
   double waited = 0, last = clock_seconds(), now;
   bool good = true;
   int missing;
@@ -174,13 +189,13 @@ static bool sleep_watching(Ranks *r, uint32_t generation, double seconds) {
     waited += now - last < LOOK_MOST ? now - last : LOOK_MOST; // the time that all of the run was stopped does not count
     last = now;
     if (atomic_load(&b->failed)) good = false;
-    if (good && slept != 0) good = board_watch(r, r->meetings, waited, seconds, &missing);
+    if (good && slept != 0) good = board_watch(r, r->meetings, waited, until, &missing);
   }
   atomic_fetch_sub(&b->sleepers, 1);
   return good;
 }
 
-bool board_meet(Ranks *r, double seconds) {
+bool board_meet(Ranks *r, Patience until) {
   Board *b = r->board;
   if (atomic_load(&b->failed)) return false;
   uint32_t generation = atomic_load(&b->generation);
@@ -199,7 +214,7 @@ bool board_meet(Ranks *r, double seconds) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
     relax();
   }
-  return sleep_watching(r, generation, seconds);
+  return sleep_watching(r, generation, until);
 }
 
 // -- the end of a run --------------------------------------------------------------------------------------

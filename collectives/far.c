@@ -163,7 +163,7 @@ static bool exchange(Far *f) {
     peer[n++] = (TransportPeer){r->leader[m], f->out[m].at, f->out[m].n, f->in[m].at, f->in[m].n};
     f->in[m].used = 0;
   }
-  bool good = n == 0 || ranks_exchange(r, n, peer, r->deadline);
+  bool good = n == 0 || ranks_exchange(r, n, peer, (Patience){.seconds = r->deadline});
   free(peer);
   return good;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { FAR_SECONDS = 4, BUSY = 4096 };
 
@@ -63,26 +64,37 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 
 typedef struct Waiting {
   const Ranks *r;
-  double began, seconds;
+  double began; // of the wait; patient: of the silence
+  Patience until;
   uint32_t calls;
   bool late;
 } Waiting;
+
+// A life sign of any machine counts: a machine whose message is missing stays silent once it is lost, and so do
+// those that have sent theirs.
+static void listen(Waiting *w) {
+  const Ranks *r = w->r;
+  for (int m = 0; w->until.patient && m < r->machines; m++)
+    if (m != r->machine && r->transport->heard(r->leader[m]) > 0) w->began = clock_seconds();
+}
 
 static bool goes_on_waiting(void *context) {
   Waiting *w = context;
   if (++w->calls < BUSY && w->calls % 64) return true;
   if (atomic_load(&w->r->board->failed)) return false;
-  w->late = w->seconds > 0 && clock_seconds() - w->began > w->seconds + FAR_SECONDS;
+  listen(w);
+  w->late = w->until.seconds > 0 && clock_seconds() - w->began > w->until.seconds + FAR_SECONDS;
   if (w->late) return false;
   const struct timespec nap = {0, 20000};
   if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
   return true;
 }
 
-bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds) {
-  Waiting w = {r, clock_seconds(), seconds, 0, false};
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
+  Waiting w = {r, clock_seconds(), until, 0, false};
   atomic_store(&r->board->far, 1);
   bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
+  listen(&w); // none is left unreceived when MPI ends
   atomic_store(&r->board->far, 0);
   if (good || atomic_load(&r->board->failed)) return good;
   int k = 0;
@@ -93,12 +105,12 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds) {
   nanosleep(&pause, NULL);
   return ranks_fail(r, w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
                               : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
-                    ranks_name(r, peer[k].rank, name, sizeof name), r->rank, seconds,
+                    ranks_name(r, peer[k].rank, name, sizeof name), r->rank, until.seconds,
                     doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Leaders send the notes of their machines to one another, and hang them on their boards.
-static bool gather_notes(Ranks *r, int half, double seconds) {
+static bool gather_notes(Ranks *r, int half, Patience until) {
   Note *all = board_all(r->board, half);
   if (r->index == 0) {
     TransportPeer *peer = calloc((size_t)r->count * (size_t)r->near, sizeof *peer);
@@ -119,11 +131,12 @@ static bool gather_notes(Ranks *r, int half, double seconds) {
       for (; theirs < r->near; theirs++)
         peer[n++] = (TransportPeer){.rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
     }
-    good = good && ranks_exchange(r, n, peer, seconds);
+    good = good && ranks_exchange(r, n, peer, until);
     free(peer);
     if (!good) return false;
   }
-  if (!board_meet(r, seconds > 0 ? seconds + FAR_SECONDS : 0)) return false;
+  if (until.seconds > 0) until.seconds += FAR_SECONDS;
+  if (!board_meet(r, until)) return false;
   for (int i = 0; i < r->count; i++) r->all[i] = &all[i];
   return true;
 }
@@ -159,21 +172,21 @@ static bool agree(Ranks *r) {
 }
 
 bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all) {
-  double seconds = patient ? 0 : r->deadline;
+  const Patience until = {r->deadline, patient};
   BoardRank *own = &r->board->rank[r->index];
   int half = (int)(r->notes++ & 1);
   r->now = own->note[half] = *mine;
-  if (r->told) r->told->doing = mine->what, r->told->line = mine->line, r->told->alone = r->near == 1;
+  if (r->told) r->told->doing = mine->what, r->told->line = mine->line;
   atomic_store(&own->doing, (int)mine->what);
   atomic_store(&own->line, (int)mine->line);
-  if (!board_meet(r, seconds)) return false;
+  if (!board_meet(r, until)) return false;
   for (int i = 0; i < r->near; i++) r->all[r->near_rank[i]] = &r->board->rank[i].note[half];
-  if (r->machines > 1 && !gather_notes(r, half, seconds)) return false;
+  if (r->machines > 1 && !gather_notes(r, half, until)) return false;
   if (all) *all = r->all;
   return agree(r);
 }
 
-bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, patient ? 0 : r->deadline); }
+bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, (Patience){r->deadline, patient}); }
 
 // -- leaving ---------------------------------------------------------------------------------------------------
 
@@ -183,7 +196,7 @@ bool ranks_speak(Ranks *r) {
   // second later.
   const struct timespec pause = {r->swept ? 3 : 1, 0};
   if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
-  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank);
+  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank) && (!r->told || ranks_claim());
 }
 
 int ranks_leave(Ranks *r, int code) {
@@ -195,6 +208,8 @@ int ranks_leave(Ranks *r, int code) {
   }
   if (*r->error && ranks_speak(r)) ranks_say(r->error);
   atomic_store(&r->board->rank[r->index].left, 1 + code);
+  pulse_end(r);
+  if (r->told && atomic_load(&r->told->guarded)) kill(getppid(), SIGCONT); // else a stopped guard outlives the run
   if (well && r->transport) r->transport->stop();
   return code;
 }

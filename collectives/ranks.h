@@ -15,7 +15,7 @@ typedef struct Ranks Ranks;
 
 // What a rank is about to do. All but value, workers and data must be equal on all ranks.
 typedef enum NoteKind {
-  NOTE_NONE, NOTE_START, NOTE_MODEL, NOTE_COMPILE, NOTE_MEMORY, NOTE_STEP, NOTE_READ, NOTE_VERIFY, NOTE_END,
+  NOTE_NONE, NOTE_START, NOTE_MODEL, NOTE_COMPILE, NOTE_FILES, NOTE_MEMORY, NOTE_STEP, NOTE_READ, NOTE_VERIFY, NOTE_END,
   NOTE_CALL, // + CollKind
 } NoteKind;
 enum { NOTE_DATA = 48 };
@@ -34,9 +34,9 @@ bool ranks_started(void);
 bool ranks_over_mpi(void); // the module for runs under mpirun is there
 // Starts `count` ranks of this program with these arguments on this machine, waits for them, returns the
 // exit code of the run. What a rank that was lost has not said itself is said on standard error. With `mpi`
-// mpirun starts them.
-int ranks_launch(int count, char **argv, bool mpi);
-// Joins the other ranks. NULL with a sentence in why. `deadline`: seconds that a rank waits in a
+// mpirun starts them. `saves`: SIGUSR1 makes the ranks write a checkpoint and end with 75.
+int ranks_launch(int count, char **argv, bool mpi, bool saves);
+// Joins the other ranks. NULL with a sentence in why, "" where another rank was lost: one of them has said so. `deadline`: seconds that a rank waits in a
 // meeting for the others, 0: for ever. Once a process.
 Ranks *ranks_join(double deadline, char *why, size_t room);
 // Ends this rank with exit code `code`; waits for the others if all end well, with 0 or 75. Returns the code

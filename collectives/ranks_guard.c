@@ -9,44 +9,86 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-// Passes signals on until the rank has ended. True if it had been stopped for longer than the others wait.
-static bool guard(pid_t rank, const sigset_t *set, double deadline) {
-  const struct timespec look = {0, 200000000};
-  siginfo_t info = {0};
-  double stopped = 0, last = clock_seconds();
-  while (waitid(P_PID, (id_t)rank, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
-    int status, got = sigtimedwait(set, NULL, &look);
-    if (got > 0 && got != SIGCHLD) kill(rank, got);
-    double now = clock_seconds(), passed = now - last < 1 ? now - last : 1; // a pause of this process does not count
-    last = now;
-    stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + passed : 0;
-    if (deadline <= 0 || stopped <= deadline + 0.5) continue; // the machine's others come first
-    kill(rank, SIGKILL);
+static const double START_SECONDS = 60; // beyond the deadline, for MPI to start
+
+// The ranks of a machine have the session folder of their launcher in common, also before they have met and when one of
+// them is dead. The launcher removes it.
+bool ranks_claim(void) {
+  char path[PATH_MAX];
+  const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
+  if (!folder || !job || strchr(job, '/') || snprintf(path, sizeof path, "%s/meshc-said-%s", folder, job) >= PATH_MAX)
     return true;
-  }
-  return false;
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return errno != EEXIST;
+  close(fd);
+  return true;
 }
 
-static _Noreturn void end_guard(const Told *told, pid_t rank, bool stopped) {
-  const struct timespec pause = {0, 300000000};
+// What ended the rank, if nobody has said it.
+static void say_ended(const Told *told, const char *text) {
+  char sentence[SENTENCE], doing[128];
+  snprintf(sentence, sizeof sentence, "%s %s %s", told->name, text,
+           doing_text(told->doing, (int)told->line, doing, sizeof doing));
+  if (ranks_claim()) ranks_say(sentence);
+}
+
+// Passes signals on until the rank has ended. Ends a rank that was stopped for longer than the others wait, and one
+// that has not joined the run in time. *passed gets the last signal passed on.
+static void guard(pid_t rank, const sigset_t *set, const Told *told, double deadline, int *passed) {
+  const struct timespec look = {0, 200000000};
+  siginfo_t info = {0};
+  double stopped = 0, starting = 0, last = clock_seconds();
+  while (waitid(P_PID, (id_t)rank, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+    int status, got = sigtimedwait(set, NULL, &look);
+    if (got > 0 && got != SIGCHLD) kill(rank, *passed = got);
+    double now = clock_seconds(), step = now - last < 1 ? now - last : 1; // a pause of this process does not count
+    last = now;
+    stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + step : 0;
+    starting = atomic_load(&told->joined) ? 0 : starting + step;
+    if (deadline <= 0) continue;
+    bool late = starting > deadline + START_SECONDS;
+    if (stopped <= deadline + 0.5 && !late) continue; // the machine's other ranks come first
+    say_ended(told, late ? "does not reach the other ranks: it was" : "has been stopped: it was last"); // not: was killed
+    kill(rank, SIGKILL);
+    return;
+  }
+}
+
+static void nap(double seconds) {
+  const struct timespec pause = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&pause, NULL);
+}
+
+// The launcher has ended the run by a signal before the ranks had met, so no rank knows why: after the guard of the
+// rank that was lost, if one was, has had the time to say it.
+static _Noreturn void end_early(const Told *told, int signal) {
+  char sentence[SENTENCE];
+  nap(0.5);
+  snprintf(sentence, sizeof sentence,
+           "the MPI launcher has ended %s by signal %d (%s) before the ranks had met: it got this signal itself, or a "
+           "process of the run was lost",
+           told->name, signal, strsignal(signal));
+  if (!atomic_load(&told->joined) && ranks_claim()) ranks_say(sentence);
+  _exit(128 + signal);
+}
+
+static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
   int status = 0;
+  char death[128];
   siginfo_t info = {0};
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
-  if (info.si_code != CLD_EXITED) nanosleep(&pause, NULL); // the others see how it ended, and say so
+  if (info.si_code != CLD_EXITED) nap(0.3); // the others see how it ended, and say so
   waitpid(rank, &status, 0);
   if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
-  if (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT) _exit(128 + WTERMSIG(status));
-  char sentence[SENTENCE], death[128], doing[128];
-  snprintf(sentence, sizeof sentence, "%s %s %s", told->name,
-           stopped ? "has been stopped" : death_text(status, death, sizeof death),
-           doing_text(told->doing, (int)told->line, doing, sizeof doing));
-  if (told->alone) ranks_say(sentence);
+  if (WTERMSIG(status) == passed) end_early(told, passed);
+  say_ended(told, death_text(status, death, sizeof death));
   _exit(EXIT_LOST);
 }
 
@@ -62,11 +104,14 @@ void ranks_guard(Told **told, double deadline) {
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
     if (pid == 0) setpgid(0, 0);
+    if (pid == 0) atomic_store(&(*told)->guarded, true);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return;
   }
-  bool stopped = guard(pid, &set, deadline);
-  end_guard(*told, pid, stopped);
+  prctl(PR_SET_NAME, "meshc-guard");
+  int passed = 0;
+  guard(pid, &set, *told, deadline, &passed);
+  end_guard(*told, pid, passed);
 }
 
 // mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say why.
@@ -85,7 +130,7 @@ static void *answer(void *ranks) {
   const struct timespec look = {0, 20000000};
   while (read(bell[0], &byte, 1) < 0 && errno == EINTR) continue;
   for (int i = 0, missing; i < 20 && !atomic_load(&r->board->failed); i++) {
-    (void)board_watch(r, LLONG_MAX, i * 0.02, 0, &missing);
+    (void)board_watch(r, LLONG_MAX, i * 0.02, (Patience){0}, &missing);
     nanosleep(&look, NULL);
   }
   if (*r->error && ranks_speak(r)) ranks_say(r->error);

@@ -40,6 +40,7 @@ static bool ranks_begin(Ranks *r) {
 void ranks_free(Ranks *r) {
   static Ranks *kept; // a signal may still look at it
   if (!r) return;
+  pulse_end(r);
   if (r->transport && r->board) {
     kept = r;
     (void)kept;
@@ -50,6 +51,7 @@ void ranks_free(Ranks *r) {
   free(r->machine_of);
   free(r->leader);
   free(r->near_rank);
+  free(r->heard);
   free(r->all);
   free(r);
 }
@@ -216,8 +218,17 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   return true;
 }
 
+// The launcher has blocked it for the time until here, in which it would have its default action.
+static void take_signal(void) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
 Ranks *ranks_join(double deadline, char *why, size_t room) {
   const char *launched = getenv("MESHC_RANK");
+  if (launched) take_signal();
   Ranks *r = calloc(1, sizeof *r);
   if (!r) {
     no(why, room, "no memory to join the ranks");
@@ -233,9 +244,19 @@ Ranks *ranks_join(double deadline, char *why, size_t room) {
   sched_getaffinity(0, sizeof set, &set);
   r->spin = r->bound || CPU_COUNT(&set) >= r->near;
   atomic_store(&r->board->rank[r->index].pid, getpid());
+  r->heard = calloc((size_t)r->near, sizeof *r->heard);
+  if (!r->heard || !pulse_start(r)) {
+    no(why, room, "no memory, or no thread, to watch the other ranks");
+    ranks_free(r);
+    return NULL;
+  }
   Note start = {.what = NOTE_START};
-  if (ranks_meet(r, &start, false, NULL)) return r;
-  snprintf(why, room, "%s", *r->error ? r->error : "another rank did not start");
+  if (ranks_meet(r, &start, false, NULL)) {
+    if (r->told) atomic_store(&r->told->joined, true);
+    return r;
+  }
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
+  *why = '\0';
   ranks_free(r);
   return NULL;
 }

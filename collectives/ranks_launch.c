@@ -47,7 +47,9 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   setenv("MESHC_RANK", sign, 1);
   int nothing = rank > 0 ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-  sigprocmask(SIG_SETMASK, &l->before, NULL);
+  sigset_t mask = l->before;
+  sigaddset(&mask, SIGUSR1); // until ranks_join
+  sigprocmask(SIG_SETMASK, &mask, NULL);
   execv("/proc/self/exe", argv);
   fprintf(stderr, "meshc: error: cannot start a rank: %s\n", strerror(errno));
   _exit(1);
@@ -116,7 +118,7 @@ static void wait_for_all(Launch *l) {
   while (l->alive > 0) {
     int got = sigtimedwait(&set, NULL, &look);
     if (got > 0 && got != SIGCHLD) {
-      if (got != SIGUSR1) l->signal = got;
+      l->signal = got;
       tell(l, got);
     }
     reap(l);
@@ -137,6 +139,12 @@ static void say_lost(const Launch *l) {
   ranks_say(sentence);
 }
 
+static void end_like(int number, const sigset_t *before) {
+  signal(number, SIG_DFL);
+  sigprocmask(SIG_SETMASK, before, NULL);
+  raise(number);
+}
+
 static int run(Launch *l, char **argv) {
   sigset_t set = ranks_signals();
   sigprocmask(SIG_BLOCK, &set, &l->before);
@@ -148,18 +156,44 @@ static int run(Launch *l, char **argv) {
     return 1;
   }
   wait_for_all(l);
-  if (l->code == 128 + l->signal) { // end like them
-    signal(l->signal, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &l->before, NULL);
-    raise(l->signal);
-  }
+  if (l->signal && l->code == 128 + l->signal) end_like(l->signal, &l->before);
   say_lost(l);
   return l->code;
 }
 
-// mpirun starts them; its own words about a rank that was lost are ours to say.
-static int run_mpirun(int count, char **argv) {
-  int n = 0, i = 0, status;
+// -- by mpirun -------------------------------------------------------------------------------------------------
+
+// A group of its own: a terminal's Ctrl-C would reach mpirun, too. A terminal then is no input for it.
+static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  setpgid(0, 0);
+  int nothing = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY) : -1;
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  sigprocmask(SIG_SETMASK, before, NULL);
+  execvp(argv[0], argv);
+  fprintf(stderr, "meshc: error: cannot start mpirun: %s\n", strerror(errno));
+  _exit(2);
+}
+
+// mpirun ends with 1 after SIGTERM and SIGINT, and kills the ranks a second later. It passes SIGUSR1 on to them, so this
+// is what asks them for a checkpoint. A second signal is passed on as it is. *got: the last signal, 0: none.
+static int wait_for_mpirun(pid_t pid, bool saves, int *got) {
+  sigset_t set = ranks_signals();
+  int status = 0;
+  const struct timespec look = {0, 100000000};
+  *got = 0;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    int now = sigtimedwait(&set, NULL, &look);
+    if (now <= 0 || now == SIGCHLD) continue;
+    kill(pid, saves && *got == 0 ? SIGUSR1 : now);
+    *got = now;
+  }
+  return status;
+}
+
+// mpirun starts the ranks. -q: what it has to say about a lost rank meshc says.
+static int run_mpirun(int count, char **argv, bool saves) {
+  int n = 0, i = 0, got;
   char number[16];
   while (argv[n]) n++;
   char **all = calloc((size_t)n + 8, sizeof *all);
@@ -169,27 +203,25 @@ static int run_mpirun(int count, char **argv) {
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   static char mpirun[] = "mpirun", quiet[] = "-q", over[] = "--oversubscribe", np[] = "-np", self[] = "/proc/self/exe";
   char path[4096];
-  ssize_t got = readlink(self, path, sizeof path - 1);
-  path[got > 0 ? got : 0] = '\0';
-  char *const begin[] = {mpirun, quiet, over, np, number, got > 0 ? path : argv[0]};
+  ssize_t length = readlink(self, path, sizeof path - 1);
+  path[length > 0 ? length : 0] = '\0';
+  char *const begin[] = {mpirun, quiet, over, np, number, length > 0 ? path : argv[0]};
   for (; i < (int)countof(begin); i++) all[i] = begin[i];
   for (int k = 1; k < n; k++) all[i++] = argv[k];
+  sigset_t set = ranks_signals(), before;
+  sigprocmask(SIG_BLOCK, &set, &before);
   pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    execvp(mpirun, all);
-    fprintf(stderr, "meshc: error: cannot start mpirun: %s\n", strerror(errno));
-    _exit(2);
-  }
+  if (pid == 0) become_mpirun(all, &before);
   free(all);
-  signal(SIGINT, SIG_IGN); // mpirun has it too
-  if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
-  int code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
+  if (pid < 0) return 1;
+  int status = wait_for_mpirun(pid, saves, &got), code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  // 1 is what mpirun says of a signal; 128 and more: it came before mpirun or a rank was ready to take it.
+  if (got && (code == 1 || code > 128)) end_like(got, &before);
   return code > 128 ? EXIT_LOST : code;
 }
 
-int ranks_launch(int count, char **argv, bool mpi) {
-  if (mpi) return run_mpirun(count, argv);
+int ranks_launch(int count, char **argv, bool mpi, bool saves) {
+  if (mpi) return run_mpirun(count, argv, saves);
   size_t bytes = board_bytes(count, count);
   Launch l = {.count = count, .lost = -1, .board_fd = shared_make(bytes)};
   l.pid = calloc((size_t)count, sizeof *l.pid);

@@ -17,6 +17,7 @@ typedef struct BoardRank {
   atomic_int left;                    // 1 + its exit code, written by itself
   atomic_int status;                  // 1 + what wait says of it, written by ranks_launch
   atomic_int pid;
+  atomic_uint pulse;                  // advances while the process runs, every PULSE_NANOSECONDS
   atomic_int doing;                   // NoteKind of its last note, and the line
   atomic_int line;
   char name[RANK_NAME];
@@ -34,6 +35,12 @@ typedef struct Board {
   BoardRank rank[]; // of this machine; behind them the notes of all, twice
 } Board;
 
+// What a waiting rank has heard of another one in this meeting.
+typedef struct Heard {
+  unsigned pulse;
+  double at; // seconds of waiting at which the pulse last advanced
+} Heard;
+
 typedef enum FaultKind {
   FAULT_NONE, FAULT_COUNT_WRONG, FAULT_KIND, FAULT_LINE, FAULT_SKIP, FAULT_KILL, FAULT_STOP, FAULT_COUNT
 } FaultKind;
@@ -42,7 +49,8 @@ typedef enum FaultKind {
 typedef struct Told {
   char name[RANK_NAME];
   uint32_t doing, line;
-  bool alone; // no other rank of its machine sees it
+  atomic_bool joined;  // it has met the other ranks
+  atomic_bool guarded; // its parent is the guard
 } Told;
 
 struct Ranks {
@@ -59,6 +67,8 @@ struct Ranks {
   size_t board_bytes;
   long long meetings; // done
   uint64_t notes;     // meetings with notes
+  Heard *heard;       // by rank of this machine
+  struct Pulse *pulse;
   const Note **all;   // of the last meeting with notes, by rank
   Note now;           // what this rank is about to do
   const Mesh *mesh;
@@ -85,20 +95,33 @@ const char *death_text(int status, char *out, size_t room);
 // "at the all_reduce of line 12"
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
-// Meets the machine's ranks. seconds 0: no deadline.
-bool board_meet(Ranks *r, double seconds);
+// How long a wait may last. Patient: the seconds count from the last life sign of a rank that is missing, not from
+// the start of the wait. seconds 0: no deadline.
+typedef struct Patience {
+  double seconds;
+  bool patient;
+} Patience;
+
+// Meets the machine's ranks.
+bool board_meet(Ranks *r, Patience until);
 void board_end(Board *b, int code); // the run has failed; wakes all
-// The ranks of this machine that meeting number `meeting` lacks: false once one of them cannot come.
-bool board_watch(Ranks *r, long long meeting, double waited, double seconds, int *missing);
+// Looks after the ranks of this machine that have not come to meeting number `meeting`. False once one of them
+// cannot come. *missing gets the index of one that is missing, -1: none. Only the waiting thread may pass a deadline.
+bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int *missing);
+// Starts and ends the thread that gives this rank's life signs. False: the system gave no thread.
+bool pulse_start(Ranks *r);
+void pulse_end(Ranks *r);
 // Exchanges one message with each peer; the deadline is a little later than that of the machine's own ranks,
 // so that the machine on which a rank was lost is the first to say so.
-bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, double seconds);
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until);
 // Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It ends a
 // rank that has been stopped for longer than the deadline.
 void ranks_guard(Told **told, double deadline);
 // From here on a signal by which mpirun ends the run finds out why.
 void ranks_mind_signals(Ranks *r);
 void ranks_say(const char *sentence);
+// Under mpirun: true for the first process of the run on this machine that asks. It may say what ended the run.
+bool ranks_claim(void);
 sigset_t ranks_signals(void); // that end a run, and that of a child's end
 
 // Runs what of a call concerns several machines; leaders only, all of them.

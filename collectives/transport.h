@@ -24,6 +24,10 @@ typedef struct Transport {
   // and so does an error of the transport; then nin is -1 where a message has not come. The first thread of
   // a rank calls it.
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
+  // Sends a life sign to each of n ranks, unless the first thread exchanges messages or has done so since the last
+  // call. Another thread of the rank calls it.
+  void (*beat)(int n, const int *rank);
+  int (*heard)(int rank); // life signs of that rank since the last call; the first thread calls it
   void (*stop)(void); // all ranks together
 } Transport;
 

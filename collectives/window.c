@@ -80,7 +80,7 @@ static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
     if (from == r->machine && m != from)
       peer[npeers++] = (TransportPeer){.rank = r->leader[m], .out = room, .nout = n};
   if (good && from != r->machine) peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
-  good = good && ranks_exchange(r, npeers, peer, r->deadline);
+  good = good && ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
   free(peer);
   return good;
 }

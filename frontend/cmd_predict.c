@@ -252,7 +252,7 @@ static bool predict_batches(Predict *p, Progress *progress) {
 }
 
 static bool predict_all(Predict *p) {
-  if (!verify(p)) return false;
+  if (!session_same_files(p->s, true) || !verify(p)) return false;
   if (p->feed) exec_want(p->exec, p->feed);
   if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
   Progress progress;

@@ -44,7 +44,7 @@ static bool prepare(Run *r) {
   if (!feeds_read(s, 0, &r->feeds) || !feeds_cover(s, r->graph, &r->feeds)) return false;
   if (!session_compile(s, r->graph, r->steps ? "train" : "run", NULL, NULL, &r->made)) return false;
   r->exec = session_exec(s, &r->made, NULL, NULL);
-  return r->exec && params_load(s, r->exec, r->made.compiled->program, r->steps > 0, &r->before);
+  return r->exec && params_load(s, r->exec, r->made.compiled->program, r->steps > 0, &r->before) && session_same_files(s, true);
 }
 
 static bool execute(Run *r) {

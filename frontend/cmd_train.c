@@ -290,7 +290,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
   job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
-  ready = ready && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
+  ready = ready && session_same_files(s, true) && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
@@ -346,7 +346,7 @@ static int evaluate(Session *s, BlockKind block, Part *p) {
   if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   Progress progress;
-  if (!verify_part(s, p, block, 0)) return 0;
+  if (!session_same_files(s, true) || !verify_part(s, p, block, 0)) return 0;
   progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
   int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, &progress, s->diag);
   progress_clear(&progress);

@@ -116,6 +116,7 @@ bool params_map(Session *s, ParamMap *out) {
                strerror(errno));
     return false;
   }
+  digest_text(use->text, text, n);
   uint32_t source = diag_source(s->diag, use->text, text, n), line = 1;
   bool good = true;
   for (const char *at = text; at < text + n; line++) {

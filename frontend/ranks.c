@@ -61,41 +61,47 @@ static int refuse_fault(const Session *s) {
   return 2;
 }
 
-static int join(Session *s, int64_t deadline, bool log_all) {
+static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   char why[WHY] = "";
   s->ranks = ranks_join((double)deadline, why, sizeof why);
+  if (!s->ranks && !*why) return 6; // a rank was lost, and a rank has said which
   if (!s->ranks) {
     if (is_first_by_launcher()) fprintf(stderr, "meshc: error: %s\n", why);
     return 2;
   }
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
   if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
+  if (data != DIGEST_OFF) digest_record(data);
   return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
 bool session_ranks(Session *s, char **argv, int *code) {
-  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"};
+  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"}, *const data[] = {"sampled", "full", "off"};
+  static const DigestMode modes[] = {DIGEST_SAMPLED, DIGEST_FULL, DIGEST_OFF};
   int64_t np, deadline;
-  int comm, log;
+  int comm, log, check;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
   if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
-      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log))
+      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
+      !option_word(s->opt, OPTION_CHECK_DATA, 3, data, s->diag, &check))
     return false;
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
+  bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
   if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
   if (np && !ranks_started()) {
-    *code = ranks_launch((int)np, argv, comm == 1);
+    *code = ranks_launch((int)np, argv, comm == 1, saves);
     return false;
   }
+  if (saves) stop_expect();
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
   if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)
     return refuse(s, OPTION_FAULT, "--fault HOW@RANK:CALL is of ranks, and this is a single process", "say --np N, or value@PROCESSOR:CALL");
   if (local || !ranks_started()) return true;
-  *code = join(s, deadline, log == 1);
+  *code = join(s, deadline, log == 1, modes[check]);
   return *code == 0;
 }
 
@@ -140,6 +146,7 @@ bool session_agree(Session *s) {
       hash_json(layout_json(s)), hash_text(s->text),         hash_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
   };
   memcpy(mine.data, own, sizeof own);
+  if (!session_same_files(s, false)) return false;
   if (!ranks_meet(s->ranks, &mine, false, &all) || !compare_facts(s, all)) return false;
   if (ranks_use_mesh(s->ranks, &s->model->mesh)) return true;
   int64_t processors = mesh_size(&s->model->mesh);

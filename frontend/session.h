@@ -123,6 +123,9 @@ MUST_USE bool session_agree(Session *s);
 // have the same program.
 MUST_USE bool session_before_compile(Session *s, bool cached);
 MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
+// All ranks have read the same data files so far; `last`: no further ones are recorded. --check-data says how they are
+// compared.
+MUST_USE bool session_same_files(Session *s, bool last);
 FILE *session_output(const Session *s); // where lines go; with --log-rank all they begin with the rank
 // Whether this process prints the diagnostics of a run that ended with that code.
 bool session_speaks(const Session *s, int code);

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+enum { BUFFER_BYTES = 128 << 20, BUFFERS_MOST = 64 }; // of OpenBLAS on x86-64, the largest of all machines; our limit
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
@@ -20,6 +22,11 @@ typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, 
 typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a,
                    int lda, const double *b, int ldb, double beta, double *c, int ldc);
 
+typedef void *TakeBuffer(int place);
+typedef void GiveBuffer(void *buffer);
+
+static TakeBuffer *take_buffer; // of OpenBLAS
+static GiveBuffer *give_buffer;
 static Sgemm *sgemm;
 static Dgemm *dgemm;
 static char blas_name[128] = "none";
@@ -94,6 +101,9 @@ static void open_library(void) {
   bool found = symbol(library, "cblas_dgemm", &dgemm, sizeof dgemm) &&
                symbol(library, "cblas_sgemm", &sgemm, sizeof sgemm);
   if (!found) sgemm = NULL;
+  if (!symbol(library, "blas_memory_alloc", &take_buffer, sizeof take_buffer) ||
+      !symbol(library, "blas_memory_free", &give_buffer, sizeof give_buffer))
+    take_buffer = NULL;
   if (found) name_library(library);
 }
 
@@ -101,6 +111,31 @@ bool blas_open(const char **name) {
   pthread_once(&once, open_library);
   if (name) *name = blas_name;
   return sgemm != NULL;
+}
+
+static bool room_for_buffer(void) {
+  void *trial = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return trial != MAP_FAILED && munmap(trial, BUFFER_BYTES) == 0;
+}
+
+// Buffers that were taken once stay with the library for later calls, of whatever thread.
+bool blas_reserve(int threads) {
+  static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  static int reserved;
+  void *buffer[BUFFERS_MOST];
+  int n = 0, wanted = threads < BUFFERS_MOST ? threads : BUFFERS_MOST;
+  bool good = true;
+  if (!take_buffer) return true;
+  pthread_mutex_lock(&gate);
+  for (; good && reserved < wanted && n < wanted; n++) {
+    good = n < reserved || room_for_buffer();
+    if (!good) break;
+    buffer[n] = take_buffer(0);
+  }
+  if (n > reserved) reserved = n;
+  while (n > 0) give_buffer(buffer[--n]);
+  pthread_mutex_unlock(&gate);
+  return good;
 }
 
 static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {

@@ -502,6 +502,15 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   return made;
 }
 
+static bool reserve_blas(const Exec *e, Diag *d) {
+  bool products = false;
+  for (uint32_t i = 0; i < e->program->ninstrs; i++) products |= e->program->instr[i].kind == INSTR_PRODUCT;
+  if (!products || blas_reserve(e->workers)) return true;
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for the buffers of OpenBLAS: %d threads need 128 MiB of addresses each", e->workers);
+  diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
+  return false;
+}
+
 static int32_t watched_tensor(const Program *p, const char *name) {
   int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
   return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
@@ -530,7 +539,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->own = opt->ranks ? ranks_each(opt->ranks) : e->processors;
   if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
   e->timed = opt->profile;
-  if (start_workers(e, opt, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
+  if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
   exec_free(e);
   return NULL;
 }

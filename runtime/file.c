@@ -43,6 +43,7 @@ bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
     return false;
   }
   out->size = s.st_size;
+  digest_file(out);
   return true;
 }
 

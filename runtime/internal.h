@@ -55,6 +55,9 @@ typedef struct Datafile {
   int64_t size;
   const char *path;
 } Datafile;
+// -- digest.c: datafile_open calls it for every file.
+void digest_file(const Datafile *f);
+
 // Regular files only. False after an error in d.
 MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
 void datafile_close(Datafile *f);

@@ -301,6 +301,25 @@ double peak_flops(int threads);
 // without memory for them.
 double peak_copy(int threads);
 
+// -- signals.c --------------------------------------------------------------------------------------------
+// From here on SIGUSR1 is noted until training looks at it: it asks for a checkpoint and the end of the run, also while
+// the program compiles. Without it, it ends the process outside of train_run.
+void stop_expect(void);
+
+// -- digest.c: which data files this process has read -----------------------------------------------------
+typedef enum DigestMode { DIGEST_OFF, DIGEST_SAMPLED, DIGEST_FULL } DigestMode;
+typedef struct FileDigest {
+  const char *path, *name; // name: without its folder
+  uint64_t key;            // equal for the same file on all ranks, wherever they have it
+  int64_t size;
+  uint32_t sum; // CRC-32C of all bytes, or of sampled blocks
+} FileDigest;
+// From here on every data file that is opened is recorded, or none is. Any thread.
+void digest_record(DigestMode how);
+void digest_text(const char *path, const char *text, size_t n); // a file that has been read already
+// The files recorded so far, in the order in which they were first opened. While no other thread opens files.
+uint32_t digest_list(const FileDigest **out);
+
 // -- cores.c, blas.c --------------------------------------------------------------------------------------
 int cores_available(void);
 // What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
@@ -314,6 +333,9 @@ Offers offers_find(Arena *a);
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);
+// Takes the memory that BLAS needs for calls of so many threads at a time. OpenBLAS waits for ever in its first call of a
+// thread where it gets none. False: there is not enough. Call it before the threads multiply.
+MUST_USE bool blas_reserve(int threads);
 // C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                const void *b, int64_t ldb, void *c, int64_t ldc);

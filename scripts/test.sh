@@ -82,7 +82,7 @@ ASAN_OPTIONS="allocator_may_return_null=1 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS ASAN_OPTIONS
 
 for t in build/"$preset"/test_*; do [ -x "$t" ] && unit "$t"; done
-timed="build/$preset/suite_compile_time tests/mpi.sh tests/checkpoint.sh tests/cli.sh tests/train.sh tests/order.sh"
+timed="build/$preset/suite_compile_time tests/mpi.sh tests/lost.sh tests/checkpoint.sh tests/cli.sh tests/train.sh tests/order.sh"
 others=""
 for t in tests/*.sh build/"$preset"/suite_*; do
   case " $timed " in *" $t "*) ;; *) [ -x "$t" ] && others="$others $t" ;; esac

@@ -147,7 +147,7 @@ static int launch(int count, bool mpi, char **argv, int *passed, int *failed) {
   if (!kept || before < 0) return 1;
   fflush(stdout);
   dup2(fileno(kept), STDOUT_FILENO);
-  int code = ranks_launch(count, argv, mpi);
+  int code = ranks_launch(count, argv, mpi, false);
   dup2(before, STDOUT_FILENO);
   close(before);
   rewind(kept);
