@@ -114,8 +114,13 @@ int64_t count_instructions(const Program *p, InstrKind kind) {
 
 // -- JSON ----------------------------------------------------------------------------------------
 
+json_t *json_shown(const Session *s, const char *text) {
+  json_t *out = json_string(text);
+  return out ? out : json_string(text_shown(s->arena, text));
+}
+
 int json_finish(json_t *object) {
-  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII); // no controls of terminals
   printf("\n");
   json_decref(object);
   return 0;

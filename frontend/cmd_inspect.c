@@ -68,20 +68,20 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
 
 // -- JSON ----------------------------------------------------------------------------------------
 
-static json_t *array_json(const ArrayInfo *x) {
+static json_t *array_json(const Session *s, const ArrayInfo *x) {
   json_t *out = json_object(), *shape = json_array();
   for (int i = 0; i < x->rank; i++) json_array_append_new(shape, json_integer(x->size[i]));
-  json_object_set_new(out, "name", json_string(x->name));
-  json_object_set_new(out, "type", json_string(x->type));
+  json_object_set_new(out, "name", json_shown(s, x->name));
+  json_object_set_new(out, "type", json_shown(s, x->type));
   json_object_set_new(out, "shape", shape);
   json_object_set_new(out, "bytes", json_integer(x->bytes));
   json_object_set_new(out, "readable", json_boolean(x->usable));
   return out;
 }
 
-static json_t *column_json(const CsvColumn *c) {
+static json_t *column_json(const Session *s, const CsvColumn *c) {
   json_t *out = json_object();
-  if (c->name) json_object_set_new(out, "name", json_string(c->name));
+  if (c->name) json_object_set_new(out, "name", json_shown(s, c->name));
   json_object_set_new(out, "numbers", json_integer(c->numbers));
   json_object_set_new(out, "texts", json_integer(c->others));
   json_object_set_new(out, "missing", json_integer(c->missing));
@@ -92,16 +92,16 @@ static json_t *column_json(const CsvColumn *c) {
   return out;
 }
 
-static int print_json(const char *path, const ArrayList *list) {
+static int print_json(const Session *s, const char *path, const ArrayList *list) {
   json_t *out = json_object(), *arrays = json_array(), *columns = json_array(),
          *metadata = json_object();
-  for (uint32_t i = 0; i < list->n; i++) json_array_append_new(arrays, array_json(&list->at[i]));
+  for (uint32_t i = 0; i < list->n; i++) json_array_append_new(arrays, array_json(s, &list->at[i]));
   for (uint32_t i = 0; i < list->ncolumns; i++)
-    json_array_append_new(columns, column_json(&list->column[i]));
+    json_array_append_new(columns, column_json(s, &list->column[i]));
   for (uint32_t i = 0; i < list->ntexts; i++)
-    json_object_set_new(metadata, list->text[i].key, json_string(list->text[i].value));
+    json_object_set_new(metadata, list->text[i].key, json_shown(s, list->text[i].value));
   json_object_set_new(out, "schema", json_string("meshc.inspect/1"));
-  json_object_set_new(out, "file", json_string(path));
+  json_object_set_new(out, "file", json_shown(s, path));
   json_object_set_new(out, "format", json_string(list->format));
   json_object_set_new(out, "bytes", json_integer(list->bytes));
   json_object_set_new(out, "arrays", arrays);
@@ -144,12 +144,25 @@ static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
   return true;
 }
 
+// All texts of the list as they may be shown on a terminal.
+static void show_texts(const Session *s, ArrayList *list) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    list->at[i].name = text_shown(s->arena, list->at[i].name);
+    list->at[i].type = text_shown(s->arena, list->at[i].type);
+  }
+  for (uint32_t i = 0; i < list->ncolumns; i++)
+    if (list->column[i].name) list->column[i].name = text_shown(s->arena, list->column[i].name);
+  for (uint32_t i = 0; i < list->ntexts; i++)
+    list->text[i] = (ArrayText){text_shown(s->arena, list->text[i].key), text_shown(s->arena, list->text[i].value)};
+}
+
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
   if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
     return 0;
-  if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
-  print_list(s, path, &list);
+  if (option_given(s->opt, OPTION_JSON)) return print_json(s, path, &list);
+  show_texts(s, &list);
+  print_list(s, text_shown(s->arena, path), &list);
   return 0;
 }

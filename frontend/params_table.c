@@ -123,17 +123,17 @@ static int widest(int width, const char *text) {
 
 void params_table_print(const Session *s, const ParamTable *t) {
   int w[3] = {5, 8, 4};
-  printf("%s beside the model\n", t->path);
+  printf("%s beside the model\n", text_shown(s->arena, t->path));
   for (uint32_t i = 0; i < t->n; i++) {
     w[0] = widest(w[0], t->row[i].decl ? t->row[i].decl->name : "-");
     w[1] = widest(w[1], declared_text(s, &t->row[i]));
-    w[2] = widest(w[2], t->row[i].held ? t->row[i].name : "-");
+    w[2] = widest(w[2], t->row[i].held ? text_shown(s->arena, t->row[i].name) : "-");
   }
   for (uint32_t i = 0; i < t->n; i++) {
     const ParamRow *r = &t->row[i];
     const char *said = remark(r);
     printf("  %-*s  %-*s  %-*s  %s%s%s\n", w[0], r->decl ? r->decl->name : "-", w[1],
-           declared_text(s, r), w[2], r->held ? r->name : "-", held_text(s, r),
+           declared_text(s, r), w[2], r->held ? text_shown(s->arena, r->name) : "-", held_text(s, r),
            *said && r->held ? ": " : "", said);
   }
   if (t->slots) printf("  %u arrays of optimiser state\n", t->slots);
@@ -155,7 +155,7 @@ static json_t *row_json(const Session *s, const ParamRow *r) {
     json_object_set_new(out, "type", json_string(dtype_text(r->decl->type)));
     json_object_set_new(out, "shape", shape_json(r->decl->rank, size));
   }
-  json_object_set_new(out, "file_name", json_string(r->name));
+  json_object_set_new(out, "file_name", json_shown(s, r->name));
   if (r->held) {
     json_object_set_new(out, "file_type", json_string(r->held->type));
     json_object_set_new(out, "file_shape", shape_json(r->held->rank, r->held->size));
@@ -167,7 +167,7 @@ static json_t *row_json(const Session *s, const ParamRow *r) {
 json_t *params_table_json(const Session *s, const ParamTable *t) {
   json_t *out = json_object(), *rows = json_array();
   for (uint32_t i = 0; i < t->n; i++) json_array_append_new(rows, row_json(s, &t->row[i]));
-  json_object_set_new(out, "file", json_string(t->path));
+  json_object_set_new(out, "file", json_shown(s, t->path));
   json_object_set_new(out, "rows", rows);
   json_object_set_new(out, "optimizer_arrays", json_integer(t->slots));
   return out;

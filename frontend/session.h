@@ -70,6 +70,8 @@ int64_t count_instructions(const Program *p, InstrKind kind);
 // "kernels", "products" and "memory" of a compile.
 void program_json(json_t *out, const Compilation *c);
 // Prints an object, ends it, returns the exit code.
+// Text from a file or the command line; what is no UTF-8 as messages show it.
+json_t *json_shown(const Session *s, const char *text);
 int json_finish(json_t *object);
 // "b", "optimizer/all", "head.kernel/classes": the left side of a rule on the command line.
 const char *rule_key(Arena *a, const LayoutRule *r);
