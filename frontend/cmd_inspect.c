@@ -144,12 +144,25 @@ static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
   return true;
 }
 
+// All texts of the list as they may be shown on a terminal.
+static void show_texts(const Session *s, ArrayList *list) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    list->at[i].name = text_shown(s->arena, list->at[i].name);
+    list->at[i].type = text_shown(s->arena, list->at[i].type);
+  }
+  for (uint32_t i = 0; i < list->ncolumns; i++)
+    if (list->column[i].name) list->column[i].name = text_shown(s->arena, list->column[i].name);
+  for (uint32_t i = 0; i < list->ntexts; i++)
+    list->text[i] = (ArrayText){text_shown(s->arena, list->text[i].key), text_shown(s->arena, list->text[i].value)};
+}
+
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
   if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
     return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
-  print_list(s, path, &list);
+  show_texts(s, &list);
+  print_list(s, text_shown(s->arena, path), &list);
   return 0;
 }

@@ -90,7 +90,7 @@ void json_end(const Session *s) {
   if (!result && (!asked || !diag_count(s->diag))) return; // none, or written to a file, or by another process
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
-  json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+  json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII); // no controls of terminals
   fputc('\n', stdout);
   json_decref(result);
   result = NULL;

@@ -192,7 +192,8 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   if (all.kept && tell)
     fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
   if (all.ignored && tell)
-    fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", all.path, all.ignored);
+    fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", text_shown(s->arena, all.path),
+            text_shown(s->arena, all.ignored));
   return good;
 }
 

@@ -123,17 +123,17 @@ static int widest(int width, const char *text) {
 
 void params_table_print(const Session *s, const ParamTable *t) {
   int w[3] = {5, 8, 4};
-  printf("%s beside the model\n", t->path);
+  printf("%s beside the model\n", text_shown(s->arena, t->path));
   for (uint32_t i = 0; i < t->n; i++) {
     w[0] = widest(w[0], t->row[i].decl ? t->row[i].decl->name : "-");
     w[1] = widest(w[1], declared_text(s, &t->row[i]));
-    w[2] = widest(w[2], t->row[i].held ? t->row[i].name : "-");
+    w[2] = widest(w[2], t->row[i].held ? text_shown(s->arena, t->row[i].name) : "-");
   }
   for (uint32_t i = 0; i < t->n; i++) {
     const ParamRow *r = &t->row[i];
     const char *said = remark(r);
     printf("  %-*s  %-*s  %-*s  %s%s%s\n", w[0], r->decl ? r->decl->name : "-", w[1],
-           declared_text(s, r), w[2], r->held ? r->name : "-", held_text(s, r),
+           declared_text(s, r), w[2], r->held ? text_shown(s->arena, r->name) : "-", held_text(s, r),
            *said && r->held ? ": " : "", said);
   }
   if (t->slots) printf("  %u arrays of optimiser state\n", t->slots);

@@ -279,6 +279,26 @@ static void put_text(FILE *out, const char *text) {
   }
 }
 
+const char *text_shown(Arena *a, const char *text) {
+  size_t n = strlen(text), i = 0, k;
+  const unsigned char *p = (const unsigned char *)text;
+  while (i < n && (k = utf8_length(p + i, n - i)) && shown_as_is(p + i, k)) i += k;
+  if (i == n) return text;
+  char *out = arena_room(a, 4 * n + 1), *to = out;
+  for (i = 0; i < n; i += k) {
+    k = utf8_length(p + i, n - i);
+    if (k && shown_as_is(p + i, k)) {
+      memcpy(to, p + i, k);
+      to += k;
+      continue;
+    }
+    if (k == 0) k = 1;
+    for (size_t b = 0; b < k; b++) to += sprintf(to, "\\x%02x", p[i + b]);
+  }
+  *to = '\0';
+  return out;
+}
+
 // Line `line` of a text: its bytes without the line end. False when there is no such line.
 static bool find_line(const Source *s, uint32_t line, const char **at, size_t *n) {
   const char *p = s->text, *end = s->text + s->n;

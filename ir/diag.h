@@ -43,6 +43,8 @@ bool diag_kept(const Diag *d);
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
 // "it is one of: a, b, c" as the hint of what was said last.
 void diag_one_of(Diag *d, const char *const *names, size_t n);
+// The text as messages show it: controls, marks of direction and what is no UTF-8 as \x1b. In a, or text itself.
+const char *text_shown(Arena *a, const char *text);
 // The nearest of n names (edit distance at most a third of the length, 1 of two letters), or NULL.
 const char *text_nearest(const char *name, const char *const *names, size_t n);
 

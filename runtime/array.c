@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 void array_free(Array *x) {
-  if (x->map)
+  if (x->map) {
+    mapped_remove(x->map);
     munmap(x->map, x->map_bytes);
-  else
+  } else
     free(x->data);
   *x = (Array){0};
 }
@@ -111,6 +112,10 @@ static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
   size_t n = (size_t)(p->offset + p->elements * p->raw.bytes - first);
   void *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, f->fd, (off_t)first);
   if (map == MAP_FAILED) return false;
+  if (!mapped_add(map, n, f->path)) {
+    munmap(map, n);
+    return false;
+  }
   *out = (Array){.type = raw_type(p->raw),
                  .rank = p->rank,
                  .elements = p->elements,

@@ -1,7 +1,7 @@
 // Files: reading with checked sizes, and writing aside so that no half-written file is left.
 //
 // Data is read, not mapped: a file that shrinks meanwhile is an error here and a signal there. Only
-// initial values are mapped (array_map).
+// initial values are mapped (array_map, mapped.c).
 #include "runtime/internal.h"
 
 #include <errno.h>

@@ -69,6 +69,11 @@ MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t 
 // `directory`/path for relative paths; malloc'd.
 char *path_under(const char *directory, const char *path);
 
+// -- mapped.c: a mapped file that shrinks ends the process with a message and exit code 5
+// Of a mapping of n bytes at `at`, until it is removed, before munmap. False: too many; then it is not to be used.
+MUST_USE bool mapped_add(const void *at, size_t n, const char *path);
+void mapped_remove(const void *at);
+
 // A file of a folder that is written while it is read: a fresh one, or the old one opened for reading and writing. Links
 // are not followed. NULL with errno.
 FILE *file_stream(const char *directory, const char *name, bool fresh);

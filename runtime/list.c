@@ -173,6 +173,14 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
 static bool append_file(Arena *a, const char *path, const char *name, const char *only,
                         ArrayList *out, Diag *d, Pos at) {
   ArrayList one;
+  Datafile f;
+  if (!datafile_open(&f, path, d, at)) return false;
+  bool index = array_format(&f) == FORMAT_INDEX; // it might name itself
+  datafile_close(&f);
+  if (index) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors", path);
+    return false;
+  }
   if (!array_list(a, path, &one, d, at)) return false;
   for (uint32_t i = 0; i < one.n; i++) {
     if (only && strcmp(one.at[i].name, only) != 0) continue;

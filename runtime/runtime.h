@@ -118,7 +118,8 @@ void array_free(Array *x);
 // or row. i64 that fits i32 is not converted here.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
 // The same without a copy where the file allows it: data stands, at any alignment, inside a private
-// mapping, of which only the pages that are read are loaded. The file must not shrink meanwhile.
+// mapping, of which only the pages that are read are loaded. A file that shrinks meanwhile
+// ends the process with a message and exit code 5.
 MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at);
 // True if all elements keep their values in `type`; else as array_convert.
 MUST_USE bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at);

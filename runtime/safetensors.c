@@ -132,7 +132,7 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
                    (long long)(h->data + clamp64(e->begin, INT64_MIN / 2, INT64_MAX / 2)),
                    (long long)(h->data + clamp64(e->end, INT64_MIN / 2, INT64_MAX / 2)),
                    (long long)f->size);
-  if ((e->end - e->begin) * 8 != e->place.elements * bits)
+  if (e->end - e->begin > INT64_C(1) << 50 || (e->end - e->begin) * 8 != e->place.elements * bits)
     return why_not(why, "has %lld bytes at byte %lld for '%.*s' and not those of its shape",
                    (long long)(e->end - e->begin), (long long)(h->data + e->begin), SHOWN, e->name);
   e->place.offset = h->data + e->begin;

@@ -52,6 +52,12 @@ static bool take_range(RowSource *s, Diag *d) {
                (long long)last, label(s), (long long)s->rows);
     return false;
   }
+  int64_t elements;
+  if (!size_mul(last, s->row_elements, &elements)) {
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%lld rows of %lld elements are more than can be counted", (long long)last,
+               (long long)s->row_elements);
+    return false;
+  }
   s->first = w->row_first;
   s->rows = last - w->row_first;
   return true;

@@ -1,6 +1,6 @@
-// A fuzzer of data files: small .npy, .npz, .safetensors, CSV, IDX, CIFAR-10, token and text files with bytes dropped,
-// doubled, cut off and changed are read as arrays, listed, and opened as the data of a model, which takes a
-// few batches of them. A file may be refused with a message; it must not crash or hang.
+// A fuzzer of data files: small .npy, .npz, .safetensors, index, CSV, IDX, CIFAR-10, token and text files with bytes
+// dropped, doubled, cut off and changed are read as arrays, listed, and opened as the data of a model, which takes a
+// few batches of them. Manifests of checkpoints, with a checksum that fits, are read and their tensors loaded. A file may be refused with a message; it must not crash or hang.
 //
 //   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
 #include <stdio.h>
@@ -10,8 +10,10 @@
 #include <zlib.h>
 
 #include "ir/arena.h"
-#include "runtime/runtime.h"
+#include "runtime/checkpoint.h"
+#include "runtime/internal.h"
 #include "tests/suite/common/fuzz.h"
+#include "tests/suite/common/saved.h"
 
 enum { COUNT = 5000, ROWS = 7, COLUMNS = 3, BATCH = 3, BATCHES = 4, MAX_SEEDS = 24 };
 
@@ -22,6 +24,7 @@ typedef struct Whole {
   int rank;         // of the input, rows first
   int64_t size[4];
   Dtype type;
+  bool manifest;    // of a checkpoint, without its checksum
   FuzzText *bytes;
 } Whole;
 static Whole whole[MAX_SEEDS];
@@ -107,10 +110,100 @@ static void add_binaries(Arena *a) {
   fuzz_put(w->bytes, whole[nwhole - 2].bytes->at, whole[nwhole - 2].bytes->n);
 }
 
+static void add_index(Arena *a, Diag *d) {
+  static const char text[] = "{\"metadata\": {\"total_size\": 168}, \"weight_map\": {\"x\": \"shard.safetensors\", "
+                             "\"layer.w\": \"shard.safetensors\"}}";
+  NamedArray named[2] = {{"x", numbers(a, TYPE_F32)}, {"layer.w", numbers(a, TYPE_I32)}};
+  if (!safetensors_write(arena_printf(a, "%s/shard.safetensors", directory), 2, named, d)) BUG("cannot write a shard");
+  fuzz_put(add("m.safetensors.index.json", SOURCE_SAFETENSORS, "layer.w", 2, COLUMNS, TYPE_I32)->bytes, text, sizeof text - 1);
+}
+
+// -- checkpoints -----------------------------------------------------------------------------------
+
+static const char step_name[] = "step-1/manifest.json", sum_key[] = " \"crc32c\": \"";
+static Exec *saved;
+
+static void add_manifest(Diag *d) {
+  const char *path;
+  saved = exec_new(saved_program(), &(ExecOptions){.threads = 1}, d);
+  Saver *s = saver_open(&(SaverOptions){.directory = directory, .model = "saved"}, saved, d);
+  if (!s || !saver_start(s, &(CheckpointNote){.step = 1, .best = 1}, false, d) || !saver_poll(s, true, &path, d)) BUG("cannot save");
+  saver_free(s);
+  Whole *w = add(step_name, SOURCE_NPY, NULL, 1, 1, TYPE_F32);
+  w->manifest = true;
+  Arena *a = arena_new();
+  add_bytes(w, arena_printf(a, "%s/%s", directory, step_name));
+  arena_free(a);
+  w->bytes->at[w->bytes->n] = '\0';
+  char *sum = NULL; // the last one; shards have theirs
+  for (char *at = w->bytes->at; (at = strstr(at, sum_key)); at++) sum = at;
+  if (!sum) BUG("a manifest without its checksum");
+  *sum = '\0';
+  w->bytes->n = (size_t)(sum - w->bytes->at);
+}
+
+static bool run_manifest(const FuzzText *bytes) {
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  FILE *f = fopen(arena_printf(a, "%s/%s", directory, step_name), "wb");
+  if (!f || fwrite(bytes->at, 1, bytes->n, f) != bytes->n) BUG("cannot write a manifest");
+  fprintf(f, "%s%08x\"\n}\n", sum_key, crc32c(0, bytes->at, bytes->n));
+  fclose(f);
+  const Checkpoint *c = checkpoint_open(a, directory, d, (Pos){0});
+  bool good = c && checkpoint_load(c, saved, true, true, d, (Pos){0});
+  if (!good && !diag_errors(d)) BUG("a manifest is refused without a word");
+  arena_free(a);
+  return good;
+}
+
+// The manifest with the nth `from` behind `after` replaced is refused; else what is wrong.
+static const char *refused(const char *after, int nth, const char *from, const char *to) {
+  static FuzzText t;
+  static char why[160];
+  const Whole *w = &whole[nwhole - 1];
+  while (strcmp(w->name, step_name) != 0) w--;
+  const char *at = strstr(w->bytes->at, after);
+  for (int i = 0; at && i < nth; i++) at = strstr(at + 1, from);
+  if (!at) BUG("no '%s' in the manifest", from);
+  t.n = 0;
+  fuzz_put(&t, w->bytes->at, (size_t)(at - w->bytes->at));
+  fuzz_put(&t, to, strlen(to));
+  fuzz_put(&t, at + strlen(from), w->bytes->n - (size_t)(at - w->bytes->at) - strlen(from));
+  if (!run_manifest(&t)) return NULL;
+  snprintf(why, sizeof why, "a manifest with %s for %s is accepted", to, from);
+  return why;
+}
+
+static const char *hostile_manifests(void) {
+  static const struct {
+    const char *after;
+    int nth;
+    const char *from, *to;
+  } change[] = {
+      {"\"w\"", 2, "3000", "0"},  // the second piece over the first, and a hole
+      {"\"w\"", 2, "3000", "2999"},
+      {"\"w\"", 3, "3000", "2999"},
+      {"\"w\"", 1, "3000", "6000"},
+      {"\"step\"", 1, "1", "9223372036854775807"},
+      {"\"step\"", 1, "1", "-1"},
+      {"\"shards\"", 1, "\"bytes\": ", "\"bytes\": 9223372036854775"},
+      {"\"row\"", 1, "0", "9223372036854775807"},
+  };
+  const char *wrong = NULL;
+  for (size_t i = 0; i < countof(change) && !wrong; i++)
+    wrong = refused(change[i].after, change[i].nth, change[i].from, change[i].to);
+  return wrong;
+}
+
+// -- all -------------------------------------------------------------------------------------------
+
 static void remove_files(void) {
+  static const char *const other[] = {"x.gz", "shard.safetensors", "step-1/shard-00000.safetensors",
+                                      "step-1/shard-00001.safetensors", "step-1", ".lock"};
   Arena *a = arena_new();
   for (uint32_t i = 0; i < nwhole; i++) unlink(arena_printf(a, "%s/%s", directory, whole[i].name));
-  unlink(arena_printf(a, "%s/x.gz", directory));
+  for (size_t i = 0; i < countof(other); i++) remove(arena_printf(a, "%s/%s", directory, other[i]));
+  exec_free(saved);
   rmdir(directory);
   arena_free(a);
 }
@@ -123,11 +216,14 @@ static const char *files_make(void) {
   if (!mkdtemp(directory)) return "no folder to write to";
   Arena *a = arena_new();
   add_arrays(a, diag_new(a));
+  add_index(a, diag_new(a));
+  add_manifest(diag_new(a));
   add_texts();
   add_binaries(a);
   const char *wrong = NULL;
   for (uint32_t i = 0; i < nwhole && !wrong; i++)
     if (!run(&whole[i], whole[i].bytes)) snprintf(why, sizeof why, "%s is refused as it is", whole[i].name), wrong = why;
+  if (!wrong) wrong = hostile_manifests();
   arena_free(a);
   return wrong;
 }
@@ -169,6 +265,7 @@ static bool feed_some(const Whole *w, Diag *d) {
 }
 
 static bool run(const Whole *w, const FuzzText *bytes) {
+  if (w->manifest) return run_manifest(bytes);
   Arena *a = arena_new();
   const char *path = arena_printf(a, "%s/%s", directory, w->name);
   FILE *f = fopen(path, "wb");

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -514,6 +515,36 @@ static void conversions_lose_nothing(void **state) {
   array_free(&x);
 }
 
+// In a child, because it ends the process.
+static void a_mapped_file_shrinks(void **state) {
+  (void)state;
+  Array x = make(TYPE_F32, 1, (int64_t[]){100000}), y;
+  const char *path = path_of("x.npy");
+  char said[512] = "";
+  int ends[2], status;
+  assert_true(npy_write(path, &x, diag) && pipe(ends) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    volatile float sum = 0;
+    dup2(ends[1], STDERR_FILENO);
+    if (!array_map(&y, path, NULL, diag, (Pos){0}) || truncate(path, 4096) != 0) _exit(1);
+    for (int64_t i = 0; i < y.elements; i++) sum += ((const float *)y.data)[i];
+    _exit(0);
+  }
+  close(ends[1]);
+  assert_true(read(ends[0], said, sizeof said - 1) > 0);
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+  assert_non_null(strstr(said, "x.npy became shorter while it was read"));
+  for (int i = 0; i < 100; i++) { // ranges are given back
+    assert_true(npy_write(path, &x, diag) && array_map(&y, path, NULL, diag, (Pos){0}));
+    assert_non_null(y.map);
+    array_free(&y);
+  }
+  array_free(&x);
+}
+
 static void unwritable_places(void **state) {
   (void)state;
   Array x = make(TYPE_F32, 1, (int64_t[]){3});
@@ -537,7 +568,7 @@ int main(void) {
       TEST(damaged_files_are_errors),
       TEST(conversions_lose_nothing),
       TEST(holds_what_converts),
-      TEST(unwritable_places),
+      TEST(a_mapped_file_shrinks), TEST(unwritable_places),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
