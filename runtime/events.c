@@ -43,7 +43,7 @@ static void put_record(Events *e, Proto *event) {
   put_little(head, event->n, 8);
   put_little(head + 8, masked(head, 8), 4);
   put_little(tail, masked(event->at, event->n), 4);
-  bool good = !event->failed && fwrite(head, 1, sizeof head, e->out) == sizeof head &&
+  bool good = fwrite(head, 1, sizeof head, e->out) == sizeof head &&
               fwrite(event->at, 1, event->n, e->out) == event->n && fwrite(tail, 1, sizeof tail, e->out) == sizeof tail;
   if (!good) e->failed = true;
   proto_free(event);
@@ -59,14 +59,15 @@ static Proto new_event(int64_t step) {
 // The name that TensorBoard looks for: events.out.tfevents.SECONDS.HOST.
 Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
-  Events *e = calloc(1, sizeof *e);
+  Events *e = mem_zeroed(1, sizeof *e);
   gethostname(host, sizeof host - 1);
   snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)wall_time(), host, (long)getpid());
-  if (e && (e->path = path_under(directory, name))) e->out = file_stream(directory, name, true);
-  if (!e || !e->out) {
+  e->path = path_under(directory, name);
+  e->out = file_stream(directory, name, true);
+  if (!e->out) {
     diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/%s: %s", directory, name,
                strerror(errno));
-    if (e) free(e->path);
+    free(e->path);
     free(e);
     return NULL;
   }

@@ -458,7 +458,8 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
     e->team = team_new(workers_wanted(opt));
   }
   if (!e->team) {
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "the system gave no worker threads");
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
+    diag_hint(d, "use fewer threads (--threads), or raise the limit of processes (ulimit -u)");
     return false;
   }
   e->workers = team_workers(e->team);
@@ -467,15 +468,12 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers) : comm_local(&e->program->mesh, e->workers);
   e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
-  bool made = e->all && e->comm;
-  for (int w = 0; made && w < e->workers; w++) {
+  for (int w = 0; w < e->workers; w++) {
     Seat s = seat_of(e, w, e->workers);
     if (s.members == 1 || s.member != 0) continue;
     e->of_context[s.first] = barrier_new(s.members, spin);
-    made = e->of_context[s.first] != NULL;
   }
-  if (!made) diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for the workers' barriers");
-  return made;
+  return true;
 }
 
 static int32_t watched_tensor(const Program *p, const char *name) {
@@ -485,11 +483,7 @@ static int32_t watched_tensor(const Program *p, const char *name) {
 
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   if (!check_kernels(p, d)) return NULL;
-  Exec *e = calloc(1, sizeof *e);
-  if (!e) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a program");
-    return NULL;
-  }
+  Exec *e = mem_zeroed(1, sizeof *e);
   e->program = p;
   e->share = opt->share;
   e->seed = opt->seed;
