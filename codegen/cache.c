@@ -97,8 +97,7 @@ static int open_dir(const char *dir) {
 }
 
 static void make_dirs(const char *dir) {
-  char *path = strdup(dir);
-  if (!path) return;
+  char *path = mem_text(dir);
   for (char *p = path + 1; *p; p++) {
     if (*p != '/') continue;
     *p = 0;
@@ -133,8 +132,8 @@ static bool read_file(int dir, const char *name, Bytes *out) {
   *out = (Bytes){NULL, 0};
   if (ok) {
     out->n = (size_t)s.st_size;
-    out->at = malloc(out->n);
-    ok = out->at && read_all(fd, out->at, out->n) && memcmp(out->at, magic, sizeof magic) == 0;
+    out->at = mem_alloc(out->n);
+    ok = read_all(fd, out->at, out->n) && memcmp(out->at, magic, sizeof magic) == 0;
   }
   if (ok) {
     Hash h;
@@ -158,10 +157,10 @@ static uint32_t split_objects(const Bytes *file, Bytes **out) {
     if (file->n - at < 16) break;
     memcpy(&size, file->at + at, sizeof size);
     if (padded(size) > file->n - at - 16) break;
-    Bytes *more = realloc(*out, (n + 1) * sizeof *more);
-    if (!more || !((*out = more)[n].at = malloc(size + 1))) BUG("no memory for the compile cache");
-    memcpy(more[n].at, file->at + at + 16, size);
-    more[n++].n = size;
+    *out = mem_grow(*out, (n + 1) * sizeof **out);
+    Bytes *object = &(*out)[n++];
+    *object = (Bytes){mem_alloc(size + 1), size};
+    memcpy(object->at, file->at + at + 16, size);
     at += 16 + padded(size);
   }
   return n;
@@ -183,8 +182,7 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
 static Bytes join_objects(uint32_t n, const Bytes *objects) {
   size_t bytes = HEAD;
   for (uint32_t i = 0; i < n; i++) bytes += 16 + padded(objects[i].n);
-  Bytes file = {calloc(bytes, 1), bytes};
-  if (!file.at) BUG("no memory for the compile cache");
+  Bytes file = {mem_zeroed(bytes, 1), bytes};
   memcpy(file.at, magic, sizeof magic);
   char *at = file.at + HEAD;
   for (uint32_t i = 0; i < n; i++) {

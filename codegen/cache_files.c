@@ -29,7 +29,7 @@ static int by_age(const void *a, const void *b) {
 CacheFolder cache_list(Arena *a, const char *dir) {
   CacheFolder out = {.limit = cache_limit()};
   VEC(CacheEntry) entries = {0};
-  DIR *folder = opendir(dir);
+  DIR *folder = mem_opendir(dir);
   struct stat s;
   for (const struct dirent *e; folder && (e = readdir(folder));) {
     if (!is_entry(e->d_name) || fstatat(dirfd(folder), e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0) continue;
@@ -64,7 +64,7 @@ void cache_shrink(const char *dir) {
 
 uint32_t cache_clear(const char *dir) {
   uint32_t n = 0;
-  DIR *folder = opendir(dir);
+  DIR *folder = mem_opendir(dir);
   for (const struct dirent *e; folder && (e = readdir(folder));)
     if ((is_entry(e->d_name) || is_aside(e->d_name)) && disk_remove(dirfd(folder), e->d_name)) n++;
   if (folder) closedir(folder);

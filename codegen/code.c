@@ -177,8 +177,7 @@ static bool link_kernels(Program *p, const Unique *u, const Code *c) {
 
 // NULL with a sentence in why when the objects do not hold the kernels.
 static Code *code_link(Program *p, const Unique *u, uint32_t n, const Bytes *object, char *why) {
-  Code *c = calloc(1, sizeof *c);
-  if (!c) BUG("no memory for machine code");
+  Code *c = mem_zeroed(1, sizeof *c);
   snprintf(why, 200, "a kernel is missing from its object");
   bool ok = n <= MAX_PARTS;
   for (uint32_t i = 0; i < n && ok; i++) {
@@ -218,7 +217,7 @@ Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag
   Arena *a = arena_new();
   Unique u = unique_kernels(a, p, kernels);
   uint8_t key[HASH_BYTES];
-  Code *c = u.n == 0 ? calloc(1, sizeof *c) : NULL;
+  Code *c = u.n == 0 ? mem_zeroed(1, sizeof *c) : NULL;
   if (!c) {
     cache_key(&u, opt, host_identity(a), key);
     if (opt->cache) c = load_cached(p, &u, opt->cache, key);

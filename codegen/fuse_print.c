@@ -56,11 +56,10 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
   char *text = NULL;
   size_t n = 0;
-  FILE *out = open_memstream(&text, &n);
-  if (!out) BUG("no memory for the text of the groups");
+  FILE *out = mem_stream(&text, &n);
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->group[i].kind != GROUP_SOURCE) print_group(out, f, d, i);
-  fclose(out);
+  mem_stream_close(out);
   char *copy = arena_text(a, text, n);
   free(text);
   return copy;

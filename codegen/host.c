@@ -40,7 +40,7 @@ const char *host_identity(Arena *a) {
   struct utsname u;
   if (uname(&u) != 0) memset(&u, 0, sizeof u);
   const char *text = arena_printf(a, "%s", u.machine);
-  FILE *f = fopen("/proc/cpuinfo", "r");
+  FILE *f = mem_fopen("/proc/cpuinfo", "r");
   char line[4096];
   while (f && fgets(line, sizeof line, f) && line[0] != '\n')
     if (!strstr(line, "MHz") && !strstr(line, "BogoMIPS") && !strstr(line, "processor"))

@@ -84,8 +84,7 @@ static void print_stmt(const Out *o, int i) {
 static char *print(Arena *a, const Kernel *k, bool named) {
   char *text = NULL;
   size_t n = 0;
-  Out o = {.k = k, .named = named, .file = open_memstream(&text, &n)};
-  if (!o.file) BUG("no memory for the text of a kernel");
+  Out o = {.k = k, .named = named, .file = mem_stream(&text, &n)};
   fprintf(o.file, "kernel");
   if (named && k->name) fprintf(o.file, " %s", k->name);
   print_loops(&o, "outer", 0, k->nouter);
@@ -100,7 +99,7 @@ static char *print(Arena *a, const Kernel *k, bool named) {
     fprintf(o.file, "\n");
   }
   for (int i = 0; i < k->nstmts; i++) print_stmt(&o, i);
-  fclose(o.file);
+  mem_stream_close(o.file);
   char *out = arena_text(a, text, n);
   free(text);
   return out;

@@ -104,8 +104,9 @@ static Cell drawn(Sampler *s, const KStmt *x) {
   uint32_t w[4];
   philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)s->call->step, (uint32_t)s->call->repeat},
              (const uint32_t[2]){(uint32_t)key, (uint32_t)(key >> 32)}, w);
-  if (x->op == OP_RANDOM_UNIFORM) return (Cell){philox_uniform(w), 0, false};
-  return (Cell){philox_normal(w), PHILOX_NORMAL_ERROR * philox_radius(w), false};
+  bool f64 = x->type == TYPE_F64;
+  if (x->op == OP_RANDOM_UNIFORM) return (Cell){philox_uniform(w, f64), 0, false};
+  return (Cell){philox_normal(w, f64), (f64 ? PHILOX_NORMAL_ERROR64 : PHILOX_NORMAL_ERROR) * philox_radius(w, f64), false};
 }
 
 static Cell operation(Sampler *s, const KStmt *x) {

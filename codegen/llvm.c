@@ -13,6 +13,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -22,11 +23,42 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
 
+// -- without memory ----------------------------------------------------------------------------------------------
+//
+// LLVM allocates in two ways, and aborts when either fails: by operator new, which asks the handler of the C++
+// library first, and by malloc, behind a handler of its own that the C API lacks. Both are reached by their C++ names;
+// weak, so that another standard library or LLVM leaves only the abort.
+
+typedef void NewHandler(void);
+extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
+extern void install_bad_alloc_handler(BadAllocHandler *, void *)
+    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
+
+static void on_new(void) { mem_exhausted(0); }
+
+static void on_bad_alloc(void *context, const char *why, bool crash_report) {
+  (void)context, (void)why, (void)crash_report;
+  mem_exhausted(0);
+}
+
+static void on_fatal_error(const char *why) { BUG("LLVM: %s", why); }
+
+static void watch_memory(void) {
+  if (set_new_handler) set_new_handler(on_new);
+  if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+}
+
+// ----------------------------------------------------------------------------------------------------------------
+
 static void start(void) {
+  watch_memory();
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) BUG("LLVM lacks the host's target");
   cpu = LLVMGetHostCPUName();
   features = LLVMGetHostCPUFeatures();
   triple = LLVMGetDefaultTargetTriple();
+  if (!cpu || !features || !triple) mem_exhausted(0);
 }
 
 bool llvm_available(void) { return true; }
@@ -126,8 +158,7 @@ static bool verify(LLVMModuleRef m, char *why) {
 }
 
 static bool take_copy(const char *at, size_t n, Bytes *out) {
-  out->at = malloc(n + 1);
-  if (!out->at) BUG("no memory for %zu bytes of machine code", n);
+  out->at = mem_alloc(n + 1);
   memcpy(out->at, at, n);
   out->at[n] = 0;
   out->n = n;

@@ -110,7 +110,7 @@ static bool map_sections(Object *o) {
   o->bytes_all = round_up(lay_out(o, o->code_bytes, false), page);
   if (o->bytes_all == 0) return fail(o, "the object is empty");
   void *map = mmap(NULL, o->bytes_all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED) return fail(o, "no memory for the machine code");
+  if (map == MAP_FAILED) mem_exhausted(o->bytes_all);
   o->map = map;
   for (size_t i = 0; i < o->nsections; i++)
     if (in_image(&o->section[i]))
@@ -119,8 +119,10 @@ static bool map_sections(Object *o) {
 }
 
 static bool protect(Object *o) {
-  if (o->code_bytes && mprotect(o->map, o->code_bytes, PROT_READ | PROT_EXEC) != 0)
+  if (o->code_bytes && mprotect(o->map, o->code_bytes, PROT_READ | PROT_EXEC) != 0) {
+    mem_check_errno();
     return fail(o, "the system does not let memory become executable");
+  }
   size_t rest = o->bytes_all - o->code_bytes;
   if (rest && mprotect(o->map + o->code_bytes, rest, PROT_READ) != 0) return fail(o, "constants cannot be protected");
   __builtin___clear_cache(o->map, o->map + o->code_bytes);
@@ -227,14 +229,14 @@ static bool is_function(const Elf64_Sym *s) {
 }
 
 static Image *image_make(const Object *o) {
-  Image *i = calloc(1, sizeof *i);
-  if (!i || !(i->symbol = calloc(o->nsymbols + 1, sizeof *i->symbol))) BUG("no memory for symbols");
+  Image *i = mem_zeroed(1, sizeof *i);
+  i->symbol = mem_zeroed(o->nsymbols + 1, sizeof *i->symbol);
   i->map = o->map;
   i->bytes = o->bytes_all;
   for (size_t s = 0; s < o->nsymbols; s++) {
     uint64_t at;
     if (!is_function(&o->symbol[s]) || !symbol_address(o, &o->symbol[s], &at)) continue;
-    i->symbol[i->nsymbols++] = (Symbol){strdup(symbol_name(o, &o->symbol[s])), (void *)(uintptr_t)at};
+    i->symbol[i->nsymbols++] = (Symbol){mem_text(symbol_name(o, &o->symbol[s])), (void *)(uintptr_t)at};
   }
   return i;
 }
@@ -243,8 +245,7 @@ Image *image_load(const char *bytes, size_t n, char *why) {
   Object o = {.bytes = bytes, .n = n, .why = why};
   Image *i = NULL;
   if (read_head(&o) && read_symbols(&o)) {
-    o.offset = calloc(o.nsections + 1, sizeof *o.offset);
-    if (!o.offset) BUG("no memory for %zu sections", o.nsections);
+    o.offset = mem_zeroed(o.nsections + 1, sizeof *o.offset);
     if (map_sections(&o) && relocate(&o) && protect(&o)) i = image_make(&o);
   }
   if (!i && o.map) munmap(o.map, o.bytes_all);

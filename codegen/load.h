@@ -2,7 +2,7 @@
 #ifndef CODEGEN_LOAD_H
 #define CODEGEN_LOAD_H
 
-#include "ir/base.h"
+#include "ir/mem.h"
 
 typedef struct Image Image;
 

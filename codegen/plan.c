@@ -240,8 +240,7 @@ void plan_memory(Builder *b) {
 char *plan_print(Arena *a, const Compiled *c) {
   char *text = NULL;
   size_t n = 0;
-  FILE *out = open_memstream(&text, &n);
-  if (!out) BUG("no memory for the text of the plan");
+  FILE *out = mem_stream(&text, &n);
   fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffers, %u instructions\n",
           (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers, c->program->ninstrs);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
@@ -251,7 +250,7 @@ char *plan_print(Arena *a, const Compiled *c) {
     if (p->same) fprintf(out, " (in place of %s)", c->buffer[p->same - 1].value);
     fprintf(out, "%s\n", p->kept ? " (kept)" : "");
   }
-  fclose(out);
+  mem_stream_close(out);
   char *copy = arena_text(a, text, n);
   free(text);
   return copy;

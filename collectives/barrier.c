@@ -24,8 +24,7 @@ struct Barrier {
 _Static_assert(sizeof(_Atomic(uint32_t)) == 4, "a futex is 32 bits");
 
 Barrier *barrier_new(int workers, bool spin) {
-  Barrier *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
-  if (!b) return NULL;
+  Barrier *b = mem_aligned(64, (sizeof *b + 63) / 64 * 64);
   atomic_init(&b->arrived, 0);
   atomic_init(&b->generation, 0);
   atomic_init(&b->sleepers, 0);

@@ -34,6 +34,7 @@ Note *board_all(const Board *b, int half) {
 int shared_make(size_t bytes) {
   int fd = memfd_create("meshc", MFD_CLOEXEC);
   if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0) return fd;
+  mem_check_errno();
   if (fd >= 0) close(fd);
   return -1;
 }
@@ -44,6 +45,7 @@ void *shared_map(int pid, int fd, size_t bytes) {
   int own = open(path, O_RDWR | O_CLOEXEC);
   if (own < 0) return NULL;
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+  if (at == MAP_FAILED) mem_check_errno();
   close(own);
   return at == MAP_FAILED ? NULL : at;
 }

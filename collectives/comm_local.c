@@ -53,17 +53,14 @@ static void local_free(Comm *comm) {
 static const CommTable local_table = {"local", local_run, local_free};
 
 Comm *comm_local(const Mesh *mesh, int workers) {
-  Local *l = calloc(1, sizeof *l);
-  if (!l) return NULL;
+  Local *l = mem_zeroed(1, sizeof *l);
   l->comm.table = &local_table;
   l->comm.mesh = mesh;
   l->workers = workers;
   l->processors = mesh_size(mesh);
   size_t n = (size_t)l->processors * (size_t)workers;
-  l->peer = calloc(n, sizeof *l->peer);
-  l->src = calloc(n, sizeof *l->src);
-  l->dst = calloc(n, sizeof *l->dst);
-  if (l->peer && l->src && l->dst) return &l->comm;
-  local_free(&l->comm);
-  return NULL;
+  l->peer = mem_zeroed(n, sizeof *l->peer);
+  l->src = mem_zeroed(n, sizeof *l->src);
+  l->dst = mem_zeroed(n, sizeof *l->dst);
+  return &l->comm;
 }

@@ -66,26 +66,22 @@ void far_free(Far *f) {
 }
 
 Far *far_new(Ranks *r, const Mesh *mesh) {
-  Far *f = calloc(1, sizeof *f);
-  if (!f) return NULL;
+  Far *f = mem_zeroed(1, sizeof *f);
   f->ranks = r;
   f->mesh = mesh;
   f->processors = mesh_size(mesh);
   size_t n = (size_t)f->processors, machines = (size_t)r->machines;
-  f->peer = calloc(n, sizeof *f->peer);
-  f->src = calloc(n, sizeof *f->src);
-  f->dst = calloc(n, sizeof *f->dst);
-  f->source = calloc(n, sizeof *f->source);
-  f->piece = calloc(BATCH_PIECES, sizeof *f->piece);
-  f->of = calloc(n * 2 * BATCH_PIECES, sizeof *f->of);
-  f->address = calloc(n * 2 * BATCH_PIECES, sizeof *f->address);
-  f->out = calloc(machines, sizeof *f->out);
-  f->in = calloc(machines, sizeof *f->in);
-  f->holds = calloc(machines, sizeof *f->holds);
-  if (f->peer && f->src && f->dst && f->source && f->piece && f->of && f->address && f->out && f->in && f->holds)
-    return f;
-  far_free(f);
-  return NULL;
+  f->peer = mem_zeroed(n, sizeof *f->peer);
+  f->src = mem_zeroed(n, sizeof *f->src);
+  f->dst = mem_zeroed(n, sizeof *f->dst);
+  f->source = mem_zeroed(n, sizeof *f->source);
+  f->piece = mem_zeroed(BATCH_PIECES, sizeof *f->piece);
+  f->of = mem_zeroed(n * 2 * BATCH_PIECES, sizeof *f->of);
+  f->address = mem_zeroed(n * 2 * BATCH_PIECES, sizeof *f->address);
+  f->out = mem_zeroed(machines, sizeof *f->out);
+  f->in = mem_zeroed(machines, sizeof *f->in);
+  f->holds = mem_zeroed(machines, sizeof *f->holds);
+  return f;
 }
 
 bool far_concerns(const Ranks *r, const Transfer *t) {
@@ -97,14 +93,13 @@ bool far_concerns(const Ranks *r, const Transfer *t) {
   return false;
 }
 
-static bool room_for(Buffer *b, int64_t n) {
+static void room_for(Buffer *b, int64_t n) {
   b->n = n;
   b->used = 0;
-  if (n <= b->room) return true;
+  if (n <= b->room) return;
   free(b->at);
-  b->at = malloc((size_t)n);
-  b->room = b->at ? n : 0;
-  return b->at != NULL;
+  b->at = mem_alloc((size_t)n);
+  b->room = n;
 }
 
 static char *take(Buffer *b, int64_t n) {
@@ -143,21 +138,19 @@ static int64_t sent(const Far *f, int from, int to, bool results) {
   return n;
 }
 
-static bool make_buffers(Far *f, bool results) {
+static void make_buffers(Far *f, bool results) {
   int own = f->ranks->machine;
-  bool good = true;
   for (int m = 0; m < f->ranks->machines; m++) {
     if (m == own) continue;
-    good = good && room_for(&f->out[m], sent(f, own, m, results)) && room_for(&f->in[m], sent(f, m, own, results));
+    room_for(&f->out[m], sent(f, own, m, results));
+    room_for(&f->in[m], sent(f, m, own, results));
   }
-  return good || ranks_fail(f->ranks, "rank %d has no memory for what it sends to other machines", f->ranks->rank);
 }
 
 static bool exchange(Far *f) {
   Ranks *r = f->ranks;
-  TransportPeer *peer = calloc((size_t)r->machines, sizeof *peer);
+  TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int n = 0;
-  if (!peer) return false;
   for (int m = 0; m < r->machines; m++) {
     if (m == r->machine || (f->out[m].n == 0 && f->in[m].n == 0)) continue;
     peer[n++] = (TransportPeer){r->leader[m], f->out[m].at, f->out[m].n, f->in[m].at, f->in[m].n};
@@ -176,7 +169,7 @@ static void pack_source(const Far *f, const Piece *p, int64_t i, char *to) {
 
 static bool send_sources(Far *f) {
   int own = f->ranks->machine;
-  if (!make_buffers(f, false)) return false;
+  make_buffers(f, false);
   for (int k = 0; k < f->pieces; k++) {
     const Piece *p = &f->piece[k];
     for (int64_t i = 0; combines(p) && p->owner != own && i < p->t.nsrc; i++)
@@ -205,7 +198,7 @@ static void make_result(Far *f, const Piece *p, char *to) {
   combine_of(f->what->type)(&one, 0, 0, p->hi - p->lo, f->what->monoid);
 }
 
-static bool make_results(Far *f) {
+static void make_results(Far *f) {
   int own = f->ranks->machine;
   int64_t all = 0, most = 0;
   for (int k = 0; k < f->pieces; k++) {
@@ -214,11 +207,10 @@ static bool make_results(Far *f) {
     all += piece_bytes(f, p);
     if (piece_bytes(f, p) * p->t.nsrc > most) most = piece_bytes(f, p) * p->t.nsrc;
   }
-  if (!room_for(&f->result, all) || !room_for(&f->sources, most))
-    return ranks_fail(f->ranks, "rank %d has no memory to combine what other machines sent", f->ranks->rank);
+  room_for(&f->result, all);
+  room_for(&f->sources, most);
   for (int k = 0; k < f->pieces; k++)
     if (f->piece[k].owner == own) make_result(f, &f->piece[k], take(&f->result, piece_bytes(f, &f->piece[k])));
-  return true;
 }
 
 static void put_result(const Far *f, const Piece *p, const char *from) {
@@ -228,7 +220,7 @@ static void put_result(const Far *f, const Piece *p, const char *from) {
 
 static bool send_results(Far *f) {
   int own = f->ranks->machine;
-  if (!make_buffers(f, true)) return false;
+  make_buffers(f, true);
   f->result.used = 0;
   for (int k = 0; k < f->pieces; k++) {
     const Piece *p = &f->piece[k];
@@ -248,7 +240,9 @@ static bool send_results(Far *f) {
 }
 
 static void run_batch(Far *f) {
-  f->failed = f->failed || !send_sources(f) || !make_results(f) || !send_results(f);
+  f->failed = f->failed || !send_sources(f);
+  if (!f->failed) make_results(f);
+  f->failed = f->failed || !send_results(f);
   f->pieces = 0;
   f->bytes = 0;
 }

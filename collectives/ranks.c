@@ -113,12 +113,11 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
 static bool gather_notes(Ranks *r, int half, Patience until) {
   Note *all = board_all(r->board, half);
   if (r->index == 0) {
-    TransportPeer *peer = calloc((size_t)r->count * (size_t)r->near, sizeof *peer);
+    TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->near, sizeof *peer);
     int n = 0;
-    bool good = peer != NULL;
     // note by note: how many ranks a machine has differs
-    for (int k = 0; good && k < r->near; k++) all[r->near_rank[k]] = r->board->rank[k].note[half];
-    for (int m = 0; good && m < r->machines; m++) {
+    for (int k = 0; k < r->near; k++) all[r->near_rank[k]] = r->board->rank[k].note[half];
+    for (int m = 0; m < r->machines; m++) {
       int theirs = 0;
       if (m == r->machine) continue;
       for (int i = 0; i < r->count; i++) {
@@ -131,7 +130,7 @@ static bool gather_notes(Ranks *r, int half, Patience until) {
       for (; theirs < r->near; theirs++)
         peer[n++] = (TransportPeer){.rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
     }
-    good = good && ranks_exchange(r, n, peer, until);
+    bool good = ranks_exchange(r, n, peer, until);
     free(peer);
     if (!good) return false;
   }

@@ -28,13 +28,12 @@ bool ranks_started(void) {
   return false;
 }
 
-static bool ranks_begin(Ranks *r) {
+static void ranks_begin(Ranks *r) {
   size_t n = (size_t)r->count;
-  r->machine_of = calloc(n, sizeof *r->machine_of);
-  r->leader = calloc(n, sizeof *r->leader);
-  r->near_rank = calloc(n, sizeof *r->near_rank);
-  r->all = calloc(n, sizeof *r->all);
-  return r->machine_of && r->leader && r->near_rank && r->all;
+  r->machine_of = mem_zeroed(n, sizeof *r->machine_of);
+  r->leader = mem_zeroed(n, sizeof *r->leader);
+  r->near_rank = mem_zeroed(n, sizeof *r->near_rank);
+  r->all = mem_zeroed(n, sizeof *r->all);
 }
 
 void ranks_free(Ranks *r) {
@@ -67,7 +66,7 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
   int fd;
   if (sscanf(sign, "%d/%d/%d", &r->rank, &r->count, &fd) != 3 || r->count < 1 || r->rank < 0 || r->rank >= r->count)
     return no(why, room, "MESHC_RANK is meshc's own and says RANK/COUNT/FD");
-  if (!ranks_begin(r)) return no(why, room, "no memory to join the ranks");
+  ranks_begin(r);
   r->machines = 1;
   r->near = r->count;
   r->index = r->rank;
@@ -129,7 +128,7 @@ static void append_file(char *to, size_t room, const char *path, bool link) {
     to[n + (got > 0 ? (size_t)got : 0)] = '\0';
     return;
   }
-  FILE *f = fopen(path, "re");
+  FILE *f = mem_fopen(path, "re");
   if (f && !fgets(to + n, (int)(room - n), f)) to[n] = '\0';
   if (f) fclose(f);
 }
@@ -155,10 +154,9 @@ static bool in_time(void *began) { return clock_seconds() - *(double *)began < G
 
 // Everybody's greeting to everybody.
 static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
-  TransportPeer *peer = calloc((size_t)r->count, sizeof *peer);
+  TransportPeer *peer = mem_zeroed((size_t)r->count, sizeof *peer);
   double began = clock_seconds();
   int n = 0;
-  if (!peer) return false;
   for (int i = 0; i < r->count; i++)
     if (i != r->rank) peer[n++] = (TransportPeer){i, mine, sizeof *mine, &all[i], sizeof *all};
   all[r->rank] = *mine;
@@ -202,13 +200,14 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   ranks_guard(&r->told, r->deadline);
   r->transport = open_transport(why, room);
   if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
-  Hello mine = {.pid = getpid(), .fd = -1}, *all = calloc((size_t)r->count, sizeof *all);
+  Hello mine = {.pid = getpid(), .fd = -1}, *all = mem_zeroed((size_t)r->count, sizeof *all);
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
   mine.cores = hash_bytes(&set, sizeof set);
   name_machine(r->rank, mine.machine, sizeof mine.machine);
-  bool good = ranks_begin(r) && all && greet(r, &mine, all);
+  ranks_begin(r);
+  bool good = greet(r, &mine, all);
   if (good) find_machines(r, all);
   good = good && share_board(r, &mine, all);
   if (mine.fd >= 0) close(mine.fd);
@@ -229,11 +228,7 @@ static void take_signal(void) {
 Ranks *ranks_join(double deadline, char *why, size_t room) {
   const char *launched = getenv("MESHC_RANK");
   if (launched) take_signal();
-  Ranks *r = calloc(1, sizeof *r);
-  if (!r) {
-    no(why, room, "no memory to join the ranks");
-    return NULL;
-  }
+  Ranks *r = mem_zeroed(1, sizeof *r);
   r->deadline = deadline;
   if (launched ? !join_launched(r, launched, why, room) : !join_mpi(r, why, room)) {
     ranks_free(r);

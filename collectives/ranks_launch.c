@@ -196,8 +196,7 @@ static int run_mpirun(int count, char **argv, bool saves) {
   int n = 0, i = 0, got;
   char number[16];
   while (argv[n]) n++;
-  char **all = calloc((size_t)n + 8, sizeof *all);
-  if (!all) return 7;
+  char **all = mem_zeroed((size_t)n + 8, sizeof *all);
   snprintf(number, sizeof number, "%d", count);
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
@@ -224,10 +223,10 @@ int ranks_launch(int count, char **argv, bool mpi, bool saves) {
   if (mpi) return run_mpirun(count, argv, saves);
   size_t bytes = board_bytes(count, count);
   Launch l = {.count = count, .lost = -1, .board_fd = shared_make(bytes)};
-  l.pid = calloc((size_t)count, sizeof *l.pid);
+  l.pid = mem_zeroed((size_t)count, sizeof *l.pid);
   l.board = l.board_fd >= 0 ? shared_map(getpid(), l.board_fd, bytes) : NULL;
   int code = 7;
-  if (l.pid && l.board)
+  if (l.board)
     code = run(&l, argv);
   else
     fprintf(stderr, "meshc: error: no memory for %d ranks\n", count);

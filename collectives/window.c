@@ -48,9 +48,8 @@ static bool map_of(Window *w, int i, int pid, int fd) {
 }
 
 Window *ranks_window(Ranks *r, int64_t bytes) {
-  Window *w = calloc(1, sizeof *w + sizeof(char *) * (size_t)r->near);
+  Window *w = mem_zeroed(1, sizeof *w + sizeof(char *) * (size_t)r->near);
   int64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE, all = 0;
-  if (!w) return NULL;
   w->ranks = r;
   w->n = r->near;
   w->stride = ceil_div(bytes > 0 ? bytes : 1, unit) * unit;
@@ -73,14 +72,13 @@ Window *ranks_window(Ranks *r, int64_t bytes) {
 
 // One piece: leader of `from` to the other leaders.
 static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
-  TransportPeer *peer = calloc((size_t)r->machines, sizeof *peer);
+  TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int npeers = 0;
-  bool good = peer != NULL;
-  for (int m = 0; good && m < r->machines; m++)
+  for (int m = 0; m < r->machines; m++)
     if (from == r->machine && m != from)
       peer[npeers++] = (TransportPeer){.rank = r->leader[m], .out = room, .nout = n};
-  if (good && from != r->machine) peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
-  good = good && ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
+  if (from != r->machine) peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
+  bool good = ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
   free(peer);
   return good;
 }

@@ -11,17 +11,15 @@ enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
 
 // Bytes a second of one core, read and written; best of several copies.
 static double measure_copy(void) {
-  char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+  char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
   double best = 0;
-  if (from && to) {
-    memset(from, 1, COPY_BYTES);
-    memset(to, 2, COPY_BYTES);
-    for (int i = 0; i < REPEATS; i++) {
-      double start = clock_seconds();
-      memcpy(to, from, COPY_BYTES);
-      double rate = 2.0 * COPY_BYTES / (clock_seconds() - start);
-      if (rate > best) best = rate;
-    }
+  memset(from, 1, COPY_BYTES);
+  memset(to, 2, COPY_BYTES);
+  for (int i = 0; i < REPEATS; i++) {
+    double start = clock_seconds();
+    memcpy(to, from, COPY_BYTES);
+    double rate = 2.0 * COPY_BYTES / (clock_seconds() - start);
+    if (rate > best) best = rate;
   }
   free(from);
   free(to);
@@ -30,9 +28,9 @@ static double measure_copy(void) {
 
 // Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
 static double measure_product(void) {
-  float *x = calloc(3 * SIDE * SIDE, sizeof *x);
+  float *x = mem_zeroed(3 * SIDE * SIDE, sizeof *x);
   double best = 0;
-  for (int i = 0; x && i < REPEATS; i++) {
+  for (int i = 0; i < REPEATS; i++) {
     double start = clock_seconds();
     blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
               x + 2 * SIDE * SIDE, SIDE);
@@ -54,7 +52,7 @@ static double measure_latency(void) {
   Barrier *b = barrier_new(2, cores_available() > 1);
   pthread_t other;
   double start = clock_seconds(), each = 0;
-  if (b && pthread_create(&other, NULL, meet, b) == 0) {
+  if (pthread_create(&other, NULL, meet, b) == 0) {
     meet(b);
     pthread_join(other, NULL);
     each = (clock_seconds() - start) / MEETINGS;
@@ -69,7 +67,7 @@ static int64_t cache_bytes(int level, int64_t otherwise) {
   long n = 0;
   char path[80];
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", level);
-  FILE *f = fopen(path, "re");
+  FILE *f = mem_fopen(path, "re");
   bool told = f && fscanf(f, "%ldK", &n) == 1 && n > 0;
   if (f) fclose(f);
   if (told) return n * 1024;

@@ -80,8 +80,7 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
   char *text = NULL;
   size_t n = 0;
   Arena *a = d->s->arena;
-  FILE *f = open_memstream(&text, &n);
-  if (!f) return NULL;
+  FILE *f = mem_stream(&text, &n);
   fprintf(f, "digraph \"%s\" {\n  node [shape=box, fontname=monospace]\n", stage);
   for (NodeId i = 1; i <= graph_count(g); i++) {
     const Node *node = graph_node(g, i);
@@ -100,7 +99,7 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
             o->kind == OUT_UPDATE ? "update " : "", dot_text(a, o->name), o->value, i);
   }
   fprintf(f, "}\n");
-  fclose(f);
+  mem_stream_close(f);
   char *kept = arena_text(a, text, n);
   free(text);
   return kept;

@@ -77,7 +77,7 @@ static bool find_value(const Explain *e, const char *name, int *out) {
 
 // All processors of the mesh are in this process. False after an error.
 static bool fits_here(Session *s, const Program *p) {
-  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh), most = 0.5 * (double)offers_find(s->arena).memory;
+  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh), most = 0.5 * (double)memory_free_bytes();
   if (all < most) return true;
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "--measure runs all processors here: they need %s, half of the memory is %s",
              bytes_text(s->arena, (int64_t)all), bytes_text(s->arena, (int64_t)most));
@@ -94,7 +94,8 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
   if (!session_compile(s, g, purpose, over, NULL, &c)) return false;
   bool good = fits_here(s, c.compiled->program);
   Exec *e = good ? session_exec(s, &c, NULL, NULL) : NULL;
-  good = e && synthetic_feed(s, e, c.compiled->program, &bytes);
+  good = e != NULL;
+  if (e) synthetic_feed(e, c.compiled->program, &bytes);
   bool runs = good;
   for (int i = 0; runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
   if (runs) collectives_measured(s, list, &c, e, STEPS);
@@ -130,9 +131,9 @@ static void write_form(const Explain *e, Form form, int value, json_t *list) {
   const OptionUse *use = option_use(s->opt, OPTION_OUT);
   char *text = NULL;
   size_t n = 0;
-  FILE *f = use ? open_memstream(&text, &n) : stdout;
-  bool good = f && print_form(f, e, form, value, list);
-  if (use && f) good &= fclose(f) == 0;
+  FILE *f = use ? mem_stream(&text, &n) : stdout;
+  bool good = print_form(f, e, form, value, list);
+  if (use) mem_stream_close(f);
   if (use)
     (void)!session_write(s, use->text, good ? text : NULL, n, false, use->pos);
   else if (!good)

@@ -90,6 +90,7 @@ int cmd_ops(Session *s) {
 static bool replace_file(Session *s, const char *path, const char *text) {
   struct stat info;
   char *target = realpath(path, NULL);
+  if (!target) mem_check_errno();
   const char *to = target ? arena_text(s->arena, target, strlen(target)) : path;
   free(target);
   DiskFile f;

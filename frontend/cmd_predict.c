@@ -128,12 +128,7 @@ static bool open_results(Predict *p) {
     }
     r.array.elements = r.array.elements / p->batch * p->rows;
     r.array.size[axis] = p->rows;
-    if (session_first(p->s)) r.array.data = malloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
-    if (session_first(p->s) && !r.array.data) {
-      diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for %lld rows of %s",
-                 (long long)p->rows, o->name);
-      return false;
-    }
+    if (session_first(p->s)) r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
     p->axis[p->nresults] = axis;
     p->result[p->nresults++] = r;
   }
@@ -167,11 +162,7 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
     return true;
   }
   char *part =
-      malloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
-  if (!part) {
-    diag_error(p->s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for a batch of %s", d->name);
-    return false;
-  }
+      mem_alloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
   copy_rows(&f->array, axis, part, rows, 0, f->array.data, p->rows, first, rows);
   exec_write(e, TENSOR_INPUT, d->name, f->array.type, part);
   free(part);

@@ -19,7 +19,7 @@ static void head(const Session *s, FILE *f, const char *stage) {
 
 static char *finish(const Session *s, FILE *f, char **text, size_t *n) {
   html_end(f);
-  fclose(f);
+  mem_stream_close(f);
   char *kept = arena_text(s->arena, *text, *n);
   free(*text);
   return kept;
@@ -58,8 +58,7 @@ char *dump_html_graph(const Session *s, const Graph *g, const char *stage, Graph
                       const void *table) {
   char *text = NULL;
   size_t n = 0;
-  FILE *f = open_memstream(&text, &n);
-  if (!f) return NULL;
+  FILE *f = mem_stream(&text, &n);
   head(s, f, stage);
   fprintf(f, "<table>\n<tr><th>node</th><th>operation</th><th>of</th><th>type</th><th>state</th>"
              "<th>line</th><th>value</th><th>why</th></tr>\n");
@@ -78,8 +77,7 @@ char *dump_html_graph(const Session *s, const Graph *g, const char *stage, Graph
 char *dump_html_text(const Session *s, const char *stage, const char *plain) {
   char *text = NULL;
   size_t n = 0;
-  FILE *f = open_memstream(&text, &n);
-  if (!f) return NULL;
+  FILE *f = mem_stream(&text, &n);
   head(s, f, stage);
   fprintf(f, "<pre>\n");
   html_text(f, plain);

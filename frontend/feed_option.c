@@ -26,8 +26,7 @@ static void split_key(Session *s, const char *text, const char **path, const cha
 }
 
 static bool number_array(Array *x, double value, const Decl *decl) {
-  *x = (Array){.type = TYPE_F64, .elements = 1, .data = malloc(sizeof value)};
-  if (!x->data) return false;
+  *x = (Array){.type = TYPE_F64, .elements = 1, .data = mem_alloc(sizeof value)};
   if (decl->type == TYPE_I32 || decl->type == TYPE_U8 || decl->type == TYPE_BOOL)
     x->type = decl->type;
   dtype_store(x->type, x->data, dtype_round(x->type, value));

@@ -7,7 +7,7 @@
 
 char *file_text(Arena *a, const char *path, size_t *n) {
   struct stat info;
-  FILE *f = fopen(path, "rb");
+  FILE *f = mem_fopen(path, "rb");
   if (!f) return NULL;
   if (fstat(fileno(f), &info) == 0 && S_ISDIR(info.st_mode)) {
     fclose(f);

@@ -1,6 +1,8 @@
 // The program: options, one command, one exit code. Results go to standard output, all else to
 // standard error.
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "frontend/session.h"
@@ -11,11 +13,6 @@ static RunCommand *const run_command[COMMAND_COUNT] = {
 #include "frontend/options.def"
 #undef COMMAND
 };
-
-static void out_of_memory(size_t bytes) {
-  fprintf(stderr, "meshc: error: no memory for %zu bytes\n", bytes);
-  exit(7);
-}
 
 static bool colour(void) {
   const char *no = getenv("NO_COLOR");
@@ -43,16 +40,18 @@ static int run(Session *s, Options *options, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  arena_on_exhausted(out_of_memory);
-  Session s = {.arena = arena_new(), .spoil = {.call = -1}};
+  static Session s = {.spoil = {.call = -1}};
+  out_of_memory_watch(&s);
+  s.arena = arena_new();
   s.names = intern_new(s.arena);
   s.diag = diag_new(s.arena);
   Options options;
   int code = run(&s, &options, argc, argv);
   if (session_speaks(&s, code)) diag_print(s.diag, stderr, colour());
   json_end(&s);
+  out_of_memory_unwatch();
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
-    fprintf(stderr, "meshc: error: cannot write to standard output\n");
+    fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));
     code = 7;
   }
   code = session_leave(&s, code);

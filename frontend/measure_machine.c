@@ -46,7 +46,8 @@ static bool probe_open(Session *s, const char *text, Probe *p) {
   if (!g || !session_compile(own, g, purpose, over, NULL, &p->made)) return false;
   p->exec = session_exec(own, &p->made, NULL, NULL);
   if (p->exec) exec_profile_switch(p->exec, false);
-  return p->exec && synthetic_feed(own, p->exec, p->made.compiled->program, &fed);
+  if (p->exec) synthetic_feed(p->exec, p->made.compiled->program, &fed);
+  return p->exec != NULL;
 }
 
 static bool probe_run(Probe *p, int64_t steps) {

@@ -23,7 +23,7 @@ typedef struct Params {
 // -- what a file holds ---------------------------------------------------------------------------
 
 static bool list_folder(Params *p) {
-  DIR *folder = opendir(p->path);
+  DIR *folder = mem_opendir(p->path);
   VEC(const char *) names = {0};
   if (!folder) {
     diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s", p->path,

@@ -43,7 +43,7 @@ static void add_line(Curves *c, json_t *line) {
 }
 
 static void read_curves(Curves *c, const char *path) {
-  FILE *f = fopen(path, "re");
+  FILE *f = mem_fopen(path, "re");
   char *text = NULL;
   size_t room = 0;
   while (f && getline(&text, &room, f) > 0) {
@@ -51,6 +51,7 @@ static void read_curves(Curves *c, const char *path) {
     if (line) add_line(c, line);
     json_decref(line);
   }
+  if (f && !feof(f)) mem_check_errno();
   free(text);
   if (f) fclose(f);
 }
@@ -103,17 +104,14 @@ bool report_write(Session *s, const char *folder, const Compilation *train) {
   read_curves(c, arena_printf(s->arena, "%s/metrics.jsonl", folder));
   char *text = NULL;
   size_t n = 0;
-  FILE *f = open_memstream(&text, &n);
-  if (f) {
-    html_head(f, s->opt->argument.at[0]);
-    fprintf(f, "<h2>Curves</h2>\n");
-    for (uint32_t i = 0; i < c->n; i++) put_curve(f, &c->curve[i]);
-    html_explained(f, explain_new(s, train, "train"));
-    html_end(f);
-  }
-  bool good = f && !ferror(f);
-  if (f && fclose(f) != 0) good = false;
-  good = session_write(s, path, good ? text : NULL, n, false, (Pos){0});
+  FILE *f = mem_stream(&text, &n);
+  html_head(f, s->opt->argument.at[0]);
+  fprintf(f, "<h2>Curves</h2>\n");
+  for (uint32_t i = 0; i < c->n; i++) put_curve(f, &c->curve[i]);
+  html_explained(f, explain_new(s, train, "train"));
+  html_end(f);
+  mem_stream_close(f);
+  bool good = session_write(s, path, text, n, false, (Pos){0});
   free(text);
   return good;
 }

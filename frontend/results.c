@@ -37,11 +37,7 @@ bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, c
     exec_read(e, kind, name, NULL);
     return true;
   }
-  out->array.data = malloc((size_t)(out->array.elements * dtype_bytes(t->type)));
-  if (!out->array.data) {
-    diag_error(s->diag, DIAG_NO_MEMORY, nowhere, "no memory for the value %s", name);
-    return false;
-  }
+  out->array.data = mem_alloc((size_t)(out->array.elements * dtype_bytes(t->type)));
   exec_read(e, kind, name, out->array.data);
   return true;
 }

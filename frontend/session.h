@@ -109,8 +109,8 @@ const char *seconds_text(Arena *a, double seconds);
 // -- measure.c, synthetic.c: times -----------------------------------------------------------------
 // Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled steps of e.
 void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e, int64_t steps);
-// Made-up values for all inputs; *bytes gets their size. False after an error.
-MUST_USE bool synthetic_feed(Session *s, Exec *e, const Program *p, int64_t *bytes);
+// Made-up values for all inputs; *bytes gets their size.
+void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
 
 // -- ranks.c: several processes ------------------------------------------------------------------
 // Starts or joins ranks, as --np, --comm and the launcher say. False when the command is not to be run here:
@@ -201,6 +201,13 @@ MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
                       const void *table);
 char *dump_html_text(const Session *s, const char *stage, const char *text);
+
+// -- out_of_memory.c -----------------------------------------------------------------------------
+// From here on a failed allocation of any thread ends the process with the message and exit code 7; s->ranks is
+// told. Once, before anything is allocated.
+void out_of_memory_watch(Session *s);
+// From here on the calling thread ends the process: another one without memory waits for that.
+void out_of_memory_unwatch(void);
 
 // -- the commands: exit codes --------------------------------------------------------------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);

@@ -89,8 +89,7 @@ static void list_values(Verify *v) {
 // The numbers of a value of e; NULL on a rank that does not compare. All ranks call it together.
 static double *read_value(Verify *v, const Exec *e, const VerifyValue *x, int64_t replica, bool wanted) {
   int64_t bytes = dtype_bytes(x->type);
-  char *data = wanted ? malloc((size_t)(x->n * bytes) + 1) : NULL;
-  if (wanted && !data) BUG("no memory to compare %s", x->name);
+  char *data = wanted ? mem_alloc((size_t)(x->n * bytes) + 1) : NULL;
   exec_read_replica(e, x->kind, x->name, replica, data);
   double *out = wanted ? arena_array(v->a, double, x->n + 1) : NULL;
   for (int64_t k = 0; wanted && k < x->n; k++) out[k] = dtype_load(x->type, data + k * bytes);
@@ -157,9 +156,9 @@ static bool room_to_compare(const Verify *v) {
   double needed = 0;
   for (uint32_t i = 0; i < v->run.nvalues; i++) needed += EACH * (double)v->run.value[i].n;
   for (uint32_t i = 0; i < v->run.ngiven; i++) needed += 2.0 * (double)(v->run.given[i].n * dtype_bytes(v->run.given[i].type));
-  int64_t available = offers_find(v->a).memory;
+  int64_t available = memory_free_bytes();
   if (needed <= (double)available) return true;
-  diag_error(v->s->diag, DIAG_NO_MEMORY, (Pos){0}, "--verify needs %.2f GiB to compare all values, and %.2f GiB are available",
+  diag_error(v->s->diag, DIAG_NO_MEMORY, (Pos){0}, "out of memory: --verify needs %.2f GiB to compare all values, and %.2f GiB are available",
              needed / 0x1p30, (double)available / 0x1p30);
   diag_hint(v->s->diag, "verify a smaller model, with --set");
   return false;

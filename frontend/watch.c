@@ -32,12 +32,10 @@ bool watch_check(const Session *s) {
   return false;
 }
 
-static bool trace_begin(Session *s, TrainJob *job, Watch *w) {
-  if (!option_given(s->opt, OPTION_TRACE)) return true;
+static void trace_begin(Session *s, TrainJob *job, Watch *w) {
+  if (!option_given(s->opt, OPTION_TRACE)) return;
   w->traced = job->train;
   w->trace = job->trace = trace_new(exec_workers(job->train));
-  if (!w->trace) diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no memory for a trace");
-  return w->trace != NULL;
 }
 
 bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) {
@@ -54,7 +52,7 @@ bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) 
   options.graph = graph;
   w->log = log_open(&options, s->diag);
   free(graph);
-  if (!trace_begin(s, job, w)) return false;
+  trace_begin(s, job, w);
   job->watch = w->log;
   job->gradients = w->gradients;
   return w->log != NULL;

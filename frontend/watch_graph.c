@@ -61,7 +61,6 @@ void *graph_def(Session *s, const Graph *g, size_t *bytes) {
   proto_message(&out, GRAPH_VERSIONS, &versions);
   proto_free(&node);
   proto_free(&versions);
-  if (out.failed) proto_free(&out);
   *bytes = out.n;
   return out.at;
 }

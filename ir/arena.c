@@ -55,22 +55,6 @@ struct Arena {
   size_t held;
 };
 
-static void (*exhausted_handler)(size_t bytes);
-
-void arena_on_exhausted(void (*handler)(size_t bytes)) { exhausted_handler = handler; }
-
-static _Noreturn void exhausted(size_t bytes) {
-  if (exhausted_handler) exhausted_handler(bytes);
-  fprintf(stderr, "meshc: out of memory (%zu bytes asked for)\n", bytes);
-  abort();
-}
-
-static void *zeroed(size_t bytes) {
-  void *p = calloc(1, bytes);
-  if (!p) exhausted(bytes);
-  return p;
-}
-
 static _Atomic(Block *) spare[SIZES][SPARES]; // blocks that nobody uses
 
 // Of a block of so many bytes in all; SIZES: no usual size.
@@ -96,7 +80,7 @@ static bool spare_put(Block *b) {
   return kept;
 }
 
-Arena *arena_new(void) { return zeroed(sizeof(Arena)); }
+Arena *arena_new(void) { return mem_zeroed(1, sizeof(Arena)); }
 
 // Gives back the large allocations recorded in b at or after `from`.
 static void drop_large(Arena *a, const Block *b, size_t from) {
@@ -127,8 +111,7 @@ void arena_free(Arena *a) {
 // Not zero.
 static void *huge(size_t bytes) {
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  void *p = aligned_alloc(HUGE_PAGE, bytes);
-  if (!p) exhausted(bytes);
+  void *p = mem_aligned(HUGE_PAGE, bytes);
 #ifdef MADV_HUGEPAGE
   (void)madvise(p, bytes, MADV_HUGEPAGE); // a wish
 #endif
@@ -142,7 +125,7 @@ static void push_block(Arena *a, size_t bytes) {
   size_t size = all - sizeof(Block);
   Block *b = spare_take(size_of(all));
   size_t high = b ? b->high : all == LAST_BLOCK ? size : 0;
-  if (!b) b = all == LAST_BLOCK ? huge(all) : zeroed(all);
+  if (!b) b = all == LAST_BLOCK ? huge(all) : mem_zeroed(1, all);
   *b = (Block){.below = a->top, .size = size, .high = high};
   POISON(b->data, size);
   a->top = b;
@@ -178,7 +161,7 @@ void *arena_room(Arena *a, size_t bytes) {
 
 void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes == 0) bytes = 1;
-  if (bytes > SIZE_MAX / 4) exhausted(bytes);
+  if (bytes > SIZE_MAX / 4) mem_exhausted(bytes);
   if (bytes < LARGE) return bump(a, bytes);
   Large *l = bump(a, sizeof *l);
   l->bytes = memset(huge(bytes), 0, bytes);
@@ -253,7 +236,7 @@ static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
 }
 
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element) {
-  if (*cap > UINT32_MAX / 2) exhausted((size_t)*cap * 2 * element);
+  if (*cap > UINT32_MAX / 2) mem_exhausted((size_t)*cap * 2 * element);
   size_t old = element * *cap;
   *cap = *cap ? *cap * 2 : 8;
   char *same = old ? extend(a, at, old, element * *cap) : NULL;

@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-#include "ir/base.h"
+#include "ir/mem.h"
 
 typedef struct Arena Arena;
 
@@ -12,11 +12,9 @@ typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *a);
 
-// `bytes` zeroed bytes aligned to 16. Never NULL: out of memory prints a message and exits with 7
-// through the handler set by arena_on_exhausted (default: abort).
+// `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/mem.h is called.
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_room(Arena *a, size_t bytes); // not zeroed
-void arena_on_exhausted(void (*handler)(size_t bytes));
 
 // Everything allocated after a mark is given back by arena_reset(a, mark); its bytes are poisoned
 // under the address sanitizer.

@@ -17,6 +17,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "ir/mem.h"
+#include "ir/unfinished.h"
+
 enum { PIECE = 1 << 24, BUFFER = 1 << 16, MOST_NAMES = 1000, PROC_MAGIC = 0x9fa0 };
 
 // -- the hook ------------------------------------------------------------------------------------
@@ -44,6 +47,16 @@ static void ended(DiskCall *call, int result) {
 
 // -- the calls -----------------------------------------------------------------------------------
 
+// What is incomplete says so by its name, and is in the register of ir/unfinished.h until it loses that name.
+static bool is_partial(const char *name) {
+  size_t n = strlen(name), end = strlen(".partial");
+  return n > end && strcmp(name + n - end, ".partial") == 0;
+}
+
+static void made(int folder, const char *name, bool is_folder) {
+  if (is_partial(name)) unfinished_add(folder, name, is_folder);
+}
+
 int disk_folder(const char *path) { return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 
 int disk_subfolder(int folder, const char *name) {
@@ -56,7 +69,11 @@ int disk_subfolder(int folder, const char *name) {
 
 bool disk_make(int folder, const char *name, mode_t mode) {
   DiskCall call = {.kind = DISK_MAKE, .fd = folder, .name = name, .result = -1};
-  bool good = begins(&call) && mkdirat(folder, name, mode) == 0;
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = mkdirat(folder, name, mode) == 0;
+  if (good) made(folder, name, true);
+  unfinished_let();
   if (good) ended(&call, -1);
   return good;
 }
@@ -70,21 +87,34 @@ bool disk_sync(int fd) {
 
 bool disk_rename(int folder, const char *from, const char *to) {
   DiskCall call = {.kind = DISK_RENAME, .fd = folder, .name = from, .to = to, .result = -1};
-  bool good = begins(&call) && renameat(folder, from, folder, to) == 0;
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = renameat(folder, from, folder, to) == 0;
+  if (good) unfinished_drop(folder, from);
+  if (good) made(folder, to, disk_is_folder(folder, to));
+  unfinished_let();
   if (good) ended(&call, -1);
   return good;
 }
 
 bool disk_link(int folder, const char *name, const char *content) {
   DiskCall call = {.kind = DISK_LINK, .fd = folder, .name = name, .to = content, .result = -1};
-  bool good = begins(&call) && symlinkat(content, folder, name) == 0;
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = symlinkat(content, folder, name) == 0;
+  if (good) made(folder, name, false);
+  unfinished_let();
   if (good) ended(&call, -1);
   return good;
 }
 
 static bool remove_entry(int folder, const char *name, int flags) {
   DiskCall call = {.kind = DISK_REMOVE, .fd = folder, .name = name, .result = -1};
-  bool good = begins(&call) && unlinkat(folder, name, flags) == 0;
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = unlinkat(folder, name, flags) == 0;
+  if (good) unfinished_drop(folder, name);
+  unfinished_let();
   if (good) ended(&call, -1);
   return good;
 }
@@ -94,7 +124,10 @@ bool disk_remove(int folder, const char *name) { return remove_entry(folder, nam
 static int create(int folder, const char *name, int flags, mode_t mode) {
   DiskCall call = {.kind = DISK_CREATE, .fd = folder, .name = name, .result = -1};
   if (!begins(&call)) return -1;
+  unfinished_hold();
   int fd = openat(folder, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (fd >= 0) made(folder, name, false);
+  unfinished_let();
   if (fd >= 0) ended(&call, fd);
   return fd;
 }
@@ -140,6 +173,7 @@ int disk_open_file(int folder, const char *name, bool fresh) {
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name)) {
   int fd = disk_subfolder(folder, name), list = fd < 0 ? -1 : dup(fd);
   DIR *entries = list < 0 ? NULL : fdopendir(list);
+  if (list >= 0 && !entries) mem_check_errno();
   for (const struct dirent *e; entries && (e = readdir(entries));)
     if (ours(e->d_name)) (void)disk_remove(fd, e->d_name);
   if (entries) closedir(entries);
@@ -251,8 +285,8 @@ static bool is_written_through(int folder, const char *name) {
 
 static bool begin(DiskFile *f, const char *name, mode_t mode) {
   size_t n = strlen(name);
+  f->buffer = mem_alloc(BUFFER);
   if (n >= DISK_NAME || n == 0) errno = n ? ENAMETOOLONG : EISDIR;
-  else if (!(f->buffer = malloc(BUFFER))) errno = ENOMEM;
   else if (disk_is_folder(f->folder, name)) errno = EISDIR;
   else {
     memcpy(f->name, name, n + 1);
@@ -277,10 +311,10 @@ bool disk_begin_in(DiskFile *f, int folder, const char *name, mode_t mode) {
 
 bool disk_begin(DiskFile *f, const char *path) {
   const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
-  int fd = folder ? disk_folder(folder) : -1;
+  char *folder = slash ? mem_text_n(path, (size_t)(slash - path + 1)) : mem_text(".");
+  int fd = disk_folder(folder);
   bool good = fd >= 0 && disk_begin_in(f, fd, slash ? slash + 1 : path, 0666);
-  int error = folder ? errno : ENOMEM;
+  int error = errno;
   if (fd >= 0) close(fd);
   free(folder);
   errno = error;

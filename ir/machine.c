@@ -183,7 +183,7 @@ static bool complete_gpu(Reading *r, Pos file) {
 
 bool machine_read(Machine *m, Diag *d, const char *path) {
   uint32_t source = diag_source(d, path, NULL, 0);
-  FILE *f = fopen(path, "r");
+  FILE *f = mem_fopen(path, "r");
   if (!f) {
     diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s",
                path, strerror(errno));
@@ -196,6 +196,7 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
   for (uint32_t n = 1; getline(&line, &room, f) >= 0; n++)
     if (!machine_line(&r, (Pos){.source = source, .line = n}, line)) ok = false;
   free(line);
+  if (!feof(f)) mem_check_errno();
   if (ferror(f)) {
     diag_error(d, DIAG_FILE_MALFORMED, (Pos){.source = source}, "cannot read it");
     ok = false;

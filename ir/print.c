@@ -305,8 +305,7 @@ static void mark(bool *used, int n, const DimId *d) {
 // own.
 static void put_dim_table(const Out *o) {
   const Graph *g = o->g;
-  bool *used = calloc(dim_count(g->dims) + 1, sizeof *used);
-  if (!used) BUG("no memory for the text of a graph");
+  bool *used = mem_zeroed(dim_count(g->dims) + 1, sizeof *used);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     mark(used, node->dims.n, node->dims.at);
@@ -539,13 +538,11 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
 // ------------------------------------------------------------------------------------------------
 
 static FILE *open_text(char **text, size_t *n) {
-  FILE *file = open_memstream(text, n);
-  if (!file) BUG("no memory for the text of a graph");
-  return file;
+  return mem_stream(text, n);
 }
 
 static char *close_text(Arena *a, FILE *file, char **text, const size_t *n) {
-  fclose(file);
+  mem_stream_close(file);
   char *copy = arena_text(a, *text, *n);
   free(*text);
   return copy;

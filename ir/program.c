@@ -479,10 +479,9 @@ static void put_program(const Out *o) {
 char *program_print(Arena *a, const Program *p) {
   char *text = NULL;
   size_t n = 0;
-  FILE *file = open_memstream(&text, &n);
-  if (!file) BUG("no memory for the text of a program");
+  FILE *file = mem_stream(&text, &n);
   put_program(&(Out){.p = p, .file = file});
-  fclose(file);
+  mem_stream_close(file);
   char *copy = arena_text(a, text, n);
   free(text);
   return copy;

@@ -211,8 +211,7 @@ static bool any_shortened(const Ledger *l) {
 char *ledger_text(Arena *a, const Ledger *l, bool all) {
   char *text = NULL;
   size_t n = 0;
-  FILE *f = open_memstream(&text, &n);
-  if (!f) BUG("no memory for the text of the ledger");
+  FILE *f = mem_stream(&text, &n);
   const PartitionFacts *p = &l->partition;
   fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n", mesh_text(a, l->graph->mesh), l->nrows,
           l->nrows == 1 ? "" : "s", (long long)l->wire_bytes);
@@ -225,7 +224,7 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);
   if (l->step) fprintf(f, "\npredicted step %s", l->step);
   fprintf(f, "\n%s", !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
-  fclose(f);
+  mem_stream_close(f);
   char *kept = arena_text(a, text, n);
   free(text);
   return kept;

@@ -261,8 +261,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   const Graph *g = l->placement->graph;
   char *text = NULL;
   size_t n = 0;
-  FILE *f = open_memstream(&text, &n);
-  if (!f) BUG("no memory for the text of a value");
+  FILE *f = mem_stream(&text, &n);
   const char *place = ledger_place(a, l, v->pos);
   fprintf(f, "%s[%s]%s%s  %s, %s, %lld B, %lld B a processor\n", v->name, dims_text(a, g->dims, &graph_node(g, v->node)->dims), *place ? "  " : "",
           place, value_kinds[v->kind], dtype_text(v->type), (long long)v->bytes, (long long)v->block_bytes);
@@ -274,7 +273,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   if (v->kept_for) fprintf(f, "  kept for the backward pass, which reads it in %u place%s\n", v->kept_for, v->kept_for == 1 ? "" : "s");
   if (v->memory) fprintf(f, "  memory: %s\n", v->memory);
   put_costs(f, a, l, v);
-  fclose(f);
+  mem_stream_close(f);
   char *kept = arena_text(a, text, n);
   free(text);
   return kept;

@@ -86,8 +86,7 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
   memcpy(out->size, p->size, sizeof out->size);
   int64_t width = dtype_bytes(out->type), bad;
-  out->data = malloc((size_t)(p->elements * width) + 1);
-  if (!out->data) return why_not(why, "no memory for %lld elements", (long long)p->elements);
+  out->data = mem_alloc((size_t)(p->elements * width) + 1);
   bool ok = true;
   if (!p->fortran || p->rank < 2) {
     ok = raw_convert(p->raw, bytes, p->elements, 1, out->type, out->data, &bad);
@@ -129,10 +128,8 @@ static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
 static bool read_place(Array *out, const Datafile *f, const ArrayPlace *p, bool map, char *why) {
   if (map && lies_plain(p) && map_place(out, f, p)) return true;
   int64_t n = p->elements * p->raw.bytes;
-  char *bytes = malloc((size_t)n + 1);
-  bool ok = bytes ? datafile_read(f, p->offset, n, bytes, why)
-                  : why_not(why, "no memory for %lld bytes", (long long)n);
-  ok = ok && array_make(out, p, bytes, why);
+  char *bytes = mem_alloc((size_t)n + 1);
+  bool ok = datafile_read(f, p->offset, n, bytes, why) && array_make(out, p, bytes, why);
   free(bytes);
   return ok;
 }
@@ -282,11 +279,7 @@ bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at) 
 bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at) {
   if (x->type == type) return true;
   int64_t bad;
-  void *to = malloc((size_t)(x->elements * dtype_bytes(type)) + 1);
-  if (!to) {
-    diag_error(d, DIAG_NO_MEMORY, at, "no memory to convert %s", what);
-    return false;
-  }
+  void *to = mem_alloc((size_t)(x->elements * dtype_bytes(type)) + 1);
   if (!raw_convert(raw_of(x->type), x->data, x->elements, 1, type, to, &bad)) {
     say_lost(x, type, what, bad, d, at);
     free(to);

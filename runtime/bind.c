@@ -58,7 +58,7 @@ static bool enough_memory(const Exec *e, Diag *d) {
   double gib = 1024.0 * 1024.0 * 1024.0;
   diag_error(
       d, DIAG_NO_MEMORY, (Pos){0},
-      "%lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
+      "out of memory: %lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
       "available in all",
       (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
       (double)e->own_bytes / gib, (double)available / gib);
@@ -370,8 +370,8 @@ static void bind_calls(Exec *e) {
 }
 
 static bool no_memory(const Exec *e, int64_t r, Diag *d) {
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for processor %lld: %lld bytes", (long long)r,
-             (long long)(e->own_bytes + e->program->arena_bytes));
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes for processor %lld could not be allocated",
+             (long long)(e->own_bytes + e->program->arena_bytes), (long long)r);
   return false;
 }
 
@@ -419,7 +419,7 @@ static bool bind_scratch(Exec *e, Diag *d) {
   e->scratch_bytes = program_scratch(e->program);
   if (e->scratch_bytes == 0) return true;
   if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory to sort in: %lld bytes a worker", (long long)e->scratch_bytes);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes a worker to sort in could not be allocated", (long long)e->scratch_bytes);
   return false;
 }
 

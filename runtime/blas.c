@@ -67,7 +67,7 @@ typedef struct Setting {
 static void setting_apply(Setting *s) {
   if (!s->value) return;
   const char *before = getenv(s->name);
-  if (before) s->before = strdup(before);
+  if (before) s->before = mem_text(before);
   setenv(s->name, s->value, 1);
 }
 
@@ -79,13 +79,22 @@ static void setting_undo(Setting *s) {
   free(s->before);
 }
 
+// The libraries that OpenBLAS is linked with end the process where they find no memory while they are loaded.
+static bool loading;
+static void ended_while_loading(void) {
+  if (loading) mem_exhausted(0);
+}
+
 static void *load_library(const char *path) {
   const char *core = getenv("MESHC_BLAS_CORE");
   if (!core || !*core) core = has_skylake_subsets() ? "SkylakeX" : NULL;
   Setting type = {"OPENBLAS_CORETYPE", core, NULL}, threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
   setting_apply(&type);
   setting_apply(&threads);
+  atexit(ended_while_loading);
+  loading = true;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  loading = false;
   setting_undo(&type);
   setting_undo(&threads);
   return library;

@@ -125,7 +125,7 @@ struct Exec {
   double *seconds; // of every instruction, NULL: no profile
   bool timed;      // it is kept at present
   double stamp;    // when the last one ended
-  struct Probe *probe; // looks for the first value that is not finite, or NULL (probe.c)
+  struct Probe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
   struct Trace *trace; // gets what the workers run, or NULL (runtime/trace.h)
 };
 

@@ -36,7 +36,7 @@ static bool is_plain(const char *name) { return name[5] != '0' || !name[6]; }
 StepList checkpoint_steps(Arena *a, const char *directory) {
   StepList out = {0};
   VEC(StepEntry) all = {0};
-  DIR *folder = opendir(directory);
+  DIR *folder = mem_opendir(directory);
   for (const struct dirent *entry; folder && (entry = readdir(folder));) {
     const char *name = entry->d_name;
     int64_t step = checkpoint_step(name);
@@ -82,7 +82,7 @@ static bool is_ours(const char *name) {
 bool checkpoint_remove(int folder, const char *name) { return disk_remove_folder(folder, name, is_ours); }
 
 static void remove_partial(const char *directory, int folder) {
-  DIR *entries = opendir(directory);
+  DIR *entries = mem_opendir(directory);
   for (const struct dirent *e; entries && (e = readdir(entries));) {
     size_t n = strlen(e->d_name), end = strlen(".partial");
     bool partial = n > end && strcmp(e->d_name + n - end, ".partial") == 0 && strncmp(e->d_name, "step-", 5) == 0;

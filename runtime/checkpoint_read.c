@@ -89,7 +89,7 @@ static char *read_text(const Reader *r, size_t *n) {
   Datafile f;
   char why[WHY], *text = NULL;
   if (!datafile_open(&f, r->file, r->d, r->at)) return NULL;
-  if (f.size <= MANIFEST_MOST) text = malloc((size_t)f.size + 1);
+  if (f.size <= MANIFEST_MOST) text = mem_alloc((size_t)f.size + 1);
   *n = (size_t)f.size;
   if (!text || !datafile_read(&f, 0, f.size, text, why)) {
     free(text);
@@ -245,7 +245,7 @@ static bool pieces_tile(const CheckpointTensor *t, bool *memory) {
   *memory = true;
   if (n > MAX_AXES) return false; // no mesh splits so many dims
   size_t each = (size_t)1 << n, total = 0;
-  Corner *corner = t->npieces < SIZE_MAX / sizeof *corner / each - 1 ? malloc((t->npieces + 1u) * each * sizeof *corner) : NULL;
+  Corner *corner = t->npieces < SIZE_MAX / sizeof *corner / each - 1 ? mem_alloc((t->npieces + 1u) * each * sizeof *corner) : NULL;
   *memory = corner != NULL;
   if (!corner) return false;
   for (uint32_t k = 0; k < t->npieces; k++) total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
@@ -354,15 +354,14 @@ static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) 
 
 static bool check_shard(const CheckpointShard *s, const Datafile *f, Diag *d, Pos at) {
   enum { PIECE = 1 << 22 };
-  char why[WHY], *piece = malloc(PIECE);
+  char why[WHY], *piece = mem_alloc(PIECE);
   uint32_t sum = 0;
-  bool good = piece != NULL;
+  bool good = true;
   if (f->size != s->bytes) {
     snprintf(why, sizeof why, "is torn: it has %lld of %lld bytes", (long long)f->size, (long long)s->bytes);
     free(piece);
     return damaged(s, d, at, why);
   }
-  snprintf(why, sizeof why, "cannot be read: no memory");
   for (int64_t i = 0; good && i < s->bytes; i += PIECE) {
     int64_t n = s->bytes - i < PIECE ? s->bytes - i : PIECE;
     good = datafile_read(f, i, n, piece, why);
@@ -405,11 +404,11 @@ static bool load_piece(const Loader *l, const CheckpointTensor *t, const Checkpo
     next_to *= t->size[i];
     next_from *= p->size[i];
   }
-  char *block = malloc((size_t)(p->elements * each));
-  bool good = block && datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
+  char *block = mem_alloc((size_t)(p->elements * each));
+  bool good = datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
   if (good) box_copy(t->rank, p->size, each, whole + at * each, to, block, from);
   free(block);
-  return good || damaged(s, l->d, l->at, block ? why : "cannot be read: no memory");
+  return good || damaged(s, l->d, l->at, why);
 }
 
 static const CheckpointTensor *find_tensor(const Checkpoint *c, const char *name) {
@@ -437,9 +436,8 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   if (!shape_fits(l, x, t)) return false;
   Array whole = {.type = x->type, .rank = x->rank, .elements = x->elements};
   memcpy(whole.size, x->size, sizeof whole.size);
-  whole.data = malloc((size_t)(x->elements * dtype_bytes(x->type)));
-  bool good = whole.data != NULL;
-  if (!good) diag_error(l->d, DIAG_NO_MEMORY, l->at, "no memory to load %s", t->name);
+  whole.data = mem_alloc((size_t)(x->elements * dtype_bytes(x->type)));
+  bool good = true;
   for (uint32_t i = 0; good && i < x->npieces; i++) good = load_piece(l, x, &x->piece[i], whole.data);
   good = good && array_holds(&whole, t->type, t->name, l->d, l->at);
   if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
@@ -474,11 +472,7 @@ static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
 }
 
 bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d, Pos at) {
-  Loader l = {c, calloc(c->nshards + 1u, sizeof(Datafile)), d, at};
-  if (!l.file) {
-    diag_error(d, DIAG_NO_MEMORY, at, "no memory to load the checkpoint %s", c->path);
-    return false;
-  }
+  Loader l = {c, mem_zeroed(c->nshards + 1u, sizeof(Datafile)), d, at};
   for (uint32_t i = 0; i < c->nshards; i++) l.file[i].fd = -1;
   bool good = open_shards(&l) && load_tensors(&l, e, slots, average);
   for (uint32_t i = 0; i < c->nshards; i++)

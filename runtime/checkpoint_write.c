@@ -108,14 +108,14 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
 
 // `to` NULL: what this rank has is shown to the one that writes.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
-  char *room = malloc((size_t)exec_room(e) + 1);
+  char *room = mem_alloc((size_t)exec_room(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
     for (uint32_t i = 0; i < e->program->ntensors; i++) {
       const ProgTensor *t = &e->program->tensor[i];
       Box b;
       int64_t stride[MAX_RANK], next = 1;
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
-      const char *block = room ? exec_block(e, i, r, room) : NULL;
+      const char *block = exec_block(e, i, r, room);
       if (!block) return free(room), false;
       if (!to) continue;
       for (int k = t->rank - 1; k >= 0; k--) {
@@ -144,7 +144,7 @@ static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   }
   if (header && data > 0) {
     out->n = 8 + padded + (size_t)data;
-    out->bytes = malloc(out->n);
+    out->bytes = mem_alloc(out->n);
   }
   if (out->bytes) {
     for (int i = 0; i < 8; i++) out->bytes[i] = (char)(padded >> (8 * i));
@@ -171,13 +171,13 @@ static void free_copy(Saver *s) {
 
 static bool copy_shards(Saver *s) {
   const Exec *e = s->exec;
-  s->shard = calloc((size_t)e->processors, sizeof *s->shard);
-  for (int64_t r = 0; s->shard && r < e->processors; r++) {
+  s->shard = mem_zeroed((size_t)e->processors, sizeof *s->shard);
+  for (int64_t r = 0; r < e->processors; r++) {
     Shard one;
     if (!copy_shard(e, r, &one)) return false;
     if (one.bytes) s->shard[s->nshards++] = one;
   }
-  return s->shard != NULL;
+  return true;
 }
 
 // -- the manifest --------------------------------------------------------------------------------------
@@ -229,11 +229,8 @@ static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
 static char *manifest_text(const json_t *manifest) {
   char *body = json_dumps(manifest, JSON_INDENT(1));
   size_t n = body ? strlen(body) : 0;
-  char *text = body ? realloc(body, n + WORDS) : NULL;
-  if (!text) {
-    free(body);
-    return NULL;
-  }
+  if (!body) return NULL;
+  char *text = mem_grow(body, n + WORDS);
   n -= 2; // "\n}"
   n += (size_t)snprintf(text + n, WORDS, ",\n");
   snprintf(text + n, WORDS, " \"crc32c\": \"%08x\"\n}\n", crc32c(0, text, n));
@@ -382,13 +379,8 @@ static bool open_folder(Saver *s, Diag *d) {
 }
 
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
-  Saver *s = calloc(1, sizeof *s);
-  if (s) s->directory = strdup(opt->directory);
-  if (!s || !s->directory) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for checkpoints");
-    free(s);
-    return NULL;
-  }
+  Saver *s = mem_zeroed(1, sizeof *s);
+  s->directory = mem_text(opt->directory);
   s->exec = e;
   s->model = opt->model;
   s->keep = opt->keep;

@@ -9,13 +9,13 @@
 // Cores by the cgroup's quota (v2, then v1), rounded up; 0 where there is none.
 static int cores_by_quota(void) {
   long long quota = -1, period = 0;
-  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+  FILE *f = mem_fopen("/sys/fs/cgroup/cpu.max", "r");
   if (f) {
     if (fscanf(f, "%lld %lld", &quota, &period) != 2) quota = -1;
     fclose(f);
   } else {
-    FILE *q = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r");
-    FILE *p = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r");
+    FILE *q = mem_fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r");
+    FILE *p = mem_fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r");
     if (!q || !p || fscanf(q, "%lld", &quota) != 1 || fscanf(p, "%lld", &period) != 1) quota = -1;
     if (q) fclose(q);
     if (p) fclose(p);
@@ -35,7 +35,7 @@ int cores_available(void) {
 
 static int64_t number_in(const char *path) {
   long long n = -1;
-  FILE *f = fopen(path, "r");
+  FILE *f = mem_fopen(path, "r");
   if (!f) return -1;
   if (fscanf(f, "%lld", &n) != 1) n = -1;
   fclose(f);
@@ -44,7 +44,7 @@ static int64_t number_in(const char *path) {
 
 int64_t memory_free_bytes(void) {
   int64_t bytes = INT64_MAX;
-  FILE *f = fopen("/proc/meminfo", "r");
+  FILE *f = mem_fopen("/proc/meminfo", "r");
   char line[256];
   long long kib;
   while (f && fgets(line, sizeof line, f))

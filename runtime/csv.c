@@ -9,8 +9,8 @@ char *csv_load(const char *path, int64_t *n, Diag *d, Pos at) {
   Datafile f;
   char why[WHY];
   if (!datafile_open(&f, path, d, at)) return NULL;
-  char *text = malloc((size_t)f.size + 1);
-  bool ok = text ? datafile_read(&f, 0, f.size, text, why) : why_not(why, "does not fit in memory");
+  char *text = mem_alloc((size_t)f.size + 1);
+  bool ok = datafile_read(&f, 0, f.size, text, why);
   char *zero = ok ? memchr(text, 0, (size_t)f.size) : NULL;
   if (zero) ok = why_not(why, "is no text: it has a zero byte at byte %lld", (long long)(zero - text));
   *n = f.size;
@@ -27,16 +27,12 @@ Csv csv_open(char *text, int64_t n) {
   return c;
 }
 
-static bool add_field(Csv *c, char *text) {
+static void add_field(Csv *c, char *text) {
   if (c->n == c->room) {
-    size_t room = c->room ? 2 * c->room : 16;
-    Field *more = realloc(c->field, room * sizeof *more);
-    if (!more) return false;
-    c->field = more;
-    c->room = room;
+    c->room = c->room ? 2 * c->room : 16;
+    c->field = mem_grow(c->field, c->room * sizeof *c->field);
   }
   c->field[c->n++] = (Field){text};
-  return true;
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -73,7 +69,8 @@ static bool next_field(Csv *c, bool *more) {
   while (last > plain && (is_blank(last[-1]) || last[-1] == '\r')) last--;
   if (quoted && last > plain) return false; // text behind the closing quote
   if (!quoted) *last = 0;
-  return add_field(c, text);
+  add_field(c, text);
+  return true;
 }
 
 bool csv_next(Csv *c) {

@@ -59,7 +59,7 @@ typedef struct Parts {
   void *read; // one part as the program gives it
 } Parts;
 
-static bool parts_open(Parts *p, uint32_t n, const Metric *metric) {
+static void parts_open(Parts *p, uint32_t n, const Metric *metric) {
   *p = (Parts){.n = n, .metric = metric};
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < metric[i].nparts; k++) {
@@ -67,14 +67,13 @@ static bool parts_open(Parts *p, uint32_t n, const Metric *metric) {
       p->elements += elements;
       if (elements > p->largest) p->largest = elements;
     }
-  p->sum = calloc((size_t)p->elements + 1u, sizeof *p->sum);
-  p->read = calloc((size_t)p->largest + 1u, sizeof(double)); // the widest type
+  p->sum = mem_zeroed((size_t)p->elements + 1u, sizeof *p->sum);
+  p->read = mem_zeroed((size_t)p->largest + 1u, sizeof(double)); // the widest type
   double *to = p->sum;
-  for (uint32_t i = 0; p->sum && i < n; i++)
+  for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < metric[i].nparts; k++)
       for (int64_t e = 0; e < part_elements(&metric[i].part[k]); e++)
         *to++ = empty_part(metric[i].part[k].how);
-  return p->sum && p->read;
 }
 
 static void parts_close(Parts *p) {
@@ -141,8 +140,8 @@ int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric,
                  Diag *d) {
   const FeedInput *input;
   Parts parts;
-  const void **data = calloc(feed_inputs(f, &input) + 1u, sizeof *data);
-  if (!parts_open(&parts, n, metric) || !data) BUG("no memory to evaluate");
+  const void **data = mem_zeroed(feed_inputs(f, &input) + 1u, sizeof *data);
+  parts_open(&parts, n, metric);
   exec_want(e, f);
   if (last) exec_want_last(last, f);
   int code = eval_batches(e, last, f, &parts, data, rows, progress, d);

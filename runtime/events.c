@@ -44,9 +44,9 @@ static void put_record(Events *e, Proto *event) {
   put_little(head + 8, masked(head, 8), 4);
   put_little(tail, masked(event->at, event->n), 4);
   errno = 0;
-  bool good = e->error || (!event->failed && fwrite(head, 1, sizeof head, e->out) == sizeof head &&
+  bool good = e->error || (fwrite(head, 1, sizeof head, e->out) == sizeof head &&
                            fwrite(event->at, 1, event->n, e->out) == event->n && fwrite(tail, 1, sizeof tail, e->out) == sizeof tail);
-  if (!good) e->error = event->failed ? ENOMEM : errno ? errno : EIO;
+  if (!good) e->error = errno ? errno : EIO;
   proto_free(event);
 }
 
@@ -60,14 +60,15 @@ static Proto new_event(int64_t step) {
 // The name that TensorBoard looks for: events.out.tfevents.SECONDS.HOST.
 Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
-  Events *e = calloc(1, sizeof *e);
+  Events *e = mem_zeroed(1, sizeof *e);
   gethostname(host, sizeof host - 1);
   snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)wall_time(), host, (long)getpid());
-  if (e && (e->path = path_under(directory, name))) e->out = file_stream(directory, name, true);
-  if (!e || !e->out) {
+  e->path = path_under(directory, name);
+  e->out = file_stream(directory, name, true);
+  if (!e->out) {
     diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/%s: %s", directory, name,
                strerror(errno));
-    if (e) free(e->path);
+    free(e->path);
     free(e);
     return NULL;
   }

@@ -258,7 +258,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     if (s.members == 1 || b->solo) {
       if (s.member == 0) run_alone(e, context, i, worker, steps);
       if (s.member == 0) trace_end(e, context, i, worker, began);
-      if (e->probe) probe_look(e, context, i, steps);
+      if (e->nonfinite) probe_look(e, context, i, steps);
       profile_stamp(e, i, worker);
       apart = true;
       continue;
@@ -398,7 +398,7 @@ static void run_worker(void *exec, int worker) {
     bool goes_on = meet(e, end, worker, s, &steps);
     for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
       trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
-    for (int64_t c = s.first; c < s.last && e->probe && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
+    for (int64_t c = s.first; c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
       probe_look(e, c, end, &steps);
     profile_stamp(e, end, worker);
     if (!goes_on) return;
@@ -482,7 +482,8 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
     e->team = team_new(workers_wanted(opt));
   }
   if (!e->team) {
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "the system gave no worker threads");
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
+    diag_hint(d, "use fewer threads (--threads), or raise the limit of processes (ulimit -u)");
     return false;
   }
   e->workers = team_workers(e->team);
@@ -491,15 +492,12 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers) : comm_local(&e->program->mesh, e->workers);
   e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
-  bool made = e->all && e->comm;
-  for (int w = 0; made && w < e->workers; w++) {
+  for (int w = 0; w < e->workers; w++) {
     Seat s = seat_of(e, w, e->workers);
     if (s.members == 1 || s.member != 0) continue;
     e->of_context[s.first] = barrier_new(s.members, spin);
-    made = e->of_context[s.first] != NULL;
   }
-  if (!made) diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for the workers' barriers");
-  return made;
+  return true;
 }
 
 static bool reserve_blas(const Exec *e, Diag *d) {
@@ -518,11 +516,7 @@ static int32_t watched_tensor(const Program *p, const char *name) {
 
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   if (!check_kernels(p, d)) return NULL;
-  Exec *e = calloc(1, sizeof *e);
-  if (!e) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a program");
-    return NULL;
-  }
+  Exec *e = mem_zeroed(1, sizeof *e);
   e->program = p;
   e->share = opt->share;
   e->seed = opt->seed;

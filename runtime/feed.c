@@ -153,45 +153,40 @@ static bool agree_on_rows(Feed *f, Diag *d) {
   return false;
 }
 
-static bool make_room(Feed *f, Diag *d) {
+static void make_room(Feed *f) {
   int64_t scratch = 1, row = 1;
-  bool ok = true;
   for (uint32_t i = 0; i < f->n; i++) {
     int64_t bytes = f->source[i].row_elements * dtype_bytes(f->input[i].type);
     if (source_scratch(&f->source[i]) > scratch) scratch = source_scratch(&f->source[i]);
     if (bytes > row) row = bytes;
   }
-  f->scratch = malloc((size_t)scratch);
-  f->row = malloc((size_t)row);
-  for (int k = 0; k < DEPTH && ok; k++) {
-    f->ring[k].data = calloc(f->n + 1u, sizeof(void *));
-    ok = f->ring[k].data != NULL;
-    for (uint32_t i = 0; ok && i < f->n; i++) {
-      int64_t bytes = 0;
-      ok = size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes);
-      if (ok) f->ring[k].data[i] = malloc((size_t)bytes + 1);
-      ok = ok && f->ring[k].data[i];
+  f->scratch = mem_alloc((size_t)scratch);
+  f->row = mem_alloc((size_t)row);
+  for (int k = 0; k < DEPTH; k++) {
+    f->ring[k].data = mem_zeroed(f->n + 1u, sizeof(void *));
+    for (uint32_t i = 0; i < f->n; i++) {
+      int64_t bytes;
+      if (!size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes)) mem_exhausted(0);
+      f->ring[k].data[i] = mem_alloc((size_t)bytes + 1);
     }
   }
-  if (ok && f->scratch && f->row) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for batches of %lld rows",
-             (long long)f->batch);
-  return false;
 }
 
 static bool start(Feed *f, Diag *d) {
   f->started = pthread_create(&f->thread, NULL, read_ahead, f) == 0;
-  if (!f->started) diag_error(d, DIAG_FAILURE, (Pos){0}, "the system gave no thread to read data");
+  if (!f->started) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no thread to read data");
+    diag_hint(d, "raise the limit of processes (ulimit -u) or of memory (ulimit -v)");
+  }
   return f->started;
 }
 
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d) {
-  Feed *f = calloc(1, sizeof *f);
-  if (f) f->input = malloc(sizeof *input * (n + 1u));
-  if (f) f->source = calloc(n + 1u, sizeof *f->source);
-  for (int k = 0; f && k < 2; k++) f->rows_of[k] = calloc(n + 1u, sizeof *f->rows_of[k]);
-  if (!f || !f->input || !f->source || !f->rows_of[0] || !f->rows_of[1]) BUG("no memory to open data");
+  Feed *f = mem_zeroed(1, sizeof *f);
+  f->input = mem_alloc(sizeof *input * (n + 1u));
+  f->source = mem_zeroed(n + 1u, sizeof *f->source);
+  for (int k = 0; k < 2; k++) f->rows_of[k] = mem_zeroed(n + 1u, sizeof *f->rows_of[k]);
   f->n = n;
   f->batch = batch;
   f->shuffle = shuffle;
@@ -206,7 +201,10 @@ Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle,
     for (int k = 0; k < 2; k++) atomic_init(&f->rows_of[k][i].to, INT64_MAX);
     ok = source_open(&f->source[i], &f->input[i], directory, seed, d) && ok;
   }
-  if (ok && agree_on_rows(f, d) && make_room(f, d) && start(f, d)) return f;
+  if (ok && agree_on_rows(f, d)) {
+    make_room(f);
+    if (start(f, d)) return f;
+  }
   feed_close(f);
   return NULL;
 }

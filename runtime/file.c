@@ -77,11 +77,11 @@ static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *
   while (*n < limit) {
     if (*n == room) {
       room = clamp64(room ? 2 * room : 1 << 16, 1, limit);
-      char *more = realloc(*out, (size_t)room);
-      if (!more) return why_not(why, "no memory for %lld bytes", (long long)room);
-      *out = more;
+      *out = mem_grow(*out, (size_t)room);
     }
     int got = gzread(in, *out + *n, (unsigned)clamp64(room - *n, 0, 1 << 24));
+    int code;
+    if (got < 0 && (gzerror(in, &code), code == Z_MEM_ERROR)) mem_exhausted(0);
     if (got < 0) return why_not(why, "broken gzip data after %lld bytes", (long long)*n);
     if (got == 0) break;
     *n += got;
@@ -92,6 +92,7 @@ static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *
 bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why) {
   gzFile in = gzopen(path, "rb");
   *out = NULL;
+  if (!in) mem_check_errno();
   if (!in) return why_not(why, "cannot be opened");
   bool ok = inflate_all(in, limit, out, n, why);
   int code = Z_OK;
@@ -107,8 +108,7 @@ bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char 
 char *path_under(const char *directory, const char *path) {
   bool alone = !directory || !*directory || path[0] == '/';
   size_t n = (alone ? 0 : strlen(directory) + 1) + strlen(path) + 1;
-  char *out = malloc(n);
-  if (!out) return NULL;
+  char *out = mem_alloc(n);
   if (alone)
     memcpy(out, path, n);
   else
@@ -120,7 +120,7 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
   int folder = disk_folder(directory), fd = folder < 0 ? -1 : disk_open_file(folder, name, fresh), error = errno;
   if (folder >= 0) close(folder);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
-  if (fd >= 0 && !f) close(fd);
+  if (fd >= 0 && !f) mem_check_errno();
   if (fd < 0) errno = error;
   return f;
 }

@@ -119,20 +119,15 @@ static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const d
   }
 }
 
-// The whole tensor in declared order, malloc'd; NULL without memory.
+// The whole tensor in declared order, malloc'd.
 static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t size[PARTS] = {1, 1, 1};
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
   int64_t one = size[ROWS] * size[COLS], n = one * size[EACH];
-  double *matrix = malloc(sizeof *matrix * (size_t)n), *out = malloc(sizeof *out * (size_t)n);
-  if (matrix && out) {
-    // out has room for one matrix at least
-    for (int64_t k = 0; k < size[EACH]; k++) draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
-    lay_out(t, size, n, matrix, out);
-  } else {
-    free(out);
-    out = NULL;
-  }
+  double *matrix = mem_alloc(sizeof *matrix * (size_t)n), *out = mem_alloc(sizeof *out * (size_t)n);
+  // out has room for one matrix at least
+  for (int64_t k = 0; k < size[EACH]; k++) draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
+  lay_out(t, size, n, matrix, out);
   free(matrix);
   return out;
 }
@@ -166,18 +161,13 @@ static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   }
 }
 
-static bool fill_orthogonal(Exec *e, uint32_t t, Fill f, Diag *d) {
+static void fill_orthogonal(Exec *e, uint32_t t, Fill f) {
   const ProgTensor *x = &e->program->tensor[t];
   double *values = orthogonal_values(x, f.key);
-  if (!values) {
-    diag_error(d, DIAG_NO_MEMORY, x->pos, "no memory to draw %s", x->name);
-    return false;
-  }
   f.values = values;
   f.nvalues = INT64_MAX;
   fill_blocks(e, t, f, value_run);
   free(values);
-  return true;
 }
 
 static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
@@ -186,7 +176,7 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
   Array array = {0};
   int64_t size[MAX_RANK];
   for (int i = 0; i < x->rank; i++) size[i] = x->dim[x->declared[i]].whole;
-  bool ok = path && array_map(&array, path, x->init.key, d, x->pos);
+  bool ok = array_map(&array, path, x->init.key, d, x->pos);
   if (ok && !sizes_fit(array.rank, array.size, x->rank, size)) {
     char got[256], want[256];
     diag_error(d, DIAG_DATA_SHAPE, x->pos, "%s holds %s, but %s is %s", path,
@@ -218,7 +208,7 @@ static bool initialise_tensor(Exec *e, uint32_t t, Diag *d) {
   case INIT_NORMAL:
   case INIT_TRUNCATED_NORMAL:
   case INIT_UNIFORM: fill_blocks(e, t, f, draw_run); return true;
-  case INIT_ORTHOGONAL: return fill_orthogonal(e, t, f, d);
+  case INIT_ORTHOGONAL: fill_orthogonal(e, t, f); return true;
   case INIT_FILE: return fill_from_file(e, t, d);
   }
   BUG("%s has no initial value", x->name);

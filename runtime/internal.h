@@ -5,11 +5,6 @@
 #include "ir/disk.h"
 #include "runtime/runtime.h"
 
-// -- cores.c
-// --------------------------------------------------------------------------------------------
-int64_t
-memory_free_bytes(void);    // bytes that can be had without swapping, by the machine and the cgroup
-
 // -- signals.c
 // --------------------------------------------------------------------------------------------
 // From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;

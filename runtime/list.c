@@ -216,7 +216,7 @@ static int by_name(const void *x, const void *y) {
 
 static bool list_folder(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
   VEC(const char *) names = {0};
-  DIR *folder = opendir(path);
+  DIR *folder = mem_opendir(path);
   if (!folder) {
     diag_error(d, DIAG_FILE_MISSING, at, "cannot read the folder %s: %s", path, strerror(errno));
     return false;

@@ -57,16 +57,17 @@ static FILE *open_lines(const char *directory, int64_t start, bool *open) {
 }
 
 Log *log_open(const LogOptions *opt, Diag *d) {
-  Log *l = calloc(1, sizeof *l);
-  if (l && (l->path = path_under(opt->directory, "metrics.jsonl"))) l->out = open_lines(opt->directory, opt->start, &l->open);
-  if (l && l->open) l->step = opt->start - 1;
-  if (!l || !l->out)
+  Log *l = mem_zeroed(1, sizeof *l);
+  l->path = path_under(opt->directory, "metrics.jsonl");
+  l->out = open_lines(opt->directory, opt->start, &l->open);
+  if (l->open) l->step = opt->start - 1;
+  if (!l->out)
     diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/metrics.jsonl: %s",
                opt->directory, strerror(errno));
-  if (l && l->out) l->events = events_open(opt->directory, d);
-  if (!l || !l->events) {
-    if (l && l->out) fclose(l->out);
-    if (l) free(l->path);
+  if (l->out) l->events = events_open(opt->directory, d);
+  if (!l->events) {
+    if (l->out) fclose(l->out);
+    free(l->path);
     free(l);
     return NULL;
   }

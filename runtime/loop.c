@@ -148,9 +148,8 @@ static void log_metrics(const TrainJob *j, const double *x) {
 static int evaluate(Run *r, bool last, Diag *d) {
   const TrainJob *j = r->job;
   double began = clock_seconds();
-  double *x = calloc(j->nmetrics + 1u, sizeof *x);
+  double *x = mem_zeroed(j->nmetrics + 1u, sizeof *x);
   int64_t rows;
-  if (!x) BUG("no memory to evaluate");
   bool again = r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
   int code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &r->progress, d);
   progress_clear(&r->progress);
@@ -263,8 +262,8 @@ static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
     const ProgTensor *t = &p->tensor[i];
     int64_t n = 1;
     for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
-    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type) ? malloc((size_t)(n * dtype_bytes(t->type))) : NULL;
-    if (!whole) continue; // a picture less is no reason to stop
+    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type) ? mem_alloc((size_t)(n * dtype_bytes(t->type))) : NULL;
+    if (!whole) continue;
     exec_read(e, kind, t->name, whole);
     log_histogram(r->job->watch, r->step, t->name, t->type, n, whole);
     free(whole);
@@ -422,8 +421,7 @@ int train_run(const TrainJob *job, Diag *d) {
   go_on(&r, job->resume);
   exec_want(job->train, job->feed);
   if (r.log < 1) r.log = 1;
-  const void **data = calloc(feed_inputs(job->feed, &input) + 1u, sizeof *data);
-  if (!data) BUG("no memory to train");
+  const void **data = mem_zeroed(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   stop_watch(true);
   if (job->header && !job->quiet) fprintf(job->out, "%s\n", job->header);
   fflush(job->out);

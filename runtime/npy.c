@@ -157,8 +157,7 @@ bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
 
 bool npy_find(const Datafile *f, ArrayPlace *out, char *why) {
   int64_t n = f->size < NPY_HEADER_MAX ? f->size : NPY_HEADER_MAX;
-  unsigned char *b = malloc((size_t)n + 1);
-  if (!b) return why_not(why, "no memory");
+  unsigned char *b = mem_alloc((size_t)n + 1);
   bool ok = datafile_read(f, 0, n, b, why) && npy_header(b, n, out, why);
   free(b);
   if (!ok) return false;

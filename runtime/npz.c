@@ -57,8 +57,7 @@ static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, in
 // The end record is the last thing in the file but for a comment of at most 64 KiB.
 static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char *why) {
   int64_t room = clamp64(f->size, 0, 65535 + END_BYTES);
-  char *tail = malloc((size_t)room + 1);
-  if (!tail) return why_not(why, "no memory");
+  char *tail = mem_alloc((size_t)room + 1);
   bool found = false, ok = datafile_read(f, f->size - room, room, tail, why);
   for (int64_t i = room - END_BYTES; ok && !found && i >= 0; i--) {
     if (little(tail + i, 4) != END_SIGN ||
@@ -81,8 +80,7 @@ static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char 
 static bool zip_open(const Datafile *f, Zip *z, char *why) {
   *z = (Zip){0};
   if (!find_directory(f, &z->offset, &z->n, why)) return false;
-  z->bytes = malloc((size_t)z->n + 1);
-  if (!z->bytes) return why_not(why, "no memory");
+  z->bytes = mem_alloc((size_t)z->n + 1);
   if (datafile_read(f, z->offset, z->n, z->bytes, why)) return true;
   free(z->bytes);
   return false;
@@ -141,9 +139,18 @@ static bool is_named(const Member *m, const char *key) {
          (m->name_length == n || (m->name_length == n + 4 && memcmp(m->name + n, ".npy", 4) == 0));
 }
 
+static voidpf take_memory(voidpf context, uInt n, uInt size) {
+  (void)context;
+  return mem_zeroed(n, size);
+}
+static void give_memory(voidpf context, voidpf p) {
+  (void)context;
+  free(p);
+}
+
 static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, char *why) {
-  z_stream s = {.next_in = (unsigned char *)packed, .next_out = (unsigned char *)out};
-  if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return why_not(why, "no memory");
+  z_stream s = {.next_in = (unsigned char *)packed, .next_out = (unsigned char *)out, .zalloc = take_memory, .zfree = give_memory};
+  if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return why_not(why, "cannot be inflated: %s", s.msg ? s.msg : "zlib does not start");
   int64_t in = n, room = size;
   int code = Z_OK;
   while (code == Z_OK) { // in pieces: zlib counts in 32 bits
@@ -178,10 +185,9 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
   // Deflate shrinks at most 1032 times: what claims more is a bomb or broken.
   if (m->method == 0 ? m->size != m->packed : m->size / 1032 > m->packed + 1)
     return why_not(why, "has a member that claims %lld bytes", (long long)m->size);
-  *out = malloc((size_t)m->size + 1);
-  char *packed = m->method == 0 ? *out : malloc((size_t)m->packed + 1);
-  bool ok =
-      *out && packed ? datafile_read(f, start, m->packed, packed, why) : why_not(why, "no memory");
+  *out = mem_alloc((size_t)m->size + 1);
+  char *packed = m->method == 0 ? *out : mem_alloc((size_t)m->packed + 1);
+  bool ok = datafile_read(f, start, m->packed, packed, why);
   if (ok && m->method == 8) ok = inflate_member(packed, m->packed, *out, m->size, why);
   if (packed != *out) free(packed);
   if (ok && check_crc(*out, m->size, m->crc, why)) return true;

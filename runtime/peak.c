@@ -86,18 +86,16 @@ double peak_flops(int threads) {
 
 double peak_copy(int threads) {
   threads = at_most(threads);
-  char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+  char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
   CopyJob job[MAX_THREADS];
   double best = 0;
-  if (from && to) {
-    memset(from, 1, COPY_BYTES);
-    memset(to, 2, COPY_BYTES);
-    size_t part = COPY_BYTES / (size_t)threads;
-    for (int i = 0; i < threads; i++) job[i] = (CopyJob){to + part * (size_t)i, from + part * (size_t)i, part};
-    for (int i = 0; i < 4 * REPEATS; i++) {
-      double rate = 2.0 * (double)part * threads / run_threads(threads, copy_thread, job, sizeof *job);
-      if (rate > best) best = rate;
-    }
+  memset(from, 1, COPY_BYTES);
+  memset(to, 2, COPY_BYTES);
+  size_t part = COPY_BYTES / (size_t)threads;
+  for (int i = 0; i < threads; i++) job[i] = (CopyJob){to + part * (size_t)i, from + part * (size_t)i, part};
+  for (int i = 0; i < 4 * REPEATS; i++) {
+    double rate = 2.0 * (double)part * threads / run_threads(threads, copy_thread, job, sizeof *job);
+    if (rate > best) best = rate;
   }
   free(from);
   free(to);

@@ -50,8 +50,8 @@ static bool earlier(const Found *a, const Found *b) {
 }
 
 static void found(Exec *e, int64_t context, Found f) {
-  e->probe->seen[context] = true;
-  if (earlier(&f, &e->probe->first)) e->probe->first = f;
+  e->nonfinite->seen[context] = true;
+  if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
 }
 
 static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m, const Steps *steps) {
@@ -70,7 +70,7 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const M
 }
 
 void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps) {
-  Probe *p = e->probe;
+  Probe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
   for (uint32_t k = 0; k < e->program->note[i].nmade && !p->seen[context]; k++) {
     const Made *m = &e->program->note[i].made[k];
@@ -88,7 +88,7 @@ static void look_at_given(Exec *e) {
     for (int64_t c = e->first; c < e->first + e->own; c++) {
       double value;
       int64_t r = e->context[c].processor;
-      int64_t at = e->probe->seen[c] ? -1 : look(&e->program->mesh, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
+      int64_t at = e->nonfinite->seen[c] ? -1 : look(&e->program->mesh, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
       if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t});
     }
   }
@@ -99,19 +99,19 @@ static bool agree(Exec *e) {
   Note mine = {.what = NOTE_STEP, .sequence = e->sequence};
   const Note *const *all;
   if (!e->ranks) return true;
-  memcpy(mine.data, &e->probe->first, sizeof e->probe->first);
+  memcpy(mine.data, &e->nonfinite->first, sizeof e->nonfinite->first);
   if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
   for (int i = 0; i < ranks_count(e->ranks); i++) {
     Found f;
     memcpy(&f, all[i]->data, sizeof f);
-    if (earlier(&f, &e->probe->first)) e->probe->first = f;
+    if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
   }
   return true;
 }
 
 static void describe(const Exec *e, NotFinite *out) {
   const Program *p = e->program;
-  const Found *f = &e->probe->first;
+  const Found *f = &e->nonfinite->first;
   const bool given = f->instr == GIVEN;
   const Made *m = given ? NULL : &p->note[f->instr].made[f->made];
   const ProgTensor *t = given ? &p->tensor[f->made] : NULL;
@@ -134,11 +134,11 @@ bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
   *out = (NotFinite){0};
   bool good = p.count && p.seen && e->program->note;
   if (good) {
-    e->probe = &p;
+    e->nonfinite = &p;
     look_at_given(e);
     good = exec_step(e, step, false) != STEP_FAILED && agree(e);
     if (good && p.first.order >= 0) describe(e, out);
-    e->probe = NULL;
+    e->nonfinite = NULL;
   }
   free(p.count);
   free(p.seen);

@@ -5,17 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/mem.h"
+
 enum { VARINT = 0, EIGHT = 1, LENGTH = 2, FOUR = 5 };
 
 static void put(Proto *p, const void *bytes, size_t n) {
-  if (p->failed) return;
   if (p->n + n > p->room) {
-    size_t room = 2 * (p->n + n) + 64;
-    char *more = realloc(p->at, room);
-    p->failed = !more;
-    if (p->failed) return;
-    p->at = more;
-    p->room = room;
+    p->room = 2 * (p->n + n) + 64;
+    p->at = mem_grow(p->at, p->room);
   }
   if (n > 0) memcpy(p->at + p->n, bytes, n);
   p->n += n;
@@ -66,7 +63,6 @@ void proto_float(Proto *p, int field, float x) {
 }
 
 void proto_message(Proto *p, int field, Proto *inner) {
-  p->failed = p->failed || inner->failed;
   proto_bytes(p, field, inner->at, inner->n);
   inner->n = 0;
 }

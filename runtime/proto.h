@@ -10,7 +10,6 @@
 typedef struct Proto {
   char *at; // malloc'd; proto_free
   size_t n, room;
-  bool failed; // no memory: the rest is left out
 } Proto;
 void proto_free(Proto *p);
 void proto_bytes(Proto *p, int field, const void *bytes, size_t n);

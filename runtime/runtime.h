@@ -331,6 +331,7 @@ typedef struct Offers {
   int64_t memory; // bytes free
 } Offers;
 Offers offers_find(Arena *a);
+int64_t memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);

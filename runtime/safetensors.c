@@ -66,8 +66,7 @@ static bool read_json(const Datafile *f, Header *h, char *why) {
   if (n > HEADER_MAX || (int64_t)n > f->size - 8)
     return why_not(why, "claims a header of %llu bytes in a file of %lld", (unsigned long long)n,
                    (long long)f->size);
-  char *text = malloc(n + 1);
-  if (!text) return why_not(why, "no memory for its header");
+  char *text = mem_alloc(n + 1);
   json_error_t e;
   bool ok = datafile_read(f, 8, (int64_t)n, text, why);
   if (ok && (n == 0 || text[0] != '{'))
@@ -165,8 +164,7 @@ static bool header_read(const Datafile *f, Header *h, char *why) {
   const char *key;
   json_t *value;
   bool ok = read_json(f, h, why);
-  if (ok) h->entry = calloc(json_object_size(h->json) + 1, sizeof *h->entry);
-  if (ok && !h->entry) ok = why_not(why, "no memory for its header");
+  if (ok) h->entry = mem_zeroed(json_object_size(h->json) + 1, sizeof *h->entry);
   if (ok) json_object_foreach(h->json, key, value) {
       if (!ok) break;
       if (strcmp(key, "__metadata__") == 0) {
@@ -266,7 +264,7 @@ char *safetensors_shard(const char *index_path, const char *key, char *why) {
     why_not(why, "names a shard outside its directory");
   } else if (file) {
     const char *slash = strrchr(index_path, '/');
-    char *directory = slash ? strndup(index_path, (size_t)(slash - index_path)) : NULL;
+    char *directory = slash ? mem_text_n(index_path, (size_t)(slash - index_path)) : NULL;
     out = slash && !directory ? NULL : path_under(slash == index_path ? "/" : directory, file);
     free(directory);
     if (!out) why_not(why, "no memory");

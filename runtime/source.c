@@ -84,10 +84,6 @@ bool source_open(RowSource *s, const FeedInput *input, const char *directory, ui
   s->key = rng_key(seed, input->name);
   if (w->kind != SOURCE_SYNTHETIC) {
     s->path = path_under(directory, w->path);
-    if (!s->path) {
-      diag_error(d, DIAG_NO_MEMORY, input->pos, "no memory to open %s", w->path);
-      return false;
-    }
   }
   for (int i = 0; i < input->rank; i++)
     if (i != input->over) s->row_elements *= input->size[i];

@@ -100,9 +100,7 @@ static bool append_file(RowSource *s, const char *path, int64_t *bytes, Diag *d)
   if (!datafile_open(&f, path, d, s->input->pos)) return false;
   bool ok = f.size % CIFAR_RECORD == 0 ||
             why_not(why, "has %lld bytes, no multiple of %d", (long long)f.size, CIFAR_RECORD);
-  char *more = ok ? realloc(s->memory, (size_t)(*bytes + f.size) + 1) : NULL;
-  if (ok && !more) ok = why_not(why, "does not fit in memory");
-  if (more) s->memory = more;
+  if (ok) s->memory = mem_grow(s->memory, (size_t)(*bytes + f.size) + 1);
   ok = ok && datafile_read(&f, 0, f.size, s->memory + *bytes, why);
   if (!ok) diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", path, why);
   *bytes += f.size;
@@ -115,7 +113,9 @@ bool source_cifar10(RowSource *s, Diag *d) {
   bool labels = w->key && strcmp(w->key, "labels") == 0;
   int64_t bytes = 0;
   glob_t g;
-  if (glob(s->path, 0, NULL, &g) != 0) {
+  int found = glob(s->path, 0, NULL, &g);
+  if (found == GLOB_NOSPACE) mem_exhausted(0);
+  if (found != 0) {
     diag_error(d, DIAG_FILE_MISSING, s->input->pos, "no file matches %s", s->path);
     return false;
   }

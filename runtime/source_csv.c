@@ -20,9 +20,9 @@ static bool find_columns(const RowSource *s, const Csv *head, bool header, int64
     }
     return true;
   }
-  const char **names = calloc(head->n + 1, sizeof *names);
+  const char **names = mem_zeroed(head->n + 1, sizeof *names);
   bool found = false;
-  for (size_t i = 0; names && header && i < head->n; i++) {
+  for (size_t i = 0; header && i < head->n; i++) {
     names[i] = head->field[i].text;
     if (found || strcmp(names[i], w->key) != 0) continue;
     found = true;
@@ -32,7 +32,7 @@ static bool find_columns(const RowSource *s, const Csv *head, bool header, int64
   if (!found) {
     diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no column \"%s\"%s", s->path, w->key,
                header ? "" : ": it is read without a header");
-    if (names && header) diag_nearest(d, w->key, names, head->n);
+    if (header) diag_nearest(d, w->key, names, head->n);
   }
   free(names);
   return found;
@@ -44,15 +44,11 @@ typedef struct Table {
   int64_t rows, room, columns;
 } Table;
 
-static bool grow(Table *t) {
-  if (t->rows < t->room) return true;
-  int64_t room = t->room ? 2 * t->room : 256;
-  double *value = realloc(t->value, sizeof *value * (size_t)(room * t->columns));
-  if (value) t->value = value;
-  int64_t *line = realloc(t->line, sizeof *line * (size_t)room);
-  if (line) t->line = line;
-  if (value && line) t->room = room;
-  return value && line;
+static void grow(Table *t) {
+  if (t->rows < t->room) return;
+  t->room = t->room ? 2 * t->room : 256;
+  t->value = mem_grow(t->value, sizeof *t->value * (size_t)(t->room * t->columns));
+  t->line = mem_grow(t->line, sizeof *t->line * (size_t)t->room);
 }
 
 static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t first, Diag *d) {
@@ -62,10 +58,7 @@ static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t 
                s->path, (long long)c->began, c->n, width);
     return false;
   }
-  if (!grow(t)) {
-    diag_error(d, DIAG_NO_MEMORY, at, "no memory for %s", s->path);
-    return false;
-  }
+  grow(t);
   for (int64_t i = 0; i < t->columns; i++) {
     const char *text = c->field[first + i].text;
     if (csv_number(text, &t->value[t->rows * t->columns + i])) continue;

@@ -63,18 +63,16 @@ static void team_destroy(Team *t) {
 }
 
 Team *team_new(int workers) {
-  Team *t = calloc(1, sizeof *t);
-  if (!t) return NULL;
+  Team *t = mem_zeroed(1, sizeof *t);
   atomic_init(&t->users, 1);
   pthread_mutex_init(&t->gate, NULL);
   t->workers = workers;
   t->spin = workers <= cores_available();
-  t->thread = calloc((size_t)workers, sizeof *t->thread);
+  t->thread = mem_zeroed((size_t)workers, sizeof *t->thread);
   t->enter = barrier_new(workers, t->spin);
   t->leave = barrier_new(workers, t->spin);
-  bool made = t->thread && t->enter && t->leave;
   pthread_mutex_lock(&t->gate);
-  bool failed = t->failed = !made || !start_threads(t);
+  bool failed = t->failed = !start_threads(t);
   pthread_mutex_unlock(&t->gate);
   if (!failed) return t;
   join_threads(t);

@@ -109,8 +109,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
   if (!exec_show(e, false, NULL)) return; // what went wrong is seen at the next meeting
-  char *room = malloc((size_t)exec_room(e) + 1);
-  if (!room) BUG("no memory for a block of %s", name);
+  char *room = mem_alloc((size_t)exec_room(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, (uint32_t)i, r, room);

@@ -166,14 +166,13 @@ static void put_end(Aside *w, uint32_t count, uint64_t start, uint64_t bytes) {
 bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   Aside w;
   if (!aside_open(&w, path, d)) return false;
-  Entry *e = calloc(n + 1u, sizeof *e);
+  Entry *e = mem_zeroed(n + 1u, sizeof *e);
   uint64_t at = 0, bytes = 0;
-  if (!e) w.failed = true;
-  for (uint32_t i = 0; e && i < n; i++) {
+  for (uint32_t i = 0; i < n; i++) {
     e[i].offset = at;
     at += put_local(&w, &x[i], &e[i]);
   }
-  for (uint32_t i = 0; e && i < n; i++) bytes += put_central(&w, &x[i], &e[i]);
+  for (uint32_t i = 0; i < n; i++) bytes += put_central(&w, &x[i], &e[i]);
   put_end(&w, n, at, bytes);
   free(e);
   return aside_close(&w, d);
@@ -238,10 +237,10 @@ static bool put_safetensors(Aside *w, uint32_t n, const NamedArray **order) {
 bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   Aside w;
   if (!aside_open(&w, path, d)) return false;
-  const NamedArray **order = calloc(n + 1u, sizeof *order);
-  for (uint32_t i = 0; order && i < n; i++) order[i] = &x[i];
-  if (order && n) qsort(order, n, sizeof *order, by_order);
-  if (!order || !put_safetensors(&w, n, order)) w.failed = true;
+  const NamedArray **order = mem_zeroed(n + 1u, sizeof *order);
+  for (uint32_t i = 0; i < n; i++) order[i] = &x[i];
+  if (n) qsort(order, n, sizeof *order, by_order);
+  if (!put_safetensors(&w, n, order)) w.failed = true;
   free(order);
   return aside_close(&w, d);
 }

@@ -12,17 +12,17 @@
 enum { ARENA = 64 << 20, MB = 1000000 };
 enum { A = 0, B = 16 << 20, C = 32 << 20, D = 48 << 20 }; // places in the arena, far from one another
 
-typedef struct Made {
+typedef struct Trial {
   Arena *a;
   Machine m;
   Program p;
   Kernel *kernels[1];
   Compiled c;
   Instr instr[32];
-} Made;
+} Trial;
 
 // A GFLOP/s, a GB/s on the link, memory for nothing.
-static void start(Made *x, int64_t processors) {
+static void start(Trial *x, int64_t processors) {
   memset(x, 0, sizeof *x);
   x->a = arena_new();
   x->m = (Machine){.bandwidth = 1e9, .memory_rate = 1e30, .flops = 1e9, .l2 = 1 << 20, .l3 = 1 << 24};
@@ -34,7 +34,7 @@ static Ref at(int64_t offset) { return (Ref){.tensor = -1, .offset = offset}; }
 static Size just(int64_t n) { return (Size){.base = n, .slot = -1}; }
 
 // One that takes `ms` milliseconds: 100 * 100 * 50 multiplications and additions each.
-static void product(Made *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
+static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
   Instr in = {.kind = INSTR_PRODUCT};
   in.u.product = (Product){.type = TYPE_F32, .m = just(100), .n = just(100), .k = just(50 * ms), .lda = 50 * ms, .ldb = 100, .ldc = 100,
                            .a = at(a), .b = at(b), .c = at(c)};
@@ -42,7 +42,7 @@ static void product(Made *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
 }
 
 // Of `bytes` in place: with two processors as many are sent.
-static void reduce(Made *x, int64_t bytes, int64_t place) {
+static void reduce(Trial *x, int64_t bytes, int64_t place) {
   CollPart *part = arena_new_of(x->a, CollPart);
   *part = (CollPart){.src = at(place), .dst = at(place), .rank = 1, .src_block = {bytes / 4}, .dst_block = {bytes / 4}};
   Instr in = {.kind = INSTR_COLLECTIVE};
@@ -51,7 +51,7 @@ static void reduce(Made *x, int64_t bytes, int64_t place) {
   x->instr[x->p.ninstrs++] = in;
 }
 
-static void copy(Made *x, int64_t bytes, int64_t from, int64_t to) {
+static void copy(Trial *x, int64_t bytes, int64_t from, int64_t to) {
   Instr in = {.kind = INSTR_COPY};
   in.u.copy.src = at(from);
   in.u.copy.dst = at(to);
@@ -59,12 +59,12 @@ static void copy(Made *x, int64_t bytes, int64_t from, int64_t to) {
   x->instr[x->p.ninstrs++] = in;
 }
 
-static void loop(Made *x, int64_t count) {
+static void loop(Trial *x, int64_t count) {
   Instr in = {.kind = INSTR_LOOP};
   in.u.loop.count = just(count);
   x->instr[x->p.ninstrs++] = in;
 }
-static void end_loop(Made *x, uint32_t begin) {
+static void end_loop(Trial *x, uint32_t begin) {
   Instr in = {.kind = INSTR_END};
   in.u.end.begin = begin;
   x->instr[begin].u.loop.end = x->p.ninstrs;
@@ -79,7 +79,7 @@ static bool near(double x, double y) { return x > y * (1 - 1e-6) - 1e-12 && x < 
 
 static void collectives_block(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 2);
   product(&x, 1, A, B, C);
   reduce(&x, 3 * MB, C);
@@ -96,7 +96,7 @@ static void collectives_block(void **state) {
 }
 
 // Behind the reduction `between` ms of work that does not need it, then some that does.
-static const Simulation *overlapped(Made *x, int64_t sent, int64_t between) {
+static const Simulation *overlapped(Trial *x, int64_t sent, int64_t between) {
   start(x, 2);
   x->m.overlap = 1;
   product(x, 1, A, B, C);
@@ -114,7 +114,7 @@ static void work_hides_collectives(void **state) {
       {3, 2, 5, 2}, // the last ms is waited for
   };
   for (size_t i = 0; i < countof(t); i++) {
-    Made x;
+    Trial x;
     const Simulation *s = overlapped(&x, t[i].sent, t[i].between);
     assert_ms(s->seconds, t[i].seconds);
     assert_ms(s->hidden, t[i].hidden);
@@ -126,7 +126,7 @@ static void work_hides_collectives(void **state) {
 
 static void one_link(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 2);
   x.m.overlap = 1;
   reduce(&x, 2 * MB, A);
@@ -141,7 +141,7 @@ static void one_link(void **state) {
 
 static void memory_under_way_is_left_alone(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 2);
   x.m.overlap = 1;
   reduce(&x, 2 * MB, A);
@@ -157,7 +157,7 @@ static void memory_under_way_is_left_alone(void **state) {
 
 static void commit_waits_for_all(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 2);
   x.m.overlap = 1;
   reduce(&x, 2 * MB, A);
@@ -176,7 +176,7 @@ static void processors_share_cores(void **state) {
       {4, 0, 8}, {4, 4, 8}, {4, 2, 16}, {4, 1, 32}, {3, 2, 16}, {2, 4, 4}, {1, 2, 4},
   };
   for (size_t i = 0; i < countof(t); i++) {
-    Made x;
+    Trial x;
     start(&x, t[i].processors);
     x.m.cores = t[i].cores;
     product(&x, 8, A, B, C);
@@ -187,7 +187,7 @@ static void processors_share_cores(void **state) {
 
 static void loops_repeat(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 2);
   loop(&x, 5);
   product(&x, 1, A, B, C);
@@ -215,7 +215,7 @@ static void loops_repeat(void **state) {
 
 static void caches_count(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 1);
   x.m.memory_rate = 1e9, x.m.l3_rate = 4e9, x.m.l2_rate = 1e10;
   copy(&x, 1 << 18, A, B); // step after step in the same place: both halves fit l2
@@ -229,7 +229,7 @@ static void caches_count(void **state) {
 
 static void shared_memory(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 4);
   x.m.cores = 2, x.m.shared = 1, x.m.latency = 1e-3, x.m.memory_rate = 2e9;
   reduce(&x, MB, A); // a MB read and one written by each of two processors on a core: 2 ms, the meeting, and that of the step
@@ -240,7 +240,7 @@ static void shared_memory(void **state) {
 // y = x * x over 1000 elements in vectors of 16.
 static void kernels_by_bytes_and_operations(void **state) {
   (void)state;
-  Made x;
+  Trial x;
   start(&x, 1);
   KPtr ptr[2] = {{.type = TYPE_F32, .stride = {1}}, {.type = TYPE_F32, .stride = {1}, .written = true}};
   KStmt stmt[3] = {

@@ -1,0 +1,197 @@
+#!/bin/sh
+# Failed allocations, threads and file operations: every command ends with 7 and one message, or succeeds where the
+# failure does no harm; nothing half-written is left, what was there before is intact, and the command works again.
+#
+# A module that is preloaded (tests/inject) makes the n-th operation of a kind fail. tests/failures.sh takes a sample
+# of the numbers for every command; tests/failures.sh all [COMMAND...] takes every operation with a call stack of its
+# own (at most MOST a command and kind) and prints the counts of every command. Ends in `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+meshc=${MESHC:-$PWD/build/release/meshc}
+inject=${INJECT:-$(dirname "$meshc")/inject.so}
+most=${MOST:-2}
+all=no
+if [ "${1:-}" = all ]; then all=yes most=${MOST:-400}; shift; fi
+only=" $* "
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0 of_command=0 bad_of_command=0
+XDG_CACHE_HOME=$tmp/cache
+export XDG_CACHE_HOME
+# the sanitizers have an allocator of their own
+if ldd "$meshc" 2>/dev/null | grep -q 'lib[at]san'; then echo "0 passed, 0 failed, 1 skipped"; exit 0; fi
+[ -f "$inject" ] || { echo "FAIL $inject is missing"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+
+# -- what the commands work on: $tmp/start, copied to $tmp/work for every run -----------------------------
+mkdir "$tmp/start" || exit 1
+cd "$tmp/start" || exit 1
+cat >net.mesh <<'END'
+dim b = 4, d = 5, h = 6, o = 2
+input x[b, d]
+input kind[b]: i32
+param w[d, h] ~ glorot(d, h)
+param v[h, o] ~ orthogonal(h -> o)
+state mean[h] = 0
+hidden = dropout(relu(sum[d](x * w) - mean), 0.1)
+logits = sum[h](hidden * v)
+loss = mean(cross_entropy[o](logits, kind))
+metric accuracy = mean(argmax[o](logits) == kind)
+output probs = softmax[o](logits)
+update mean = 0.9 * mean + 0.1 * mean[b](hidden)
+train loss { optimizer = adam(lr = 0.01), steps = 6, evaluate = 3, checkpoint = 3 }
+data train over b { x = npy("x.npy"), kind = csv("kind.csv", columns = 0..1), shuffle = true }
+data test over b { x = npz("x.npz", "x"), kind = csv("kind.csv", columns = 0..1) }
+END
+cat >make.mesh <<'END'
+dim n = 18, d = 5
+output x[n, d] = random_normal[n, d]()
+END
+cat >feed.mesh <<'END'
+dim b = 4, d = 5
+output x4[b, d] = random_normal[b, d]()
+output k4[b] = index[b] * 0
+END
+sed 's/ = / =    /; s/, /  ,  /' net.mesh >ugly.mesh
+i=0
+while [ $i -lt 18 ]; do echo $((i % 2)); i=$((i + 1)); done >kind.csv
+prepare() {
+  "$meshc" run make.mesh --out . && "$meshc" run feed.mesh --out . && "$meshc" run make.mesh --out x.npz &&
+    "$meshc" train net.mesh --checkpoint-dir ck --save-params p.safetensors --set train.steps=3 -q &&
+    "$meshc" train net.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
+    "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
+}
+prepare >"$tmp/out" 2>"$tmp/err" || { cat "$tmp/err"; echo "FAIL prepare"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+mkdir d log && "$meshc" dump net.mesh --stage all --dir d >/dev/null && echo old >e.html && echo old >machine.txt
+cp -r "$tmp/cache" "$tmp/cache.start"
+cd "$tmp" || exit 1
+
+restore() {
+  rm -rf "$tmp/work" "$tmp/cache"
+  cp -r "$tmp/start" "$tmp/work"
+  [ "$warm" = no ] || cp -r "$tmp/cache.start" "$tmp/cache"
+}
+
+# -- one failure ------------------------------------------------------------------------------------------
+
+# All files but the compile cache, logs, and what has times in it.
+contents() {
+  (cd "$1" && find . -type f ! -path './log/*' ! -name '*.txt' ! -path './ck*' ! -name 'e.html' -exec cksum {} + | sort -k 3)
+}
+bad() {
+  failed=$((failed + 1)) bad_of_command=$((bad_of_command + 1))
+  echo "FAIL $name $kind:$n rank $rank: $1"
+}
+# Which files differ from both what was there before and what a run without a failure leaves.
+neither() {
+  contents "$tmp/work" | sort >"$tmp/now"
+  sort -u "$tmp/before" "$tmp/after" | comm -13 - "$tmp/now" | head -n 3
+}
+check_message() {
+  case $kind in
+    memory | thread)
+      [ "$(grep -c 'out of memory' "$tmp/err")" = 1 ] || { bad "not one message: $(head -n 3 "$tmp/err")"; return 1; }
+      grep -q '^hint: ' "$tmp/err" || { bad "no hint: $(head -n 3 "$tmp/err")"; return 1; } ;;
+    *)
+      grep -qE 'error: .*(No space left on device|Input/output error)' "$tmp/err" || {
+        bad "no reason: $(head -n 3 "$tmp/err")"
+        return 1
+      } ;;
+  esac
+}
+try() { # n COMMAND...: injects, looks, and runs the command again
+  n=$1
+  shift
+  restore
+  rm -f "$tmp/fired"
+  (
+    cd "$tmp/work" || exit 1
+    export MESHC_INJECT="$kind:$n" MESHC_INJECT_FIRED="$tmp/fired"
+    [ "$rank" = - ] || export MESHC_INJECT_RANK="$rank"
+    exec timeout 60 env LD_PRELOAD="$inject" "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+  ) 2>/dev/null
+  code=$?
+  if [ ! -f "$tmp/fired" ]; then skipped=$((skipped + 1)); return; fi
+  of_command=$((of_command + 1))
+  case $code in
+    0) ;;
+    7) check_message || return ;;
+    99) skipped=$((skipped + 1)); return ;;
+    124) bad "does not end"; return ;;
+    *) bad "exit $code: $(head -n 3 "$tmp/err")"; return ;;
+  esac
+  ! grep -q 'mistake in meshc\|is damaged\|is torn' "$tmp/err" || { bad "$(head -n 3 "$tmp/err")"; return; }
+  if [ "$kind" != remove ]; then
+    left=$(find "$tmp/work" "$tmp/cache" \( -name '*.partial*' -o -name '*.tmp' -o -name '.*.o.*' \) 2>/dev/null | head -n 1)
+    [ -z "$left" ] || { bad "exit $code, left $left"; return; }
+  fi
+  [ "$command_writes" = no ] || {
+    left=$(neither)
+    [ -z "$left" ] || { bad "exit $code, half-written: $left"; return; }
+  }
+  # the same command once more; a training goes on
+  again=""
+  case $* in train*--checkpoint-dir*) again=--resume ;; esac
+  (cd "$tmp/work" && exec "$meshc" "$@" $again >"$tmp/out" 2>"$tmp/err2" </dev/null) || { bad "then: $(head -n 3 "$tmp/err2")"; return; }
+  if [ "$command_writes" = yes ]; then
+    contents "$tmp/work" | sort >"$tmp/now"
+    sort "$tmp/after" | cmp -s - "$tmp/now" || { bad "then another result: $(sort "$tmp/after" | comm -13 - "$tmp/now" | head -n 3)"; return; }
+  fi
+  passed=$((passed + 1))
+}
+
+# At most $most of the numbers in $1, evenly.
+sample() {
+  awk -v most="$most" '{ n[NR] = $2 } END { step = NR > most ? NR / most : 1
+    for (x = 1; x <= NR; x += step) print n[int(x)] }' "$1"
+}
+
+# command NAME WRITES WARM KINDS COMMAND...
+command() {
+  name=$1 command_writes=$2 warm=$3 kinds=$4
+  shift 4
+  [ "$only" = "  " ] || case $only in *" $name "*) ;; *) return ;; esac
+  restore
+  contents "$tmp/work" | sort >"$tmp/before"
+  rm -f "$tmp/count"
+  (cd "$tmp/work" && MESHC_INJECT_COUNT=$tmp/count LD_PRELOAD=$inject exec "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
+  code=$?
+  [ $code != 99 ] || { skipped=$((skipped + 1)); return; }
+  [ $code = 0 ] && [ -s "$tmp/count" ] || { name="$name without a failure" kind="" n=""; bad "exit $code: $(head -n 3 "$tmp/err")"; return; }
+  contents "$tmp/work" | sort >"$tmp/after"
+  for kind in $kinds; do
+    of_command=0 bad_of_command=0
+    grep "^$kind " "$tmp/count" | sort -u >"$tmp/numbers"
+    for rank in ${ranks:--}; do
+      for k in $(sample "$tmp/numbers"); do
+        try "$k" "$@"
+        [ $all = no ] || try "$k+" "$@"
+      done
+    done
+    [ $all = no ] || echo "$name $kind: $of_command failures injected, $bad_of_command bad"
+  done
+}
+
+ranks=""
+command check no yes "memory output" check net.mesh
+command check-json no yes memory check net.mesh --json
+command run yes yes "memory thread file output" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
+command run-cold yes no "memory thread file remove" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
+command train yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors
+command train-log yes yes "memory thread" train net.mesh --log-dir log --trace
+command resume yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck --keep 1 --save-params p.safetensors --resume
+command train-cold yes no "memory thread file" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors --save-params p.safetensors
+command eval no yes "memory thread output" eval net.mesh --checkpoint ck
+command predict yes yes "memory thread file" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
+command dump yes yes "memory file" dump net.mesh --stage all --dir d
+command explain yes yes "memory file" explain net.mesh --format html --out e.html
+command plan no yes memory plan net.mesh --mesh p=2
+command fmt yes yes "memory file" fmt --write ugly.mesh
+command inspect no yes memory inspect p.safetensors
+command inspect-checkpoint no yes memory inspect ck
+command bench no yes "memory thread" bench net.mesh --steps 2
+command doctor no yes "memory thread" doctor
+command cache-clear no yes "memory remove" cache --clear
+ranks="0 1 L"
+command np yes yes "memory thread file" train net.mesh --np 2 --mesh rows=2 --layout b=rows --checkpoint-dir ck2 --save-params p.safetensors
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
