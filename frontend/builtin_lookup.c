@@ -22,26 +22,41 @@ static bool is_constant(const Node *x) {
   return op_row((Op)x->op)->cls == SOURCE && x->op != OP_INPUT && x->op != OP_PARAM && x->op != OP_STATE;
 }
 
-// What ids are called in a message: by their own name or, where the statement that looks up computes
-// them itself, by that of a value which they are computed from. NULL: they have none.
-static const char *ids_name(const Build *b, NodeId n) {
+// 'ids % 7 + 3', as the file has it; NULL: a name, or text that is not at hand.
+static const char *written(const Build *b, const Ast *e) {
+  const Ast *first = e;
+  if (!e || e->kind == AST_NAME) return NULL;
+  while (first->kind == AST_BINARY) first = first->kids[0];
+  const char *text = diag_text_between(b->d, b->g->arena, first->pos, e->end);
+  int open = 0;
+  for (const char *c = text; c && *c && open >= 0; c++) open += (*c == '(') - (*c == ')');
+  return text && open == 0 ? arena_printf(b->g->arena, "'%s'", text) : NULL;
+}
+
+// What ids are called in a message: by their own name or, where the statement that looks up computes them itself, by
+// their expression, or by the name of a value which they are computed from. NULL: they have none.
+static const char *ids_name(const Build *b, NodeId n, const Ast *as) {
+  const char *text = written(b, as);
   const char *here = b->g->origin.value;
   for (bool computed = false;; computed = true) {
     const Node *x = graph_node(b->g, n);
     const char *name = x->origin.value;
-    if (is_constant(x)) return NULL;
+    if (computed && text) return text;
+    if (is_constant(x)) return text;
     if (name && !(here && !strcmp(name, here)))
       return computed ? arena_printf(b->g->arena, "a value computed from %s", name) : name;
     int i = 0;
     while (i < x->nargs && is_constant(graph_node(b->g, x->args[i]))) i++;
-    if (i == x->nargs) return NULL;
+    if (i == x->nargs) return text;
     n = x->args[i];
   }
 }
 
-NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named) {
+NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as) {
   Origin before = b->g->origin;
-  const char *name = ids_name(b, named);
+  const char *name = ids_name(b, named, as);
+  const Round *round = b->frame->round;
+  if (round && !round->scan && name) name = arena_printf(b->g->arena, "in round %u of the loop %s", round->number, name);
   Attr attr = {.ndims = 1, .dims = &d};
   if (name) b->g->origin.value = name;
   ids = build_emit(b, pos, OP_BOUND, 1, &ids, &attr);
@@ -60,7 +75,7 @@ Value builtin_take(Build *b, const Call *c) {
   }
   if (!ids_ok(b, c, 1, &ids)) return value_poison;
   Attr attr = {.ndims = 1, .dims = c->dim};
-  ids = bound_emit(b, c->pos, ids, c->dim[0], ids);
+  ids = bound_emit(b, c->pos, ids, c->dim[0], ids, c->raw[1]);
   return value_tensor(
       ids ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){c->arg[0].node, ids}, &attr) : 0);
 }
@@ -103,7 +118,7 @@ Value builtin_scatter_add(Build *b, const Call *c) {
   Value places = value_tensor(ids);
   if (!scattered(b, c, &places, &over) || !rows_new(b, c, &over)) return value_poison;
   const DimId *to = &c->dim[c->ndims - 1];
-  ids = bound_emit(b, c->pos, ids, *to, ids);
+  ids = bound_emit(b, c->pos, ids, *to, ids, c->raw[1]);
   if (!ids) return value_poison;
   NodeId x = build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg));
   Attr attr = {.ndims = over.n, .dims = over.at, .nto = 1, .to = to};

@@ -56,7 +56,7 @@ static NodeId of_ids(Entropy *e) {
     ignored = graph_binary(g, OP_EQ, ids, graph_const(g, TYPE_I32, e->ignore));
     ids = graph_where(g, ignored, graph_const(g, TYPE_I32, 0), ids);
   }
-  ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels);
+  ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels, e->c->raw[1]);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
   // a sum of one term, so it is exact; partial sums of it and of `smooth` meet in one collective
   NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.away, real(e, 0)), &e->over);

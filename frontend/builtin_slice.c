@@ -28,10 +28,10 @@ static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
     (void)slice_fits(b, c, way < 0 ? n - 1 : 0, way < 0 ? n - 1 + way : way);
     return 0;
   }
-  start = bound_emit(b, c->pos, start, c->dim[0], start);
+  start = bound_emit(b, c->pos, start, c->dim[0], start, NULL);
   if (!start || way == 0) return start;
   NodeId last = graph_binary(b->g, OP_ADD, start, constant(b, way));
-  last = bound_emit(b, c->pos, last, c->dim[0], last);
+  last = bound_emit(b, c->pos, last, c->dim[0], last, NULL);
   return last ? graph_binary(b->g, OP_SUB, last, constant(b, way)) : 0;
 }
 
@@ -118,7 +118,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
                                  graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
-  *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0], at);
+  *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0], at, c->raw[i]);
   return *computed != 0;
 }
 

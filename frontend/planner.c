@@ -148,8 +148,16 @@ static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
             bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh), layout_text(s->arena, least->mesh, &least->layout));
 }
 
+static void show_priced(void *progress, uint64_t n) { progress_show(progress, "%llu layouts priced", (unsigned long long)n); }
+
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
-  SearchResult *r = *out = search_layouts(s->arena, t);
+  Progress progress;
+  SearchTask task = *t;
+  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  task.priced = show_priced;
+  task.watcher = &progress;
+  SearchResult *r = *out = search_layouts(s->arena, &task);
+  progress_clear(&progress);
   if (r->n) return true;
   SearchChoice least = search_refine(s->arena, t, &r->smallest, &(SearchRules){0}, SEARCH_SMALLEST);
   if (least.price.memory > t->memory) return say_too_large(s, t, &least, least.price.memory), false;

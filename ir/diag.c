@@ -315,6 +315,17 @@ static bool find_line(const Source *s, uint32_t line, const char **at, size_t *n
   return true;
 }
 
+const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to) {
+  const Source *s = source_of(d, from.source);
+  const char *line;
+  size_t n, end = to.col + (to.len ? to.len : 1) - 1;
+  if (!s || !s->text || from.source != to.source || from.line != to.line || !from.line || !find_line(s, from.line, &line, &n)) return NULL;
+  if (from.col < 1 || end < from.col || end > n) return NULL;
+  for (size_t i = 0; i < end; i++)
+    if ((unsigned char)line[i] >= 0x80) return NULL;
+  return arena_text(a, line + from.col - 1, end - from.col + 1);
+}
+
 typedef struct Paint {
   const char *error, *warning, *note, *hint, *bold, *off;
 } Paint;

@@ -59,6 +59,8 @@ void diag_rewind(Diag *d, DiagMark m);
 int diag_errors(const Diag *d);
 // 0 without errors, else the exit code of the first error.
 int diag_exit(const Diag *d);
+// The text from place `from` to the end of place `to`, in `a`: of one line of one source, of ASCII; else NULL.
+const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to);
 // The path or option that a source was registered with.
 const char *diag_source_name(const Diag *d, uint32_t source);
 

@@ -290,6 +290,7 @@ static bool layout_of(const Search *s, const View *v, const Candidate *c, Search
 static void keep_if_fits(Search *s, SearchChoice *choice) {
   choice->price = search_price(s->task, choice->mesh, &choice->layout);
   s->result->priced++;
+  if (s->task->priced) s->task->priced(s->task->watcher, s->result->priced);
   if (choice->price.memory > s->task->memory) s->result->over_memory++;
   else keep(s, choice);
 }

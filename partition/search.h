@@ -37,6 +37,8 @@ typedef struct SearchTask {
   uint32_t nmeshes;
   const Mesh *mesh;
   uint32_t keep;           // so many of the cheapest are returned
+  void (*priced)(void *watcher, uint64_t n); // told how many layouts were priced so far; or NULL
+  void *watcher;
 } SearchTask;
 
 typedef struct SearchChoice {

@@ -75,9 +75,11 @@ typedef struct Context {
 } Context;
 
 // The first error that a worker saw in a context.
+enum { TOLD_DEPTH = 2 }; // loops whose steps a fault has, outermost first
 typedef struct Fault {
   uint32_t instr;
   Status status; // code 0: none
+  int64_t at[TOLD_DEPTH];
 } Fault;
 
 struct Exec {

@@ -36,9 +36,11 @@ static Seat seat_of(const Exec *e, int worker, int crew) {
   return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
 }
 
-static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s) {
+static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s, const Steps *steps) {
   Fault *f = &e->fault[context * e->workers + worker];
-  if (s->code != 0 && f->status.code == 0) *f = (Fault){instr, *s};
+  if (s->code == 0 || f->status.code != 0) return;
+  *f = (Fault){.instr = instr, .status = *s};
+  for (int i = 0; i < steps->depth && i < TOLD_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
 // The pointers of a set where the loops around it stand; every worker has its own.
@@ -68,7 +70,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
       int64_t end = (c + stride) * b->grain;
       call.partial = b->partial + (set->first + c) * partial;
       b->kernel->run(&call, c * b->grain, end < set->units ? end : set->units);
-      note_fault(e, context, worker, instr, &status);
+      note_fault(e, context, worker, instr, &status, steps);
     }
   }
 }
@@ -83,7 +85,7 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
                        &status,  e->step, philox_seed(e->seed), 0};
     b->kernel->combine(&call, set->chunks);
   }
-  note_fault(e, context, worker, instr, &status);
+  note_fault(e, context, worker, instr, &status, steps);
 }
 
 // Rows [0, n) dealt to `members` in multiples of `unit`.
@@ -296,7 +298,7 @@ static bool is_finite(const Exec *e) {
 
 // The first fault of a rank, as it tells the others.
 typedef struct ToldFault {
-  int64_t context, value, position;
+  int64_t context, value, position, at[TOLD_DEPTH];
   uint32_t instr, code;
 } ToldFault;
 _Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
@@ -304,7 +306,7 @@ _Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
 static void take_fault(Exec *e, const ToldFault *t) {
   Fault *f = &e->fault[t->context * e->workers];
   if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
-    *f = (Fault){t->instr, {.code = t->code, .value = t->value, .position = t->position}};
+    *f = (Fault){t->instr, {.code = t->code, .value = t->value, .position = t->position}, {t->at[0], t->at[1]}};
 }
 
 // Ranks agree on the result of a step; then each knows the faults of all.
@@ -315,7 +317,7 @@ static void ranks_judge(Exec *e) {
   const Note *const *all;
   const Fault *f = exec_first_fault(e);
   if (f)
-    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position, f->instr, f->status.code};
+    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position, {f->at[0], f->at[1]}, f->instr, f->status.code};
   memcpy(mine.data, &told, sizeof told);
   if (!ranks_meet(e->ranks, &mine, false, &all)) {
     e->result = STEP_FAILED;

@@ -169,6 +169,18 @@ const Fault *exec_first_fault(const Exec *e) {
   return find_fault(e, position);
 }
 
+// ", in step 3 of the scan over t": of the loops around the instruction, outermost first.
+static void loops_text(const Program *p, const Fault *f, char *out, size_t room) {
+  int depth = 0;
+  size_t n = 0;
+  for (uint32_t i = 0; i < f->instr && depth < TOLD_DEPTH && n < room; i++) {
+    const Instr *in = &p->instr[i];
+    if (in->kind != INSTR_LOOP || in->u.loop.end < f->instr) continue;
+    n += (size_t)snprintf(out + n, room - n, ", in step %lld of the scan over %s", (long long)f->at[depth], in->u.loop.dim);
+    depth++;
+  }
+}
+
 void exec_fault(const Exec *e, Diag *d) {
   if (e->ranks && e->result == STEP_FAILED) { // what ended the run is said when the rank leaves
     diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
@@ -191,8 +203,10 @@ void exec_fault(const Exec *e, Diag *d) {
     if (!(c->without >> i & 1))
       n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "", c->loop[i].name,
                             (long long)position[i]);
-  diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s",
+  char loops[256] = "";
+  loops_text(e->program, f, loops, sizeof loops);
+  diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s%s",
              c->value ? c->value : "an index", n ? "[" : "", where, n ? "]" : "",
              (long long)f->status.value, (long long)(c->size - 1), c->dim ? " of dim " : "",
-             c->dim ? c->dim : "");
+             c->dim ? c->dim : "", loops);
 }
