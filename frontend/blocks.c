@@ -417,10 +417,14 @@ enum { MAX_RULES = 4096 };
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
-  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++)
-    if (file->kids[i]->kind == AST_LAYOUT) n += file->kids[i]->nkids;
+  Pos last = b->opt->layout ? b->opt->layout->pos : (Pos){0}; // the first statement beyond the limit
+  for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++) {
+    if (file->kids[i]->kind != AST_LAYOUT) continue;
+    if (n <= MAX_RULES) last = file->kids[i]->pos;
+    n += file->kids[i]->nkids;
+  }
   if (n > MAX_RULES) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, (Pos){.source = b->text->pos.source}, "the layout has %u rules, and at most %d are allowed", n, MAX_RULES);
+    diag_error(b->d, DIAG_BAD_LAYOUT, last, "the layout has %u rules, and at most %d are allowed", n, MAX_RULES);
     diag_hint(b->d, "one rule with a pattern covers many tensors: layout layer.*.w: h -> cols");
     return;
   }
