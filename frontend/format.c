@@ -74,22 +74,6 @@ static int level_of(const Printer *p, const Token *t, bool comment) {
   return (int)p->block.n + p->brackets + goes_on - (closes && !comment);
 }
 
-static void put_comments(Printer *p, uint32_t i) {
-  for (; p->comment < p->tokens->comment.n && p->tokens->comment.at[p->comment].before <= i;
-       p->comment++) {
-    const Comment *c = &p->tokens->comment.at[p->comment];
-    size_t n = c->bytes;
-    while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line || line_empty(p)) // what stood before it may have been a `;` that is gone
-      start_line(p, c->blank, level_of(p, token_at(p, i), true));
-    else
-      put(p, "  ", 2);
-    put(p, p->source + c->at, n);
-    put(p, "\n", 1);
-    p->opened = p->broken = false;
-  }
-}
-
 static bool breaks_before(const Printer *p, uint32_t i) {
   const Token *t = token_at(p, i);
   if (line_empty(p) || t->newline || p->broken) return true;
@@ -118,6 +102,28 @@ static bool drops(const Printer *p, uint32_t i) {
   if (token_at(p, i)->kind != TOKEN_SEMICOLON) return false;
   return p->block.n == 0 || !p->block.at[p->block.n - 1] ||
          token_at(p, i + 1)->kind == TOKEN_UNBRACE;
+}
+
+// Token i, or the next one that is printed: it decides how far a comment is indented, also when formatted again.
+static uint32_t kept(const Printer *p, uint32_t i) {
+  while (drops(p, i)) i++;
+  return i;
+}
+
+static void put_comments(Printer *p, uint32_t i) {
+  for (; p->comment < p->tokens->comment.n && p->tokens->comment.at[p->comment].before <= i;
+       p->comment++) {
+    const Comment *c = &p->tokens->comment.at[p->comment];
+    size_t n = c->bytes;
+    while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
+    if (c->own_line || line_empty(p)) // what stood before it may have been a `;` that is gone
+      start_line(p, c->blank, level_of(p, token_at(p, kept(p, i)), true));
+    else
+      put(p, "  ", 2);
+    put(p, p->source + c->at, n);
+    put(p, "\n", 1);
+    p->opened = p->broken = false;
+  }
 }
 
 static void put_token(Printer *p, uint32_t i) {
