@@ -1,6 +1,9 @@
 #!/bin/sh
 # Every example, trained as its first lines say, under its layouts: what it reaches must not depend on them.
 # The data is made here; real data is used where it is at hand. Ends in `N passed, N failed, N skipped`.
+#
+#   tests/examples.sh [all|gpt]    `all` (scripts/soak.sh examples): also the layouts marked `+`, which take longer;
+#                                  `gpt`: the 2,000 steps of the language model that its page states
 set -u
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
@@ -29,9 +32,14 @@ train() {
   fi
 }
 
-# example NAME METRIC HOW BOUND OPTIONS -- then one layout a line on standard input, `none` or `MESH LAYOUT`
+# example NAME METRIC HOW BOUND OPTIONS -- then one layout a line on standard input, `none` or `MESH LAYOUT`; a line that
+# begins with `+` is for `all` alone.
+how_much=${1:-}
 example() {
   while read -r mesh layout; do
+    case $mesh in
+      +*) [ -n "$how_much" ] || continue; mesh=${mesh#+} ;;
+    esac
     if [ "$mesh" = none ]; then
       train "$@" --layout none
     else
@@ -46,7 +54,7 @@ rows=4 b=rows
 cols=2 features=cols
 X
 example transformer accuracy at-least 0.99 --data-dir "$tmp" --set train.epochs=6 <<X
-none
++none
 rows=2,cols=2 b=rows,heads=cols,ff=cols,symbols=cols
 X
 example clip loss at-most 0.5 --data-dir "$tmp" <<X
@@ -67,7 +75,7 @@ rows=2,cols=2 b=rows,h=cols
 X
 example gan off at-most 0.12 --data-dir "$tmp" <<X
 none
-rows=4 b=rows
++rows=4 b=rows
 rows=2,cols=2 b=rows,h=cols
 X
 example tagger accuracy at-least 0.99 --data-dir "$tmp" --set train.epochs=5 <<X
@@ -86,7 +94,7 @@ rows=4 g=rows,own=rows
 rows=2,cols=2 g=rows,own=rows,f=cols
 X
 example llama bits at-most 0.6 --data-dir "$tmp" --set train.steps=300 <<X
-none
++none
 rows=2,cols=2 b=rows,groups=cols,ff=cols,vocab=cols
 rows=4 b=rows,optimizer/all=rows
 X
@@ -96,23 +104,23 @@ rows=2 b=rows
 rows=2 y=rows,y2=rows,y4=rows
 X
 example resnet accuracy at-least 0.3 --data-dir "$tmp" --set train.steps=30 <<X
-none
++none
 rows=4 b=rows
 rows=2,cols=2 b=rows,c1=cols,c4=cols
 X
 example cifar accuracy at-least 0.5 --data-dir "$tmp" --set train.steps=25 <<X
-none
-rows=4 b=rows
++none
++rows=4 b=rows
 rows=2 y=rows,y2=rows,y4=rows
 rows=2,cols=2 b=rows,c1=cols,h=cols
 X
 
 # A language model of bytes: 200 steps here; `gpt` alone runs the 2,000 that the page states.
 steps=200 bound=1.5
-[ "${1:-}" = gpt ] && steps=2000 bound=0.8
+[ "$how_much" = gpt ] && steps=2000 bound=0.8
 example gpt loss at-most $bound --data-dir "$tmp" --set train.steps=$steps <<X
-none
-rows=2 b=rows
++none
++rows=2 b=rows
 rows=2,cols=2 b=rows,heads=cols,ff=cols,vocab=cols
 X
 

@@ -19,6 +19,7 @@
 
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
 #include "ir/expect.h"
 
@@ -115,8 +116,9 @@ static bool run_compile(Run *r) {
   if (!g) return false;
   static Machine machine;
   machine = machine_default();
+  // Generated products at the least effort, those of the library at the one that users get: both levels are covered.
   PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
-                             .code = {.opt = 2}, .machine = &machine, .machine_code = true};
+                             .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()}, .machine = &machine, .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);

@@ -10,6 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
 #include "ir/expect.h"
 #include "tests/suite/common/layout_cases.h"
@@ -112,7 +113,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Order *order = order_choose(m->a, remat(m->a, low));
   Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = 1};
+  CodeOptions code_opt = {.opt = turn % 3 == 0, .cache = suite_cache()};
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);
   if (!code) return "does not compile";
   const char *wrong = run_code(m, g, low, c->program);

@@ -96,7 +96,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Order *order = order_choose(m->a, remat(m->a, low));
   Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = 1, .cache = cache};
+  CodeOptions code_opt = {.opt = 0, .cache = cache};
   if (!ranks_use_mesh(ranks, &c->program->mesh)) return "the mesh does not suit the ranks";
   if (!ranks_lead(ranks) && !ranks_meet_near(ranks, true)) return "the ranks are lost";
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);

@@ -13,6 +13,7 @@
 
 #include "frontend/session.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/cache.h"
 
 enum { SEED = 7, STEPS = 2 };
 static int passed, failed;
@@ -214,7 +215,7 @@ static bool compile(Trained *t, const Recompute *c, bool on, int64_t memory) {
   Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
   static Machine machine;
   machine = machine_default();
-  PipelineOptions how = {.codegen = {.fuse = true, .for_ = "train"}, .code = {.opt = 1}, .machine = &machine,
+  PipelineOptions how = {.codegen = {.fuse = true, .for_ = "train"}, .code = {.opt = 0, .cache = suite_cache()}, .machine = &machine,
                          .memory = memory, .machine_code = true};
   return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
 }

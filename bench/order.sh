@@ -2,7 +2,7 @@
 # Predictions put layouts in the order in which they run: of five layouts of a model, each pair that the simulator takes
 # to be more than 15 % apart is measured in that order. The machine file is measured in the same run, the layouts in
 # turn, several times; the median counts. For processors in one process, and each in its own.
-#   tests/order.sh [-v] [local|np|mpi]...   (local alone when none is named: the ranks take a minute more)
+#   bench/order.sh [-v] [local|np|mpi]...   (local alone when none is named: the ranks take a minute more)
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
 tmp=$(mktemp -d) || exit 1
