@@ -217,7 +217,7 @@ expect "the checkpoint before" 0 "checkpoint" "$meshc" inspect "$tmp/nan"
 expect "two runs in one folder" 2 "holds checkpoints of another run" "$meshc" train "$net" --checkpoint-dir "$tmp/whole"
 expect "--resume alone" 2 "resume needs --checkpoint-dir" "$meshc" train "$net" --resume
 expect "another seed" 2 "was trained with --seed 0, not 1" "$meshc" train "$net" --checkpoint-dir "$tmp/whole" --resume --seed 1
-expect "two sources" 2 "either those of" "$meshc" eval "$net" --checkpoint "$tmp/whole" --params "$tmp/whole.safetensors"
+expect "two sources" 2 "not from both" "$meshc" eval "$net" --checkpoint "$tmp/whole" --params "$tmp/whole.safetensors"
 expect "nothing to go on from" 0 "training begins anew" "$meshc" train "$net" --checkpoint-dir "$tmp/new" --resume --set train.steps=2
 
 # -- a full disk: exit 7, nothing half-written, the older checkpoint as it was -----------------------------------
