@@ -214,6 +214,7 @@ static Code *load_fresh(Program *p, const Unique *u, const CodeOptions *opt, con
 }
 
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d) {
+  (void)mem_doing("compiling kernels of the program for", p->for_);
   Arena *a = arena_new();
   Unique u = unique_kernels(a, p, kernels);
   uint8_t key[HASH_BYTES];

@@ -93,8 +93,7 @@ static bool has_feature(const LlvmTarget *t, const char *name) {
 static char *features_of(const LlvmTarget *t) {
   const char *out = t->without ? t->without : "";
   size_t n = strlen(features) + 2 * strlen(out) + 3;
-  char *text = malloc(n);
-  if (!text) BUG("no memory for %zu bytes of features", n);
+  char *text = mem_alloc(n);
   size_t at = (size_t)snprintf(text, n, "%s%s", features, *out ? ",-" : "");
   for (; *out; out++) {
     text[at++] = *out;

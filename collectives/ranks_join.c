@@ -239,11 +239,11 @@ Ranks *ranks_join(double deadline, char *why, size_t room) {
   sched_getaffinity(0, sizeof set, &set);
   r->spin = r->bound || CPU_COUNT(&set) >= r->near;
   atomic_store(&r->board->rank[r->index].pid, getpid());
-  r->heard = calloc((size_t)r->near, sizeof *r->heard);
-  if (!r->heard || !pulse_start(r)) {
-    no(why, room, "no memory, or no thread, to watch the other ranks");
-    ranks_free(r);
-    return NULL;
+  r->heard = mem_zeroed((size_t)r->near, sizeof *r->heard);
+  if (!pulse_start(r)) {
+    board_end(r->board, EXIT_MEMORY);
+    (void)mem_doing("starting the thread that watches the other ranks", NULL);
+    mem_exhausted(0);
   }
   Note start = {.what = NOTE_START};
   if (ranks_meet(r, &start, false, NULL)) {

@@ -225,13 +225,10 @@ int ranks_launch(int count, char **argv, bool mpi, bool saves) {
   Launch l = {.count = count, .lost = -1, .board_fd = shared_make(bytes)};
   l.pid = mem_zeroed((size_t)count, sizeof *l.pid);
   l.board = l.board_fd >= 0 ? shared_map(getpid(), l.board_fd, bytes) : NULL;
-  int code = 7;
-  if (l.board)
-    code = run(&l, argv);
-  else
-    fprintf(stderr, "meshc: error: no memory for %d ranks\n", count);
-  if (l.board) munmap(l.board, bytes);
-  if (l.board_fd >= 0) close(l.board_fd);
+  if (!l.board) mem_exhausted(bytes);
+  int code = run(&l, argv);
+  munmap(l.board, bytes);
+  close(l.board_fd);
   free(l.pid);
   return code;
 }

@@ -9,7 +9,7 @@
 #include "collectives/transfer.h"
 #include "collectives/transport.h"
 
-enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_AGAIN = 75 };
+enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_AGAIN = 75 };
 
 // One rank on the board; notes in turn, so that a fast rank writes the next while others read the last.
 typedef struct BoardRank {

@@ -32,13 +32,12 @@ static void *beat(void *context) {
   return NULL;
 }
 
-static bool find_leaders(Pulse *p) {
+static void find_leaders(Pulse *p) {
   const Ranks *r = p->ranks;
-  if (r->machines == 1 || r->index != 0) return true;
-  p->leader = calloc((size_t)r->machines, sizeof *p->leader);
-  for (int m = 0; p->leader && m < r->machines; m++)
+  if (r->machines == 1 || r->index != 0) return;
+  p->leader = mem_zeroed((size_t)r->machines, sizeof *p->leader);
+  for (int m = 0; m < r->machines; m++)
     if (m != r->machine) p->leader[p->nleaders++] = r->leader[m];
-  return p->leader != NULL;
 }
 
 // The thread takes no signals.
@@ -61,10 +60,10 @@ static void pulse_free(Pulse *p) {
 }
 
 bool pulse_start(Ranks *r) {
-  Pulse *p = calloc(1, sizeof *p);
-  if (!p) return false;
+  Pulse *p = mem_zeroed(1, sizeof *p);
   p->ranks = r;
-  if (find_leaders(p) && start_thread(p)) {
+  find_leaders(p);
+  if (start_thread(p)) {
     r->pulse = p;
     return true;
   }

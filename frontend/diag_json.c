@@ -27,8 +27,7 @@ static size_t character(const unsigned char *p, size_t n) {
 json_t *json_text(const char *text) {
   if (!text) return NULL;
   size_t n = strlen(text), out = 0;
-  char *copy = malloc(4 * n + 1);
-  if (!copy) return NULL;
+  char *copy = mem_alloc(4 * n + 1);
   for (size_t i = 0; i < n;) {
     size_t k = character((const unsigned char *)text + i, n - i);
     if (k) memcpy(copy + out, text + i, k);

@@ -228,6 +228,7 @@ static bool read_machine(Session *s) {
 
 bool session_read(Session *s) {
   const char *path = s->opt->argument.at[0];
+  (void)mem_doing("reading the model", path);
   s->text = session_file(s, path, &s->text_bytes);
   if (!s->text) {
     diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
@@ -252,6 +253,7 @@ static bool count_epochs(Session *s) {
 bool session_load(Session *s) {
   laps_start(&s->laps, s->arena);
   if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
+  (void)mem_doing("building the model", s->opt->argument.at[0]);
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!parse_settings(s, &s->options) || diag_errors(s->diag)) return false;
   laps_end(&s->laps, "parse", 0);

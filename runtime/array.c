@@ -215,9 +215,10 @@ bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at
 static bool read_any(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
   char *shard;
   *out = (Array){0};
-  if (!array_file(path, key, &shard, d, at)) return false;
-  bool ok = read_file(out, shard ? shard : path, key, map, d, at);
+  MemTask before = mem_doing("reading", path);
+  bool ok = array_file(path, key, &shard, d, at) && read_file(out, shard ? shard : path, key, map, d, at);
   free(shard);
+  mem_doing_again(before);
   return ok;
 }
 

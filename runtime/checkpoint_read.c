@@ -238,16 +238,12 @@ static int split_dims(const CheckpointTensor *t, int *split) {
   return n;
 }
 
-// False with *memory false: there was none to find out.
-static bool pieces_tile(const CheckpointTensor *t, bool *memory) {
+static bool pieces_tile(const CheckpointTensor *t) {
   static const int64_t origin[MAX_RANK];
   int split[MAX_RANK], n = split_dims(t, split);
-  *memory = true;
   if (n > MAX_AXES) return false; // no mesh splits so many dims
   size_t each = (size_t)1 << n, total = 0;
-  Corner *corner = t->npieces < SIZE_MAX / sizeof *corner / each - 1 ? mem_alloc((t->npieces + 1u) * each * sizeof *corner) : NULL;
-  *memory = corner != NULL;
-  if (!corner) return false;
+  Corner *corner = mem_zeroed(t->npieces + 1u, each * sizeof *corner);
   for (uint32_t k = 0; k < t->npieces; k++) total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
   total += put_corners(t, origin, t->size, split, n, -1, corner + total);
   qsort(corner, total, sizeof *corner, by_place);
@@ -290,11 +286,7 @@ static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
   if (json_array_size(pieces) > r->out->nshards) return malformed(r, arena_printf(r->a, "has more pieces of %s than shards", t->name));
   for (size_t i = 0; i < json_array_size(pieces); i++)
     if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces++])) return false;
-  bool memory;
-  if (pieces_tile(t, &memory)) return true;
-  if (memory) return malformed(r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
-  diag_error(r->d, DIAG_NO_MEMORY, r->at, "no memory to check the pieces of %s", t->name);
-  return false;
+  return pieces_tile(t) || malformed(r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
 }
 
 static bool read_tensors(const Reader *r, json_t *list) {
@@ -472,6 +464,7 @@ static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
 }
 
 bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d, Pos at) {
+  (void)mem_doing("loading the checkpoint", c->path);
   Loader l = {c, mem_zeroed(c->nshards + 1u, sizeof(Datafile)), d, at};
   for (uint32_t i = 0; i < c->nshards; i++) l.file[i].fd = -1;
   bool good = open_shards(&l) && load_tensors(&l, e, slots, average);

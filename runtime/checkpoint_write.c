@@ -348,6 +348,7 @@ static bool write_step(Saver *s, const char *name) {
 static void *write_checkpoint(void *saver) {
   Saver *s = saver;
   char name[FILE_NAME];
+  (void)mem_doing("writing the checkpoint", s->path);
   snprintf(name, sizeof name, "step-%lld", (long long)s->step);
   bool good = write_step(s, name) || fails(s, name);
   good = good && (!s->best || link_best(s, s->step));

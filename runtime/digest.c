@@ -30,19 +30,15 @@ static uint64_t key_of(const char *path) {
   return h;
 }
 
-// NULL: recorded before, or no memory.
+// NULL: recorded before.
 static FileDigest *add(const char *path) {
   for (uint32_t i = 0; i < count; i++)
     if (strcmp(list[i].path, path) == 0) return NULL;
   if (count == room) {
-    uint32_t more = room ? 2 * room : 16;
-    FileDigest *grown = realloc(list, more * sizeof *list);
-    if (!grown) return NULL;
-    list = grown;
-    room = more;
+    room = room ? 2 * room : 16;
+    list = mem_grow(list, room * sizeof *list);
   }
-  char *own = strdup(path);
-  if (!own) return NULL;
+  char *own = mem_text(path);
   list[count] = (FileDigest){.path = own, .key = key_of(path)};
   list[count].name = base_name(own);
   return &list[count++];
@@ -57,9 +53,9 @@ static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uin
 
 // A file that cannot be read has no checksum; its reader says why.
 static uint32_t checksum(const Datafile *f, bool full) {
-  char *bytes = malloc(PIECE);
+  char *bytes = mem_alloc(PIECE);
   uint32_t sum = 0;
-  bool good = bytes != NULL;
+  bool good = true;
   if (full || f->size <= (int64_t)BLOCK * BLOCKS) {
     for (int64_t at = 0; good && at < f->size; at += PIECE)
       good = add_piece(f, at, f->size - at < PIECE ? f->size - at : PIECE, bytes, &sum);

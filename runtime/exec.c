@@ -506,7 +506,7 @@ static bool reserve_blas(const Exec *e, Diag *d) {
   bool products = false;
   for (uint32_t i = 0; i < e->program->ninstrs; i++) products |= e->program->instr[i].kind == INSTR_PRODUCT;
   if (!products || blas_reserve(e->workers)) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for the buffers of OpenBLAS: %d threads need 128 MiB of addresses each", e->workers);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of addresses each", e->workers);
   diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
   return false;
 }
@@ -518,6 +518,7 @@ static int32_t watched_tensor(const Program *p, const char *name) {
 
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   if (!check_kernels(p, d)) return NULL;
+  (void)mem_doing("taking the memory of the program for", p->for_);
   Exec *e = mem_zeroed(1, sizeof *e);
   e->program = p;
   e->share = opt->share;

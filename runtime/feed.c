@@ -116,6 +116,7 @@ static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
 
 static void *read_ahead(void *feed) {
   Feed *f = feed;
+  (void)mem_doing("reading data", NULL);
   uint64_t shuffle = rng_key(f->seed, "shuffle");
   int64_t epoch = f->first_epoch, row = f->first_row;
   while (read_epoch(f, rng_key(shuffle + (uint64_t)epoch++, "epoch"), row)) row = 0;
@@ -183,6 +184,7 @@ static bool start(Feed *f, Diag *d) {
 
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d) {
+  (void)mem_doing("opening data", NULL);
   Feed *f = mem_zeroed(1, sizeof *f);
   f->input = mem_alloc(sizeof *input * (n + 1u));
   f->source = mem_zeroed(n + 1u, sizeof *f->source);

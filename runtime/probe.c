@@ -129,10 +129,10 @@ static void describe(const Exec *e, NotFinite *out) {
 }
 
 bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
-  Probe p = {.count = calloc((size_t)e->processors, sizeof *p.count), .seen = calloc((size_t)e->processors, sizeof *p.seen),
+  Probe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count), .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
              .first = {.order = -1}};
   *out = (NotFinite){0};
-  bool good = p.count && p.seen && e->program->note;
+  bool good = e->program->note != NULL;
   if (good) {
     e->nonfinite = &p;
     look_at_given(e);

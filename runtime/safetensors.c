@@ -265,9 +265,8 @@ char *safetensors_shard(const char *index_path, const char *key, char *why) {
   } else if (file) {
     const char *slash = strrchr(index_path, '/');
     char *directory = slash ? mem_text_n(index_path, (size_t)(slash - index_path)) : NULL;
-    out = slash && !directory ? NULL : path_under(slash == index_path ? "/" : directory, file);
+    out = path_under(slash == index_path ? "/" : directory, file);
     free(directory);
-    if (!out) why_not(why, "no memory");
   }
   json_decref(root);
   return out;
