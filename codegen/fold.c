@@ -5,7 +5,7 @@
 // to the next level and begins anew. Chains that end with a unit are folded after Fold.step units.
 //
 //   sum over n = 1e7 of x[n, c], rows of c:      unit n: row[c] += x      after 64 units: wide[c] += row[c]; row = 0
-//   sum over k = 4096 of a[m, k] * b[k, n]:      k in blocks of 128: tile += ..; middle += tile; tile = 0
+//   sum over k = 4096 of a[m, k] * b[k, n]:      k in blocks of 64: tile += ..; middle += tile; tile = 0
 #include "codegen/emit.h"
 #include "ir/sums.h"
 

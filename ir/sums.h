@@ -13,7 +13,7 @@
 
 enum {
   SUM_LEAF = 32,         // of accumulators in registers
-  SUM_LEAF_TILE = 128,   // of register tiles of contractions, where folding a leaf costs more
+  SUM_LEAF_TILE = 64,    // of register tiles of contractions, where folding a leaf costs more
   SUM_LEAF_ROW = 96,     // of accumulators in memory: each leaf is added to a row of f64
   SUM_MIDDLE = 16,
   SUM_LEAF_LIBRARY = 384, // the longest chain of the BLAS library within one of its blocks of k
