@@ -91,25 +91,31 @@ position() {
   # shellcheck disable=SC2086
   feeds=
   for file in "$tmp"/want/*.npy; do feeds="$feeds --feed $(basename "$file" .npy)=$file"; done
-  for threads in 1 2 3; do
+  for threads in 1 ${SOAK:+2} 3; do
     "$meshc" run "$tmp/got.mesh" --seed 3 $feeds --threads $threads --fetch "$(sed -n 's/^\(got_[a-z]*\) =.*/\1/p' "$tmp/got.mesh" | paste -sd, -)" --out "$tmp/got.$threads" >/dev/null 2>&1
     diff -r "$tmp/got.1" "$tmp/got.$threads" >/dev/null && passed=$((passed + 1)) || fail "n = $n, $kind [$dims]: other bits with $threads threads"
   done
   check "n = $n, $kind [$dims]"
-  for processors in 2 3; do
+  for processors in ${SOAK:+2} 3; do
     check "n = $n, $kind [$dims] over $processors" --mesh p=$processors --layout "$dim=p"
   done
 }
 
+# Of these (kind, position) the test command takes a part, the soak test all.
+soak() { [ "$SOAK" ]; }
+long() { [ "$n" -gt 1000 ] || soak; }
+
 for n in "$@"; do
   for kind in constant random bf16; do
-    position n "[c]" "c, n" n
+    [ $kind = constant ] || long || continue
     position n "[c]" "n, c" n
-    [ $kind = bf16 ] && continue
+    [ $kind = constant ] || soak || continue
     position n "" "n, c" n others
+    long || continue
+    position n "[c]" "c, n" n
     position n "[c, d]" "c, n, d" n
     position n "" n n
-    position "p, q" "[c]" "p, c, q" q
+    soak && position "p, q" "[c]" "p, c, q" q
   done
 done
 echo "$passed passed, $failed failed, $skipped skipped"
