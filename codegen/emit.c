@@ -36,6 +36,20 @@ void loop_end(Emit *e, const Loop *l) {
   LLVMPositionBuilderAtEnd(e->b, l->done);
 }
 
+Blocks blocks_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t step) {
+  Blocks b = {.many = step > 0, .from = from, .to = to};
+  if (!b.many) return b;
+  b.loop = loop_begin(e, from, to, i64_of(e, step));
+  b.from = b.loop.var;
+  LLVMValueRef end = LLVMBuildAdd(e->b, b.from, b.loop.step, "");
+  b.to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, to, ""), end, to, "");
+  return b;
+}
+
+void blocks_end(Emit *e, const Blocks *b) {
+  if (b->many) loop_end(e, &b->loop);
+}
+
 void emit_mask(Emit *e, LLVMValueRef left) {
   LLVMValueRef lanes = i64_of(e, e->plan.lanes);
   LLVMValueRef short_ = LLVMBuildICmp(e->b, LLVMIntSLT, left, lanes, "");
@@ -156,6 +170,20 @@ LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
 
 void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, addresses(e) * sizeof *saved); }
 
+// Whole tiles from..to, in blocks where sums are folded.
+static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body, int phase) {
+  int l = e->k->vector, place = e->plan.vec_outer ? FOLD_VECTOR : FOLD_LOOP + l - e->k->nouter;
+  int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_step(e, place, phase);
+  Blocks b = blocks_begin(e, from, to, step * tile);
+  Loop main = loop_begin(e, b.from, b.to, i64_of(e, tile));
+  LLVMValueRef *saved = enter_loop(e, l, main.var);
+  body(e, phase);
+  leave_loop(e, saved);
+  loop_end(e, &main);
+  if (step) fold_now(e, place, phase);
+  blocks_end(e, &b);
+}
+
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
   int l = e->k->vector, lanes = e->plan.lanes, vecs = e->vecs;
   int64_t tile = (int64_t)lanes * vecs;
@@ -164,11 +192,7 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
   if (span < 0 || span >= tile) {
     LLVMValueRef rest = LLVMBuildURem(e->b, whole, i64_of(e, tile), "");
     middle = LLVMBuildSub(e->b, to, rest, "");
-    Loop main = loop_begin(e, from, middle, i64_of(e, tile));
-    LLVMValueRef *saved = enter_loop(e, l, main.var);
-    body(e, phase);
-    leave_loop(e, saved);
-    loop_end(e, &main);
+    vector_tiles(e, from, middle, body, phase);
   }
   if (span >= 0 && e->k->rows >= 0 && span % tile != 0) {
     e->vecs = (int)ceil_div(span % tile, lanes);
@@ -332,7 +356,9 @@ static void inner_loops(Emit *e, int i, int phase) {
     return;
   }
   bool part = e->slab && i == e->plan.slab_loop;
-  Loop loop = loop_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l], i64_of(e, 1));
+  int64_t step = fold_step(e, FOLD_LOOP + i, phase);
+  Blocks b = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l], step);
+  Loop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
   if (i + 1 == k->ninner) innermost_body(e, phase);
   else {
@@ -341,6 +367,8 @@ static void inner_loops(Emit *e, int i, int phase) {
   }
   leave_loop(e, saved);
   loop_end(e, &loop);
+  if (step) fold_now(e, FOLD_LOOP + i, phase);
+  blocks_end(e, &b);
 }
 
 static bool has_inner(const Emit *e, int phase) {
@@ -493,6 +521,9 @@ void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, cons
   e.walk = arena_array(a, LLVMValueRef, k->nwalks + 1);
   e.addr = arena_array(a, LLVMValueRef, (k->nptr + 1) * (1 + TILE_ROWS));
   e.cell = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  e.middle = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  e.total = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  e.leaves = arena_array(a, LLVMValueRef, k->nstmts + 1);
   e.value = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   emit_types(&e);
   emit_run(&e, symbol);

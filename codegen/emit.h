@@ -10,6 +10,7 @@
 //   emit_place.c  places of windows, guards           emit_random.c  draws
 //   emit_op.c     ops.def's column `emit`              emit_math.c, emit_trig.c  polynomials
 //   emit_reduce.c REDUCE and ACCUM                     emit_combine.c the combine entry
+//   fold.c, emit_fold.c  blocks of long sums
 #ifndef CODEGEN_EMIT_H
 #define CODEGEN_EMIT_H
 
@@ -28,6 +29,15 @@ typedef struct EmitTarget {
   int opt;   // 0..3
 } EmitTarget;
 
+// Where an accumulator is folded (fold.c); FOLD_LOOP + i is inner loop i.
+enum { FOLD_NEVER, FOLD_UNIT, FOLD_VECTOR, FOLD_LOOP };
+typedef struct Fold {
+  int place;
+  int64_t step;  // after so many rounds of that loop, so many units
+  int64_t chain; // additions to an accumulator of a REDUCE
+  bool wide;     // the last level is f64; else the middle is the last
+} Fold;
+
 typedef struct Plan {
   int lanes;       // elements of a vector, the same for all types of the kernel
   int rows, vecs;  // main register tile
@@ -39,10 +49,14 @@ typedef struct Plan {
   int slab_loop;
   int64_t slab_step; // 0: no slabs
   int64_t run;       // units of a run at most
+  bool slab_wide;    // the sums of f32 that wait are f64
+  Fold *fold;        // [statement]
 } Plan;
 
 // Decides all of it; memory from a.
 Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
+// fold.c: the folds of all statements; the rest of p is decided.
+Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p);
 
 // Whether a load has a guard that is the same in all lanes.
 bool plan_guarded(const Kernel *k, const Plan *p, int stmt);
@@ -54,6 +68,7 @@ bool guards_decide(const Kernel *k, const Plan *p, int phase);
 // ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
 int64_t accum_elements(const Kernel *k, int s);
 int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
+int64_t accum_row_bytes(const Kernel *k, int s); // its row of f64, if it is wide, is behind them
 // Elements between neighbours along loop l in that part; 0: does not move.
 int64_t accum_stride(const Kernel *k, int s, int l);
 
@@ -77,7 +92,10 @@ typedef struct Emit {
   LLVMValueRef *walk;              // [walk] at counters 0, i64
   LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far; then those of rows
   LLVMValueRef zeros;              // memory that rows outside of a window read
-  LLVMValueRef *cell;              // [statement * TILE + instance] accumulators
+  LLVMValueRef *cell;              // [statement * TILE + instance] accumulators: leaves
+  LLVMValueRef *middle, *total;    // the same, of those that are folded
+  LLVMValueRef *leaves;            // [statement] how many leaves are in the middle, i64
+  LLVMValueRef units;              // how many units have gone into leaves, i64
   LLVMValueRef *value;             // [statement * TILE + instance]
   LLVMValueRef partial;            // of this chunk, or NULL
   LLVMValueRef extent[MAX_LOOPS];  // valid, i64
@@ -103,6 +121,14 @@ typedef struct Loop {
 // for (var = from; var < to; var += step) around what is emitted until loop_end.
 Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
 void loop_end(Emit *e, const Loop *l);
+// from..to in blocks of `step`, each of which is from..to of the result; step 0: one block.
+typedef struct Blocks {
+  bool many;
+  Loop loop;
+  LLVMValueRef from, to;
+} Blocks;
+Blocks blocks_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t step);
+void blocks_end(Emit *e, const Blocks *b);
 LLVMBasicBlockRef emit_block(Emit *e);
 // The tile's last vector has n elements left, at most all its lanes; emit_mask_off: all again.
 void emit_mask(Emit *e, LLVMValueRef left);
@@ -183,6 +209,28 @@ void scratch_clear(Emit *e, LLVMValueRef units); // of the sums of a run
 void reduce_spill(Emit *e);                      // adds the sums of a tile to the scratch
 void reduce_fetch(Emit *e);                      // its sums, from the scratch
 void emit_accum(Emit *e, int s, int r, int v);
+
+bool cell_is_vector(const Emit *e, int s);
+int cell_vecs(const Emit *e, int s);
+int reduce_vecs(const Emit *e, int s);
+static inline int cell_index(int s, int r, int v) { return s * TILE + r * TILE_VECS + v; }
+LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
+
+// emit_fold.c: blocks of accumulators.
+void fold_make(Emit *e, int s, int at);           // memory for instance `at`
+void fold_clear(Emit *e, int s, int at);
+void folds_begin(Emit *e, int s);                 // no leaf is in the middle
+// Instance `at` with all its levels; f64 where fold_type says so.
+Dtype fold_type(const Emit *e, int s);
+LLVMValueRef fold_value(Emit *e, int s, int at);
+LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x); // of fold_type to the statement's type
+// Rounds between folds at that place in that phase; 0: none there.
+int64_t fold_step(const Emit *e, int place, int phase);
+void fold_now(Emit *e, int place, int phase);     // folds what is folded at that place
+void fold_units_begin(Emit *e);
+void fold_units(Emit *e);                         // another unit, or tile of units, is done
+void wide_clear(Emit *e, int s);                  // the row of f64
+LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index); // in it; row: its f32 row
 
 // emit_combine.c: the body of SYMBOL_combine.
 void emit_combine(Emit *e);

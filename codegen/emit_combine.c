@@ -5,21 +5,26 @@
 
 #ifdef MESHC_HAVE_LLVM
 
+static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
+
 // The chunks' values at `index` joined.
 static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks, bool vector) {
   const KStmt *st = &e->k->stmt[s];
-  LLVMTypeRef t = vector ? type_vector(e, reg_type(e, st->type)) : reg_type(e, st->type);
+  Dtype type = combine_type(st);
+  LLVMTypeRef t = vector ? type_vector(e, reg_type(e, type)) : reg_type(e, type);
   LLVMValueRef cell = emit_alloca(e, t), off = i64_of(e, accum_offset(e->k, s));
   LLVMValueRef row = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
-  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, vector), cell);
+  LLVMBuildStore(e->b, emit_identity(e, st->op, type, vector), cell);
   Loop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
   LLVMValueRef skip = LLVMBuildMul(e->b, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)), "");
-  LLVMValueRef at = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
-  at = LLVMBuildGEP2(e->b, mem_type(e, st->type), at, &index, 1, "");
-  LLVMValueRef x = load_raw(e, st->type, at, vector);
-  LLVMBuildStore(e->b, emit_join(e, st->op, st->type, LLVMBuildLoad2(e->b, t, cell, ""), x), cell);
+  LLVMValueRef first = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
+  LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, st->type), first, &index, 1, "");
+  LLVMValueRef x = emit_coerce(e, load_raw(e, st->type, at, vector), st->type, type);
+  if (kernel_accum_wide(e->k, s))
+    x = emit_join(e, st->op, type, x, load_raw(e, type, wide_at(e, s, first, index), vector));
+  LLVMBuildStore(e->b, emit_join(e, st->op, type, LLVMBuildLoad2(e->b, t, cell, ""), x), cell);
   loop_end(e, &l);
-  return LLVMBuildLoad2(e->b, t, cell, "");
+  return emit_coerce(e, LLVMBuildLoad2(e->b, t, cell, ""), type, st->type);
 }
 
 // One address, or a vector of them along loop `l` (-1: scalar).

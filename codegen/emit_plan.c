@@ -4,6 +4,7 @@
 // at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay where the
 // kernel puts them, and so do loads from memory that the kernel writes.
 #include "codegen/emit.h"
+#include "ir/sums.h"
 
 static uint32_t loop_bit(int l) { return l < 0 ? 0 : UINT32_C(1) << l; }
 
@@ -166,6 +167,9 @@ static void choose_slabs(const Kernel *k, Plan *p) {
   p->slab_loop = i;
   p->slab_step = clamp64(SLAB_BYTES / (round > 0 ? round : 1), 1, loop_size(k, k->nouter + i));
   p->run = SCRATCH_BYTES / (ceil_div(k->block, p->lanes) * p->lanes * 8);
+  int64_t slabs = ceil_div(loop_size(k, k->nouter + i), p->slab_step);
+  for (int l = 0; l < i; l++) slabs *= loop_size(k, k->nouter + l);
+  p->slab_wide = slabs > SUM_MIDDLE;
 }
 
 static bool is_height(const Kernel *k, int r) {
@@ -291,6 +295,7 @@ Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   }
   choose_vecs(k, t, &p);
   choose_slabs(k, &p);
+  p.fold = fold_plan(a, k, &p);
   return p;
 }
 
@@ -315,10 +320,16 @@ int64_t accum_stride(const Kernel *k, int s, int l) {
   return n;
 }
 
+int64_t accum_row_bytes(const Kernel *k, int s) {
+  return ceil_div(accum_elements(k, s) * dtype_bytes(k->stmt[s].type), 64) * 64;
+}
+
 int64_t accum_offset(const Kernel *k, int s) {
   int64_t at = 0;
-  for (int i = 0; i < s; i++)
-    if (k->stmt[i].kind == K_ACCUM)
-      at += ceil_div(accum_elements(k, i) * dtype_bytes(k->stmt[i].type), 64) * 64;
+  for (int i = 0; i < s; i++) {
+    if (k->stmt[i].kind != K_ACCUM) continue;
+    at += accum_row_bytes(k, i);
+    if (kernel_accum_wide(k, i)) at += ceil_div(accum_elements(k, i) * dtype_bytes(TYPE_F64), 64) * 64;
+  }
   return at;
 }

@@ -58,7 +58,7 @@ static bool stands_in_vector(const Emit *e, const KStmt *s) {
 }
 
 // A value that is the same in all lanes of an outer vector loop needs one accumulator for them.
-static bool cell_is_vector(const Emit *e, int s) {
+bool cell_is_vector(const Emit *e, int s) {
   const KStmt *st = &e->k->stmt[s];
   if (!stands_in_vector(e, st)) return false;
   return st->kind == K_ACCUM || vector_inner(e) || depends(e, s, e->k->vector);
@@ -75,21 +75,25 @@ static LLVMTypeRef cell_type(Emit *e, int s) {
 }
 
 static int cell_rows(const Emit *e, int s) { return depends(e, s, e->k->rows) ? e->plan.rows : 1; }
-static int cell_vecs(const Emit *e, int s) { return cell_is_vector(e, s) ? e->plan.vecs : 1; }
-static int cell_index(int s, int r, int v) { return s * TILE + r * TILE_VECS + v; }
+int cell_vecs(const Emit *e, int s) { return cell_is_vector(e, s) ? e->plan.vecs : 1; }
 
 void cells_make(Emit *e) {
+  fold_units_begin(e);
   for (int s = 0; s < e->k->nstmts; s++) {
     if (!in_registers(e, s)) continue;
     int rows = e->k->stmt[s].kind == K_ACCUM ? 1 : cell_rows(e, s);
     for (int r = 0; r < rows; r++)
-      for (int v = 0; v < cell_vecs(e, s); v++) e->cell[cell_index(s, r, v)] = emit_alloca(e, cell_type(e, s));
+      for (int v = 0; v < cell_vecs(e, s); v++) {
+        e->cell[cell_index(s, r, v)] = emit_alloca(e, cell_type(e, s));
+        fold_make(e, s, cell_index(s, r, v));
+      }
   }
 }
 
 static void cell_clear(Emit *e, int s, int r, int v) {
   const KStmt *st = &e->k->stmt[s];
   LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), e->cell[cell_index(s, r, v)]);
+  fold_clear(e, s, cell_index(s, r, v));
 }
 
 static LLVMValueRef cell_get(Emit *e, int s, int r, int v) {
@@ -115,12 +119,13 @@ static LLVMValueRef operand(Emit *e, int s, int r, int v) {
 // -- REDUCE ----------------------------------------------------------------------------------------------------------
 
 // Instances: an inner vector loop folds all its vectors into cells of one row.
-static int reduce_vecs(const Emit *e, int s) { return vector_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1; }
+int reduce_vecs(const Emit *e, int s) { return vector_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1; }
 
 void reduce_begin(Emit *e, int phase) {
   for (int s = 0; s < e->k->nstmts; s++) {
     if (e->k->stmt[s].kind != K_REDUCE || e->k->stmt[s].phase != phase) continue;
     int rows = depends(e, s, e->k->rows) ? e->rows : 1;
+    folds_begin(e, s);
     for (int r = 0; r < rows; r++)
       for (int v = 0; v < reduce_vecs(e, s); v++) cell_clear(e, s, r, v);
   }
@@ -135,14 +140,16 @@ static void reduce_finish(Emit *e, int s, int r) {
   const KStmt *st = &e->k->stmt[s];
   int n = reduce_vecs(e, s);
   if (!vector_inner(e)) {
-    for (int v = 0; v < n; v++) e->value[cell_index(s, r, v)] = cell_get(e, s, r, v);
+    for (int v = 0; v < n; v++)
+      e->value[cell_index(s, r, v)] = fold_narrow(e, s, fold_value(e, s, cell_index(s, r, v)));
     return;
   }
   LLVMValueRef all[TILE_VECS];
-  for (int v = 0; v < n; v++) all[v] = cell_get(e, s, r, v);
+  Dtype t = fold_type(e, s);
+  for (int v = 0; v < n; v++) all[v] = fold_value(e, s, cell_index(s, r, v));
   for (; n > 1; n = (n + 1) / 2)
-    for (int v = 0; v < n / 2; v++) all[v] = emit_join(e, st->op, st->type, all[v], all[n - 1 - v]);
-  e->value[cell_index(s, r, 0)] = emit_horizontal(e, st->op, st->type, all[0]);
+    for (int v = 0; v < n / 2; v++) all[v] = emit_join(e, st->op, t, all[v], all[n - 1 - v]);
+  e->value[cell_index(s, r, 0)] = fold_narrow(e, s, emit_horizontal(e, st->op, t, all[0]));
 }
 
 void reduce_end(Emit *e, int phase) {
@@ -164,17 +171,21 @@ static int scratch_stmt(const Emit *e) {
 
 static int64_t scratch_row(const Emit *e) { return ceil_div(e->k->block, e->plan.lanes) * e->plan.lanes; }
 
+static Dtype scratch_type(const Emit *e, int s) {
+  return e->plan.slab_wide && stmt_folds(&e->k->stmt[s]) ? TYPE_F64 : e->k->stmt[s].type;
+}
+
 static LLVMValueRef scratch_at(Emit *e, int s, int r, int v) {
   LLVMValueRef at = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, e->unit, e->run, ""), i64_of(e, r), "");
   at = LLVMBuildMul(e->b, at, i64_of(e, scratch_row(e)), "");
   at = LLVMBuildAdd(e->b, at, LLVMBuildSub(e->b, e->counter[e->k->vector], e->block_from, ""), "");
   at = LLVMBuildAdd(e->b, at, i64_of(e, (int64_t)v * e->plan.lanes), "");
-  return LLVMBuildGEP2(e->b, reg_type(e, e->k->stmt[s].type), e->scratch, &at, 1, "");
+  return LLVMBuildGEP2(e->b, reg_type(e, scratch_type(e, s)), e->scratch, &at, 1, "");
 }
 
 void scratch_clear(Emit *e, LLVMValueRef units) {
   int s = scratch_stmt(e);
-  LLVMTypeRef t = reg_type(e, e->k->stmt[s].type);
+  LLVMTypeRef t = reg_type(e, scratch_type(e, s));
   e->scratch = emit_alloca(e, LLVMArrayType2(t, (uint64_t)(scratch_row(e) * e->plan.run)));
   LLVMSetAlignment(e->scratch, 64);
   Loop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""), i64_of(e, e->plan.lanes));
@@ -183,27 +194,32 @@ void scratch_clear(Emit *e, LLVMValueRef units) {
 }
 
 static LLVMValueRef scratch_load(Emit *e, int s, LLVMValueRef at) {
-  return LLVMBuildLoad2(e->b, type_vector(e, reg_type(e, e->k->stmt[s].type)), at, "");
+  return LLVMBuildLoad2(e->b, type_vector(e, reg_type(e, scratch_type(e, s))), at, "");
 }
 
 void reduce_spill(Emit *e) {
   int s = scratch_stmt(e);
+  Dtype t = scratch_type(e, s);
   for (int r = 0; r < e->rows; r++)
     for (int v = 0; v < e->vecs; v++) {
       LLVMValueRef at = scratch_at(e, s, r, v), old = scratch_load(e, s, at);
-      LLVMBuildStore(e->b, emit_join(e, OP_SUM, e->k->stmt[s].type, old, cell_get(e, s, r, v)), at);
+      LLVMValueRef x = emit_coerce(e, fold_value(e, s, cell_index(s, r, v)), fold_type(e, s), t);
+      LLVMBuildStore(e->b, emit_join(e, OP_SUM, t, old, x), at);
     }
 }
 
 void reduce_fetch(Emit *e) {
   int s = scratch_stmt(e);
   for (int r = 0; r < e->rows; r++)
-    for (int v = 0; v < e->vecs; v++) e->value[cell_index(s, r, v)] = scratch_load(e, s, scratch_at(e, s, r, v));
+    for (int v = 0; v < e->vecs; v++) {
+      LLVMValueRef x = scratch_load(e, s, scratch_at(e, s, r, v));
+      e->value[cell_index(s, r, v)] = emit_coerce(e, x, scratch_type(e, s), e->k->stmt[s].type);
+    }
 }
 
 // -- ACCUM -----------------------------------------------------------------------------------------------------------
 
-static LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
+LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
   LLVMValueRef off = i64_of(e, accum_offset(e->k, s));
   LLVMValueRef at = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
   return index ? LLVMBuildGEP2(e->b, mem_type(e, e->k->stmt[s].type), at, &index, 1, "") : at;
@@ -224,6 +240,8 @@ static void row_clear(Emit *e, int s) {
 void accum_begin(Emit *e) {
   for (int s = 0; s < e->k->nstmts; s++) {
     if (e->k->stmt[s].kind != K_ACCUM) continue;
+    folds_begin(e, s);
+    if (kernel_accum_wide(e->k, s)) wide_clear(e, s);
     if (!in_registers(e, s)) row_clear(e, s);
     else
       for (int v = 0; v < cell_vecs(e, s); v++) cell_clear(e, s, 0, v);
@@ -266,10 +284,11 @@ void accum_end(Emit *e) {
   for (int s = 0; s < e->k->nstmts; s++) {
     const KStmt *st = &e->k->stmt[s];
     if (st->kind != K_ACCUM || !in_registers(e, s)) continue;
-    LLVMValueRef x = cell_get(e, s, 0, 0);
-    for (int v = 1; v < cell_vecs(e, s); v++) x = emit_join(e, st->op, st->type, x, cell_get(e, s, 0, v));
-    if (is_vector(x)) x = emit_horizontal(e, st->op, st->type, x);
-    store_raw(e, st->type, partial_at(e, s, NULL), x);
+    LLVMValueRef x = fold_value(e, s, cell_index(s, 0, 0));
+    Dtype t = fold_type(e, s);
+    for (int v = 1; v < cell_vecs(e, s); v++) x = emit_join(e, st->op, t, x, fold_value(e, s, cell_index(s, 0, v)));
+    if (is_vector(x)) x = emit_horizontal(e, st->op, t, x);
+    store_raw(e, st->type, partial_at(e, s, NULL), fold_narrow(e, s, x));
   }
 }
 #endif

@@ -113,11 +113,15 @@ static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
 }
 
 static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
-  Loop l = loop_begin(e, lo, hi, i64_of(e, 1));
+  int64_t step = fold_step(e, FOLD_UNIT, 0);
+  Blocks b = blocks_begin(e, lo, hi, step);
+  Loop l = loop_begin(e, b.from, b.to, i64_of(e, 1));
   e->unit = l.var;
   emit_unit(e, u, 1, body);
   units_advance(e, u, 0, last_loop(e), 1);
   loop_end(e, &l);
+  if (step) fold_now(e, FOLD_UNIT, 0);
+  blocks_end(e, &b);
 }
 
 // Units inside one round of the row loop, and whether the counters stand at the start of one.
@@ -162,6 +166,7 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   LLVMPositionBuilderAtEnd(b, jam);
   Loop l = loop_begin(e, i64_of(e, 0), round, i64_of(e, 1));
   emit_unit(e, u, e->plan.rows, body);
+  fold_units(e);
   if (rows < last) units_advance(e, u, rows + 1, last, 1);
   loop_end(e, &l);
   units_advance(e, u, 0, rows, e->plan.rows);
@@ -170,6 +175,7 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
 
   LLVMPositionBuilderAtEnd(b, one);
   emit_unit(e, u, 1, body);
+  fold_units(e);
   units_advance(e, u, 0, last, 1);
   LLVMBuildStore(b, LLVMBuildAdd(b, at, i64_of(e, 1), ""), unit);
   LLVMBuildBr(b, test);

@@ -179,10 +179,11 @@ int64_t kernel_partial_bytes(const Kernel *k) {
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     if (s->kind != K_ACCUM) continue;
-    int64_t n = dtype_bytes(s->type);
+    int64_t n = 1;
     for (int l = k->nouter; l < loops(k); l++)
       if (k->ptr[s->index].stride[l]) n *= k->loop[l].size;
-    bytes += ceil_div(n, 64) * 64;
+    bytes += ceil_div(n * dtype_bytes(s->type), 64) * 64;
+    if (kernel_accum_wide(k, i)) bytes += ceil_div(n * dtype_bytes(TYPE_F64), 64) * 64;
   }
   return bytes;
 }

@@ -113,8 +113,18 @@ typedef struct Kernel {
 // loop run jammed only where they lie whole within a chunk (any chunk is computed right).
 int64_t kernel_grain(const Kernel *k);
 
+// Whether REDUCE or ACCUM s rounds, so that it is accumulated in blocks (fold.c).
+bool stmt_folds(const KStmt *s);
+
+// Chunks are KERNEL_CHUNKS parts of a launch, or read about KERNEL_CHUNK_BYTES where that is more. At most
+// kernel_chunk_units units: accumulators in memory without a row of f64 rely on it.
+enum { KERNEL_CHUNK_BYTES = 65536, KERNEL_CHUNKS = 64 };
+int64_t kernel_chunk_units(const Kernel *k);
+// Whether ACCUM s, kept in memory, has a row of f64 behind its own, to which leaves are added.
+bool kernel_accum_wide(const Kernel *k, int s);
+
 // The partial row of a chunk: one element of type stmt.type for every address of ptr[index] of each
-// ACCUM statement, in order of statements, each aligned to 64 bytes.
+// ACCUM statement, in order of statements, and those of wide ones again as f64; each aligned to 64 bytes.
 int64_t kernel_partial_bytes(const Kernel *k);
 // Readable and complete: equal texts (name, why and nodes aside) are equal kernels.
 char *kernel_print(Arena *a, const Kernel *k);

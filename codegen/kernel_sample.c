@@ -8,6 +8,7 @@
 
 #include "ir/eval_rules.h"
 #include "ir/philox.h"
+#include "ir/sums.h"
 
 enum { EACH = 6, TRIES = 12 };          // elements of a result; counters that are tried for them
 static const double MOST_WORK = 300000; // statements run for a result
@@ -166,7 +167,7 @@ static void total_add(Total *t, Cell c) {
 
 static Cell total_end(const Total *t) {
   static const struct { Op op; Monoid m; } start[] = {{OP_PROD, MONOID_PROD}, {OP_MAX, MONOID_MAX}, {OP_MIN, MONOID_MIN}};
-  if (step_of(t->x->op) == OP_ADD) return sum_cell(in_register(t->x->type), in_register(t->x->type), &t->sum, NO_GRANULE);
+  if (step_of(t->x->op) == OP_ADD) return sum_cell(in_register(t->x->type), in_register(t->x->type), &t->sum, NO_GRANULE, SUM_ROUNDINGS);
   if (t->sum.n > 0) return t->cell;
   for (size_t i = 0; i < countof(start); i++)
     if (start[i].op == t->x->op) return (Cell){monoid_identity(start[i].m, t->x->type), 0, false};

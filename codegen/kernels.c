@@ -242,11 +242,13 @@ static int32_t emit_value(Maker *k, int at, int phase) {
 
 // -- reductions ---------------------------------------------------------------------------------------------
 
-// Sums of narrow floats are kept in f32; integers wrap in their own type.
+// Sums of narrow floats are kept in f32; integers wrap in their own type. Every rounding of a product is an error of the
+// whole result, in whatever order, so that products of floats are kept in f64.
 static Dtype accumulator_of(const Maker *k, const Node *x) {
   if (x->op == OP_ANY || x->op == OP_ALL) return TYPE_BOOL;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
-  bool adds = x->op == OP_SUM || x->op == OP_PROD || x->op == OP_CONTRACT;
+  if (x->op == OP_PROD) return TYPE_F64;
+  bool adds = x->op == OP_SUM || x->op == OP_CONTRACT;
   bool half = x->type == TYPE_BF16 || x->type == TYPE_F16;
   Dtype type = adds || half ? dtype_accumulator((Dtype)x->type) : (Dtype)x->type;
   if (x->op != OP_CONTRACT) return type;

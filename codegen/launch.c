@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { CHUNK_BYTES = 65536, CHUNKS = 64, FLOPS_A_BYTE = 8 };
+enum { FLOPS_A_BYTE = 8 };
 
 static uint64_t hash_text(const char *text) {
   uint64_t h = UINT64_C(14695981039346656037);
@@ -145,8 +145,10 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
     units += full_units(b, b->built[group[i]]);
     bytes += weight_of(b, &b->f->group[group[i]]);
   }
-  int64_t by_bytes = bytes ? clamp64((int64_t)((double)CHUNK_BYTES * (double)units / (double)bytes), 1, units) : units;
-  l->grain = by_bytes > ceil_div(units, CHUNKS) ? by_bytes : ceil_div(units, CHUNKS);
+  int64_t by_bytes = bytes ? clamp64((int64_t)((double)KERNEL_CHUNK_BYTES * (double)units / (double)bytes), 1, units) : units;
+  l->grain = by_bytes > ceil_div(units, KERNEL_CHUNKS) ? by_bytes : ceil_div(units, KERNEL_CHUNKS);
+  int64_t most = kernel_chunk_units(b->built[group[0]]->kernel);
+  if (l->grain > most) l->grain = most;
   int64_t whole = kernel_grain(b->built[group[0]]->kernel);
   l->grain = ceil_div(l->grain < 1 ? 1 : l->grain, whole) * whole;
   for (uint32_t i = 0; i < n; i++) l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);

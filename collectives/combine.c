@@ -4,7 +4,9 @@
 
 #include "collectives/transfer.h"
 
-enum { BLOCK = 256 };
+// Elements at a time; sources that are folded one after the other before they join the others, so that sums over many
+// processors are as exact as those over few.
+enum { BLOCK = 256, GROUP = 16 };
 
 static float from_bf16(uint16_t h) {
   uint32_t bits = (uint32_t)h << 16;
@@ -48,13 +50,27 @@ static uint16_t to_f16(float f) {
     case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                               \
     }                                                                                              \
   }                                                                                                \
+  TARGET static void name##_join(A *restrict acc, const A *restrict x, int64_t n,                  \
+                                 unsigned monoid) {                                                \
+    switch (monoid) {                                                                              \
+    case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)x[i])); break;                                     \
+    case 2: EACH(n, acc[i] = MAX_OF(acc[i], x[i])); break;                                         \
+    case 3: EACH(n, acc[i] = MIN_OF(acc[i], x[i])); break;                                         \
+    case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)x[i])); break;                                     \
+    }                                                                                              \
+  }                                                                                                \
   TARGET static void name(const Transfer *t, int64_t from, int64_t to, int64_t total,              \
                           unsigned monoid) {                                                       \
-    A acc[BLOCK];                                                                                  \
+    A acc[BLOCK], part[BLOCK];                                                                     \
     for (int64_t at = 0; at < total; at += BLOCK) {                                                \
       int64_t n = total - at < BLOCK ? total - at : BLOCK;                                         \
-      for (int64_t s = 0; s < t->nsrc; s++)                                                        \
-        name##_fold(acc, (const T *)(const void *)t->src[s] + from + at, n, s ? monoid : 0);       \
+      for (int64_t s = 0; s < t->nsrc; s++) {                                                      \
+        const T *x = (const T *)(const void *)t->src[s] + from + at;                               \
+        if (s < GROUP) name##_fold(acc, x, n, s ? monoid : 0);                                     \
+        else name##_fold(part, x, n, s % GROUP ? monoid : 0);                                      \
+        if (s >= GROUP && (s % GROUP == GROUP - 1 || s + 1 == t->nsrc))                             \
+          name##_join(acc, part, n, monoid);                                                       \
+      }                                                                                            \
       for (int64_t d = 0; d < t->ndst; d++) {                                                      \
         T *restrict y = (T *)(void *)t->dst[d] + to + at;                                          \
         EACH(n, y[i] = STORE(acc[i]));                                                             \

@@ -160,7 +160,7 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   // From here on: the graph of one processor; no pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return;
   out->collected = begin > STAGE_LOWER ? out->selected
-                                       : proved(opt, collectives_share(a, out->lowered),
+                                       : proved(opt, collectives_share(a, graph_widen_scatters(a, out->lowered)),
                                                 "collectives"); // inverse and equal ones go
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }

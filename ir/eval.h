@@ -3,7 +3,7 @@
 // It also runs the lowered graph of all processors in lockstep, collectives included.
 //
 // Bounds are carried by first derivatives: a result y = f(x...) rounded to a type of unit roundoff u has
-// bound(y) = sum |df/dx| bound(x) + k u |y|, a sum of n terms adds (n+4) u sum |terms| (Higham, Accuracy and
+// bound(y) = sum |df/dx| bound(x) + k u |y|, a sum of n terms adds (min(n, blocks of ir/sums.h) + 4) u sum |terms| (Higham, Accuracy and
 // Stability of Numerical Algorithms, 2nd ed., section 4.2). An element within its bound of a jump (comparison,
 // floor, sort order, kink of a gradient) is tainted: it may be anything.
 #ifndef IR_EVAL_H

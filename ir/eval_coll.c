@@ -4,6 +4,7 @@
 // from whichever members hold its elements. What no member holds becomes NaN, which no test
 // overlooks.
 #include "ir/eval_rules.h"
+#include "ir/sums.h"
 
 #include <math.h>
 
@@ -105,7 +106,7 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
       if (!dtype_is_float(t)) whole = (int64_t)((uint64_t)whole + (uint64_t)(int64_t)x[k].v);
     }
     if (!dtype_is_float(t)) s.v = int_wrap(t, whole);
-    return sum_cell(t, t, &s, granule);
+    return sum_cell(t, t, &s, granule, SUM_ROUNDINGS);
   }
   Cell y = x[0];
   for (int64_t k = 1; k < n; k++) {

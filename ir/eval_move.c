@@ -1,5 +1,6 @@
 // Moves and lookups of the evaluator: elements change place, the new place found through strides.
 #include "ir/eval_rules.h"
+#include "ir/sums.h"
 
 #include <math.h>
 
@@ -135,7 +136,7 @@ void eval_scatter(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   int granule = tensor_granule(x);
   for (int64_t i = 0; i < c->out->elements; i++) {
-    Cell y = sum_cell(acc, t, &sum[i], granule);
+    Cell y = sum_cell(acc, t, &sum[i], granule, SUM_ROUNDINGS);
     if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
     tensor_put(c->out, i, y);
   }

@@ -83,14 +83,18 @@ double int_wrap(Dtype t, int64_t x) {
 
 // -- sums ----------------------------------------------------------------------------------------
 
-Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule) {
+double sum_roundings(Dtype acc, int64_t n, int most) {
+  return (double)(acc == TYPE_F32 && n > most ? most : n) + 4;
+}
+
+Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
   if (!dtype_is_float(t)) return (Cell){s->v, 0, s->t};
   Format f = format_of(acc);
   bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
                s->abs <= ldexp(1, f.p + granule);
-  double n = (double)s->n, b = s->b;
+  double b = s->b;
   if (!exact && isfinite(s->v))
-    b += (n + 4) * unit_roundoff(acc) * s->abs + n * least_subnormal(acc);
+    b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs + (double)s->n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
   // finite terms whose partial sums may leave the range
   c.t = s->t || (isfinite(s->v) && s->abs > f.max);

@@ -3,6 +3,7 @@
 // An element whose place in the order depends on errors within the bounds is tainted: where the
 // interval of one before it reaches into its own. Equal exact numbers keep their order.
 #include "ir/eval_rules.h"
+#include "ir/sums.h"
 
 #include <stdlib.h>
 
@@ -63,7 +64,7 @@ static void sum_row(const Row *row) {
   Sum s = {0};
   for (int64_t i = 0; i < row->n; i++) {
     if (!exclusive) sum_term(&s, row_cell(row, i), is_float);
-    Cell y = sum_cell(acc, t, &s, row->granule);
+    Cell y = sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS);
     if (!is_float) y.v = int_wrap(t, (int64_t)y.v);
     row_put(row, i, y);
     if (exclusive) sum_term(&s, row_cell(row, i), is_float);

@@ -4,6 +4,7 @@
 // are folded pairwise (cell_extreme); a product's bound is the gap between the products of
 // magnitudes with and without the bounds.
 #include "ir/eval_rules.h"
+#include "ir/sums.h"
 
 #include <math.h>
 
@@ -59,7 +60,7 @@ static void sum_term(Sum *s, Cell x, bool is_float) {
 static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) {
   Dtype t = c->out->type;
   for (int64_t i = 0; i < c->out->elements; i++) {
-    Cell y = sum_cell(acc, t, &s[i], granule);
+    Cell y = sum_cell(acc, t, &s[i], granule, SUM_ROUNDINGS);
     if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
     tensor_put(c->out, i, y);
   }
@@ -85,7 +86,7 @@ void eval_mean(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   int granule = tensor_granule(c->arg[0]);
   for (int64_t i = 0; i < c->out->elements; i++) {
-    Cell total = sum_cell(acc, acc, &s[i], granule);
+    Cell total = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS);
     double n = (double)s[i].n, y = total.v / n;
     bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // a power of two
     Cell scaled = cell_rounded(
@@ -197,6 +198,7 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 // range on one side and something brings it back from there, the result cannot be known.
 typedef struct Partial {
   double above, below;
+  int64_t rounded; // products that are not exact
   bool zero, infinite;
 } Partial;
 
@@ -219,11 +221,12 @@ static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
   return (over && fabs(y) <= largest_finite(acc)) || (under && fabs(y) >= least_normal(acc)) || (over && under);
 }
 
-static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide) {
+static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide, int64_t *rounded) {
   double p = dtype_is_float(t) ? y.v * x.v
                                : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
   bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
-  *wide *= (fabs(x.v) + x.b) * (exact ? 1 : 1 + 2 * unit_roundoff(acc));
+  *wide *= fabs(x.v) + x.b;
+  *rounded += !exact;
   return (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t};
 }
 
@@ -241,14 +244,15 @@ void eval_prod(const EvalNode *c) {
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
       Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      tensor_put(c->out, at, product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at]));
+      tensor_put(c->out, at, product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
       partial_factor(&partial[at], x);
     }
   int64_t factors = n ? c->arg[0]->elements / n : 0;
   for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
     Cell y = tensor_cell(c->out, i);
+    wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded); // kept in f64
     double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
-    Cell stored = acc == t ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
+    Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
     stored.t = y.t || product_unknown(&partial[i], acc, factors, y.v);
     tensor_put(c->out, i, cell_finish(t, stored));
   }
@@ -270,10 +274,10 @@ void eval_logsumexp(const EvalNode *c) {
       sum[at] += e;
       if (e > 0) bound[at] += e * (x.b + u * fabs(away) + ULPS_OF_EXP * u);
     }
-  double terms = n == 0 ? 0 : (double)(c->arg[0]->elements / n);
+  double roundings = sum_roundings(acc, n == 0 ? 0 : c->arg[0]->elements / n, SUM_ROUNDINGS);
   for (int64_t i = 0; i < n; i++) {
     double m = isinf(c->out->value[i]) ? 0 : c->out->value[i], l = log(sum[i]), y = l + m;
-    double b = isfinite(y) ? bound[i] / sum[i] + (terms + 4) * u +
+    double b = isfinite(y) ? bound[i] / sum[i] + roundings * u +
                                  ULPS_OF_EXP * u * (fabs(l) + fabs(m)) + least_normal(acc)
                            : 0;
     Cell stored = acc == t ? (Cell){y, isfinite(y) ? b + u * fabs(y) : 0, false}
@@ -360,6 +364,6 @@ void eval_contract(const EvalNode *c) {
       int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
       Sum s =
           dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
-      tensor_put(c->out, w.at[0] + i * w.step[0], sum_cell(acc, t, &s, granule));
+      tensor_put(c->out, w.at[0] + i * w.step[0], sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
     }
 }

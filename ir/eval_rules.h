@@ -100,7 +100,10 @@ typedef struct Sum {
 // exact when granule > NO_GRANULE: then no order of additions rounds while abs stays below
 // 2^(granule + p).
 enum { NO_GRANULE = -100000 };
-Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule);
+Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
+// Roundings that one of n terms takes part in: f32 is accumulated in blocks, so that there are at most `most`
+// (ir/sums.h); sums of f64 are one chain.
+double sum_roundings(Dtype acc, int64_t n, int most);
 // The largest g such that every element is exact and a multiple of 2^g.
 int tensor_granule(const Tensor *t);
 

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "ir/graph.h"
+#include "ir/sums.h"
 
 typedef struct Expand {
   Graph *g;
@@ -80,10 +81,33 @@ static bool is_narrow_sum(const Node *n) {
          dtype_is_float((Dtype)n->type);
 }
 
-static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map) {
+static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype wide) {
   to->origin = n->origin;
-  NodeId args[2] = {graph_cast(to, map[n->args[0]], wide_type((Dtype)n->type)), map[n->args[1]]};
+  NodeId args[2] = {graph_cast(to, map[n->args[0]], wide), map[n->args[1]]};
   return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
+}
+
+// Terms that may go to one row of the result.
+static int64_t scatter_terms(const Graph *g, const Node *n) {
+  int64_t terms = 1;
+  for (int i = 0; i < n->attr.ndims; i++) terms *= dim_get(g->dims, n->attr.dims[i])->size;
+  return terms;
+}
+
+Graph *graph_widen_scatters(Arena *a, const Graph *g) {
+  Graph *to = graph_like(a, g, g->stage);
+  NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *n = graph_node(g, id);
+    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_ROW;
+    map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, to->output) = o;
+  }
+  return graph_trim(a, to, g->stage);
 }
 
 typedef NodeId ExpandRule(Expand *c);
@@ -94,7 +118,7 @@ static ExpandRule *const expand_rule[OP_COUNT] = {
 
 static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
   const Node *n = graph_node(from, id);
-  if (is_narrow_sum(n)) return widen_scatter(to, n, map);
+  if (is_narrow_sum(n)) return widen_scatter(to, n, map, wide_type((Dtype)n->type));
   if (!(op_row((Op)n->op)->flags & FINAL)) return graph_copy(to, from, id, map);
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
   Expand c = {.g = to, .n = *n, .x = map[n->args[0]], .over = {.n = n->attr.ndims}};

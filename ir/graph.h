@@ -291,6 +291,9 @@ Graph *graph_simplify(Arena *a, const Graph *g);
 // FINAL ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
 // argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices); stop_gradient as its argument.
 Graph *graph_expand(Arena *a, const Graph *g);
+// A lowered graph in which scatter_add of many terms keeps its sums in f64, between casts: it adds to memory term by
+// term, in no blocks. After lowering, so that what is sent stays f32.
+Graph *graph_widen_scatters(Arena *a, const Graph *g);
 // factor.c: of sums in gradients, what does not depend on the summed dims comes out, and what sums to zero goes.
 const Graph *graph_factor(Arena *a, const Graph *g);
 

@@ -5,6 +5,7 @@
 // environments made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512
 // subsets that the SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others;
 // the variables of OpenBLAS are as before once it is loaded.
+#include "ir/sums.h"
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -16,6 +17,10 @@
 
 enum { BUFFER_BYTES = 128 << 20, BUFFERS_MOST = 64 }; // of OpenBLAS on x86-64, the largest of all machines; our limit
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+
+// Products of f32 with a long k are computed in pieces of k that are added up in f64, because the library adds its
+// blocks of k to C one after the other, and sums all of k in one chain where a product is small. One tile of C at a time.
+enum { PIECE = 2048, PIECE_SMALL = 64, SMALL_WORK = 1000000, TILE_M = 128, TILE_N = 256 };
 
 typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
                    int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -152,6 +157,37 @@ static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i++) memset((char *)c + i * ldc * bytes, 0, (size_t)(n * bytes));
 }
 
+typedef struct Gemm {
+  int opa, opb;
+  int64_t k, piece, lda, ldb;
+} Gemm;
+
+// m x n elements of C, at most a tile.
+static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c, int64_t ldc) {
+  float part[TILE_M * TILE_N];
+  double sum[TILE_M * TILE_N];
+  for (int64_t k = 0; k < g->k; k += g->piece) {
+    int64_t depth = g->k - k < g->piece ? g->k - k : g->piece;
+    const float *x = a + (g->opa == TRANS ? k * g->lda : k), *y = b + (g->opb == TRANS ? k : k * g->ldb);
+    sgemm(ROW_MAJOR, g->opa, g->opb, (int)m, (int)n, (int)depth, 1, x, (int)g->lda, y, (int)g->ldb, 0, part, (int)n);
+    if (k == 0)
+      for (int64_t i = 0; i < m * n; i++) sum[i] = (double)part[i];
+    else
+      for (int64_t i = 0; i < m * n; i++) sum[i] += (double)part[i];
+  }
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) c[i * ldc + j] = (float)sum[i * n + j];
+}
+
+static void gemm_pieces(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c, int64_t ldc) {
+  for (int64_t i = 0; i < m; i += TILE_M)
+    for (int64_t j = 0; j < n; j += TILE_N) {
+      const float *x = a + (g->opa == TRANS ? i : i * g->lda), *y = b + (g->opb == TRANS ? j * g->ldb : j);
+      int64_t rows = m - i < TILE_M ? m - i : TILE_M, cols = n - j < TILE_N ? n - j : TILE_N;
+      gemm_tile(g, rows, cols, x, y, c + i * ldc + j, ldc);
+    }
+}
+
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
                int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc) {
   if (m == 0 || n == 0) return;
@@ -160,8 +196,12 @@ void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, co
     return;
   }
   int opa = ta ? TRANS : NO_TRANS, opb = tb ? TRANS : NO_TRANS;
+  bool small = m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // the library sums all of k in one chain
+  int64_t piece = small ? PIECE_SMALL : PIECE, longest = small ? 2 * SUM_LEAF_LIBRARY : 2 * PIECE;
   if (type == TYPE_F64)
     dgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
+  else if (k > longest)
+    gemm_pieces(&(Gemm){opa, opb, k, piece, lda, ldb}, m, n, a, b, c, ldc);
   else
     sgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
 }

@@ -19,7 +19,8 @@ enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
 // -- elements ----------------------------------------------------------------------------------------
 
-// Narrow floats are worked on in f32, and rounded to nearest even where they are stored.
+// Running sums of f32 and narrower floats are kept in f64, so that their error does not grow with the row; what is
+// stored is rounded to nearest even. Narrow floats are compared in f32.
 static inline float load_bf16(const uint16_t *p) {
   uint32_t bits = (uint32_t)*p << 16;
   float x;
@@ -27,8 +28,9 @@ static inline float load_bf16(const uint16_t *p) {
   return x;
 }
 static inline float load_f16(const uint16_t *p) { return (float)dtype_load(TYPE_F16, p); }
-static inline void store_bf16(uint16_t *p, float x) { dtype_store(TYPE_BF16, p, dtype_round(TYPE_BF16, (double)x)); }
-static inline void store_f16(uint16_t *p, float x) { dtype_store(TYPE_F16, p, dtype_round(TYPE_F16, (double)x)); }
+static inline void store_bf16(uint16_t *p, double x) { dtype_store(TYPE_BF16, p, dtype_round(TYPE_BF16, x)); }
+static inline void store_f16(uint16_t *p, double x) { dtype_store(TYPE_F16, p, dtype_round(TYPE_F16, x)); }
+#define store_f32(p, x) (*(p) = (float)(x))
 
 // Types that are loaded and stored as they are: memory, accumulator.
 #define load_plain(p) (*(p))
@@ -36,10 +38,10 @@ static inline void store_f16(uint16_t *p, float x) { dtype_store(TYPE_F16, p, dt
 
 // TYPES(DO): id, suffix, memory type, accumulator of sums, type of comparisons, load, store
 #define TYPES(DO)                                                                                       \
-  DO(TYPE_F32, f32, float, float, float, load_plain, store_plain)                                       \
+  DO(TYPE_F32, f32, float, double, float, load_plain, store_f32)                                        \
   DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                                    \
-  DO(TYPE_BF16, bf16, uint16_t, float, float, load_bf16, store_bf16)                                    \
-  DO(TYPE_F16, f16, uint16_t, float, float, load_f16, store_f16)                                        \
+  DO(TYPE_BF16, bf16, uint16_t, double, float, load_bf16, store_bf16)                                   \
+  DO(TYPE_F16, f16, uint16_t, double, float, load_f16, store_f16)                                       \
   DO(TYPE_I32, i32, int32_t, uint32_t, int32_t, load_plain, store_wrapped)                              \
   DO(TYPE_U8, u8, uint8_t, uint8_t, uint8_t, load_plain, store_plain)                                   \
   DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                              \

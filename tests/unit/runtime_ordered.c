@@ -43,12 +43,10 @@ static double wrap(Dtype t, double x) {
 
 static void naive_sum(const Ordered *w, int64_t n, const double *x, double *y) {
   double sum = 0;
-  float narrow = 0; // of floats of 16 and 32 bits
   for (int64_t k = 0; k < n; k++) {
     int64_t i = w->flags & ORDER_REVERSE ? n - 1 - k : k;
     double before = sum;
-    narrow += (float)x[i];
-    sum = !dtype_is_float(w->type) ? wrap(w->type, sum + x[i]) : w->type == TYPE_F64 ? sum + x[i] : (double)narrow;
+    sum = dtype_is_float(w->type) ? sum + x[i] : wrap(w->type, sum + x[i]); // of all floats in f64
     y[i] = dtype_is_float(w->type) ? dtype_round(w->type, w->flags & ORDER_EXCLUSIVE ? before : sum)
            : w->flags & ORDER_EXCLUSIVE ? before
                                         : sum;
