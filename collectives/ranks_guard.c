@@ -108,7 +108,7 @@ void ranks_guard(Told **told, double deadline) {
     sigprocmask(SIG_SETMASK, &before, NULL);
     return;
   }
-  prctl(PR_SET_NAME, "meshc-guard");
+  prctl(PR_SET_NAME, GUARD_NAME);
   int passed = 0;
   guard(pid, &set, *told, deadline, &passed);
   end_guard(*told, pid, passed);

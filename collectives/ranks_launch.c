@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static const double GRACE = 2; // seconds that the others have to end by themselves
+static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
   int count, alive;
@@ -175,17 +176,53 @@ static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
   _exit(2);
 }
 
+typedef struct Children {
+  int n, dead, guards;
+} Children;
+
+static Children children_of(pid_t pid) {
+  char path[64], name[32];
+  int child, status;
+  Children c = {0};
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+  FILE *f = fopen(path, "re");
+  for (; f && fscanf(f, "%d", &child) == 1; c.n++) {
+    c.dead += process_life(child, &status) == LIFE_OVER;
+    snprintf(path, sizeof path, "/proc/%d/comm", child);
+    FILE *comm = fopen(path, "re");
+    c.guards += comm && fgets(name, sizeof name, comm) && strcmp(name, GUARD_NAME "\n") == 0;
+    if (comm) fclose(comm);
+  }
+  if (f) fclose(f);
+  return c;
+}
+
 // mpirun ends with 1 after SIGTERM and SIGINT, and kills the ranks a second later. It passes SIGUSR1 on to them, so this
-// is what asks them for a checkpoint. A second signal is passed on as it is. *got: the last signal, 0: none.
-static int wait_for_mpirun(pid_t pid, bool saves, int *got) {
+// is what asks them for a checkpoint, once every rank can take it. A second signal is passed on as it is. *got: the
+// last signal, 0: none.
+// Open MPI 4.1 may wait for itself for ever when a rank was killed while it connected (PMIx_server_finalize): mpirun is
+// killed when it has not collected its children for MPIRUN_SECONDS.
+static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;
   const struct timespec look = {0, 100000000};
+  double began = clock_seconds(), alive = began;
+  bool held = false;
   *got = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
     int now = sigtimedwait(&set, NULL, &look);
+    Children c = children_of(pid);
+    if (c.n == 0 || c.dead < c.n) alive = clock_seconds();
+    if (clock_seconds() - alive > MPIRUN_SECONDS) kill(pid, SIGKILL);
+    if (held && (c.guards == count || clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
+      kill(pid, SIGUSR1);
+      held = false;
+    }
     if (now <= 0 || now == SIGCHLD) continue;
-    kill(pid, saves && *got == 0 ? SIGUSR1 : now);
+    if (saves && *got == 0)
+      held = true;
+    else
+      kill(pid, now);
     *got = now;
   }
   return status;
@@ -213,7 +250,7 @@ static int run_mpirun(int count, char **argv, bool saves) {
   if (pid == 0) become_mpirun(all, &before);
   free(all);
   if (pid < 0) return 1;
-  int status = wait_for_mpirun(pid, saves, &got), code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  int status = wait_for_mpirun(pid, count, saves, &got), code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   // 1 is what mpirun says of a signal; 128 and more: it came before mpirun or a rank was ready to take it.
   if (got && (code == 1 || code > 128)) end_like(got, &before);
   return code > 128 ? EXIT_LOST : code;

@@ -114,6 +114,7 @@ void pulse_end(Ranks *r);
 // Exchanges one message with each peer; the deadline is a little later than that of the machine's own ranks,
 // so that the machine on which a rank was lost is the first to say so.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until);
+#define GUARD_NAME "meshc-guard"
 // Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It ends a
 // rank that has been stopped for longer than the deadline.
 void ranks_guard(Told **told, double deadline);
