@@ -1,4 +1,4 @@
-// Commands that compile nothing: stages, ops, fmt, version.
+// Commands that compile nothing: stages, ops, fmt, help, version.
 #include "frontend/session.h"
 #include "ir/disk.h"
 
@@ -114,6 +114,17 @@ int cmd_fmt(Session *s) {
     fputs(text, stdout);
   else if (strcmp(text, s->text) != 0)
     (void)replace_file(s, s->opt->argument.at[0], text);
+  return 0;
+}
+
+// -- help ----------------------------------------------------------------------------------------
+
+int cmd_help(Session *s) {
+  CommandId command;
+  if (s->opt->argument.n == 0)
+    help_program(stdout);
+  else if (command_find(s->opt->argument.at[0], s->diag, &command))
+    help_command(stdout, command);
   return 0;
 }
 
