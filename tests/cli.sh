@@ -63,6 +63,15 @@ for c in $commands; do
   code=$?
   if [ $code = 2 ] && [ ! -s "$tmp/out" ] && grep -q "did you mean --help" "$tmp/err"; then pass; else fail "$c --hepl: exit $code: $(cat "$tmp/err")"; fi
 done
+# the example of each code that is a model makes `meshc check` say that code
+for code in $(sed -n 's/^DIAG([A-Z_]*, *"\([EW][0-9]*\)".*/\1/p' ir/diag.def); do
+  "$meshc" explain "$code" 2>&1 | sed -n '/^example/,$s/^  //p' >"$tmp/example.mesh"
+  case $(head -n 1 "$tmp/example.mesh") in
+    '$ '*) pass ;;
+    ?*) if "$meshc" check "$tmp/example.mesh" 2>&1 | grep -qF "[$code]"; then pass; else fail "the example of $code does not show it"; fi ;;
+    *) fail "explain $code shows no example" ;;
+  esac
+done
 expect "a wrong option of the program" 2 "did you mean --help" "$meshc" --hlep
 expect "a wrong command" 2 "did you mean check" "$meshc" chekc
 expect "a wrong option's nearest name" 2 "did you mean --layout" "$meshc" check "$net" --layuot b=rows
@@ -236,7 +245,8 @@ for key in latency bandwidth memory_rate flops memory l2 l3; do
 done
 expect "what doctor wrote is read" 0 "predicted" "$meshc" check "$net" --machine "$tmp/machine.txt"
 expect "doctor into nowhere" 1 "cannot write" "$meshc" doctor --measure "$tmp/no/where"
-if command -v script >/dev/null; then
+# A pseudo-terminal may be missing: no `script`, no /dev/pts.
+if script -qec "echo works" /dev/null 2>/dev/null </dev/null | grep -q works; then
   esc=$(printf '\033')
   unset NO_COLOR
   if script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi
