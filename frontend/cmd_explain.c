@@ -128,7 +128,7 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
 // To --out, or standard output.
 static void write_form(const Explain *e, Form form, int value, json_t *list) {
   const Session *s = e->session;
-  const OptionUse *use = option_use(s->opt, OPTION_OUT);
+  const OptionUse *use = out_is_stdout(s) ? NULL : option_use(s->opt, OPTION_OUT);
   char *text = NULL;
   size_t n = 0;
   FILE *f = use ? mem_stream(&text, &n) : stdout;

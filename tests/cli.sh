@@ -229,6 +229,26 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
 }
 unset XDG_CACHE_HOME
 
+# -- the model from standard input -----------------------------------------------------------------------------
+piped() { expect "$@" <"$net"; }
+piped "check -" 0 "^model      -, for train" "$meshc" check -
+piped "explain - NAME" 0 "<stdin>:" "$meshc" explain - y
+piped "data starts at the current folder" 0 "^test loss" "$meshc" eval - --data-dir "$tmp"
+piped "--set and --layout auto" 0 "layout" "$meshc" check - --set b=4 --mesh rows=2 --layout auto
+piped "fmt - prints" 0 "^dim b = 8, d = 4" "$meshc" fmt -
+piped "fmt -w -" 2 "the model comes from standard input" "$meshc" fmt -w -
+piped "ranks" 2 "several processes cannot read the model" "$meshc" train - --np 2 --mesh rows=2 --layout b=rows
+echo 'y = z' >"$tmp/bad.mesh"
+expect "a place in it" 3 "^<stdin>:1:5: error: " "$meshc" check - <"$tmp/bad.mesh"
+# shellcheck disable=SC2086
+{
+  "$meshc" run "$net" $feed --fetch y --out "$tmp/by_file" >/dev/null 2>&1
+  "$meshc" run - $feed --fetch y --out - <"$net" >"$tmp/y.npy" 2>/dev/null
+  if cmp -s "$tmp/by_file/y.npy" "$tmp/y.npy"; then pass; else fail "run --out - differs from --out DIR"; fi
+  "$meshc" predict "$net" --data test --fetch y --out - >"$tmp/y2.npy" 2>/dev/null
+  if cmp -s "$tmp/y.npy" "$tmp/y2.npy"; then pass; else fail "predict --out - differs from run --out DIR"; fi
+}
+
 # -- fmt keeps links and permissions ----------------------------------------------------------------------------
 printf 'dim  b=4\n' >"$tmp/plain.mesh"
 chmod 640 "$tmp/plain.mesh"
