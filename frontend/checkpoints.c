@@ -1,4 +1,4 @@
-// Checkpoints on the command line: --checkpoint of eval and predict; --checkpoint-dir, --resume, --keep of train.
+// Checkpoints on the command line: --checkpoint of run, eval and predict; --checkpoint-dir, --resume, --keep of train.
 #include "frontend/session.h"
 
 #include <string.h>
@@ -17,12 +17,21 @@ bool values_check(const Session *s) {
   return false;
 }
 
-bool values_load(Session *s, Exec *e, const Program *p) {
-  const OptionUse *use = option_use(s->opt, OPTION_CHECKPOINT);
-  int64_t before;
-  if (!use) return params_load(s, e, p, false, &before);
+// The option that names a checkpoint: --checkpoint, or --params with the folder of one. NULL: there is none.
+static const OptionUse *checkpoint_named(const Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
+  if (option_given(s->opt, OPTION_CHECKPOINT)) return option_use(s->opt, OPTION_CHECKPOINT);
+  bool renamed = option_given(s->opt, OPTION_MAP) || option_given(s->opt, OPTION_PARAMS_PARTIAL);
+  return use && !renamed && checkpoint_exists(use->text) ? use : NULL;
+}
+
+bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step) {
+  const OptionUse *use = checkpoint_named(s);
+  if (!use) return params_load(s, e, p, slots, step);
   const Checkpoint *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
-  if (!c || !checkpoint_load(c, e, false, averages(s), s->diag, use->pos)) return false;
+  bool average = averages(s) && strcmp(p->for_, "eval") == 0;
+  if (!c || !checkpoint_load(c, e, slots, average, s->diag, use->pos)) return false;
+  *step = slots ? c->note.step + c->note.before : 0;
   if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: %s, %lld steps of training\n", c->path, (long long)c->note.step);
   return true;

@@ -128,7 +128,7 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
 // To --out, or standard output.
 static void write_form(const Explain *e, Form form, int value, json_t *list) {
   const Session *s = e->session;
-  const OptionUse *use = option_use(s->opt, OPTION_OUT);
+  const OptionUse *use = out_is_stdout(s) ? NULL : option_use(s->opt, OPTION_OUT);
   char *text = NULL;
   size_t n = 0;
   FILE *f = use ? mem_stream(&text, &n) : stdout;
@@ -142,7 +142,45 @@ static void write_form(const Explain *e, Form form, int value, json_t *list) {
   free(text);
 }
 
+// -- codes ---------------------------------------------------------------------------------------
+
+static void print_code(DiagId id) {
+  bool command = diag_example(id)[0] == '$';
+  printf("%s: %s, exit code %d\n%s\n", diag_code(id), diag_exit_code(id) ? "error" : "warning", diag_exit_code(id),
+         diag_meaning(id));
+  if (diag_default_hint(id)) printf("hint: %s\n", diag_default_hint(id));
+  printf("example%s\n", command ? "" : ", a model of which meshc check says it");
+  for (const char *line = diag_example(id); *line; line += strcspn(line, "\n") + 1)
+    printf("  %.*s\n", (int)strcspn(line, "\n"), line);
+}
+
+static int code_json(DiagId id) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.code/1"));
+  json_object_set_new(out, "code", json_string(diag_code(id)));
+  json_object_set_new(out, "severity", json_string(diag_exit_code(id) ? "error" : "warning"));
+  json_object_set_new(out, "exit_code", json_integer(diag_exit_code(id)));
+  json_object_set_new(out, "meaning", json_text(diag_meaning(id)));
+  json_object_set_new(out, "hint", diag_default_hint(id) ? json_text(diag_default_hint(id)) : json_null());
+  json_object_set_new(out, "example", json_text(diag_example(id)));
+  return json_finish(out);
+}
+
+// explain E0505: what a message means.
+static int explain_code(const Session *s, const char *code) {
+  DiagId id = diag_of_code(code);
+  if (id < DIAG_COUNT && option_given(s->opt, OPTION_JSON)) return code_json(id);
+  if (id < DIAG_COUNT) {
+    print_code(id);
+    return 0;
+  }
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "no message of meshc has the code %s", code);
+  diag_hint(s->diag, "messages end in their code, such as [E0505] or [W0501]");
+  return 0;
+}
+
 int cmd_explain(Session *s) {
+  if (s->opt->argument.n == 1 && diag_is_code(s->opt->argument.at[0])) return explain_code(s, s->opt->argument.at[0]);
   const char *purpose, *over, *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
   Compilation c;
   Form form;

@@ -1,4 +1,4 @@
-// Commands that compile nothing: stages, ops, fmt, version.
+// Commands that compile nothing: stages, ops, fmt, help, version.
 #include "frontend/session.h"
 #include "ir/disk.h"
 
@@ -106,7 +106,16 @@ static bool replace_file(Session *s, const char *path, const char *text) {
   return false;
 }
 
+// `fmt -w -`: there is no file to change.
+static bool has_file(const Session *s) {
+  if (!session_from_stdin(s) || !option_given(s->opt, OPTION_WRITE)) return true;
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--write changes a model file, and the model comes from standard input");
+  diag_hint(s->diag, "leave out --write: the result is printed");
+  return false;
+}
+
 int cmd_fmt(Session *s) {
+  if (!has_file(s)) return 0;
   if (!session_read(s)) return 0;
   const char *text = ast_format(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!text) return 0;
@@ -114,6 +123,17 @@ int cmd_fmt(Session *s) {
     fputs(text, stdout);
   else if (strcmp(text, s->text) != 0)
     (void)replace_file(s, s->opt->argument.at[0], text);
+  return 0;
+}
+
+// -- help ----------------------------------------------------------------------------------------
+
+int cmd_help(Session *s) {
+  CommandId command;
+  if (s->opt->argument.n == 0)
+    help_program(stdout);
+  else if (command_find(s->opt->argument.at[0], s->diag, &command))
+    help_command(stdout, command);
   return 0;
 }
 

@@ -288,7 +288,7 @@ static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
 static bool prepare(Predict *p) {
   const Graph *last;
   Session *s = p->s;
-  if (!values_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
+  if (!values_check(s) || !results_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
   Fetch fetch = fetch_outputs(p);
   if (!fetch.n) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
@@ -301,8 +301,9 @@ static bool prepare(Predict *p) {
       !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
     return false;
   const Program *program = p->made.compiled->program;
+  int64_t before;
   p->exec = session_exec(s, &p->made, NULL, NULL);
-  return p->exec && values_load(s, p->exec, program) &&
+  return p->exec && values_load(s, p->exec, program, false, &before) &&
          (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) && open_results(p);
 }
 

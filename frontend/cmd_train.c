@@ -342,8 +342,8 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
 }
 
 static int evaluate(Session *s, BlockKind block, Part *p) {
-  int64_t rows;
-  if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program)) return 0;
+  int64_t rows, before;
+  if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program, false, &before)) return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   Progress progress;
   if (!session_same_files(s, true) || !verify_part(s, p, block, 0)) return 0;

@@ -77,6 +77,8 @@ struct Model {
 
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *file_text(Arena *a, const char *path, size_t *n);
+// The rest of a stream, in the same form.
+char *stream_text(Arena *a, FILE *f, size_t *n);
 // import.c: the file with what it imports in place of its imports; the file itself when there are none,
 // NULL after errors. `path` is the model's, or NULL.
 const Ast *imports_resolve(Arena *a, Intern *names, Diag *d, const Ast *file, const char *path);

@@ -112,11 +112,11 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   return true;
 }
 
-static bool find_command(Options *o, Diag *d, const char *name) {
+bool command_find(const char *name, Diag *d, CommandId *out) {
   const char *names[COMMAND_COUNT + 2] = {[COMMAND_COUNT] = "--help", "--version"};
   for (int i = 0; i < COMMAND_COUNT; i++) {
     names[i] = command_row[i].name;
-    o->command = (CommandId)i;
+    *out = (CommandId)i;
     if (strcmp(name, names[i]) == 0) return true;
   }
   for (size_t i = 0; i < countof(later); i++) {
@@ -136,10 +136,10 @@ static bool asks_help(int argc, char **argv) {
   return false;
 }
 
-// How many arguments a command takes: "MODEL [NAME]" is one or two.
+// How many arguments a command takes: "MODEL [NAME]" is one or two, "[COMMAND]" none or one.
 static bool count_arguments(const Options *o, Diag *d) {
   const char *form = command_row[o->command].arguments;
-  uint32_t most = *form ? 1 : 0, least = most;
+  uint32_t most = *form ? 1 : 0, least = most && *form != '[';
   for (const char *c = form; *c; c++) most += *c == ' ';
   if (option_given(o, OPTION_FROM)) least = 0;
   if (o->argument.n >= least && o->argument.n <= most) return true;
@@ -156,8 +156,8 @@ static bool count_arguments(const Options *o, Diag *d) {
 bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
   *out = (Options){.command = COMMAND_COUNT, .help = asks_help(argc, argv)};
   if (argv[1][0] == '-' && out->help) return true;
-  if (strcmp(argv[1], "--version") == 0) argv[1] += 2;
-  if (!find_command(out, d, argv[1])) return false;
+  bool version = strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0;
+  if (!command_find(version ? "version" : argv[1], d, &out->command)) return false;
   bool good = true, plain = false;
   if (out->help) return true;
   for (int i = 2; i < argc; i++) {

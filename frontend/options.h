@@ -49,6 +49,8 @@ MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *cons
                           int *out);
 const char *option_name(OptionId id);
 const char *command_name(CommandId id);
+// The command of that name; false after an error.
+MUST_USE bool command_find(const char *name, Diag *d, CommandId *out);
 // To `out`: the program's help, or a command's.
 void help_program(FILE *out);
 void help_command(FILE *out, CommandId id);

@@ -40,8 +40,20 @@ static bool list_folder(Params *p) {
   return true;
 }
 
+// Whether --params names a checkpoint; then an error says which option takes it.
+static bool refuse_checkpoint(const Session *s, const OptionUse *use) {
+  if (!checkpoint_exists(use->text)) return false;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "%s is a checkpoint, not a parameter file", use->text);
+  if (s->opt->command == COMMAND_TRAIN)
+    diag_hint(s->diag, "--checkpoint-dir %s --resume goes on from it", use->text);
+  else
+    diag_hint(s->diag, "say --checkpoint %s, without --map and --params-partial", use->text);
+  return true;
+}
+
 static bool list_names(Params *p) {
   struct stat info;
+  if (refuse_checkpoint(p->s, option_use(p->s->opt, OPTION_PARAMS))) return false;
   p->folder = stat(p->path, &info) == 0 && S_ISDIR(info.st_mode);
   return p->folder ? list_folder(p)
                    : array_names(p->s->arena, p->path, &p->name, p->s->diag, p->pos);

@@ -75,6 +75,15 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
+// Standard input reaches one process only.
+static bool model_for_all(const Session *s, bool ranks) {
+  if (!ranks || s->opt->command == COMMAND_DOCTOR || !session_from_stdin(s)) return true;
+  if (!is_first_by_launcher()) return false;
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "several processes cannot read the model from standard input");
+  diag_hint(s->diag, "write it to a file that all of them can read");
+  return false;
+}
+
 bool session_ranks(Session *s, char **argv, int *code) {
   static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"}, *const data[] = {"sampled", "full", "off"};
   static const DigestMode modes[] = {DIGEST_SAMPLED, DIGEST_FULL, DIGEST_OFF};
@@ -91,6 +100,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
   bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
   if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
+  if (!model_for_all(s, np > 0 || (!local && ranks_started()))) return false;
   if (np && !ranks_started()) {
     *code = ranks_launch((int)np, argv, comm == 1, saves);
     return false;

@@ -77,9 +77,18 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   return !error;
 }
 
+bool out_is_stdout(const Session *s) {
+  const char *out = option_text(s->opt, OPTION_OUT);
+  return out && strcmp(out, "-") == 0;
+}
+
 bool results_check(const Session *s) {
   static const char *const words[] = {"finite"};
   int word;
+  if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON)) {
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - and --json would both write to standard output");
+    return false;
+  }
   return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
 }
 
@@ -161,8 +170,22 @@ static bool write_folder(Session *s, const char *folder, uint32_t n, const Resul
   return good;
 }
 
+// --out -: the bytes of one .npy file.
+static bool write_stdout(Session *s, uint32_t n, const Result *r) {
+  const char *names = n ? r[0].name : "none";
+  for (uint32_t i = 1; i < n; i++) names = arena_printf(s->arena, "%s, %s", names, r[i].name);
+  if (n == 1) {
+    npy_put(stdout, &r[0].array);
+    return true;
+  }
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - writes one value as .npy, and there are %u: %s", n, names);
+  diag_hint(s->diag, "name one with --fetch, or write a file: --out results.npz");
+  return false;
+}
+
 bool results_write(Session *s, uint32_t n, const Result *r) {
   const char *out = option_text(s->opt, OPTION_OUT);
+  if (out_is_stdout(s)) return write_stdout(s, n, r);
   if (!out) {
     if (!option_given(s->opt, OPTION_JSON))
       for (uint32_t i = 0; i < n; i++) print_result(&r[i]);

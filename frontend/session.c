@@ -226,10 +226,13 @@ static bool read_machine(Session *s) {
 
 // -- the model -----------------------------------------------------------------------------------
 
+bool session_from_stdin(const Session *s) { return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0; }
+
 bool session_read(Session *s) {
-  const char *path = s->opt->argument.at[0];
+  bool from_stdin = session_from_stdin(s);
+  const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
   (void)mem_doing("reading the model", path);
-  s->text = session_file(s, path, &s->text_bytes);
+  s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes) : session_file(s, path, &s->text_bytes);
   if (!s->text) {
     diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
                strerror(errno));

@@ -31,6 +31,8 @@ typedef struct Session {
 } Session;
 
 // -- session.c: loading and compiling ------------------------------------------------------------
+// Whether the model is read from standard input: the first argument is `-`.
+bool session_from_stdin(const Session *s);
 // Reads the model file (the first argument), no more. False after an error.
 MUST_USE bool session_read(Session *s);
 // Reads, parses, builds the model under the options, and checks its layout.
@@ -163,8 +165,9 @@ MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t s
 // Whether the options fit, before anything is computed. False after an error.
 MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
-// Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. False after an error.
-MUST_USE bool values_load(Session *s, Exec *e, const Program *p);
+// Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. With `slots` also the state
+// of the optimiser, and *step gets the steps behind it. Averages are taken by a program for eval. False after an error.
+MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // job has its programs, feeds and header: with --resume they are brought to the newest checkpoint; with
 // --checkpoint-dir job->saver is made (saver_free). False after an error.
 MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
@@ -179,7 +182,8 @@ typedef struct Result {
 MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind,
                           const char *name, Result *out);
 // Warns of NaN and Inf, or with --check finite says an error.
-MUST_USE bool results_check(const Session *s); // --check, before anything is computed
+MUST_USE bool results_check(const Session *s); // --check and --out, before anything is computed
+bool out_is_stdout(const Session *s);          // --out -
 MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 // To --out, or printed.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);

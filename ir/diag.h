@@ -85,5 +85,13 @@ void diag_print(Diag *d, FILE *out, bool colour);
 // The rows of the table, for `meshc explain CODE` and the tests: NULL past the end.
 const char *diag_code(DiagId id);
 const char *diag_default_hint(DiagId id);
+int diag_exit_code(DiagId id); // of an error; 0 for a warning
+// One sentence that says what the code means, and an example: a model of lines, or command lines behind "$ ".
+const char *diag_meaning(DiagId id);
+const char *diag_example(DiagId id);
+// The row of a code in either case, "e0505"; DIAG_COUNT when no row has it.
+DiagId diag_of_code(const char *code);
+// Whether the text has the form of a code: E or W and four digits.
+bool diag_is_code(const char *text);
 
 #endif

@@ -164,6 +164,7 @@ bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *oth
 // bool as npy bool.
 typedef struct NamedArray { const char *name; Array array; } NamedArray;
 MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
+void npy_put(FILE *out, const Array *x); // the bytes of a .npy file; ferror(out) tells whether it could be written
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 

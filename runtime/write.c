@@ -40,6 +40,16 @@ bool npy_write(const char *path, const Array *x, Diag *d) {
   return aside_close(&w, d);
 }
 
+static void put_stream(void *to, const void *bytes, size_t n) {
+  if (n) (void)!fwrite(bytes, 1, n, to);
+}
+
+void npy_put(FILE *out, const Array *x) {
+  char text[NPY_TEXT];
+  put_stream(out, text, npy_header_text(x, written_type(x->type), text, sizeof text));
+  put_elements(x, put_stream, out);
+}
+
 // -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset
 // ----------------------------
 

@@ -63,6 +63,15 @@ for c in $commands; do
   code=$?
   if [ $code = 2 ] && [ ! -s "$tmp/out" ] && grep -q "did you mean --help" "$tmp/err"; then pass; else fail "$c --hepl: exit $code: $(cat "$tmp/err")"; fi
 done
+# the example of each code that is a model makes `meshc check` say that code
+for code in $(sed -n 's/^DIAG([A-Z_]*, *"\([EW][0-9]*\)".*/\1/p' ir/diag.def); do
+  "$meshc" explain "$code" 2>&1 | sed -n '/^example/,$s/^  //p' >"$tmp/example.mesh"
+  case $(head -n 1 "$tmp/example.mesh") in
+    '$ '*) pass ;;
+    ?*) if "$meshc" check "$tmp/example.mesh" 2>&1 | grep -qF "[$code]"; then pass; else fail "the example of $code does not show it"; fi ;;
+    *) fail "explain $code shows no example" ;;
+  esac
+done
 expect "a wrong option of the program" 2 "did you mean --help" "$meshc" --hlep
 expect "a wrong command" 2 "did you mean check" "$meshc" chekc
 expect "a wrong option's nearest name" 2 "did you mean --layout" "$meshc" check "$net" --layuot b=rows
@@ -220,6 +229,26 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
 }
 unset XDG_CACHE_HOME
 
+# -- the model from standard input -----------------------------------------------------------------------------
+piped() { expect "$@" <"$net"; }
+piped "check -" 0 "^model      -, for train" "$meshc" check -
+piped "explain - NAME" 0 "<stdin>:" "$meshc" explain - y
+piped "data starts at the current folder" 0 "^test loss" "$meshc" eval - --data-dir "$tmp"
+piped "--set and --layout auto" 0 "layout" "$meshc" check - --set b=4 --mesh rows=2 --layout auto
+piped "fmt - prints" 0 "^dim b = 8, d = 4" "$meshc" fmt -
+piped "fmt -w -" 2 "the model comes from standard input" "$meshc" fmt -w -
+piped "ranks" 2 "several processes cannot read the model" "$meshc" train - --np 2 --mesh rows=2 --layout b=rows
+echo 'y = z' >"$tmp/bad.mesh"
+expect "a place in it" 3 "^<stdin>:1:5: error: " "$meshc" check - <"$tmp/bad.mesh"
+# shellcheck disable=SC2086
+{
+  "$meshc" run "$net" $feed --fetch y --out "$tmp/by_file" >/dev/null 2>&1
+  "$meshc" run - $feed --fetch y --out - <"$net" >"$tmp/y.npy" 2>/dev/null
+  if cmp -s "$tmp/by_file/y.npy" "$tmp/y.npy"; then pass; else fail "run --out - differs from --out DIR"; fi
+  "$meshc" predict "$net" --data test --fetch y --out - >"$tmp/y2.npy" 2>/dev/null
+  if cmp -s "$tmp/y.npy" "$tmp/y2.npy"; then pass; else fail "predict --out - differs from run --out DIR"; fi
+}
+
 # -- fmt keeps links and permissions ----------------------------------------------------------------------------
 printf 'dim  b=4\n' >"$tmp/plain.mesh"
 chmod 640 "$tmp/plain.mesh"
@@ -236,7 +265,8 @@ for key in latency bandwidth memory_rate flops memory l2 l3; do
 done
 expect "what doctor wrote is read" 0 "predicted" "$meshc" check "$net" --machine "$tmp/machine.txt"
 expect "doctor into nowhere" 1 "cannot write" "$meshc" doctor --measure "$tmp/no/where"
-if command -v script >/dev/null; then
+# A pseudo-terminal may be missing: no `script`, no /dev/pts.
+if script -qec "echo works" /dev/null 2>/dev/null </dev/null | grep -q works; then
   esc=$(printf '\033')
   unset NO_COLOR
   if script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi

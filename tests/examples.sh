@@ -124,6 +124,23 @@ example gpt loss at-most $bound --data-dir "$tmp" --set train.steps=$steps <<X
 rows=2,cols=2 b=rows,heads=cols,ff=cols,vocab=cols
 X
 
+# The commands in the first lines of every example: check, explain and dump as they are, others as `check`, which compiles
+# with the same options and reads no data. A line that says `refused` must be.
+sed -n 's/^#   \(.*&& \)\{0,1\}meshc \([a-z]* .*\.mesh.*\)/\2/p' examples/*.mesh >"$tmp/lines"
+while read -r line; do
+  command=$(echo "$line" | sed -e 's/   *.*//' -e 's|examples/||' -e "s|DIR|$tmp|g" -e 's/ --feed [^ ]*//g' -e 's/ --out [^ ]*//' \
+    -e 's/^\(train\|run\) /check /')
+  # shellcheck disable=SC2086
+  (cd examples && exec "$meshc" $command) >"$tmp/out" 2>"$tmp/err"
+  code=$?
+  case $line in
+    *'   refused'*) want=3 ;;
+    *) want=0 ;;
+  esac
+  if [ $code = $want ]; then pass; else fail "meshc $command: exit $code, expected $want: $(head -n 2 "$tmp/err")"; fi
+done <"$tmp/lines"
+if [ "$(wc -l <"$tmp/lines")" -ge 35 ]; then pass; else fail "the first lines of the examples hold $(wc -l <"$tmp/lines") commands"; fi
+
 # GPT-2 and MiniLM have published weights: one is checked only, the other compared where its files are at hand.
 if "$meshc" check examples/gpt2.mesh --mesh rows=2,cols=4 --layout b=rows,heads=cols,ff=cols,vocab=cols --set b=2 >"$tmp/out" 2>&1; then
   pass

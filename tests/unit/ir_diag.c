@@ -157,8 +157,26 @@ static void table_of_codes(void **state) {
     for (int j = 0; j < i; j++) assert_string_not_equal(diag_code((DiagId)i), diag_code((DiagId)j));
 }
 
+// What `meshc explain CODE` prints is there for every row.
+static void every_code_has_a_meaning(void **state) {
+  (void)state;
+  for (int i = 0; i < DIAG_COUNT; i++) {
+    const char *code = diag_code((DiagId)i);
+    if (!diag_meaning((DiagId)i) || !diag_example((DiagId)i)) fail_msg("ir/meanings.def lacks %s", code);
+    assert_true(diag_is_code(code));
+    assert_int_equal(diag_of_code(code), i);
+    assert_int_equal(diag_exit_code((DiagId)i) == 0, code[0] == 'W');
+  }
+  assert_int_equal(diag_of_code("w0501"), DIAG_AXIS_UNUSED);
+  assert_int_equal(diag_of_code("E9999"), DIAG_COUNT);
+  assert_false(diag_is_code("E05050"));
+  assert_false(diag_is_code("model.mesh"));
+  assert_false(diag_is_code(""));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_code_has_a_meaning),
       cmocka_unit_test(error_with_caret_note_and_hint),
       cmocka_unit_test(caret_stands_right_after_tabs_and_wide_bytes),
       cmocka_unit_test(places_without_lines),
