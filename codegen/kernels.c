@@ -174,7 +174,8 @@ static int32_t value_of(Maker *k, NodeId a, int phase) {
 static int32_t cast(Maker *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
   if (k->m.stmt.at[arg].type == type) return arg;
   const KStmt *from = &k->m.stmt.at[arg];
-  if (from->kind != K_REDUCE && from->level > level) level = from->level;
+  KLevel least = from->kind == K_REDUCE ? LEVEL_OUTER : from->level; // where what a reduction leaves is used
+  if (least > level) level = least;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
   return maker_emit(k, s);
