@@ -96,7 +96,8 @@ TYPES(SUM)
       for (int64_t l = 0; l < m; l++) {                                                                 \
         Cmp now = load(x + l * s->src_lane);                                                            \
         best[l] = STAYS(best[l], now) ? best[l] : now;                                                  \
-        store(y + l * s->dst_lane, best[l]);                                                            \
+        Acc put = (Acc)best[l];                                                                         \
+        store(y + l * s->dst_lane, put);                                                                \
       }                                                                                                 \
     }                                                                                                   \
   }                                                                                                     \

@@ -28,15 +28,15 @@ static void rounds_to_nearest_even(void **state) {
       {TYPE_BF16, 1.0 + 3 * 0x1p-8, 1.0 + 0x1p-6},     // tie to even, upward
       {TYPE_BF16, 1.0 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7}, // f32 first would make it a tie
       {TYPE_BF16, 0x1.fep127, 0x1.fep127},
-      {TYPE_BF16, 0x1.ffp127, INFINITY},
+      {TYPE_BF16, 0x1.ffp127, HUGE_VAL},
       {TYPE_BF16, 0x1p-133, 0x1p-133},
       {TYPE_BF16, 0x1p-134, 0},
       {TYPE_BF16, 0x1.8p-134, 0x1p-133},
       {TYPE_BF16, -3.0, -3.0},
       {TYPE_F16, 65504, 65504},
       {TYPE_F16, 65519.99, 65504},
-      {TYPE_F16, 65520, INFINITY},
-      {TYPE_F16, -65520, -INFINITY},
+      {TYPE_F16, 65520, HUGE_VAL},
+      {TYPE_F16, -65520, -HUGE_VAL},
       {TYPE_F16, 2049, 2048},
       {TYPE_F16, 2051, 2052},
       {TYPE_F16, 0x1p-24, 0x1p-24},
@@ -44,23 +44,23 @@ static void rounds_to_nearest_even(void **state) {
       {TYPE_F16, 0x1.0001p-25, 0x1p-24},
       {TYPE_F16, 1.0 / 3.0, 0x1.554p-2},
       {TYPE_F32, 0.1, 0x1.99999ap-4},
-      {TYPE_F32, 1e39, INFINITY},
+      {TYPE_F32, 1e39, HUGE_VAL},
       {TYPE_F64, 0.1, 0.1},
       {TYPE_I32, 2.9, 2},
       {TYPE_I32, -2.9, -2},
       {TYPE_I32, -0.5, 0},
       {TYPE_I32, 3e9, 2147483647},
-      {TYPE_I32, -INFINITY, -2147483648.0},
-      {TYPE_I32, NAN, 0},
+      {TYPE_I32, -HUGE_VAL, -2147483648.0},
+      {TYPE_I32, (double)NAN, 0},
       {TYPE_U8, -1, 0},
       {TYPE_U8, 300, 255},
       {TYPE_BOOL, -0.0, 0},
       {TYPE_BOOL, 0.1, 1},
-      {TYPE_BOOL, NAN, 1},
+      {TYPE_BOOL, (double)NAN, 1},
       {TYPE_I64, 1e30, 0x1p63},
       {TYPE_U64, -3, 0},
-      {TYPE_F16, NAN, NAN},
-      {TYPE_BF16, -INFINITY, -INFINITY},
+      {TYPE_F16, (double)NAN, (double)NAN},
+      {TYPE_BF16, -HUGE_VAL, -HUGE_VAL},
       {TYPE_F16, -0.0, -0.0},
   };
   for (size_t i = 0; i < countof(cases); i++)
@@ -89,12 +89,12 @@ static void known_bits(void **state) {
   uint16_t h;
   dtype_store(TYPE_F16, &h, 1.5);
   assert_int_equal(h, 0x3e00);
-  dtype_store(TYPE_F16, &h, -INFINITY);
+  dtype_store(TYPE_F16, &h, -HUGE_VAL);
   assert_int_equal(h, 0xfc00);
   dtype_store(TYPE_BF16, &h, 1.5);
   assert_int_equal(h, 0x3fc0);
   char bytes[9];
-  dtype_store(TYPE_I64, bytes + 1, INFINITY); // needs no alignment
+  dtype_store(TYPE_I64, bytes + 1, HUGE_VAL); // needs no alignment
   same(dtype_load(TYPE_I64, bytes + 1), 0x1p63);
   dtype_store(TYPE_I32, bytes + 1, -5);
   same(dtype_load(TYPE_I32, bytes + 1), -5);

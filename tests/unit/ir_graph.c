@@ -64,7 +64,7 @@ static void equal_nodes_merge(void **state) {
 
   Dims db = dims_of(2, w->d, w->b), bd = dims_of(2, w->b, w->d);
   assert_int_equal(graph_reduce(g, OP_SUM, w->x, &db), graph_reduce(g, OP_SUM, w->x, &bd));
-  assert_int_equal(graph_const(g, TYPE_F32, NAN), graph_const(g, TYPE_F32, -NAN));
+  assert_int_equal(graph_const(g, TYPE_F32, (double)NAN), graph_const(g, TYPE_F32, -(double)NAN));
   assert_int_not_equal(graph_const(g, TYPE_F32, 0.0), graph_const(g, TYPE_F32, -0.0));
   assert_int_not_equal(graph_const(g, TYPE_F32, 1), graph_const(g, TYPE_F64, 1));
   assert_int_equal(graph_const(g, TYPE_F32, 0.1), graph_const(g, TYPE_F32, (double)0.1f));

@@ -108,8 +108,8 @@ static void directory_and_text(void **state) {
   char *text = program_print(a, &p);
   static const char *const parts[] = {"program for eval of m.mesh mesh (rows = 2, cols = 3) over b",
                                       "slot s0 = extent of b = 10 over rows\n",
-                                      "tensor t0 = param w : f32[b = 10 in 5 over rows valid s0] "
-                                      "declared (0) 20 bytes at t0+0 init normal(0, 0.5)\n",
+                                      ("tensor t0 = param w : f32[b = 10 in 5 over rows valid s0] "
+                                       "declared (0) 20 bytes at t0+0 init normal(0, 0.5)\n"),
                                       "tensor t1 = slot w : f32[]",
                                       "of t0",
                                       "  | one\n  | two\n",

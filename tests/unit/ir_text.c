@@ -32,7 +32,7 @@ static Graph *rich_graph(Arena *a, Diag *d) {
   DimId bc = dim_block(t, m, b, (Axes){.n = 2, .at = {1, 0}});
   dim_block(t, m, h, (Axes){.n = 1, .at = {0}}); // not used: not printed
 
-  static const double numbers[7] = {0.1, -0.0, 1e300, INFINITY, -INFINITY, NAN, 1.0 / 3};
+  static const double numbers[7] = {0.1, -0.0, 1e300, HUGE_VAL, -HUGE_VAL, (double)NAN, 1.0 / 3};
   Decl x = {.kind = DECL_INPUT,
             .name = "x",
             .type = TYPE_F32,

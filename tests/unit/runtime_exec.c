@@ -211,7 +211,7 @@ static void tensors(Built *t, Axes rows, Axes cols) {
                               .dim = {d},
                               .declared = {0},
                               .bytes = D * 4,
-                              .at = {5, 0},
+                              .at = {5, 0, NULL},
                               .of = -1,
                               .data = constant};
   t->check[0] = (Check){.value = "ids", .dim = "vocab", .size = 100, .rank = 1, .loop = {b}};
@@ -604,14 +604,14 @@ static void check_product(Product *what, int64_t a_elements, int64_t b_elements,
                       .type = what->type,
                       .rank = 1,
                       .dim = {{"m", b_elements, b_elements, {0}, -1}},
-                      .at = {-1, a_elements * 8},
+                      .at = {-1, a_elements * 8, NULL},
                       .of = -1},
                      {.kind = TENSOR_OUTPUT,
                       .name = "c",
                       .type = what->type,
                       .rank = 1,
                       .dim = {{"k", c_elements, c_elements, {0}, -1}},
-                      .at = {-1, (a_elements + b_elements) * 8},
+                      .at = {-1, (a_elements + b_elements) * 8, NULL},
                       .of = -1}};
   what->a = t[0].at, what->b = t[1].at, what->c = t[2].at;
   Instr in = {.kind = INSTR_PRODUCT, .u.product = *what};

@@ -106,7 +106,7 @@ static void build(Built *t, bool train, double lr) {
                               .name = "count",
                               .type = TYPE_F32,
                               .bytes = 4,
-                              .at = {-1, AT_SUMS + 8}};
+                              .at = {-1, AT_SUMS + 8, NULL}};
   t->kernel[0] = (ProgKernel){.name = "errors",
                               .nptr = 4,
                               .partial_bytes = 64,
