@@ -1,11 +1,7 @@
 #!/bin/sh
 # The house's rules on text: include directions, headers that compile alone, sizes of files.
 # Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-passed=0 failed=0
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-pass() { passed=$((passed + 1)); }
+. "$(dirname "$0")/common.sh"
 
 # What a room may include, itself aside; frontend and tests may include everything.
 allowed() {
@@ -48,5 +44,4 @@ for file in $(ls */*.c */*/*.c */*/*/*.c 2>/dev/null); do
   if [ "$lines" -gt 800 ]; then fail "$file has $lines lines, 800 is the limit"; else pass; fi
 done
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish

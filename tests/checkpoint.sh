@@ -1,25 +1,7 @@
 #!/bin/sh
 # Checkpoints from outside: going on bit for bit, under every mesh and layout, after signals and kills, with a
 # full disk, with damaged files. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-same() { if cmp -s "$2" "$3"; then pass; else fail "$1: $2 and $3 differ"; fi; }
-# expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
-expect() {
-  name=$1 code=$2 pattern=$3
-  shift 3
-  "$@" >"$tmp/out" 2>&1
-  got=$?
-  if [ "$got" = "$code" ] && grep -qE -e "$pattern" "$tmp/out"; then pass; else
-    fail "$name: exit $got, expected $code and /$pattern/: $(head -n 5 "$tmp/out")"
-  fi
-}
+. "$(dirname "$0")/common.sh"
 # metrics.jsonl without the times
 curve() { sed 's/, "rows_per_second": [0-9.e+]*//; s/, "seconds": [0-9.]*//' "$1/metrics.jsonl"; }
 
@@ -137,7 +119,7 @@ for signal in TERM INT USR1; do
     train cut --resume $long || fail "going on after SIG$signal: $(cat "$tmp/cut.err")"
     same "after SIG$signal" "$tmp/long.safetensors" "$tmp/cut.safetensors"
   elif [ $code = 0 ]; then
-    skipped=$((skipped + 2)) # it was over before the signal
+    skip 2 # it was over before the signal
   else
     fail "SIG$signal: exit $code: $(cat "$tmp/cut.err")"
   fi
@@ -155,7 +137,7 @@ for delay in 0.05 0.1 0.15 0.2 0.3 0.4; do
   if ls -d "$tmp"/kill/step-* >/dev/null 2>&1 && ls -d "$tmp"/kill/step-*[0-9] >/dev/null 2>&1; then
     expect "after kill -9" 0 "test loss" "$meshc" eval "$net" --checkpoint "$tmp/kill"
   else
-    skipped=$((skipped + 1)) # nothing was complete yet
+    skip # nothing was complete yet
   fi
 done
 n=$(ls "$tmp/kill" 2>/dev/null | grep -c '^step-[0-9]*$')
@@ -183,7 +165,6 @@ expect "no folder" 5 "cannot read the checkpoint" "$meshc" eval "$net" --checkpo
 expect "another size" 5 "holds \\[7, 6\\] for w, the model declares \\[7, 8\\]" "$meshc" eval "$net" --set h=8 --checkpoint "$tmp/whole"
 expect "inspected" 0 "checkpoint" "$meshc" inspect "$tmp/whole/step-40"
 
-broken() { rm -rf "$tmp/broken"; mkdir "$tmp/broken"; cp -r "$tmp/whole/step-40" "$tmp/broken"; }
 if command -v python3 >/dev/null; then
   broken
   if python3 - "$meshc" "$net" "$tmp/broken" >"$tmp/out" 2>&1 <<'END'
@@ -205,7 +186,7 @@ for i in range(60):
 END
   then pass; else fail "a flipped bit: $(tail -n 1 "$tmp/out")"; fi
 else
-  skipped=$((skipped + 1))
+  skip
 fi
 
 # -- a training that diverges keeps its last checkpoint ----------------------------------------------------------
@@ -231,8 +212,7 @@ if mount -t tmpfs -o size=200k tmpfs "$small" 2>/dev/null; then
   expect "the older one" 0 "test loss" "$meshc" eval "$net" --checkpoint "$small/c"
   umount "$small"
 else
-  skipped=$((skipped + 3))
+  skip 3
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

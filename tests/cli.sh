@@ -1,25 +1,7 @@
 #!/bin/sh
 # The command line, clause by clause: help, wrong options, JSON, what runs print and write, logs, traces, cache.
 # What needs no more than one command and its text is in tests/cases/commands. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-# expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
-expect() {
-  name=$1 code=$2 pattern=$3
-  shift 3
-  "$@" >"$tmp/out" 2>"$tmp/err"
-  got=$?
-  if [ "$got" = "$code" ] && cat "$tmp/out" "$tmp/err" | grep -qE -e "$pattern"; then pass; else
-    fail "$name: exit $got, expected $code and /$pattern/: $(cat "$tmp/out" "$tmp/err" | head -n 5)"
-  fi
-}
-holds() { if [ "$2" = "$3" ]; then pass; else fail "$1: $2, not $3"; fi; }
+. "$(dirname "$0")/common.sh"
 
 cat >"$tmp/net.mesh" <<'END'
 dim b = 8, d = 4, h = 6, o = 2
@@ -188,7 +170,7 @@ for line in open(sys.argv[1] + "/metrics.jsonl"): json.loads(line)
 END
   then pass; else fail "logs: $(tail -n 1 "$tmp/out")"; fi
 else
-  skipped=$((skipped + 1))
+  skip
 fi
 expect "--trace alone" 2 "trace needs --log-dir" "$meshc" train "$net" --trace
 # shellcheck disable=SC2086
@@ -272,8 +254,7 @@ if script -qec "echo works" /dev/null 2>/dev/null </dev/null | grep -q works; th
   if script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi
   if NO_COLOR=1 script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then fail "NO_COLOR is not honoured"; else pass; fi
 else
-  skipped=$((skipped + 2))
+  skip 2
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -1,27 +1,20 @@
 #!/bin/sh
 # Real data sets through every reader that fits them: sums, counts and shapes against known ones. Looks in
 # ../shared/data or $MESHC_DATA; what is absent is skipped. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-data=${MESHC_DATA:-$PWD/../shared/data}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
+. "$(dirname "$0")/common.sh"
 
 # want NAME FILE PATTERN COMMAND...: the command's output matches the pattern; skipped without data/FILE
 want() {
   name=$1 file=$2 pattern=$3
   shift 3
   if [ ! -e "$data/$file" ]; then
-    skipped=$((skipped + 1))
+    skip
     return
   fi
   if "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" && grep -qE -e "$pattern" "$tmp/out"; then
-    passed=$((passed + 1))
+    pass
   else
-    echo "FAIL $name: $(head -n 12 "$tmp/out" "$tmp/err")"
-    failed=$((failed + 1))
+    fail "$name: $(head -n 12 "$tmp/out" "$tmp/err")"
   fi
 }
 
@@ -77,5 +70,4 @@ want "minilm, ids" minilm/ids.npy '\[101, 101, 101, 101\]' run "$tmp/tokens.mesh
 want "minilm, embeddings" minilm/embedding.npy '\[1, 1, 1, 1\]|0.99999|1.0000' run "$tmp/tokens.mesh" --data-dir "$data" --fetch norm
 want "minilm, inspected" minilm/hidden.npy 'f32  \[4, 24, 384\]' inspect "$data/minilm/hidden.npy"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -9,30 +9,20 @@
 #   ```file NAME        a file for the commands that follow
 #
 # Commands other than meshc are shown, not run (skipped); so is training behind `# not run`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-root=$PWD
-meshc=${MESHC:-$root/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
+. "$(dirname "$0")/common.sh"
 
-good() { passed=$((passed + 1)); }
-bad() {
-  echo "FAIL $page:$line: $*"
-  failed=$((failed + 1))
-}
+bad() { fail "$page:$line: $*"; }
 
 check_model() { # NAME CODE
   (cd "$here" && "$meshc" check "$1" >"$tmp/out" 2>"$tmp/err")
   code=$?
   if [ -z "$2" ]; then
-    [ $code = 0 ] && { good; return; }
+    [ $code = 0 ] && { pass; return; }
     bad "check says $(head -n 3 "$tmp/err")"
   elif [ $code != 3 ] || ! grep -q "\[$2\]" "$tmp/err" || grep 'error:' "$tmp/err" | grep -qv "\[$2\]"; then
     bad "expected $2, check says (exit $code) $(head -n 3 "$tmp/err")"
   else
-    good
+    pass
   fi
 }
 
@@ -54,15 +44,15 @@ in_order() {
 
 run_command() { # the words behind `$ `, expected lines in $tmp/want
   case $1 in
-  meshc*"# not run") skipped=$((skipped + 1)); return ;;
+  meshc*"# not run") skip; return ;;
   meshc*) ;;
-  *) skipped=$((skipped + 1)); return ;;
+  *) skip; return ;;
   esac
   (cd "$here" && eval "$meshc${1#meshc}" >"$tmp/out" 2>&1)
   code=$?
   if [ $code -gt 127 ]; then bad "exit $code: $1"; return; fi
   lacks=$(in_order "$tmp/want" "$tmp/out")
-  if [ -n "$lacks" ]; then bad "$1 does not print: $lacks; it prints $(head -c 600 "$tmp/out")"; else good; fi
+  if [ -n "$lacks" ]; then bad "$1 does not print: $lacks; it prints $(head -c 600 "$tmp/out")"; else pass; fi
 }
 
 # A page is cut at its fences; `blocks` gives LINE INFO FILE for each.
@@ -105,5 +95,4 @@ for page in README.md docs/*.md docs/examples/*.md; do
     esac
   done <"$tmp/list"
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -4,16 +4,8 @@
 #
 #   tests/examples.sh [all|gpt]    `all` (scripts/soak.sh examples): also the layouts marked `+`, which take longer;
 #                                  `gpt`: the 2,000 steps of the language model that its page states
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-data=${MESHC_DATA:-$PWD/../shared/data}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-"$(dirname "$meshc")/generate" "$tmp" || exit 1
+. "$(dirname "$0")/common.sh"
+"$build/generate" "$tmp" || exit 1
 
 # train NAME METRIC at-most|at-least BOUND OPTIONS...: METRIC is that of the last line `test METRIC value`
 train() {
@@ -162,7 +154,7 @@ output near = cast(max(abs(hidden - hidden_there)) < 5e-4, i32) + cast(max(abs(e
 X
 minilm() {
   if [ ! -s "$weights/model.safetensors" ] || [ ! -s "$data/minilm/ids.npy" ]; then
-    skipped=$((skipped + 1))
+    skip
     return
   fi
   rm -rf "$tmp/out"
@@ -179,5 +171,4 @@ minilm --mesh rows=2 --layout b=rows
 minilm --mesh cols=4 --layout heads=cols,ff=cols
 minilm --mesh rows=2,cols=2 --layout b=rows,heads=cols,ff=cols
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+finish

@@ -5,22 +5,18 @@
 # A module that is preloaded (tests/inject) makes the n-th operation of a kind fail. tests/failures.sh takes a sample
 # of the numbers for every command; tests/failures.sh all [COMMAND...] takes every operation with a call stack of its
 # own (at most MOST a command and kind) and prints the counts of every command. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-inject=${INJECT:-$(dirname "$meshc")/inject.so}
+. "$(dirname "$0")/common.sh"
+inject=${INJECT:-$build/inject.so}
 most=${MOST:-2}
 all=no
 if [ "${1:-}" = all ]; then all=yes most=${MOST:-400}; shift; fi
 only=" $* "
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0 of_command=0 bad_of_command=0
+of_command=0 bad_of_command=0
 XDG_CACHE_HOME=$tmp/cache
 export XDG_CACHE_HOME
 # the sanitizers have an allocator of their own
-if ldd "$meshc" 2>/dev/null | grep -q 'lib[at]san'; then echo "0 passed, 0 failed, 1 skipped"; exit 0; fi
-[ -f "$inject" ] || { echo "FAIL $inject is missing"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+if ldd "$meshc" 2>/dev/null | grep -q 'lib[at]san'; then skip; finish; fi
+[ -f "$inject" ] || { fail "$inject is missing"; finish; }
 
 # -- what the commands work on: $tmp/start, copied to $tmp/work for every run -----------------------------
 mkdir "$tmp/start" || exit 1
@@ -60,7 +56,7 @@ prepare() {
     "$meshc" train net.mesh -q && "$meshc" train net.mesh --mesh rows=2 --layout b=rows -q &&
     "$meshc" predict net.mesh --checkpoint ck --feed x=x.npy --out pred.npz
 }
-prepare >"$tmp/out" 2>"$tmp/err" || { cat "$tmp/err"; echo "FAIL prepare"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+prepare >"$tmp/out" 2>"$tmp/err" || { fail "prepare: $(cat "$tmp/err")"; finish; }
 mkdir d log && "$meshc" dump net.mesh --stage all --dir d >/dev/null && echo old >e.html && echo old >machine.txt
 cp -r "$tmp/cache" "$tmp/cache.start"
 cd "$tmp" || exit 1
@@ -78,8 +74,8 @@ contents() {
   (cd "$1" && find . -type f ! -path './log/*' ! -name '*.txt' ! -path './ck*' ! -name 'e.html' -exec cksum {} + | sort -k 3)
 }
 bad() {
-  failed=$((failed + 1)) bad_of_command=$((bad_of_command + 1))
-  echo "FAIL $name $kind:$n rank $rank: $1"
+  bad_of_command=$((bad_of_command + 1))
+  fail "$name $kind:$n rank $rank: $1"
 }
 # Which files differ from both what was there before and what a run without a failure leaves.
 neither() {
@@ -110,18 +106,18 @@ try() { # n COMMAND...: injects, looks, and runs the command again
     exec timeout 60 env LD_PRELOAD="$inject" "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
   ) 2>/dev/null
   code=$?
-  if [ ! -f "$tmp/fired" ]; then skipped=$((skipped + 1)); return; fi
+  if [ ! -f "$tmp/fired" ]; then skip; return; fi
   of_command=$((of_command + 1))
   case $code in
     0) ;;
     7) check_message || return ;;
-    99) skipped=$((skipped + 1)); return ;;
+    99) skip; return ;;
     124) bad "does not end"; return ;;
     6)
       # A rank that cannot start the thread that watches the others ends before they have met; whether the launcher sees
       # its 7 or the 6 of the rank that lost it first is not settled.
       [ "$name $kind" = "np thread" ] || { bad "exit 6: $(head -n 3 "$tmp/err")"; return; }
-      skipped=$((skipped + 1))
+      skip
       return ;;
     *) bad "exit $code: $(head -n 3 "$tmp/err")"; return ;;
   esac
@@ -142,7 +138,7 @@ try() { # n COMMAND...: injects, looks, and runs the command again
     contents "$tmp/work" | sort >"$tmp/now"
     sort "$tmp/after" | cmp -s - "$tmp/now" || { bad "then another result: $(sort "$tmp/after" | comm -13 - "$tmp/now" | head -n 3)"; return; }
   fi
-  passed=$((passed + 1))
+  pass
 }
 
 # At most $most of the numbers in $1, evenly.
@@ -161,7 +157,7 @@ command() {
   rm -f "$tmp/count"
   (cd "$tmp/work" && MESHC_INJECT_COUNT=$tmp/count LD_PRELOAD=$inject exec "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null)
   code=$?
-  [ $code != 99 ] || { skipped=$((skipped + 1)); return; }
+  [ $code != 99 ] || { skip; return; }
   [ $code = 0 ] && [ -s "$tmp/count" ] || { name="$name without a failure" kind="" n=""; bad "exit $code: $(head -n 3 "$tmp/err")"; return; }
   contents "$tmp/work" | sort >"$tmp/after"
   for kind in $kinds; do
@@ -199,5 +195,4 @@ command doctor no yes "memory thread" doctor
 command cache-clear no yes "memory remove" cache --clear
 ranks="0 1 L"
 command np yes yes "memory thread file" train net.mesh --np 2 --mesh rows=2 --layout b=rows --checkpoint-dir ck2 --save-params p.safetensors
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -1,29 +1,8 @@
 #!/bin/sh
 # Files that meshc writes, removes and reads: links, pipes, devices, names, locks, checkpoints that are not complete.
 # Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-check() { # NAME CONDITION...
-  name=$1
-  shift
-  if "$@"; then pass; else fail "$name: not true: $*"; fi
-}
-# expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
-expect() {
-  name=$1 code=$2 pattern=$3
-  shift 3
-  timeout 60 "$@" >"$tmp/out" 2>&1
-  got=$?
-  if [ "$got" = "$code" ] && { [ -z "$pattern" ] || grep -qE -e "$pattern" "$tmp/out"; }; then pass; else
-    fail "$name: exit $got, expected $code and /$pattern/: $(head -n 5 "$tmp/out")"
-  fi
-}
+. "$(dirname "$0")/common.sh"
+clean() { chmod -R u+w "$tmp"; }
 
 cd "$tmp" || exit 1
 cat >net.mesh <<'END'
@@ -181,7 +160,7 @@ if [ -n "$entry" ]; then
   XDG_CACHE_HOME=$PWD/cache expect "cache --clear" 0 "" "$meshc" cache --clear
   check "cache --clear: the victim" unharmed
 else
-  skipped=$((skipped + 6)) # a build without machine code
+  skip 6 # a build without machine code
 fi
 
 # -- two trainings in one folder -------------------------------------------------------------------
@@ -194,7 +173,7 @@ if command -v flock >/dev/null; then
   expect "by ranks" 2 "another training writes to the folder busy" flock busy/.lock "$meshc" train net.mesh --np 2 --mesh p=2 --layout b=p --checkpoint-dir busy
   check "what the other one writes stays" test -e busy/step-3.partial/shard-00000.safetensors
 else
-  skipped=$((skipped + 3))
+  skip 3
 fi
 "$meshc" train net.mesh --checkpoint-dir busy --set train.steps=1000000 --set train.checkpoint=1 --keep 2 >out1 2>&1 &
 pid=$!
@@ -240,6 +219,4 @@ expect "step-00012 is the newest" 0 "step: 12" "$meshc" inspect zeros
 mkdir zeros/step-99999999999999999999
 expect "a step beyond all numbers" 0 "step: 12" "$meshc" inspect zeros
 
-cd / || exit 1
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -1,20 +1,14 @@
 #!/bin/sh
 # Models that want to break the compiler end in an error with a place, never in a crash or a hang.
 # Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
+. "$(dirname "$0")/common.sh"
 
 # want CODE NAME FILE: `check` ends with that code and says something, within 20 seconds
 want() {
   timeout 20 "$meshc" check "$3" >"$tmp/out" 2>"$tmp/err"
   code=$?
-  if [ "$code" = "$1" ] && { [ "$1" = 0 ] || grep -q 'error:' "$tmp/err"; }; then passed=$((passed + 1)); else
-    echo "FAIL $2: exit $code, expected $1: $(head -c 300 "$tmp/err")"
-    failed=$((failed + 1))
+  if [ "$code" = "$1" ] && { [ "$1" = 0 ] || grep -q 'error:' "$tmp/err"; }; then pass; else
+    fail "$2: exit $code, expected $1: $(head -c 300 "$tmp/err")"
   fi
 }
 repeat() { awk -v s="$1" -v n="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s", s }'; }
@@ -67,10 +61,8 @@ want 3 "100,000 outputs" "$tmp/outputs.mesh"
 # shellcheck disable=SC2046
 timeout 20 "$meshc" check "$tmp/empty.mesh" $(repeat '--set b=1 ' 20000) >"$tmp/out" 2>"$tmp/err"
 code=$?
-if [ $code = 2 ]; then passed=$((passed + 1)); else
-  echo "FAIL 20,000 settings: exit $code: $(head -c 300 "$tmp/err")"
-  failed=$((failed + 1))
+if [ $code = 2 ]; then pass; else
+  fail "20,000 settings: exit $code: $(head -c 300 "$tmp/err")"
 fi
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish

@@ -1,25 +1,7 @@
 #!/bin/sh
 # What a training shows and keeps while it runs: steps that are not finite, logs across kills, a full disk, signals
 # without checkpoints, the line of progress. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-same() { if cmp -s "$2" "$3"; then pass; else fail "$1: $2 and $3 differ"; fi; }
-# expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
-expect() {
-  name=$1 code=$2 pattern=$3
-  shift 3
-  "$@" >"$tmp/out" 2>&1
-  got=$?
-  if [ "$got" = "$code" ] && grep -qE -e "$pattern" "$tmp/out"; then pass; else
-    fail "$name: exit $got, expected $code and /$pattern/: $(head -n 5 "$tmp/out")"
-  fi
-}
+. "$(dirname "$0")/common.sh"
 
 # -- steps that are not finite -----------------------------------------------------------------------------
 # Row 4 makes the loss of every fourth step NaN.
@@ -183,7 +165,7 @@ if ls -d "$tmp"/kill/step-*[0-9] >/dev/null 2>&1; then
   { seq 49 50 $((step + 3)); echo $((step + 4)); } >"$tmp/want"
   same "evaluations after kills at step $step" "$tmp/want" "$tmp/steps"
 else
-  skipped=$((skipped + 2)) # nothing was complete before a kill
+  skip 2 # nothing was complete before a kill
 fi
 
 # -- a log that cannot be written ------------------------------------------------------------------------------
@@ -228,8 +210,7 @@ if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1 </
   longest=$(tr '\r' '\n' <"$tmp/screen" | sed 's/\x1b\[K//g' | grep -a '^step [0-9]*/20000' | grep -av '^step 20000/' | awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }')
   if [ "$longest" -gt 20 ] && [ "$longest" -le 39 ]; then pass; else fail "the longest line of progress has $longest columns of 40"; fi
 else
-  skipped=$((skipped + 1))
+  skip
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -2,14 +2,10 @@
 # Long sums are exact to 1e-6: every reduction over n terms, along every position of the summed dim, whole and split
 # over processors, against the same in f64; and the same bits for 1, 2 and 3 threads.
 #   tests/long_sums.sh [N]...   (1000 and 200000 when none is named; tests/soak/long_sums.sh has 1e3 to 1e7)
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "$0")/common.sh"
+SOAK=${SOAK:-}
 XDG_CACHE_HOME=$tmp/cache
 export XDG_CACHE_HOME
-passed=0 failed=0 skipped=0
-fail() { failed=$((failed + 1)); echo "FAIL $1"; }
 [ $# -gt 0 ] || set -- 1000 200000
 
 # The tensors of $kind: x, and factors f near 1
@@ -69,7 +65,7 @@ others() {
 }
 
 # errors of all outputs against f64, of the model in $tmp/got with options $@
-check() {
+compare() {
   name=$1
   shift
   # shellcheck disable=SC2086
@@ -77,7 +73,7 @@ check() {
   awk '$2 == "f64" {print $1, $NF}' "$tmp/out" >"$tmp/errors"
   [ -s "$tmp/errors" ] || { fail "$name: no result"; return; }
   while read -r op error; do
-    if awk "BEGIN {exit !($error <= 1e-6)}"; then passed=$((passed + 1)); else fail "$name: $op is off by $error"; fi
+    if awk "BEGIN {exit !($error <= 1e-6)}"; then pass; else fail "$name: $op is off by $error"; fi
   done <"$tmp/errors"
 }
 
@@ -93,11 +89,11 @@ position() {
   for file in "$tmp"/want/*.npy; do feeds="$feeds --feed $(basename "$file" .npy)=$file"; done
   for threads in 1 ${SOAK:+2} 3; do
     "$meshc" run "$tmp/got.mesh" --seed 3 $feeds --threads $threads --fetch "$(sed -n 's/^\(got_[a-z]*\) =.*/\1/p' "$tmp/got.mesh" | paste -sd, -)" --out "$tmp/got.$threads" >/dev/null 2>&1
-    diff -r "$tmp/got.1" "$tmp/got.$threads" >/dev/null && passed=$((passed + 1)) || fail "n = $n, $kind [$dims]: other bits with $threads threads"
+    diff -r "$tmp/got.1" "$tmp/got.$threads" >/dev/null && pass || fail "n = $n, $kind [$dims]: other bits with $threads threads"
   done
-  check "n = $n, $kind [$dims]"
+  compare "n = $n, $kind [$dims]"
   for processors in ${SOAK:+2} 3; do
-    check "n = $n, $kind [$dims] over $processors" --mesh p=$processors --layout "$dim=p"
+    compare "n = $n, $kind [$dims] over $processors" --mesh p=$processors --layout "$dim=p"
   done
 }
 
@@ -118,5 +114,4 @@ for n in "$@"; do
     soak && position "p, q" "[c]" "p, c, q" q
   done
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

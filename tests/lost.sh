@@ -7,23 +7,11 @@
 #   tests/lost.sh [N]     N rounds of kills, stops and disagreements at random moments (default 0: fixed moments only)
 #
 # Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-rounds=${1:-0}
-tmp=$(mktemp -d) || exit 1
-passed=0 failed=0 skipped=0 slowest=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
-trap 'rm -rf "$tmp"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# what MPI leaves lies here, and not among that of other runs
-mkdir "$tmp/ompi" "$tmp/shm" "$tmp/cache"
-export OMPI_MCA_orte_tmpdir_base="$tmp/ompi" OMPI_MCA_btl_vader_backing_directory="$tmp/shm" XDG_CACHE_HOME="$tmp/cache"
-ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS:-}" # MPI itself leaks
-export ASAN_OPTIONS
-have_mpi=""
-[ -e "$(dirname "$meshc")/meshc_mpi.so" ] && command -v mpirun >/dev/null && have_mpi=1
+. "$(dirname "$0")/common.sh"
+rounds=${1:-0} slowest=0
+use_mpi
+mkdir "$tmp/cache"
+export XDG_CACHE_HOME="$tmp/cache"
 
 deadline=2
 slack=12 # seconds beyond it, on a busy machine
@@ -43,12 +31,6 @@ begin() {
     far) MESHC_RANKS_A_MACHINE=2 mpirun -q -n 4 "$meshc" $endless "$@" >"$tmp/log" 2>"$tmp/err" & ;;
   esac
   launcher=$!
-}
-
-needs_mpi() {
-  [ "$1" = np ] || [ -n "$have_mpi" ] && return 0
-  skipped=$((skipped + 1))
-  return 1
 }
 
 # await: waits for the launcher; its exit code is in $code, "hung" where Open MPI's mpirun waits for itself after all of
@@ -104,10 +86,9 @@ nothing_left() {
 ended() {
   seconds=$(($(date +%s) - began))
   [ $seconds -le $slowest ] || slowest=$seconds
-  lines=$(grep -c 'error:' "$tmp/err")
-  if [ "$2" = hung ] && [ "$lines" = 1 ] && grep -Eq "$4" "$tmp/err"; then
-    skipped=$((skipped + 1))
-  elif [ "$2" != "$3" ] || [ "$lines" != 1 ] || ! grep -Eq "$4" "$tmp/err"; then
+  if [ "$2" = hung ] && one_sentence "$4"; then
+    skip
+  elif [ "$2" != "$3" ] || ! one_sentence "$4"; then
     fail "$1: exit $2, $lines sentences: $(head -n 3 "$tmp/err")"
   elif [ $seconds -gt $((deadline + slack)) ]; then
     fail "$1: $seconds seconds"
@@ -224,16 +205,7 @@ if [ $code = 0 ] || [ $code = 75 ]; then pass; else fail "SIGUSR1 to a rank all 
 
 # -- ranks that read different data ---------------------------------------------------------------------------
 
-cat >"$tmp/rows.mesh" <<'M'
-dim b = 4, c = 2
-input x[b, c]
-param w[c] ~ normal(0, 1)
-loss = mean(square(sum[c](x * w)))
-train loss { optimizer = sgd(lr = 0.1), steps = 8 }
-data train over b { x = csv("rows.csv", columns = 0..2) }
-mesh p = 4
-layout b -> p
-M
+rows_model
 mkdir "$tmp/a" "$tmp/b"
 printf '1,2\n3,4\n5,6\n7,8\n' >"$tmp/a/rows.csv"
 printf '1,2\n3,4\n5,6\n7,9\n' >"$tmp/b/rows.csv"
@@ -284,7 +256,7 @@ layout b -> p
 M
 for how in "--threads 4" "--threads 4 --np 2"; do
   if ! (ulimit -v 450000; "$meshc" version >/dev/null 2>&1) || ! /sbin/ldconfig -p | grep -q libopenblas.so.0; then # sanitizers
-    skipped=$((skipped + 1))
+    skip
     continue
   fi
   # shellcheck disable=SC2086
@@ -313,5 +285,4 @@ if needs_mpi mpirun; then
 fi
 
 [ "$rounds" = 0 ] || echo "the slowest end took $slowest seconds; the deadline is $deadline"
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

@@ -3,26 +3,14 @@
 # skipped, and counted, where there is none. How a lost rank ends a run is in tests/lost.sh.
 #
 # Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-tmp=$(mktemp -d) || exit 1
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/common.sh"
 hosts=""
 clean() {
   for h in $hosts; do ip netns del "$h" 2>/dev/null; done
   [ -z "$hosts" ] || ip link del "$bridge" 2>/dev/null
-  rm -rf "$tmp"
 }
-trap clean EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS:-}" # MPI itself leaks
-export ASAN_OPTIONS
-have_mpi=""
-[ -e "$(dirname "$meshc")/meshc_mpi.so" ] && command -v mpirun >/dev/null && have_mpi=1
-"$(dirname "$meshc")/generate" "$tmp" || exit 1
+use_mpi
+"$build/generate" "$tmp" || exit 1
 
 # -- the same bits ------------------------------------------------------------------------------------------
 
@@ -62,7 +50,6 @@ output out
 X
 
 # ways NAME COMMAND...: with $np ranks by --np; by mpirun; by mpirun with every rank, and every two, on a machine of their own
-ways="np mpirun far far2"
 launch() {
   way=$1 np=$2
   shift 2
@@ -75,8 +62,8 @@ launch() {
   esac
 }
 
-# same OUT NAME OPTIONS...: the file that the command writes behind OUT is the same in all ways
-same() {
+# alike OUT NAME OPTIONS...: the file that the command writes behind OUT is the same in all ways
+alike() {
   out=$1 name=$2 which=$3
   shift 3
   "$meshc" "$@" "$out" "$tmp/one.npz" >"$tmp/log" 2>&1 || { fail "$name in one process: $(head -n 3 "$tmp/log")"; return; }
@@ -87,7 +74,7 @@ same() {
       launch "$way" "$np" "$meshc" "$@" "$out" "$tmp/many.npz" >"$tmp/log" 2>&1
       code=$?
       if [ $code = 99 ]; then
-        skipped=$((skipped + 1))
+        skip
       elif [ $code != 0 ]; then
         fail "$name, $way, $np ranks: exit $code: $(head -n 3 "$tmp/log")"
       elif cmp -s "$tmp/one.npz" "$tmp/many.npz"; then
@@ -101,22 +88,22 @@ same() {
 
 all="np mpirun far far2"
 mlp="y,loss,grad(w),grad(v),grad(x)"
-same --out "mlp b" "np far" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout b=p
-same --out "mlp h" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout h=p
-same --out "mlp b, h" "$all" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,h=cols
-same --out "mlp b, d" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,d=cols
+alike --out "mlp b" "np far" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout b=p
+alike --out "mlp h" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh p=4 --layout h=p
+alike --out "mlp b, h" "$all" run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,h=cols
+alike --out "mlp b, d" np run "$tmp/mlp.mesh" --fetch "$mlp" --mesh rows=2,cols=2 --layout b=rows,d=cols
 att="y,loss,grad(wq),grad(wv),grad(wo),grad(x)"
-same --out "attention b, heads" "np far2" run "$tmp/attention.mesh" --fetch "$att" --mesh rows=2,cols=2 --layout b=rows,heads=cols
-same --out "attention t" "np far" run "$tmp/attention.mesh" --fetch "$att" --mesh p=4 --layout t=p
+alike --out "attention b, heads" "np far2" run "$tmp/attention.mesh" --fetch "$att" --mesh rows=2,cols=2 --layout b=rows,heads=cols
+alike --out "attention t" "np far" run "$tmp/attention.mesh" --fetch "$att" --mesh p=4 --layout t=p
 image="out,loss,grad(w),grad(img)"
-same --out "image y" "np far" run "$tmp/image.mesh" --fetch "$image" --mesh p=4 --layout y=p
-same --out "image y, x" "np far2" run "$tmp/image.mesh" --fetch "$image" --mesh rows=2,cols=2 --layout y=rows,x=cols
-same --save-params "iris" "$all" train examples/iris.mesh -q --set train.epochs=5
-same --save-params "iris over 8" "np far2" train examples/iris.mesh -q --set train.epochs=3 --mesh rows=4,cols=2 --layout b=rows,h1=cols
-same --save-params "transformer" "np far2" train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=4 --mesh rows=2,cols=2 \
+alike --out "image y" "np far" run "$tmp/image.mesh" --fetch "$image" --mesh p=4 --layout y=p
+alike --out "image y, x" "np far2" run "$tmp/image.mesh" --fetch "$image" --mesh rows=2,cols=2 --layout y=rows,x=cols
+alike --save-params "iris" "$all" train examples/iris.mesh -q --set train.epochs=5
+alike --save-params "iris over 8" "np far2" train examples/iris.mesh -q --set train.epochs=3 --mesh rows=4,cols=2 --layout b=rows,h1=cols
+alike --save-params "transformer" "np far2" train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=4 --mesh rows=2,cols=2 \
   --layout b=rows,heads=cols,ff=cols,symbols=cols
-same --save-params "optimizer cut" np train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=3 --mesh p=4 --layout b=p,optimizer/all=p
-same --out "predict" "np" predict examples/iris.mesh --data test
+alike --save-params "optimizer cut" np train examples/transformer.mesh -q --data-dir "$tmp" --set train.epochs=0 --set train.steps=3 --mesh p=4 --layout b=p,optimizer/all=p
+alike --out "predict" "np" predict examples/iris.mesh --data test
 awk 'BEGIN { for (i = 0; i < 13; i++) print i % 5 - 2 "," i % 7 }' >"$tmp/rows.csv"
 cat >"$tmp/along.mesh" <<'X'
 dim b = 10, d = 2
@@ -125,7 +112,7 @@ output y = x * reverse[b](x) + shift[b](x) / size(b)
 output s = sort[b](x) - mean[b](x)
 data test over b { x = csv("rows.csv", columns = 0..2) }
 X
-same --out "a last batch of 3 rows" "$all" predict "$tmp/along.mesh" --mesh p=4 --layout b=p
+alike --out "a last batch of 3 rows" "$all" predict "$tmp/along.mesh" --mesh p=4 --layout b=p
 
 # bytes that are counted are those that were predicted
 predicted() {
@@ -146,7 +133,7 @@ if command -v python3 >/dev/null; then
     done
   done
 else
-  skipped=$((skipped + 8))
+  skip 8
 fi
 
 # a checkpoint of several ranks, and a resume with fewer, is the unbroken run
@@ -169,7 +156,7 @@ verified() {
     launch "$way" "$np" "$meshc" train "$@" --verify $more >"$tmp/log" 2>"$tmp/err"
     code=$?
     if [ $code = 99 ]; then
-      skipped=$((skipped + 1))
+      skip
     elif [ $fault = none ]; then
       if [ $code = 0 ] && [ "$(grep -c '^verify: .* agree whole and split (rows=2,cols=2)' "$tmp/err")" = 1 ]; then pass; else
         fail "--verify, $way, $np ranks: exit $code: $(head -n 3 "$tmp/err")"
@@ -199,26 +186,15 @@ code=$?
 if [ $code = 3 ] && [ "$(grep -c error: "$tmp/log")" = 1 ]; then pass; else fail "an error of all ranks: exit $code: $(cat "$tmp/log")"; fi
 
 # a rank reads its own rows only; a bad one ends all
-cat >"$tmp/rows.mesh" <<'X'
-dim b = 4, c = 2
-input x[b, c]
-param w[c] ~ normal(0, 1)
-loss = mean(square(sum[c](x * w)))
-train loss { optimizer = sgd(lr = 0.1), steps = 8 }
-data train over b { x = csv("rows.csv", columns = 0..2) }
-mesh p = 4
-layout b -> p
-X
+rows_model
 printf '1,2\n3,4\n5,6\n7,oops\n' >"$tmp/rows.csv"
 "$meshc" train "$tmp/rows.mesh" --np 4 >"$tmp/log" 2>&1
 code=$?
 if [ $code = 5 ] && [ "$(grep -c error: "$tmp/log")" = 1 ] && grep -q oops "$tmp/log"; then pass; else fail "a bad row: exit $code: $(cat "$tmp/log")"; fi
-if [ -n "$have_mpi" ]; then
+if needs_mpi mpirun; then
   "$meshc" eval examples/iris.mesh --np 2 --comm mpi >"$tmp/log" 2>&1
   code=$?
   if [ $code = 0 ] && [ "$(grep -c '^test accuracy' "$tmp/log")" = 1 ]; then pass; else fail "--np 2 --comm mpi: exit $code: $(cat "$tmp/log")"; fi
-else
-  skipped=$((skipped + 1))
 fi
 
 # -- ranks that do not agree --------------------------------------------------------------------------------
@@ -229,8 +205,7 @@ rank='rank [0-3] \(processor [0-3], rows=[01] cols=[01]\)'
 # ended NAME CODE SECONDS PATTERN: one sentence that matches, exit 6
 ended() {
   name=$1 code=$2 seconds=$3 pattern=$4
-  lines=$(grep -c 'error:' "$tmp/err")
-  if [ "$code" != 6 ] || [ "$lines" != 1 ] || ! grep -Eq "$pattern" "$tmp/err"; then
+  if [ "$code" != 6 ] || ! one_sentence "$pattern"; then
     fail "$name: exit $code, $lines sentences: $(head -n 3 "$tmp/err")"
   elif [ "$seconds" -gt $((deadline + 12)) ]; then
     fail "$name: $seconds seconds"
@@ -243,10 +218,7 @@ ended() {
 differ() {
   what=$1
   shift
-  if [ -z "$have_mpi" ]; then
-    skipped=$((skipped + 1))
-    return
-  fi
+  needs_mpi mpirun || return
   began=$(date +%s)
   mpirun -q -n 1 "$meshc" run "$tmp/mlp.mesh" --mesh p=2 --layout b=p : -n 1 "$meshc" run "$@" >"$tmp/log" 2>"$tmp/err"
   ended "ranks with another $what" $? $(($(date +%s) - began)) "rank 1 has another $what than rank 0"
@@ -293,8 +265,7 @@ if make_hosts 2>"$tmp/err"; then
   on_hosts "$meshc" train "$PWD/examples/iris.mesh" -q --timeout $deadline --fault kill@3:50 >"$tmp/log" 2>"$tmp/err"
   ended "a rank killed on another host" $? $(($(date +%s) - began)) "$rank was killed by signal 9"
 else
-  skipped=$((skipped + 2))
+  skip 2
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish

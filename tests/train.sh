@@ -1,15 +1,7 @@
 #!/bin/sh
 # Whole trainings, as a user runs them: Iris on a 2x2 mesh for three seeds, uneven dims, MNIST under four
 # layouts (skipped without the data), the curves compared. Ends in `N passed, N failed, N skipped`.
-set -u
-cd "$(dirname "$0")/.." || exit 1
-meshc=${MESHC:-$PWD/build/release/meshc}
-data=${MESHC_DATA:-$PWD/../shared/data}
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-pass() { passed=$((passed + 1)); }
-fail() { echo "FAIL $*"; failed=$((failed + 1)); }
+. "$(dirname "$0")/common.sh"
 
 # accuracy of the last `test accuracy` line: correct of all
 correct() { sed -n 's/.*test accuracy [0-9.]* (\([0-9]*\)\/[0-9]*).*/\1/p' "$1" | tail -n 1; }
@@ -82,8 +74,7 @@ if [ -r "$data/mnist-10k-images-idx3-ubyte.gz" ]; then
     if below "$d" 1e-3; then pass; else fail "mnist: epoch means of $name differ by $d"; fi
   done
 else
-  skipped=$((skipped + 10))
+  skip 10
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+finish
