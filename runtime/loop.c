@@ -429,7 +429,8 @@ int train_run(const TrainJob *job, Diag *d) {
   r.began = r.last_time = start;
   progress_start(&r.progress, job->terminal && !job->quiet, 0);
   int code = run_steps(&r, data, d);
-  stop_watch(false);
+  // A rank that ends because another one was asked may be asked only now: the signal must still find its handler.
+  if (!exec_asked(job->train) || stop_signal()) stop_watch(false);
   progress_clear(&r.progress);
   if (job->done) *job->done = step_number(&r) - job->before;
   char b[NUMBER];
