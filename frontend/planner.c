@@ -174,6 +174,7 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
   const char *purpose, *over, *mesh = mesh_option(a, c->mesh), *layout = layout_text(a, c->mesh, &c->layout);
   again.options.mesh = ast_parse_mesh(a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
   again.options.layout = NULL;
+  again.options.layout_may_go = false; // a choice is compiled as it is, also where the layout of the file is for another mesh
   again.options.no_layout = c->layout.n == 0;
   if (c->layout.n)
     again.options.layout =
