@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples of README.md and docs/*.md are true: every model is checked, every command is run and prints
+# The examples of README.md and of the pages of docs are true: every model is checked, every command is run and prints
 # what stands below it. Ends in `N passed, N failed, N skipped`.
 #
 #   ```mesh             a model: `meshc check` accepts it
@@ -9,6 +9,7 @@
 #   ```file NAME        a file for the commands that follow
 #
 # Commands other than meshc are shown, not run (skipped); so is training behind `# not run`.
+# Every relative link leads to a file, its anchor to a heading, and the manual of the command line names every option.
 . "$(dirname "$0")/common.sh"
 
 bad() { fail "$page:$line: $*"; }
@@ -78,7 +79,7 @@ console() { # FILE
   [ -z "$command" ] || run_command "$command"
 }
 
-for page in README.md docs/*.md docs/examples/*.md; do
+for page in README.md docs/*.md docs/*/*.md; do
   here=$tmp/pages/${page%.md}
   mkdir -p "$here"
   ln -s "$root/examples" "$here/examples"
@@ -94,5 +95,50 @@ for page in README.md docs/*.md docs/examples/*.md; do
     console) console "$file" ;;
     esac
   done <"$tmp/list"
+done
+
+# PAGE:LINE TARGET of every link that leads nowhere. Anchors are made of headings as GitHub makes them.
+dead_links() { # PAGE...
+  awk '
+    function anchor(text) {
+      text = tolower(text)
+      gsub(/`/, "", text)
+      gsub(/[^a-z0-9 _-]/, "", text)
+      gsub(/ /, "-", text)
+      return text
+    }
+    function absolute(page, target,   path) {
+      path = page
+      if (!sub(/\/[^\/]*$/, "", path)) path = "."
+      path = path "/" target
+      gsub(/\/\.\//, "/", path)
+      while (sub(/[^\/.]+\/\.\.\//, "", path)) {}
+      sub(/^\.\//, "", path)
+      return path
+    }
+    FNR == 1 { fence = 0 }
+    /^```/ { fence = !fence; next }
+    fence { next }
+    /^#+ / { text = $0; sub(/^#+ /, "", text); known[FILENAME "#" anchor(text)] }
+    { rest = $0
+      gsub(/`[^`]*`/, "", rest)
+      while (match(rest, /\]\([^)]*\)/)) {
+        target = substr(rest, RSTART + 2, RLENGTH - 3)
+        rest = substr(rest, RSTART + RLENGTH)
+        if (target ~ /^[a-z]+:/) continue
+        link[++n] = target; at[n] = FILENAME ":" FNR; page[n] = FILENAME
+      } }
+    END { for (i = 1; i <= n; i++) {
+        k = index(link[i], "#")
+        file = k == 1 ? page[i] : absolute(page[i], k ? substr(link[i], 1, k - 1) : link[i])
+        if (system("test -e \"" file "\"") != 0) print at[i], link[i]
+        else if (k && !((file "#" substr(link[i], k + 1)) in known)) print at[i], link[i]
+      } }' "$@"
+}
+dead=$(dead_links README.md CONTRIBUTING.md docs/*.md docs/*/*.md)
+if [ -z "$dead" ]; then pass; else fail "links that lead nowhere: $dead"; fi
+
+for option in $(sed -n 's/^OPTION([A-Z_]*, *"\(--[a-z-]*\)".*/\1/p' frontend/options.def | sort -u); do
+  if grep -q -e "\`$option\`" docs/cli.md docs/cli/*.md; then pass; else fail "docs/cli.md and docs/cli have no $option"; fi
 done
 finish
