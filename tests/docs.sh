@@ -7,6 +7,7 @@
 #   ```mesh E0303       refused with this error, and no other
 #   ```console          `$ meshc ...`: run; the lines below stand in its output in this order, `...` for any text
 #   ```file NAME        a file for the commands that follow
+#   ```sh               shown only; at the top of docs/examples/NAME.md: the first command in examples/NAME.mesh
 #
 # Commands other than meshc are shown, not run (skipped); so is training behind `# not run`.
 # Every relative link leads to a file, its anchor to a heading, and the manual of the command line names every option.
@@ -78,6 +79,23 @@ console() { # FILE
   done <"$1"
   [ -z "$command" ] || run_command "$command"
 }
+
+# The page of an example begins with the command that trains it: the first lines of commands in the file of the model, which
+# tests/examples.sh runs. A model that is not trained here begins with the command that runs it.
+header_commands() { sed -n -e '/^#/!q' -e 's/^#   \([^.].*\)/\1/p' "$1" | sed 's/   *.*//'; }
+for page in docs/examples/*.md; do
+  name=$(basename "$page" .md) line=3
+  [ "$name" = README ] && continue
+  awk 'NR == 3 && $0 != "```sh" { exit } NR > 3 && /^```/ { exit } NR > 3' "$page" >"$tmp/begin"
+  header_commands "examples/$name.mesh" | head -n "$(wc -l <"$tmp/begin")" >"$tmp/header"
+  if ! grep -qE 'meshc (train|run) examples/' "$tmp/begin"; then
+    bad "the page does not begin with the command that trains the example"
+  elif ! cmp -s "$tmp/begin" "$tmp/header"; then
+    bad "the page begins with '$(cat "$tmp/begin")', examples/$name.mesh with '$(cat "$tmp/header")'"
+  else
+    pass
+  fi
+done
 
 for page in README.md docs/*.md docs/*/*.md; do
   here=$tmp/pages/${page%.md}
