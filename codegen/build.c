@@ -129,7 +129,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   fill_program(&b);
   Compiled *c = arena_new_of(a, Compiled);
   *c = (Compiled){.program = b.p, .kernels = b.kernels.at, .activation_bytes = b.p->arena_bytes,
-                  .nbuffers = b.buffer.n, .buffer = b.buffer.at};
+                  .nbuffers = b.buffer.n, .buffer = b.buffer.at, .group = b.note};
   c->live_bytes = plan_live(&b);
   return c;
 }

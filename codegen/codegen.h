@@ -49,6 +49,12 @@ typedef enum GroupKind {
   GROUP_LOOP,    // a scan: the end of its loop, all of whose groups stand before it
   GROUP_SOURCE,  // declared tensors and constants: already in memory
 } GroupKind;
+extern const char *const group_kinds[]; // "kernel", "product" ...
+// Why a kernel is not one with an earlier one that it reads.
+typedef struct Apart {
+  uint32_t group;
+  const char *why;     // "a reduction runs over other loops than the rest"; NULL: not known
+} Apart;
 typedef struct Group {
   GroupKind kind;
   uint32_t nnodes;
@@ -58,7 +64,11 @@ typedef struct Group {
   uint32_t launch;     // kernel groups of equal kernels that share one launch have the same number, 0: alone
   Dims outer, inner;   // of a kernel: the dims of its loops, before they are ordered and joined
   int64_t load_bytes, store_bytes; // what one run moves
+  uint32_t merged;     // of a kernel: nodes that merges put together; those that it computes again are not counted
+  double gain;         // by these merges: bytes, and work as bytes
   const char *why;
+  uint32_t napart;     // of a kernel: kernels before it that it reads
+  Apart *apart;
 } Group;
 typedef struct Fusion {
   const Graph *graph;
@@ -74,6 +84,8 @@ typedef struct Fusion {
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
 // `dump --stage fuse`: one group a paragraph: kind, nodes, loads, stores, bytes, reason.
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
+// What the operations of a kernel would read and write as kernels of their own, less what it reads and writes.
+int64_t group_saved_bytes(const Fusion *f, uint32_t group);
 
 // A piece of the work arena: what it holds, and the instructions between which it does.
 typedef struct PlanBuffer {
@@ -84,6 +96,13 @@ typedef struct PlanBuffer {
   uint32_t same;         // 1 + the buffer whose memory it took over in place, 0: none
 } PlanBuffer;
 
+// What runs a group and what that costs one processor.
+typedef struct GroupNote {
+  uint32_t instr;        // 1 + the instruction, 0: none
+  uint32_t together;     // groups that this instruction runs
+  int64_t bytes, flops;  // of one run of the group, as those of InstrNote
+} GroupNote;
+
 // kernels.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels, kernels[i]
 // being that of Program.kernel[i].
 typedef struct Compiled {
@@ -93,6 +112,7 @@ typedef struct Compiled {
   int64_t live_bytes;       // most bytes live at one instruction: what no plan can beat
   uint32_t nbuffers;
   PlanBuffer *buffer;
+  GroupNote *group;         // of each group of the fusion
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
 // directory.c: the tensor of a Program that a declaration, and that an output of g, becomes.

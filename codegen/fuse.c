@@ -66,9 +66,7 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
         break;
   const char *what = contractions ? "generated contraction" : reductions ? "reduction" : "pointwise";
   const char *extra = why ? arena_printf(f->a, " (%s)", why) : "";
-  if (c->n == 1) return arena_printf(f->a, "%s%s", what, extra);
-  return arena_printf(f->a, "%s%s of %u nodes; fused, saves %.0f bytes or as much work", what, extra, c->n,
-                      c->saved);
+  return arena_printf(f->a, "%s%s", what, extra);
 }
 
 static const char *why_other(const Fuser *f, NodeId n) {
@@ -111,6 +109,8 @@ static Group group_of(Fuser *f, const Cluster *c) {
   g.inner = c->inner;
   g.load_bytes = c->load_bytes;
   g.store_bytes = c->store_bytes;
+  g.merged = g.kind == GROUP_KERNEL ? c->n : 0;
+  g.gain = c->saved;
   g.why = g.kind == GROUP_KERNEL ? why_kernel(f, c) : why_other(f, c->node[0]);
   return g;
 }
@@ -121,6 +121,22 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   g->node = arena_copy(f->a, &n, sizeof n);
   g->stored = g->node;
   out->of[n] = out->ngroups++;
+}
+
+// The kernels before it that it reads, and why it is not one with them.
+static void group_apart(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
+  VEC(Apart) apart = {0};
+  f->stamp += 2;
+  for (uint32_t i = 0; i < c->n; i++)
+    for (uint32_t k = f->arg_at[c->node[i]]; k < f->arg_at[c->node[i] + 1]; k++) {
+      NodeId arg = f->arg[k];
+      const Cluster *from = f->cluster.at[f->of[arg]];
+      if (!from || from == c || !from->kernel || f->mark[from->node[0]] == f->stamp) continue;
+      f->mark[from->node[0]] = f->stamp;
+      vec_push(f->a, apart) = (Apart){out->of[arg], merge_refused(f, from, c, f->arg_address[k])};
+    }
+  g->apart = apart.at;
+  g->napart = apart.n;
 }
 
 static Fusion *fusion_make(Fuser *f) {
@@ -143,6 +159,7 @@ static Fusion *fusion_make(Fuser *f) {
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
     out->group[out->ngroups] = group_of(f, c);
     for (uint32_t i = 0; i < c->n; i++) out->of[c->node[i]] = out->ngroups;
+    if (c->kernel) group_apart(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
   // what is only computed again belongs to the first kernel that does so

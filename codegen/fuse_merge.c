@@ -177,9 +177,17 @@ static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
+// NULL: nothing but their forms keeps them apart.
+static const char *rule_against(const Cluster *a, const Cluster *b) {
+  if (a->update != b->update) return "one runs after the commit of the step, the other before";
+  if (a->region != b->region) return "they are in different loops";
+  if ((a->clone && b->forward) || (a->forward && b->clone)) return "one is computed again for the backward pass, the other belongs to the forward pass";
+  if (a->n + b->n > CLUSTER_NODES) return "together they would have too many operations";
+  return NULL;
+}
+
 static bool may_merge(const Cluster *a, const Cluster *b) {
-  return a && b && a != b && a->kernel && b->kernel && a->update == b->update && a->region == b->region &&
-         !(a->clone && b->forward) && !(a->forward && b->clone) && a->n + b->n <= CLUSTER_NODES;
+  return a && b && a != b && a->kernel && b->kernel && !rule_against(a, b);
 }
 
 static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
@@ -224,7 +232,7 @@ static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
   if (fits && *saved > 0) return true;
   if (!r->pair && f->refused_n == f->refused_cap / 2) return false; // full: some are tried again
   f->refused_n += !r->pair;
-  *r = (Refused){pair, n};
+  *r = (Refused){pair, n, fits ? "one kernel would be no cheaper than two" : why};
   return false;
 }
 
@@ -253,6 +261,19 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = id;
   f->cluster.at[gone] = NULL;
   return true;
+}
+
+// What the last round of merges has tried is noted; the rest is a cycle, or not known.
+const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
+  if (!f->opt->fuse) return "fusion is off";
+  const char *why = rule_against(a, b);
+  if (why) return why;
+  if (address) return "it needs the whole value in memory before it begins";
+  if (!one_contraction(f, a, b)) return "each has a contraction in register tiles";
+  const Refused *r = refused_find(f, pair_of(f, a, b));
+  if (r->nodes == a->n + b->n) return r->why;
+  if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
+  return region_find(f, a, b, f->after) ? NULL : "something that reads the one and is read by the other lies between them";
 }
 
 // -- the order of merges ---------------------------------------------------------------------------------

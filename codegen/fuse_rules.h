@@ -28,6 +28,7 @@ typedef struct Cluster {
 typedef struct Refused {
   uint64_t pair;      // of their numbers, 0: free
   uint32_t nodes;     // of both together
+  const char *why;
 } Refused;
 
 typedef struct Fuser {
@@ -97,6 +98,8 @@ bool list_same(const Dims *a, const Dims *b); // as sets
 // fuse_merge.c: clusters of single nodes (and buckets), then merges, greedy by bytes saved.
 void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
+// Why a kernel b that reads a value of a is not one with it, NULL: not known; `address`: it needs the value in memory.
+const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 void clusters_resident(Fuser *f); // notes which values the clusters store
 
 // fuse_launch.c: update kernels that are equal and independent share one launch.

@@ -51,6 +51,7 @@ typedef struct Builder {
   VEC(Instr) instr;
   VEC(uint32_t) from;   // of an instruction: 1 + the place in the schedule of the group that it runs, 0: none
   VEC(PlanBuffer) buffer;
+  GroupNote *note;      // of each group
   uint32_t *hash;       // kernel index + 1 by hash of its identity
   uint32_t hash_size;
 } Builder;

@@ -46,7 +46,7 @@ static void put_move(FILE *f, const Explain *e, const GraphMove *m) {
   const char *axes = axes_text(e->session->arena, &e->session->model->mesh, c->axes);
   fprintf(f, "  v%u -> v%u [label=\"%s%s ", m->from, m->to, c->backward ? "gradient: " : "", coll_text(c->kind));
   put(f, axes);
-  fprintf(f, "\\n%lld B", (long long)c->wire_bytes);
+  fprintf(f, "\\n%s", bytes_text(e->session->arena, c->wire_bytes));
   if (c->times > 1) fprintf(f, " x%lld", (long long)c->times);
   fprintf(f, "\", color=\"%s\", fontcolor=\"%s\", penwidth=2%s]\n", c->backward ? "#6a1b9a" : "#d84315", c->backward ? "#6a1b9a" : "#d84315",
           c->backward ? ", style=dashed" : "");

@@ -1,9 +1,10 @@
 // The page of `explain`: mesh, graph, ledger, rules, memory, values; self-contained, for light and dark.
 #include "frontend/explain.h"
+#include "frontend/svg.h"
 
 #include <string.h>
 
-enum { WIDTH = 900, HEIGHT = 220, LEFT = 70, BOTTOM = 24, MOST_POINTS = 1000, MOST_ALIVE = 20, MOST_CELLS = 256 };
+enum { WIDTH = 900, HEIGHT = 220, LEFT = 70, BOTTOM = 24, LABEL_GAP = 14, MOST_POINTS = 1000, MOST_ALIVE = 20, MOST_CELLS = 256 };
 
 static const Mesh *mesh_of(const Explain *e) { return &e->session->model->mesh; }
 static const char *axes_of(const Explain *e, Axes axes) { return axes_text(e->session->arena, mesh_of(e), axes); }
@@ -26,7 +27,7 @@ static void put_tiles(FILE *f, const Explain *e) {
   put_tile(f, size_of(e, l->wire_bytes), "sent by a processor");
   put_tile(f, seconds_text(a, e->step->seconds), "a step, predicted");
   put_tile(f, seconds_text(a, l->seconds), "of collectives, predicted");
-  put_tile(f, p->flops ? arena_printf(a, "1/%.2f", (double)p->flops_whole / (double)p->flops) : "-", "of all flops a processor");
+  put_tile(f, flops_text(a, (double)p->flops), arena_printf(a, "a processor, of %s in all", flops_text(a, (double)p->flops_whole)));
   put_tile(f, arena_printf(a, "%.1f %%", 100 * p->redundant_flops), "redundant flops");
   put_tile(f, size_of(e, l->peak_bytes), "at the peak, a processor");
   put_tile(f, arena_printf(a, "%.1f %%", 100 * p->padding), "padding");
@@ -82,11 +83,12 @@ static void put_choice(FILE *f, const Explain *e) {
 }
 
 static void put_mesh(FILE *f, const Explain *e) {
-  fprintf(f, "<h2>Mesh</h2>\n<p>");
+  fprintf(f, "<div class=\"held\">\n<h2>Mesh <small>");
   html_text(f, mesh_text(e->session->arena, mesh_of(e)));
-  fprintf(f, "</p>\n");
+  fprintf(f, "</small></h2>\n");
   put_choice(f, e);
   put_grids(f, mesh_of(e));
+  fprintf(f, "</div>\n");
 }
 
 // -- facts for the script: names as JSON, in which `<`, `>` and `&` are written as escapes --------------------
@@ -170,8 +172,8 @@ static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) {
       const LedgerPart *p = &l->row[line->row[i]].part[k];
       fprintf(f, "<li>");
-      html_text(f, arena_printf(e->session->arena, "%s%s: %s to %s, %lld B", p->value, ledger_dims(e->session->arena, l, &p->wants),
-                                ledger_state(e->session->arena, l, &p->has), ledger_state(e->session->arena, l, &p->wants), (long long)p->bytes));
+      html_text(f, arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value, ledger_dims(e->session->arena, l, &p->wants),
+                                ledger_state(e->session->arena, l, &p->has), ledger_state(e->session->arena, l, &p->wants), size_of(e, p->bytes)));
       fprintf(f, "</li>");
     }
   fprintf(f, "</ul></details>");
@@ -186,9 +188,9 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
   put_cell_text(f, coll_text(c->kind));
   put_cell_text(f, arena_printf(a, "%s x%lld", axes_of(e, c->axes), (long long)c->group));
   put_number(f, (double)line->calls, arena_printf(a, "%lld", (long long)line->calls));
-  put_number(f, (double)c->wire_bytes, arena_printf(a, "%lld%s", (long long)c->wire_bytes, line->unequal ? " ..." : ""));
-  put_number(f, (double)line->wire_bytes, arena_printf(a, "%lld", (long long)line->wire_bytes));
-  put_number(f, line->seconds, arena_printf(a, "%.1f", line->seconds * 1e6));
+  put_number(f, (double)c->wire_bytes, arena_printf(a, "%s%s", size_of(e, c->wire_bytes), line->unequal ? " ..." : ""));
+  put_number(f, (double)line->wire_bytes, size_of(e, line->wire_bytes));
+  put_number(f, line->seconds, seconds_text(a, line->seconds));
   put_cell_text(f, c->backward ? "backward" : "forward");
   fprintf(f, "<td>");
   html_text(f, line->value);
@@ -206,15 +208,15 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
 static void put_ledger(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Collectives</h2>\n<p>What moves between processors in a step, in the order of the program. Equal calls of the rounds of a loop are "
              "one line. A click on a head sorts.</p>\n<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>kind</th><th>over</th><th>calls</th>"
-             "<th>bytes a call</th><th>bytes</th><th>us</th><th>phase</th><th>value</th><th>place</th><th>why</th><th>what would remove it</th></tr></thead>\n<tbody>\n");
+             "<th>sent, a call</th><th>sent, a step</th><th>time</th><th>phase</th><th>value</th><th>place</th><th>why</th><th>what would remove it</th></tr></thead>\n<tbody>\n");
   for (uint32_t i = 0; i < e->ledger->nlines; i++) put_line(f, e, i);
-  fprintf(f, "</tbody></table></div>\n<h3>By axes</h3>\n<table><thead><tr><th>over</th><th>processors</th><th>calls</th><th>bytes</th><th>us</th></tr></thead><tbody>\n");
+  fprintf(f, "</tbody></table></div>\n<h3>By axes</h3>\n<table><thead><tr><th>over</th><th>processors</th><th>calls</th><th>sent</th><th>time</th></tr></thead><tbody>\n");
   for (uint32_t i = 0; i < e->ledger->ntotals; i++) {
     const LedgerTotal *t = &e->ledger->total[i];
     fprintf(f, "<tr>");
     put_cell_text(f, axes_of(e, t->axes));
-    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%.1f</td></tr>\n", (long long)t->group,
-            (long long)t->calls, (long long)t->wire_bytes, t->seconds * 1e6);
+    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", (long long)t->group,
+            (long long)t->calls, size_of(e, t->wire_bytes), seconds_text(e->session->arena, t->seconds));
   }
   fprintf(f, "</tbody></table>\n");
 }
@@ -224,21 +226,21 @@ static void put_rules(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Layout</h2>\n");
   if (!l->nrules) fprintf(f, "<p>No rules: every processor holds everything.</p>\n");
   if (!l->nrules) return;
-  fprintf(f, "<p>What each rule stands behind, and the step without it.</p>\n<table><thead><tr><th>rule</th><th>place</th><th>calls</th><th>bytes</th>"
-             "<th>without: calls</th><th>bytes</th><th>flops</th><th>parameters and optimizer</th></tr></thead><tbody>\n");
+  fprintf(f, "<p>The collectives that each rule causes, and the step without the rule.</p>\n<table><thead><tr><th>rule</th><th>place</th><th>calls</th><th>sent</th>"
+             "<th>without it: calls</th><th>sent</th><th>flops</th><th>parameters and optimizer</th></tr></thead><tbody>\n");
   for (uint32_t i = 0; i < l->nrules; i++) {
     const LedgerRule *r = &l->rule[i];
     fprintf(f, "<tr>");
     put_cell_text(f, r->text);
     put_cell_text(f, r->place);
     if (rule_idle(l, r)) {
-      fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td colspan=\"4\">nothing changes</td></tr>\n",
-              (long long)r->calls, (long long)r->wire_bytes);
+      fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td colspan=\"4\">nothing changes</td></tr>\n", (long long)r->calls,
+              size_of(e, r->wire_bytes));
       continue;
     }
-    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">x%.2f</td>"
+    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
                "<td class=\"n\">%s</td></tr>\n",
-            (long long)r->calls, (long long)r->wire_bytes, (long long)r->without_calls, (long long)r->without_bytes,
+            (long long)r->calls, size_of(e, r->wire_bytes), (long long)r->without_calls, size_of(e, r->without_bytes),
             l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1, size_of(e, r->without_memory));
   }
   fprintf(f, "</tbody></table>\n");
@@ -293,19 +295,25 @@ static void put_live(FILE *f, const Timeline *t) {
 
 static void put_alive(FILE *f, const Explain *e) {
   const Timeline *t = &e->memory;
-  fprintf(f, "<details open=\"open\"><summary>alive at the peak: %u buffers, the largest first</summary>\n<table><thead><tr><th>value</th><th>bytes</th>"
+  fprintf(f, "<details open=\"open\"><summary>alive at the peak: %u buffers, the largest first</summary>\n<table><thead><tr><th>value</th><th>size</th>"
              "<th>instructions</th></tr></thead><tbody>\n",
           t->nalive);
   for (uint32_t i = 0; i < t->nalive && i < MOST_ALIVE; i++) {
     const PlanBuffer *b = t->alive[i];
     fprintf(f, "<tr>");
     put_cell_text(f, b->value);
-    fprintf(f, "<td class=\"n\">%lld</td><td>%u to %u%s</td></tr>\n", (long long)b->bytes, b->first, b->last, b->kept ? ", kept" : "");
+    fprintf(f, "<td class=\"n\">%s</td><td>%u to %u%s</td></tr>\n", size_of(e, b->bytes), b->first, b->last, b->kept ? ", kept" : "");
   }
   int64_t rest = 0;
   for (uint32_t i = MOST_ALIVE; i < t->nalive; i++) rest += t->alive[i]->bytes;
-  if (rest) fprintf(f, "<tr><td>%u more</td><td class=\"n\">%lld</td><td></td></tr>\n", t->nalive - MOST_ALIVE, (long long)rest);
+  if (rest) fprintf(f, "<tr><td>%u more</td><td class=\"n\">%s</td><td></td></tr>\n", t->nalive - MOST_ALIVE, size_of(e, rest));
   fprintf(f, "</tbody></table></details>\n");
+}
+
+// Where the size of what is always held is written: level with it, but below the size at the peak.
+static double floor_label(double floor) {
+  double least = 16 + LABEL_GAP, most = HEIGHT - BOTTOM;
+  return floor < least ? least : floor > most - 4 ? most : floor;
 }
 
 static void put_memory(FILE *f, const Explain *e) {
@@ -323,9 +331,9 @@ static void put_memory(FILE *f, const Explain *e) {
   fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/><line x1=\"%d\" y1=\"8\" x2=\"%d\" y2=\"%d\"/>", LEFT, HEIGHT - BOTTOM, WIDTH,
           HEIGHT - BOTTOM, LEFT, LEFT, HEIGHT - BOTTOM);
   fprintf(f, "<line x1=\"%.1f\" y1=\"8\" x2=\"%.1f\" y2=\"%d\" stroke-dasharray=\"4 3\"/><text x=\"2\" y=\"16\">%s</text><text x=\"2\" y=\"%.1f\">%s</text>\n", x,
-          x, HEIGHT - BOTTOM, size_of(e, t->persistent + t->live[t->peak]), floor < HEIGHT - BOTTOM - 4 ? floor : (double)(HEIGHT - BOTTOM), size_of(e, t->persistent));
-  fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">peak at %u</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instructions</text></svg>\n",
-          x < LEFT + 40 ? LEFT + 40 : x > WIDTH - 180 ? WIDTH - 180 : x, HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n);
+          x, HEIGHT - BOTTOM, size_of(e, t->persistent + t->live[t->peak]), floor_label(floor), size_of(e, t->persistent));
+  fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">peak at instruction %u</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instructions</text></svg>\n",
+          x < LEFT + 80 ? LEFT + 80 : x > WIDTH - 220 ? WIDTH - 220 : x, HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n);
   put_alive(f, e);
 }
 
@@ -345,9 +353,9 @@ static void put_value(FILE *f, const Explain *e, uint32_t i) {
   fprintf(f, "]</td>");
   put_cell_text(f, v->computed);
   put_cell_text(f, v->seen);
-  put_number(f, (double)v->block_bytes, arena_printf(e->session->arena, "%lld", (long long)v->block_bytes));
-  put_number(f, (double)v->bytes, arena_printf(e->session->arena, "%lld", (long long)v->bytes));
-  put_number(f, (double)v->wire_bytes, arena_printf(e->session->arena, "%lld", (long long)v->wire_bytes));
+  put_number(f, (double)v->block_bytes, size_of(e, v->block_bytes));
+  put_number(f, (double)v->bytes, size_of(e, v->bytes));
+  put_number(f, (double)v->wire_bytes, size_of(e, v->wire_bytes));
   fprintf(f, "<td class=\"why\">");
   html_text(f, v->why);
   fprintf(f, "</td></tr>\n");
@@ -356,23 +364,28 @@ static void put_value(FILE *f, const Explain *e, uint32_t i) {
 static void put_values(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Values</h2>\n<p>A click shows what each processor holds. <input id=\"find\" placeholder=\"part of a name\"/></p>\n<div class=\"scroll\">"
              "<table class=\"sort\" id=\"values\"><thead><tr><th>name</th><th>kind</th><th>type</th><th>computed</th><th>for its uses</th>"
-             "<th>bytes a processor</th><th>in all</th><th>sent</th><th>because</th></tr></thead>\n<tbody>\n");
+             "<th>a processor</th><th>in all</th><th>sent</th><th>because</th></tr></thead>\n<tbody>\n");
   for (uint32_t i = 0; i < e->values->n; i++) put_value(f, e, i);
   fprintf(f, "</tbody></table></div>\n");
 }
 
 // -- the page ------------------------------------------------------------------------------------------------------
 
+// The mesh stays in view beside the rest, or above it where the page is narrow.
 void html_explained(FILE *f, const Explain *e) {
+  fprintf(f, "<div class=\"beside\">\n");
   put_mesh(f, e);
+  fprintf(f, "<div>\n");
   html_graph(f, e);
   put_ledger(f, e);
   put_rules(f, e);
   put_step(f, e);
   put_memory(f, e);
   put_values(f, e);
+  fprintf(f, "</div></div>\n");
   put_facts(f, e);
   fputs(html_script, f);
+  fputs(svg_script, f);
 }
 
 void explain_page(FILE *f, const Explain *e) {

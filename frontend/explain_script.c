@@ -1,5 +1,5 @@
 // The script of a page of `explain`: shows what each processor holds of a chosen value, sorts tables, filters values.
-// It needs nothing from elsewhere; without it the page is the same, only still.
+// It needs nothing from elsewhere; without it the page has the same contents.
 #include "frontend/explain.h"
 
 const char html_script[] =
@@ -25,7 +25,8 @@ const char html_script[] =
     "all('[data-v]').forEach(function(x){x.addEventListener('click',function(){choose(+x.getAttribute('data-v'))});\n"
     "  x.addEventListener('mouseenter',function(){if(x.tagName.toLowerCase()==='g')choose(+x.getAttribute('data-v'))})});\n"
     "var which=document.getElementById('which');if(which)which.addEventListener('change',function(){choose(+which.value)});\n"
-    "all('table.sort').forEach(function(t){all('th').filter(function(h){return t.contains(h)}).forEach(function(h,k){h.className='by';\n"
+    "all('table.sort').forEach(function(t){all('th').filter(function(h){return t.contains(h)}).forEach(function(h,k){h.className='by';h.tabIndex=0;\n"
+    "  h.addEventListener('keydown',function(e){if(e.key==='Enter'||e.key===' '){e.preventDefault();h.click()}});\n"
     "  h.addEventListener('click',function(){var up=h.getAttribute('data-up')!=='1',body=t.tBodies[0];h.setAttribute('data-up',up?'1':'0');\n"
     "    var key=function(r){var c=r.cells[k],n=c.getAttribute('data-n');return n===null?c.textContent:+n};\n"
     "    Array.prototype.slice.call(body.rows).sort(function(x,y){var a=key(x),b=key(y),o=a<b?-1:a>b?1:0;return up?o:-o})\n"

@@ -1,13 +1,11 @@
-// The graph of values as a drawing: boxes in rows below all that they are made of, coloured by the axes that cut them,
+// The graph of values as a drawing: boxes below all that they are made of (layered.h), coloured by the axes that cut them,
 // collectives written in the box of the value that they move. Rounds of a loop that look alike are one box; what is
 // within one of them is a drawing of its own that opens.
 #include "frontend/explain.h"
+#include "frontend/svg.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { WIDTH = 1150, GAP = 14, ROW_GAP = 34, LINE = 14, SWEEPS = 4 };
-static const double letter = 7.0; // width of one of 11 px monospace
 
 // A collective at an item: a line of the ledger, how many of its calls are here, and the last of them.
 typedef struct Badge {
@@ -16,12 +14,10 @@ typedef struct Badge {
 
 typedef struct Item {
   const char *title, *state;
-  int value;        // -1: rounds
+  int value;        // -1: rounds, the first of which is `round`
+  int round;
   int colour;
   bool ghost;       // of outside
-  uint32_t order;   // of its last box: what it is made of has a lower one
-  uint32_t rank;
-  double at, x, y, width, height; // at: of its neighbours, while rows are put in order
   VEC(Badge) badge;
 } Item;
 
@@ -37,8 +33,6 @@ typedef struct Drawing {
   int *item_of;     // of box, -1: not here
   VEC(Item) item;
   VEC(Edge) edge;
-  uint32_t nranks;
-  double height;
 } Drawing;
 
 // -- items ---------------------------------------------------------------------------------------------------
@@ -56,7 +50,7 @@ static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {
   const GraphBox *box = &d->g->box[b];
   const ExplainedValue *v = &d->e->values->at[box->value];
   d->item_of[b] = (int)d->item.n;
-  vec_push(d->a, d->item) = (Item){.title = title, .state = value_state(d->e, v), .value = box->value, .colour = state_colour(d->e, v), .ghost = ghost, .order = b};
+  vec_push(d->a, d->item) = (Item){.title = title, .state = value_state(d->e, v), .value = box->value, .colour = state_colour(d->e, v), .ghost = ghost};
 }
 
 static void add_badge(Drawing *d, Item *item, uint32_t row) {
@@ -99,153 +93,61 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
   int64_t calls = c->times * b->calls;
   const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind), axes_text(a, &d->e->session->model->mesh, c->axes));
   if (row->nparts > 1) return arena_printf(a, "%s, %u packed", what, row->nparts); // the call's bytes are not this value's
-  return arena_printf(a, "%s %lld B%s", what, (long long)c->wire_bytes, calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
+  return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes), calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
 
-// -- where they stand ------------------------------------------------------------------------------------------
+// -- sizes -----------------------------------------------------------------------------------------------------
 
-static void measure(const Drawing *d, Item *i) {
+static void measure(const Drawing *d, const Item *i, DrawnBox *out) {
   size_t longest = strlen(i->title) > strlen(i->state) ? strlen(i->title) : strlen(i->state);
   for (uint32_t b = 0; b < i->badge.n; b++) {
     size_t n = strlen(badge_text(d, &i->badge.at[b]));
     if (n > longest) longest = n;
   }
-  i->width = (double)longest * letter + 14;
-  i->height = LINE * (2 + i->badge.n) + 8;
-}
-
-// Edges against the order (loops that feed one another) are drawn, but push nothing down.
-static bool downward(const Drawing *d, const Edge *e) { return d->item.at[e->from].order < d->item.at[e->to].order; }
-
-static int by_target(const void *x, const void *y) {
-  const Edge *a = x, *b = y;
-  return a->to != b->to ? (a->to < b->to ? -1 : 1) : a->from < b->from ? -1 : a->from > b->from;
-}
-
-static void rank(Drawing *d) {
-  bool *made = arena_array(d->a, bool, d->item.n + 1);
-  uint32_t *least = arena_array(d->a, uint32_t, d->item.n + 1);
-  for (uint32_t pass = 0; pass < d->item.n; pass++) {
-    bool changed = false;
-    for (uint32_t i = 0; i < d->edge.n; i++) {
-      const Edge *e = &d->edge.at[i];
-      if (!downward(d, e)) continue;
-      made[e->to] = true;
-      if (d->item.at[e->to].rank > d->item.at[e->from].rank) continue;
-      d->item.at[e->to].rank = d->item.at[e->from].rank + 1;
-      changed = true;
-    }
-    if (!changed) break;
-  }
-  for (uint32_t i = 0; i < d->edge.n; i++) {
-    const Edge *e = &d->edge.at[i];
-    if (downward(d, e) && (!least[e->from] || d->item.at[e->to].rank < least[e->from])) least[e->from] = d->item.at[e->to].rank;
-  }
-  for (uint32_t i = 0; i < d->item.n; i++) {
-    Item *item = &d->item.at[i];
-    if (!made[i] && least[i]) item->rank = least[i] - 1;
-    if (item->rank + 1 > d->nranks) d->nranks = item->rank + 1;
-  }
-}
-
-// One row, then one below it when it is too wide.
-static void place_row(Drawing *d, Item **row, uint32_t n) {
-  for (uint32_t from = 0; from < n;) {
-    double width = 0, tallest = 0, x;
-    uint32_t to = from;
-    for (; to < n && (to == from || width + row[to]->width < WIDTH); to++) width += row[to]->width + GAP;
-    x = (WIDTH - (width - GAP)) / 2;
-    if (x < 0) x = 0;
-    for (uint32_t i = from; i < to; i++) {
-      row[i]->x = x;
-      row[i]->y = d->height;
-      x += row[i]->width + GAP;
-      if (row[i]->height > tallest) tallest = row[i]->height;
-    }
-    d->height += tallest + ROW_GAP;
-    from = to;
-  }
-}
-
-static int by_place(const void *x, const void *y) {
-  const Item *const *a = x, *const *b = y;
-  if ((*a)->at < (*b)->at || (*a)->at > (*b)->at) return (*a)->at < (*b)->at ? -1 : 1;
-  return *a < *b ? -1 : *a > *b;
-}
-
-static void place_rows(Drawing *d) {
-  Item **row = arena_array(d->a, Item *, d->item.n + 1);
-  d->height = 4;
-  for (uint32_t r = 0; r < d->nranks; r++) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < d->item.n; i++)
-      if (d->item.at[i].rank == r) row[n++] = &d->item.at[i];
-    if (n) qsort(row, n, sizeof *row, by_place);
-    place_row(d, row, n);
-  }
-}
-
-static double middle(const Item *i) { return i->x + i->width / 2; }
-
-// Each item moves to the middle of those above it and below it, in turn; fewer edges cross then.
-static void untangle(Drawing *d) {
-  for (int sweep = 0; sweep < SWEEPS; sweep++) {
-    double *sum = arena_array(d->a, double, d->item.n + 1), *count = arena_array(d->a, double, d->item.n + 1);
-    for (uint32_t i = 0; i < d->edge.n; i++) {
-      uint32_t from = d->edge.at[i].from, to = d->edge.at[i].to;
-      sum[to] += middle(&d->item.at[from]), count[to]++;
-      sum[from] += middle(&d->item.at[to]), count[from]++;
-    }
-    for (uint32_t i = 0; i < d->item.n; i++) d->item.at[i].at = count[i] > 0 ? sum[i] / count[i] : middle(&d->item.at[i]);
-    place_rows(d);
-  }
+  out->width = (double)longest * SVG_LETTER + 14;
+  out->height = SVG_LINE * (2 + i->badge.n) + 8;
 }
 
 // -- the drawing -----------------------------------------------------------------------------------------------
 
-static void put_edge(FILE *f, const Drawing *d, const Edge *e) {
-  const Item *x = &d->item.at[e->from], *y = &d->item.at[e->to];
-  double y1 = x->y + x->height, y2 = y->y, bend = (y2 - y1) / 2;
-  if (bend < 12) bend = 12;
-  fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\"/>\n", e->moved ? "e move" : "e", middle(x), y1, middle(x), y1 + bend, middle(y),
-          y2 - bend, middle(y), y2);
+static void put_words(FILE *f, const DrawnBox *b, int line, const char *css, const char *text) {
+  svg_text(f, css, b->x + 7, b->y + SVG_LINE * line - 1, text);
 }
 
-static void put_words(FILE *f, const Item *i, int line, const char *css, const char *text) {
-  fprintf(f, "<text%s%s%s x=\"%.1f\" y=\"%.1f\">", css ? " class=\"" : "", css ? css : "", css ? "\"" : "", i->x + 7, i->y + LINE * line - 1);
-  html_text(f, text);
-  fprintf(f, "</text>");
-}
-
-static void put_item(FILE *f, const Drawing *d, const Item *i) {
+static void put_item(FILE *f, const Drawing *d, const Item *i, const DrawnBox *box) {
   fprintf(f, "<g class=\"box\"");
-  if (i->value >= 0) fprintf(f, " data-v=\"%d\"", i->value);
-  fprintf(f, "><rect class=\"c%d%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"4\"/>", i->colour, i->ghost ? " ghost" : "", i->x, i->y,
-          i->width, i->height);
-  put_words(f, i, 1, NULL, i->title);
-  put_words(f, i, 2, "s", i->state);
+  if (i->value >= 0) fprintf(f, " data-v=\"%d\" tabindex=\"0\"", i->value);
+  fprintf(f, ">");
+  svg_box(f, box, arena_printf(d->a, "c%d%s", i->colour, i->ghost ? " ghost" : ""));
+  if (i->value < 0) fprintf(f, "<a href=\"#round%d\">", i->round);
+  put_words(f, box, 1, NULL, i->title);
+  if (i->value < 0) fprintf(f, "</a>");
+  put_words(f, box, 2, "s", i->state);
   for (uint32_t b = 0; b < i->badge.n; b++) {
     fprintf(f, "<a href=\"#line%u\">", i->badge.at[b].line);
-    put_words(f, i, 3 + (int)b, d->e->ledger->row[i->badge.at[b].row].fact->backward ? "b" : "f", badge_text(d, &i->badge.at[b]));
+    put_words(f, box, 3 + (int)b, d->e->ledger->row[i->badge.at[b].row].fact->backward ? "b" : "f", badge_text(d, &i->badge.at[b]));
     fprintf(f, "</a>");
   }
   fprintf(f, "</g>\n");
 }
 
-static void draw(FILE *f, Drawing *d) {
+static void draw(FILE *f, Drawing *d, const char *label) {
   connect(d);
-  for (uint32_t i = 0; i < d->item.n; i++) measure(d, &d->item.at[i]);
-  if (d->edge.n) qsort(d->edge.at, d->edge.n, sizeof *d->edge.at, by_target);
-  rank(d);
-  place_rows(d);
-  untangle(d);
-  double width = WIDTH;
-  for (uint32_t i = 0; i < d->item.n; i++)
-    if (d->item.at[i].x + d->item.at[i].width + 2 > width) width = d->item.at[i].x + d->item.at[i].width + 2;
-  fprintf(f, "<svg viewBox=\"-2 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\">\n", width + 4, d->height, width + 4, d->height);
-  for (uint32_t i = 0; i < d->edge.n; i++) put_edge(f, d, &d->edge.at[i]);
-  for (uint32_t i = 0; i < d->item.n; i++) put_item(f, d, &d->item.at[i]);
-  fprintf(f, "</svg>\n");
+  Drawn drawn = {.nboxes = d->item.n, .nedges = d->edge.n, .most_width = SVG_WIDTH};
+  drawn.box = arena_array(d->a, DrawnBox, d->item.n + 1);
+  drawn.edge = arena_array(d->a, DrawnEdge, d->edge.n + 1);
+  for (uint32_t i = 0; i < d->item.n; i++) measure(d, &d->item.at[i], &drawn.box[i]);
+  for (uint32_t i = 0; i < d->edge.n; i++) drawn.edge[i] = (DrawnEdge){.from = d->edge.at[i].from, .to = d->edge.at[i].to};
+  if (!layered_draw(d->a, &drawn)) {
+    svg_too_large(f, drawn.nboxes);
+    return;
+  }
+  svg_begin(f, drawn.width, drawn.height, label);
+  for (int moved = 0; moved < 2; moved++) // those that move something on top
+    for (uint32_t i = 0; i < d->edge.n; i++)
+      if (d->edge.at[i].moved == moved) svg_edge(f, &drawn.edge[i], moved ? "e move" : "e");
+  for (uint32_t i = 0; i < d->item.n; i++) put_item(f, d, &d->item.at[i], &drawn.box[i]);
+  svg_end(f);
 }
 
 static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
@@ -278,14 +180,13 @@ static const char *run_state(Arena *a, Run run, uint32_t values) {
 }
 
 static void add_run(Drawing *d, Run run) {
-  uint32_t values = 0, item = d->item.n, order = 0; // values: of the first
+  uint32_t values = 0, item = d->item.n; // values: of the first
   for (uint32_t b = 0; b < d->g->nboxes; b++) {
     if (d->g->box[b].round < (int)run.first || d->g->box[b].round > (int)run.last) continue;
     d->item_of[b] = (int)item;
-    order = b;
     values += d->g->box[b].round == (int)run.first;
   }
-  vec_push(d->a, d->item) = (Item){.title = run_title(d->a, d->g, run), .state = run_state(d->a, run, values), .value = -1, .order = order};
+  vec_push(d->a, d->item) = (Item){.title = run_title(d->a, d->g, run), .state = run_state(d->a, run, values), .value = -1, .round = (int)run.first};
 }
 
 static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
@@ -297,11 +198,11 @@ static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
     uint32_t from = g->edge[i].from, to = g->edge[i].to;
     if (g->box[to].round == (int)run.first && d.item_of[from] < 0) add_box(&d, from, g->box[from].name, true);
   }
-  fprintf(f, "<details><summary>within ");
+  fprintf(f, "<details id=\"round%u\"><summary>within ", run.first);
   html_text(f, run_title(scratch, g, run));
   if (run.last > run.first) fprintf(f, ": %u rounds alike, the first of them", run.last - run.first + 1);
   fprintf(f, "</summary>\n");
-  draw(f, &d);
+  draw(f, &d, run_title(scratch, g, run));
   fprintf(f, "</details>\n");
   arena_free(scratch);
 }
@@ -309,7 +210,7 @@ static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
 static void put_key(FILE *f, const Explain *e) {
   const Mesh *m = &e->session->model->mesh;
   bool used[STATE_COLOURS] = {false};
-  fprintf(f, "<p>A box is a value, below what it is made of. Colours tell the axes that cut it:");
+  fprintf(f, "<p>A box is a value; arrows lead to it from what it is made of. Its colour shows the mesh axes that split it:");
   for (uint32_t i = 0; i < e->values->n; i++) {
     const ExplainedValue *v = &e->values->at[i];
     int colour = state_colour(e, v);
@@ -322,7 +223,7 @@ static void put_key(FILE *f, const Explain *e) {
     fprintf(f, " <span class=\"key\" style=\"background:var(--c%d)\"></span> ", colour);
     html_text(f, *text ? text : "none");
   }
-  fprintf(f, ". Collectives stand in the box of the value that they move, those of its gradient too.</p>\n");
+  fprintf(f, ". Collectives are written in the box of the value that they move, those of its gradient too; orange arrows pass through one.</p>\n");
 }
 
 void html_graph(FILE *f, const Explain *e) {
@@ -334,7 +235,7 @@ void html_graph(FILE *f, const Explain *e) {
   for (uint32_t b = 0; b < g->nboxes; b++)
     if (g->box[b].round < 0) add_box(&d, b, g->box[b].name, false);
   for (uint32_t r = 0; r < g->nrounds; r = run_at(g, r).last + 1) add_run(&d, run_at(g, r));
-  draw(f, &d);
+  draw(f, &d, "the values of the model and what each is made of");
   for (uint32_t r = 0; r < g->nrounds; r = run_at(g, r).last + 1) put_run(f, e, g, run_at(g, r));
   arena_free(scratch);
 }

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 720, HEIGHT = 220, LEFT = 60, BOTTOM = 24, MOST_POINTS = 1000, MOST_CURVES = 64 };
+enum { WIDTH = 720, HEIGHT = 220, TOP = 8, LEFT = 60, BOTTOM = 24, MOST_POINTS = 1000, MOST_CURVES = 64, MOST_DOTS = 40 };
 
 // -- curves --------------------------------------------------------------------------------------
 
+// y: NaN where the value was not finite.
 typedef struct Curve {
   const char *name;
   VEC(double) x;
@@ -24,10 +25,15 @@ typedef struct Curves {
 static void add_point(Curves *c, const char *name, double step, double value) {
   uint32_t i = 0;
   while (i < c->n && strcmp(c->curve[i].name, name) != 0) i++;
-  if (i == MOST_CURVES || !isfinite(value)) return;
+  if (i == MOST_CURVES) return;
   if (i == c->n) c->curve[c->n++] = (Curve){.name = arena_text(c->a, name, strlen(name))};
   vec_push(c->a, c->curve[i].x) = step;
-  vec_push(c->a, c->curve[i].y) = value;
+  vec_push(c->a, c->curve[i].y) = isfinite(value) ? value : (double)NAN;
+}
+
+// A null is a value that was not finite.
+static void add_value(Curves *c, const char *name, double step, const json_t *value) {
+  if (json_is_number(value) || json_is_null(value)) add_point(c, name, step, json_is_null(value) ? (double)NAN : json_number_value(value));
 }
 
 static void add_line(Curves *c, json_t *line) {
@@ -36,9 +42,8 @@ static void add_line(Curves *c, json_t *line) {
   json_t *value, *part;
   json_object_foreach(line, key, value) {
     if (strcmp(key, "step") == 0 || strcmp(key, "seconds") == 0) continue;
-    if (json_is_number(value)) add_point(c, key, step, json_number_value(value));
-    json_object_foreach(value, inner, part) if (json_is_number(part))
-        add_point(c, arena_printf(c->a, "%s %s", key, inner), step, json_number_value(part));
+    add_value(c, key, step, value);
+    json_object_foreach(value, inner, part) add_value(c, arena_printf(c->a, "%s %s", key, inner), step, part);
   }
 }
 
@@ -63,38 +68,73 @@ static double scaled(Scale s, double x) {
   return s.high > s.low ? s.from + (x - s.low) / (s.high - s.low) * (s.to - s.from) : (s.from + s.to) / 2;
 }
 
+// Of the finite values; low is above high when there are none.
 static Scale scale_of(uint32_t n, const double *x, double from, double to) {
-  Scale s = {.low = x[0], .high = x[0], .from = from, .to = to};
-  for (uint32_t i = 1; i < n; i++) {
+  Scale s = {.low = INFINITY, .high = -INFINITY, .from = from, .to = to};
+  for (uint32_t i = 0; i < n; i++) {
     s.low = fmin(s.low, x[i]);
     s.high = fmax(s.high, x[i]);
   }
   return s;
 }
 
-static void put_axes(FILE *f, Scale x, Scale y, const char *unit) {
-  fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>", LEFT, HEIGHT - BOTTOM, WIDTH, HEIGHT - BOTTOM);
-  fprintf(f, "<line x1=\"%d\" y1=\"8\" x2=\"%d\" y2=\"%d\"/>", LEFT, LEFT, HEIGHT - BOTTOM);
-  fprintf(f, "<text x=\"2\" y=\"14\">%.4g</text><text x=\"2\" y=\"%d\">%.4g</text>", y.high, HEIGHT - BOTTOM, y.low);
-  fprintf(f, "<text x=\"%d\" y=\"%d\">%.6g</text>", LEFT, HEIGHT - 8, x.low);
-  fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.6g %s</text>", WIDTH, HEIGHT - 8, x.high, unit);
+static void put_label(FILE *f, double x, double y, const char *anchor, double value, const char *unit) {
+  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g%s</text>", x, y, anchor, value, unit);
 }
 
-static void put_points(FILE *f, uint32_t n, const double *x, const double *y, Scale sx, Scale sy) {
-  uint32_t each = n / MOST_POINTS + 1;
-  for (uint32_t i = 0; i < n; i += each) fprintf(f, "%.1f,%.1f ", scaled(sx, x[i]), scaled(sy, y[i]));
-  if ((n - 1) % each) fprintf(f, "%.1f,%.1f ", scaled(sx, x[n - 1]), scaled(sy, y[n - 1]));
+// One label for one value, at the middle.
+static void put_axes(FILE *f, Scale x, Scale y) {
+  double bottom = HEIGHT - BOTTOM, under = HEIGHT - 8;
+  fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
+  fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, TOP, LEFT, bottom);
+  if (y.low < y.high) put_label(f, LEFT - 4, TOP + 6, "end", y.high, "");
+  if (y.low < y.high) put_label(f, LEFT - 4, bottom, "end", y.low, "");
+  else put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", y.low, "");
+  if (x.low < x.high) put_label(f, LEFT, under, "start", x.low, "");
+  if (x.low < x.high) put_label(f, WIDTH, under, "end", x.high, " steps");
+  else put_label(f, scaled(x, x.low), under, "middle", x.low, x.low == 1 ? " step" : " steps");
+}
+
+static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scale x, Scale y) {
+  uint32_t each = c->x.n / MOST_POINTS + 1;
+  fprintf(f, "<polyline points=\"");
+  for (uint32_t i = first; i < end; i += each) fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[i]), scaled(y, c->y.at[i]));
+  if ((end - 1 - first) % each) fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[end - 1]), scaled(y, c->y.at[end - 1]));
+  fprintf(f, "\"/>");
+}
+
+// Lines between values that are not finite; dots where there are few values, or one alone.
+static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
+  for (uint32_t i = 0, end; i < c->y.n; i = end) {
+    end = i + 1;
+    if (isnan(c->y.at[i])) {
+      fprintf(f, "<path class=\"nan\" d=\"M%.1f %dv-8\"/>", scaled(x, c->x.at[i]), HEIGHT - BOTTOM);
+      continue;
+    }
+    while (end < c->y.n && !isnan(c->y.at[end])) end++;
+    if (end > i + 1) put_line(f, c, i, end, x, y);
+    for (uint32_t k = i; k < end && (c->y.n <= MOST_DOTS || end == i + 1); k++)
+      fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"><title>step %.6g: %.6g</title></circle>", scaled(x, c->x.at[k]), scaled(y, c->y.at[k]),
+              c->x.at[k], c->y.at[k]);
+  }
 }
 
 static void put_curve(FILE *f, const Curve *c) {
-  Scale x = scale_of(c->x.n, c->x.at, LEFT, WIDTH - 8), y = scale_of(c->y.n, c->y.at, HEIGHT - BOTTOM, 8);
+  Scale x = scale_of(c->x.n, c->x.at, LEFT, WIDTH - 8), y = scale_of(c->y.n, c->y.at, HEIGHT - BOTTOM, TOP);
+  uint32_t bad = 0;
+  for (uint32_t i = 0; i < c->y.n; i++) bad += isnan(c->y.at[i]) != 0;
   fprintf(f, "<h3>");
   html_text(f, c->name);
-  fprintf(f, " <small>%.6g</small></h3>\n<svg width=\"%d\" height=\"%d\">", c->y.at[c->y.n - 1], WIDTH, HEIGHT);
-  put_axes(f, x, y, "steps");
-  fprintf(f, "<polyline points=\"");
-  put_points(f, c->x.n, c->x.at, c->y.at, x, y);
-  fprintf(f, "\"/></svg>\n");
+  fprintf(f, " <small>");
+  if (!isnan(c->y.at[c->y.n - 1])) fprintf(f, "%.6g", c->y.at[c->y.n - 1]);
+  if (bad == c->y.n) fprintf(f, "no finite value in %u", bad);
+  else if (bad) fprintf(f, " %u of %u values not finite, marked red", bad, c->y.n);
+  fprintf(f, "</small></h3>\n");
+  if (bad == c->y.n) return;
+  fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">", WIDTH, HEIGHT, WIDTH, HEIGHT);
+  put_axes(f, x, y);
+  put_points(f, c, x, y);
+  fprintf(f, "</svg>\n");
 }
 
 bool report_write(Session *s, const char *folder, const Compilation *train) {

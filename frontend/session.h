@@ -107,6 +107,8 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
 const char *simulation_text(Arena *a, const Simulation *t);
 // "12.3 ms", "850 us".
 const char *seconds_text(Arena *a, double seconds);
+// "12.3 MFLOP".
+const char *flops_text(Arena *a, double flops);
 
 // -- measure.c, synthetic.c: times -----------------------------------------------------------------
 // Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled steps of e.

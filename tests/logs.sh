@@ -213,4 +213,31 @@ else
   skip
 fi
 
+# -- curves of the report ----------------------------------------------------------------------------------
+# report NAME PATTERN: a line of the report, one for each tag, has the pattern
+report() {
+  if sed 's/></>\n</g' "$tmp/$2.log/report.html" | grep -qE -e "$3"; then pass; else fail "report.html $1: no /$3/"; fi
+}
+printf '1\n3\n4\n5\n-1\n3\n4\n5\n' >"$tmp/nan.csv"
+expect "a training with values that are not finite" 0 "skipped" $nan --log-dir "$tmp/gaps.log" --set train.log=1
+report "counts values that are not finite" gaps '5 of 20 values not finite'
+report "marks them" gaps '<path class="nan"'
+report "has lines between them" gaps '<polyline points="[0-9]'
+cat >"$tmp/flat.mesh" <<'END'
+dim b = 2
+input x[b]
+param w = 1
+loss = mean(x * w)
+metric two = 2 * sum(x * 0) + 2
+data train over b { x = csv("good.csv", column = 0) }
+data test over b { x = csv("good.csv", column = 0) }
+train loss { optimizer = sgd(lr = 0.1), steps = 1, log = 1 }
+END
+expect "a training of one step" 0 "test two" "$meshc" train "$tmp/flat.mesh" --log-dir "$tmp/one.log"
+report "shows the point of one step" one '<circle cx="[0-9.]+" cy="[0-9.]+" r="2.5">'
+expect "a training of ten steps" 0 "test two" "$meshc" train "$tmp/flat.mesh" --log-dir "$tmp/flat.log" --set train.steps=10
+report "shows the point of one evaluation" flat '<h3>test loss|<h3>test two|<circle'
+report "labels a constant curve once" flat '<text x="[0-9.]+" y="[0-9.]+" text-anchor="end">2</text>'
+if grep -qE 'points="[^"]*nan|c[xy]="-?(nan|inf)' "$tmp"/*.log/report.html; then fail "a report has a point that is not finite"; else pass; fi
+
 finish

@@ -1,6 +1,6 @@
 // `explain` of every model of examples and tests/models, under its own layout, with its first dim split, and the
 // larger ones as a user would split them: the JSON has all of the structure and its sums are those of `check`, the
-// page is well-formed and needs nothing else, dot is too, all forms are the same twice, and names and paths
+// page is well-formed and needs nothing else, its drawings hold, dot is well-formed too, all forms are the same twice, and names and paths
 // cannot break out of them.
 //
 // Ends in `N passed, N failed, N skipped`.
@@ -13,6 +13,7 @@
 
 #include "ir/arena.h"
 #include "tests/suite/common/command.h"
+#include "tests/suite/common/drawings.h"
 
 static Arena *arena;
 static int passed, failed, skipped;
@@ -103,8 +104,17 @@ static bool page_holds(const char *run, const char *text) {
   return !p.open.n || fault(run, "<%s> without end", p.open.at[p.open.n - 1]);
 }
 
+// Every drawing: boxes do not overlap, edges cross no box that is not their end. Every page has a drawing with a box.
+static bool page_drawn(const char *run, const char *text) {
+  uint32_t boxes = 0, edges = 0;
+  const char *wrong = drawings_fault(arena, text, &boxes, &edges);
+  if (wrong) return fault(run, "%s", wrong);
+  return boxes || fault(run, "no drawing");
+}
+
 // The facts for the script are JSON and tell as many values as the page has rows.
 static bool page_facts(const char *run, const char *text) {
+  if (!page_drawn(run, text)) return false;
   const char *from = strstr(text, "id=\"facts\">"), *end = from ? strstr(from, "</script>") : NULL;
   if (!end) return fault(run, "no facts for the script");
   from += strlen("id=\"facts\">");
