@@ -2,6 +2,7 @@
 // another where they are and share a board a machine.
 #define _GNU_SOURCE
 #include "collectives/ranks_private.h"
+#include "ir/library.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 enum { MACHINE_NAME = 256, GREETING_SECONDS = 60 };
+enum { MODULE_BYTES = 16 << 20 }; // the module and Open MPI 4.1 map 8 MiB
 
 // What ranks tell one another first.
 typedef struct Hello {
@@ -104,7 +106,7 @@ static void *open_module(char *why, size_t room) {
     snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
     return NULL;
   }
-  void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // MPI's own modules need its symbols
+  void *module = library_open(path, RTLD_NOW | RTLD_GLOBAL, MODULE_BYTES); // MPI's own modules need its symbols
   if (!module) snprintf(why, room, "%s", dlerror());
   return module;
 }

@@ -5,6 +5,7 @@
 // environments made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512
 // subsets that the SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others;
 // the variables of OpenBLAS are as before once it is loaded.
+#include "ir/library.h"
 #include "ir/sums.h"
 #include "runtime/runtime.h"
 
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 
 enum { BUFFER_BYTES = 128 << 20, BUFFERS_MOST = 64 }; // of OpenBLAS on x86-64, the largest of all machines; our limit
+enum { LIBRARY_BYTES = 64 << 20 }; // OpenBLAS 0.3.21 and libgfortran map 40 MiB
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 // Products of f32 with a long k are computed in pieces of k that are added up in f64, because the library adds its
@@ -84,22 +86,13 @@ static void setting_undo(Setting *s) {
   free(s->before);
 }
 
-// The libraries that OpenBLAS is linked with end the process where they find no memory while they are loaded.
-static bool loading;
-static void ended_while_loading(void) {
-  if (loading) mem_exhausted(0);
-}
-
 static void *load_library(const char *path) {
   const char *core = getenv("MESHC_BLAS_CORE");
   if (!core || !*core) core = has_skylake_subsets() ? "SkylakeX" : NULL;
   Setting type = {"OPENBLAS_CORETYPE", core, NULL}, threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
   setting_apply(&type);
   setting_apply(&threads);
-  atexit(ended_while_loading);
-  loading = true;
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  loading = false;
+  void *library = library_open(path, RTLD_NOW | RTLD_LOCAL, LIBRARY_BYTES);
   setting_undo(&type);
   setting_undo(&threads);
   return library;

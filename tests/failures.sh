@@ -84,7 +84,7 @@ neither() {
 }
 check_message() {
   case $kind in
-    memory | thread)
+    memory | load | thread)
       [ "$(grep -c 'out of memory' "$tmp/err")" = 1 ] || { bad "not one message: $(head -n 3 "$tmp/err")"; return 1; }
       grep -q '^hint: ' "$tmp/err" || { bad "no hint: $(head -n 3 "$tmp/err")"; return 1; } ;;
     *)
@@ -141,9 +141,11 @@ try() { # n COMMAND...: injects, looks, and runs the command again
   pass
 }
 
-# At most $most of the numbers in $1, evenly.
+# At most $most of the numbers in $1, evenly; of those in the loader more, which has few.
 sample() {
-  awk -v most="$most" '{ n[NR] = $2 } END { step = NR > most ? NR / most : 1
+  limit=$most
+  [ "$kind" != load ] || limit=$((4 * most))
+  awk -v most="$limit" '{ n[NR] = $2 } END { step = NR > most ? NR / most : 1
     for (x = 1; x <= NR; x += step) print n[int(x)] }' "$1"
 }
 
@@ -162,7 +164,7 @@ command() {
   contents "$tmp/work" | sort >"$tmp/after"
   for kind in $kinds; do
     of_command=0 bad_of_command=0
-    grep "^$kind " "$tmp/count" | sort -u >"$tmp/numbers"
+    grep "^$kind " "$tmp/count" | sort -u | sort -n -k 2 >"$tmp/numbers"
     for rank in ${ranks:--}; do
       for k in $(sample "$tmp/numbers"); do
         try "$k" "$@"
@@ -173,10 +175,51 @@ command() {
   done
 }
 
+# -- a limit on addresses -----------------------------------------------------------------------------------
+
+# limited KB COMMAND...: its exit code
+limited() {
+  (
+    ulimit -v "$1" || exit 99
+    shift
+    cd "$tmp/work" || exit 99
+    timeout 60 "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+  ) 2>/dev/null
+}
+# From the smallest limit with which the program itself is loaded to the first with which the command succeeds: 7 and one
+# message. The loader and the constructors of LLVM come before the program and end it their own way.
+addresses() {
+  name=addresses kind=memory rank=- warm=yes
+  restore
+  low=0 high=8388608
+  limited $high version || { skipped=$((skipped + 1)); return; }
+  while [ $((high - low)) -gt 512 ]; do
+    n=$(((low + high) / 2))
+    if limited $n version; then high=$n; else low=$n; fi
+  done
+  n=$((high + 1024)) code=7 steps=0
+  while [ $code = 7 ] && [ $steps -lt 2000 ]; do
+    limited $n train net.mesh --threads 2 -q
+    code=$?
+    case $code in
+      0) passed=$((passed + 1)) ;;
+      7) if check_message; then passed=$((passed + 1)); fi ;;
+      124) bad "does not end" ;;
+      *) bad "exit $code: $(head -n 3 "$tmp/err")" ;;
+    esac
+    n=$((n + address_step)) steps=$((steps + 1))
+  done
+  [ $all = no ] || echo "addresses: $steps limits, from $high to $n KiB"
+}
+address_step=32768
+[ $all = no ] || address_step=1024
+[ "$only" = "  " ] || case $only in *" addresses "*) addresses ;; esac
+[ "$only" != "  " ] || addresses
+
 ranks=""
 command check no yes "memory output" check net.mesh
 command check-json no yes memory check net.mesh --json
-command run yes yes "memory thread file output" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
+command run yes yes "memory load thread file output" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command run-cold yes no "memory thread file remove" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command train yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors
 command train-log yes yes "memory thread" train net.mesh --log-dir log --trace
@@ -191,7 +234,7 @@ command fmt yes yes "memory file" fmt --write ugly.mesh
 command inspect no yes memory inspect p.safetensors
 command inspect-checkpoint no yes memory inspect ck
 command bench no yes "memory thread" bench net.mesh --steps 2
-command doctor no yes "memory thread" doctor
+command doctor no yes "memory load thread" doctor
 command cache-clear no yes "memory remove" cache --clear
 ranks="0 1 L"
 command np yes yes "memory thread file" train net.mesh --np 2 --mesh rows=2 --layout b=rows --checkpoint-dir ck2 --save-params p.safetensors

@@ -2,6 +2,7 @@
 //
 //   LD_PRELOAD=inject.so MESHC_INJECT=memory:17 meshc ...    the 17th allocation returns NULL
 //   LD_PRELOAD=inject.so MESHC_INJECT=file:3+ meshc ...      file operations fail from the third on
+//   LD_PRELOAD=inject.so MESHC_INJECT=load:5 meshc ...       the 5th allocation while a library is being loaded
 //   LD_PRELOAD=inject.so MESHC_INJECT_COUNT=FILE meshc ...   appends to FILE, for every kind, its name and the
 //                                                            numbers of those that have distinct call stacks
 //
@@ -38,8 +39,8 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-typedef enum Kind { KIND_MEMORY, KIND_THREAD, KIND_FILE, KIND_REMOVE, KIND_OUTPUT, KIND_COUNT } Kind;
-static const char *const kind_name[KIND_COUNT] = {"memory", "thread", "file", "remove", "output"};
+typedef enum Kind { KIND_MEMORY, KIND_LOAD, KIND_THREAD, KIND_FILE, KIND_REMOVE, KIND_OUTPUT, KIND_COUNT } Kind;
+static const char *const kind_name[KIND_COUNT] = {"memory", "load", "thread", "file", "remove", "output"};
 
 enum { STACK = 12, SEEN = 1 << 16, LISTED = 1 << 15 };
 
@@ -49,6 +50,7 @@ static long number; // of the failure
 static bool from_on, counting;
 static atomic_long count[KIND_COUNT];
 static _Thread_local bool inside; // what this module does itself does not count
+static _Thread_local int loading; // calls of dlopen
 
 // -- counting ------------------------------------------------------------------------------------------
 
@@ -68,17 +70,21 @@ static bool is_new(uint64_t hash) {
   return false;
 }
 
-static void note_stack(Kind kind, long n) {
-  void *at[STACK];
-  int depth = backtrace(at, STACK);
-  uint64_t hash = 14695981039346656037u + (uint64_t)kind;
-  for (int i = 0; i < depth; i++) hash = (hash ^ (uint64_t)(uintptr_t)at[i]) * 1099511628211u;
+static void list(Kind kind, long n, uint64_t hash) {
   pthread_mutex_lock(&lock);
-  if (is_new(hash | 1) && nlisted < LISTED) {
+  if (is_new(hash) && nlisted < LISTED) {
     listed[nlisted].kind = kind;
     listed[nlisted++].n = n;
   }
   pthread_mutex_unlock(&lock);
+}
+
+static uint64_t stack_hash(Kind kind) {
+  void *at[STACK];
+  int depth = backtrace(at, STACK);
+  uint64_t hash = 14695981039346656037u + (uint64_t)kind;
+  for (int i = 0; i < depth; i++) hash = (hash ^ (uint64_t)(uintptr_t)at[i]) * 1099511628211u;
+  return hash | 1;
 }
 
 static void say_fired(Kind kind, long n) {
@@ -97,7 +103,7 @@ static bool fails(Kind kind) {
   inside = true;
   long n = atomic_fetch_add(&count[kind], 1) + 1;
   bool hit = kind == wanted && (from_on ? n >= number : n == number);
-  if (counting) note_stack(kind, n);
+  if (counting) list(kind, n, kind == KIND_LOAD ? 2 * (uint64_t)n : stack_hash(kind)); // all of the loader's
   if (hit && n == number) say_fired(kind, n);
   inside = false;
   return hit;
@@ -118,8 +124,13 @@ EXPORTED void *__libc_calloc(size_t n, size_t size);
 EXPORTED void *__libc_realloc(void *p, size_t n);
 EXPORTED void *__libc_memalign(size_t alignment, size_t n);
 
+static bool is_refused(void) {
+  bool refused = loading > 0 && fails(KIND_LOAD);
+  return fails(KIND_MEMORY) || refused;
+}
+
 static bool no_memory(void) {
-  if (!fails(KIND_MEMORY)) return false;
+  if (!is_refused()) return false;
   errno = ENOMEM;
   return true;
 }
@@ -130,7 +141,7 @@ EXPORTED void *realloc(void *p, size_t n) { return n && no_memory() ? NULL : __l
 EXPORTED void *memalign(size_t a, size_t n) { return no_memory() ? NULL : __libc_memalign(a, n); }
 EXPORTED void *aligned_alloc(size_t a, size_t n) { return no_memory() ? NULL : __libc_memalign(a, n); }
 EXPORTED int posix_memalign(void **out, size_t a, size_t n) {
-  if (fails(KIND_MEMORY)) return ENOMEM;
+  if (is_refused()) return ENOMEM;
   *out = __libc_memalign(a, n);
   return *out ? 0 : ENOMEM;
 }
@@ -150,6 +161,17 @@ EXPORTED int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*ru
     atomic_store(&real, f);
   }
   return f(t, attr, run, arg);
+}
+
+typedef void *Open(const char *, int);
+EXPORTED void *dlopen(const char *path, int flags) {
+  Open *f;
+  void *symbol = dlsym(RTLD_NEXT, "dlopen");
+  memcpy(&f, &symbol, sizeof f);
+  loading++;
+  void *library = f(path, flags);
+  loading--;
+  return library;
 }
 
 // -- file operations -----------------------------------------------------------------------------------
