@@ -103,9 +103,20 @@ static bool is_over(BoardRank *b, double waited, int *status) {
   return known > 0 || (life == LIFE_OVER && (*status >= 0 || waited > 0.2));
 }
 
+// Whether a process that ended so has found an error and said it: the exit codes of meshc but for 1, with which MPI ends
+// a process, 6, and 75, after which nobody is waited for.
+bool ended_by_error(int status) {
+  int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
+}
+
 static bool say_lost(Ranks *r, int i, int status) {
   BoardRank *b = &r->board->rank[i];
   char name[RANK_NAME], death[128], there[128], here[128];
+  if (ended_by_error(status)) {
+    board_end(r->board, WEXITSTATUS(status));
+    return false;
+  }
   r->swept = r->told && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
   return ranks_fail(r, "%s %s %s; rank %d waited for it %s",
                     ranks_name(r, r->near_rank[i], name, sizeof name), death_text(status, death, sizeof death),

@@ -36,9 +36,10 @@ bool ranks_over_mpi(void); // the module for runs under mpirun is there
 // exit code of the run. What a rank that was lost has not said itself is said on standard error. With `mpi`
 // mpirun starts them. `saves`: SIGUSR1 makes the ranks write a checkpoint and end with 75.
 int ranks_launch(int count, char **argv, bool mpi, bool saves);
-// Joins the other ranks. NULL with a sentence in why, "" where another rank was lost: one of them has said so. `deadline`: seconds that a rank waits in a
-// meeting for the others, 0: for ever. Once a process.
-Ranks *ranks_join(double deadline, char *why, size_t room);
+// Joins the other ranks. NULL with a sentence in why; "" where another rank was lost or has ended with an error: one of
+// them has said so, and *code is the exit code of the run. `deadline`: seconds that a rank waits in a meeting for the
+// others, 0: for ever. Once a process.
+Ranks *ranks_join(double deadline, char *why, size_t room, int *code);
 // Ends this rank with exit code `code`; waits for the others if all end well, with 0 or 75. Returns the code
 // of the run. A sentence of its own about what ended the run is printed on standard error, by one rank.
 int ranks_leave(Ranks *r, int code);

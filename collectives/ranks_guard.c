@@ -86,7 +86,10 @@ static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
   if (info.si_code != CLD_EXITED) nap(0.3); // the others see how it ended, and say so
   waitpid(rank, &status, 0);
-  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+  // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with others, when it loses
+  // the launcher or another rank.
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code >= 0 && (atomic_load(&told->joined) || code == 0 || code == EXIT_LOST || code == EXIT_AGAIN || ended_by_error(status))) _exit(code);
   if (WTERMSIG(status) == passed) end_early(told, passed);
   say_ended(told, death_text(status, death, sizeof death));
   _exit(EXIT_LOST);

@@ -227,7 +227,7 @@ static void take_signal(void) {
   pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 }
 
-Ranks *ranks_join(double deadline, char *why, size_t room) {
+Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
   const char *launched = getenv("MESHC_RANK");
   if (launched) take_signal();
   Ranks *r = mem_zeroed(1, sizeof *r);
@@ -254,6 +254,7 @@ Ranks *ranks_join(double deadline, char *why, size_t room) {
   }
   if (*r->error && ranks_speak(r)) ranks_say(r->error);
   *why = '\0';
+  *code = atomic_load(&r->board->failed);
   ranks_free(r);
   return NULL;
 }

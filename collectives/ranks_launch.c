@@ -27,7 +27,7 @@ typedef struct Launch {
   double ended;     // when the first one failed
 } Launch;
 
-void ranks_say(const char *sentence) { fprintf(stderr, "meshc: error: %s [E0803]\n", sentence); }
+void ranks_say(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
 
 static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
@@ -82,6 +82,7 @@ static void note_end(Launch *l, int rank, int status) {
   l->alive--;
   atomic_store(&l->board->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status)) l->code = WEXITSTATUS(status); // why the others were lost
   if (l->code == 0) {
     l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;

@@ -8,6 +8,7 @@
 #include "collectives/ranks.h"
 #include "collectives/transfer.h"
 #include "collectives/transport.h"
+#include "ir/abrupt.h"
 
 enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_AGAIN = 75 };
 
@@ -92,6 +93,7 @@ typedef enum Life { LIFE_RUNS, LIFE_STOPPED, LIFE_OVER } Life;
 Life process_life(int pid, int *status); // *status: as of wait where it is known, else -1
 // "was killed by signal 9 (Killed)", "has ended with exit code 1"
 const char *death_text(int status, char *out, size_t room);
+bool ended_by_error(int status); // and said so itself
 // "at the all_reduce of line 12"
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 

@@ -2,12 +2,18 @@
 //
 //   { "schema": "meshc.check/1", ..., "diagnostics": [] }                        a result
 //   { "schema": "meshc.diagnostics/1", "diagnostics": [ { "severity": "error", ... } ] }    no result
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "frontend/session.h"
+#include "ir/abrupt.h"
 
 static json_t *result; // given to json_finish, printed by json_end
+static bool asked;
+static int output = STDOUT_FILENO;
+static atomic_flag printed = ATOMIC_FLAG_INIT; // one object a process
 
 // -- text -------------------------------------------------------------------------------------------
 
@@ -85,12 +91,79 @@ int json_finish(json_t *object) {
 }
 
 void json_end(const Session *s) {
-  bool asked = s->opt && option_given(s->opt, OPTION_JSON);
   if (!result && (!asked || !diag_count(s->diag))) return; // none, or written to a file, or by another process
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
-  json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII); // no controls of terminals
-  fputc('\n', stdout);
+  char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII); // no controls of terminals
+  if (text && !atomic_flag_test_and_set(&printed)) {
+    if (output == STDOUT_FILENO) fputs(text, stdout), fputc('\n', stdout); // what it could not write main reports
+    else abrupt_write(output, text, strlen(text)), abrupt_write(output, "\n", 1);
+  }
+  free(text);
   json_decref(result);
   result = NULL;
 }
+
+// -- without memory -------------------------------------------------------------------------------------
+
+typedef struct Plain {
+  char text[8192];
+  size_t n;
+} Plain;
+
+static void plain_put(Plain *p, const char *text) {
+  size_t n = strlen(text);
+  if (n > sizeof p->text - p->n) n = sizeof p->text - p->n;
+  memcpy(p->text + p->n, text, n);
+  p->n += n;
+}
+
+static void plain_escape(Plain *p, const char *before, unsigned value, int digits) {
+  plain_put(p, before);
+  for (int i = digits - 1; i >= 0; i--) plain_put(p, (const char[]){"0123456789abcdef"[value >> 4 * i & 15], '\0'});
+}
+
+// As json_text and json_dumps write it, in ASCII.
+static void plain_string(Plain *p, const char *text) {
+  size_t left = strlen(text);
+  plain_put(p, "\"");
+  for (const unsigned char *c = (const unsigned char *)text; left > 0;) {
+    size_t k = character(c, left);
+    unsigned value = k < 2 ? c[0] : c[0] & (0x7fu >> k);
+    for (size_t i = 1; i < k; i++) value = value << 6 | (c[i] & 0x3f);
+    if (k == 0) plain_escape(p, "\\\\x", value, 2);
+    else if (value == '"' || value == '\\') plain_put(p, (const char[]){'\\', (char)value, '\0'});
+    else if (value >= 0x20 && value < 0x7f) plain_put(p, (const char[]){(char)value, '\0'});
+    else if (value < 0x10000) plain_escape(p, "\\u", value, 4);
+    else {
+      plain_escape(p, "\\u", 0xd800 + ((value - 0x10000) >> 10), 4);
+      plain_escape(p, "\\u", 0xdc00 + ((value - 0x10000) & 0x3ff), 4);
+    }
+    c += k ? k : 1;
+    left -= k ? k : 1;
+  }
+  plain_put(p, "\"");
+}
+
+// Listens to what the process says when it cannot go on: the same object for one error without a place. Another one
+// that was about to be printed never is, because the process ends.
+static void say_plain(DiagId id, const char *message, const char *hint) {
+  static Plain p;
+  if (atomic_flag_test_and_set(&printed)) return;
+  plain_put(&p, "{\n  \"schema\": \"meshc.diagnostics/1\",\n  \"diagnostics\": [\n    {\n      \"severity\": \"error\",\n      \"code\": ");
+  plain_string(&p, diag_code(id));
+  plain_put(&p, ",\n      \"message\": ");
+  plain_string(&p, message);
+  plain_put(&p, ",\n      \"file\": null,\n      \"line\": null,\n      \"column\": null,\n      \"hint\": ");
+  if (hint) plain_string(&p, hint);
+  else plain_put(&p, "null");
+  plain_put(&p, ",\n      \"notes\": []\n    }\n  ]\n}\n");
+  abrupt_write(output, p.text, p.n);
+}
+
+void json_watch(int argc, char **argv) {
+  for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) asked = asked || strcmp(argv[i], option_name(OPTION_JSON)) == 0;
+  if (asked) abrupt_listen(say_plain);
+}
+
+void json_output(int fd) { output = fd; }

@@ -42,19 +42,22 @@ static int run(Session *s, Options *options, int argc, char **argv) {
 int main(int argc, char **argv) {
   static Session s = {.spoil = {.call = -1}};
   out_of_memory_watch(&s);
+  json_watch(argc, argv);
   s.arena = arena_new();
   s.names = intern_new(s.arena);
   s.diag = diag_new(s.arena);
   Options options;
   int code = run(&s, &options, argc, argv);
-  if (session_speaks(&s, code)) diag_print(s.diag, stderr, colour());
-  json_end(&s);
+  bool speaks = session_speaks(&s, code), well = code == 0 || code == 75;
+  if (speaks) diag_print(s.diag, stderr, colour());
   out_of_memory_unwatch();
+  int left = session_leave(&s, code);
+  if (speaks && (left == code || !well)) json_end(&s); // else the rank that knows why the run failed prints its own
+  code = left;
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));
     code = 7;
   }
-  code = session_leave(&s, code);
   arena_free(s.arena);
   return code;
 }

@@ -38,6 +38,7 @@ static bool is_first_by_launcher(void) {
 }
 
 static void drop_output(void) {
+  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); // of this rank's own errors
   int nothing = open("/dev/null", O_WRONLY);
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
   if (nothing >= 0) close(nothing);
@@ -63,8 +64,9 @@ static int refuse_fault(const Session *s) {
 
 static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   char why[WHY] = "";
-  s->ranks = ranks_join((double)deadline, why, sizeof why);
-  if (!s->ranks && !*why) return 6; // a rank was lost, and a rank has said which
+  int code;
+  s->ranks = ranks_join((double)deadline, why, sizeof why, &code);
+  if (!s->ranks && !*why) return code;
   if (!s->ranks) {
     if (is_first_by_launcher()) fprintf(stderr, "meshc: error: %s\n", why);
     return 2;

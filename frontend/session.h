@@ -90,6 +90,10 @@ int json_finish(json_t *object);
 void json_diagnostics(json_t *out, const Diag *d);
 // At the end of the run: prints the command's object with all diagnostics; without one, the diagnostics alone.
 void json_end(const Session *s);
+// From here on what the process says when it cannot go on (ir/abrupt.h) is such an object, too, if the command line
+// asks for JSON. json_output: the descriptor for it, where standard output is not the user's.
+void json_watch(int argc, char **argv);
+void json_output(int fd);
 
 // -- measure_machine.c -------------------------------------------------------------------------------
 // Puts into *out what can be measured, with all cores at work, or all ranks: they call it together. What else it

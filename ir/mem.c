@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ir/diag.h"
+#include "ir/abrupt.h"
 
 enum { EXIT_MEMORY = 7, SENTENCE = 1024, FIRST_TEXT = 512 };
 
@@ -40,17 +40,9 @@ void mem_say_exhausted(size_t bytes) {
   const char *what = task.what ? task.what : atomic_load(&process_what);
   const char *name = task.what ? task.name : atomic_load(&process_name);
   if (bytes) snprintf(size, sizeof size, ": %zu bytes could not be allocated", bytes);
-  int n = snprintf(text, sizeof text, "meshc: error: out of memory%s%s%s%s%s [%s]\nhint: %s\n", what ? " while " : "",
-                   what ? what : "", what && name ? " " : "", what && name ? name : "", size, diag_code(DIAG_NO_MEMORY),
-                   diag_default_hint(DIAG_NO_MEMORY));
-  size_t left = n < (int)sizeof text ? (size_t)n : sizeof text - 1;
-  for (const char *at = text; left > 0;) {
-    ssize_t put = write(STDERR_FILENO, at, left);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return;
-    at += put;
-    left -= (size_t)put;
-  }
+  snprintf(text, sizeof text, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "", what && name ? " " : "",
+           what && name ? name : "", size);
+  abrupt_say(DIAG_NO_MEMORY, text, diag_default_hint(DIAG_NO_MEMORY));
 }
 
 _Noreturn void mem_exhausted(size_t bytes) {

@@ -34,7 +34,7 @@ void mem_stream_close(FILE *f);
 _Noreturn void mem_exhausted(size_t bytes);
 typedef void MemHandler(size_t bytes); // does not return
 void mem_set_handler(MemHandler *handler);
-// Without a handler, and what a handler may use: prints "out of memory" with what was under way; does not allocate.
+// Without a handler, and what a handler may use: says "out of memory" with what was under way (ir/abrupt.h).
 void mem_say_exhausted(size_t bytes);
 
 // What this thread is doing, for the message: "reading", "x.npz". Returns what it did before, for mem_doing_again.

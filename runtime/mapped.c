@@ -1,6 +1,7 @@
 // Mapped files that shrink while they are read: the access to a page that the file no longer has is SIGBUS. The handler
 // knows the mapped ranges, says which file it was, and ends the process with exit code 5, as a malformed file does.
 // Other SIGBUS take their way.
+#include "ir/abrupt.h"
 #include "runtime/internal.h"
 
 #include <signal.h>
@@ -13,7 +14,6 @@ enum { MOST_MAPPED = 64, MESSAGE = 1024, EXIT_DATA = 5 };
 typedef struct MappedRange {
   atomic_bool taken;
   atomic_uintptr_t from, to; // from 0: not in use
-  size_t length;
   char message[MESSAGE];
 } MappedRange;
 static MappedRange range[MOST_MAPPED];
@@ -23,8 +23,7 @@ static atomic_bool ending;
 // Calls only what is safe in a signal handler. Of several threads the first one speaks.
 static void end_process(const MappedRange *r) {
   while (atomic_exchange(&ending, true)) pause();
-  ssize_t written = write(STDERR_FILENO, r->message, r->length);
-  (void)written;
+  abrupt_say(DIAG_FILE_MALFORMED, r->message, "replace a file by renaming a complete one");
   _exit(EXIT_DATA);
 }
 
@@ -56,12 +55,9 @@ bool mapped_add(const void *at, size_t n, const char *path) {
   if (i == MOST_MAPPED) return false;
   MappedRange *r = &range[i];
   Arena *a = arena_new();
-  int length = snprintf(r->message, sizeof r->message,
-                        "meshc: error: %.800s became shorter while it was read, or its disk failed [E0702]\n"
-                        "hint: replace a file by renaming a complete one\n",
-                        text_shown(a, path));
+  snprintf(r->message, sizeof r->message, "%.800s became shorter while it was read, or its disk failed",
+           text_shown(a, path));
   arena_free(a);
-  r->length = clamp64(length, 0, MESSAGE - 1);
   atomic_store(&r->to, (uintptr_t)at + n);
   atomic_store(&r->from, (uintptr_t)at);
   install();

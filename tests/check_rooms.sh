@@ -14,7 +14,7 @@ allowed() {
   esac
 }
 # What the runtime may see of ir and collectives: it links no compiler.
-runtime_headers=" ir/base.h ir/philox.h ir/ordered.h ir/mem.h ir/library.h ir/arena.h ir/intern.h ir/disk.h ir/diag.h ir/dtype.h ir/mesh.h ir/dim.h ir/sums.h ir/spec.h ir/program.h ir/machine.h collectives/comm.h collectives/ranks.h "
+runtime_headers=" ir/base.h ir/philox.h ir/ordered.h ir/mem.h ir/library.h ir/abrupt.h ir/arena.h ir/intern.h ir/disk.h ir/diag.h ir/dtype.h ir/mesh.h ir/dim.h ir/sums.h ir/spec.h ir/program.h ir/machine.h collectives/comm.h collectives/ranks.h "
 
 for room in ir collectives partition codegen runtime; do
   for file in "$room"/*.[ch]; do

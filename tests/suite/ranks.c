@@ -109,16 +109,17 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
 
 static int rank_main(int argc, char **argv) {
   char why[512] = "";
-  ranks = ranks_join(60, why, sizeof why);
+  int code = 1;
+  ranks = ranks_join(60, why, sizeof why, &code);
   if (!ranks) {
     fprintf(stderr, "%s\n", why);
-    return 1;
+    return code;
   }
   cache = getenv("SUITE_RANKS_CACHE");
   int nothing = ranks_rank(ranks) > 0 ? open("/dev/null", O_WRONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
   random_ranks = ranks_count(ranks);
-  int code = random_cases(argc, argv, SEEDS, LAYOUTS, check);
+  code = random_cases(argc, argv, SEEDS, LAYOUTS, check);
   fflush(stdout);
   code = ranks_leave(ranks, code);
   ranks_free(ranks);
