@@ -7,6 +7,7 @@
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse_rules.h"
 #include "codegen/maker.h"
+#include "ir/sums.h"
 
 #include <string.h>
 
@@ -225,8 +226,24 @@ static bool joins(const KernelMaker *m, const LoopList *l, int i) {
   return true;
 }
 
+// The parts of a loop; one that was not joined is its only part.
+static int parts_copy(int64_t *to, const KLoop *l) {
+  if (!l->nparts) to[0] = l->size;
+  for (int i = 0; i < l->nparts; i++) to[i] = l->part[i];
+  return l->nparts ? l->nparts : 1;
+}
+
+static void join_parts(KernelMaker *m, KLoop *slow, const KLoop *fast) {
+  int64_t *part = arena_array(m->lasting, int64_t, slow->nparts + fast->nparts + 2);
+  int n = parts_copy(part, slow);
+  n += parts_copy(part + n, fast);
+  slow->part = part;
+  slow->nparts = (uint8_t)n;
+}
+
 static void join(KernelMaker *m, LoopList *l, int i) {
   KLoop *slow = &l->loop[i], *fast = &l->loop[i + 1];
+  join_parts(m, slow, fast);
   slow->name = arena_printf(m->lasting, "%s*%s", slow->name, fast->name);
   slow->size *= fast->size;
   l->from[i] = l->from[i + 1];
@@ -283,6 +300,17 @@ static void set_vector(KernelMaker *m, Kernel *k) {
   k->block = size > 0 && size < block ? size : block;
 }
 
+// Only parts that fold.c asks for are kept, because kernels of other parts are other kernels.
+static void keep_parts(const KernelMaker *m, Kernel *k) {
+  bool sums = false;
+  for (uint32_t s = 0; s < m->stmt.n; s++) sums |= m->stmt.at[s].kind == K_REDUCE && stmt_folds(&m->stmt.at[s]);
+  int64_t rounds = 1;
+  for (int l = k->nouter + k->ninner - 1; l >= 0; l--) {
+    rounds = clamp64(rounds * k->loop[l].size, 0, SUM_LEAF + 1);
+    if (!sums || l < k->nouter || l == k->vector || rounds <= SUM_LEAF) k->loop[l].nparts = 0;
+  }
+}
+
 void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
   LoopList l = {0};
   list_loops(m, &l);
@@ -306,6 +334,7 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
     if (l.rows[i] && !l.inner[i]) k->rows = (int8_t)i;
   }
   set_vector(m, k);
+  keep_parts(m, k);
   if (k->rows == k->vector) k->rows = -1;
 }
 

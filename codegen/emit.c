@@ -357,7 +357,9 @@ static void inner_loops(Emit *e, int i, int phase) {
   }
   bool part = e->slab && i == e->plan.slab_loop;
   int64_t step = fold_step(e, FOLD_LOOP + i, phase);
-  Blocks b = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l], step);
+  Blocks all = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l],
+                            fold_period(e, FOLD_LOOP + i, phase));
+  Blocks b = blocks_begin(e, all.from, all.to, step);
   Loop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
   if (i + 1 == k->ninner) innermost_body(e, phase);
@@ -369,6 +371,7 @@ static void inner_loops(Emit *e, int i, int phase) {
   loop_end(e, &loop);
   if (step) fold_now(e, FOLD_LOOP + i, phase);
   blocks_end(e, &b);
+  blocks_end(e, &all);
 }
 
 static bool has_inner(const Emit *e, int phase) {

@@ -34,6 +34,7 @@ enum { FOLD_NEVER, FOLD_UNIT, FOLD_VECTOR, FOLD_LOOP };
 typedef struct Fold {
   int place;
   int64_t step;  // after so many rounds of that loop, so many units
+  int64_t period; // and after so many rounds, from which blocks of `step` begin anew; 0: never
   int64_t chain; // additions to an accumulator of a REDUCE
   bool wide;     // the last level is f64; else the middle is the last
 } Fold;
@@ -226,6 +227,7 @@ LLVMValueRef fold_value(Emit *e, int s, int at);
 LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x); // of fold_type to the statement's type
 // Rounds between folds at that place in that phase; 0: none there.
 int64_t fold_step(const Emit *e, int place, int phase);
+int64_t fold_period(const Emit *e, int place, int phase); // rounds after which blocks of fold_step begin anew; 0: never
 void fold_now(Emit *e, int place, int phase);     // folds what is folded at that place
 void fold_units_begin(Emit *e);
 void fold_units(Emit *e);                         // another unit, or tile of units, is done

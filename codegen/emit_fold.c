@@ -162,11 +162,22 @@ static bool folds_here(const Emit *e, int s, int place, int phase) {
   return f->place == place && of_phase;
 }
 
-int64_t fold_step(const Emit *e, int place, int phase) {
-  int64_t step = 0;
+// Of the statements that are folded there, the one that needs it most often; NULL: none.
+static const Fold *fold_most(const Emit *e, int place, int phase) {
+  const Fold *most = NULL;
   for (int s = 0; s < e->k->nstmts; s++)
-    if (folds_here(e, s, place, phase) && (!step || fold_of(e, s)->step < step)) step = fold_of(e, s)->step;
-  return step;
+    if (folds_here(e, s, place, phase) && (!most || fold_of(e, s)->step < most->step)) most = fold_of(e, s);
+  return most;
+}
+
+int64_t fold_step(const Emit *e, int place, int phase) {
+  const Fold *f = fold_most(e, place, phase);
+  return f ? f->step : 0;
+}
+
+int64_t fold_period(const Emit *e, int place, int phase) {
+  const Fold *f = fold_most(e, place, phase);
+  return f ? f->period : 0;
 }
 
 void fold_now(Emit *e, int place, int phase) {

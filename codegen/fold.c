@@ -4,6 +4,11 @@
 // which this product exceeds the length of a leaf runs in blocks of Fold.step rounds; after each block the leaf is added
 // to the next level and begins anew. Chains that end with a unit are folded after Fold.step units.
 //
+// A joined loop is folded where the loops of its dims would be, so that kernels of the same sum agree (Fold.period):
+//
+//   inner(b:3, y*x:99 = 11*9):                   blocks of 7 rounds of y, 63 elements; 36 are left
+//   inner(b*y*x:297 = 3*11*9):                   the same in each 99 elements: step 63, period 99
+//
 //   sum over n = 1e7 of x[n, c], rows of c:      unit n: row[c] += x      after 64 units: wide[c] += row[c]; row = 0
 //   sum over k = 4096 of a[m, k] * b[k, n]:      k in blocks of 64: tile += ..; middle += tile; tile = 0
 #include "codegen/emit.h"
@@ -54,6 +59,26 @@ static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold 
   return 0;
 }
 
+// The same for all rounds of inner loop l.
+static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
+  const KLoop *loop = &c->k->loop[l];
+  int place = FOLD_LOOP + l - c->k->nouter;
+  bool sliced = c->p->slab_step && l - c->k->nouter <= c->p->slab_loop;
+  if (!loop->nparts || sliced || moves(c, l)) return fold_at(c, place, each, rounds(c, l), out);
+  int64_t size = 1; // elements of the loop in one round of the part
+  for (int i = loop->nparts - 1; i >= 0; i--) {
+    bool before = out->place != FOLD_NEVER;
+    each = fold_at(c, place, each, loop->part[i], out);
+    int64_t whole = size * loop->part[i];
+    if (out->place != FOLD_NEVER && !before) {
+      out->step *= size;
+      out->period = i > 0 && whole % out->step ? whole : 0;
+    }
+    size = whole;
+  }
+  return each;
+}
+
 static int64_t unit_count(const Kernel *k) {
   int64_t n = 1;
   for (int l = 0; l < k->nouter; l++) n = times(n, l == k->vector ? ceil_div(size_of(k, l), k->block) : size_of(k, l));
@@ -66,9 +91,8 @@ static void fold_find(const Chain *c, Fold *out) {
   int64_t each = accumulates ? c->p->rows : 1;
   out->chain = 1;
   for (int l = k->nouter + k->ninner - 1; l >= k->nouter && inner; l--) {
-    int64_t n = rounds(c, l);
-    out->chain = times(out->chain, n);
-    each = fold_at(c, FOLD_LOOP + l - k->nouter, each, n, out);
+    out->chain = times(out->chain, rounds(c, l));
+    each = fold_loop(c, l, each, out);
   }
   if (!accumulates) return;
   int64_t tiles = 1;
@@ -85,7 +109,6 @@ Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
     c.row = c.s->kind == K_ACCUM && accum_elements(k, s) > 1;
     if (c.row && !kernel_accum_wide(k, s)) continue;
     if (c.row) c.leaf = SUM_LEAF_ROW;
-    else if (c.s->kind == K_REDUCE && k->rows >= 0) c.leaf = SUM_LEAF_TILE;
     Fold f = {.place = FOLD_NEVER};
     fold_find(&c, &f);
     f.wide = f.place != FOLD_NEVER && (c.s->kind == K_ACCUM || f.chain > c.leaf * SUM_MIDDLE);

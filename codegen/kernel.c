@@ -38,6 +38,7 @@ static void print_loops(const Out *o, const char *what, int first, int n) {
     if (o->named) fprintf(o->file, "%s:", l->name);
     if (l->size) fprintf(o->file, "%lld", (long long)l->size);
     if (l->slot >= 0) fprintf(o->file, "%ss%d", l->size ? " up to " : "", l->slot);
+    for (int j = 0; j < l->nparts; j++) fprintf(o->file, "%s%lld", j ? "*" : " = ", (long long)l->part[j]);
     if (i == o->k->vector) fprintf(o->file, " vector");
     if (i == o->k->vector && i < o->k->nouter) fprintf(o->file, " block %lld", (long long)o->k->block);
     if (i == o->k->rows) fprintf(o->file, " rows");
@@ -131,8 +132,11 @@ static bool same_loops(const Kernel *a, const Kernel *b) {
   if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector || a->block != b->block ||
       a->rows != b->rows)
     return false;
-  for (int i = 0; i < loops(a); i++)
-    if (a->loop[i].size != b->loop[i].size || a->loop[i].slot != b->loop[i].slot) return false;
+  for (int i = 0; i < loops(a); i++) {
+    const KLoop *x = &a->loop[i], *y = &b->loop[i];
+    if (x->size != y->size || x->slot != y->slot || x->nparts != y->nparts) return false;
+    if (x->nparts && memcmp(x->part, y->part, x->nparts * sizeof *x->part) != 0) return false;
+  }
   return true;
 }
 

@@ -27,9 +27,12 @@ typedef struct KLoop {
   const char *name; // of the dim, for the text
   int64_t size;     // block length; 0 in a kernel made for tensors of any size: then slot >= 0
   int16_t slot;     // kernel slot that holds the valid extent, -1: always `size`
+  uint8_t nparts;   // of a joined loop along which sums are folded: the sizes of its dims, slow first; else 0
+  const int64_t *part;
 } KLoop;
 // A loop may stand for several adjacent dims of the graph (all pointers contiguous over them); its slot
-// then counts elements of all of them (Slot.scale), so that the kernel only ever sees one extent.
+// then counts elements of all of them (Slot.scale), so that the kernel only ever sees one extent. Its parts
+// tell fold.c where the same sum is folded in a kernel whose loops are not joined.
 
 // Part of an address that a run-time scalar decides: the slot's value times `stride`.
 typedef struct KBase {

@@ -7,13 +7,13 @@
 //
 // Narrow floats are accumulated as f32. Products are kept in f64: there each rounding is an error of the whole result, and
 // blocks do not help. Sums of f64 are one chain: n * 2^-53 stays below 1e-8 for any n in use.
-// The lengths depend on shapes only, never on the number of threads.
+// The lengths depend on shapes only, never on the number of threads. Leaves of a reduction end at positions that its summed
+// dims alone decide (codegen/fold.c): a sum has the same bits in every kernel that computes it, up to the vector lanes.
 #ifndef IR_SUMS_H
 #define IR_SUMS_H
 
 enum {
-  SUM_LEAF = 32,         // of accumulators in registers
-  SUM_LEAF_TILE = 64,    // of register tiles of contractions, where folding a leaf costs more
+  SUM_LEAF = 64,         // of accumulators in registers; 128 terms of a constant were off by 1.2e-6
   SUM_LEAF_ROW = 96,     // of accumulators in memory: each leaf is added to a row of f64
   SUM_MIDDLE = 16,
   SUM_LEAF_LIBRARY = 384, // the longest chain of the BLAS library within one of its blocks of k

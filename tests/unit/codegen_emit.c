@@ -36,7 +36,7 @@ static void sample_make(Sample *s, int extra) {
   memset(s, 0, sizeof *s);
   s->k = (Kernel){.name = "scale", .why = "test", .nouter = 1, .vector = 0, .rows = -1, .block = 32, .nphases = 1,
                   .nptr = 3, .nnum = 1, .ptr = s->ptr, .stmt = s->stmt};
-  s->k.loop[0] = (KLoop){"i", N, -1};
+  s->k.loop[0] = (KLoop){.name = "i", .size = N, .slot = -1};
   for (int i = 0; i < 3; i++)
     s->ptr[i] = (KPtr){.type = TYPE_F32, .written = i > 0, .stride = {i < 2}};
   int num = add_stmt(s, (KStmt){.kind = K_NUM, .type = TYPE_F32, .arg = {NO_STMT, NO_STMT, NO_STMT}});

@@ -187,7 +187,7 @@ void case_loop(Case *c, bool outer, int64_t size, int64_t valid) {
     slot = (int16_t)c->k.nslots++;
     c->slot[slot] = valid;
   }
-  c->k.loop[at] = (KLoop){"l", size, slot};
+  c->k.loop[at] = (KLoop){.name = "l", .size = size, .slot = slot};
   if (outer) c->k.nouter++;
   else c->k.ninner++;
 }
