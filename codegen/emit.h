@@ -35,7 +35,6 @@ typedef struct Fold {
   int place;
   int64_t step;  // after so many rounds of that loop, so many units
   int64_t period; // and after so many rounds, from which blocks of `step` begin anew; 0: never
-  int64_t chain; // additions to an accumulator of a REDUCE
   bool wide;     // the last level is f64; else the middle is the last
 } Fold;
 

@@ -85,15 +85,18 @@ static int64_t unit_count(const Kernel *k) {
   return n;
 }
 
+// Additions to an accumulator of a REDUCE.
+static int64_t chain_length(const Chain *c) {
+  int64_t n = 1;
+  for (int l = c->k->nouter; l < c->k->nouter + c->k->ninner; l++) n = times(n, rounds(c, l));
+  return n;
+}
+
 static void fold_find(const Chain *c, Fold *out) {
   const Kernel *k = c->k;
   bool accumulates = c->s->kind == K_ACCUM, inner = !accumulates || c->s->level == LEVEL_INNER;
   int64_t each = accumulates ? c->p->rows : 1;
-  out->chain = 1;
-  for (int l = k->nouter + k->ninner - 1; l >= k->nouter && inner; l--) {
-    out->chain = times(out->chain, rounds(c, l));
-    each = fold_loop(c, l, each, out);
-  }
+  for (int l = k->nouter + k->ninner - 1; l >= k->nouter && inner; l--) each = fold_loop(c, l, each, out);
   if (!accumulates) return;
   int64_t tiles = 1;
   if (c->p->vec_outer) tiles = ceil_div(k->block, (int64_t)c->p->lanes * c->p->vecs) * (c->row ? c->p->vecs : 1);
@@ -104,14 +107,13 @@ static void fold_find(const Chain *c, Fold *out) {
 Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
   Fold *fold = arena_array(a, Fold, k->nstmts + 1);
   for (int s = 0; s < k->nstmts; s++) {
-    Chain c = {.k = k, .p = p, .s = &k->stmt[s], .leaf = SUM_LEAF};
+    Chain c = {.k = k, .p = p, .s = &k->stmt[s]};
     if (!stmt_folds(c.s)) continue;
     c.row = c.s->kind == K_ACCUM && accum_elements(k, s) > 1;
     if (c.row && !kernel_accum_wide(k, s)) continue;
-    if (c.row) c.leaf = SUM_LEAF_ROW;
-    Fold f = {.place = FOLD_NEVER};
+    Fold f = {.place = FOLD_NEVER, .wide = c.s->kind == K_ACCUM || chain_length(&c) > SUM_SHORT};
+    c.leaf = f.wide ? SUM_LEAF : SUM_LEAF_SHORT;
     fold_find(&c, &f);
-    f.wide = f.place != FOLD_NEVER && (c.s->kind == K_ACCUM || f.chain > c.leaf * SUM_MIDDLE);
     fold[s] = f;
   }
   return fold;
@@ -158,5 +160,5 @@ int64_t kernel_chunk_units(const Kernel *k) {
 bool kernel_accum_wide(const Kernel *k, int s) {
   int64_t each;
   if (!stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM || row_elements(k, s, &each) == 1) return false;
-  return times(each, kernel_chunk_units(k)) > SUM_LEAF_ROW;
+  return times(each, kernel_chunk_units(k)) > SUM_LEAF;
 }

@@ -99,7 +99,7 @@ Graph *graph_widen_scatters(Arena *a, const Graph *g) {
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *n = graph_node(g, id);
-    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_ROW;
+    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
     map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
