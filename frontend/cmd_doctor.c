@@ -1,5 +1,6 @@
 // doctor: what this machine offers, with measured rates; --measure writes them as a machine file.
 #include "frontend/session.h"
+#include "ir/disk.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -104,12 +105,22 @@ static bool machine_text(Doctor *d, const char **out) {
   return true;
 }
 
+// Ranks measure together. A single process opens the file first: a path that cannot be written need not wait for that.
 static bool write_machine(Doctor *d) {
-  const char *path = option_text(d->s->opt, OPTION_MEASURE), *text;
-  if (!path) return true;
-  if (!machine_text(d, &text)) return false;
-  if (!session_first(d->s)) return true;
-  return session_write(d->s, path, text, strlen(text), false, option_use(d->s->opt, OPTION_MEASURE)->pos);
+  Session *s = d->s;
+  const OptionUse *use = option_use(s->opt, OPTION_MEASURE);
+  const char *text;
+  DiskFile f;
+  if (!use) return true;
+  if (s->ranks)
+    return machine_text(d, &text) && (!session_first(s) || session_write(s, use->text, text, strlen(text), false, use->pos));
+  if (!disk_begin(&f, use->text)) return session_cannot_write(s, use->text, use->pos);
+  if (!machine_text(d, &text)) {
+    disk_abandon(&f);
+    return false;
+  }
+  disk_put(&f, text, strlen(text));
+  return disk_commit(&f) || session_cannot_write(s, use->text, use->pos);
 }
 
 // -- results -------------------------------------------------------------------------------------

@@ -202,8 +202,10 @@ static int64_t cores_of(const Session *s, int64_t threads) {
 }
 
 bool machine_measure(Session *s, Machine *out) {
-  int64_t threads;
-  if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads)) return false;
+  int64_t threads, sweeps;
+  if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads) ||
+      !option_integer(s->opt, OPTION_STEPS, SWEEPS, 1, 1000, s->diag, &sweeps))
+    return false;
   Sweep b = {.s = s, .m = *out};
   b.m.cores = (double)cores_of(s, threads);
   b.processors = s->ranks ? ranks_count(s->ranks) : (int)threads;
@@ -211,7 +213,7 @@ bool machine_measure(Session *s, Machine *out) {
   b.m.shared = 1;
   b.m.overlap = 0;
   b.contexts = ceil((double)b.processors / b.m.cores);
-  for (int i = 0; i < SWEEPS; i++)
+  for (int64_t i = 0; i < sweeps; i++)
     if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_links(&b)) return false;
   *out = b.m;
   return true;

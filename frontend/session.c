@@ -47,11 +47,14 @@ bool session_folder(Session *s, const char *path) {
   }
 }
 
-bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at) {
-  errno = ENOMEM;
-  if (text && disk_write_file(path, text, n, fast)) return true;
+bool session_cannot_write(const Session *s, const char *path, Pos at) {
   diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s", path, strerror(errno));
   return false;
+}
+
+bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at) {
+  errno = ENOMEM;
+  return (text && disk_write_file(path, text, n, fast)) || session_cannot_write(s, path, at);
 }
 
 static const char *folder_of(Session *s, const char *path) {

@@ -64,6 +64,8 @@ const char *cache_folder(Session *s);
 MUST_USE bool session_folder(Session *s, const char *path);
 // Replaces the file at path by n bytes of text (ir/disk.h); `fast`: without fsync. False after an error at `at`.
 MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at);
+// The error for a path that cannot be written, by errno. Returns false.
+bool session_cannot_write(const Session *s, const char *path, Pos at);
 bool text_ends(const char *text, const char *end);
 
 // -- cmd_check.c: facts --------------------------------------------------------------------------

@@ -241,7 +241,7 @@ holds "its permissions" "$(ls -l "$tmp/plain.mesh" | cut -c1-10)" "-rw-r-----"
 if [ -L "$tmp/link.mesh" ]; then pass; else fail "fmt replaces a link"; fi
 
 # -- doctor, colours ---------------------------------------------------------------------------------------------
-expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt"
+expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt" --steps 1
 for key in latency bandwidth memory_rate flops memory l2 l3; do
   if grep -q "^$key = [0-9]" "$tmp/machine.txt"; then pass; else fail "the machine file lacks $key"; fi
 done
@@ -251,8 +251,8 @@ expect "doctor into nowhere" 1 "cannot write" "$meshc" doctor --measure "$tmp/no
 if script -qec "echo works" /dev/null 2>/dev/null </dev/null | grep -q works; then
   esc=$(printf '\033')
   unset NO_COLOR
-  if script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi
-  if NO_COLOR=1 script -qec "$meshc check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then fail "NO_COLOR is not honoured"; else pass; fi
+  if script -qec "'$meshc' check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then pass; else fail "no colours on a terminal"; fi
+  if NO_COLOR=1 script -qec "'$meshc' check $tmp/nowhere.mesh" /dev/null 2>/dev/null | grep -q "$esc"; then fail "NO_COLOR is not honoured"; else pass; fi
 else
   skip 2
 fi
