@@ -86,14 +86,18 @@ static void list_values(Verify *v) {
   for (uint32_t i = 0; i < g->output.n; i++) list_value(v, &g->output.at[i], g);
 }
 
-// The numbers of a value of e; NULL on a rank that does not compare. All ranks call it together.
-static double *read_value(Verify *v, const Exec *e, const VerifyValue *x, int64_t replica, bool wanted) {
+// The numbers of a value of e, into `out`; NULL on a rank that does not compare. All ranks call it together.
+static void read_value(const Exec *e, const VerifyValue *x, int64_t replica, double *out) {
   int64_t bytes = dtype_bytes(x->type);
-  char *data = wanted ? mem_alloc((size_t)(x->n * bytes) + 1) : NULL;
+  char *data = out ? mem_alloc((size_t)(x->n * bytes) + 1) : NULL;
   exec_read_replica(e, x->kind, x->name, replica, data);
-  double *out = wanted ? arena_array(v->a, double, x->n + 1) : NULL;
-  for (int64_t k = 0; wanted && k < x->n; k++) out[k] = dtype_load(x->type, data + k * bytes);
+  for (int64_t k = 0; out && k < x->n; k++) out[k] = dtype_load(x->type, data + k * bytes);
   free(data);
+}
+
+double **verify_numbers(const VerifyRun *r) {
+  double **out = arena_array(r->a, double *, r->nvalues + 1);
+  for (uint32_t i = 0; i < r->nvalues; i++) out[i] = arena_array(r->a, double, r->value[i].n + 1);
   return out;
 }
 
@@ -101,8 +105,7 @@ bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, d
   exec_rows(r->exec, r->rows);
   for (uint32_t i = 0; i < n; i++) exec_write(r->exec, given[i].kind, given[i].name, given[i].type, given[i].data);
   if (exec_step(r->exec, r->step, r->commit) != STEP_OK) return false;
-  Verify v = {.a = r->a};
-  for (uint32_t i = 0; i < r->nvalues; i++) out[i] = read_value(&v, r->exec, &r->value[i], 0, true);
+  for (uint32_t i = 0; i < r->nvalues; i++) read_value(r->exec, &r->value[i], 0, out[i]);
   return true;
 }
 
@@ -167,7 +170,7 @@ static bool room_to_compare(const Verify *v) {
 static bool run_whole(Verify *v) {
   if (!alone_ready(v, without_layout(v->a, v->job->graph)) || !room_to_compare(v)) return false;
   v->run.graph = v->whole.simplified;
-  v->want = arena_array(v->a, double *, v->run.nvalues + 1);
+  v->want = verify_numbers(&v->run);
   v->fails = !verify_run_step(&v->run, v->run.ngiven, v->run.given, v->want);
   return exec_check(v->run.exec, v->s->diag) && find_bound(v);
 }
@@ -186,7 +189,8 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   const double *first = NULL;
   for (int64_t k = 0; k < exec_replicas(e, x->kind, x->name); k++) {
     ArenaMark mark = arena_mark(v->a);
-    double *got = read_value(v, e, x, k, wanted);
+    double *got = wanted ? arena_array(v->a, double, x->n + 1) : NULL;
+    read_value(e, x, k, got);
     if (!wanted) continue;
     if (first && !memcmp(first, got, sizeof *got * (size_t)x->n)) {
       arena_reset(v->a, mark);

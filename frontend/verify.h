@@ -90,7 +90,9 @@ bool verify_evaluated(const VerifyBound *b);
 // beyond, or -1; *vague whether most elements may be anything.
 double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64_t *wrong, bool *vague);
 double verify_want(const VerifyBound *b, uint32_t i, int64_t element, double *bound);
-// Runs the step of r on n tensors and reads value i into out[i]. False after the step has failed.
+// Room for the elements of all values.
+double **verify_numbers(const VerifyRun *r);
+// Runs the step of r on n tensors and reads value i into out[i], of verify_numbers. False after the step has failed.
 MUST_USE bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, double **out);
 
 #endif

@@ -36,6 +36,8 @@ struct VerifyBound {
   uint8_t **open;             // may be anything
   double **spread;            // largest difference of an element
   double *squares;            // sum over elements and samples
+  VerifyGiven *given;         // of a sample
+  double **got;               // what it computed
 };
 
 // -- how large the model is ------------------------------------------------------------------------------
@@ -127,34 +129,51 @@ static void take_expected(VerifyBound *b) {
 
 // -- the program, perturbed ------------------------------------------------------------------------------
 
-// From half of delta to all of it, up or down; the same for the same sample, tensor and element.
-static double error_of(const VerifyBound *b, uint64_t stream, int64_t k) {
-  uint32_t draw[4];
-  philox4x32((const uint32_t[4]){(uint32_t)k, (uint32_t)(k >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)},
-             (const uint32_t[2]){0x76657269u, 0x66790000u}, draw);
-  double size = 0.5 + 0.5 * (double)draw[0] * 0x1p-32;
-  return draw[1] & 1 ? b->delta * size : -b->delta * size;
+// Four neighbours take one word each of a draw: from half of delta to all of it, up or down; the same for the same sample,
+// tensor and element.
+static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) {
+  uint32_t w = word[k % 4];
+  double size = 0.5 + 0.5 * (double)(w >> 1) * 0x1p-31;
+  return w & 1 ? b->delta * size : -b->delta * size;
 }
 
-static VerifyGiven *perturbed(const VerifyBound *b) {
-  const VerifyRun *r = b->run;
-  VerifyGiven *out = arena_array(r->a, VerifyGiven, r->ngiven + 1), *turn = &out[r->ngiven];
-  double golden = 0.6180339887498949 * (b->samples + 1);
-  memcpy(out, r->given, r->ngiven * sizeof *out);
-  *turn = (VerifyGiven){.name = verify_sample, .kind = TENSOR_INPUT, .type = TYPE_F32, .n = 1, .data = arena_alloc(r->a, 4)};
-  dtype_store(TYPE_F32, turn->data, dtype_round(TYPE_F32, golden - floor(golden)));
-  for (uint32_t i = 0; i < r->ngiven; i++) {
-    VerifyGiven *x = &out[i];
-    int64_t bytes = dtype_bytes(x->type);
-    if (!dtype_is_float(x->type)) continue;
-    x->data = arena_copy(r->a, x->data, (size_t)(x->n * bytes));
-    for (int64_t k = 0; k < x->n; k++) {
-      double v = dtype_load(x->type, x->data + k * bytes);
-      double off = v * (1 + error_of(b, ((uint64_t)b->samples << 32) + i, k));
-      dtype_store(x->type, x->data + k * bytes, dtype_round(x->type, off));
-    }
+static void words_of(uint64_t stream, int64_t k, uint32_t word[4]) {
+  uint64_t at = (uint64_t)k / 4;
+  philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)},
+             (const uint32_t[2]){0x76657269u, 0x66790000u}, word);
+}
+
+static void perturb(const VerifyBound *b, uint64_t stream, const VerifyGiven *from, char *to) {
+  int64_t bytes = dtype_bytes(from->type);
+  uint32_t word[4];
+  for (int64_t k = 0; k < from->n; k++) {
+    if (k % 4 == 0) words_of(stream, k, word);
+    double off = dtype_load(from->type, from->data + k * bytes) * (1 + error_of(b, word, k));
+    dtype_store(from->type, to + k * bytes, dtype_round(from->type, off));
   }
-  return out;
+}
+
+// What the next sample is given, in b->given.
+static const VerifyGiven *perturbed(const VerifyBound *b) {
+  const VerifyRun *r = b->run;
+  double golden = 0.6180339887498949 * (b->samples + 1);
+  dtype_store(TYPE_F32, b->given[r->ngiven].data, dtype_round(TYPE_F32, golden - floor(golden)));
+  for (uint32_t i = 0; i < r->ngiven; i++)
+    if (dtype_is_float(r->given[i].type))
+      perturb(b, ((uint64_t)b->samples << 32) + i, &r->given[i], b->given[i].data);
+  return b->given;
+}
+
+static void samples_start(VerifyBound *b) {
+  const VerifyRun *r = b->run;
+  b->got = verify_numbers(r);
+  b->given = arena_array(r->a, VerifyGiven, r->ngiven + 1);
+  for (uint32_t i = 0; i < r->ngiven; i++) {
+    VerifyGiven *x = &b->given[i];
+    *x = r->given[i];
+    if (dtype_is_float(x->type)) x->data = arena_alloc(r->a, (size_t)(x->n * dtype_bytes(x->type)) + 1);
+  }
+  b->given[r->ngiven] = (VerifyGiven){.name = verify_sample, .kind = TENSOR_INPUT, .type = TYPE_F32, .n = 1, .data = arena_alloc(r->a, 4)};
 }
 
 static void note_sample(VerifyBound *b, double *const *got) {
@@ -165,7 +184,7 @@ static void note_sample(VerifyBound *b, double *const *got) {
       bool same_kind = isnan(x) == isnan(y) && isinf(x) == isinf(y);
       if (!same_kind || (whole_numbers && x != y)) b->open[i][k] = 1;
       if (!isfinite(d)) continue;
-      b->spread[i][k] = fmax(b->spread[i][k], d);
+      if (d > b->spread[i][k]) b->spread[i][k] = d;
       b->squares[i] += d * d;
     }
   }
@@ -191,13 +210,9 @@ static void set_tolerances(VerifyBound *b) {
 static void sample_until(VerifyBound *b, int n) {
   const VerifyRun *r = b->run;
   while (b->samples < n) {
-    ArenaMark mark = arena_mark(r->a);
-    double **got = arena_array(r->a, double *, r->nvalues + 1);
-    for (uint32_t i = 0; i < r->nvalues; i++) got[i] = arena_array(r->a, double, r->value[i].n + 1);
     // an id that no perturbed run could compute: the sample says nothing
-    if (verify_run_step(r, r->ngiven + 1, perturbed(b), got)) note_sample(b, got);
+    if (verify_run_step(r, r->ngiven + 1, perturbed(b), b->got)) note_sample(b, b->got);
     else b->samples++;
-    arena_reset(r->a, mark);
   }
   set_tolerances(b);
 }
@@ -223,6 +238,7 @@ VerifyBound *verify_bound(const VerifyRun *r, double *const *whole) {
     b->spread[i] = arena_array(r->a, double, r->value[i].n + 1);
     b->open[i] = arena_array(r->a, uint8_t, r->value[i].n + 1);
   }
+  samples_start(b);
   sample_until(b, SAMPLES);
   return b;
 }

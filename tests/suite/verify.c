@@ -13,9 +13,8 @@
 
 #include "frontend/verify.h"
 
-// Larger batches are cut to so many rows: the time of the suite follows them.
-#define ROWS 12
-#define ROWS_TEXT "12"
+// Dims that the time of the suite follows, and the largest size that they have here; what is compared needs no more.
+static const struct { const char *name; int most; } cut[] = {{"b", 8}, {"h", 64}, {"depth", 2}};
 enum { MAX_WORDS = 24, MAX_LAYOUTS = 12, LINE = 400, MOST_CALLS = 9 };
 static int passed, failed, skipped;
 static char folder[] = "/tmp/meshc-verify-XXXXXX";
@@ -167,26 +166,40 @@ static void start(Run *r, const char *path) {
   word(r, folder);
 }
 
-// `rows` of dim b, 0: what the file says.
-static void run_under(const char *path, int rows, const char *mesh, const char *layout, bool last) {
+// `large`: which of the dims in the table the file makes larger.
+static void run_under(const char *path, const bool *large, const char *mesh, const char *layout, bool last) {
   Run r;
+  char size[32];
   start(&r, path);
-  if (rows) word(&r, "--set"), word(&r, "b=" ROWS_TEXT);
+  for (size_t i = 0; i < countof(cut); i++) {
+    if (!large[i]) continue;
+    snprintf(size, sizeof size, "%s=%d", cut[i].name, cut[i].most);
+    word(&r, "--set"), word(&r, size);
+  }
   if (mesh) word(&r, "--mesh"), word(&r, mesh);
   if (layout) word(&r, "--layout"), word(&r, layout);
   run(&r, last);
 }
 
+// "dim b = 50, d = 8": the sizes in a line of dims.
+static void find_large(const char *line, bool *large) {
+  for (size_t i = 0; !strncmp(line, "dim ", 4) && i < countof(cut); i++) {
+    char name[32];
+    snprintf(name, sizeof name, " %s = ", cut[i].name);
+    const char *at = strstr(line, name);
+    large[i] |= at && atoi(at + strlen(name)) > cut[i].most;
+  }
+}
+
 static void file_runs(const char *path) {
   char line[LINE], mesh[LINE], layouts[MAX_LAYOUTS][2][LINE];
   int n = 0;
-  bool own = false, needs_file = false;
-  int rows = 0;
+  bool own = false, needs_file = false, large[countof(cut)] = {0};
   FILE *f = fopen(path, "re");
   for (; f && fgets(line, sizeof line, f);) {
     needs_file |= strstr(line, "file(") != NULL;
     own |= strncmp(line, "mesh ", 5) == 0;
-    if (!strncmp(line, "dim b = ", 8) && atoi(line + 8) > ROWS) rows = ROWS;
+    find_large(line, large);
     if (line[0] != '#' || strstr(line, "refused") || n == MAX_LAYOUTS) continue;
     if (!word_behind(line, "--layout", layouts[n][1])) continue;
     bool same = !word_behind(line, "--mesh", mesh);
@@ -195,8 +208,8 @@ static void file_runs(const char *path) {
   }
   if (f) fclose(f);
   skipped += needs_file;
-  for (int i = 0; i < n && !needs_file; i++) run_under(path, rows, layouts[i][0], layouts[i][1], i == n - 1);
-  if (own && !needs_file) run_under(path, rows, NULL, NULL, false);
+  for (int i = 0; i < n && !needs_file; i++) run_under(path, large, layouts[i][0], layouts[i][1], i == n - 1);
+  if (own && !needs_file) run_under(path, large, NULL, NULL, false);
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
