@@ -66,7 +66,7 @@ rows=4 b=rows
 rows=2,cols=2 b=rows,h=cols
 X
 example gan off at-most 0.12 --data-dir "$tmp" <<X
-none
++none
 +rows=4 b=rows
 rows=2,cols=2 b=rows,h=cols
 X
@@ -76,13 +76,13 @@ rows=4 b=rows
 rows=2,cols=2 b=rows,k=cols
 X
 example lstm bits at-most 0.9 --data-dir "$tmp" --set train.epochs=1 <<X
-none
++none
 rows=2 b=rows
 rows=2,cols=2 b=rows,k=cols
 X
 example moe bits at-most 1.2 --data-dir "$tmp" --set train.steps=200 <<X
 none
-rows=4 g=rows,own=rows
++rows=4 g=rows,own=rows
 rows=2,cols=2 g=rows,own=rows,f=cols
 X
 example llama bits at-most 0.6 --data-dir "$tmp" --set train.steps=300 <<X
@@ -97,7 +97,7 @@ rows=2 y=rows,y2=rows,y4=rows
 X
 example resnet accuracy at-least 0.3 --data-dir "$tmp" --set train.steps=30 <<X
 +none
-rows=4 b=rows
++rows=4 b=rows
 rows=2,cols=2 b=rows,c1=cols,c4=cols
 X
 example cifar accuracy at-least 0.5 --data-dir "$tmp" --set train.steps=25 <<X
