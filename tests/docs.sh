@@ -50,7 +50,7 @@ run_command() { # the words behind `$ `, expected lines in $tmp/want
   meshc*) ;;
   *) skip; return ;;
   esac
-  (cd "$here" && eval "$meshc${1#meshc}" >"$tmp/out" 2>&1)
+  (cd "$here" && eval "\"\$meshc\"${1#meshc}" >"$tmp/out" 2>&1)
   code=$?
   if [ $code -gt 127 ]; then bad "exit $code: $1"; return; fi
   lacks=$(in_order "$tmp/want" "$tmp/out")

@@ -16,7 +16,8 @@ export XDG_CACHE_HOME="$tmp/cache"
 deadline=2
 slack=12 # seconds beyond it, on a busy machine
 cp examples/iris.mesh "$tmp/iris.mesh"
-endless="train $tmp/iris.mesh --data-dir $PWD/examples -q --set train.epochs=0 --set train.steps=100000000 --timeout $deadline"
+cp -r examples/data "$tmp"
+endless="train $tmp/iris.mesh -q --set train.epochs=0 --set train.steps=100000000 --timeout $deadline"
 
 # begin WAY OPTIONS...: the endless run in the background, its launcher is $!
 begin() {
@@ -195,7 +196,7 @@ asked comm INT 2.5 75
 asked mpirun USR1 1 75
 
 # SIGUSR1 to one rank in its last moments, again and again: the run ends well
-"$meshc" train "$tmp/iris.mesh" --data-dir "$PWD/examples" -q --set train.epochs=0 --set train.steps=20 --np 4 --checkpoint-dir "$tmp/last" >"$tmp/log" 2>"$tmp/err" &
+"$meshc" train "$tmp/iris.mesh" -q --set train.epochs=0 --set train.steps=20 --np 4 --checkpoint-dir "$tmp/last" >"$tmp/log" 2>"$tmp/err" &
 launcher=$!
 victim=$(child $launcher 2)
 while kill -USR1 "${victim:-0}" 2>/dev/null; do sleep 0.01; done

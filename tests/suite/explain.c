@@ -361,8 +361,7 @@ static void try_hostile(void) {
 
 int main(void) {
   arena = arena_new();
-  meshc = getenv("MESHC");
-  if (!meshc) meshc = "build/release/meshc";
+  meshc = command_program(arena);
   models_each(try_model);
   try_large();
   try_hostile();

@@ -207,8 +207,7 @@ static void check_beside(size_t i) {
 
 int main(void) {
   arena = arena_new();
-  meshc = getenv("MESHC");
-  if (!meshc) meshc = "build/release/meshc";
+  meshc = command_program(arena);
   models_each(check_model);
   for (size_t i = 0; i < countof(beside); i++) check_beside(i);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

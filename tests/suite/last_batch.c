@@ -288,11 +288,9 @@ static int removed(const char *path, const struct stat *st, int kind, struct FTW
 }
 
 int main(void) {
-  char real[4096];
   arena = arena_new();
-  meshc = getenv("MESHC");
-  meshc = realpath(meshc ? meshc : "build/release/meshc", real);
-  if (!meshc || !mkdtemp(folder)) return 1;
+  meshc = command_program(arena);
+  if (!mkdtemp(folder)) return 1;
   for (size_t i = 0; i < countof(each); i++) try_rule(each[i], true);
   for (size_t i = 0; i < countof(own); i++) try_rule(own[i], false);
   write_all("", 0, ROWS);

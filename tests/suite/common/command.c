@@ -3,8 +3,18 @@
 
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ir/base.h"
+
+const char *command_program(Arena *a) {
+  const char *program = getenv("MESHC");
+  if (!program) program = "build/release/meshc";
+  char *real = realpath(program, NULL);
+  const char *text = arena_printf(a, "'%s'", real ? real : program);
+  free(real);
+  return text;
+}
 
 char *command_output(Arena *a, const char *command, int *code) {
   FILE *p = popen(command, "r");

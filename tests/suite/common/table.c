@@ -1,5 +1,6 @@
 // Tables of models: rows, facts of a compile, formulas.
 #include "tests/suite/common/table.h"
+#include "tests/suite/common/command.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -40,11 +41,10 @@ TableRows table_read(Arena *a, const char *path, int least) {
 }
 
 const char *table_command(Arena *a, const char *command, const char *model, const char *mesh, const char *layout) {
-  const char *meshc = getenv("MESHC") ? getenv("MESHC") : "build/release/meshc";
   char *path = arena_printf(a, "%s", model), *sizes = strchr(path, ' ');
   if (sizes) *sizes++ = 0;
   int rules = (int)strcspn(layout, " ");
-  const char *text = arena_printf(a, "%s %s %s.mesh --mesh %s --layout '%.*s'%s", meshc, command, path, mesh, rules, layout, layout + rules);
+  const char *text = arena_printf(a, "%s %s %s.mesh --mesh %s --layout '%.*s'%s", command_program(a), command, path, mesh, rules, layout, layout + rules);
   for (char *size = sizes ? strtok(sizes, ",") : NULL; size; size = strtok(NULL, ","))
     text = arena_printf(a, "%s --set %s", text, size);
   return text;
