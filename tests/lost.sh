@@ -195,6 +195,20 @@ asked comm TERM 1 75
 asked comm INT 2.5 75
 asked mpirun USR1 1 75
 
+# A signal that reaches the ranks one after the other, the last of them when the first are about to end
+for round in 1 2 3; do
+  rm -rf "$tmp/ck"
+  begin np --checkpoint-dir "$tmp/ck" --set train.checkpoint=1000 --keep 2
+  turns=0
+  while ! ls "$tmp"/ck/step-*/manifest.json >/dev/null 2>&1 && [ $turns -lt 500 ]; do sleep 0.02; turns=$((turns + 1)); done
+  for one in $(children $launcher); do
+    kill -TERM "$one" 2>/dev/null
+    sleep 0.00$((2 * round))
+  done
+  await
+  if [ $code != 75 ]; then fail "SIGTERM rank by rank: exit $code: $(head -n 3 "$tmp/err")"; elif nothing_left "SIGTERM rank by rank"; then pass; fi
+done
+
 # SIGUSR1 to one rank in its last moments, again and again: the run ends well
 "$meshc" train "$tmp/iris.mesh" -q --set train.epochs=0 --set train.steps=20 --np 4 --checkpoint-dir "$tmp/last" >"$tmp/log" 2>"$tmp/err" &
 launcher=$!
