@@ -198,6 +198,13 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
+// To list the folder takes longer the more it holds. It is done about once for every part of the limit that is written;
+// the key, as good as random, is the chance.
+static bool turn_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
+  enum { PARTS = 64 };
+  return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;
+}
+
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects) {
   char name[2 * HASH_BYTES + 3];
   DiskFile f;
@@ -211,7 +218,8 @@ void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, con
     disk_put(&f, file.at, file.n);
     (void)!disk_commit(&f);
   }
+  bool look = turn_to_shrink(key, file.n);
   free(file.at);
   close(d);
-  cache_shrink(dir);
+  if (look) cache_shrink(dir);
 }

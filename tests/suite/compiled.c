@@ -1,23 +1,20 @@
 // Every op x type x variant x kind of input as machine code against the evaluator: values and gradients,
 // fused, on one worker and on two in turn; one kernel a node for the first variant of each op and type.
 //
-// Cases that differ in their numbers only have equal kernels: those are compiled once and then come from
-// a compile cache, a directory that is gone at the end.
+// Cases that differ in their numbers only have equal kernels: in a run of the test command those are compiled once and
+// then come from the compile cache.
 //
 //   suite_compiled [TEXT]   only cases whose name contains TEXT
-#include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
+#include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/op_cases.h"
 
 static int passed, failed, skipped;
-static char cache[] = "/tmp/suite_compiled_XXXXXX";
 
 static Graph *through_passes(Arena *a, const Graph *g, const Machine *machine) {
   static const Layout none;
@@ -56,7 +53,7 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
   Order *order = order_choose(a, g);
   Compiled *made = program_build(a, fuse(a, order, collectives_pack(a, order->graph, &machine), &opt), &opt);
-  CodeOptions code_opt = {.opt = 1, .cache = cache};
+  CodeOptions code_opt = {.opt = 1, .cache = suite_cache()};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};
   Exec *e = code ? exec_new(made->program, &exec_opt, d) : NULL;
@@ -102,23 +99,11 @@ static void check_table(Arena *a) {
   *(missing ? &failed : &passed) += 1;
 }
 
-static void cache_remove(void) {
-  DIR *d = opendir(cache);
-  char path[sizeof cache + 300];
-  for (struct dirent *e; d && (e = readdir(d));) {
-    snprintf(path, sizeof path, "%s/%s", cache, e->d_name);
-    if (e->d_name[0] != '.') unlink(path);
-  }
-  if (d) closedir(d);
-  rmdir(cache);
-}
-
 int main(int argc, char **argv) {
   if (!code_available()) {
     printf("0 passed, 0 failed, %d skipped\n", op_case_count());
     return 0;
   }
-  if (!mkdtemp(cache)) return 6;
   Arena *perm = arena_new(), *a = arena_new();
   static const Mesh one;
   DimTable *dims = dim_table_new(perm, intern_new(perm));
@@ -138,7 +123,6 @@ int main(int argc, char **argv) {
   if (argc < 2) check_table(a);
   arena_free(a);
   arena_free(perm);
-  cache_remove();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed != 0;
 }

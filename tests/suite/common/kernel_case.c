@@ -9,6 +9,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/philox.h"
+#include "tests/suite/common/cache.h"
 
 static Case *cases;
 static int ncases, capacity;
@@ -248,7 +249,7 @@ static void run_width(int width, int *passed, int *failed) {
     p.kernel[i] = (ProgKernel){.name = "k", .partial_bytes = kernel_partial_bytes(&cases[i].k)};
   }
   double start = seconds();
-  Code *code = code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2}, d);
+  Code *code = code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2, .cache = suite_cache()}, d);
   printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases, 1e3 * (seconds() - start) / ncases);
   if (!code) {
     diag_print(d, stdout, false);
