@@ -412,7 +412,7 @@ static void damage_with(Try *try_it, const char *path, const char *key) {
   const char *dot = strrchr(path, '.'), *bad = arena_printf(arena, "%s/damaged%s", directory, dot);
   for (size_t cut = 0; cut<n; cut += n> 2000 ? 7 : 1) try_it(bad, b, cut, key);
   uint32_t seed = 12345;
-  for (int i = 0; i < 6000; i++) {
+  for (int i = 0; i < 1500; i++) {
     unsigned char *c = malloc(n);
     memcpy(c, b, n);
     seed = seed * 1664525 + 1013904223;
