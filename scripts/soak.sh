@@ -3,6 +3,9 @@
 # of them. Build first (scripts/build.sh release). Every runner ends in `N passed, N failed, N skipped`; the last line
 # here is the sum.
 set -u
+# a relative path is of the caller's folder
+case ${MESHC:-/} in /*) ;; *) MESHC=$PWD/$MESHC ;; esac
+case ${MESHC_DATA:-/} in /*) ;; *) MESHC_DATA=$PWD/$MESHC_DATA ;; esac
 cd "$(dirname "$0")/.." || exit 1
 MESHC=${MESHC:-$PWD/build/release/meshc}
 MESHC_DATA=${MESHC_DATA:-$PWD/../shared/data}
