@@ -1,6 +1,7 @@
 // dump: what stands after a stage, as text, JSON or dot; of all stages one after the other, or a
 // file each.
-#include "frontend/session.h"
+#include "frontend/dot.h"
+#include "frontend/kernel_facts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,16 +59,6 @@ static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphN
   return kept;
 }
 
-// Text in a dot label: quotes and backslashes escaped.
-static const char *dot_text(Arena *a, const char *text) {
-  char *out = arena_alloc(a, 2 * strlen(text) + 1), *to = out;
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') *to++ = '\\';
-    *to++ = *text;
-  }
-  return out;
-}
-
 static const char *dims_list(Arena *a, const Graph *g, const Dims *dims) {
   const char *text = "";
   for (int i = 0; i < dims->n; i++)
@@ -75,32 +66,54 @@ static const char *dims_list(Arena *a, const Graph *g, const Dims *dims) {
   return text;
 }
 
-static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
-                       const void *table) {
+typedef struct DotGraph {
+  Arena *a;
+  const Graph *g;
+  GraphNote *note;
+  const void *table;
+} DotGraph;
+
+static void put_dot_node(FILE *f, const void *context, uint32_t item, const char *indent) {
+  const DotGraph *d = context;
+  NodeId n = item + 1;
+  const Node *node = graph_node(d->g, n);
+  const char *said = d->note ? d->note(d->table, n) : NULL;
+  bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
+  fprintf(f, "%sn%u [label=\"%%%u %s\\n%s[%s]", indent, n, n, op_row((Op)node->op)->text, dtype_text((Dtype)node->type), dims_list(d->a, d->g, &node->dims));
+  if (node->origin.value) fputs("\\n", f), dot_text(f, node->origin.value);
+  if (said) fputs("\\n", f), dot_text(f, said);
+  fprintf(f, "\"%s]\n", moves ? ", style=filled, fillcolor=lightsalmon" : "");
+}
+
+static void put_dot_edges(FILE *f, const Graph *g, NodeId n) {
+  for (int k = 0; k < graph_node(g, n)->nargs; k++) fprintf(f, "  n%u -> n%u\n", graph_node(g, n)->args[k], n);
+}
+
+static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
   char *text = NULL;
   size_t n = 0;
-  Arena *a = d->s->arena;
   FILE *f = mem_stream(&text, &n);
+  DotGraph graph = {d->s->arena, g, note, table};
+  bool many = graph_count(g) > DOT_PLAIN;
   fprintf(f, "digraph \"%s\" {\n  node [shape=box, fontname=monospace]\n", stage);
+  if (many) {
+    const char **path = arena_array(d->s->arena, const char *, graph_count(g) + 1);
+    for (NodeId i = 1; i <= graph_count(g); i++) path[i - 1] = dot_path(d->s->arena, graph_node(g, i)->origin.value, graph_node(g, i)->origin.backward);
+    dot_scopes(f, graph_count(g), path, put_dot_node, &graph);
+  }
   for (NodeId i = 1; i <= graph_count(g); i++) {
-    const Node *node = graph_node(g, i);
-    const char *said = note ? note(table, i) : NULL;
-    bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
-    fprintf(f, "  n%u [label=\"%%%u %s\\n%s[%s]%s%s%s%s\"%s]\n", i, i, op_row((Op)node->op)->text,
-            dtype_text((Dtype)node->type), dims_list(a, g, &node->dims),
-            node->origin.value ? "\\n" : "",
-            node->origin.value ? dot_text(a, node->origin.value) : "", said ? "\\n" : "",
-            said ? dot_text(a, said) : "", moves ? ", style=filled, fillcolor=lightsalmon" : "");
-    for (int k = 0; k < node->nargs; k++) fprintf(f, "  n%u -> n%u\n", node->args[k], i);
+    if (!many) put_dot_node(f, &graph, i - 1, "  ");
+    put_dot_edges(f, g, i);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
-    fprintf(f, "  o%u [label=\"%s%s\", shape=oval]\n  n%u -> o%u\n", i,
-            o->kind == OUT_UPDATE ? "update " : "", dot_text(a, o->name), o->value, i);
+    fprintf(f, "  o%u [label=\"%s", i, o->kind == OUT_UPDATE ? "update " : "");
+    dot_text(f, o->name);
+    fprintf(f, "\", shape=oval]\n  n%u -> o%u\n", o->value, i);
   }
   fprintf(f, "}\n");
   mem_stream_close(f);
-  char *kept = arena_text(a, text, n);
+  char *kept = arena_text(d->s->arena, text, n);
   free(text);
   return kept;
 }
@@ -177,6 +190,7 @@ static char *ordered_text(const Dump *d, const char *stage) {
   return graph_text(d, d->made.order->graph, stage, order_note, d->made.order);
 }
 static char *fused_text(const Dump *d, const char *stage) {
+  if (d->form == FORM_DOT) return kernels_dot(d->s, &d->made);
   return plain(d, stage, fusion_print(d->s->arena, d->made.fusion, d->s->diag));
 }
 static char *kernel_text(const Dump *d, const char *stage) {
@@ -200,7 +214,7 @@ static StageText *const stage_text_of[] = {
     ast_text,     whole_text,     selected_text, simplified_text, placed_text,
     lowered_text, collected_text, ordered_text,  fused_text,      kernel_text,
     planned_text, program_text,   machine_text,  machine_text};
-enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, PROGRAM = 11 }; // indices of stages
+enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices of stages
 
 // -- the command ---------------------------------------------------------------------------------
 
@@ -230,7 +244,7 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
 // what is no graph.
 static bool has_text(const Dump *d, int stage) {
   if (stage > PROGRAM && !code_available()) return false;
-  return d->form != FORM_DOT || (stage > 0 && stage <= LAST_GRAPH);
+  return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
 }
 
 // Stages `first` to `last`; between several on standard output stands a headline.
@@ -294,6 +308,7 @@ static bool compile_for(Dump *d, int last) {
   const char *over = NULL;
   const Graph *g = d->made.selected;
   if (!g) g = session_select(d->s, &d->purpose, &over);
+  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // whose costs are shown
   // dumps are the same on every machine: machine code is not loaded, only written as text
   return g && session_compile(d->s, g, d->purpose, over,
                               stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);

@@ -59,6 +59,8 @@ typedef struct Explain {
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 // -- explain_graph.c
 ValueGraph *value_graph(Arena *a, const Explain *e);
+// "layer.3" of "layer.3.attention.q": its length, 0 outside of loops; *loop gets that of "layer".
+size_t round_prefix(const char *name, size_t *loop);
 // The class of a value's colour: 0 whole, else a number for the set of axes that cut it, below STATE_COLOURS.
 enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
@@ -69,6 +71,7 @@ json_t *explain_json(const Explain *e, json_t *collectives, int value);
 void explain_dot(FILE *f, const Explain *e);
 void explain_page(FILE *f, const Explain *e);
 void html_graph(FILE *f, const Explain *e); // explain_svg.c: the graph of values
+void html_kernels(FILE *f, const Explain *e); // explain_kernels.c: the kernels of the step
 // Parts of a page, for the report of a training: the mesh with the blocks of a chosen value, ledger, rules, memory;
 // between html_head and html_end, and behind them html_script.
 void html_explained(FILE *f, const Explain *e);

@@ -43,8 +43,7 @@ typedef struct Maker {
 
 // -- boxes -------------------------------------------------------------------------------------------------------
 
-// "layer.3" of "layer.3.attention.q": its length, 0 outside of loops.
-static size_t round_prefix(const char *name, size_t *loop) {
+size_t round_prefix(const char *name, size_t *loop) {
   for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
     size_t n = strspn(dot + 1, "0123456789");
     if (!n || dot[1 + n] != '.') continue;

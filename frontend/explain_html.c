@@ -377,6 +377,7 @@ void html_explained(FILE *f, const Explain *e) {
   put_mesh(f, e);
   fprintf(f, "<div>\n");
   html_graph(f, e);
+  html_kernels(f, e);
   put_ledger(f, e);
   put_rules(f, e);
   put_step(f, e);

@@ -145,7 +145,7 @@ static void draw(FILE *f, Drawing *d, const char *label) {
   svg_begin(f, drawn.width, drawn.height, label);
   for (int moved = 0; moved < 2; moved++) // those that move something on top
     for (uint32_t i = 0; i < d->edge.n; i++)
-      if (d->edge.at[i].moved == moved) svg_edge(f, &drawn.edge[i], moved ? "e move" : "e");
+      if (d->edge.at[i].moved == moved) svg_edge(f, &drawn.edge[i], moved, moved ? "e move" : "e");
   for (uint32_t i = 0; i < d->item.n; i++) put_item(f, d, &d->item.at[i], &drawn.box[i]);
   svg_end(f);
 }

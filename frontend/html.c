@@ -17,7 +17,7 @@ static const char style[] =
     "svg{font:11px monospace;display:block;max-width:100%}svg text{fill:var(--fg)}polyline{fill:none;stroke:var(--accent);stroke-width:1.5}\n"
     "polygon{fill:var(--c1)}line{stroke:var(--dim)}path.e{fill:none;stroke:var(--edge);stroke-width:1.2}path.move{stroke:var(--fwd);stroke-width:2}\n"
     "svg text.f{fill:var(--fwd)}svg text.b{fill:var(--bwd)}svg text.s{fill:var(--dim)}rect{stroke:var(--dim)}rect.band{fill:var(--c2);stroke:none}\n"
-    "circle{fill:var(--accent)}path.nan{stroke:#d32f2f;stroke-width:2}rect.ghost{stroke-dasharray:3 2}g.box{cursor:pointer}g.on rect{stroke:var(--accent);stroke-width:2.5}\n"
+    "rect.op{fill:var(--bg);stroke:var(--edge)}svg text.h{font-weight:bold}circle{fill:var(--accent)}path.nan{stroke:#d32f2f;stroke-width:2}rect.ghost{stroke-dasharray:3 2}g.box{cursor:pointer}g.on rect{stroke:var(--accent);stroke-width:2.5}\n"
     ".c0{fill:var(--c0)}.c1{fill:var(--c1)}.c2{fill:var(--c2)}.c3{fill:var(--c3)}.c4{fill:var(--c4)}.c5{fill:var(--c5)}.c6{fill:var(--c6)}.c7{fill:var(--c7)}\n"
     ".key{display:inline-block;width:1em;height:1em;border:1px solid var(--dim);vertical-align:-2px}\n"
     ".mesh{display:inline-grid;gap:4px;margin:.3em 1em .3em 0;font:12px monospace;vertical-align:top}.mesh .axis{color:var(--dim);align-self:center}\n"

@@ -28,6 +28,8 @@ typedef struct Layout {
   Layers layers;
 } Layout;
 
+#define NO_BOX UINT32_MAX
+
 static bool is_loop(const DrawnEdge *e) { return e->from == e->to; }
 
 // -- cycles ------------------------------------------------------------------------------------------------
@@ -173,12 +175,13 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
 // False when there would be too many. An edge that was turned has bends of its own: it does not leave its upper box.
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
-  uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = 0, last = 0; // bends of `of` down to layer `last`
+  uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX, last = 0; // bends of `of` down to layer `last`
   l->way = arena_array(l->a, uint32_t *, l->d->nedges + 1);
   for (uint32_t k = 0; k < l->ndown; k++) {
     uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer, to = box[l->lower[i]].layer, above = upper;
-    bool shared = k && of == upper && !l->d->edge[i].against;
+    bool shared = of == upper && !l->d->edge[i].against;
     if (!l->d->edge[i].against && !shared) of = upper, last = from;
+    l->d->edge[i].shared = shared ? 2 * ((to - 1 < last ? to - 1 : last) - from) + 2 : 0;
     l->way[i] = arena_array(l->a, uint32_t, to - from);
     for (uint32_t layer = from + 1; layer < to; layer++) {
       bool own = l->d->edge[i].against;

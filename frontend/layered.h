@@ -24,6 +24,7 @@ typedef struct DrawnEdge {
   uint32_t from, to; // given: boxes
   bool against;      // found: it leads up, `to` is the upper box
   uint32_t npoints;  // found; 0: the edge leads from a box to itself and is not drawn
+  uint32_t shared;   // found: points at the beginning that another edge of the box has, too, with fewer or none shared
   DrawnPoint *point;
 } DrawnEdge;
 

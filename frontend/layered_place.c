@@ -29,12 +29,13 @@ typedef struct Block {
   uint32_t first;
 } Block;
 
-static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, Block *block, double *offset) {
-  static const double still = 0.01; // the pull of a node's own place
+// A node without neighbours goes to the middle of the drawing, next to those that have some.
+static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle, Block *block, double *offset) {
+  static const double still = 0.01; // the pull of a node's own place, or of the middle
   uint32_t n = 0, size = l->size[layer];
   for (uint32_t i = 0; i < size; i++) {
     const LayerNode *x = &l->node[l->at[layer][i]];
-    double weight = still, sum = still * x->x;
+    double weight = still, sum = still * (x->nup + x->ndown ? x->x : middle);
     if (down || (both && !x->bend)) add_pull(l, x, x->nup, x->up, &weight, &sum);
     if (!down || (both && !x->bend)) add_pull(l, x, x->ndown, x->down, &weight, &sum);
     offset[i] = i ? offset[i - 1] + apart(&l->node[l->at[layer][i - 1]], x) : 0;
@@ -62,6 +63,13 @@ static void place_first(const Layers *l) {
   }
 }
 
+static double middle_of(const Layers *l) {
+  double sum = 0, n = 0;
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->node[i].nup + l->node[i].ndown) sum += l->node[i].x, n++;
+  return n > 0 ? sum / n : 0;
+}
+
 void layers_place(Layers *l) {
   uint32_t widest = 0;
   for (uint32_t k = 0; k < l->nlayers; k++) widest = l->size[k] > widest ? l->size[k] : widest;
@@ -70,7 +78,8 @@ void layers_place(Layers *l) {
   place_first(l);
   for (int round = 0; round < ROUNDS; round++) {
     bool both = round >= ROUNDS / 4;
-    for (uint32_t k = l->nlayers; k-- > 0;) place_layer(l, k, false, both, block, offset);
-    for (uint32_t k = 0; k < l->nlayers; k++) place_layer(l, k, true, both, block, offset);
+    double middle = middle_of(l);
+    for (uint32_t k = l->nlayers; k-- > 0;) place_layer(l, k, false, both, middle, block, offset);
+    for (uint32_t k = 0; k < l->nlayers; k++) place_layer(l, k, true, both, middle, block, offset);
   }
 }

@@ -14,13 +14,14 @@ void svg_end(FILE *f) { fprintf(f, "</svg></div>\n"); }
 
 // Vertical lines within layers, curves between them: both control points of a curve are level with its middle, so that it
 // stays between the layers.
-void svg_edge(FILE *f, const DrawnEdge *e, const char *css) {
+void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css) {
   if (!e->npoints) return;
   const DrawnPoint *p = e->point, *end = e->against ? p : &p[e->npoints - 1];
   double back = e->against ? 5 : -5;
-  fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1f", css, p->x, p->y);
-  for (uint32_t i = 1; i < e->npoints; i += 2) {
-    if (p[i].y > p[i - 1].y) fprintf(f, "V%.1f", p[i].y);
+  uint32_t first = whole || !e->shared ? 0 : e->shared - 1; // even, or the end of a vertical line
+  fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1f", css, p[first].x, p[first].y);
+  for (uint32_t i = first | 1; i < e->npoints; i += 2) {
+    if (i > first && p[i].y > p[i - 1].y) fprintf(f, "V%.1f", p[i].y);
     if (i + 1 == e->npoints) break;
     double middle = (p[i].y + p[i + 1].y) / 2;
     if (p[i].x < p[i + 1].x || p[i].x > p[i + 1].x)

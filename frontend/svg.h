@@ -13,8 +13,8 @@ enum { SVG_WIDTH = 1000, SVG_LINE = 14 }; // pixels: of the widest layer of seve
 // zoomed and moved.
 void svg_begin(FILE *f, double width, double height, const char *label);
 void svg_end(FILE *f);
-// An edge with an arrow at its end. `css`: classes.
-void svg_edge(FILE *f, const DrawnEdge *e, const char *css);
+// An edge with an arrow at its end. `css`: classes. `whole`: with what another edge draws, too.
+void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css);
 void svg_box(FILE *f, const DrawnBox *b, const char *css);
 void svg_text(FILE *f, const char *css, double x, double y, const char *text); // css: NULL for none
 extern const char svg_script[]; // svg_script.c: once in a page, behind all drawings

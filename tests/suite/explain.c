@@ -337,6 +337,48 @@ static void try_large(void) {
   }
 }
 
+// Clusters of DOT are nested as scopes are: "h.0" within "h".
+static bool dot_nested(const char *run, const char *text) {
+  enum { MOST_DEPTH = 32 };
+  const char *label[MOST_DEPTH + 1] = {NULL};
+  int depth = 0, deepest = 0;
+  for (const char *line = text; (line = strchr(line, '\n')); line++) {
+    const char *word = line + 1 + strspn(line + 1, " ");
+    if (!strncmp(word, "subgraph ", 9) && depth < MOST_DEPTH) label[++depth] = NULL;
+    if (!strncmp(word, "label=\"", 7) && depth) label[depth] = arena_text(arena, word + 7, strcspn(word + 7, "\""));
+    if (*word == '}' && depth) depth--;
+    if (depth > deepest) deepest = depth;
+    const char *inner = depth > 1 ? label[depth] : NULL, *outer = depth > 1 ? label[depth - 1] : NULL;
+    if (inner && *inner != '#' && (strncmp(inner, outer, strlen(outer)) != 0 || inner[strlen(outer)] != '.'))
+      return fault(run, "the cluster %s is within %s", inner, outer);
+  }
+  return deepest >= 2 || fault(run, "clusters are nested %d deep", deepest);
+}
+
+// Graphviz draws it, where it is installed.
+static void try_graphviz(const char *command) {
+  int code;
+  (void)command_output(arena, "command -v dot", &code);
+  if (code) {
+    skipped++;
+    return;
+  }
+  const char *text = command_output(arena, arena_printf(arena, "%s %s | timeout 60 dot -Tsvg 2>&1", meshc, command), &code);
+  count((!code && strstr(text, "</svg>")) || fault(command, "dot: exit %d, %.200s", code, text));
+}
+
+static void try_dot(void) {
+  static const char *const runs[] = {"explain examples/gpt2.mesh --format dot", "dump examples/gpt2.mesh --stage lower --format dot",
+                                     "dump examples/gpt2.mesh --stage fuse --format dot", "dump examples/gpt.mesh --stage fuse --format dot"};
+  for (size_t i = 0; i < countof(runs); i++) {
+    int code;
+    const char *text = command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, runs[i]), &code);
+    count((!code || fault(runs[i], "exit %d", code)) && dot_holds(runs[i], text) && dot_nested(runs[i], text));
+  }
+  try_graphviz(runs[0]);
+  try_graphviz("dump examples/mlp.mesh --stage fuse --format dot");
+}
+
 // A folder whose name would leave an attribute, a tag, a string of dot or one of JSON.
 static void try_hostile(void) {
   static const char model[] = "dim b = 4, h = 6\ninput x[b]\nparam w[b, h]\ny[h] = sum[b](x * w)\noutput z = relu(y)\nmesh p = 2\nlayout b -> p\n";
@@ -364,6 +406,7 @@ int main(void) {
   meshc = command_program(arena);
   models_each(try_model);
   try_large();
+  try_dot();
   try_hostile();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   arena_free(arena);
