@@ -33,9 +33,12 @@ static inline LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef
   return emit_intrinsic(e, "llvm.copysign", 1, &t, 2, args);
 }
 // NaN stays NaN.
-static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
-  x = pick(e, less(e, x, low), num(x, low), x);
+static inline LLVMValueRef at_most(Emit *e, LLVMValueRef x, double high) {
   return pick(e, cmp(e, LLVMRealOGT, x, num(x, high)), num(x, high), x);
+}
+static inline LLVMValueRef at_least(Emit *e, LLVMValueRef x, double low) { return pick(e, less(e, x, low), num(x, low), x); }
+static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
+  return at_most(e, at_least(e, x, low), high);
 }
 static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
   return LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), "");
@@ -53,13 +56,23 @@ static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
 // available precision", 1971, where the processor has no fused multiply-add). |a|, |b| < 2^995 in f64.
 LLVMValueRef math_product_error(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef p);
 
-// e^(x + low) as p * half * rest, so that a factor can join before the product becomes subnormal.
+// a b + c, exact where that is a number of the type and a b is near -c.
+LLVMValueRef math_near(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+
+// The integer n nearest to a b, and s = 2^(n + k), which must be a normal number; magic: splat of math_magic(type, k).
+typedef struct Nearest {
+  LLVMValueRef n, s;
+} Nearest;
+double math_magic(bool f32, int k);
+Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic);
+
+// e^x 2^k as (1 + q) s.
 typedef struct Power {
-  LLVMValueRef p, half, rest;
+  LLVMValueRef q, s;
 } Power;
-// |x| <= 174 in f32, 1400 in f64; low (NULL: 0) is at most an ulp of x.
-Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef low);
-LLVMValueRef math_power_times(Emit *e, const Power *y, LLVMValueRef factor); // factor * e^(x + low)
+Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic);
+LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f); // q of 2^f, |f| <= 1/2
+LLVMValueRef math_power_value(Emit *e, const Power *y);
 #define POLY(e, x, table) math_poly(e, x, (int)countof(table), table)
 #endif
 

@@ -1,7 +1,7 @@
 // Elementary functions as vector IR, f32 and f64, without contraction: every kernel rounds alike
 // (decision 18). Errors are measured in units of the last place by suite_elementwise.
 //
-// exp:   x = n ln2 + r, |r| <= ln2/2; polynomial in r; 2^n in two factors, so that subnormals come out right
+// exp:   x = n ln2 + r, |r| <= ln2/2; polynomial in r; 2^n by its bits, scaled so that it is a normal number
 // log:   x = 2^k m, m in [sqrt(1/2), sqrt(2)); f32 polynomial in m-1, f64 the series of atanh
 // Coefficients are Chebyshev fits of the functions stated beside them, except those of the f64 logarithm
 // (W. J. Cody's form as in fdlibm) and the f32 erf (N. Juffa).
@@ -36,43 +36,34 @@ LLVMValueRef math_product_error(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMVal
   return add(e, add(e, rest, mul(e, al, bh)), mul(e, al, bl));
 }
 
-// c - a b, exact where that is a number of the type and a b is near c.
-static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
-  if (e->target->fma) return math_fma(e, negate(e, a), b, c);
+// a b + c, exact where that is a number of the type and a b is near -c.
+LLVMValueRef math_near(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+  if (e->target->fma) return math_fma(e, a, b, c);
   LLVMValueRef p = mul(e, a, b);
-  return sub(e, sub(e, c, p), math_product_error(e, a, b, p));
+  return add(e, add(e, p, c), math_product_error(e, a, b, p));
+}
+
+// c - a b, as math_near.
+static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+  return math_near(e, negate(e, a), b, c);
 }
 
 // -- exponentials ------------------------------------------------------------------------------------------------
 
-typedef struct Reduced {
-  LLVMValueRef n; // integer
-  LLVMValueRef r; // in [-ln2/2, ln2/2]
-} Reduced;
-
 static LLVMTypeRef bits_type(Emit *e, LLVMValueRef x) { return type_like(e, is_f32(e, x) ? e->i32 : e->i64, x); }
 
-// Adding 1.5 * 2^p rounds to an integer and leaves it in the low bits.
-static Reduced reduce_ln2(Emit *e, LLVMValueRef x) {
-  bool f32 = is_f32(e, x);
-  double magic = f32 ? 0x1.8p23 : 0x1.8p52;
-  LLVMTypeRef t = bits_type(e, x);
-  LLVMValueRef shifted = math_fma(e, x, num(x, M_LOG2E), num(x, magic)), n = sub(e, shifted, num(x, magic));
+// Adding 1.5 * 2^p rounds to an integer and leaves it in the low bits, with the bias of the exponent.
+double math_magic(bool f32, int k) { return f32 ? 0x1.8p23 + 127 + k : 0x1.8p52 + 1023 + k; }
+
+Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic) {
+  LLVMValueRef shifted = math_fma(e, a, b, magic), n = sub(e, shifted, magic);
+  LLVMTypeRef t = bits_type(e, n);
   LLVMValueRef bits = LLVMBuildBitCast(e->b, shifted, t, "");
-  bits = LLVMBuildSub(e->b, bits, const_int(t, f32 ? 0x4b400000 : 0x4338000000000000), "");
-  LLVMValueRef r = math_fma(e, n, num(x, f32 ? -0.693359375 : -6.93147180369123816490e-01), x);
-  r = math_fma(e, n, num(x, f32 ? 2.12194440054690583e-4 : -1.90821492927058770002e-10), r);
-  return (Reduced){bits, r};
+  bits = LLVMBuildShl(e->b, bits, const_int(t, is_f32(e, n) ? 23 : 52), "");
+  return (Nearest){n, LLVMBuildBitCast(e->b, bits, LLVMTypeOf(n), "")};
 }
 
-static LLVMValueRef power_of_two(Emit *e, LLVMValueRef like, LLVMValueRef n) {
-  bool f32 = is_f32(e, like);
-  LLVMTypeRef t = LLVMTypeOf(n);
-  n = LLVMBuildAdd(e->b, n, const_int(t, f32 ? 127 : 1023), "");
-  return LLVMBuildBitCast(e->b, LLVMBuildShl(e->b, n, const_int(t, f32 ? 23 : 52), ""), LLVMTypeOf(like), "");
-}
-
-// e^r - 1 = r + r^2 p(r); p fits (e^r - 1 - r) / r^2.
+// e^r - 1 = r + r^2 p(r), |r| <= ln2/2; p fits (e^r - 1 - r) / r^2.
 static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   static const double p32[] = {0.001392618358771349454, 0.00836317905272257737, 0.0416665546172045742,
                                0.1666657698969877568, 0.5};
@@ -84,30 +75,68 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   return math_fma(e, mul(e, r, r), p, r);
 }
 
-Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef low) {
-  Reduced d = reduce_ln2(e, x);
-  if (low) d.r = add(e, d.r, low);
-  LLVMValueRef half = LLVMBuildAShr(e->b, d.n, const_int(LLVMTypeOf(d.n), 1), "");
-  LLVMValueRef rest = LLVMBuildSub(e->b, d.n, half, "");
-  return (Power){offset(e, small_expm1(e, d.r), 1), power_of_two(e, x, half), power_of_two(e, x, rest)};
+// x - n k ln2, k a power of two; ln2 in two numbers, the first of which makes an exact product.
+static LLVMValueRef reduced(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
+  bool f32 = is_f32(e, x);
+  LLVMValueRef r = math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -6.93147180369123816490e-01)), x);
+  return math_fma(e, n, num(x, k * (f32 ? 2.12194440054690583e-4 : -1.90821492927058770002e-10)), r);
 }
 
-LLVMValueRef math_power_times(Emit *e, const Power *y, LLVMValueRef factor) {
-  return mul(e, mul(e, mul(e, y->p, factor), y->half), y->rest);
+Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic) {
+  Nearest d = math_nearest(e, x, num(x, M_LOG2E), magic);
+  return (Power){small_expm1(e, reduced(e, x, d.n, 1)), d.s};
+}
+
+// 2^f - 1 = f p(f), |f| <= 1/2; p fits (2^f - 1) / f.
+LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
+  static const double p32[] = {0.0001537725329399108887, 0.00133879238273948431, 0.009618322364985942841,
+                               0.05550366267561912537, 0.2402264922857284546, 0.6931471824645996094};
+  static const double p64[] = {4.445524652050691704e-10, 7.072596957174970997e-9, 1.01781215195007327e-7,
+                               1.321544254817118686e-6, 0.00001525273370042242067, 0.0001540353044176897093,
+                               0.001333355814653261728, 0.009618129107606894577, 0.05550410866482123259,
+                               0.2402265069591009815, 0.6931471805599453112};
+  return mul(e, f, is_f32(e, f) ? POLY(e, f, p32) : POLY(e, f, p64));
+}
+
+LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
+
+// e^x = (1 + q) s unit. Of numbers below 0 the unit is 2^-64 or 2^-512, else 2: s is normal where e^x is subnormal, or
+// near the largest number.
+typedef struct Exponential {
+  Power y;
+  LLVMValueRef below; // x < 0
+} Exponential;
+
+static int exp_shift(bool f32) { return f32 ? 64 : 512; }
+
+static Exponential exponential(Emit *e, LLVMValueRef x) {
+  bool f32 = is_f32(e, x);
+  LLVMValueRef below = less(e, x, 0), c = f32 ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710);
+  LLVMValueRef magic = pick(e, below, num(x, math_magic(f32, exp_shift(f32))), num(x, math_magic(f32, -1)));
+  return (Exponential){math_power(e, c, magic), below};
+}
+static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
+  return mul(e, y, pick(e, below, num(y, ldexp(1, -exp_shift(is_f32(e, y)))), num(y, 2)));
 }
 
 LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
-  Power y = math_power(e, is_f32(e, x) ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710), NULL);
-  return mul(e, mul(e, y.p, y.half), y.rest);
+  Exponential y = exponential(e, x);
+  return exponential_scaled(e, math_power_value(e, &y.y), y.below);
 }
 
-// 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2), where 2^n itself may overflow.
 LLVMValueRef math_expm1(Emit *e, LLVMValueRef x) {
-  LLVMValueRef c = is_f32(e, x) ? clamp(e, x, -30, 89) : clamp(e, x, -50, 710);
-  Reduced d = reduce_ln2(e, c);
-  LLVMValueRef s = power_of_two(e, x, LLVMBuildSub(e->b, d.n, const_int(LLVMTypeOf(d.n), 1), ""));
-  LLVMValueRef y = math_fma(e, s, small_expm1(e, d.r), offset(e, s, -0.5));
-  return pick(e, less(e, absolute(e, x), 1e-20), x, add(e, y, y));
+  Exponential y = exponential(e, x);
+  LLVMValueRef one = pick(e, y.below, num(x, ldexp(1, exp_shift(is_f32(e, x)))), num(x, 0.5));
+  LLVMValueRef z = math_fma(e, y.y.s, y.y.q, sub(e, y.y.s, one));
+  return sign_of(e, exponential_scaled(e, z, y.below), x);
+}
+
+// e^-a, a >= 0.
+static LLVMValueRef decay(Emit *e, LLVMValueRef a) {
+  bool f32 = is_f32(e, a);
+  int k = exp_shift(f32);
+  Power y = math_power(e, negate(e, at_most(e, a, f32 ? 104 : 746)), num(a, math_magic(f32, k)));
+  return scale(e, math_power_value(e, &y), ldexp(1, -k));
 }
 
 // -- logarithms ----------------------------------------------------------------------------------------------------
@@ -179,32 +208,38 @@ LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
   return pick(e, equal(e, u, 1), x, y);
 }
 
-// -- sigmoid and relatives --------------------------------------------------------------------------------------------
+// -- softplus, tanh, erf -------------------------------------------------------------------------------------------
 
-LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
-  LLVMValueRef y = math_exp(e, negate(e, absolute(e, x)));
-  return quot(e, pick(e, less(e, x, 0), y, num(x, 1)), offset(e, y, 1));
-}
-
+// max(x, 0) + log(1 + y), y = e^-|x|; log(1 + y) = y p(y), p fits log(1 + y) / y over 0..1.
 LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
-  LLVMValueRef tail = math_log1p(e, math_exp(e, negate(e, absolute(e, x))));
-  return add(e, pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0)), tail);
+  static const double p32[] = {-0.003309817751869559288, 0.02016496285796165466, -0.05758864432573318481,
+                               0.1067270711064338684, -0.1535063832998275757, 0.1969369649887084961,
+                               -0.2495824247598648071, 0.3333047628402709961, -0.499999314546585083, 1};
+  static const double p64[] = {
+    0.00002531207616978243466, -0.000291582302273315327, 0.001594912261491490115, -0.005540752756664800436,
+    0.01383399138639761616, -0.02673743081575026161, 0.04229312658428966657, -0.05749626970381877337,
+    0.07035175449468460454, -0.08081029218360186948, 0.09013083186822700528, -0.09980993872379067301,
+    0.1110750119268698979, -0.1249947879052081494, 0.1428565879437759309, -0.1666666248945696691,
+    0.1999999979079425645, -0.249999999936578144, 0.3333333333323469871, -0.4999999999999945739, 1};
+  LLVMValueRef y = decay(e, absolute(e, x)), p = is_f32(e, x) ? POLY(e, y, p32) : POLY(e, y, p64);
+  return math_fma(e, y, p, pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0)));
 }
 
-// |x| < 0.55: x + x z r(z), z = x^2, r fits (tanh(x)/x - 1) / z. Beyond: 1 - 2 / (e^2|x| + 1), which reaches 1.
-static LLVMValueRef tanh32(Emit *e, LLVMValueRef x) {
-  static const double r[] = {-6.61022783110823055e-3, 0.02130938866443903283, -0.05390942882745953356,
-                             0.1333311372902086336, -0.3333333200797697949};
-  LLVMValueRef a = absolute(e, x), z = mul(e, x, x), near = math_fma(e, mul(e, a, z), POLY(e, z, r), a);
-  LLVMValueRef y = math_exp(e, scale(e, clamp(e, a, 0, 40), 2));
-  LLVMValueRef far = sub(e, num(x, 1), quot(e, num(x, 2), offset(e, y, 1)));
-  return sign_of(e, pick(e, less(e, a, 0.55), near, far), x);
-}
-
+// t / (t + 1), t = (e^(2a) - 1) / 2 and a = |x|, at most 20 or 22, where the quotient is 1. a = n ln2/2 + r with r in
+// -0.087..0.26, so that t = (e^(2r) - 1) / 2 = r + r^2 p(r), which is accurate near 0, reaches as far as t cancels elsewhere.
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
-  if (is_f32(e, x)) return tanh32(e, x);
-  LLVMValueRef a = absolute(e, x), t = math_expm1(e, scale(e, clamp(e, a, 0, 22), 2));
-  return sign_of(e, quot(e, t, offset(e, t, 2)), x);
+  static const double p32[] = {0.05135809257626533508, 0.1324753016233444214, 0.3332996070384979248,
+                               0.6666737198829650879, 1};
+  static const double p64[] = {5.010306472559308339e-6, 0.0000253664660097998281, 0.0001411379407660499585,
+                               0.0007054673991869146351, 0.003174602433277700864, 0.0126984127494513878,
+                               0.0444444444476971035, 0.1333333333329951294, 0.3333333333333294049,
+                               0.6666666666666672174, 1};
+  bool f32 = is_f32(e, x);
+  LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 20 : 22);
+  Nearest d = math_nearest(e, offset(e, a, -M_LN2 / 8), num(x, 2 * M_LOG2E), num(x, math_magic(f32, 0)));
+  LLVMValueRef r = reduced(e, a, d.n, 0.5), p = f32 ? POLY(e, r, p32) : POLY(e, r, p64);
+  LLVMValueRef t = math_fma(e, d.s, math_fma(e, mul(e, r, r), p, r), math_fma(e, d.s, num(x, 0.5), num(x, -0.5)));
+  return sign_of(e, quot(e, t, offset(e, t, 1)), x);
 }
 
 static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
@@ -219,23 +254,22 @@ static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
   return pick(e, cmp(e, LLVMRealOGT, t, num(t, 0.927734375)), z, y);
 }
 
-// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z. Beyond: 1 - exp(p(u)), u = (|x| - 3.5)/2.5, p fits log(erfc).
+// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z. Beyond: 1 - c e^(-a^2) / (a + g(a)), a = |x|, c = 1 / sqrt(pi); g = n/d
+// fits that within 2^-55 over 1..6.
 static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
   static const double near[] = {-7.795898827002142242e-10, 1.37200645467776856e-8, -1.62084838018717059e-7,
                                 1.644742470331736241e-6, -0.00001492473690741966034, 0.0001205529490483970792,
                                 -0.0008548325975389692081, 0.005223977607116422732, -0.02686617064323777036,
                                 0.1128379167094500627, -0.3761263890318354044, 1.128379167095512567};
-  static const double far[] = {
-    -7.159677424539575196e-9, 1.801934725758386537e-8, 4.239998243092615082e-9, -3.763040107372945328e-8,
-    2.00375114308128216e-8, -7.644113315668179561e-8, 3.90180391702755535e-7, -9.678311639437117813e-7,
-    1.91424749726789288e-6, -3.387990651103627066e-6, 4.567482282873930294e-6, -1.491759268684242876e-6,
-    -0.00001847493501334941312, 0.00009090481707720762468, -0.0003078194900515352426, 0.0008935759022167649747,
-    -0.00237399728718577836, 0.005953704546707300622, -0.01438454833003405567, 0.03412841107598480302,
-    -0.08165090971781220778, -6.042206592138859891, -18.16524897091297721, -14.11243740214817403};
-  LLVMValueRef t = absolute(e, x), y = mul(e, POLY(e, mul(e, x, x), near), x);
-  LLVMValueRef u = scale(e, offset(e, clamp(e, t, 0.9, 6), -3.5), 0.4);
-  LLVMValueRef z = sign_of(e, sub(e, num(x, 1), math_exp(e, POLY(e, u, far))), x);
-  return pick(e, cmp(e, LLVMRealOGE, t, num(t, 1)), z, y);
+  static const double n[] = {0.002490002012991678863, 0.02510647135723210203, 0.123464918085671817,
+                             0.3598233036985063142, 0.6248895362463872479, 0.5641894342637096421};
+  static const double d[] = {0.004980050254556023471, 0.05021105210669619721, 0.2519458944927925011,
+                             0.7694330535903096173, 1.492740295547753404, 1.751660212895619118, 1};
+  LLVMValueRef a = at_most(e, absolute(e, x), 6), y = mul(e, POLY(e, mul(e, x, x), near), x), q = POLY(e, a, d);
+  LLVMValueRef bell = scale(e, math_exp(e, negate(e, mul(e, a, a))), 0.56418958354775628695);
+  LLVMValueRef tail = quot(e, mul(e, bell, q), math_fma(e, a, q, POLY(e, a, n)));
+  LLVMValueRef z = sign_of(e, sub(e, num(x, 1), tail), x);
+  return pick(e, less(e, a, 1), y, z);
 }
 
 LLVMValueRef math_erf(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? erf32(e, x) : erf64(e, x); }
