@@ -271,15 +271,17 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
 
 bool disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
 
-// A device, pipe or socket, or a link into /proc or /dev that stands for a descriptor.
+// A device, pipe or socket, or a link that stands for a descriptor; other files in /dev, as in /dev/shm, are files.
 static bool is_written_through(int folder, const char *name) {
   struct stat s;
   struct statfs system;
-  char to[8] = "";
+  static const char *const descriptors[] = {"/proc/", "/dev/fd/", "/dev/std"};
+  char to[16] = "";
   if (fstatat(folder, name, &s, 0) != 0 || S_ISDIR(s.st_mode)) return false;
   if (!S_ISREG(s.st_mode)) return true;
   ssize_t n = readlinkat(folder, name, to, sizeof to - 1);
-  if (n > 0 && (strncmp(to, "/proc/", 6) == 0 || strncmp(to, "/dev/", 5) == 0)) return true;
+  for (size_t i = 0; n > 0 && i < countof(descriptors); i++)
+    if (strncmp(to, descriptors[i], strlen(descriptors[i])) == 0) return true;
   return fstatfs(folder, &system) == 0 && system.f_type == PROC_MAGIC;
 }
 

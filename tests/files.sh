@@ -93,6 +93,16 @@ for way in "--out o.npz o.npz" "--out o.safetensors o.safetensors" "--out o o/y.
   check "$3 was a link: the victim" unharmed
   check "$3 was a link: it is replaced" test ! -L "$3"
 done
+if shared=$(mktemp /dev/shm/meshc-files-XXXXXX 2>/dev/null); then
+  echo precious >"$shared"
+  ln -sf "$shared" o.npz
+  expect "a link to a file in /dev/shm" 0 "" "$meshc" run net.mesh --fetch y --out o.npz
+  check "it is replaced" test ! -L o.npz
+  check "the file stays" test "$(cat "$shared")" = precious
+  rm -f "$shared"
+else
+  skip 3
+fi
 ln -s "$PWD/victim/file" s.safetensors.partial
 expect "--save-params" 0 "" ./train --save-params s.safetensors
 check "--save-params beside a link" unharmed

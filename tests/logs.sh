@@ -220,7 +220,7 @@ report() {
   if sed 's/></>\n</g' "$tmp/$2.log/report.html" | grep -qE -e "$3"; then pass; else fail "report.html $1: no /$3/"; fi
 }
 printf '1\n3\n4\n5\n-1\n3\n4\n5\n' >"$tmp/nan.csv"
-expect "a training with values that are not finite" 0 "skipped" $nan --log-dir "$tmp/gaps.log" --set train.log=1
+expect "a training with values that are not finite" 0 "skipped" "$tmp/nan" --log-dir "$tmp/gaps.log" --set train.log=1
 report "counts values that are not finite" gaps '5 of 20 values not finite'
 report "marks them" gaps '<path class="nan"'
 report "has lines between them" gaps '<polyline points="[0-9]'
