@@ -35,6 +35,23 @@ static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
   dot_scopes(f, g->nboxes, path, put_item, &(Boxes){e, g});
 }
 
+// What nothing leads to comes below the value that enters its round, by edges that are not seen: rounds are one below the
+// other then. Graphviz would put it beside the round before, and that round to the side.
+static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
+  uint32_t *enters = arena_array(e->session->arena, uint32_t, g->nrounds + 1); // of a round: 1 + the last box that leads into it
+  bool *made = arena_array(e->session->arena, bool, g->nboxes + 1);
+  for (uint32_t i = 0; i < g->nedges; i++) {
+    uint32_t from = g->edge[i].from, to = g->edge[i].to;
+    int round = g->box[to].round;
+    made[to] = true;
+    if (round >= 0 && g->box[from].round != round && from < to && from + 1 > enters[round]) enters[round] = from + 1;
+  }
+  for (uint32_t b = 0; b < g->nboxes; b++) {
+    uint32_t from = g->box[b].round >= 0 ? enters[g->box[b].round] : 0;
+    if (!made[b] && from) fprintf(f, "  v%u -> v%u [style=invis]\n", from - 1, b);
+  }
+}
+
 static void put_boxes(FILE *f, const Explain *e, const ValueGraph *g) {
   for (uint32_t b = 0; b < g->nboxes; b++)
     if (g->box[b].round < 0) put_box(f, e, g, b, "  ");
@@ -68,6 +85,7 @@ void explain_dot(FILE *f, const Explain *e) {
   if (g->nboxes > DOT_PLAIN) put_boxes_by_scope(f, e, g);
   else put_boxes(f, e, g);
   for (uint32_t i = 0; i < g->nedges; i++) fprintf(f, "  v%u -> v%u\n", g->edge[i].from, g->edge[i].to);
+  if (g->nboxes > DOT_PLAIN) put_ranks(f, e, g);
   for (uint32_t i = 0; i < g->nmoves; i++) put_move(f, e, &g->move[i]);
   fprintf(f, "}\n");
 }

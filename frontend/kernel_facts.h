@@ -4,8 +4,8 @@
 
 #include "frontend/session.h"
 
-// A group of the fusion as a user sees it. Bytes and flops are those of one run by one processor, as `bench` has them;
-// seconds are those of all rounds of a step, as the simulator predicts them.
+// A group of the fusion as a user sees it. Bytes and flops are those of one run by one processor, as `bench` has them, of a
+// collective the bytes that it sends; seconds are those of all rounds of a step, as the simulator predicts them.
 typedef struct KernelFact {
   const char *value;      // that it stores: "hidden", "grad(w), grad(v)", "8 values: a, b, ..."
   const char *of;         // the last of them, without grad(); or NULL

@@ -78,8 +78,8 @@ static Scale scale_of(uint32_t n, const double *x, double from, double to) {
   return s;
 }
 
-static void put_label(FILE *f, double x, double y, const char *anchor, double value, const char *unit) {
-  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g%s</text>", x, y, anchor, value, unit);
+static void put_label(FILE *f, double x, double y, const char *anchor, const char *what, double value) {
+  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s%.6g</text>", x, y, anchor, what, value);
 }
 
 // One label for one value, at the middle.
@@ -87,12 +87,12 @@ static void put_axes(FILE *f, Scale x, Scale y) {
   double bottom = HEIGHT - BOTTOM, under = HEIGHT - 8;
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
   fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, TOP, LEFT, bottom);
-  if (y.low < y.high) put_label(f, LEFT - 4, TOP + 6, "end", y.high, "");
-  if (y.low < y.high) put_label(f, LEFT - 4, bottom, "end", y.low, "");
-  else put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", y.low, "");
-  if (x.low < x.high) put_label(f, LEFT, under, "start", x.low, "");
-  if (x.low < x.high) put_label(f, WIDTH, under, "end", x.high, " steps");
-  else put_label(f, scaled(x, x.low), under, "middle", x.low, x.low == 1 ? " step" : " steps");
+  if (y.low < y.high) put_label(f, LEFT - 4, TOP + 6, "end", "", y.high);
+  if (y.low < y.high) put_label(f, LEFT - 4, bottom, "end", "", y.low);
+  else put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", "", y.low);
+  if (x.low < x.high) put_label(f, LEFT, under, "start", "step ", x.low);
+  if (x.low < x.high) put_label(f, WIDTH, under, "end", "step ", x.high);
+  else put_label(f, scaled(x, x.low), under, "middle", "step ", x.low);
 }
 
 static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scale x, Scale y) {

@@ -295,10 +295,36 @@ static const char *first_dim(const char *model) {
   return dim;
 }
 
+// The bytes of all kernels in a page: moved, and saved by fusion.
+static double kernel_bytes(const char *page, double *saved) {
+  double moved = 0;
+  *saved = 0;
+  for (const char *row = page; (row = strstr(row, "<tr id=\"kernel")); row++) {
+    const char *at = row, *end = strstr(row, "</tr>");
+    double number[4] = {0};
+    for (int i = 0; i < 4 && (at = strstr(at, " data-n=\"")) && at < end; i++) number[i] = strtod(at += strlen(" data-n=\""), NULL);
+    const char *kind = strstr(row, "<td>kernel</td>");
+    if (kind && kind < end) moved += number[2], *saved += number[3];
+  }
+  return moved;
+}
+
+// What fusion saves is what the step moves more without it; but a kernel that computes again what another one stores, too,
+// may move more than its own operations would: it saves nothing then, not less.
+static void try_saved(const char *model) {
+  int code, again;
+  double saved, none, moved = kernel_bytes(form_of(model, "html", &code), &saved);
+  double apart = kernel_bytes(form_of(arena_printf(arena, "%s --no-fuse", model), "html", &again), &none);
+  if (code || again) return; // counted by try_all
+  double more = (moved + saved - apart) / (apart > 0 ? apart : 1);
+  count((none <= 0 && more > -1e-6 && more < 0.03) || fault(model, "kernels move %.0f bytes and save %.0f, without fusion they move %.0f", moved, saved, apart));
+}
+
 static void try_model(const char *model) {
   ArenaMark mark = arena_mark(arena);
   const char *dim = first_dim(model);
   try_all(model);
+  try_saved(model);
   if (dim) try_all(arena_printf(arena, "%s --mesh p=2 --layout %s=p", model, dim));
   arena_reset(arena, mark);
 }
