@@ -213,11 +213,11 @@ static void copy_scan(Steps *s, NodeId n) {
     bool sums = !dims_has(&node_of(s, sink)->dims, t);
     NodeId part = s->inside[sink] = part_of(s, sink, loop, sums);
     if (!sums) continue;
-    NodeId zero = graph_const(s->to, (Dtype)graph_node(s->to, part)->type, 0);
-    zero = graph_broadcast(s->to, zero, &graph_node(s->to, part)->dims);
+    Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
+    NodeId zero = graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
     NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .key = (uint64_t)count});
     s->inside[sink] = carry;
-    next[count++] = graph_binary(s->to, OP_ADD, carry, part);
+    next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
   }
   s->to->origin = x->origin;
   s->map[n] = graph_add(s->to, OP_SCAN, count, next, &x->attr);

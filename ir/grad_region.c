@@ -273,18 +273,21 @@ static NodeId end_scan(Grad *c, Backward *b) {
   for (uint32_t i = 0; i < b->level.term.n; i++) {
     GradTerm *term = &b->level.term.at[i];
     if (!adds_up(c, b, term)) continue;
-    NodeId zero = zeros_like(c->g, term->term);
+    Dtype type = region_sum_type(c->g, b->level.back, (Dtype)graph_node(c->g, term->term)->type);
+    NodeId wide = graph_cast(c->g, term->term, type), zero = zeros_like(c->g, wide);
     Attr attr = {.region = b->level.back, .key = next.n};
     NodeId sum = graph_add(c->g, OP_CARRY, 1, &zero, &attr);
-    vec_push(c->scratch, next) = graph_binary(c->g, OP_ADD, sum, term->term);
+    vec_push(c->scratch, next) = graph_binary(c->g, OP_ADD, sum, wide);
     term->term = sum;
   }
   return graph_add(c->g, OP_SCAN, (int)next.n, next.at, &(Attr){.region = b->level.back});
 }
 
 static NodeId sum_of_steps(Grad *c, const Backward *b, NodeId scan, const GradTerm *term) {
-  if (graph_node(c->g, term->term)->op == OP_CARRY && adds_up(c, b, term))
-    return graph_add(c->g, OP_FINAL, 2, (NodeId[]){scan, term->term}, NULL);
+  if (graph_node(c->g, term->term)->op == OP_CARRY && adds_up(c, b, term)) {
+    NodeId sum = graph_add(c->g, OP_FINAL, 2, (NodeId[]){scan, term->term}, NULL);
+    return graph_cast(c->g, sum, (Dtype)graph_node(c->g, term->to)->type);
+  }
   NodeId steps = collect(c->g, scan, term->term);
   if (term->each) return steps;
   return graph_reduce(c->g, OP_SUM, steps, &(Dims){.n = 1, .at = {region_get(c->g, b->level.of)->t}});

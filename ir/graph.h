@@ -247,6 +247,8 @@ RegionNodes region_nodes(Arena *a, const Graph *g);
 int region_depth(const Graph *g, RegionId r); // 0 outside all loops
 // Steps of region r and of all that enclose it, multiplied: how often its nodes are computed. 1 for r 0.
 int64_t region_times(const Graph *g, RegionId r);
+// The type of a carry that only adds up values of type t over all steps of r: f64 where an f32 sum would lose accuracy.
+Dtype region_sum_type(const Graph *g, RegionId r, Dtype t);
 // The scan of each region (index 0 unused), 0 for those that nothing here runs.
 NodeId *region_scans(Arena *a, const Graph *g);
 // The next value of a carry: the argument of its scan that bears its number. 0: its region has no scan here.

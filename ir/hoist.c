@@ -197,7 +197,8 @@ static void choose_products(Hoist *h, NodeId scan) {
       NodeId n = h->nodes->node[i], value, d;
       if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
       if (!(d = handed_out(h, value, r))) continue;
-      if (!pass) carried[d] += 2 * node_bytes(h->from, value);
+      Dtype type = (Dtype)graph_node(h->from, value)->type, wide = region_sum_type(h->from, r, type);
+      if (!pass) carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
       else h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
     }
 }
@@ -222,8 +223,8 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
     for (int k = 0; k < sum->attr.ndims; k++)
       if (sum->attr.dims[k] != t) rest.at[rest.n++] = sum->attr.dims[k];
     h->to->origin = sum->origin;
-    Dtype wide = dtype_accumulator((Dtype)sum->type);
-    NodeId step = graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], wide), &rest);
+    Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
+    NodeId step = graph_cast(h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
     NodeId zero = graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .key = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);

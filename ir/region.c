@@ -1,11 +1,17 @@
 // Loops of a graph: their scans, their carries, and how often a node is computed.
 #include "ir/graph.h"
+#include "ir/sums.h"
 
 int64_t region_times(const Graph *g, RegionId r) {
   int64_t times = 1;
   for (; r; r = region_get(g, r)->parent)
     if (!size_mul(times, dim_get(g->dims, region_get(g, r)->t)->size, &times)) return INT64_MAX;
   return times;
+}
+
+Dtype region_sum_type(const Graph *g, RegionId r, Dtype t) {
+  bool rounds = dtype_is_float(t) && dim_get(g->dims, region_get(g, r)->t)->size > SUM_LEAF_SHORT;
+  return rounds ? TYPE_F64 : t;
 }
 
 NodeId *region_scans(Arena *a, const Graph *g) {

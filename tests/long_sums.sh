@@ -64,6 +64,30 @@ others() {
   out vector "sum[n, j](cast(a, T) * cast(b, T))"
 }
 
+# scan TYPE OPTIONS: sums over n rounds, and gradients of parameters that its body uses
+scan() {
+  cat <<X
+scan n (s$1[b, k]: $1 = 0$2) {
+  s$1 = sigmoid(sum[j](rename[k -> j](s$1) * cast(u, $1)) + sum[c](cast(x, $1) * cast(w, $1)) + cast(bias, $1)) * cast(gain, $1)
+  yield s$1 as all$1
+}
+loss$1 = mean[n, b, k](all$1)
+X
+}
+loops() {
+  echo "dim n = $n, b = 2, c = 3, k = 3, j = k"
+  echo "param x[n, b, c] ~ uniform(0.5, 1.5)"
+  echo "param w[c] = 0.03"
+  echo "param u[j, k] ~ uniform(0.1, 0.3)"
+  echo "param bias[k] = 0.1"
+  echo "param gain = 0.7"
+  scan f32 "$1"
+  scan f64 "$1"
+  for p in w u bias gain; do
+    echo "output $p = max(abs(cast(gradient(lossf32, $p), f64) / cast(gradient(lossf64, $p), f64) - 1))"
+  done
+}
+
 # errors of all outputs against f64, of the model in $tmp/got with options $@
 compare() {
   name=$1
@@ -101,6 +125,12 @@ position() {
 soak() { [ "$SOAK" ]; }
 long() { [ "$n" -gt 1000 ] || soak; }
 
+n=100000
+for option in "" ", checkpoint = true"; do
+  loops "$option" >"$tmp/got.mesh"
+  feeds=
+  compare "gradients of a scan of $n rounds$option"
+done
 for n in "$@"; do
   for kind in constant random bf16; do
     [ $kind = constant ] || long || continue
