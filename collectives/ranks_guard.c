@@ -84,7 +84,9 @@ static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
   char death[128];
   siginfo_t info = {0};
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
-  if (info.si_code != CLD_EXITED) nap(0.3); // the others see how it ended, and say so
+  // Others that have met it see how it ended, and say so. Before the meeting nobody does, and MPI_Init of the others
+  // fails now: it aborts the run with exit code 1 unless mpirun has heard of this end first.
+  if (info.si_code != CLD_EXITED && atomic_load(&told->joined)) nap(0.3);
   waitpid(rank, &status, 0);
   // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with others, when it loses
   // the launcher or another rank.
