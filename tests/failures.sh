@@ -226,7 +226,7 @@ command plan-json no yes memory plan net.mesh --mesh p=2 --json
 command run yes yes "memory load thread file output" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command run-cold yes no "memory thread file remove" run net.mesh --params p.safetensors --feed x=x4.npy --feed kind=k4.npy --out pred.npz
 command train yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors
-command train-log yes yes "memory thread" train net.mesh --log-dir log --trace
+command train-log yes yes "memory thread file remove" train net.mesh --log-dir log --trace
 command resume yes yes "memory thread file remove" train net.mesh --checkpoint-dir ck --keep 1 --save-params p.safetensors --resume
 command train-cold yes no "memory thread file" train net.mesh --checkpoint-dir ck2 --save-params p.safetensors --save-params p.safetensors
 command eval no yes "memory thread output" eval net.mesh --checkpoint ck
