@@ -241,7 +241,12 @@ holds "its permissions" "$(ls -l "$tmp/plain.mesh" | cut -c1-10)" "-rw-r-----"
 if [ -L "$tmp/link.mesh" ]; then pass; else fail "fmt replaces a link"; fi
 
 # -- doctor, colours ---------------------------------------------------------------------------------------------
+echo precious >"$tmp/victim"
+ln -s victim "$tmp/machine.txt"
+ln -s victim "$tmp/machine.txt.partial"
 expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt" --steps 1
+holds "what a link at the machine file leads to" "$(cat "$tmp/victim")" precious
+if [ -f "$tmp/machine.txt" ] && [ ! -L "$tmp/machine.txt" ] && [ -L "$tmp/machine.txt.partial" ]; then pass; else fail "doctor --measure follows or removes links"; fi
 for key in latency bandwidth memory_rate flops memory l2 l3; do
   if grep -q "^$key = [0-9]" "$tmp/machine.txt"; then pass; else fail "the machine file lacks $key"; fi
 done

@@ -210,8 +210,32 @@ if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1 </
   script -qec "stty cols 40; '$meshc' train '$net' --set train.steps=20000 --set train.log=20000" /dev/null >"$tmp/screen" </dev/null 2>&1
   longest=$(tr '\r' '\n' <"$tmp/screen" | sed 's/\x1b\[K//g' | grep -a '^step [0-9]*/20000' | grep -av '^step 20000/' | awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }')
   if [ "$longest" -gt 20 ] && [ "$longest" -le 39 ]; then pass; else fail "the longest line of progress has $longest columns of 40"; fi
+  # eval shows its rows after one second, in a line that is cut and cleared at the end; nothing where no one looks
+  cat >"$tmp/long.mesh" <<'END'
+dim b = 1, d = 256, e = 256
+input x[b]
+param w[d, e] ~ normal(0, 1)
+z = tanh(sum[e](tanh(sum[d](x * index[d] * w)) * w))
+loss = mean(square(z))
+train loss { optimizer = sgd(lr = 0.1), steps = 2 }
+data train over b { x = csv("long.csv", columns = 0..1) }
+data test over b { x = csv("long.csv", columns = 0..1) }
+END
+  awk 'BEGIN { for (i = 0; i < 40000; i++) print i % 7 }' >"$tmp/long.csv"
+  began=$(date +%s)
+  script -qec "stty cols 12; '$meshc' eval '$tmp/long.mesh'" /dev/null >"$tmp/screen" </dev/null 2>&1
+  if [ $(($(date +%s) - began)) -lt 2 ]; then # too fast a machine
+    skip 2
+  else
+    esc=$(printf '\033')
+    longest=$(tr '\r' '\n' <"$tmp/screen" | sed 's/\x1b\[K//g' | grep -a '^[0-9]* of' | awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }')
+    holds "columns of the longest line of progress of eval, of 12" "$longest" 11
+    if tr '\r' '\n' <"$tmp/screen" | grep -a 'test loss' | grep -aq "^$esc\[Ktest loss"; then pass; else fail "the line of progress of eval is not cleared"; fi
+  fi
+  run "$meshc" eval "$tmp/long.mesh"
+  if [ ! -s "$tmp/err" ] && ! grep -q 'rows' "$tmp/out"; then pass; else fail "eval without a terminal: $(head -n 3 "$tmp/err" "$tmp/out")"; fi
 else
-  skip
+  skip 4
 fi
 
 # -- curves of the report ----------------------------------------------------------------------------------
