@@ -4,35 +4,6 @@
 
 #include <string.h>
 
-int32_t builder_slot(Builder *b, Slot s) {
-  for (uint32_t i = 0; i < b->slot.n; i++)
-    if (slot_equal(&b->slot.at[i], &s)) return (int32_t)i;
-  vec_push(b->a, b->slot) = s;
-  return (int32_t)(b->slot.n - 1);
-}
-
-Size builder_size(Builder *b, const Dims *list) {
-  Size s = {.base = 1, .slot = -1};
-  bool uneven;
-  Slot slot;
-  if (!extent_list(b->g, &b->rows, list, &s.base, &uneven, &slot)) BUG("dims that are short inside a nest");
-  if (uneven) s.slot = builder_slot(b, slot);
-  return s;
-}
-
-ProgDim builder_dim(Builder *b, DimId d) {
-  const Dim *dim = dim_get(b->g->dims, d), *whole = dim_get(b->g->dims, dim->whole);
-  ProgDim p = {.name = whole->name, .whole = whole->size, .block = dim->size, .axes = dim->axes, .extent = -1};
-  Slot slot;
-  if (extent_slot(b->g, &b->rows, d, &slot)) p.extent = builder_slot(b, slot);
-  return p;
-}
-
-Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
-  vec_push(b->a, b->buffer) = (PlanBuffer){.value = value, .bytes = bytes > 0 ? bytes : 1, .first = UINT32_MAX};
-  return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
-}
-
 static void build_kernels(Builder *b) {
   Arena *scratch = arena_new();
   b->built = arena_array(b->a, Built *, b->f->ngroups + 1);

@@ -97,7 +97,7 @@ static DimId vector_of_contraction(const Fusion *f, NodeId n) {
 }
 
 static void to_end(Dims *list, DimId d) {
-  list_remove(list, d);
+  dims_remove(list, d);
   list_insert(list, list->n, d);
 }
 
@@ -160,26 +160,6 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
 }
 
 // -- the finished loops -----------------------------------------------------------------------------------
-
-static bool axes_same(const Axes *a, const Axes *b) { return axes_equal(*a, *b); }
-
-static bool reach_equal(const Reach *a, const Reach *b) {
-  return a->of_size == b->of_size && a->tap_size == b->tap_size && axes_equal(a->of_axes, b->of_axes) &&
-         axes_equal(a->tap_axes, b->tap_axes) && memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
-}
-
-bool slot_equal(const Slot *a, const Slot *b) {
-  return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
-         a->whole == b->whole && axes_same(&a->axes, &b->axes) && axes_same(&a->within, &b->within) &&
-         a->scale == b->scale && a->div == b->div && a->times == b->times && reach_equal(&a->reach, &b->reach);
-}
-
-int16_t maker_slot(KernelMaker *m, Slot s) {
-  for (uint32_t i = 0; i < m->slot.n; i++)
-    if (slot_equal(&m->slot.at[i], &s)) return (int16_t)i;
-  vec_push(m->a, m->slot) = s;
-  return (int16_t)(m->slot.n - 1);
-}
 
 typedef struct LoopList {
   int n;

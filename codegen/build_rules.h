@@ -44,11 +44,9 @@ typedef struct KernelMaker {
   VEC(double) num;
   VEC(NodeId) check;
 } KernelMaker;
-int16_t maker_slot(KernelMaker *m, Slot s);
 void loops_finish(KernelMaker *m, Kernel *k, bool any_size);
 // Whether pointer `store` may be the memory of pointer `load`: each element is read before it is written,
 // by the unit that writes it.
 bool pointers_overlay(const Kernel *k, int load, int store);
-bool slot_equal(const Slot *a, const Slot *b);
 
 #endif

@@ -47,22 +47,6 @@ typedef struct Trial {
   const char *why;
 } Trial;
 
-Dims list_minus(const Dims *a, const Dims *b) {
-  Dims out = {0};
-  for (int i = 0; i < a->n; i++)
-    if (!dims_has(b, a->at[i])) out.at[out.n++] = a->at[i];
-  return out;
-}
-
-Dims list_union(const Dims *a, const Dims *b) {
-  Dims out = *a;
-  for (int i = 0; i < b->n; i++)
-    if (!dims_has(&out, b->at[i])) list_insert(&out, out.n, b->at[i]);
-  return out;
-}
-
-bool list_same(const Dims *a, const Dims *b) { return a->n == b->n && list_has_all(a, b); }
-
 bool value_used(const Fuser *f, NodeId n) {
   for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++)
     if (f->mark[f->user[i]] == f->stamp) return true;

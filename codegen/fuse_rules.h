@@ -69,8 +69,6 @@ typedef struct Form {
 void roles_find(Fuser *f);
 // Argument i of n is used as an address.
 bool uses_address(const Fuser *f, NodeId n, int i);
-// Argument i is read elsewhere than at the loop counters (views.c).
-bool op_looks_through(Op op, int i);
 int op_cost(Op op); // of one element, in simple operations
 // The dims that a node's arguments run over: of reductions and the like more than its result's.
 Dims node_space(const Graph *g, NodeId n);
@@ -91,9 +89,6 @@ bool value_stored(const Fuser *f, NodeId n);
 bool value_used(const Fuser *f, NodeId n);
 // Reductions that become accumulators under such loops (K_ACCUM), by dims alone.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
-Dims list_minus(const Dims *a, const Dims *b);
-Dims list_union(const Dims *a, const Dims *b);
-bool list_same(const Dims *a, const Dims *b); // as sets
 
 // fuse_merge.c: clusters of single nodes (and buckets), then merges, greedy by bytes saved.
 void clusters_make(Fuser *f);

@@ -71,7 +71,7 @@ static int64_t full_units(const Builder *b, const Built *built) {
   const Kernel *k = built->kernel;
   int64_t units = 1;
   for (int i = 0; i < k->nouter; i++) {
-    int64_t size = k->loop[i].size ? k->loop[i].size : list_elements(b->g, &built->outer);
+    int64_t size = k->loop[i].size ? k->loop[i].size : list_elements(b->g->dims, &built->outer);
     units *= i == k->vector ? ceil_div(size, k->block) : size;
   }
   return units;

@@ -8,43 +8,6 @@
 //   end
 #include "codegen/program_rules.h"
 
-// Loops around a node of region r.
-static int depth_of(const Graph *g, RegionId r) {
-  int depth = 0;
-  for (; r; r = region_get(g, r)->parent) depth++;
-  if (depth > LOOP_DEPTH) BUG("loops nest deeper than %d", LOOP_DEPTH);
-  return depth;
-}
-
-// r in the step of the loop of region `loop`, whose steps are `bytes` apart.
-static Ref ref_stepped(Builder *b, Ref r, RegionId loop, int64_t bytes) {
-  int64_t *stride = arena_array(b->a, int64_t, LOOP_DEPTH);
-  for (int i = 0; r.stride && i < LOOP_DEPTH; i++) stride[i] = r.stride[i];
-  stride[depth_of(b->g, loop) - 1] += bytes;
-  r.stride = stride;
-  return r;
-}
-
-static RegionId collect_loop(const Graph *g, NodeId collect) {
-  return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
-}
-
-Ref builder_place(Builder *b, NodeId n) {
-  const Node *x = graph_node(b->g, n);
-  if (op_is_view((Op)x->op)) {
-    Ref whole = builder_place(b, view_of(b->g, n));
-    return x->op == OP_AT ? ref_stepped(b, whole, x->attr.region, node_bytes(b->g, n)) : whole;
-  }
-  if (b->placed[n]) return b->place[n];
-  b->placed[n] = true;
-  if (b->slice[n]) {
-    Ref all = builder_place(b, b->slice[n]);
-    return b->place[n] = ref_stepped(b, all, collect_loop(b->g, b->slice[n]), node_bytes(b->g, n));
-  }
-  const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
-  return b->place[n] = builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
-}
-
 // Values that something writes in each step of the loop.
 static bool written_in(const Builder *b, NodeId root, RegionId loop) {
   const Node *x = graph_node(b->g, root);
@@ -108,7 +71,7 @@ static void copy_collected(Builder *b, NodeId scan) {
     const Node *x = graph_node(b->g, n);
     if (x->op != OP_COLLECT || x->args[0] != scan) continue;
     int64_t bytes = node_bytes(b->g, x->args[1]);
-    Ref step = ref_stepped(b, builder_place(b, n), b->open, bytes);
+    Ref step = builder_step_ref(b, builder_place(b, n), b->open, bytes);
     emit_copy(b, step, builder_place(b, x->args[1]), bytes);
   }
 }

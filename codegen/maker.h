@@ -30,13 +30,14 @@ typedef struct Maker {
   VEC(Load) load;
 } Maker;
 
-// kernels.c
+// maker.c
 int maker_local(const Maker *k, NodeId n); // index of a node of the group, -1
 int32_t maker_emit(Maker *k, KStmt s);
 KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n);
 int32_t maker_num(Maker *k, double x, NodeId check);
 int32_t maker_pointer(Maker *k, NodeId node, const KPtr *ptr, bool address);
 KLevel maker_level(const Maker *k, const Dims *dims);
+int16_t maker_slot(KernelMaker *m, Slot s);
 
 // views.c
 // The value of a window or an own slice, or a draw, at the loop counters.

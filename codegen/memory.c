@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-int64_t list_elements(const Graph *g, const Dims *list) {
-  int64_t n = 1;
-  for (int i = 0; i < list->n; i++) n *= dim_get(g->dims, list->at[i])->size;
-  return n;
-}
-
 int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
   int64_t stride = 1;
   for (int i = order->n - 1; i >= 0; i--) {
@@ -16,30 +10,6 @@ int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
     stride *= dim_get(g->dims, order->at[i])->size;
   }
   return 0;
-}
-
-bool list_has_all(const Dims *list, const Dims *part) {
-  for (int i = 0; i < part->n; i++)
-    if (!dims_has(list, part->at[i])) return false;
-  return true;
-}
-
-void list_insert(Dims *list, int at, DimId d) {
-  if (list->n == MAX_RANK) BUG("more than %d dims", MAX_RANK);
-  memmove(&list->at[at + 1], &list->at[at], (size_t)(list->n - at) * sizeof list->at[0]);
-  list->at[at] = d;
-  list->n++;
-}
-
-void list_remove(Dims *list, DimId d) { dims_remove(list, d); }
-
-bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto, const DimId *to) {
-  int at = dims_index(list, dims[0]);
-  if (at < 0 || at + ndims > list->n) return false;
-  if (memcmp(&list->at[at], dims, ndims * sizeof *dims) != 0) return false;
-  for (int i = 0; i < ndims; i++) list_remove(list, dims[i]);
-  for (int i = 0; i < nto; i++) list_insert(list, at + i, to[i]);
-  return true;
 }
 
 bool op_is_alias(Op op) { return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE; }
@@ -123,4 +93,8 @@ bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *ba
     }
   }
   return true;
+}
+
+bool op_looks_through(Op op, int i) {
+  return i == 0 && (op == OP_SLICE_OWN || op == OP_WINDOW || op == OP_WINDOW_AT);
 }

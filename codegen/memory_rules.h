@@ -3,17 +3,10 @@
 #define CODEGEN_MEMORY_RULES_H
 
 #include "codegen/codegen.h"
+#include "ir/dim_list.h"
 
 // Elements from one index of d to the next in a value of that order; 0 when it lacks d.
 int64_t order_stride(const Graph *g, const Dims *order, DimId d);
-// Elements of a list of dims, block lengths.
-int64_t list_elements(const Graph *g, const Dims *list);
-bool list_has_all(const Dims *list, const Dims *part); // as sets
-// The list with dims[0..ndims) in sequence replaced by to[0..nto); false when they are not adjacent in
-// that sequence.
-MUST_USE bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto, const DimId *to);
-void list_insert(Dims *list, int at, DimId d); // BUG when full
-void list_remove(Dims *list, DimId d);
 
 // RENAME, SPLIT, MERGE: the result is the argument's memory.
 bool op_is_alias(Op op);
@@ -21,6 +14,8 @@ bool op_is_decl(Op op);
 bool op_is_draw(Op op);
 // AT and FINAL too: what a loop reads step by step, and what a carry is in the end, is there already.
 bool op_is_view(Op op);
+// Whether argument i is read elsewhere than at the loop counters (views.c).
+bool op_looks_through(Op op, int i);
 // The argument whose memory a view is.
 NodeId view_of(const Graph *g, NodeId n);
 // The node whose memory n is; of an AT the whole of it.

@@ -20,8 +20,8 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   if (x->op == OP_CONTRACT) return 2 * contract_work(g, n);
   OpClass cls = op_row((Op)x->op)->cls;
-  if (cls == POINTWISE) return list_elements(g, &x->dims);
-  return cls == REDUCE ? list_elements(g, &graph_node(g, x->args[0])->dims) : 0;
+  if (cls == POINTWISE) return list_elements(g->dims, &x->dims);
+  return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
 // Of a group alone.

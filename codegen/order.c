@@ -122,7 +122,7 @@ static void wish_through_region(Chooser *c, NodeId id) {
     if (carry && c->want[carry].n) wish(c, n->args[i], &c->want[carry], true);
   }
   if (n->op == OP_COLLECT && want.n) {
-    list_remove(&want, n->attr.dims[0]);
+    dims_remove(&want, n->attr.dims[0]);
     wish(c, n->args[1], &want, false);
   }
   if (n->op != OP_AT) return;
@@ -216,7 +216,7 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   int64_t best = -1;
   int first = 0;
   for (int i = 0; i < n->nargs; i++) {
-    int64_t size = c->loose.at[n->args[i]] ? 0 : list_elements(c->to, &c->at.at[n->args[i]]);
+    int64_t size = c->loose.at[n->args[i]] ? 0 : list_elements(c->to->dims, &c->at.at[n->args[i]]);
     if (size > best) {
       best = size;
       first = i;
@@ -233,7 +233,7 @@ static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
     const Dims *all = &c->at.at[n->args[i]];
     if (!list_has_all(all, &c->at.at[n->args[1 - i]])) continue;
     *list = *all;
-    for (int j = 0; j < n->attr.ndims; j++) list_remove(list, n->attr.dims[j]);
+    for (int j = 0; j < n->attr.ndims; j++) dims_remove(list, n->attr.dims[j]);
     return true;
   }
   return false;
@@ -259,7 +259,7 @@ static Dims order_contract(const Chooser *c, const Node *n) {
     if (!row || contiguous) row = d;
   }
   if (!row) return list;
-  list_remove(&list, row);
+  dims_remove(&list, row);
   list_insert(&list, list.n, row);
   return list;
 }
@@ -298,7 +298,7 @@ static Dims order_window(const Chooser *c, const Node *n) {
   Dims list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
   int at = dims_index(&list, t->dims[0]);
-  list_remove(&list, t->dims[0]);
+  dims_remove(&list, t->dims[0]);
   if (t->nto) list_insert(&list, at, t->to[0]);
   if (t->nto > 1 && !dims_has(&list, t->to[1])) list_insert(&list, at, t->to[1]);
   return list;
@@ -318,7 +318,7 @@ static Dims order_source(const Chooser *c, const Node *n) {
 static Dims order_region(const Chooser *c, const Node *n) {
   if (n->op == OP_SCAN) return (Dims){0};
   Dims list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
-  if (n->op == OP_AT) list_remove(&list, n->attr.dims[0]);
+  if (n->op == OP_AT) dims_remove(&list, n->attr.dims[0]);
   if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
   return list;
 }
@@ -329,7 +329,7 @@ static Dims order_default(const Chooser *c, const Node *n) {
   case POINTWISE: return order_joined(c, n);
   case REDUCE: {
     Dims list = c->at.at[n->args[0]];
-    for (int i = 0; i < n->attr.ndims; i++) list_remove(&list, n->attr.dims[i]);
+    for (int i = 0; i < n->attr.ndims; i++) dims_remove(&list, n->attr.dims[i]);
     return list;
   }
   case CONTRACT: return order_contract(c, n);
@@ -343,7 +343,7 @@ static Dims order_default(const Chooser *c, const Node *n) {
   case COLLECTIVE: return order_moved(c, n);
   }
   Dims list = n->dims, arg = c->at.at[n->args[0]];
-  for (int i = 0; i < arg.n; i++) list_remove(&list, arg.at[i]);
+  for (int i = 0; i < arg.n; i++) dims_remove(&list, arg.at[i]);
   for (int i = 0; i < arg.n; i++) list_insert(&list, list.n, arg.at[i]);
   return list;
 }
@@ -446,7 +446,7 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
   int last = dims_index(&list, at->dims[at->ndims - 1]);
   DimId before = last + 1 < list.n ? list.at[last + 1] : 0;
-  for (int i = 0; i < at->ndims; i++) list_remove(&list, at->dims[i]);
+  for (int i = 0; i < at->ndims; i++) dims_remove(&list, at->dims[i]);
   int place = before && dims_has(&list, before) ? dims_index(&list, before) : list.n;
   for (int i = 0; i < at->ndims; i++) list_insert(&list, place + i, at->dims[i]);
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
@@ -464,8 +464,8 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   for (int i = list.n - 1; i >= 0; i--) {
     DimId d = list.at[i];
     if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST) continue;
-    if (list_elements(c->to, image) / dim_get(c->to->dims, list.at[list.n - 1])->size < WORK_AN_ELEMENT) return arg;
-    list_remove(&list, d);
+    if (list_elements(c->to->dims, image) / dim_get(c->to->dims, list.at[list.n - 1])->size < WORK_AN_ELEMENT) return arg;
+    dims_remove(&list, d);
     list_insert(&list, list.n, d);
     return copy_in_order(c, arg, list, "order: the kernel of a convolution, along the result");
   }
@@ -493,7 +493,7 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   Dims list = c->at.at[arg];
   if (n->op == OP_AT) {
-    list_remove(&list, n->attr.dims[0]);
+    dims_remove(&list, n->attr.dims[0]);
     list_insert(&list, 0, n->attr.dims[0]);
   } else if (c->want[old].n) {
     list = c->want[old];
@@ -546,7 +546,7 @@ static void to_front(const Chooser *c, NodeId old, Dims *list) {
   OpClass cls = op_row(n->op)->cls;
   bool bound = cls == COLLECTIVE || cls == REGION || cls == SOURCE || op_is_alias(n->op) || c->forced[old];
   if (!c->front[old] || bound || !dims_has(list, c->front[old])) return;
-  list_remove(list, c->front[old]);
+  dims_remove(list, c->front[old]);
   list_insert(list, 0, c->front[old]);
 }
 

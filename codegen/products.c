@@ -20,7 +20,7 @@ int64_t contract_work(const Graph *g, NodeId n) {
   const Dims *b = &graph_node(g, x->args[1])->dims;
   for (int i = 0; i < b->n; i++)
     if (!dims_has(&all, b->at[i])) list_insert(&all, all.n, b->at[i]);
-  return list_elements(g, &all);
+  return list_elements(g->dims, &all);
 }
 
 bool contract_is_dot(const Graph *g, NodeId n) {
@@ -68,7 +68,7 @@ static void keep_nest(const Roles *r, Dims *list, const Dims *x, const Dims *y, 
     first--;
   for (int i = 0; i < first; i++) {
     list_insert(rest, rest->n, list->at[0]);
-    list_remove(list, list->at[0]);
+    dims_remove(list, list->at[0]);
   }
 }
 
@@ -80,7 +80,7 @@ static int64_t stride_of(const Roles *r, const Dims *order, const Dims *role) {
 static bool leading(const Roles *r, const Dims *order, const Dims *row, const Dims *col, bool *transposed,
                     int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
-  int64_t nrow = list_elements(r->g, row), ncol = list_elements(r->g, col);
+  int64_t nrow = list_elements(r->g->dims, row), ncol = list_elements(r->g->dims, col);
   if (ncol == 1) cs = 1;
   if (cs == 1 && (nrow == 1 || rs >= ncol)) {
     *transposed = false;
@@ -133,7 +133,7 @@ bool product_form(const Graph *g, const Order *order, const Rows *rows, const Co
       !leading(&r, r.b, &r.k, &r.n, &out->tb, &out->ldb) ||
       !leading(&r, r.c, &r.m, &r.n, &tc, &out->ldc) || tc)
     return false;
-  int64_t m = list_elements(g, &r.m), cols = list_elements(g, &r.n), k = list_elements(g, &r.k);
+  int64_t m = list_elements(g->dims, &r.m), cols = list_elements(g->dims, &r.n), k = list_elements(g->dims, &r.k);
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
   if (opt->product_work) return out->work >= opt->product_work;

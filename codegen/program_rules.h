@@ -56,12 +56,16 @@ typedef struct Builder {
   uint32_t hash_size;
 } Builder;
 
+// builder.c: what the parts enter into a growing Program.
 int32_t builder_slot(Builder *b, Slot s);
 // A group of dims in a nest as one Size.
 Size builder_size(Builder *b, const Dims *list);
 Ref builder_buffer(Builder *b, const char *value, int64_t bytes);
 Ref builder_place(Builder *b, NodeId n); // of n's memory, made on first use
 ProgDim builder_dim(Builder *b, DimId d);
+// r in one step of the loop of region `loop`, whose steps are `bytes` apart.
+Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes);
+RegionId collect_loop(const Graph *g, NodeId collect); // the loop whose steps a COLLECT gathers
 
 // directory.c: declared tensors, constants, outputs; updates that can be written in place.
 void directory_make(Builder *b);

@@ -49,10 +49,6 @@ typedef struct Seen {
 
 static Seen view(Maker *k, NodeId n, const Env *env, int phase);
 
-bool op_looks_through(Op op, int i) {
-  return i == 0 && (op == OP_SLICE_OWN || op == OP_WINDOW || op == OP_WINDOW_AT);
-}
-
 // -- places -----------------------------------------------------------------------------------------------
 
 static void place_term(Place *p, DimId dim, int32_t stmt, int64_t factor) {

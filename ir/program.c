@@ -486,3 +486,14 @@ char *program_print(Arena *a, const Program *p) {
   free(text);
   return copy;
 }
+
+static bool reach_equal(const Reach *a, const Reach *b) {
+  return a->of_size == b->of_size && a->tap_size == b->tap_size && axes_equal(a->of_axes, b->of_axes) &&
+         axes_equal(a->tap_axes, b->tap_axes) && memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
+}
+
+bool slot_equal(const Slot *a, const Slot *b) {
+  return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
+         a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
+         a->scale == b->scale && a->div == b->div && a->times == b->times && reach_equal(&a->reach, &b->reach);
+}

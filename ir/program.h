@@ -30,6 +30,7 @@ typedef struct Slot {
 } Slot;
 // The scalar of that kind of d, a block or a reach dim.
 Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind);
+bool slot_equal(const Slot *a, const Slot *b);
 
 // A size known when bound: base, or base times a slot's value.
 typedef struct Size {
