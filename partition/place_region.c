@@ -42,10 +42,3 @@ void plan_settle_carries(Plan *p) {
   for (int round = 0; round < ROUNDS && settle_round(p, changed); round++) {
   }
 }
-
-State plan_need_in_loop(const Plan *p, NodeId n, int i) {
-  const Node *node = graph_node(p->door.graph, n);
-  if (node->op == OP_FINAL) return i ? p->door.at[node->args[1]] : (State){0};
-  NodeId carry = p->graph->carry[n][i];
-  return carry ? p->door.at[carry] : p->door.reduced[node->args[i]];
-}

@@ -50,7 +50,7 @@ Subject subject_of_decl(const Graph *g, DeclId d);
 // gradients of parameters, anything else. The array has count+1 entries.
 Subject *subjects_of_nodes(Arena *a, const Graph *g);
 
-// -- roles of dims (place_rules.c) ---------------------------------------------------------------------
+// -- roles of dims (place_roles.c) ---------------------------------------------------------------------
 typedef enum RoleKind {
   ROLE_KEEP,  // argument dim is result dim `at`
   ROLE_INNER, // it is attr.dims[at], which goes: a cut makes the result partial
@@ -115,16 +115,19 @@ static inline Role plan_role(const Plan *p, NodeId n, int i, int j) {
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
 }
 
-// The state in which node n reads its argument i, given its own state at[n] and inner cuts.
+// place_need.c: the state in which node n reads its argument i, given its own state at[n] and inner cuts.
 State plan_need(const Plan *p, NodeId n, int i);
 // The state in which output o reads its value.
 State plan_output_need(const Plan *p, const Output *o);
-// Chooses at and home of node n from the homes of its arguments.
+// place_choose.c: chooses at and home of node n from the homes of its arguments.
 void plan_choose(Plan *p, NodeId n);
 // The same of a node that has a state; cuts that users have asked for stay.
 void plan_choose_again(Plan *p, NodeId n);
 // Has n computed in the state that all its users and updates want, where that cuts more.
 void plan_pull_back(Plan *p, NodeId n);
+// place_users.c: values that several users want cut, and those that follow them.
+void plan_choose_shared(Plan *p);
+void plan_follow_some(Plan *p);
 // Where values are gathered, and where sums are reduced, over all axes; where they then live.
 void plan_finish(Plan *p);
 // The same, after moves that pay for several nodes together, if these send less (place_improve.c).
@@ -138,8 +141,6 @@ bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but);
 bool plan_window_passes(const Node *n, DimId d);
 // Where values that no rule cuts over `axis`, and that are wanted whole, are gathered (place_gather.c).
 void plan_gather_points(Plan *p, int axis);
-// The state in which a scan or final reads its argument i.
-State plan_need_in_loop(const Plan *p, NodeId n, int i);
 // Decides which linear nodes work on partial terms over `axis` (reduce.c).
 void plan_reduce_points(Plan *p, int axis);
 

@@ -1,18 +1,4 @@
-// The one table of roles: what a cut of an argument's dim means for the result, by class of operation.
-//
-//   class      dim                                   a cut over axis a
-//   pointwise  any                                   stays; arguments without it are sliced, free
-//   reduce     kept | reduced                        stays | the result is partial over a
-//   contract   kept | summed                         stays | partial over a
-//   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
-//              fast dims of a merge                  whole
-//   gather     looked up | other                     partial over a | stays
-//   window     read along | other                    the new dim is cut so, halos are exchanged | stays
-//              one place, or a computed one          partial over a: each owner its own elements, else zeros
-//   region     the dim that the loop runs over       whole
-//              other                                 stays; a carry's next value comes in its state
-//   ordered    cumulated | searched for the largest  stays | candidates are gathered
-//              sorted | other                        whole | stays
+// Chooses the state of a value: what its arguments bring, what the layout says, and which of them wins on each axis.
 //
 // A node first collects claims on each axis: what the layout wants of its result (hard), what its
 // arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that the
@@ -22,115 +8,6 @@
 //   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   b and h are claimed: b/rows h/cols
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b kept, h summed: b/rows, sum over cols
 #include "partition/state.h"
-
-static int listed(const DimId *list, int n, DimId d) {
-  for (int i = 0; i < n; i++)
-    if (list[i] == d) return i;
-  return -1;
-}
-
-static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)}; }
-
-static Role inner_or_keep(const Node *n, DimId d) {
-  int s = listed(n->attr.dims, n->attr.ndims, d);
-  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = (int8_t)s};
-}
-
-static Role move_role(const Node *n, DimId d) {
-  int s = listed(n->attr.dims, n->attr.ndims, d);
-  if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
-  if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
-  if (s > 0) return (Role){.kind = ROLE_WHOLE};
-  return keep(n, n->attr.to[0]);
-}
-
-// A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
-static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
-  Role r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
-  Dtype type = (Dtype)graph_node(g, n->args[0])->type;
-  if (r.kind == ROLE_INNER && dtype_bytes(type) == 1) r.kind = ROLE_WHOLE;
-  return r;
-}
-
-// Owners fill in their own elements only where others fill in zeros, and zeros add up.
-static bool window_sums(const Node *n) {
-  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 && dtype_bytes((Dtype)n->type) > 1;
-}
-
-static Role window_role(const Node *n, DimId d) {
-  if (d != n->attr.dims[0]) return keep(n, d);
-  if (window_sums(n)) return (Role){.kind = ROLE_INNER};
-  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (Role){.kind = ROLE_WHOLE};
-  Role r = keep(n, n->attr.to[0]);
-  r.reach = true;
-  return r;
-}
-
-static Role ordered_role(const Graph *g, const Node *n, DimId d) {
-  if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
-  bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <= 4; // candidates travel as keys of 8 bytes
-  return (Role){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_WHOLE};
-}
-
-// What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
-static Role region_role(const Node *n, DimId d) {
-  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0])) return (Role){.kind = ROLE_WHOLE};
-  return keep(n, d);
-}
-
-Role role_of(const Graph *g, NodeId id, int i, int j) {
-  const Node *n = graph_node(g, id);
-  DimId d = graph_node(g, n->args[i])->dims.at[j];
-  switch (op_row((Op)n->op)->cls) {
-  case SOURCE: break;
-  case POINTWISE: return keep(n, d);
-  case REDUCE:
-  case CONTRACT: return inner_or_keep(n, d);
-  case MOVE: return move_role(n, d);
-  case GATHER: return gather_role(g, n, i, d);
-  case WINDOW: return window_role(n, d);
-  case ORDERED: return ordered_role(g, n, d);
-  case REGION: return region_role(n, d);
-  case COLLECTIVE: break;
-  }
-  BUG("%s has no arguments to place", op_row((Op)n->op)->text);
-}
-
-int node_inner(const Node *n) {
-  OpClass cls = op_row((Op)n->op)->cls;
-  bool inner = cls == REDUCE || cls == CONTRACT || cls == GATHER || n->op == OP_TOP_K;
-  return inner || (cls == WINDOW && window_sums(n)) ? n->attr.ndims : 0;
-}
-
-Monoid node_monoid(const Node *n) {
-  if (!node_inner(n) || n->op == OP_TOP_K) return MONOID_NONE;
-  if (n->op == OP_MAX || n->op == OP_ANY) return MONOID_MAX;
-  if (n->op == OP_MIN || n->op == OP_ALL) return MONOID_MIN;
-  return n->op == OP_PROD ? MONOID_PROD : MONOID_SUM;
-}
-
-// Blocks of the slow dim times the fast size must be blocks of the merged dim, at every level.
-static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
-  int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
-  for (int i = 0; i < axes.n; i++) {
-    int64_t p = g->mesh->axis[axes.at[i]].size;
-    n = ceil_div(n, p), m = ceil_div(m, p);
-    if (n * fast != m) return axes_head(axes, i);
-  }
-  return axes;
-}
-
-Axes cut_allowed(const Graph *g, NodeId id, int k, Axes axes) {
-  const Node *n = graph_node(g, id);
-  DimId d = n->dims.at[k];
-  if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};
-  if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr.dims[0]) return (Axes){0};
-  if (n->op == OP_TOP_K && d == n->attr.to[0]) return (Axes){0};
-  if (n->op == OP_MERGE && d == n->attr.to[0]) return aligned(g, n->attr.dims[0], d, axes);
-  if (n->op != OP_SPLIT) return axes;
-  int t = listed(n->attr.to, n->attr.nto, d);
-  return t < 0 ? axes : t > 0 ? (Axes){0} : aligned(g, d, n->attr.dims[0], axes);
-}
 
 // -- claims ----------------------------------------------------------------------------------------------
 
@@ -170,7 +47,7 @@ static NodeId source_of(const Choice *c, int i) {
 static int source_slot(const Choice *c, int i, int j) {
   const Graph *g = c->plan->door.graph;
   if (i < c->n->nargs) return slot_of(c, plan_role(c->plan, c->id, i, j));
-  return slot_of(c, keep(c->n, graph_node(g, source_of(c, i))->dims.at[j]));
+  return dims_index(&c->n->dims, graph_node(g, source_of(c, i))->dims.at[j]);
 }
 
 // Whether any axis cuts what it reads or is wished for its result.
@@ -448,77 +325,4 @@ void plan_choose(Plan *p, NodeId n) {
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->door.reduced[n] = home_of(p, n, at);
   if (node->op == OP_CARRY) *at = p->door.reduced[n]; // kept where it is used
-}
-
-// Whether the blocks of to[0] all read the whole of dims[0]: then it is gathered.
-static bool reads_all(const Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
-  const Node *node = graph_node(g, n);
-  const State *at = &p->door.at[n];
-  int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
-  Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size, .tap_size = 1, .affine = node->attr.affine};
-  x.of_axes = at->cut[dims_index(&node->dims, node->attr.to[0])];
-  if (node->attr.nto > 1) {
-    x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
-    x.tap_axes = at->cut[dims_index(&node->dims, node->attr.to[1])];
-  }
-  Axes all = x.of_axes;
-  axes_join(&all, x.tap_axes);
-  for (int64_t k = 0; all.n && k < axes_size(g->mesh, all); k++) {
-    reach_interval(g->mesh, &x, whole, axes_peer(g->mesh, all, 0, k), &first, &length);
-    if (length < whole) return false;
-  }
-  return true;
-}
-
-// Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any cuts. If
-// an axis of the new dim cuts another dim of the source, that moves to dim j first.
-static void need_reach(const Plan *p, NodeId n, int j, State *need) {
-  const Node *node = graph_node(p->door.graph, n);
-  if (reads_all(p, n)) return;
-  int ndims = graph_node(p->door.graph, node->args[0])->dims.n;
-  const State *home = &p->door.reduced[node->args[0]];
-  Axes cut = home->cut[j], to = p->door.at[n].cut[dims_index(&node->dims, node->attr.to[0])];
-  for (int i = 0; i < to.n && !cut.n; i++)
-    if (state_cut_by(home, ndims, to.at[i]) >= 0) cut = to;
-  int free = 0;
-  while (free < cut.n && state_cut_by(need, ndims, cut.at[free]) < 0 && !axes_has(need->partial, cut.at[free])) free++;
-  need->cut[j] = axes_head(cut, free);
-}
-
-State plan_need(const Plan *p, NodeId n, int i) {
-  const Graph *g = p->door.graph;
-  const Node *node = graph_node(g, n);
-  const State *at = &p->door.at[n];
-  if (node->op == OP_SCAN || node->op == OP_FINAL) return plan_need_in_loop(p, n, i);
-  State need = {0};
-  int reach = -1;
-  for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
-    Role r = plan_role(p, n, i, j);
-    if (r.reach) reach = j;
-    else if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
-    if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];
-  }
-  for (int a = 0; a < g->mesh->naxes; a++)
-    if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
-  if (need.partial.n) need.monoid = MONOID_SUM;
-  if (reach >= 0) need_reach(p, n, reach, &need);
-  return need;
-}
-
-State plan_output_need(const Plan *p, const Output *o) {
-  if (o->kind == OUT_VALUE) return p->door.reduced[o->value];
-  const Graph *g = p->door.graph;
-  DeclId target = o->target;
-  NodeId source = g->decl.at[target - 1].node;
-  if (source) return p->door.reduced[source];
-  Subject s = subject_of_decl(g, target);
-  Wish w;
-  wish_resolve(g, p->door.layout, &s, &w);
-  State need = {0};
-  for (int k = 0; k < s.dims.n; k++) need.cut[k] = w.hard[k];
-  for (int k = 0; k < s.dims.n; k++)
-    for (int i = 0; i < w.soft[k].n; i++)
-      if (state_cut_by(&need, s.dims.n, w.soft[k].at[i]) < 0) axes_append(&need.cut[k], w.soft[k].at[i]);
-  return need;
 }
