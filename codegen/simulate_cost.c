@@ -22,8 +22,6 @@ void sim_zones(Sim *s) {
 
 static Zone *zone_of(Sim *s, Ref r) { return &s->zone[r.tensor < 0 ? s->p->ntensors : (uint32_t)r.tensor]; }
 
-int64_t sim_place(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }
-
 // Bytes that others have touched since, as the caches of the core and of the machine see it.
 static void distance_of(const Sim *s, const Touch *t, double now, double *core, double *machine) {
   double since = now - t->at;

@@ -189,3 +189,5 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) 
   arena_reset(scratch, mark);
   return all * LANES;
 }
+
+int64_t sim_place(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }

@@ -20,24 +20,7 @@ static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT,
 
 // -- the learning rate ----------------------------------------------------------------------------
 
-static int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
-
-// As PyTorch's GradScaler: an update that is skipped does not count, neither for the bias correction nor for schedules.
-NodeId optim_steps(const Optim *o) {
-  int64_t n = updates_a_step(o->train);
-  NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);
-  if (o->skipped && n > 1) return graph_unary(o->g, OP_FLOOR, quot(o, optim_updates(o), num(o, (double)n)));
-  return graph_cast(o->g, o->skipped ? sub(o, steps, o->skipped) : steps, o->type);
-}
 static NodeId steps(const Optim *o) { return optim_steps(o); }
-
-NodeId optim_updates(const Optim *o) {
-  int64_t n = updates_a_step(o->train);
-  if (n == 1) return steps(o);
-  NodeId all = graph_cast(o->g, graph_add(o->g, OP_STEP, 0, NULL, NULL), o->type);
-  all = add(o, mul(o, all, num(o, (double)n)), num(o, (double)o->round));
-  return o->skipped ? sub(o, all, graph_cast(o->g, o->skipped, o->type)) : all;
-}
 
 // How far between the end of the warmup and `total`: 0 to 1.
 static NodeId progress(const Optim *o, const ScheduleSpec *s) {
@@ -92,19 +75,9 @@ static NodeId learning_rate(const Optim *o) {
 
 // -- parts ----------------------------------------------------------------------------------------
 
-DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims) {
-  return step_slot(o->step, o->block, o->param, which, o->type, rank, dims);
-}
-
 static DeclId slot_new(const Optim *o, const char *which) {
   const Decl *p = &o->g->decl.at[o->param - 1];
   return optim_slot(o, which, p->rank, p->dims);
-}
-
-void optim_put(const Optim *o, DeclId target, NodeId value) {
-  NodeId before = step_value(o->step, target);
-  value = graph_cast(o->g, value, (Dtype)graph_node(o->g, before)->type);
-  step_assign(o->step, target, o->keep ? graph_where(o->g, o->keep, value, before) : value);
 }
 
 // decay * slot + gain * x, which the slot becomes.

@@ -33,6 +33,8 @@ typedef struct Step {
   NodeId finite;       // f32: 0, or NaN where a gradient is not finite; 0: not asked for
 } Step;
 
+// step.c. Makes room for declarations that were added.
+void step_grow(Step *s);
 // The value of d at this point of the step, in its own type.
 NodeId step_value(Step *s, DeclId d);
 void step_assign(Step *s, DeclId d, NodeId value);
@@ -55,7 +57,9 @@ DeclId scale_skipped(Step *s, uint32_t block);
 // overflow of their sum is seen.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled);
 
-// optim_adafactor.c, optim.c: one parameter's update in the making.
+static inline int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
+
+// optim_parts.c, optim_adafactor.c, optim.c: one parameter's update in the making.
 typedef struct Optim {
   Step *step;
   Graph *g;

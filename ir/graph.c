@@ -201,11 +201,6 @@ RegionId graph_region(Graph *g, const Region *r) {
   return (RegionId)g->region.n;
 }
 
-bool region_encloses(const Graph *g, RegionId a, RegionId b) {
-  while (b && b != a) b = region_get(g, b)->parent;
-  return a == b;
-}
-
 // The deepest region of the arguments; they must lie on one way in.
 static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId *out, char *why) {
   *out = 0;

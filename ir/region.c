@@ -26,3 +26,8 @@ NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry) {
   NodeId of = scan[c->region];
   return of && c->attr.key < graph_node(g, of)->nargs ? graph_node(g, of)->args[c->attr.key] : 0;
 }
+
+bool region_encloses(const Graph *g, RegionId a, RegionId b) {
+  while (b && b != a) b = region_get(g, b)->parent;
+  return a == b;
+}

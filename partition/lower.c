@@ -241,13 +241,6 @@ static Attr map_attr(Lower *l, NodeId n) {
   return attr;
 }
 
-// A scalar of the own block of d: its first global index, or its number of valid elements. Written as
-// reductions over the block, which only see valid elements.
-NodeId block_start(Graph *g, DimId d) {
-  Dims over = {.n = 1, .at = {d}};
-  return graph_reduce(g, OP_MIN, graph_index(g, d), &over);
-}
-
 static NodeId block_valid(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   if (!dim_uneven(g->dims, g->mesh, d)) return graph_const(g, TYPE_I32, (double)dim_get(g->dims, d)->size);

@@ -96,3 +96,10 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   key = gather(g, largest(g, key, full, own), own, all, axes, why_split(g, d, "the largest of each block are compared"));
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
+
+// A scalar of the own block of d: its first global index, or its number of valid elements. Written as
+// reductions over the block, which only see valid elements.
+NodeId block_start(Graph *g, DimId d) {
+  Dims over = {.n = 1, .at = {d}};
+  return graph_reduce(g, OP_MIN, graph_index(g, d), &over);
+}
