@@ -12,50 +12,7 @@
 
 static const Pos nowhere = {0};
 
-bool text_ends(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 // -- files ---------------------------------------------------------------------------------------
-
-char *session_file(Session *s, const char *path, size_t *n) { return file_text(s->arena, path, n); }
-
-// A file of that name, or a folder that is not ours, is found before anything is computed.
-static bool folder_writable(Session *s, const char *path) {
-  struct stat info;
-  bool there = stat(path, &info) == 0;
-  if (there && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
-  else if (there && access(path, W_OK | X_OK) == 0) return true;
-  diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path, strerror(errno));
-  return false;
-}
-
-bool session_folder(Session *s, const char *path) {
-  char *part = arena_text(s->arena, path, strlen(path));
-  for (char *c = part + 1;; c++) {
-    if (*c != '/' && *c != '\0') continue;
-    char kept = *c;
-    *c = '\0';
-    if (!disk_make(AT_FDCWD, part, 0777) && errno != EEXIST) {
-      diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
-                 "cannot make the folder %s: %s", part, strerror(errno));
-      return false;
-    }
-    if (!kept) return folder_writable(s, path);
-    *c = kept;
-  }
-}
-
-bool session_cannot_write(const Session *s, const char *path, Pos at) {
-  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s", path, strerror(errno));
-  return false;
-}
-
-bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at) {
-  errno = ENOMEM;
-  return (text && disk_write_file(path, text, n, fast)) || session_cannot_write(s, path, at);
-}
 
 static const char *folder_of(Session *s, const char *path) {
   const char *slash = strrchr(path, '/');
@@ -176,25 +133,6 @@ static bool layout_is_auto(const Session *s) {
   return layout && !is_exact(s) && strcmp(layout, "auto") == 0;
 }
 
-bool session_memory(const Session *s, double *out) {
-  static const struct { const char *unit; double bytes; } units[] = {
-      {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
-  const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
-  *out = (double)s->machine.memory;
-  if (!use) return true;
-  char *end;
-  double x = strtod(use->text, &end);
-  for (size_t i = 0; end != use->text && x > 0 && x < 0x1p60 && i < countof(units); i++)
-    if (!strcmp(end, units[i].unit)) {
-      *out = fmin(x * units[i].bytes, 0x1p62);
-      return true;
-    }
-  diag_error(s->diag, DIAG_USAGE, use->pos, "--memory takes a size of a processor's memory, not '%s'", use->text);
-  diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
-  return false;
-}
-
 static bool model_options(Session *s, ModelOptions *m) {
   int errors = diag_errors(s->diag);
   int64_t seed, threads;
@@ -228,8 +166,6 @@ static bool read_machine(Session *s) {
 }
 
 // -- the model -----------------------------------------------------------------------------------
-
-bool session_from_stdin(const Session *s) { return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0; }
 
 bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
@@ -273,165 +209,3 @@ bool session_load(Session *s) {
          (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s);
 }
 
-typedef VEC(const char *) NameList;
-
-// Names between commas, those inside parentheses aside.
-static void split_names(const Session *s, const char *text, NameList *names) {
-  int depth = 0;
-  for (const char *from = text, *c = from;; c++) {
-    depth += (*c == '(') - (*c == ')');
-    if (*c && (*c != ',' || depth > 0)) continue;
-    const char *end = c;
-    while (from < end && *from == ' ') from++;
-    while (end > from && end[-1] == ' ') end--;
-    if (end > from) vec_push(s->arena, *names) = intern_n(s->names, from, (size_t)(end - from));
-    if (!*c) break;
-    from = c + 1;
-  }
-}
-
-Fetch session_fetch(const Session *s) {
-  const OptionUse *use = option_use(s->opt, OPTION_FETCH);
-  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
-             .training = option_given(s->opt, OPTION_TRAINING)};
-  if (f.loss) f.loss_pos = option_use(s->opt, OPTION_LOSS)->pos;
-  NameList names = {0};
-  if (!use) return f;
-  f.pos = use->pos;
-  for (uint32_t i = 0; i < s->opt->use[OPTION_FETCH].n; i++)
-    split_names(s, s->opt->use[OPTION_FETCH].at[i].text, &names);
-  f.name = (const char *const *)names.at;
-  f.n = names.n;
-  return f;
-}
-
-// -- compiling -----------------------------------------------------------------------------------
-
-const char *cache_folder(Session *s) {
-  if (option_given(s->opt, OPTION_NO_CACHE)) return NULL;
-  const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (base && *base == '/') return arena_printf(s->arena, "%s/meshc", base);
-  return home && *home == '/' ? arena_printf(s->arena, "%s/.cache/meshc", home) : NULL;
-}
-
-// --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
-// machine file's: it may describe a machine for which the model is still being cut.
-static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
-  double most;
-  bool budget = option_given(s->opt, OPTION_MEMORY);
-  if (!(budget || s->machine.states_memory) || !c->compiled || s->trial) return true;
-  if (!session_memory(s, &most)) return false;
-  int64_t needed = program_bytes(c->compiled->program);
-  if ((double)needed <= most) return true;
-  const char *text = arena_printf(s->arena, "the program for %s needs %s a processor, %s %s", c->compiled->program->for_,
-                                  bytes_text(s->arena, needed), budget ? "--memory allows" : "a processor of the machine file has",
-                                  bytes_text(s->arena, (int64_t)most));
-  Pos at = option_use(s->opt, budget ? OPTION_MEMORY : OPTION_MACHINE)->pos;
-  if (budget || runs) diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
-  else diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
-  diag_hint(s->diag, "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch", (long long)needed);
-  return !(budget || runs);
-}
-
-static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
-  int64_t opt;
-  double memory;
-  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory)) return false;
-  bool blas = runs && blas_open(&s->blas);
-  *out = (PipelineOptions){
-      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
-                  .products = (blas || !runs) && !is_exact(s),
-                  .for_ = purpose,
-                  .over = over,
-                  .overlap = s->machine.overlap > 0,
-                  .keep = strcmp(purpose, "train") == 0 ||
-                          (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
-      .code = {.opt = (int)opt, .cache = cache_folder(s)},
-      .machine = &s->machine,
-      .memory = (int64_t)memory,
-      .machine_code = runs,
-  };
-  return true;
-}
-
-// What was planned by the graph is what the program's collectives say.
-static bool planned_alike(const Compilation *c, Diag *d) {
-  ProgramCount part[2], facts = {0};
-  if (!c->compiled || !c->facts) return true;
-  program_count(c->compiled->program, 0, -1, part);
-  program_count_add(&part[0], &part[1]);
-  for (uint32_t i = 0; i < c->facts->n; i++) {
-    const CollFact *f = &c->facts->fact[i];
-    facts.calls[f->kind] += f->times;
-    facts.bytes[f->kind] += f->times * f->bytes;
-    facts.wire_bytes[f->kind] += f->times * f->wire_bytes;
-  }
-  for (int k = 0; k < COLL_COUNT; k++) {
-    int64_t calls = part[0].calls[k], bytes = part[0].bytes[k];
-    if (calls == facts.calls[k] && bytes == facts.bytes[k] && part[0].wire_bytes[k] == facts.wire_bytes[k])
-      continue;
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
-               coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
-               (long long)facts.calls[k], (long long)facts.bytes[k]);
-    diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
-    return false;
-  }
-  return true;
-}
-
-bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
-                     const char *last, Compilation *out) {
-  PipelineOptions options;
-  bool runs = last == NULL;
-  if (!read_pipeline(s, purpose, over, runs, &options)) return false;
-  options.laps = &s->laps;
-  double start = clock_seconds();
-  bool cached = options.code.cache != NULL;
-  if (runs && !session_before_compile(s, cached)) return false;
-  if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
-  if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
-  if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
-            purpose, clock_seconds() - start, out->compiled->program->ninstrs,
-            out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
-  if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
-  laps_start(&s->laps, s->arena);
-  return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
-}
-
-bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over, Compilation *out) {
-  PipelineOptions options;
-  return read_pipeline(s, purpose, over, true, &options) && pipeline_run(a, g, &options, NULL, s->diag, out);
-}
-
-static bool exec_options(Session *s, ExecOptions *out) {
-  int64_t threads;
-  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return false;
-  *out = (ExecOptions){.threads = (int)threads, .seed = s->model->graph->spec.seed, .directory = s->directory};
-  return true;
-}
-
-Exec *session_exec_alone(Session *s, const Compilation *c) {
-  ExecOptions options;
-  if (!exec_options(s, &options)) return NULL;
-  if (s->spoil.kernel) options.spoil = &s->spoil; // a wrong kernel is wrong wherever it runs
-  return exec_new(c->compiled->program, &options, s->diag);
-}
-
-Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
-  ExecOptions options;
-  if (!exec_options(s, &options)) return NULL;
-  options.ranks = s->ranks;
-  options.share = share;
-  options.watch = watch;
-  options.spoil = &s->spoil;
-  options.probe = s->probe;
-  options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH || s->opt->command == COMMAND_DOCTOR;
-  Exec *e = exec_new(c->compiled->program, &options, s->diag);
-  if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
-  if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
-            (long long)mesh_size(&s->model->mesh), exec_workers(e),
-            bytes_text(s->arena, exec_bytes(e)));
-  return e;
-}

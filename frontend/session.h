@@ -30,7 +30,7 @@ typedef struct Session {
   bool trial;            // a program that is only looked at may need more than --memory
 } Session;
 
-// -- session.c: loading and compiling ------------------------------------------------------------
+// -- session.c, session_select.c, session_compile.c, session_files.c: loading, selecting, compiling ---
 // Whether the model is read from standard input: the first argument is `-`.
 bool session_from_stdin(const Session *s);
 // Reads the model file (the first argument), no more. False after an error.
@@ -68,7 +68,9 @@ MUST_USE bool session_write(const Session *s, const char *path, const char *text
 bool session_cannot_write(const Session *s, const char *path, Pos at);
 bool text_ends(const char *text, const char *end);
 
-// -- cmd_check.c: facts --------------------------------------------------------------------------
+// -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------------
+// The file of a place: the model, or one that it imports.
+const char *line_file(const Session *s, Pos pos);
 json_t *collectives_json(const Session *s, const CollFacts *facts);
 json_t *mesh_json(const Mesh *m);
 json_t *layout_json(const Session *s);
