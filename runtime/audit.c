@@ -1,5 +1,4 @@
-// What a run did beside what the program said that it would do: bytes moved and memory taken. And the copy of a
-// processor's memory, and the wrong element, with which tests see that nothing is taken on trust.
+// Compares what a run did with what the program predicted: bytes moved and memory taken.
 #include "runtime/bound.h"
 
 #include <string.h>
@@ -49,45 +48,4 @@ bool exec_check(const Exec *e, Diag *d) {
     return false;
   }
   return good;
-}
-
-void exec_copy(Exec *to, const Exec *from) {
-  const Program *p = to->program;
-  if (p != from->program) BUG("memory of another program");
-  exec_rows(to, from->rows);
-  for (int64_t r = to->first; r < to->first + to->own; r++)
-    for (uint32_t t = 0; t < p->ntensors; t++)
-      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT)
-        memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
-}
-
-uint32_t exec_spoilt(const Exec *e) {
-  int64_t call = e->spoil.kernel ? e->spoil.call : -1;
-  for (uint32_t i = 0; i < e->program->ninstrs && call >= 0; i++) {
-    const Instr *in = &e->program->instr[i];
-    if (in->kind == INSTR_KERNEL && e->program->kernel[in->u.kernel.kernel].nnum > 0 && call-- == 0) return i;
-  }
-  return UINT32_MAX;
-}
-
-const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num) {
-  double *wrong = arena_copy(e->memory, num, sizeof *num * k->nnum);
-  wrong[0] = 1.5 * wrong[0] + 1;
-  return wrong;
-}
-
-// The first part that has an element there.
-void exec_spoil(Exec *e, uint32_t i) {
-  const Collective *w = &e->program->instr[i].u.collective;
-  int64_t r = e->spoil.processor;
-  if ((int64_t)e->call[i].sequence != e->spoil.call || r < e->first || r >= e->first + e->own) return;
-  const CommMember *m = &e->member[i][r];
-  for (uint32_t part = 0; part < w->nparts; part++) {
-    bool empty = false;
-    for (int d = 0; d < w->part[part].rank; d++) empty = empty || m->dst_valid[part * MAX_RANK + (uint32_t)d] == 0;
-    if (empty) continue;
-    double x = dtype_load(w->type, m->dst[part]);
-    dtype_store(w->type, m->dst[part], dtype_round(w->type, w->type == TYPE_BOOL ? x == 0 : 1.5 * x + 1));
-    return;
-  }
 }

@@ -443,3 +443,19 @@ void exec_unbind(Exec *e) {
   }
   unmap_memory(e->scratch, e->scratch_bytes * e->workers);
 }
+
+void exec_rows(Exec *e, int64_t rows) {
+  if (rows == e->rows) return;
+  e->rows = rows;
+  exec_bind_sizes(e);
+}
+
+void exec_copy(Exec *to, const Exec *from) {
+  const Program *p = to->program;
+  if (p != from->program) BUG("memory of another program");
+  exec_rows(to, from->rows);
+  for (int64_t r = to->first; r < to->first + to->own; r++)
+    for (uint32_t t = 0; t < p->ntensors; t++)
+      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT)
+        memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
+}

@@ -128,12 +128,11 @@ struct Exec {
   bool timed;      // it is kept at present
   double stamp;    // when the last one ended
   struct Probe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
+  void (*look)(struct Exec *e, int64_t context, uint32_t i, const Steps *steps); // with nonfinite: after instruction i
   struct Trace *trace; // gets what the workers run, or NULL (runtime/trace.h)
 };
 
-// probe.c: looks at what instruction i has written in context c.
-typedef struct Probe Probe;
-void probe_look(Exec *e, int64_t c, uint32_t i, const Steps *steps);
+typedef struct Probe Probe; // probe.c
 
 // Memory of tensors, and all references of p resolved. False after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);

@@ -260,7 +260,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
     if (s.members == 1 || b->solo) {
       if (s.member == 0) run_alone(e, context, i, worker, steps);
       if (s.member == 0) trace_end(e, context, i, worker, began);
-      if (e->nonfinite) probe_look(e, context, i, steps);
+      if (e->nonfinite) e->look(e, context, i, steps);
       profile_stamp(e, i, worker);
       apart = true;
       continue;
@@ -401,7 +401,7 @@ static void run_worker(void *exec, int worker) {
     for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
       trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
     for (int64_t c = s.first; c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
-      probe_look(e, c, end, &steps);
+      e->look(e, c, end, &steps);
     profile_stamp(e, end, worker);
     if (!goes_on) return;
     i = end + 1;
@@ -558,9 +558,3 @@ int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }
 void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }
 int64_t exec_bytes(const Exec *e) { return e->context[e->first].bytes; }
-
-void exec_rows(Exec *e, int64_t rows) {
-  if (rows == e->rows) return;
-  e->rows = rows;
-  exec_bind_sizes(e);
-}

@@ -69,7 +69,8 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const M
   }
 }
 
-void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps) {
+// Looks at what instruction i has written in the context.
+static void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps) {
   Probe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
   for (uint32_t k = 0; k < e->program->note[i].nmade && !p->seen[context]; k++) {
@@ -135,6 +136,7 @@ bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
   bool good = e->program->note != NULL;
   if (good) {
     e->nonfinite = &p;
+    e->look = probe_look;
     look_at_given(e);
     good = exec_step(e, step, false) != STEP_FAILED && agree(e);
     if (good && p.first.order >= 0) describe(e, out);
