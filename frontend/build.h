@@ -8,7 +8,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/habits.h"
-#include "frontend/name_map.h"
+#include "ir/map.h"
 
 // -- values ---------------------------------------------------------------------------------------
 typedef enum ValueKind {

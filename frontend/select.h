@@ -3,7 +3,7 @@
 #define FRONTEND_SELECT_H
 
 #include "frontend/frontend.h"
-#include "frontend/name_map.h"
+#include "ir/map.h"
 
 // A copy of a part of the model into a graph that has its declarations. `training` is folded to a
 // constant.

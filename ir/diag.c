@@ -12,26 +12,6 @@
 
 enum { MAX_KEPT = 20, MAX_SHOWN = 160, LONGEST_NAME = 64 };
 
-typedef struct DiagRow {
-  const char *code;
-  int exit;
-  const char *hint;
-} DiagRow;
-
-static const DiagRow rows[DIAG_COUNT] = {
-#define DIAG(id, code, exit, hint) {code, exit, hint},
-#include "ir/diag.def"
-#undef DIAG
-};
-
-static const struct {
-  const char *text, *example;
-} meanings[DIAG_COUNT] = {
-#define MEANING(id, text, example) [DIAG_##id] = {text, example},
-#include "ir/meanings.def"
-#undef MEANING
-};
-
 typedef struct Source {
   const char *name, *text;
   size_t n;
@@ -99,24 +79,6 @@ void diag_rewind(Diag *d, DiagMark m) {
 
 int diag_errors(const Diag *d) { return d->nerrors; }
 int diag_exit(const Diag *d) { return d->exit; }
-const char *diag_code(DiagId id) { return id < DIAG_COUNT ? rows[id].code : NULL; }
-const char *diag_default_hint(DiagId id) { return id < DIAG_COUNT ? rows[id].hint : NULL; }
-int diag_exit_code(DiagId id) { return id < DIAG_COUNT ? rows[id].exit : 0; }
-const char *diag_meaning(DiagId id) { return id < DIAG_COUNT ? meanings[id].text : NULL; }
-const char *diag_example(DiagId id) { return id < DIAG_COUNT ? meanings[id].example : NULL; }
-
-DiagId diag_of_code(const char *code) {
-  int i = 0;
-  while (i < DIAG_COUNT && strcasecmp(rows[i].code, code) != 0) i++;
-  return (DiagId)i;
-}
-
-bool diag_is_code(const char *text) {
-  if (!strchr("EeWw", text[0]) || strlen(text) != 5) return false;
-  for (int i = 1; i < 5; i++)
-    if (!isdigit((unsigned char)text[i])) return false;
-  return true;
-}
 
 // -- reading --------------------------------------------------------------------------------------
 
@@ -125,7 +87,7 @@ uint32_t diag_count(const Diag *d) { return d->message.n; }
 DiagEntry diag_entry(const Diag *d, uint32_t i) {
   const Message *m = &d->message.at[i];
   return (DiagEntry){.severity = m->warning ? "warning" : "error",
-                     .code = rows[m->id].code,
+                     .code = diag_code(m->id),
                      .text = m->text,
                      .hint = m->hint,
                      .at = m->at,
@@ -154,13 +116,13 @@ static bool said_before(const Diag *d, const Message *m) {
 }
 
 static void say(Diag *d, bool warning, DiagId id, Pos at, const char *text) {
-  Message m = {.id = id, .warning = warning, .at = at, .text = text, .hint = rows[id].hint};
+  Message m = {.id = id, .warning = warning, .at = at, .text = text, .hint = diag_default_hint(id)};
   d->open = false;
   if (said_before(d, &m)) return;
   if (warning) {
     d->nwarnings++;
   } else {
-    if (d->nerrors++ == 0) d->exit = rows[id].exit;
+    if (d->nerrors++ == 0) d->exit = diag_exit_code(id);
   }
   if (d->kept[warning] == MAX_KEPT) return;
   d->kept[warning]++;
@@ -431,7 +393,7 @@ static void put_message(const Diag *d, FILE *out, const Message *m, const Paint 
   put_place(d, out, m->at);
   fprintf(out, "%s%s%s:%s ", paint->off, colour, m->warning ? "warning" : "error", paint->off);
   put_text(out, m->text);
-  fprintf(out, " [%s]\n", rows[m->id].code);
+  fprintf(out, " [%s]\n", diag_code(m->id));
   put_excerpt(d, out, m->at, paint, colour);
   for (uint32_t i = 0; i < m->note.n; i++) {
     const Note *note = &m->note.at[i];

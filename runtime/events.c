@@ -180,3 +180,7 @@ bool events_close(Events *e, Diag *d) {
   free(e);
   return error == 0;
 }
+
+void log_say_error(const char *path, int error, Diag *d) {
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(error));
+}

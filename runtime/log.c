@@ -115,10 +115,6 @@ void log_sync(Log *l) {
   l->open = open && !l->error && fseek(l->out, -END_BYTES, SEEK_CUR) == 0;
 }
 
-void log_say_error(const char *path, int error, Diag *d) {
-  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(error));
-}
-
 const char *log_fault(Log *l, int *error) {
   *error = l->error ? l->error : events_error(l->events);
   if (!*error || l->told) return NULL;

@@ -1,6 +1,6 @@
-// A map from interned names to pointers (names.c). Zero is an empty map; it grows in an arena.
-#ifndef FRONTEND_NAME_MAP_H
-#define FRONTEND_NAME_MAP_H
+// Maps from interned names to pointers. A zeroed map is empty; it grows in an arena.
+#ifndef IR_MAP_H
+#define IR_MAP_H
 
 #include "ir/arena.h"
 
