@@ -75,22 +75,22 @@ bool parse_dims(Parser *p, Ast *t) {
     parser_take(p);
     t->all_but = true;
   }
+  bool arrow = parser_accept(p, TOKEN_ARROW); // stack[-> n](x, y)
   do {
-    bool arrow = parser_accept(p, TOKEN_ARROW);
     const Token *name = parser_name(p, "the name of a dim");
     if (!name) {
       index_hint(p, t);
       return false;
     }
     vec_push(p->a, dims) = (AstDim){.name = name->text, .arrow = arrow, .pos = token_pos(p, name)};
-  } while (parser_accept(p, TOKEN_COMMA) || parser_at(p, TOKEN_ARROW));
+  } while ((arrow = parser_accept(p, TOKEN_ARROW)) || parser_accept(p, TOKEN_COMMA));
   t->dims = dims.at;
   t->ndims = dims.n;
   return expect_close(p, open, TOKEN_UNBRACKET);
 }
 
-static bool parse_argument(Parser *p, AstArg *out) {
-  *out = (AstArg){.arrow = parser_accept(p, TOKEN_ARROW), .pos = token_pos(p, parser_peek(p))};
+static bool parse_argument(Parser *p, bool arrow, AstArg *out) {
+  *out = (AstArg){.arrow = arrow, .pos = token_pos(p, parser_peek(p))};
   if (parser_at(p, TOKEN_NAME) && parser_ahead(p, 1)->kind == TOKEN_ASSIGN) {
     out->name = parser_take(p)->text;
     parser_take(p);
@@ -109,12 +109,13 @@ static bool parse_arguments(Parser *p, Ast *t, bool *comma) {
   Args args = {0};
   p->open++;
   *comma = false;
-  while (!parser_at(p, TOKEN_CLOSE)) {
+  for (bool arrow = false; arrow || !parser_at(p, TOKEN_CLOSE);) {
     AstArg arg;
-    if (!parse_argument(p, &arg)) return false;
+    if (!parse_argument(p, arrow, &arg)) return false;
     vec_push(p->a, args) = arg;
     *comma = parser_accept(p, TOKEN_COMMA);
-    if (!*comma && !parser_at(p, TOKEN_ARROW)) break;
+    arrow = !*comma && parser_accept(p, TOKEN_ARROW);
+    if (!*comma && !arrow) break;
   }
   t->args = args.at;
   t->nargs = args.n;
