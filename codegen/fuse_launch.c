@@ -1,7 +1,8 @@
 // One launch for all tensors of an update: groups after the commit that do not depend on one another and
 // whose kernels are equal, sizes aside, get one launch number (decision 21).
 #include "codegen/fuse_rules.h"
-#include "codegen/program_rules.h"
+#include "codegen/build_rules.h"
+#include "codegen/group_deps.h"
 
 #include <stdlib.h>
 #include <string.h>

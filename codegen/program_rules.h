@@ -3,6 +3,7 @@
 #define CODEGEN_PROGRAM_RULES_H
 
 #include "codegen/build_rules.h"
+#include "codegen/group_deps.h"
 
 // schedule.c: the groups that execute, in order; those at `commit` and after change persistent tensors.
 typedef struct Schedule {
@@ -12,19 +13,6 @@ typedef struct Schedule {
   uint32_t *position; // of a group; of one launch equal
   bool *post;         // after the commit
 } Schedule;
-// Groups whose values group i reads, ascending, without those already in memory.
-typedef struct GroupDeps {
-  uint32_t *at;       // ngroups + 1
-  uint32_t *on;
-} GroupDeps;
-GroupDeps group_deps(Arena *a, const Fusion *f);
-bool group_executes(const Group *g);
-// The loop in which the group runs, 0: none; of a GROUP_LOOP the loop that it ends.
-RegionId group_region(const Fusion *f, const Group *g);
-// Whether the group belongs to an update and nothing before the commit needs it.
-bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
-// Steps from the first post group: post groups of one level do not depend on one another.
-uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
 // A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's number.

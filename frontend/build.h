@@ -343,6 +343,7 @@ struct Call {
 };
 
 Value build_call(Build *b, const Ast *call);
+extern const Builtin builtins[]; // builtin_table.c; the last row has no name
 const Builtin *builtin_find(const char *name);
 // Assigns the arguments of a call to formals, by position and by name. False after errors.
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);

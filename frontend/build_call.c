@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "frontend/build.h"
-#include "frontend/formal.h"
 
 // -- binding arguments to formals -----------------------------------------------------------------
 
@@ -100,19 +99,6 @@ bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) 
 }
 
 // -- built-ins ------------------------------------------------------------------------------------
-
-static const Builtin builtins[] = {
-#define BUILTIN(name, bracket, rule, op, typing, ...)                                              \
-  {#name, BRACKET_##bracket, builtin_##rule, op, typing, (const Formal[]){__VA_ARGS__, END}},
-#include "frontend/builtin.def"
-#undef BUILTIN
-};
-
-const Builtin *builtin_find(const char *name) {
-  for (size_t i = 0; i < countof(builtins); i++)
-    if (!strcmp(builtins[i].name, name)) return &builtins[i];
-  return NULL;
-}
 
 static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   static const char *const wants[] = {
@@ -509,7 +495,7 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
 
 static void function_nearest(Build *b, const char *name) {
   VEC(const char *) near = {0};
-  for (size_t i = 0; i < countof(builtins); i++) vec_push(b->a, near) = builtins[i].name;
+  for (const Builtin *f = builtins; f->name; f++) vec_push(b->a, near) = f->name;
   for (uint32_t i = 0; i < b->functions.cap; i++)
     if (b->functions.key[i]) vec_push(b->a, near) = b->functions.key[i];
   diag_nearest(b->d, name, near.at, near.n);
