@@ -132,7 +132,8 @@ static bool prepare(Suite *u) {
   }
   snprintf(path, sizeof path, "%s/%s.mesh", folder, dtype_text(u->type));
   write_model(u, path);
-  char *word[] = {strdup("meshc"), strdup("run"), strdup(path), strdup("-q"), NULL};
+  char *word[] = {arena_text(s->arena, "meshc", 5), arena_text(s->arena, "run", 3), arena_text(s->arena, path, strlen(path)),
+                  arena_text(s->arena, "-q", 2), NULL};
   bool good = options_parse(&u->options, s->arena, s->diag, 4, word) && session_load(s);
   const Graph *g = good ? session_select(s, &purpose, &over) : NULL;
   good = g && session_compile(s, g, purpose, over, "program", &u->made);
