@@ -65,13 +65,6 @@ int guards_place(const Kernel *k, const Plan *p, int phase);
 // Whether all such loads have one guard, and no reduction of that phase changes where it is false.
 bool guards_decide(const Kernel *k, const Plan *p, int phase);
 
-// ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
-int64_t accum_elements(const Kernel *k, int s);
-int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
-int64_t accum_row_bytes(const Kernel *k, int s); // its row of f64, if it is wide, is behind them
-// Elements between neighbours along loop l in that part; 0: does not move.
-int64_t accum_stride(const Kernel *k, int s, int l);
-
 #ifdef MESHC_HAVE_LLVM
 #include <llvm-c/Core.h>
 

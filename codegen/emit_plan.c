@@ -300,36 +300,3 @@ Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
 }
 
 // -- the partial row --------------------------------------------------------------------------------------
-
-static int64_t accum_moves(const Kernel *k, int s, int l) {
-  return l >= k->nouter && k->ptr[k->stmt[s].index].stride[l] != 0;
-}
-
-int64_t accum_elements(const Kernel *k, int s) {
-  int64_t n = 1;
-  for (int l = k->nouter; l < k->nouter + k->ninner; l++)
-    if (accum_moves(k, s, l)) n *= k->loop[l].size;
-  return n;
-}
-
-int64_t accum_stride(const Kernel *k, int s, int l) {
-  if (!accum_moves(k, s, l)) return 0;
-  int64_t n = 1;
-  for (int i = l + 1; i < k->nouter + k->ninner; i++)
-    if (accum_moves(k, s, i)) n *= k->loop[i].size;
-  return n;
-}
-
-int64_t accum_row_bytes(const Kernel *k, int s) {
-  return ceil_div(accum_elements(k, s) * dtype_bytes(k->stmt[s].type), 64) * 64;
-}
-
-int64_t accum_offset(const Kernel *k, int s) {
-  int64_t at = 0;
-  for (int i = 0; i < s; i++) {
-    if (k->stmt[i].kind != K_ACCUM) continue;
-    at += accum_row_bytes(k, i);
-    if (kernel_accum_wide(k, i)) at += ceil_div(accum_elements(k, i) * dtype_bytes(TYPE_F64), 64) * 64;
-  }
-  return at;
-}

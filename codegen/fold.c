@@ -14,15 +14,6 @@
 #include "codegen/emit.h"
 #include "ir/sums.h"
 
-static int64_t size_of(const Kernel *k, int l) { return k->loop[l].size ? k->loop[l].size : INT64_C(1) << 40; }
-
-// a * b for lengths of chains, which need no more than a large number.
-static int64_t times(int64_t a, int64_t b) { return b && a > (INT64_C(1) << 40) / b ? INT64_C(1) << 40 : a * b; }
-
-bool stmt_folds(const KStmt *s) {
-  return (s->kind == K_REDUCE || s->kind == K_ACCUM) && s->op == OP_SUM && s->type == TYPE_F32;
-}
-
 // -- one accumulator -----------------------------------------------------------------------------------------
 
 typedef struct Chain {
@@ -44,16 +35,16 @@ static int64_t rounds(const Chain *c, int l) {
   if (moves(c, l)) return 1;
   if (p->slab_step && i < p->slab_loop) return 1;
   if (p->slab_step && i == p->slab_loop) return p->slab_step;
-  if (l != c->k->vector) return size_of(c->k, l);
+  if (l != c->k->vector) return loop_rounds(c->k, l);
   // whole tiles, one addition to each accumulator; the rest goes to the first one vector by vector
-  int64_t size = size_of(c->k, l), tile = (int64_t)p->lanes * p->vecs;
+  int64_t size = loop_rounds(c->k, l), tile = (int64_t)p->lanes * p->vecs;
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }
 
 // Folds at a place that is reached n times, adding `each` every time, if that is more than a leaf. Returns what is left
 // in the leaf behind that place.
 static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold *out) {
-  if (out->place != FOLD_NEVER || times(each, n) <= c->leaf) return times(each, n);
+  if (out->place != FOLD_NEVER || size_times(each, n) <= c->leaf) return size_times(each, n);
   out->place = place;
   out->step = each < c->leaf ? c->leaf / each : 1;
   return 0;
@@ -79,16 +70,10 @@ static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   return each;
 }
 
-static int64_t unit_count(const Kernel *k) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter; l++) n = times(n, l == k->vector ? ceil_div(size_of(k, l), k->block) : size_of(k, l));
-  return n;
-}
-
 // Additions to an accumulator of a REDUCE.
 static int64_t chain_length(const Chain *c) {
   int64_t n = 1;
-  for (int l = c->k->nouter; l < c->k->nouter + c->k->ninner; l++) n = times(n, rounds(c, l));
+  for (int l = c->k->nouter; l < c->k->nouter + c->k->ninner; l++) n = size_times(n, rounds(c, l));
   return n;
 }
 
@@ -101,7 +86,7 @@ static void fold_find(const Chain *c, Fold *out) {
   int64_t tiles = 1;
   if (c->p->vec_outer) tiles = ceil_div(k->block, (int64_t)c->p->lanes * c->p->vecs) * (c->row ? c->p->vecs : 1);
   each = fold_at(c, FOLD_VECTOR, each, tiles, out);
-  fold_at(c, FOLD_UNIT, each, unit_count(k), out);
+  fold_at(c, FOLD_UNIT, each, kernel_units(k), out);
 }
 
 Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
@@ -120,45 +105,3 @@ Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
 }
 
 // -- accumulators in memory ------------------------------------------------------------------------------------
-
-// Row elements of ACCUM s, and what one unit adds to each.
-static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
-  int64_t n = 1;
-  *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
-  for (int l = k->nouter; l < k->nouter + k->ninner; l++) {
-    if (k->ptr[k->stmt[s].index].stride[l]) n = times(n, size_of(k, l));
-    else if (k->stmt[s].level == LEVEL_INNER) *each = times(*each, size_of(k, l));
-  }
-  return n;
-}
-
-// Bytes that all units reach, at least 1.
-static double all_bytes(const Kernel *k) {
-  double bytes = 1;
-  for (int p = 0; p < k->nptr; p++) {
-    double n = (double)dtype_bytes(k->ptr[p].type);
-    for (int l = 0; l < k->nouter + k->ninner; l++)
-      if (k->ptr[p].stride[l]) n *= (double)size_of(k, l);
-    bytes += n;
-  }
-  return bytes;
-}
-
-// As many units as reach twice KERNEL_CHUNK_BYTES, or one of KERNEL_CHUNKS parts of the whole if that is more.
-int64_t kernel_chunk_units(const Kernel *k) {
-  int64_t units = unit_count(k), most = units, each;
-  for (int s = 0; s < k->nstmts; s++) {
-    if (k->stmt[s].kind != K_ACCUM || !stmt_folds(&k->stmt[s])) continue;
-    if (row_elements(k, s, &each) == 1) continue;
-    int64_t n = (int64_t)(2.0 * KERNEL_CHUNK_BYTES * (double)units / all_bytes(k)), part = ceil_div(units, KERNEL_CHUNKS);
-    if (n < part) n = part;
-    if (n < most) most = n;
-  }
-  return most;
-}
-
-bool kernel_accum_wide(const Kernel *k, int s) {
-  int64_t each;
-  if (!stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM || row_elements(k, s, &each) == 1) return false;
-  return times(each, kernel_chunk_units(k)) > SUM_LEAF;
-}

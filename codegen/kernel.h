@@ -116,6 +116,17 @@ typedef struct Kernel {
 // loop run jammed only where they lie whole within a chunk (any chunk is computed right).
 int64_t kernel_grain(const Kernel *k);
 
+// accum.c. Rounds of loop l; a large number where it is known at run time only.
+static inline int64_t loop_rounds(const Kernel *k, int l) { return k->loop[l].size ? k->loop[l].size : INT64_C(1) << 40; }
+// a * b for numbers of rounds, which need no more than a large number.
+static inline int64_t size_times(int64_t a, int64_t b) { return b && a > (INT64_C(1) << 40) / b ? INT64_C(1) << 40 : a * b; }
+int64_t kernel_units(const Kernel *k); // the units of all outer loops
+// ACCUM statement s: elements of its part of the partial row, and its offset there in bytes.
+int64_t accum_elements(const Kernel *k, int s);
+int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
+int64_t accum_row_bytes(const Kernel *k, int s); // its row of f64, if it is wide, is behind them
+// Elements between neighbours along loop l in that part; 0: does not move.
+int64_t accum_stride(const Kernel *k, int s, int l);
 // Whether REDUCE or ACCUM s rounds, so that it is accumulated in blocks (fold.c).
 bool stmt_folds(const KStmt *s);
 

@@ -242,3 +242,25 @@ bool ranks_fail(Ranks *r, const char *fmt, ...) {
   board_end(r->board, EXIT_LOST);
   return false;
 }
+
+static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
+  for (int a = 0; a < m->naxes; a++) {
+    size_t n = strlen(out);
+    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name, (long long)mesh_coord(m, processor, a));
+  }
+}
+
+const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
+  if (!r->mesh) {
+    snprintf(out, room, "rank %d", rank);
+    return out;
+  }
+  long long first = rank * r->each, last = first + r->each - 1;
+  if (r->each == 1)
+    snprintf(out, room, "rank %d (processor %lld", rank, first);
+  else
+    snprintf(out, room, "rank %d (processors %lld to %lld", rank, first, last);
+  append_coordinates(r->mesh, first, out, room - 1);
+  strcat(out, ")");
+  return out;
+}

@@ -28,28 +28,6 @@ int ranks_cores(const Ranks *r, int all) {
   return n < 1 ? 1 : n;
 }
 
-static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
-  for (int a = 0; a < m->naxes; a++) {
-    size_t n = strlen(out);
-    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name, (long long)mesh_coord(m, processor, a));
-  }
-}
-
-const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
-  if (!r->mesh) {
-    snprintf(out, room, "rank %d", rank);
-    return out;
-  }
-  long long first = rank * r->each, last = first + r->each - 1;
-  if (r->each == 1)
-    snprintf(out, room, "rank %d (processor %lld", rank, first);
-  else
-    snprintf(out, room, "rank %d (processors %lld to %lld", rank, first, last);
-  append_coordinates(r->mesh, first, out, room - 1);
-  strcat(out, ")");
-  return out;
-}
-
 bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
   int64_t n = mesh_size(mesh);
   if (n % r->count != 0) return false;
@@ -188,15 +166,6 @@ bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **al
 bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, (Patience){r->deadline, patient}); }
 
 // -- leaving ---------------------------------------------------------------------------------------------------
-
-bool ranks_speak(Ranks *r) {
-  int none = 0;
-  // What all ranks have to say one machine says, and its end ends the others': mpirun terminates them, and kills them a
-  // second later.
-  const struct timespec pause = {r->swept ? 3 : 1, 0};
-  if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
-  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank) && (!r->told || ranks_claim());
-}
 
 int ranks_leave(Ranks *r, int code) {
   Note end = {.what = NOTE_END, .size = code};

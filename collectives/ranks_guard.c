@@ -18,19 +18,6 @@
 
 static const double START_SECONDS = 60; // beyond the deadline, for MPI to start
 
-// The ranks of a machine have the session folder of their launcher in common, also before they have met and when one of
-// them is dead. The launcher removes it.
-bool ranks_claim(void) {
-  char path[PATH_MAX];
-  const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
-  if (!folder || !job || strchr(job, '/') || snprintf(path, sizeof path, "%s/meshc-said-%s", folder, job) >= PATH_MAX)
-    return true;
-  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return errno != EEXIST;
-  close(fd);
-  return true;
-}
-
 // What ended the rank, if nobody has said it.
 static void say_ended(const Told *told, const char *text) {
   char sentence[SENTENCE], doing[128];

@@ -27,8 +27,6 @@ typedef struct Launch {
   double ended;     // when the first one failed
 } Launch;
 
-void ranks_say(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
-
 static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
 sigset_t ranks_signals(void) {

@@ -86,29 +86,6 @@ static void list_values(Verify *v) {
   for (uint32_t i = 0; i < g->output.n; i++) list_value(v, &g->output.at[i], g);
 }
 
-// The numbers of a value of e, into `out`; NULL on a rank that does not compare. All ranks call it together.
-static void read_value(const Exec *e, const VerifyValue *x, int64_t replica, double *out) {
-  int64_t bytes = dtype_bytes(x->type);
-  char *data = out ? mem_alloc((size_t)(x->n * bytes) + 1) : NULL;
-  exec_read_replica(e, x->kind, x->name, replica, data);
-  for (int64_t k = 0; out && k < x->n; k++) out[k] = dtype_load(x->type, data + k * bytes);
-  free(data);
-}
-
-double **verify_numbers(const VerifyRun *r) {
-  double **out = arena_array(r->a, double *, r->nvalues + 1);
-  for (uint32_t i = 0; i < r->nvalues; i++) out[i] = arena_array(r->a, double, r->value[i].n + 1);
-  return out;
-}
-
-bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, double **out) {
-  exec_rows(r->exec, r->rows);
-  for (uint32_t i = 0; i < n; i++) exec_write(r->exec, given[i].kind, given[i].name, given[i].type, given[i].data);
-  if (exec_step(r->exec, r->step, r->commit) != STEP_OK) return false;
-  for (uint32_t i = 0; i < r->nvalues; i++) read_value(r->exec, &r->value[i], 0, out[i]);
-  return true;
-}
-
 // -- whole -----------------------------------------------------------------------------------------------
 
 // The graph without pins for the mesh of one processor. Dims are shared: nothing is cut there.
@@ -190,7 +167,7 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   for (int64_t k = 0; k < exec_replicas(e, x->kind, x->name); k++) {
     ArenaMark mark = arena_mark(v->a);
     double *got = wanted ? arena_array(v->a, double, x->n + 1) : NULL;
-    read_value(e, x, k, got);
+    verify_read(e, x, k, got);
     if (!wanted) continue;
     if (first && !memcmp(first, got, sizeof *got * (size_t)x->n)) {
       arena_reset(v->a, mark);

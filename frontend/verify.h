@@ -78,6 +78,7 @@ typedef struct VerifyRun {
 bool verify_small(const VerifyRun *r);
 // The part that random errors in the terms of node n, or in its value, make up: like rounding in its sums.
 double verify_delta(const Graph *g, NodeId n);
+double verify_terms(const Graph *g, NodeId n); // that one element of its sum has
 // verify_perturb.c: the graph with such errors in all sums, turned by the scalar input verify_sample.
 Graph *verify_perturbed(Arena *a, const Graph *from);
 extern const char verify_sample[];
@@ -92,6 +93,8 @@ double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64
 double verify_want(const VerifyBound *b, uint32_t i, int64_t element, double *bound);
 // Room for the elements of all values.
 double **verify_numbers(const VerifyRun *r);
+// The numbers of a value of e, into `out`; NULL on a rank that does not compare. All ranks call it together.
+void verify_read(const Exec *e, const VerifyValue *x, int64_t replica, double *out);
 // Runs the step of r on n tensors and reads value i into out[i], of verify_numbers. False after the step has failed.
 MUST_USE bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, double **out);
 

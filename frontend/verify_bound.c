@@ -42,26 +42,6 @@ struct VerifyBound {
 
 // -- how large the model is ------------------------------------------------------------------------------
 
-static double unit_roundoff(Dtype t) {
-  static const double u[TYPE_COUNT] = {[TYPE_F32] = 0x1p-24, [TYPE_F64] = 0x1p-53, [TYPE_BF16] = 0x1p-9, [TYPE_F16] = 0x1p-11};
-  return u[t];
-}
-
-static double terms_of(const Graph *g, NodeId n) {
-  const Node *x = graph_node(g, n);
-  double terms = 1;
-  if (op_row((Op)x->op)->cls != REDUCE && op_row((Op)x->op)->cls != CONTRACT) return 1;
-  for (int i = 0; i < x->attr.ndims; i++) terms *= (double)dim_get(g->dims, x->attr.dims[i])->size;
-  return terms;
-}
-
-double verify_delta(const Graph *g, NodeId n) {
-  Dtype t = (Dtype)graph_node(g, n)->type;
-  if (!dtype_is_float(t)) return 0;
-  double terms = terms_of(g, n), own = 4 * unit_roundoff(t);
-  return terms > 1 ? fmax(own, (4 + sqrt(terms)) * unit_roundoff(dtype_accumulator(t))) : own;
-}
-
 static double delta_of(const Graph *g) {
   double delta = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) delta = fmax(delta, verify_delta(g, n));
@@ -74,7 +54,7 @@ bool verify_small(const VerifyRun *r) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     double own = (double)node_elements(g, n), times = (double)region_times(g, graph_node(g, n)->region);
     elements += own;
-    work += own * terms_of(g, n) * times;
+    work += own * verify_terms(g, n) * times;
   }
   return r->rows < 0 && elements <= EVAL_ELEMENTS && work <= EVAL_WORK;
 }

@@ -14,6 +14,26 @@
 
 const char verify_sample[] = "verify.sample";
 
+static double unit_roundoff(Dtype t) {
+  static const double u[TYPE_COUNT] = {[TYPE_F32] = 0x1p-24, [TYPE_F64] = 0x1p-53, [TYPE_BF16] = 0x1p-9, [TYPE_F16] = 0x1p-11};
+  return u[t];
+}
+
+double verify_terms(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  double terms = 1;
+  if (op_row((Op)x->op)->cls != REDUCE && op_row((Op)x->op)->cls != CONTRACT) return 1;
+  for (int i = 0; i < x->attr.ndims; i++) terms *= (double)dim_get(g->dims, x->attr.dims[i])->size;
+  return terms;
+}
+
+double verify_delta(const Graph *g, NodeId n) {
+  Dtype t = (Dtype)graph_node(g, n)->type;
+  if (!dtype_is_float(t)) return 0;
+  double terms = verify_terms(g, n), own = 4 * unit_roundoff(t);
+  return terms > 1 ? fmax(own, (4 + sqrt(terms)) * unit_roundoff(dtype_accumulator(t))) : own;
+}
+
 typedef struct Perturb {
   const Graph *from;
   Graph *to;
