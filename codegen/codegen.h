@@ -7,9 +7,9 @@
 #ifndef CODEGEN_CODEGEN_H
 #define CODEGEN_CODEGEN_H
 
-#include "codegen/kernel.h"
+#include "codegen/fuse/kernel.h"
 #include "collectives/collectives.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 typedef struct CodegenOptions {
   bool fuse;          // false: one kernel a node (--no-fuse)

@@ -1,12 +1,12 @@
 // Collectives of the compiler: passes over collective nodes, their costs, and the facts that `check`
-// prints. Communicators, which run them, have their own door (collectives/comm.h): the runtime links
+// prints. Communicators, which run them, have their own door (collectives/local/comm.h): the runtime links
 // that one without the compiler.
 #ifndef COLLECTIVES_COLLECTIVES_H
 #define COLLECTIVES_COLLECTIVES_H
 
-#include "ir/graph.h"
-#include "ir/machine.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/machine.h"
+#include "ir/program/program.h"
 
 // The kind of a collective node; false for slice_own and own_term, which move nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);

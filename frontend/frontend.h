@@ -3,9 +3,9 @@
 #define FRONTEND_FRONTEND_H
 
 #include "codegen/codegen.h"
-#include "frontend/ast.h"
-#include "frontend/laps.h"
-#include "ir/graph.h"
+#include "frontend/syntax/ast.h"
+#include "frontend/driver/timings.h"
+#include "ir/graph/graph.h"
 #include "partition/partition.h"
 
 // -- build*.c: Ast to Graph ----------------------------------------------------------------------------

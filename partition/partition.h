@@ -6,8 +6,8 @@
 #define PARTITION_PARTITION_H
 
 #include "collectives/collectives.h"
-#include "ir/graph.h"
-#include "ir/machine.h"
+#include "ir/graph/graph.h"
+#include "ir/program/machine.h"
 
 // Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial over
 // others. An axis occurs at most once. Axes not mentioned replicate.

@@ -3,8 +3,8 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
-#include "collectives/ranks.h"
-#include "ir/program.h"
+#include "collectives/ranks/ranks.h"
+#include "ir/program/program.h"
 
 // -- exec.c: contexts and workers -------------------------------------------------------------------
 // A processor is a context, not a thread (decision 22). Workers equal cores; with more processors than
@@ -168,7 +168,7 @@ void npy_put(FILE *out, const Array *x); // the bytes of a .npy file; ferror(out
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 
-// -- rng.c: initial values and permutations, by Philox (ir/philox.h) --------------------------------------
+// -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) --------------------------------------
 uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
 // The n draws of `init` for global indices index[0..n) in declared order, as doubles.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
@@ -264,7 +264,7 @@ typedef struct TrainJob {
   int64_t start;             // steps done before, by the run that `resume` goes on from
   int64_t before;            // the program's step counter begins with it: steps behind loaded optimiser state
   const struct CheckpointNote *resume; // or NULL; tensors and feed are where it says
-  struct Saver *saver;       // or NULL; runtime/checkpoint.h. With one a signal ends the run after a checkpoint
+  struct Saver *saver;       // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after a checkpoint
   int64_t checkpoint;        // every so many steps, 0: at the end only
   uint64_t seed;
   const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
@@ -285,8 +285,8 @@ typedef struct TrainJob {
   bool quiet, terminal;      // progress line on standard error only when it is a terminal
   FILE *out;                 // where lines go
   const char *header;        // first line: model, parameters, mesh, device, bytes; NULL: none
-  struct Log *watch;         // gets every step and evaluation (runtime/log.h); or NULL
-  struct Trace *trace;       // gets some steps (runtime/trace.h); or NULL
+  struct Log *watch;         // gets every step and evaluation (runtime/train/log.h); or NULL
+  struct Trace *trace;       // gets some steps (runtime/exec/trace.h); or NULL
   Exec *gradients;           // its outputs are gradients, of which the log gets histograms; shares train's tensors; or NULL
 } TrainJob;
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.

@@ -46,7 +46,7 @@ for c in $commands; do
   if [ $code = 2 ] && [ ! -s "$tmp/out" ] && grep -q "did you mean --help" "$tmp/err"; then pass; else fail "$c --hepl: exit $code: $(cat "$tmp/err")"; fi
 done
 # the example of each code that is a model makes `meshc check` say that code
-for code in $(sed -n 's/^DIAG([A-Z_]*, *"\([EW][0-9]*\)".*/\1/p' ir/diag.def); do
+for code in $(sed -n 's/^DIAG([A-Z_]*, *"\([EW][0-9]*\)".*/\1/p' ir/base/diag.def); do
   "$meshc" explain "$code" 2>&1 | sed -n '/^example/,$s/^  //p' >"$tmp/example.mesh"
   case $(head -n 1 "$tmp/example.mesh") in
     '$ '*) pass ;;

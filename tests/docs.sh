@@ -156,10 +156,10 @@ dead_links() { # PAGE...
 dead=$(dead_links README.md CONTRIBUTING.md docs/*.md docs/*/*.md)
 if [ -z "$dead" ]; then pass; else fail "links that lead nowhere: $dead"; fi
 
-for option in $(sed -n 's/^OPTION([A-Z_]*, *"\(--[a-z-]*\)".*/\1/p' frontend/options.def | sort -u); do
+for option in $(sed -n 's/^OPTION([A-Z_]*, *"\(--[a-z-]*\)".*/\1/p' frontend/driver/options.def | sort -u); do
   if grep -q -e "\`$option\`" docs/cli.md docs/cli/*.md; then pass; else fail "docs/cli.md and docs/cli have no $option"; fi
 done
-for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p; s/^KEYWORD("\([a-z]*\)".*/\1/p' frontend/builtin.def frontend/token.def); do
+for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p; s/^KEYWORD("\([a-z]*\)".*/\1/p' frontend/model/builtin.def frontend/syntax/token.def); do
   if grep -q -e "\`$name[\`([ ]" docs/language/*.md; then pass; else fail "docs/language has no $name"; fi
 done
 finish

@@ -1,5 +1,5 @@
 // What a crash of the machine leaves of a checkpoint, and of a file that is replaced. The calls of one commit are
-// recorded (ir/disk.h); then every prefix of them, and random ones in which the disk did a part of what was not yet
+// recorded (ir/base/disk.h); then every prefix of them, and random ones in which the disk did a part of what was not yet
 // synced, become a folder from which the old or the new state must be read, whole.
 //
 //   Model of the disk: a write is safe after a sync of its file, a new or changed name after a sync of its folder. Of
@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ir/disk.h"
-#include "runtime/checkpoint.h"
+#include "ir/base/disk.h"
+#include "runtime/train/checkpoint.h"
 #include "tests/suite/common/saved.h"
 
 enum { ROWS = SAVED_ROWS, STATES = SAVED_STATES, ORDERS = 300, MOST = 4096, OLD = 2, NEW = 3 };

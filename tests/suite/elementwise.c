@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/host.h"
-#include "frontend/session.h"
+#include "codegen/cpu/host_internal.h"
+#include "frontend/driver/session.h"
 #include "tests/suite/common/cache.h"
 #include "tests/suite/common/elementary.h"
 
@@ -241,7 +241,7 @@ static void builtins_have_rows(void) {
                                        "checkpoint", "gradient", "grad", NULL};
 #define BUILTIN(name, bracket, rule, op, typing, ...) \
   if (!strcmp(#bracket, "NONE") && !in_list(others, #name)) need(has_row(#name), "the built-in function", #name);
-#include "frontend/builtin.def"
+#include "frontend/model/builtin.def"
 #undef BUILTIN
 }
 
@@ -252,7 +252,7 @@ static void ops_have_rows(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) \
   if (!strcmp(#cls, "POINTWISE") && !in_list(others, text)) need(seen[OP_##id], "the operation", text);
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 #undef OP
 }
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 #include "tests/suite/common/command.h"
 #include "tests/suite/common/drawings.h"
 

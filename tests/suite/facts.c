@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/arena.h"
-#include "ir/base.h"
+#include "ir/base/arena.h"
+#include "ir/base/base.h"
 #include "tests/suite/common/command.h"
 
 static Arena *arena;

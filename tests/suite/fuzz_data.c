@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "ir/arena.h"
-#include "runtime/checkpoint.h"
-#include "runtime/internal.h"
+#include "ir/base/arena.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/runtime_internal.h"
 #include "tests/suite/common/fuzz.h"
 #include "tests/suite/common/saved.h"
 

@@ -102,10 +102,10 @@ static bool grammar_has(const char *word) {
 static const char *grammar_fault(void) {
   static const char *const words[] = {
 #define BUILTIN(name, ...) #name,
-#include "frontend/builtin.def"
+#include "frontend/model/builtin.def"
 #undef BUILTIN
 #define KEYWORD(text, parse) text,
-#include "frontend/token.def"
+#include "frontend/syntax/token.def"
 #undef KEYWORD
   };
   static char why[100];

@@ -17,7 +17,7 @@
 // Several `# meshc` lines run one after the other: what is expected is expected of the last, the others
 // succeed; `> NAME` keeps an output beside the model. {dir} in the options is the folder that holds model
 // and files, empty before each case, and stands for it in what is expected. `{none}`: no model is given.
-// Cases are found by themselves. The suite fails when a row of ir/diag.def has no case that shows its code.
+// Cases are found by themselves. The suite fails when a row of ir/base/diag.def has no case that shows its code.
 #define _XOPEN_SOURCE 700 // nftw
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 // guards are known at every depth, and draws at any position.
 #include <stdlib.h>
 
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 #include "tests/suite/common/kernel_case.h"
 
 enum { AT_NONE, AT_INNER, AT_OUTER, PLACES };

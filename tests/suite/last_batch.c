@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/last_batch.h"
+#include "frontend/driver/last_batch.h"
 #include "tests/suite/common/command.h"
 
 enum { ROWS = 7, BATCH = 3, D = 4, T = 5, V = 6 };

@@ -21,7 +21,7 @@
 #include "runtime/runtime.h"
 #include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
-#include "ir/expect.h"
+#include "ir/eval/expect.h"
 
 enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;

@@ -12,7 +12,7 @@
 #include "runtime/runtime.h"
 #include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
-#include "ir/expect.h"
+#include "ir/eval/expect.h"
 #include "tests/suite/common/layout_cases.h"
 
 enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };

@@ -2,7 +2,7 @@
 // every parameter, state and slot is the same, on several meshes, and the work arena is smaller where it says so. Where the body of a
 // loop is computed again, gradients of parameters add up step by step, not in one product: the same but for rounding.
 //
-// Long sums are folded at positions that depend on the summed dims only (codegen/fold.c), so that a recomputed value has
+// Long sums are folded at positions that depend on the summed dims only (codegen/cpu/fold.c), so that a recomputed value has
 // the same bits in whatever kernel. Under budgets other values share a kernel, and rounding is granted.
 //
 //   suite_remat [NAME]
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/session.h"
+#include "frontend/driver/session.h"
 #include "runtime/runtime.h"
 #include "tests/suite/common/cache.h"
 
@@ -154,7 +154,7 @@ static const Recompute cases[] = {
     {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols", ATTENTION, 85, false, 0},
     {"attention", "rows=2", "t=rows", ATTENTION, 100, false, 0},
     {"pictures", NULL, NULL, PICTURES("8", "6"), 100, false, 0},
-    {"pictures", NULL, NULL, PICTURES("11", "9"), 100, false, 0}, // folds within joined loops (codegen/fold.c)
+    {"pictures", NULL, NULL, PICTURES("11", "9"), 100, false, 0}, // folds within joined loops (codegen/cpu/fold.c)
     {"pictures", "rows=2", "y=rows", PICTURES("8", "6"), 100, false, 0},
     {"pictures", "rows=3", "b=rows", PICTURES("8", "6"), 100, false, 0},
     {"deep", "rows=4", "b=rows,parameters/all=rows", DEEP, 100, false, 0},

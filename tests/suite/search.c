@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "frontend/planner.h"
+#include "frontend/driver/planner.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -32,7 +32,7 @@ enum {
   SECONDS = 4 * SLOW,      // of processor time: an idle machine takes a quarter
 };
 // A layout may cost so much of its bound: what axes do together can be cheaper than what each does alone. Far from the
-// best it is at most the first, and of those that a search looks at the second (TOGETHER in partition/search.c).
+// best it is at most the first, and of those that a search looks at the second (TOGETHER in partition/search/search.c).
 static const double far_off = 0.9, near_best = 1 - 1.0 / 100, near = 1.5;
 
 static int passed, failed, skipped;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/verify.h"
+#include "frontend/verify/verify.h"
 
 // Dims that the time of the suite follows, and the largest size that they have here; what is compared needs no more.
 static const struct { const char *name; int most; } cut[] = {{"b", 8}, {"h", 64}, {"depth", 2}};

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "codegen/cache.h"
+#include "codegen/cpu/cache_internal.h"
 #include "codegen/codegen.h"
-#include "codegen/host.h"
-#include "codegen/load.h"
+#include "codegen/cpu/host_internal.h"
+#include "codegen/cpu/load_internal.h"
 
 enum { N = 100, MANY = 12 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/comm.h"
+#include "collectives/local/comm.h"
 
 enum { MAX_P = 8 };
 

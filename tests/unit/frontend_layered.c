@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/layered.h"
+#include "frontend/report/layered.h"
 
 static Arena *arena;
 

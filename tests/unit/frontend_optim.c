@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 enum { N = 4, STEPS = 12, WIDE = 130 * 128 };
 

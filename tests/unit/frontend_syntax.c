@@ -1,6 +1,6 @@
 // Lexer, parser, tree print and formatter: what parses to what, where errors point, and that
 // nothing that anyone can type, truncate or corrupt makes the parser crash.
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

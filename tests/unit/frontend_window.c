@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 static Arena *arena;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/intern.h"
+#include "ir/base/intern.h"
 
 static void sizes_do_not_wrap(void **state) {
   (void)state;

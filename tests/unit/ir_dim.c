@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "ir/dim.h"
+#include "ir/base/dim.h"
 
 static Mesh mesh_of(int64_t p, int64_t q) {
   return (Mesh){.naxes = 2, .axis = {{.name = "rows", .size = p}, {.name = "cols", .size = q}}};

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "ir/arena.h"
-#include "ir/disk.h"
+#include "ir/base/arena.h"
+#include "ir/base/disk.h"
 
 static Arena *arena;
 static char directory[] = "/tmp/test_ir_disk_XXXXXX";

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 static void same(double got, double want) {
   if (isnan(want))

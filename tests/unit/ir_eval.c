@@ -1,6 +1,6 @@
 // The evaluator: known values, ties and NaN, bounds that hold for float code, doubt, and
 // collectives of all processors in lockstep.
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <math.h>
 #include <setjmp.h>

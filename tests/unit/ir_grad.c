@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 typedef struct World {
   Arena *a;

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 typedef struct World {
   Arena *a;

@@ -1,5 +1,5 @@
 // Ordered ops of the evaluator: known values, NaN and ties, and which places are in doubt.
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 #include <math.h>
 #include <setjmp.h>

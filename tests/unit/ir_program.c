@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "ir/dim.h"
-#include "ir/machine.h"
-#include "ir/program.h"
+#include "ir/base/dim.h"
+#include "ir/program/machine.h"
+#include "ir/program/program.h"
 
 static Program small_program(Slot *slot, uint32_t n) {
   return (Program){

@@ -1,7 +1,7 @@
 // Draws: their distribution, independence of keys, steps, seeds and neighbours, and blocks of a mesh that
 // draw what the whole does.
-#include "ir/eval.h"
-#include "ir/philox.h"
+#include "ir/eval/eval.h"
+#include "ir/base/philox.h"
 
 #include <math.h>
 #include <setjmp.h>

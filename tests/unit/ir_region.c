@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 enum { T = 4, K = 3, S = 2 };
 typedef struct World {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 // A graph with one of everything that text carries.
 static Graph *rich_graph(Arena *a, Diag *d) {

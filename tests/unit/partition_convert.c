@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "partition/state.h"
+#include "partition/sharding/sharding_internal.h"
 
 typedef struct Space {
   Arena *a;

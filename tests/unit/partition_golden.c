@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/explain.h"
+#include "partition/explain/ledger.h"
 
 typedef struct Model {
   Arena *a;

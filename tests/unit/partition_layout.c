@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/explain.h"
+#include "partition/explain/ledger.h"
 
 // A model of 4 lines, as a file would give it: x[b, d] w[d, h] y[b, h] = sum[d](x * w), layout at line 6.
 static const char text[] = "dim b = 4, d = 6, h = 5\ninput x[b, d]\nparam w[d, h]\ny[b, h] = sum[d](x * w)\n"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 #include "runtime/runtime.h"
 
 static char directory[] = "/tmp/meshc_array_XXXXXX";

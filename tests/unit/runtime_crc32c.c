@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "runtime/internal.h"
+#include "runtime/runtime_internal.h"
 
 static void published(void **state) {
   (void)state;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/log.h"
+#include "runtime/train/log.h"
 
 enum {
   B = 8,

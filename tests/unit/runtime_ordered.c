@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/graph.h"
-#include "runtime/ordered.h"
+#include "ir/graph/graph.h"
+#include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime.h"
 
 enum { ROOM = 1 << 16 };

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 #include "runtime/runtime.h"
 
 // Vectors of the Random123 distribution (kat_vectors, philox4x32 10).

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ir/base.h"
+#include "ir/base/base.h"
 
 const char *command_program(Arena *a) {
   const char *program = getenv("MESHC");

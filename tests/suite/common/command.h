@@ -2,7 +2,7 @@
 #ifndef TESTS_SUITE_COMMON_COMMAND_H
 #define TESTS_SUITE_COMMON_COMMAND_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 // meshc as the first word of a command of the shell: its absolute path, in quotes.
 const char *command_program(Arena *a);

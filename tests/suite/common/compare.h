@@ -2,7 +2,7 @@
 #ifndef TESTS_SUITE_COMMON_COMPARE_H
 #define TESTS_SUITE_COMMON_COMPARE_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 typedef struct Compare {
   int64_t n, wrong, tainted;

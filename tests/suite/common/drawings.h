@@ -2,7 +2,7 @@
 #ifndef TESTS_SUITE_COMMON_DRAWINGS_H
 #define TESTS_SUITE_COMMON_DRAWINGS_H
 
-#include "ir/arena.h"
+#include "ir/base/arena.h"
 
 // NULL when all drawings (<div class="graph">) of the page hold, else what is wrong. *boxes and *edges count what was seen.
 const char *drawings_fault(Arena *a, const char *page, uint32_t *boxes, uint32_t *edges);

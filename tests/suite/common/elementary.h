@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "ir/dtype.h"
+#include "ir/base/dtype.h"
 
 typedef long double Wide;
 typedef Wide Function(Wide x, Wide z);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "codegen/codegen.h"
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 #include "tests/suite/common/cache.h"
 
 static Case *cases;

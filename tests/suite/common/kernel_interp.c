@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 
 static bool flt(Dtype t) { return dtype_is_float(t); }
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_KERNEL_INTERP_H
 #define TESTS_KERNEL_INTERP_H
 
-#include "codegen/kernel.h"
+#include "codegen/fuse/kernel.h"
 
 enum { MAX_INTERP_STMTS = 48, MAX_FOUND = 4096, INTERP_STEP = 17, INTERP_SEED = 5 };
 

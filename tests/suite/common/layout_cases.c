@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/state.h"
+#include "partition/sharding/sharding_internal.h"
 #include "tests/suite/common/compare.h"
 
 const char layout_vacuous[] = "more than one element in ten may be anything";

@@ -3,7 +3,7 @@
 #ifndef TESTS_SUITE_COMMON_LAYOUT_CASES_H
 #define TESTS_SUITE_COMMON_LAYOUT_CASES_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 #include "partition/partition.h"
 
 enum { MAX_RULES = 24, MAX_INPUTS = 32 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/philox.h"
+#include "ir/base/philox.h"
 
 // Dims are letters; their sizes are small, different and mostly not divisible.
 static const struct {
@@ -122,7 +122,7 @@ static Rows rows_of(Op op) {
 
 // -- which types a row of the op table takes -------------------------------------------------------
 //
-// By infer rule, written down apart from ir/infer.c: f f32, h bf16 and f16, d f64, i i32, u u8, b bool.
+// By infer rule, written down apart from ir/graph/infer.c: f f32, h bf16 and f16, d f64, i i32, u u8, b bool.
 #define ANY_TYPE "fhdiub"
 #define NUMBERS "fhdiu"
 static const struct {
@@ -141,7 +141,7 @@ static const struct {
 static const char *takes_text(Op op) {
   static const char *const rule[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = #infer,
-#include "ir/ops.def"
+#include "ir/graph/ops.def"
 #undef OP
   };
   if (op == OP_STOP || op == OP_CHECKPOINT || op == OP_MAXIMUM || op == OP_MINIMUM) return ANY_TYPE;

@@ -4,7 +4,7 @@
 #ifndef TESTS_SUITE_COMMON_OP_CASES_H
 #define TESTS_SUITE_COMMON_OP_CASES_H
 
-#include "ir/eval.h"
+#include "ir/eval/eval.h"
 
 typedef enum OpInputs {
   INPUTS_SMOOTH,  // distinct numbers inside the op's domain

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/comm.h"
-#include "ir/eval_rules.h"
-#include "ir/philox.h"
+#include "collectives/local/comm.h"
+#include "ir/eval/eval_rules.h"
+#include "ir/base/philox.h"
 
 struct Interp {
   Arena *a;

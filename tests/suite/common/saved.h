@@ -2,7 +2,7 @@
 #ifndef TESTS_SUITE_COMMON_SAVED_H
 #define TESTS_SUITE_COMMON_SAVED_H
 
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 enum { SAVED_ROWS = 6000, SAVED_STATES = 700 };
 const Program *saved_program(void);

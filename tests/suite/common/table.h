@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "ir/arena.h"
-#include "ir/base.h"
+#include "ir/base/arena.h"
+#include "ir/base/base.h"
 
 enum { TABLE_FIELDS = 8 };
 typedef struct TableRow {

@@ -1,0 +1,225 @@
+// The compile cache: one file a set of kernels, named by the hash of all that its content depends on.
+//
+//   "meshc objects 1\n"  sha-256 of what follows  [size u64, bytes padded to 16] ...
+//
+// Machine code from a file is run, so the file must be ours alone: the directory and the file belong to
+// the user and nobody else may write or read them, and the checksum must hold. What fails is not used.
+#include "codegen/cpu/cache_internal.h"
+#include "ir/base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// -- SHA-256 ---------------------------------------------------------------------------------------------------
+
+static const uint32_t round_key[64] = {
+  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98,
+  0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786,
+  0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8,
+  0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13,
+  0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819,
+  0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a,
+  0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
+  0xc67178f2,
+};
+
+static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+
+static void mix(Hash *h) {
+  uint32_t w[64], s[8];
+  for (int i = 0; i < 16; i++)
+    w[i] = (uint32_t)h->block[4 * i] << 24 | (uint32_t)h->block[4 * i + 1] << 16 | (uint32_t)h->block[4 * i + 2] << 8 |
+           h->block[4 * i + 3];
+  for (int i = 16; i < 64; i++) {
+    uint32_t a = w[i - 15], b = w[i - 2];
+    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] + (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+  }
+  memcpy(s, h->state, sizeof s);
+  for (int i = 0; i < 64; i++) {
+    uint32_t big1 = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25), ch = (s[4] & s[5]) ^ (~s[4] & s[6]);
+    uint32_t t1 = s[7] + big1 + ch + round_key[i] + w[i];
+    uint32_t big0 = turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22);
+    uint32_t t2 = big0 + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    memmove(s + 1, s, 7 * sizeof *s);
+    s[4] += t1;
+    s[0] = t1 + t2;
+  }
+  for (int i = 0; i < 8; i++) h->state[i] += s[i];
+}
+
+void hash_start(Hash *h) {
+  *h = (Hash){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
+                        0x5be0cd19}};
+}
+
+void hash_add(Hash *h, const void *at, size_t n) {
+  const uint8_t *p = at;
+  while (n > 0) {
+    size_t used = h->bytes % 64, take = 64 - used < n ? 64 - used : n;
+    memcpy(h->block + used, p, take);
+    h->bytes += take;
+    p += take;
+    n -= take;
+    if (h->bytes % 64 == 0) mix(h);
+  }
+}
+
+void hash_text(Hash *h, const char *text) { hash_add(h, text, strlen(text) + 1); }
+
+void hash_end(Hash *h, uint8_t out[HASH_BYTES]) {
+  uint64_t bits = h->bytes * 8;
+  uint8_t pad[64] = {0x80}, length[8];
+  for (int i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - 8 * i));
+  hash_add(h, pad, (h->bytes % 64 < 56 ? 56 : 120) - h->bytes % 64);
+  hash_add(h, length, sizeof length);
+  for (int i = 0; i < HASH_BYTES; i++) out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+// -- files -----------------------------------------------------------------------------------------------------
+
+static const char magic[16] = "meshc objects 1\n";
+enum { HEAD = (int)sizeof magic + HASH_BYTES };
+
+static bool is_ours(const struct stat *s) { return s->st_uid == geteuid() && (s->st_mode & 077) == 0; }
+
+// The directory, opened; -1 unless it is ours alone.
+static int open_dir(const char *dir) {
+  int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat s;
+  if (fd >= 0 && fstat(fd, &s) == 0 && is_ours(&s)) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static void make_dirs(const char *dir) {
+  char *path = mem_text(dir);
+  for (char *p = path + 1; *p; p++) {
+    if (*p != '/') continue;
+    *p = 0;
+    if (!disk_make(AT_FDCWD, path, 0700) && errno != EEXIST) break;
+    *p = '/';
+  }
+  (void)disk_make(AT_FDCWD, path, 0700);
+  free(path);
+}
+
+static void file_name(const uint8_t key[HASH_BYTES], char out[2 * HASH_BYTES + 3]) {
+  for (int i = 0; i < HASH_BYTES; i++) sprintf(out + 2 * i, "%02x", key[i]);
+  strcpy(out + 2 * HASH_BYTES, ".o");
+}
+
+static bool read_all(int fd, char *at, size_t n) {
+  while (n > 0) {
+    ssize_t got = read(fd, at, n);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    n -= (size_t)got;
+  }
+  return true;
+}
+
+// The whole file, if it is ours and its checksum holds.
+static bool read_file(int dir, const char *name, Bytes *out) {
+  int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat s;
+  bool ok = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_ours(&s) && s.st_size >= HEAD;
+  *out = (Bytes){NULL, 0};
+  if (ok) {
+    out->n = (size_t)s.st_size;
+    out->at = mem_alloc(out->n);
+    ok = read_all(fd, out->at, out->n) && memcmp(out->at, magic, sizeof magic) == 0;
+  }
+  if (ok) {
+    Hash h;
+    uint8_t sum[HASH_BYTES];
+    hash_start(&h);
+    hash_add(&h, out->at + HEAD, out->n - HEAD);
+    hash_end(&h, sum);
+    ok = memcmp(sum, out->at + sizeof magic, HASH_BYTES) == 0;
+  }
+  if (fd >= 0) close(fd);
+  return ok;
+}
+
+static uint64_t padded(uint64_t n) { return (n + 15) / 16 * 16; }
+
+static uint32_t split_objects(const Bytes *file, Bytes **out) {
+  uint32_t n = 0;
+  *out = NULL;
+  for (size_t at = HEAD; at < file->n;) {
+    uint64_t size;
+    if (file->n - at < 16) break;
+    memcpy(&size, file->at + at, sizeof size);
+    if (padded(size) > file->n - at - 16) break;
+    *out = mem_grow(*out, (n + 1) * sizeof **out);
+    Bytes *object = &(*out)[n++];
+    *object = (Bytes){mem_alloc(size + 1), size};
+    memcpy(object->at, file->at + at + 16, size);
+    at += 16 + padded(size);
+  }
+  return n;
+}
+
+uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out) {
+  char name[2 * HASH_BYTES + 3];
+  int d = open_dir(dir);
+  if (d < 0) return 0;
+  file_name(key, name);
+  Bytes file;
+  uint32_t n = read_file(d, name, &file) ? split_objects(&file, out) : 0;
+  if (n > 0) utimensat(d, name, NULL, AT_SYMLINK_NOFOLLOW); // used now
+  free(file.at);
+  close(d);
+  return n;
+}
+
+static Bytes join_objects(uint32_t n, const Bytes *objects) {
+  size_t bytes = HEAD;
+  for (uint32_t i = 0; i < n; i++) bytes += 16 + padded(objects[i].n);
+  Bytes file = {mem_zeroed(bytes, 1), bytes};
+  memcpy(file.at, magic, sizeof magic);
+  char *at = file.at + HEAD;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t size = objects[i].n;
+    memcpy(at, &size, sizeof size);
+    memcpy(at + 16, objects[i].at, size);
+    at += 16 + padded(size);
+  }
+  Hash h;
+  hash_start(&h);
+  hash_add(&h, file.at + HEAD, bytes - HEAD);
+  hash_end(&h, (uint8_t *)file.at + sizeof magic);
+  return file;
+}
+
+// To list the folder takes longer the more it holds. It is done about once for every part of the limit that is written;
+// the key, as good as random, is the chance.
+static bool turn_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
+  enum { PARTS = 64 };
+  return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;
+}
+
+void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects) {
+  char name[2 * HASH_BYTES + 3];
+  DiskFile f;
+  make_dirs(dir);
+  int d = open_dir(dir);
+  if (d < 0) return;
+  file_name(key, name);
+  Bytes file = join_objects(n, objects);
+  if (disk_begin_in(&f, d, name, 0600)) {
+    f.fast = true; // the checksum finds what a crash of the machine leaves
+    disk_put(&f, file.at, file.n);
+    (void)!disk_commit(&f);
+  }
+  bool look = turn_to_shrink(key, file.n);
+  free(file.at);
+  close(d);
+  if (look) cache_shrink(dir);
+}

@@ -1,0 +1,76 @@
+// SYMBOL_combine: partial rows of all chunks, joined in order, go to where the results stand.
+//
+//   for each ACCUM, for each of its addresses: result = op(op(identity, row 0), row 1) ...
+#include "codegen/cpu/emit_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+
+static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
+
+// The chunks' values at `index` joined.
+static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks, bool vector) {
+  const KStmt *st = &e->k->stmt[s];
+  Dtype type = combine_type(st);
+  LLVMTypeRef t = vector ? type_vector(e, reg_type(e, type)) : reg_type(e, type);
+  LLVMValueRef cell = emit_alloca(e, t), off = i64_of(e, accum_offset(e->k, s));
+  LLVMValueRef row = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
+  LLVMBuildStore(e->b, emit_identity(e, st->op, type, vector), cell);
+  Loop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
+  LLVMValueRef skip = LLVMBuildMul(e->b, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)), "");
+  LLVMValueRef first = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
+  LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, st->type), first, &index, 1, "");
+  LLVMValueRef x = emit_coerce(e, load_raw(e, st->type, at, vector), st->type, type);
+  if (kernel_accum_wide(e->k, s))
+    x = emit_join(e, st->op, type, x, load_raw(e, type, wide_at(e, s, first, index), vector));
+  LLVMBuildStore(e->b, emit_join(e, st->op, type, LLVMBuildLoad2(e->b, t, cell, ""), x), cell);
+  loop_end(e, &l);
+  return emit_coerce(e, LLVMBuildLoad2(e->b, t, cell, ""), type, st->type);
+}
+
+// One address, or a vector of them along loop `l` (-1: scalar).
+static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+  const KStmt *st = &e->k->stmt[s];
+  const KPtr *p = &e->k->ptr[st->index];
+  LLVMValueRef x = emit_coerce(e, join_chunks(e, s, index, chunks, l >= 0), st->type, p->type);
+  if (l >= 0 && p->stride[l] != 1) scatter_raw(e, p->type, at, p->stride[l], x);
+  else store_raw(e, p->type, at, x);
+}
+
+// No later loop moves: neighbours along l are neighbours in the row.
+static bool is_last(const Emit *e, int s, int l) {
+  for (l++; l < e->k->nouter + e->k->ninner; l++)
+    if (accum_stride(e->k, s, l) != 0) return false;
+  return true;
+}
+
+static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+  const KPtr *p = &e->k->ptr[e->k->stmt[s].index];
+  int end = e->k->nouter + e->k->ninner;
+  while (l < end && accum_stride(e->k, s, l) == 0) l++;
+  if (l == end) {
+    combine_at(e, s, -1, index, at, chunks);
+    return;
+  }
+  bool vector = e->k->vector >= 0 && is_last(e, s, l);
+  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
+  LLVMValueRef i = LLVMBuildMul(e->b, loop.var, i64_of(e, accum_stride(e->k, s, l)), "");
+  index = LLVMBuildAdd(e->b, index, i, "");
+  LLVMValueRef off = LLVMBuildMul(e->b, loop.var, i64_of(e, p->stride[l]), "");
+  at = LLVMBuildGEP2(e->b, mem_type(e, p->type), at, &off, 1, "");
+  if (vector) {
+    emit_mask(e, LLVMBuildSub(e->b, e->extent[l], loop.var, ""));
+    combine_at(e, s, l, index, at, chunks);
+    emit_mask_off(e);
+  } else {
+    combine_loops(e, s, l + 1, index, at, chunks);
+  }
+  loop_end(e, &loop);
+}
+
+void emit_combine(Emit *e) {
+  LLVMValueRef chunks = LLVMGetParam(e->fn, 1);
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].kind == K_ACCUM)
+      combine_loops(e, s, e->k->nouter, i64_of(e, 0), e->base[e->k->stmt[s].index], chunks);
+}
+#endif

@@ -1,0 +1,210 @@
+// Emission of the blocks of long sums: fold.c decides where, ir/program/sums.h how long they are.
+//
+//   registers   leaf -> middle; after SUM_MIDDLE leaves, if the sum is that long, middle -> total, which is f64
+//   memory      leaf row -> row of f64 behind it
+#include "codegen/cpu/emit_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include "ir/program/sums.h"
+
+static const Fold *fold_of(const Emit *e, int s) { return &e->plan.fold[s]; }
+static bool folds(const Emit *e, int s) { return fold_of(e, s)->place != FOLD_NEVER; }
+
+static LLVMTypeRef level_type(Emit *e, int s, Dtype t) {
+  return cell_is_vector(e, s) ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
+}
+
+// -- registers -------------------------------------------------------------------------------------------------
+
+void fold_make(Emit *e, int s, int at) {
+  if (!folds(e, s)) return;
+  e->middle[at] = emit_alloca(e, level_type(e, s, e->k->stmt[s].type));
+  if (!fold_of(e, s)->wide) return;
+  e->total[at] = emit_alloca(e, level_type(e, s, TYPE_F64));
+  if (!e->leaves[s]) e->leaves[s] = emit_alloca(e, e->i64);
+}
+
+void fold_clear(Emit *e, int s, int at) {
+  const KStmt *st = &e->k->stmt[s];
+  if (!folds(e, s)) return;
+  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), e->middle[at]);
+  if (fold_of(e, s)->wide)
+    LLVMBuildStore(e->b, emit_identity(e, st->op, TYPE_F64, cell_is_vector(e, s)), e->total[at]);
+}
+
+void folds_begin(Emit *e, int s) {
+  if (e->leaves[s]) LLVMBuildStore(e->b, i64_of(e, 0), e->leaves[s]);
+}
+
+Dtype fold_type(const Emit *e, int s) {
+  return folds(e, s) && fold_of(e, s)->wide ? TYPE_F64 : e->k->stmt[s].type;
+}
+
+// level = op(level, x)
+static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef x) {
+  const KStmt *st = &e->k->stmt[s];
+  x = emit_coerce(e, x, st->type, t);
+  LLVMValueRef old = LLVMBuildLoad2(e->b, level_type(e, s, t), level, "");
+  LLVMBuildStore(e->b, emit_join(e, st->op, t, old, x), level);
+}
+
+// What a level holds; it begins anew.
+static LLVMValueRef level_take(Emit *e, int s, LLVMValueRef level) {
+  const KStmt *st = &e->k->stmt[s];
+  LLVMValueRef x = LLVMBuildLoad2(e->b, level_type(e, s, st->type), level, "");
+  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), level);
+  return x;
+}
+
+LLVMValueRef fold_value(Emit *e, int s, int at) {
+  const KStmt *st = &e->k->stmt[s];
+  LLVMTypeRef t = level_type(e, s, st->type);
+  LLVMValueRef x = LLVMBuildLoad2(e->b, t, e->cell[at], "");
+  if (!folds(e, s)) return x;
+  x = emit_join(e, st->op, st->type, LLVMBuildLoad2(e->b, t, e->middle[at], ""), x);
+  if (!fold_of(e, s)->wide) return x;
+  LLVMValueRef total = LLVMBuildLoad2(e->b, level_type(e, s, TYPE_F64), e->total[at], "");
+  return emit_join(e, st->op, TYPE_F64, total, emit_coerce(e, x, st->type, TYPE_F64));
+}
+
+LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x) {
+  return emit_coerce(e, x, fold_type(e, s), e->k->stmt[s].type);
+}
+
+// Instances of s that are in use.
+static int fold_rows(const Emit *e, int s) {
+  return e->k->stmt[s].kind == K_REDUCE && depends(e, s, e->k->rows) ? e->rows : 1;
+}
+static int fold_vecs(const Emit *e, int s) {
+  return e->k->stmt[s].kind == K_REDUCE ? reduce_vecs(e, s) : cell_vecs(e, s);
+}
+
+static void middle_to_total(Emit *e, int s) {
+  LLVMValueRef n = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->leaves[s], ""), i64_of(e, 1), "");
+  LLVMValueRef full = LLVMBuildICmp(e->b, LLVMIntEQ, n, i64_of(e, SUM_MIDDLE), "");
+  LLVMBuildStore(e->b, LLVMBuildSelect(e->b, full, i64_of(e, 0), n, ""), e->leaves[s]);
+  LLVMBasicBlockRef add = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, full, add, done);
+  LLVMPositionBuilderAtEnd(e->b, add);
+  for (int r = 0; r < fold_rows(e, s); r++)
+    for (int v = 0; v < fold_vecs(e, s); v++) {
+      int at = cell_index(s, r, v);
+      level_add(e, s, TYPE_F64, e->total[at], level_take(e, s, e->middle[at]));
+    }
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static void fold_registers(Emit *e, int s) {
+  for (int r = 0; r < fold_rows(e, s); r++)
+    for (int v = 0; v < fold_vecs(e, s); v++) {
+      int at = cell_index(s, r, v);
+      level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
+    }
+  if (fold_of(e, s)->wide) middle_to_total(e, s);
+}
+
+// -- memory ----------------------------------------------------------------------------------------------------
+
+LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index) {
+  LLVMValueRef off = i64_of(e, accum_row_bytes(e->k, s));
+  row = LLVMBuildGEP2(e->b, e->i8, row, &off, 1, "");
+  return LLVMBuildGEP2(e->b, e->f64, row, &index, 1, "");
+}
+
+// Elements from..from + n of the row of s, a vector at a time.
+typedef void RowBody(Emit *e, int s, LLVMValueRef index, bool vector);
+static void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, RowBody *body) {
+  LLVMValueRef mask[4] = {e->mask, e->active, e->last_mask, e->last_active};
+  bool vector = e->k->vector >= 0 && n >= e->plan.lanes;
+  LLVMValueRef to = LLVMBuildAdd(e->b, from, i64_of(e, n), "");
+  emit_mask_off(e);
+  Loop l = loop_begin(e, from, to, i64_of(e, vector ? e->plan.lanes : 1));
+  if (vector && n % e->plan.lanes) emit_mask(e, LLVMBuildSub(e->b, to, l.var, ""));
+  body(e, s, l.var, vector);
+  loop_end(e, &l);
+  e->mask = mask[0], e->active = mask[1], e->last_mask = mask[2], e->last_active = mask[3];
+}
+
+static void wide_begin(Emit *e, int s, LLVMValueRef index, bool vector) {
+  LLVMValueRef to = wide_at(e, s, partial_at(e, s, NULL), index);
+  store_raw(e, TYPE_F64, to, emit_identity(e, e->k->stmt[s].op, TYPE_F64, vector));
+}
+
+void wide_clear(Emit *e, int s) { each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), wide_begin); }
+
+static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
+  const KStmt *st = &e->k->stmt[s];
+  LLVMValueRef leaf = partial_at(e, s, index), wide = wide_at(e, s, partial_at(e, s, NULL), index);
+  LLVMValueRef x = emit_coerce(e, load_raw(e, st->type, leaf, vector), st->type, TYPE_F64);
+  store_raw(e, TYPE_F64, wide, emit_join(e, st->op, TYPE_F64, load_raw(e, TYPE_F64, wide, vector), x));
+  store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
+}
+
+// Inside an inner loop: the elements that are reached from its place. Loops farther in go over neighbours.
+static void fold_row(Emit *e, int s, int place) {
+  int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
+  LLVMValueRef from = i64_of(e, 0);
+  int64_t n = 1;
+  for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {
+    int64_t stride = accum_stride(e->k, s, l);
+    if (stride && l >= at) n *= e->k->loop[l].size;
+    else if (stride) from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, e->counter[l], i64_of(e, stride), ""), "");
+  }
+  each_of_row(e, s, from, n, wide_add);
+}
+
+// -- places ------------------------------------------------------------------------------------------------------
+
+static bool folds_here(const Emit *e, int s, int place, int phase) {
+  const Fold *f = fold_of(e, s);
+  bool of_phase = place < FOLD_LOOP || e->k->stmt[s].phase == phase;
+  return f->place == place && of_phase;
+}
+
+// Of the statements that are folded there, the one that needs it most often; NULL: none.
+static const Fold *fold_most(const Emit *e, int place, int phase) {
+  const Fold *most = NULL;
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (folds_here(e, s, place, phase) && (!most || fold_of(e, s)->step < most->step)) most = fold_of(e, s);
+  return most;
+}
+
+int64_t fold_step(const Emit *e, int place, int phase) {
+  const Fold *f = fold_most(e, place, phase);
+  return f ? f->step : 0;
+}
+
+int64_t fold_period(const Emit *e, int place, int phase) {
+  const Fold *f = fold_most(e, place, phase);
+  return f ? f->period : 0;
+}
+
+void fold_now(Emit *e, int place, int phase) {
+  for (int s = 0; s < e->k->nstmts; s++) {
+    if (!folds_here(e, s, place, phase)) continue;
+    if (kernel_accum_wide(e->k, s)) fold_row(e, s, place);
+    else fold_registers(e, s);
+  }
+}
+
+void fold_units_begin(Emit *e) {
+  if (!fold_step(e, FOLD_UNIT, 0)) return;
+  e->units = emit_alloca(e, e->i64);
+  LLVMBuildStore(e->b, i64_of(e, 0), e->units);
+}
+
+void fold_units(Emit *e) {
+  int64_t step = fold_step(e, FOLD_UNIT, 0);
+  if (!step || e->slab) return;
+  LLVMValueRef n = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->units, ""), i64_of(e, 1), "");
+  LLVMValueRef full = LLVMBuildICmp(e->b, LLVMIntEQ, n, i64_of(e, step), "");
+  LLVMBuildStore(e->b, LLVMBuildSelect(e->b, full, i64_of(e, 0), n, ""), e->units);
+  LLVMBasicBlockRef fold = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, full, fold, done);
+  LLVMPositionBuilderAtEnd(e->b, fold);
+  fold_now(e, FOLD_UNIT, 0);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+#endif

@@ -1,0 +1,302 @@
+// The schedule of a kernel on a CPU: lanes, register tile, and the place of each statement.
+//
+// A value that does not depend on a loop is computed outside it: levels say where a statement may stand
+// at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay where the
+// kernel puts them, and so do loads from memory that the kernel writes.
+#include "codegen/cpu/emit_internal.h"
+#include "ir/program/sums.h"
+
+static uint32_t loop_bit(int l) { return l < 0 ? 0 : UINT32_C(1) << l; }
+
+static uint32_t pointer_dep(const KPtr *p, int nloops) {
+  uint32_t m = 0;
+  for (int l = 0; l < nloops; l++)
+    if (p->stride[l] != 0) m |= loop_bit(l);
+  return m;
+}
+
+static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
+  uint32_t m = 0;
+  for (int i = 0; i < 3; i++)
+    if (s->arg[i] != NO_STMT) m |= dep[s->arg[i]];
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
+  if (s->kind == K_POSITION) m |= pointer_dep(&k->walk[s->index], k->nouter + k->ninner);
+  if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
+  // what a reduction leaves is the same for all rounds of the inner loops
+  if (s->kind == K_REDUCE) m &= loop_bit(k->nouter) - 1;
+  return m;
+}
+
+static bool has_effect(const Kernel *k, const KStmt *s) {
+  switch (s->kind) {
+  case K_NUM:
+  case K_POSITION:
+  case K_QUOTIENT:
+  case K_INSIDE: return false;
+  case K_LOAD:
+  case K_LOAD_AT: return k->ptr[s->index].written;
+  case K_OP: return s->op == OP_BOUND;
+  case K_REDUCE:
+  case K_ACCUM:
+  case K_STORE:
+  case K_SCATTER: return true;
+  }
+  BUG("statement of unknown kind %d", (int)s->kind);
+}
+
+static int place_of_dep(const Kernel *k, const Plan *p, uint32_t dep) {
+  for (int i = k->ninner - 1; i >= 0; i--)
+    if (dep & loop_bit(k->nouter + i)) return PLACE_LOOP + i;
+  if (p->vec_outer && dep & loop_bit(k->vector)) return PLACE_PHASE;
+  return dep ? PLACE_UNIT : PLACE_ENTRY;
+}
+
+static int stmt_place(const Kernel *k, const Plan *p, const KStmt *s, uint32_t dep) {
+  if (has_effect(k, s)) {
+    if (s->level == LEVEL_PROLOGUE) return PLACE_ENTRY;
+    return s->level == LEVEL_INNER || s->kind == K_REDUCE ? p->innermost : PLACE_PHASE;
+  }
+  int place = place_of_dep(k, p, dep);
+  for (int i = 0; i < 3; i++) {
+    if (s->arg[i] == NO_STMT) continue;
+    int of = k->stmt[s->arg[i]].kind == K_REDUCE ? PLACE_PHASE : p->place[s->arg[i]];
+    if (of > place) place = of;
+  }
+  return place;
+}
+
+// Rounds of a loop; of one for any size, many.
+static int64_t loop_size(const Kernel *k, int l) { return k->loop[l].size ? k->loop[l].size : 1 << 20; }
+
+// Elements along the vector loop that one unit has at most.
+static int64_t vector_span(const Kernel *k, bool outer) {
+  int64_t size = loop_size(k, k->vector);
+  return outer && k->block < size ? k->block : size;
+}
+
+// Instructions of what takes many, in units of an addition.
+static const uint8_t op_weight[OP_COUNT] = {
+  [OP_EXP] = 20, [OP_LOG] = 20, [OP_EXPM1] = 20, [OP_TANH] = 20, [OP_SIGMOID] = 20, [OP_ERF] = 40,
+  [OP_RANDOM_UNIFORM] = 90, [OP_RANDOM_NORMAL] = 160, [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_SILU] = 30, [OP_SILU_SLOPE] = 35, [OP_GELU] = 50,
+  [OP_GELU_SLOPE] = 50, [OP_GELU_TANH] = 50, [OP_GELU_TANH_SLOPE] = 50, [OP_POW] = 80, [OP_MOD] = 80,
+};
+
+// How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile time.
+static int body_weight(const Kernel *k) {
+  int w = 0;
+  for (int i = 0; i < k->nstmts; i++) w += 1 + (k->stmt[i].kind == K_OP ? op_weight[k->stmt[i].op] : 0);
+  return w;
+}
+
+static int vecs_by_weight(const Kernel *k) {
+  int w = body_weight(k);
+  return w <= 16 ? 4 : w <= 70 ? 2 : 1;
+}
+
+// Accumulators that a tile instance keeps alive in its busiest phase, at least 1.
+static int reductions(const Kernel *k) {
+  int most = 1;
+  for (int ph = 0; ph < k->nphases; ph++) {
+    int n = 0;
+    for (int i = 0; i < k->nstmts; i++) n += k->stmt[i].kind == K_REDUCE && k->stmt[i].phase == ph;
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+// Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products or two of its r+v
+// loads a cycle; what is left over runs row by row, bound by the latency of its few accumulators (and what comes in between).
+static double tile_round(int r, int v) {
+  double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
+  double most = products > loads ? products : loads;
+  return (most > latency ? most : latency) + 0.75;
+}
+
+static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
+  double tiles = (double)(vectors / v);
+  int tail = (int)(vectors % v);
+  return (double)(size / r) * (tiles * tile_round(r, v) + (tail ? tile_round(r, tail) : 0)) +
+         (double)(size % r) * (tiles * tile_round(1, v) + (tail ? tile_round(1, tail) : 0));
+}
+
+// Heights of tiles: where chunks have whole loops of rows any, else those that divide ROWS_GRAIN.
+enum { ROWS_GRAIN = 24, ROWS_WHOLE = 64, RUN_UNITS = 64, RUN_WHOLE = 256, FEW_RUNS = 16, SLAB_FROM = 196608, SLAB_BYTES = 65536, SCRATCH_BYTES = 131072 };
+
+// -- slabs --------------------------------------------------------------------------------------------------
+
+// Bytes that one unit reads along the vector loop in the inner loops from `inner` on.
+static int64_t stream_bytes(const Kernel *k, int inner) {
+  int64_t bytes = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind != K_LOAD || s->level != LEVEL_INNER || k->ptr[s->index].stride[k->vector] == 0) continue;
+    int64_t n = k->block * dtype_bytes(s->type);
+    for (int l = k->nouter + inner; l < k->nouter + k->ninner; l++)
+      if (k->ptr[s->index].stride[l]) n *= loop_size(k, l);
+    bytes += n;
+  }
+  return bytes;
+}
+
+// One sum over all inner loops, in the first phase and alone there, for every unit and lane.
+static bool sums_alone(const Kernel *k) {
+  int sums = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    bool sum = s->kind == K_REDUCE && s->op == OP_SUM && s->phase == 0 && s->type != TYPE_BOOL;
+    sums += sum;
+    if (!sum && (s->level == LEVEL_INNER || s->phase == 0) && has_effect(k, s)) return false;
+    if (s->level == LEVEL_INNER && s->phase > 0) return false;
+  }
+  return sums == 1;
+}
+
+static bool in_slabs(const Kernel *k) {
+  if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2) return false;
+  return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
+}
+
+static void choose_slabs(const Kernel *k, Plan *p) {
+  if (!in_slabs(k) || p->rows < 2) return;
+  uint32_t every = loop_bit(k->rows) | loop_bit(k->vector);
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_REDUCE && (p->dep[i] & every) != every) return;
+  int i = k->ninner - 1;
+  while (i > 0 && stream_bytes(k, i) <= SLAB_BYTES) i--;
+  int64_t round = stream_bytes(k, i) / loop_size(k, k->nouter + i);
+  p->slab_loop = i;
+  p->slab_step = clamp64(SLAB_BYTES / (round > 0 ? round : 1), 1, loop_size(k, k->nouter + i));
+  p->run = SCRATCH_BYTES / (ceil_div(k->block, p->lanes) * p->lanes * 8);
+  int64_t slabs = ceil_div(loop_size(k, k->nouter + i), p->slab_step);
+  for (int l = 0; l < i; l++) slabs *= loop_size(k, k->nouter + l);
+  p->slab_wide = slabs > SUM_MIDDLE;
+}
+
+static bool is_height(const Kernel *k, int r) {
+  int64_t size = loop_size(k, k->rows);
+  return size <= (in_slabs(k) ? RUN_WHOLE : ROWS_WHOLE) || ROWS_GRAIN % r == 0;
+}
+
+int64_t kernel_grain(const Kernel *k) {
+  if (k->rows < 0) return 1;
+  if (in_slabs(k)) {
+    int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
+    for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
+    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS), whole = size <= RUN_WHOLE ? size : ROWS_GRAIN;
+    return whole * ceil_div(run, whole);
+  }
+  int64_t n = loop_size(k, k->rows) <= ROWS_WHOLE ? k->loop[k->rows].size : ROWS_GRAIN;
+  for (int l = k->rows + 1; l < k->nouter; l++) n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
+  return n;
+}
+
+static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
+  int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
+  // of 32 or 16 registers some hold what is loaded; a tile that spills runs at half speed
+  int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
+  // along an inner vector loop all vectors of a row end in one sum: vecs only hide latency there
+  int64_t spread = p->vec_outer ? vectors : 1;
+  double best = -1;
+  for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
+    for (int r = 1; r <= TILE_ROWS && r <= size && (r * v <= budget || r * v == 1); r++) {
+      if (!is_height(k, r)) continue;
+      double cost = tile_cost(size, p->vec_outer ? spread : v, r, v) / (p->vec_outer ? 1 : v);
+      if (best >= 0 && cost >= best) continue;
+      best = cost;
+      p->rows = r;
+      p->vecs = v;
+    }
+}
+
+// Innermost place that decides guards which are the same in all lanes, of loads inside the loops; -1: none.
+int guards_place(const Kernel *k, const Plan *p, int phase) {
+  int place = -1;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (p->place[s->arg[1]] > place) place = p->place[s->arg[1]];
+  }
+  return place;
+}
+
+bool plan_guarded(const Kernel *k, const Plan *p, int stmt) {
+  const KStmt *s = &k->stmt[stmt];
+  if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || s->arg[1] == NO_STMT) return false;
+  return !(p->dep[s->arg[1]] & loop_bit(k->vector));
+}
+
+// What a value is where the guard is false.
+static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
+  const KStmt *s = &k->stmt[stmt];
+  if (s->kind == K_NUM) return (KNumber)s->step;
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) return s->arg[1] == guard ? NUMBER_ZERO : NUMBER_ANY;
+  if (s->kind != K_OP) return NUMBER_ANY;
+  if (s->op == OP_CAST) return known[s->arg[0]] == NUMBER_ZERO || dtype_is_float(s->type) ? known[s->arg[0]] : NUMBER_ANY;
+  if (s->op != OP_WHERE) return NUMBER_ANY;
+  if (s->arg[0] == guard || known[s->arg[1]] == known[s->arg[2]]) return known[s->arg[2]];
+  return NUMBER_ANY;
+}
+
+static bool is_neutral(const KStmt *reduce, KNumber x) {
+  if (reduce->op == OP_SUM || reduce->op == OP_ANY) return x == NUMBER_ZERO;
+  return (reduce->op == OP_MAX && x == NUMBER_LEAST) || (reduce->op == OP_MIN && x == NUMBER_GREATEST);
+}
+
+bool guards_decide(const Kernel *k, const Plan *p, int phase) {
+  int guard = NO_STMT;
+  KNumber known[UINT8_MAX];
+  if (k->nstmts > UINT8_MAX) return false;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (guard != NO_STMT && guard != s->arg[1]) return false;
+    guard = s->arg[1];
+  }
+  for (int i = 0; i < k->nstmts && guard != NO_STMT; i++) {
+    const KStmt *s = &k->stmt[i];
+    known[i] = number_without(k, known, guard, i);
+    if (s->phase != phase || s->level != LEVEL_INNER) continue;
+    if (s->kind == K_REDUCE && is_neutral(s, known[s->arg[0]])) continue;
+    if (has_effect(k, s)) return false;
+  }
+  return guard != NO_STMT;
+}
+
+static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
+  p->rows = p->vecs = 1;
+  if (k->vector < 0 || t->opt == 0) return;
+  if (k->rows >= 0) {
+    choose_tile(k, t, p);
+    return;
+  }
+  p->vecs = vecs_by_weight(k);
+  while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
+}
+
+// Numbers are scalars, and places, 64 bits wide, few beside the values that lanes are made for.
+static bool shapes_lanes(KKind kind) { return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT; }
+
+static int choose_lanes(const Kernel *k, const EmitTarget *t) {
+  int64_t widest = 4;
+  for (int i = 0; i < k->nstmts; i++)
+    if (shapes_lanes(k->stmt[i].kind) && dtype_bytes(k->stmt[i].type) > widest) widest = dtype_bytes(k->stmt[i].type);
+  return t->bits / 8 / (int)widest;
+}
+
+Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
+  Plan p = {.lanes = choose_lanes(k, t),
+            .innermost = k->ninner ? PLACE_LOOP + k->ninner - 1 : PLACE_PHASE,
+            .vec_outer = k->vector >= 0 && k->vector < k->nouter,
+            .dep = arena_array(a, uint32_t, k->nstmts + 1),
+            .place = arena_array(a, uint8_t, k->nstmts + 1)};
+  for (int i = 0; i < k->nstmts; i++) {
+    p.dep[i] = stmt_dep(k, p.dep, &k->stmt[i]);
+    p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);
+  }
+  choose_vecs(k, t, &p);
+  choose_slabs(k, &p);
+  p.fold = fold_plan(a, k, &p);
+  return p;
+}
+
+// -- the partial row --------------------------------------------------------------------------------------

@@ -1,0 +1,169 @@
+// sin and cos, f32 and f64: x = n pi/2 + r + tail in double, then a polynomial on [-pi/4, pi/4].
+//
+// Up to 2^20 quarter turns the multiple of pi/2 is taken off in two exact steps (Cody and Waite). Larger
+// arguments take the way of Payne and Hanek, in double: x times 24-bit pieces of 2/pi, each product
+// exact and taken modulo 4 at once, so that only the fraction of a turn is left. That way is a loop in
+// a block that runs only when some lane needs it.
+#include "codegen/cpu/emit_arith_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include <math.h>
+
+enum { PIECES = 50 };
+// 2/pi in pieces of 24 bits
+static const uint32_t two_over_pi[PIECES] = {
+  0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041, 0xfe5163, 0xabdebb,
+  0xc561b7, 0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c, 0xfe1deb, 0x1cb129, 0xa73ee8, 0x8235f5,
+  0x2ebb44, 0x84e99c, 0x7026b4, 0x5f7e41, 0x3991d6, 0x398353, 0x39f49c, 0x845f8b, 0xbdf928, 0x3b1ff8,
+  0x97ffde, 0x05980f, 0xef2f11, 0x8b5a0a, 0x6d1f6d, 0x367ecf, 0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d,
+  0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
+};
+// pieces are stored times 2^200 and x is taken times 2^-200: the last ones would be subnormal
+enum { SHIFT = 200 };
+
+typedef struct Angle {
+  LLVMValueRef n;    // i64, quarter turns
+  LLVMValueRef r;    // f64, within [-pi/4, pi/4]
+  LLVMValueRef tail; // f64, what r lacks
+} Angle;
+
+// Nearest integer of x, as a double and as an i64 whose low bits are right.
+static LLVMValueRef nearest(Emit *e, LLVMValueRef x, LLVMValueRef *n) {
+  LLVMTypeRef t = type_like(e, e->i64, x);
+  LLVMValueRef shifted = add(e, x, num(x, 0x1.8p52));
+  *n = LLVMBuildBitCast(e->b, shifted, t, "");
+  return sub(e, shifted, num(x, 0x1.8p52));
+}
+
+static Angle reduce_small(Emit *e, LLVMValueRef x) {
+  Angle a;
+  LLVMValueRef n = nearest(e, scale(e, x, M_2_PI), &a.n);
+  LLVMValueRef first = sub(e, x, scale(e, n, 1.57079632673412561417e+00));
+  LLVMValueRef w = scale(e, n, 6.07710050630396597660e-11), second = sub(e, first, w);
+  LLVMValueRef low = sub(e, sub(e, first, second), w);
+  low = sub(e, low, scale(e, n, 2.02226624879595063154e-21));
+  a.r = add(e, second, low);
+  a.tail = add(e, sub(e, second, a.r), low);
+  return a;
+}
+
+static LLVMValueRef pieces_table(Emit *e) {
+  LLVMValueRef at = LLVMGetNamedGlobal(e->module, "two_over_pi");
+  if (at) return at;
+  LLVMValueRef all[PIECES];
+  for (int i = 0; i < PIECES; i++)
+    all[i] = LLVMConstReal(e->f64, ldexp((double)two_over_pi[i], SHIFT - 24 * (i + 1)));
+  LLVMTypeRef t = LLVMArrayType2(e->f64, PIECES);
+  at = LLVMAddGlobal(e->module, t, "two_over_pi");
+  LLVMSetInitializer(at, LLVMConstArray2(e->f64, all, PIECES));
+  LLVMSetGlobalConstant(at, true);
+  LLVMSetLinkage(at, LLVMPrivateLinkage);
+  return at;
+}
+
+// (high, low) += p modulo 4, the error of the sum kept (Knuth's two-sum).
+static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
+  LLVMTypeRef t = LLVMTypeOf(p);
+  LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));
+  p = sub(e, p, scale(e, turns, 4));
+  LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), sum = add(e, h, p), part = sub(e, sum, h);
+  LLVMValueRef error = add(e, sub(e, h, sub(e, sum, part)), sub(e, p, part));
+  LLVMBuildStore(e->b, sum, high);
+  LLVMBuildStore(e->b, add(e, LLVMBuildLoad2(e->b, t, low, ""), error), low);
+}
+
+static Angle reduce_large(Emit *e, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  LLVMValueRef high = emit_alloca(e, t), low = emit_alloca(e, t), y = scale(e, x, ldexp(1, -SHIFT));
+  LLVMBuildStore(e->b, num(x, 0), high);
+  LLVMBuildStore(e->b, num(x, 0), low);
+  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, PIECES), i64_of(e, 1));
+  LLVMValueRef at = LLVMBuildGEP2(e->b, e->f64, pieces_table(e), &l.var, 1, "");
+  LLVMValueRef piece = LLVMBuildLoad2(e->b, e->f64, at, "");
+  if (is_vector(x)) piece = emit_splat(e, piece);
+  LLVMValueRef p = mul(e, y, piece);
+  add_turns(e, high, low, p);
+  add_turns(e, high, low, math_product_error(e, y, piece, p));
+  loop_end(e, &l);
+  Angle a;
+  LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), n = nearest(e, h, &a.n);
+  LLVMValueRef whole = sub(e, h, n), rest = LLVMBuildLoad2(e->b, t, low, "");
+  LLVMValueRef f = add(e, whole, rest);
+  rest = sub(e, rest, sub(e, f, whole));
+  a.r = scale(e, f, M_PI_2);
+  a.tail = math_product_error(e, f, num(x, M_PI_2), a.r);
+  a.tail = add(e, a.tail, add(e, scale(e, rest, M_PI_2), scale(e, f, 6.123233995736766036e-17)));
+  return a;
+}
+
+// The small way for all lanes, then the large one for those that need it, if any does.
+static Angle reduce(Emit *e, LLVMValueRef x) {
+  LLVMBuilderRef b = e->b;
+  Angle a = reduce_small(e, x);
+  LLVMTypeRef f = LLVMTypeOf(x), t = LLVMTypeOf(a.n);
+  LLVMValueRef n = emit_alloca(e, t), r = emit_alloca(e, f), tail = emit_alloca(e, f);
+  LLVMBuildStore(b, a.n, n);
+  LLVMBuildStore(b, a.r, r);
+  LLVMBuildStore(b, a.tail, tail);
+  LLVMValueRef large = LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), "");
+  LLVMBasicBlockRef rare = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(b, any_lane(e, large), rare, done);
+  LLVMPositionBuilderAtEnd(b, rare);
+  Angle big = reduce_large(e, x);
+  LLVMBuildStore(b, pick(e, large, big.n, a.n), n);
+  LLVMBuildStore(b, pick(e, large, big.r, a.r), r);
+  LLVMBuildStore(b, pick(e, large, big.tail, a.tail), tail);
+  LLVMBuildBr(b, done);
+  LLVMPositionBuilderAtEnd(b, done);
+  return (Angle){LLVMBuildLoad2(b, t, n, ""), LLVMBuildLoad2(b, f, r, ""), LLVMBuildLoad2(b, f, tail, "")};
+}
+
+// -- polynomials: sin r = r + r z p(z), cos r = 1 - z/2 + z^2 q(z), z = r^2 -------------------------------------
+
+static const double sin32[] = {2.724931405469880475e-6, -0.0001984008201276553655, 0.008333331865959414043,
+                               -0.1666666666383276448};
+static const double cos32[] = {-2.730044861948835488e-7, 0.0000248005964356219968, -0.001388888766471361966,
+                               0.04166666666430240589};
+static const double sin64[] = {1.591784852480826101e-10, -2.505112794401418758e-8, 2.755731608381635861e-6,
+                               -0.0001984126983672241776, 0.008333333333330924562, -0.166666666666666646};
+static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9, -2.755731726000883816e-7,
+                               0.00002480158729874306929, -0.001388888888888738227, 0.04166666666666666537};
+
+// tail NULL: 0.
+static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
+  LLVMValueRef z = mul(e, r, r), p = tail ? POLY(e, z, sin64) : POLY(e, z, sin32);
+  LLVMValueRef y = mul(e, mul(e, r, z), p);
+  if (tail) y = add(e, y, mul(e, tail, math_fma(e, z, num(z, -0.5), num(z, 1))));
+  return add(e, r, y);
+}
+
+static LLVMValueRef cos_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
+  LLVMValueRef z = mul(e, r, r), q = mul(e, mul(e, z, z), tail ? POLY(e, z, cos64) : POLY(e, z, cos32));
+  LLVMValueRef half = scale(e, z, 0.5), w = sub(e, num(z, 1), half);
+  LLVMValueRef lost = sub(e, sub(e, num(z, 1), w), half);
+  if (tail) q = sub(e, q, mul(e, r, tail));
+  return add(e, w, add(e, lost, q));
+}
+
+static LLVMValueRef bit(Emit *e, LLVMValueRef n, int64_t mask) {
+  LLVMTypeRef t = LLVMTypeOf(n);
+  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, n, const_int(t, mask), ""), const_int(t, 0), "");
+}
+
+// sin(x + quarter pi/2)
+static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  bool f32 = (is_vector(x) ? LLVMGetElementType(t) : t) == e->f32;
+  Angle a = reduce(e, f32 ? LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), "") : x);
+  LLVMValueRef r = f32 ? LLVMBuildFPTrunc(e->b, a.r, t, "") : a.r, tail = f32 ? NULL : a.tail;
+  LLVMValueRef n = LLVMBuildAdd(e->b, a.n, const_int(LLVMTypeOf(a.n), quarter), "");
+  LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
+  y = pick(e, bit(e, n, 2), LLVMBuildFNeg(e->b, y, ""), y);
+  if (quarter) return y;
+  LLVMValueRef tiny = LLVMBuildFCmp(e->b, LLVMRealOLT, emit_unary(e, "llvm.fabs", x), num(x, 1e-12), "");
+  return pick(e, tiny, x, y); // keeps -0 and subnormals
+}
+
+LLVMValueRef math_sin(Emit *e, LLVMValueRef x) { return wave(e, x, 0); }
+LLVMValueRef math_cos(Emit *e, LLVMValueRef x) { return wave(e, x, 1); }
+#endif

@@ -1,0 +1,51 @@
+// The host's processor, as far as the cache needs it: a warm start must not wake LLVM.
+#include "codegen/cpu/host_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+int host_bits(void) {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return 512;
+  return __builtin_cpu_supports("avx") ? 256 : 128;
+}
+
+// Signature and feature words of leaves 1 and 7, extended features, and the register state that the system
+// saves. Leaf 1's ebx and some bits name the core that asks; they are left out.
+const char *host_identity(Arena *a) {
+  unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;
+  __get_cpuid(0, &v[0], &v[1], &v[2], &v[3]);
+  __get_cpuid(1, &one[0], &one[1], &one[2], &one[3]);
+  __get_cpuid_count(7, 0, &seven[0], &seven[1], &seven[2], &seven[3]);
+  __get_cpuid_count(7, 1, &sub[0], &sub[1], &sub[2], &sub[3]);
+  __get_cpuid(0x80000001, &ext[0], &ext[1], &ext[2], &ext[3]);
+  bool osxsave = one[2] >> 27 & 1;
+  if (osxsave) __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return arena_printf(a, "x86-64 %x.%x.%x %x %x.%x %x.%x.%x %x %x.%x %x", v[1], v[3], v[2], one[0], one[2], one[3],
+                      seven[1], seven[2], seven[3], sub[0], ext[2], ext[3], low);
+}
+
+#else
+
+int host_bits(void) { return 128; }
+
+// The lines of /proc/cpuinfo that tell processors apart, first core.
+const char *host_identity(Arena *a) {
+  struct utsname u;
+  if (uname(&u) != 0) memset(&u, 0, sizeof u);
+  const char *text = arena_printf(a, "%s", u.machine);
+  FILE *f = mem_fopen("/proc/cpuinfo", "r");
+  char line[4096];
+  while (f && fgets(line, sizeof line, f) && line[0] != '\n')
+    if (!strstr(line, "MHz") && !strstr(line, "BogoMIPS") && !strstr(line, "processor"))
+      text = arena_printf(a, "%s %s", text, line);
+  if (f) fclose(f);
+  return text;
+}
+#endif

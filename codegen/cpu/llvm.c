@@ -1,0 +1,219 @@
+// LLVM's context, target machine, passes and output.
+//
+// Kernels arrive as explicit vector IR, so that no optimiser is wanted: mem2reg makes registers of
+// accumulators, early-cse joins equal addresses and splats, and code generation does the rest.
+#include "codegen/cpu/llvm_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifdef MESHC_HAVE_LLVM
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include "codegen/cpu/emit_internal.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char *cpu, *features, *triple;
+
+// -- without memory ----------------------------------------------------------------------------------------------
+//
+// LLVM allocates in two ways, and aborts when either fails: by operator new, which asks the handler of the C++
+// library first, and by malloc, behind a handler of its own that the C API lacks. Both are reached by their C++ names;
+// weak, so that another standard library or LLVM leaves only the abort.
+
+typedef void NewHandler(void);
+extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
+extern void install_bad_alloc_handler(BadAllocHandler *, void *)
+    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
+
+static void on_new(void) { mem_exhausted(0); }
+
+static void on_bad_alloc(void *context, const char *why, bool crash_report) {
+  (void)context, (void)why, (void)crash_report;
+  mem_exhausted(0);
+}
+
+static void on_fatal_error(const char *why) { BUG("LLVM: %s", why); }
+
+static void watch_memory(void) {
+  if (set_new_handler) set_new_handler(on_new);
+  if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
+  LLVMInstallFatalErrorHandler(on_fatal_error);
+}
+
+// ----------------------------------------------------------------------------------------------------------------
+
+static void start(void) {
+  watch_memory();
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) BUG("LLVM lacks the host's target");
+  cpu = LLVMGetHostCPUName();
+  features = LLVMGetHostCPUFeatures();
+  triple = LLVMGetDefaultTargetTriple();
+  if (!cpu || !features || !triple) mem_exhausted(0);
+}
+
+bool llvm_available(void) { return true; }
+
+const char *llvm_version(void) {
+  static char text[32];
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  snprintf(text, sizeof text, "LLVM %u.%u.%u", major, minor, patch);
+  return text;
+}
+
+const char *llvm_cpu(void) {
+  pthread_once(&once, start);
+  return cpu;
+}
+
+static bool listed(const char *list, const char *word) {
+  size_t n = strlen(word);
+  for (const char *p = list; p && (p = strstr(p, word)); p++)
+    if ((p == list || p[-1] == ',') && (p[n] == ',' || p[n] == 0)) return true;
+  return false;
+}
+
+static bool has_feature(const LlvmTarget *t, const char *name) {
+  char with[32];
+  snprintf(with, sizeof with, "+%s", name);
+  return listed(features, with) && !listed(t->without, name);
+}
+
+// The host's features, then those left out with a minus: the last word counts. On the heap.
+static char *features_of(const LlvmTarget *t) {
+  const char *out = t->without ? t->without : "";
+  size_t n = strlen(features) + 2 * strlen(out) + 3;
+  char *text = mem_alloc(n);
+  size_t at = (size_t)snprintf(text, n, "%s%s", features, *out ? ",-" : "");
+  for (; *out; out++) {
+    text[at++] = *out;
+    if (*out == ',') text[at++] = '-';
+  }
+  text[at] = 0;
+  return text;
+}
+
+static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
+  LLVMTargetRef target;
+  char *error = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &error)) {
+    snprintf(why, LLVM_WHY, "%s", error);
+    LLVMDisposeMessage(error);
+    return NULL;
+  }
+  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault,
+                                              LLVMCodeGenLevelAggressive};
+  char *used = features_of(t);
+  LLVMTargetMachineRef tm =
+      LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt], LLVMRelocPIC, LLVMCodeModelSmall);
+  free(used);
+  return tm;
+}
+
+// x86 has fused products with FMA3; other 64-bit targets of ours always.
+static EmitTarget emit_target(const LlvmTarget *t) {
+  bool x86 = strncmp(triple, "x86_64", 6) == 0;
+  return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"), t->opt};
+}
+
+static bool said(LLVMErrorRef error, char *why) {
+  if (!error) return false;
+  char *text = LLVMGetErrorMessage(error);
+  snprintf(why, LLVM_WHY, "%s", text);
+  LLVMDisposeErrorMessage(text);
+  return true;
+}
+
+static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *why) {
+  LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+  const char *passes = opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
+  bool failed = said(LLVMRunPasses(m, passes, tm, o), why);
+  LLVMDisposePassBuilderOptions(o);
+  return !failed;
+}
+
+static bool verify(LLVMModuleRef m, char *why) {
+#ifndef NDEBUG
+  char *text = NULL;
+  bool broken = LLVMVerifyModule(m, LLVMReturnStatusAction, &text);
+  if (broken) snprintf(why, LLVM_WHY, "%s", text);
+  LLVMDisposeMessage(text);
+  return !broken;
+#else
+  (void)m;
+  (void)why;
+  return true;
+#endif
+}
+
+static bool take_copy(const char *at, size_t n, Bytes *out) {
+  out->at = mem_alloc(n + 1);
+  memcpy(out->at, at, n);
+  out->at[n] = 0;
+  out->n = n;
+  return true;
+}
+
+static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Bytes *out, char *why) {
+  if (form == LLVM_IR) {
+    char *text = LLVMPrintModuleToString(m);
+    take_copy(text, strlen(text), out);
+    LLVMDisposeMessage(text);
+    return true;
+  }
+  LLVMMemoryBufferRef buffer;
+  char *error = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(tm, m, form == LLVM_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, &error,
+                                          &buffer)) {
+    snprintf(why, LLVM_WHY, "%s", error);
+    LLVMDisposeMessage(error);
+    return false;
+  }
+  take_copy(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out);
+  LLVMDisposeMemoryBuffer(buffer);
+  return true;
+}
+
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
+                  LlvmForm form, Bytes *out, char *why) {
+  pthread_once(&once, start);
+  LLVMTargetMachineRef tm = machine_new(target, why);
+  if (!tm) return false;
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
+  LLVMSetTarget(m, triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  LLVMSetModuleDataLayout(m, layout);
+  LLVMDisposeTargetData(layout);
+  EmitTarget t = emit_target(target);
+  for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
+  bool ok = verify(m, why) && run_passes(m, tm, target->opt, why) && output(m, tm, form, out, why);
+  LLVMDisposeModule(m);
+  LLVMContextDispose(ctx);
+  LLVMDisposeTargetMachine(tm);
+  return ok;
+}
+
+#else
+
+bool llvm_available(void) { return false; }
+const char *llvm_version(void) { return "none"; }
+const char *llvm_cpu(void) { return "none"; }
+
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
+                  LlvmForm form, Bytes *out, char *why) {
+  (void)k, (void)symbol, (void)n, (void)target, (void)form, (void)out;
+  snprintf(why, LLVM_WHY, "this build has no LLVM");
+  return false;
+}
+#endif

@@ -1,0 +1,200 @@
+// Fusion: nodes into kernels, products, collectives and aliases (decision 16).
+//
+// Roles first (roles.c): library products and collectives stand alone, renames are aliases, numbers and
+// broadcasts are computed again where they are used. What is left becomes kernels: clusters of one node,
+// merged greedily by the bytes that a merge saves (fuse_merge.c) while one loop form holds them
+// (fuse_form.c).
+//
+//   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     one kernel, stores the sum only
+#include "codegen/fuse/fuse_internal.h"
+
+#include <stdlib.h>
+
+typedef struct Closure {
+  VEC(NodeId) node;
+  VEC(NodeId) stack;
+} Closure;
+
+static int by_id(const void *x, const void *y) {
+  NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
+  return a < b ? -1 : a > b;
+}
+
+// Adds what the kernel computes again for its members.
+static void closure_add(Fuser *f, Closure *c, NodeId member) {
+  vec_push(f->a, c->stack) = member;
+  while (c->stack.n) {
+    NodeId n = c->stack.at[--c->stack.n];
+    const Node *x = graph_node(f->g, n);
+    for (int i = 0; i < x->nargs; i++) {
+      NodeId a = x->args[i];
+      if (uses_address(f, n, i) || !f->again[a] || f->mark[a] == f->stamp) continue;
+      f->mark[a] = f->stamp;
+      vec_push(f->a, c->node) = a;
+      vec_push(f->a, c->stack) = a;
+    }
+  }
+}
+
+static GroupKind kind_of(Role role) {
+  switch (role) {
+  case ROLE_SOURCE: case ROLE_NUMBER: return GROUP_SOURCE;
+  case ROLE_KERNEL: return GROUP_KERNEL;
+  case ROLE_PRODUCT: return GROUP_PRODUCT;
+  case ROLE_COLLECTIVE: return GROUP_COLLECTIVE;
+  case ROLE_ORDERED: return GROUP_ORDERED;
+  case ROLE_ALIAS: return GROUP_ALIAS;
+  case ROLE_LOOP: return GROUP_LOOP;
+  }
+  return GROUP_KERNEL;
+}
+
+static const char *why_kernel(Fuser *f, const Cluster *c) {
+  int reductions = 0, contractions = 0;
+  for (uint32_t i = 0; i < c->n; i++) {
+    Op op = graph_node(f->g, c->node[i])->op;
+    reductions += op_row(op)->cls == REDUCE;
+    contractions += op_tiles(f->g, c->node[i]);
+    reductions += contract_is_dot(f->g, c->node[i]);
+  }
+  ProductForm form;
+  const char *why = NULL;
+  if (contractions && f->opt->products)
+    for (uint32_t i = 0; i < c->n; i++)
+      if (op_tiles(f->g, c->node[i]) &&
+          !product_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
+        break;
+  const char *what = contractions ? "generated contraction" : reductions ? "reduction" : "pointwise";
+  const char *extra = why ? arena_printf(f->a, " (%s)", why) : "";
+  return arena_printf(f->a, "%s%s", what, extra);
+}
+
+static const char *why_other(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  if (x->origin.why) return x->origin.why;
+  switch ((Role)f->role[n]) {
+  case ROLE_SOURCE: return "in memory";
+  case ROLE_NUMBER: return "a number, computed where it is used";
+  case ROLE_PRODUCT: return "a large contraction: library product";
+  case ROLE_COLLECTIVE: return "collective";
+  case ROLE_ORDERED: return "the order of elements matters: the runtime's own code";
+  case ROLE_ALIAS: return "the same memory under other dims";
+  case ROLE_LOOP: return "a loop: values of its steps stand before it";
+  case ROLE_KERNEL: break;
+  }
+  return "kernel";
+}
+
+static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
+  g->stored = arena_array(f->a, NodeId, n);
+  for (uint32_t i = 0; i < n; i++)
+    if (g->kind != GROUP_KERNEL || value_stored(f, node[i])) g->stored[g->nstored++] = node[i];
+}
+
+static Group group_of(Fuser *f, const Cluster *c) {
+  Group g = {.kind = kind_of(f->role[c->node[0]])};
+  f->stamp += 2;
+  Closure all = {0};
+  for (uint32_t i = 0; i < c->n; i++) {
+    vec_push(f->a, all.node) = c->node[i];
+    f->mark[c->node[i]] = f->stamp;
+  }
+  group_stored(f, &g, c->n, c->node);
+  if (g.kind == GROUP_KERNEL)
+    for (uint32_t i = 0; i < c->n; i++) closure_add(f, &all, c->node[i]);
+  qsort(all.node.at, all.node.n, sizeof *all.node.at, by_id);
+  g.nnodes = all.node.n;
+  g.node = all.node.at;
+  g.outer = c->outer;
+  g.inner = c->inner;
+  g.load_bytes = c->load_bytes;
+  g.store_bytes = c->store_bytes;
+  g.merged = g.kind == GROUP_KERNEL ? c->n : 0;
+  g.gain = c->saved;
+  g.why = g.kind == GROUP_KERNEL ? why_kernel(f, c) : why_other(f, c->node[0]);
+  return g;
+}
+
+static void group_source(Fuser *f, Fusion *out, NodeId n) {
+  Group *g = &out->group[out->ngroups];
+  *g = (Group){.kind = GROUP_SOURCE, .nnodes = 1, .nstored = f->role[n] == ROLE_SOURCE, .why = why_other(f, n)};
+  g->node = arena_copy(f->a, &n, sizeof n);
+  g->stored = g->node;
+  out->of[n] = out->ngroups++;
+}
+
+// The kernels before it that it reads, and why it is not one with them.
+static void group_apart(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
+  VEC(Apart) apart = {0};
+  f->stamp += 2;
+  for (uint32_t i = 0; i < c->n; i++)
+    for (uint32_t k = f->arg_at[c->node[i]]; k < f->arg_at[c->node[i] + 1]; k++) {
+      NodeId arg = f->arg[k];
+      const Cluster *from = f->cluster.at[f->of[arg]];
+      if (!from || from == c || !from->kernel || f->mark[from->node[0]] == f->stamp) continue;
+      f->mark[from->node[0]] = f->stamp;
+      vec_push(f->a, apart) = (Apart){out->of[arg], merge_refused(f, from, c, f->arg_address[k])};
+    }
+  g->apart = apart.at;
+  g->napart = apart.n;
+}
+
+static Fusion *fusion_make(Fuser *f) {
+  Fusion *out = arena_new_of(f->a, Fusion);
+  out->graph = f->g;
+  out->order = f->order;
+  out->buckets = f->buckets;
+  out->again = arena_copy(f->a, f->again, f->count + 1);
+  out->update = arena_copy(f->a, f->update, f->count + 1);
+  uint32_t most = 1;
+  for (NodeId n = 1; n <= f->count; n++) most += !f->of[n];
+  for (uint32_t i = 1; i < f->cluster.n; i++) most += f->cluster.at[i] != NULL;
+  out->group = arena_array(f->a, Group, most);
+  out->of = arena_array(f->a, uint32_t, f->count + 1);
+  for (NodeId n = 1; n <= f->count; n++)
+    if (f->role[n] == ROLE_SOURCE) group_source(f, out, n);
+  uint32_t first = out->ngroups;
+  for (uint32_t r = 1; r < f->sequence.n; r++) {
+    if (!f->sequence.at[r]) continue;
+    const Cluster *c = f->cluster.at[f->sequence.at[r]];
+    out->group[out->ngroups] = group_of(f, c);
+    for (uint32_t i = 0; i < c->n; i++) out->of[c->node[i]] = out->ngroups;
+    if (c->kernel) group_apart(f, out, c, &out->group[out->ngroups]);
+    out->ngroups++;
+  }
+  // what is only computed again belongs to the first kernel that does so
+  bool *seen = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = first; i < out->ngroups; i++)
+    for (uint32_t j = 0; j < out->group[i].nnodes; j++) {
+      NodeId n = out->group[i].node[j];
+      if (f->of[n] || seen[n]) continue;
+      seen[n] = true;
+      out->of[n] = i;
+    }
+  for (NodeId n = 1; n <= f->count; n++)
+    if (f->role[n] != ROLE_SOURCE && !f->of[n] && !seen[n]) group_source(f, out, n);
+  return out;
+}
+
+Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt) {
+  bug_context("fuse", 0);
+  Arena *scratch = arena_new();
+  Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
+  f.count = graph_count(f.g);
+  f.rows = rows_find(scratch, f.g, opt->over);
+  roles_find(&f);
+  clusters_make(&f);
+  if (opt->fuse) {
+    // a second round knows which values are in memory anyway and what follows cheaply from them
+    clusters_merge(&f);
+    clusters_resident(&f);
+    roles_find(&f);
+    clusters_make(&f);
+    clusters_merge(&f);
+  }
+  f.a = a; // what follows lasts
+  Fusion *out = fusion_make(&f);
+  arena_free(scratch);
+  if (opt->fuse) launches_find(out, opt);
+  return out;
+}

@@ -1,0 +1,316 @@
+// The loop form of a set of nodes: which dims are outer (units, in parallel) and which inner (within a
+// unit), so that everything is one kernel (kernel.h), and what that costs in bytes.
+//
+// A reduction whose result is used inside must reduce exactly the inner loops; one whose result only
+// leaves may also be an accumulator over all units. What is stored varies along all outer loops or all
+// loops. Candidates for the inner dims are few: none, what some reduction reduces or keeps, what a stored
+// value lacks; the cheapest legal one wins, the first among equals.
+//
+//   m = max[c] x; e = exp(x - m); s = sum[c] e; y = e / s        outer b, inner c
+//   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
+#include "codegen/fuse/fuse_internal.h"
+
+#include <string.h>
+
+enum {
+  SERIAL_ELEMENTS = 65536, // a kernel without outer loops at most
+  INVARIANT_COST = 6,      // operations computed again for every unit
+  PARTIAL_BYTES = 262144,  // of all accumulators of a chunk
+  POINTERS = 30,
+  LAUNCH_BYTES = 2048,     // a launch as bytes moved
+  FEW_UNITS = 16,
+};
+
+// The dims of one trial as bits: position in Trial.space.
+typedef uint32_t DimBits;
+
+// What the trial needs of a node, looked up once for all candidates.
+typedef struct Member {
+  NodeId n;
+  Op op;
+  DimBits space, dims; // node_space, and dims of the result
+  bool reduces, tiles, half, stored, used;
+  int64_t bytes, elements; // of the result; of its space
+} Member;
+
+typedef struct Trial {
+  Fuser *f;
+  uint32_t n;
+  const NodeId *node;
+  Member *member;
+  Dims space;
+  int64_t size[MAX_RANK]; // of the dims of space
+  DimBits all, outer, inner;
+  bool contracts;
+  int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
+  VEC(DimBits) tried;
+  const char *why;
+} Trial;
+
+bool value_used(const Fuser *f, NodeId n) {
+  for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++)
+    if (f->mark[f->user[i]] == f->stamp) return true;
+  return false;
+}
+
+bool value_stored(const Fuser *f, NodeId n) {
+  if (f->memory[n]) return true;
+  for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++)
+    if (f->mark[f->user[i]] != f->stamp) return true;
+  return f->user_at[n] == f->user_at[n + 1] && !(op_row(graph_node(f->g, n)->op)->flags & CHECKS);
+}
+
+bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner) {
+  const Node *x = graph_node(g, n);
+  if (x->op == OP_SCATTER_ADD) return false;
+  Dims space = node_space(g, n), summed = list_minus(&space, &x->dims), all = list_union(outer, inner);
+  if (list_same(&summed, inner) && list_same(&space, &all) && list_same(&x->dims, outer)) return false;
+  if (list_same(&space, &all) && list_has_all(inner, &x->dims)) return true;
+  return list_same(&space, outer) && x->dims.n == 0;
+}
+
+// The same of a trial's candidate.
+static bool accumulates(const Trial *t, const Member *m) {
+  if (m->op == OP_SCATTER_ADD) return false;
+  if ((m->space & ~m->dims) == t->inner && m->space == t->all && m->dims == t->outer) return false;
+  if (m->space == t->all && !(m->dims & ~t->inner)) return true;
+  return m->space == t->outer && m->dims == 0;
+}
+
+static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type == TYPE_F16; }
+
+static bool reduce_fits(Trial *t, const Member *m) {
+  bool plain = (m->space & ~m->dims) == t->inner && m->space == t->all;
+  t->why = "a reduction runs over other loops than the rest";
+  if (m->op == OP_SCATTER_ADD) return plain && !m->used;
+  if (plain || m->used) return plain;
+  if (m->tiles && m->dims) return false;
+  return !m->half && accumulates(t, m);
+}
+
+static bool point_fits(Trial *t, const Member *m, int *invariant) {
+  if (m->dims == t->outer || m->dims == t->all) return true;
+  t->why = "a stored value varies along a part of the loops only";
+  if (m->stored) return false;
+  t->why = "a producer would be computed again for every use";
+  if (t->contracts) return false;
+  if (m->dims && t->outer & ~m->dims) *invariant += op_cost(m->op);
+  return *invariant <= INVARIANT_COST;
+}
+
+static int64_t elements_of(const Trial *t, DimBits dims) {
+  int64_t n = 1;
+  for (int i = 0; i < t->space.n; i++)
+    if (dims >> i & 1) n *= t->size[i];
+  return n;
+}
+
+static bool candidate_fits(Trial *t) {
+  int invariant = 0;
+  int64_t partial = 0;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Member *m = &t->member[i];
+    if (!m->reduces) {
+      if (!point_fits(t, m, &invariant)) return false;
+      continue;
+    }
+    if (!reduce_fits(t, m)) return false;
+    if (accumulates(t, m)) partial += m->bytes;
+  }
+  t->why = "accumulators of a chunk would be large";
+  if (partial > PARTIAL_BYTES && t->n > 1) return false;
+  t->why = "one unit would do all the work";
+  return t->outer || t->n == 1 || elements_of(t, t->all) <= SERIAL_ELEMENTS;
+}
+
+// -- cost ---------------------------------------------------------------------------------------------------
+
+// Operations as bytes: a vector core does about four simple operations in the time of a byte moved.
+static double work(const Trial *t) {
+  double sum = 0, all = (double)elements_of(t, t->all);
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Member *m = &t->member[i];
+    bool invariant = m->space && t->outer & ~m->space;
+    sum += 0.25 * op_cost(m->op) * (invariant ? all : (double)m->elements);
+  }
+  return sum;
+}
+
+static double penalty(const Trial *t) {
+  int best = -1;
+  for (int i = 0; i < t->space.n; i++)
+    if (t->contiguous[i] && (best < 0 || t->contiguous[i] > t->contiguous[best])) best = i;
+  double factor = best < 0 && t->space.n ? 2 : 1;
+  bool vector_outer = best >= 0 && t->outer >> best & 1;
+  int64_t units = elements_of(t, t->outer), all = elements_of(t, t->all);
+  if (t->inner && vector_outer) {
+    factor *= 1.3;
+    units = ceil_div(units, 64);
+  } else if (!t->inner) {
+    units = ceil_div(units, 1024);
+  }
+  if (units < FEW_UNITS && all > 32768 && t->inner) factor *= 3;
+  if (t->inner && !vector_outer && elements_of(t, t->inner) < 8) factor *= 1.2;
+  if (t->inner) factor *= 1.02;
+  return factor;
+}
+
+static double cost_find(const Trial *t) {
+  double partial = 0;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->member[i].reduces && accumulates(t, &t->member[i])) partial += (double)t->member[i].bytes;
+  int64_t bytes = t->load_bytes + t->store_bytes;
+  return (double)bytes * penalty(t) + work(t) + 16 * partial + LAUNCH_BYTES;
+}
+
+// -- the members ----------------------------------------------------------------------------------------------
+
+static DimBits bits_of(const Trial *t, const Dims *dims) {
+  DimBits bits = 0;
+  for (int i = 0; i < dims->n; i++) {
+    int at = dims_index(&t->space, dims->at[i]);
+    if (at >= 0) bits |= UINT32_C(1) << at;
+  }
+  return bits;
+}
+
+static bool space_find(Trial *t) {
+  const Graph *g = t->f->g;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Node *x = graph_node(g, t->node[i]);
+    bool reduces = op_reduces(x->op);
+    for (int j = 0; j < (reduces ? x->nargs : 1); j++) {
+      const Dims *part = reduces ? &graph_node(g, x->args[j])->dims : &x->dims;
+      for (int k = 0; k < part->n; k++) {
+        if (dims_has(&t->space, part->at[k])) continue;
+        if (t->space.n == MAX_RANK) return false;
+        list_insert(&t->space, t->space.n, part->at[k]);
+      }
+    }
+  }
+  for (int i = 0; i < t->space.n; i++) t->size[i] = dim_get(g->dims, t->space.at[i])->size;
+  t->all = (UINT32_C(1) << t->space.n) - 1;
+  return true;
+}
+
+static void member_find(Trial *t, Member *m, NodeId n) {
+  const Graph *g = t->f->g;
+  const Node *x = graph_node(g, n);
+  *m = (Member){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = node_bytes(g, n)};
+  m->dims = m->space = bits_of(t, &x->dims);
+  if (m->reduces) {
+    m->space = 0;
+    for (int i = 0; i < x->nargs; i++) m->space |= bits_of(t, &graph_node(g, x->args[i])->dims);
+    m->tiles = op_tiles(g, n);
+    m->half = half_type(x);
+    m->used = value_used(t->f, n);
+  }
+  m->elements = elements_of(t, m->space);
+  m->stored = value_stored(t->f, n);
+  t->contracts |= m->tiles;
+}
+
+// `size` bytes of value a pass through a kernel; those of its innermost dim follow one another.
+static void count_contiguous(Trial *t, NodeId a, int64_t size) {
+  const Dims *order = &t->f->order->at[a];
+  int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
+  if (at >= 0) t->contiguous[at] += size;
+}
+
+// Takes the marks of loads back, so that only members are marked.
+static void forget_loads(const Trial *t) {
+  Fuser *f = t->f;
+  for (uint32_t i = 0; i < t->n; i++)
+    for (uint32_t j = f->arg_at[t->node[i]]; j < f->arg_at[t->node[i] + 1]; j++)
+      if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
+}
+
+// Loads and stores. Arguments that need an address must come from elsewhere; all pointers must fit one call.
+static bool addresses_fit(Trial *t) {
+  Fuser *f = t->f;
+  int pointers = 0;
+  bool fits = true;
+  t->why = "too many operands for one kernel";
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Member *m = &t->member[i];
+    if (m->stored) {
+      pointers++;
+      t->store_bytes += m->bytes;
+      count_contiguous(t, m->n, m->bytes);
+    }
+    for (uint32_t j = f->arg_at[m->n]; j < f->arg_at[m->n + 1]; j++) {
+      NodeId a = f->arg[j];
+      if (f->mark[a] == f->stamp && f->arg_address[j]) {
+        t->why = "a lookup needs its table in memory";
+        fits = false;
+      }
+      if (f->mark[a] == f->stamp || f->mark[a] == f->stamp + 1) continue;
+      f->mark[a] = f->stamp + 1;
+      pointers++;
+      int64_t size = m->op == OP_TAKE && f->arg_address[j] ? m->bytes : node_bytes(f->g, a);
+      t->load_bytes += size;
+      count_contiguous(t, a, size);
+    }
+  }
+  forget_loads(t);
+  return fits && (pointers <= POINTERS || t->n == 1);
+}
+
+// -- candidates ------------------------------------------------------------------------------------------------
+
+// The dims of `bits` in the order of the list.
+static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
+  Dims out = {0};
+  for (int i = 0; i < list->n; i++) {
+    int at = dims_index(&t->space, list->at[i]);
+    if (at >= 0 && bits >> at & 1) out.at[out.n++] = list->at[i];
+  }
+  return out;
+}
+
+// The loops `inner`, in the order of `list`, within all others.
+static void try_inner(Trial *t, DimBits inner, const Dims *list, Form *best, bool *found) {
+  for (uint32_t i = 0; i < t->tried.n; i++)
+    if (t->tried.at[i] == inner) return;
+  vec_push(t->f->a, t->tried) = inner;
+  t->inner = inner;
+  t->outer = t->all & ~inner;
+  if (!candidate_fits(t)) return;
+  double cost = cost_find(t);
+  if (*found && cost >= best->cost) return;
+  *best = (Form){.outer = dims_of(t, &t->space, t->outer), .inner = dims_of(t, list, inner), .cost = cost,
+                 .load_bytes = t->load_bytes, .store_bytes = t->store_bytes};
+  *found = true;
+}
+
+static bool try_all(Trial *t, Form *out) {
+  const Graph *g = t->f->g;
+  bool found = false;
+  try_inner(t, 0, &t->space, out, &found);
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Member *m = &t->member[i];
+    const Node *x = graph_node(g, m->n);
+    if (m->reduces) {
+      Dims part = node_space(g, m->n);
+      try_inner(t, m->space & ~m->dims, &part, out, &found);
+      if (!m->tiles && m->op != OP_SCATTER_ADD) try_inner(t, m->dims, &x->dims, out, &found);
+    } else if (m->stored && x->dims.n < t->space.n) {
+      try_inner(t, t->all & ~m->dims, &t->space, out, &found);
+    }
+  }
+  return found;
+}
+
+bool form_find(Fuser *f, uint32_t n, const NodeId *node, Form *out, const char **why) {
+  ArenaMark mark = arena_mark(f->a);
+  Trial t = {.f = f, .n = n, .node = node, .member = arena_array(f->a, Member, n)};
+  *why = "too many dims";
+  bool found = space_find(&t);
+  if (found) {
+    for (uint32_t i = 0; i < n; i++) member_find(&t, &t.member[i], node[i]);
+    found = addresses_fit(&t) && try_all(&t, out);
+    *why = t.why;
+  }
+  arena_reset(f->a, mark);
+  return found;
+}

@@ -1,0 +1,48 @@
+// One launch for all tensors of an update: groups after the commit that do not depend on one another and
+// whose kernels are equal, sizes aside, get one launch number (decision 21).
+#include "codegen/fuse/fuse_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
+#include "codegen/fuse/group_deps_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Candidate {
+  uint32_t level, group;
+  const char *identity;
+} Candidate;
+
+static int by_identity(const void *x, const void *y) {
+  const Candidate *a = x, *b = y;
+  if (a->level != b->level) return a->level < b->level ? -1 : 1;
+  int text = strcmp(a->identity, b->identity);
+  if (text) return text;
+  return a->group < b->group ? -1 : a->group > b->group;
+}
+
+void launches_find(Fusion *f, const CodegenOptions *opt) {
+  Arena *a = arena_new(), *scratch = arena_new();
+  GroupDeps deps = group_deps(a, f);
+  bool *post = groups_post(a, f, &deps);
+  uint32_t *level = post_levels(a, f, &deps, post), n = 0, launch = 0;
+  Rows rows = rows_find(a, f->graph, opt->over);
+  Candidate *c = arena_array(a, Candidate, f->ngroups + 1);
+  Kernel **kernel = arena_array(a, Kernel *, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    if (!post[i] || f->group[i].kind != GROUP_KERNEL) continue;
+    kernel[n] = kernel_build(a, scratch, f, &rows, &f->group[i], true)->kernel;
+    if (kernel_partial_bytes(kernel[n])) continue;
+    c[n++] = (Candidate){level[i], i, NULL};
+  }
+  const uint32_t *first = kernels_first(a, n, kernel);
+  for (uint32_t i = 0; i < n; i++)
+    c[i].identity = first[i] < i ? c[first[i]].identity : kernel_identity(a, kernel[i]);
+  qsort(c, n, sizeof *c, by_identity);
+  for (uint32_t i = 0; i < n; i++) {
+    bool same = i && c[i].level == c[i - 1].level && strcmp(c[i].identity, c[i - 1].identity) == 0;
+    if (!same) launch++;
+    f->group[c[i].group].launch = launch;
+  }
+  arena_free(scratch);
+  arena_free(a);
+}

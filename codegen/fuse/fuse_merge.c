@@ -1,0 +1,375 @@
+// Clusters: each node its own at first (a bucket of collectives together), then merged greedily, the
+// largest saving of bytes first: producers into consumers, then users of one value. A topological order of
+// the clusters is kept, so that a merge that would close a cycle is seen between the two ranks alone.
+#include "codegen/fuse/fuse_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLUSTER_NODES = 128, CLUSTER_SPAN = 1024, ROUNDS = 3, SIBLINGS = 12 };
+
+static Cluster *cluster_of(const Fuser *f, NodeId n) { return f->cluster.at[f->of[n]]; }
+
+static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
+  Cluster *c = arena_new_of(f->a, Cluster);
+  c->n = n;
+  c->node = arena_copy(f->a, node, n * sizeof *node);
+  c->rank = f->sequence.n;
+  c->kernel = f->role[node[0]] == ROLE_KERNEL;
+  c->update = f->update[node[0]];
+  for (uint32_t i = 0; i < n; i++) {
+    c->clone |= graph_node(f->g, node[i])->instance != 0;
+    c->forward |= !graph_node(f->g, node[i])->origin.backward;
+  }
+  c->region = graph_node(f->g, node[0])->region;
+  c->loop = graph_node(f->g, node[0])->op == OP_SCAN ? graph_node(f->g, node[0])->attr.region : 0;
+  for (uint32_t i = 0; i < n; i++) f->of[node[i]] = f->cluster.n;
+  vec_push(f->a, f->sequence) = f->cluster.n;
+  vec_push(f->a, f->cluster) = c;
+}
+
+static void mark_nodes(Fuser *f, uint32_t n, const NodeId *node) {
+  f->stamp += 2;
+  for (uint32_t i = 0; i < n; i++) f->mark[node[i]] = f->stamp;
+}
+
+static void take_form(Cluster *c, const Form *form) {
+  c->outer = form->outer;
+  c->inner = form->inner;
+  c->cost = form->cost;
+  c->load_bytes = form->load_bytes;
+  c->store_bytes = form->store_bytes;
+}
+
+static void form_single(Fuser *f, Cluster *c) {
+  Form form;
+  const char *why;
+  mark_nodes(f, c->n, c->node);
+  if (!form_find(f, c->n, c->node, &form, &why)) BUG("node %u fits no kernel: %s", c->node[0], why);
+  take_form(c, &form);
+}
+
+// A scan comes behind all nodes of its loop.
+static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
+  for (NodeId n = 1; n < scan; n++)
+    if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] && f->role[n] != ROLE_SOURCE &&
+        (!f->again[n] || f->memory[n]))
+      return false;
+  return true;
+}
+
+static bool args_placed(const Fuser *f, NodeId n) {
+  if (graph_node(f->g, n)->op == OP_SCAN && !loop_placed(f, graph_node(f->g, n)->attr.region, n)) return false;
+  for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
+    if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;
+  return true;
+}
+
+// Places n, or the bucket of n if all its arguments are placed.
+static bool place_node(Fuser *f, NodeId n) {
+  uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
+  if (!bucket) {
+    if (args_placed(f, n)) cluster_new(f, 1, &n);
+    return f->of[n];
+  }
+  const Bucket *b = &f->buckets->bucket[bucket - 1];
+  for (uint32_t i = 0; i < b->n; i++)
+    if (!args_placed(f, b->node[i])) return false;
+  cluster_new(f, b->n, b->node);
+  return true;
+}
+
+// In order of ids, except that a bucket waits for all its arguments and its users for it.
+static void sequence_make(Fuser *f) {
+  VEC(NodeId) left = {0};
+  for (NodeId n = 1; n <= f->count; n++)
+    if (f->role[n] != ROLE_SOURCE && (!f->again[n] || f->memory[n])) vec_push(f->a, left) = n;
+  while (left.n) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < left.n; i++)
+      if (!f->of[left.at[i]] && !place_node(f, left.at[i])) left.at[kept++] = left.at[i];
+    if (kept == left.n) BUG("node %u is in a cycle of buckets", left.at[0]);
+    left.n = kept;
+  }
+}
+
+void clusters_make(Fuser *f) {
+  f->cluster.n = f->sequence.n = f->stamp = 0;
+  f->of = arena_array(f->a, uint32_t, f->count + 1);
+  f->mark = arena_array(f->a, uint32_t, f->count + 1);
+  f->kept = arena_array(f->a, uint32_t, CLUSTER_SPAN + 1);
+  f->after = arena_array(f->a, bool, CLUSTER_SPAN + 1);
+  f->refused_n = 0;
+  f->refused_cap = 256;
+  while (f->refused_cap < f->count) f->refused_cap *= 2;
+  f->refused = arena_array(f->a, Refused, f->refused_cap);
+  vec_push(f->a, f->cluster) = NULL;
+  vec_push(f->a, f->sequence) = 0;
+  sequence_make(f);
+  for (uint32_t i = 1; i < f->cluster.n; i++)
+    if (f->cluster.at[i]->kernel) form_single(f, f->cluster.at[i]);
+}
+
+// -- one merge --------------------------------------------------------------------------------------------
+
+// Whether a cluster of loop r between the ranks of a and r's end depends on a.
+static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
+  for (uint32_t r = a->rank; r < end->rank; r++)
+    if (after[r - a->rank] && f->sequence.at[r] &&
+        region_encloses(f->g, end->loop, f->cluster.at[f->sequence.at[r]]->region))
+      return true;
+  return false;
+}
+
+// region_find in a graph without loops: follows users, which are fewer than all that stands between.
+static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  uint32_t *todo = f->kept, n = 0;
+  memset(after, 0, b->rank - a->rank + 1);
+  after[0] = true;
+  todo[n++] = f->of[a->node[0]];
+  while (n) {
+    const Cluster *c = f->cluster.at[todo[--n]];
+    for (uint32_t i = 0; i < c->n; i++)
+      for (uint32_t j = f->user_at[c->node[i]]; j < f->user_at[c->node[i] + 1]; j++) {
+        const Cluster *to = cluster_of(f, f->user[j]);
+        if (!to || to == c || to->rank < a->rank || to->rank > b->rank || after[to->rank - a->rank]) continue;
+        if (to == b && c == a) continue;
+        if (to == b) return false;
+        after[to->rank - a->rank] = true;
+        todo[n++] = f->of[f->user[j]];
+      }
+  }
+  return true;
+}
+
+// Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends on one.
+static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  if (!f->g->region.n) return region_follow(f, a, b, after);
+  for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
+  after[0] = true;
+  for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
+    if (!f->sequence.at[r]) continue;
+    const Cluster *c = f->cluster.at[f->sequence.at[r]];
+    if (c->loop && loop_after(f, a, c, after)) after[r - a->rank] = true;
+    for (uint32_t i = 0; i < c->n; i++)
+      for (uint32_t j = f->arg_at[c->node[i]]; j < f->arg_at[c->node[i] + 1]; j++) {
+        const Cluster *from = cluster_of(f, f->arg[j]);
+        if (!from || from == c || from->rank < a->rank || !after[from->rank - a->rank]) continue;
+        if (c == b && from == a) continue;
+        after[r - a->rank] = true;
+      }
+  }
+  return !after[b->rank - a->rank];
+}
+
+static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) {
+  uint32_t first = a->rank, last = b->rank, n = 0, id = f->of[a->node[0]];
+  uint32_t *kept = f->kept;
+  for (uint32_t r = first + 1; r < last; r++)
+    if (f->sequence.at[r] && !after[r - first]) kept[n++] = f->sequence.at[r];
+  kept[n++] = id;
+  for (uint32_t r = first + 1; r < last; r++)
+    if (f->sequence.at[r] && after[r - first]) kept[n++] = f->sequence.at[r];
+  for (uint32_t r = first; r <= last; r++) {
+    uint32_t at = r - first;
+    f->sequence.at[r] = at < n ? kept[at] : 0;
+    if (at < n) f->cluster.at[kept[at]]->rank = r;
+  }
+}
+
+// NULL: nothing but their forms keeps them apart.
+static const char *rule_against(const Cluster *a, const Cluster *b) {
+  if (a->update != b->update) return "one runs after the commit of the step, the other before";
+  if (a->region != b->region) return "they are in different loops";
+  if ((a->clone && b->forward) || (a->forward && b->clone)) return "one is computed again for the backward pass, the other belongs to the forward pass";
+  if (a->n + b->n > CLUSTER_NODES) return "together they would have too many operations";
+  return NULL;
+}
+
+static bool may_merge(const Cluster *a, const Cluster *b) {
+  return a && b && a != b && a->kernel && b->kernel && !rule_against(a, b);
+}
+
+static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
+  int n = 0;
+  for (int side = 0; side < 2; side++) {
+    const Cluster *c = side ? b : a;
+    bool has = false;
+    for (uint32_t i = 0; i < c->n; i++) has |= op_tiles(f->g, c->node[i]);
+    n += has;
+  }
+  return n < 2;
+}
+
+static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
+  uint64_t x = f->of[a->node[0]], y = f->of[b->node[0]];
+  return x < y ? x << 32 | y : y << 32 | x;
+}
+
+// The place of the pair, or a free one.
+static Refused *refused_find(const Fuser *f, uint64_t pair) {
+  uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
+  while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
+  return &f->refused[i];
+}
+
+// Both ascending.
+static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
+  for (uint32_t i = 0, j = 0; i < a->n || j < b->n;)
+    *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
+}
+
+// The form of both together if that saves anything; what does not is not tried again until one has grown.
+static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node, Form *out, double *saved) {
+  uint32_t n = a->n + b->n;
+  const char *why;
+  uint64_t pair = pair_of(f, a, b);
+  Refused *r = refused_find(f, pair);
+  if (r->nodes == n) return false;
+  mark_nodes(f, n, node);
+  bool fits = form_find(f, n, node, out, &why);
+  if (fits) *saved = a->cost + b->cost - out->cost;
+  if (fits && *saved > 0) return true;
+  if (!r->pair && f->refused_n == f->refused_cap / 2) return false; // full: some are tried again
+  f->refused_n += !r->pair;
+  *r = (Refused){pair, n, fits ? "one kernel would be no cheaper than two" : why};
+  return false;
+}
+
+static bool merge(Fuser *f, Cluster *a, Cluster *b) {
+  if (!may_merge(a, b) || !one_contraction(f, a, b)) return false;
+  if (a->rank > b->rank) {
+    Cluster *swap = a;
+    a = b;
+    b = swap;
+  }
+  if (b->rank - a->rank >= CLUSTER_SPAN) return false;
+  NodeId node[CLUSTER_NODES];
+  uint32_t n = a->n + b->n;
+  Form form;
+  double saved;
+  join_nodes(a, b, node);
+  if (!form_both(f, a, b, node, &form, &saved) || !region_find(f, a, b, f->after)) return false;
+  region_reorder(f, a, b, f->after);
+  uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
+  a->saved += b->saved + saved;
+  a->n = n;
+  a->clone |= b->clone;
+  a->forward |= b->forward;
+  a->node = arena_copy(f->a, node, n * sizeof *node);
+  take_form(a, &form);
+  for (uint32_t i = 0; i < n; i++) f->of[node[i]] = id;
+  f->cluster.at[gone] = NULL;
+  return true;
+}
+
+// What the last round of merges has tried is noted; the rest is a cycle, or not known.
+const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
+  if (!f->opt->fuse) return "fusion is off";
+  const char *why = rule_against(a, b);
+  if (why) return why;
+  if (address) return "it needs the whole value in memory before it begins";
+  if (!one_contraction(f, a, b)) return "each has a contraction in register tiles";
+  const Refused *r = refused_find(f, pair_of(f, a, b));
+  if (r->nodes == a->n + b->n) return r->why;
+  if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
+  return region_find(f, a, b, f->after) ? NULL : "something that reads the one and is read by the other lies between them";
+}
+
+// -- the order of merges ---------------------------------------------------------------------------------
+
+typedef struct Edge {
+  int64_t bytes;
+  NodeId from, to;
+} Edge;
+
+static int by_bytes(const void *x, const void *y) {
+  const Edge *a = x, *b = y;
+  if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+  if (a->to != b->to) return a->to < b->to ? -1 : 1;
+  return a->from < b->from ? -1 : a->from > b->from;
+}
+
+// A load less, and a store less when nobody else wants the value.
+static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
+  bool alone = !f->memory[from];
+  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++) alone &= f->of[f->user[i]] == f->of[to];
+  return node_bytes(f->g, from) * (alone ? 2 : 1);
+}
+
+static Edge *edges_sorted(const Fuser *f, uint32_t *count) {
+  uint32_t n = 0, all = f->arg_at[f->count + 1];
+  Edge *edge = arena_array(f->a, Edge, all + 1);
+  for (NodeId to = 1; to <= f->count; to++)
+    for (uint32_t i = f->arg_at[to]; i < f->arg_at[to + 1]; i++)
+      if (may_merge(cluster_of(f, f->arg[i]), cluster_of(f, to)) && !f->arg_address[i])
+        edge[n++] = (Edge){edge_bytes(f, f->arg[i], to), f->arg[i], to};
+  qsort(edge, n, sizeof *edge, by_bytes);
+  *count = n;
+  return edge;
+}
+
+static bool merge_chains(Fuser *f) {
+  uint32_t n;
+  bool any = false;
+  Edge *edge = edges_sorted(f, &n);
+  for (uint32_t i = 0; i < n; i++)
+    any |= merge(f, cluster_of(f, edge[i].from), cluster_of(f, edge[i].to));
+  return any;
+}
+
+// Clusters that read one value.
+static bool merge_siblings(Fuser *f) {
+  uint32_t n = 0;
+  bool any = false;
+  Edge *value = arena_array(f->a, Edge, f->count + 1);
+  for (NodeId v = 1; v <= f->count; v++)
+    if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims.n)
+      value[n++] = (Edge){node_bytes(f->g, v), v, v};
+  qsort(value, n, sizeof *value, by_bytes);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t first = f->user_at[value[i].from], last = f->user_at[value[i].from + 1];
+    if (last > first + SIBLINGS) last = first + SIBLINGS;
+    for (uint32_t x = first; x < last; x++)
+      for (uint32_t y = x + 1; y < last; y++)
+        any |= merge(f, cluster_of(f, f->user[x]), cluster_of(f, f->user[y]));
+  }
+  return any;
+}
+
+// Scalars of a step: one launch for what is ready together.
+static bool merge_scalars(Fuser *f) {
+  bool any = false;
+  Cluster *last = NULL;
+  for (uint32_t r = 1; r < f->sequence.n; r++) {
+    Cluster *c = f->sequence.at[r] ? f->cluster.at[f->sequence.at[r]] : NULL;
+    if (!c || !c->kernel || c->outer.n || c->inner.n) continue;
+    // the later one may move: go on from where it stands
+    if (last && merge(f, last, c)) {
+      any = true;
+      r = last->rank;
+    } else {
+      last = c;
+    }
+  }
+  return any;
+}
+
+void clusters_resident(Fuser *f) {
+  f->resident = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = 1; i < f->cluster.n; i++) {
+    const Cluster *c = f->cluster.at[i];
+    if (!c) continue;
+    mark_nodes(f, c->n, c->node);
+    for (uint32_t j = 0; j < c->n; j++) f->resident[c->node[j]] = !c->kernel || value_stored(f, c->node[j]);
+  }
+}
+
+void clusters_merge(Fuser *f) {
+  for (int round = 0; round < ROUNDS; round++) {
+    bool any = merge_chains(f);
+    any |= merge_siblings(f);
+    any |= merge_scalars(f);
+    if (!any) break;
+  }
+}

@@ -1,0 +1,99 @@
+// `dump --stage fuse`: one paragraph a group.
+//
+//   #7 kernel outer(b) inner(c): loads 2560 bytes, stores 4 bytes
+//     reduction of 9 nodes; fused, saves 31000 bytes or as much work
+//     %12 = exp(%11) : f32[b, c]  # model.mesh:9
+//     stores %20
+#include "codegen/codegen.h"
+#include "codegen/memory/memory_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const group_kinds[] = {
+    [GROUP_KERNEL] = "kernel", [GROUP_PRODUCT] = "product", [GROUP_COLLECTIVE] = "collective",
+    [GROUP_LOOP] = "loop",     [GROUP_ALIAS] = "alias",   [GROUP_SOURCE] = "source",   [GROUP_ORDERED] = "ordered",
+};
+
+static void print_dims(FILE *out, const Graph *g, const char *what, const Dims *dims) {
+  if (!dims->n) return;
+  fprintf(out, " %s(", what);
+  for (int i = 0; i < dims->n; i++) fprintf(out, "%s%s", i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
+  fprintf(out, ")");
+}
+
+static void print_node(FILE *out, const Fusion *f, const Diag *d, const Group *g, NodeId n) {
+  const Node *x = graph_node(f->graph, n);
+  const Dims *order = &f->order->at[n];
+  fprintf(out, "  %%%u = %s(", n, op_row((Op)x->op)->text);
+  for (int i = 0; i < x->nargs; i++) fprintf(out, "%s%%%u", i ? ", " : "", x->args[i]);
+  fprintf(out, ") : %s[", dtype_text((Dtype)x->type));
+  for (int i = 0; i < order->n; i++) fprintf(out, "%s%s", i ? ", " : "", dim_get(f->graph->dims, order->at[i])->name);
+  fprintf(out, "]");
+  if (f->again[n] && g->kind == GROUP_KERNEL) fprintf(out, " again");
+  const Origin *o = &x->origin;
+  if (o->pos.line && d) fprintf(out, "  # %s:%u", diag_source_name(d, o->pos.source), o->pos.line);
+  if (o->value) fprintf(out, "%s %s", o->pos.line && d ? ":" : "  #", o->value);
+  fprintf(out, "\n");
+}
+
+static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
+  const Group *g = &f->group[i];
+  fprintf(out, "#%u %s", i, group_kinds[g->kind]);
+  print_dims(out, f->graph, "outer", &g->outer);
+  print_dims(out, f->graph, "inner", &g->inner);
+  if (g->kind == GROUP_KERNEL)
+    fprintf(out, ": loads %lld bytes, stores %lld bytes", (long long)g->load_bytes, (long long)g->store_bytes);
+  if (g->launch) fprintf(out, ", launch %u", g->launch);
+  fprintf(out, "\n  %s", g->why ? g->why : "");
+  if (g->merged > 1) fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->gain);
+  fprintf(out, "\n");
+  for (uint32_t j = 0; j < g->nnodes; j++) print_node(out, f, d, g, g->node[j]);
+  if (!g->nstored || g->kind == GROUP_SOURCE) return;
+  fprintf(out, "  stores");
+  for (uint32_t j = 0; j < g->nstored; j++) fprintf(out, " %%%u", g->stored[j]);
+  fprintf(out, "\n");
+}
+
+char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *out = mem_stream(&text, &n);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (f->group[i].kind != GROUP_SOURCE) print_group(out, f, d, i);
+  mem_stream_close(out);
+  char *copy = arena_text(a, text, n);
+  free(text);
+  return copy;
+}
+
+// -- bytes saved -------------------------------------------------------------------------------------------
+
+// Numbers are computed where they are used even without fusion.
+static bool in_memory(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  return op_row((Op)x->op)->cls != SOURCE || op_is_decl((Op)x->op) || op_is_draw((Op)x->op) || x->op == OP_VALUES;
+}
+
+// Of one operation as a kernel of its own; an argument that it has twice is read once.
+static int64_t bytes_alone(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  int64_t bytes = node_bytes(g, n);
+  for (int i = 0; i < x->nargs; i++) {
+    bool before = false;
+    for (int k = 0; k < i; k++) before |= x->args[k] == x->args[i];
+    if (!before && in_memory(g, x->args[i])) bytes += x->op == OP_TAKE && i == 0 ? node_bytes(g, n) : node_bytes(g, x->args[i]);
+  }
+  return bytes;
+}
+
+// What several groups compute again is counted in the first of them: as a kernel of its own it would run once.
+int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
+  const Group *g = &f->group[group];
+  int64_t alone = 0;
+  if (g->kind != GROUP_KERNEL) return 0;
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (f->of[g->node[i]] == group && in_memory(f->graph, g->node[i])) alone += bytes_alone(f->graph, g->node[i]);
+  int64_t moved = g->load_bytes + g->store_bytes;
+  return alone > moved ? alone - moved : 0;
+}

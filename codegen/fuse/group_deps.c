@@ -1,0 +1,99 @@
+// Which groups of a fusion wait for which: each for those that make what it reads, a loop for what its groups read.
+#include "codegen/fuse/group_deps_internal.h"
+
+#include <stdlib.h>
+
+bool group_executes(const Group *g) {
+  return g->kind == GROUP_KERNEL || g->kind == GROUP_PRODUCT || g->kind == GROUP_COLLECTIVE ||
+         g->kind == GROUP_ORDERED || g->kind == GROUP_LOOP;
+}
+
+RegionId group_region(const Fusion *f, const Group *g) {
+  const Node *x = graph_node(f->graph, g->node[0]);
+  if (g->kind == GROUP_LOOP) return x->attr.region;
+  // what a kernel computes again may come from outside its loop
+  RegionId deepest = x->region;
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (region_encloses(f->graph, deepest, graph_node(f->graph, g->node[i])->region))
+      deepest = graph_node(f->graph, g->node[i])->region;
+  return deepest;
+}
+
+static int by_number(const void *x, const void *y) {
+  uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+  return a < b ? -1 : a > b;
+}
+
+static bool reads_address(const Group *g, Op op, int i) {
+  return g->kind != GROUP_KERNEL || (i == 0 && op == OP_TAKE);
+}
+
+// The group that writes what argument i of x stands in; ngroups: none that runs.
+static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
+  NodeId a = x->args[i];
+  if (f->again[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
+  uint32_t of = f->of[memory_writer(f->graph, a)];
+  return group_executes(&f->group[of]) ? of : f->ngroups;
+}
+
+typedef VEC(uint32_t) Numbers;
+
+// What carries start with and what a loop hands out is copied by the loop itself.
+static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
+  RegionId r = graph_node(f->graph, g->node[0])->attr.region;
+  for (NodeId n = 1; n <= graph_count(f->graph); n++) {
+    const Node *x = graph_node(f->graph, n);
+    bool starts = x->op == OP_CARRY && x->region == r, handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
+    uint32_t of = starts || handed ? group_read(f, g, x, handed) : f->ngroups;
+    if (of != f->ngroups) vec_push(a, *on) = of;
+  }
+}
+
+GroupDeps group_deps(Arena *a, const Fusion *f) {
+  GroupDeps d = {.at = arena_array(a, uint32_t, f->ngroups + 1)};
+  Numbers on = {0};
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    const Group *g = &f->group[i];
+    uint32_t first = on.n;
+    d.at[i] = first;
+    if (g->kind == GROUP_LOOP) loop_reads(a, f, g, &on);
+    for (uint32_t j = 0; j < g->nnodes && group_executes(g); j++) {
+      const Node *x = graph_node(f->graph, g->node[j]);
+      for (int k = 0; k < x->nargs; k++) {
+        uint32_t of = group_read(f, g, x, k);
+        if (of != f->ngroups && of != i) vec_push(a, on) = of;
+      }
+    }
+    if (on.n > first) qsort(on.at + first, on.n - first, sizeof *on.at, by_number);
+    uint32_t kept = first;
+    for (uint32_t j = first; j < on.n; j++)
+      if (j == first || on.at[j] != on.at[kept - 1]) on.at[kept++] = on.at[j];
+    on.n = kept;
+  }
+  d.at[f->ngroups] = on.n;
+  d.on = on.at;
+  return d;
+}
+
+bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps) {
+  bool *post = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = f->ngroups; i-- > 0;) {
+    const Group *g = &f->group[i];
+    bool all = group_executes(g);
+    for (uint32_t j = 0; j < g->nnodes; j++)
+      all &= f->update[g->node[j]] || (f->again[g->node[j]] && g->kind == GROUP_KERNEL);
+    post[i] = all;
+  }
+  // groups are in an order that can be executed, so one pass backward settles them
+  for (uint32_t i = f->ngroups; i-- > 0;)
+    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && !post[i]; j++) post[deps->on[j]] = false;
+  return post;
+}
+
+uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post) {
+  uint32_t *level = arena_array(a, uint32_t, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && post[i]; j++)
+      if (post[deps->on[j]] && level[deps->on[j]] >= level[i]) level[i] = level[deps->on[j]] + 1;
+  return level;
+}

@@ -1,0 +1,304 @@
+// Kernel as text, its identity, its invariants.
+//
+//   kernel k1a2b outer(b:64) inner(c:10 vector) phases 3  # softmax rows
+//     p0 f32 [10 1] read
+//     p1 f32 [10 1] written
+//     %0 = load p0 : f32  inner 0
+//     %1 = reduce max %0 : f32  inner 0
+#include "codegen/fuse/kernel.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_text[] = {
+    [K_NUM] = "num", [K_LOAD] = "load", [K_LOAD_AT] = "load_at", [K_OP] = "op",
+    [K_POSITION] = "position", [K_QUOTIENT] = "quotient", [K_INSIDE] = "inside", [K_REDUCE] = "reduce",
+    [K_ACCUM] = "accum", [K_STORE] = "store", [K_SCATTER] = "scatter",
+};
+static const char *const level_text[] = {
+    [LEVEL_PROLOGUE] = "prologue", [LEVEL_OUTER] = "outer", [LEVEL_INNER] = "inner",
+};
+
+typedef struct Out {
+  const Kernel *k;
+  FILE *file;
+  bool named; // names of loops, kernel and reason
+} Out;
+
+static int loops(const Kernel *k) { return k->nouter + k->ninner; }
+
+static void print_loops(const Out *o, const char *what, int first, int n) {
+  fprintf(o->file, " %s(", what);
+  for (int i = first; i < first + n; i++) {
+    const KLoop *l = &o->k->loop[i];
+    fprintf(o->file, "%s", i > first ? ", " : "");
+    if (o->named) fprintf(o->file, "%s:", l->name);
+    if (l->size) fprintf(o->file, "%lld", (long long)l->size);
+    if (l->slot >= 0) fprintf(o->file, "%ss%d", l->size ? " up to " : "", l->slot);
+    for (int j = 0; j < l->nparts; j++) fprintf(o->file, "%s%lld", j ? "*" : " = ", (long long)l->part[j]);
+    if (i == o->k->vector) fprintf(o->file, " vector");
+    if (i == o->k->vector && i < o->k->nouter) fprintf(o->file, " block %lld", (long long)o->k->block);
+    if (i == o->k->rows) fprintf(o->file, " rows");
+  }
+  fprintf(o->file, ")");
+}
+
+static void print_walk(const Out *o, const KPtr *ptr) {
+  fprintf(o->file, "[");
+  for (int i = 0; i < loops(o->k); i++) fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
+  fprintf(o->file, "]");
+  if (ptr->offset) fprintf(o->file, " from %lld", (long long)ptr->offset);
+  for (int i = 0; i < ptr->nbases; i++)
+    fprintf(o->file, " from s%d*%lld", ptr->base[i].slot, (long long)ptr->base[i].stride);
+}
+
+static void print_pointer(const Out *o, int p) {
+  const KPtr *ptr = &o->k->ptr[p];
+  fprintf(o->file, "  p%d %s ", p, dtype_text(ptr->type));
+  print_walk(o, ptr);
+  fprintf(o->file, " %s\n", ptr->written ? "written" : "read");
+}
+
+static bool has_op(KKind kind) { return kind == K_OP || kind == K_REDUCE || kind == K_ACCUM; }
+static bool is_guarded(KKind kind) { return kind == K_LOAD || kind == K_LOAD_AT || kind == K_INSIDE; }
+static bool has_pointer(KKind kind) {
+  return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE || kind == K_SCATTER;
+}
+
+static void print_stmt(const Out *o, int i) {
+  const KStmt *s = &o->k->stmt[i];
+  fprintf(o->file, "  %%%d = %s", i, has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
+  if (has_op(s->kind) && s->kind != K_OP) fprintf(o->file, " %s", op_row(s->op)->text);
+  if (has_pointer(s->kind)) fprintf(o->file, " p%d", s->index);
+  else if (s->kind == K_POSITION) fprintf(o->file, " w%d", s->index);
+  else if (s->index >= 0) fprintf(o->file, " #%d", s->index);
+  for (int j = 0; j < 3; j++)
+    if (s->arg[j] != NO_STMT) fprintf(o->file, " %s%%%d", j == 1 && is_guarded(s->kind) ? "if " : "", s->arg[j]);
+  if (s->step) fprintf(o->file, " step %lld", (long long)s->step);
+  if (s->slot >= 0) fprintf(o->file, " s%d", s->slot);
+  fprintf(o->file, " : %s  %s %d\n", dtype_text(s->type), level_text[s->level], s->phase);
+}
+
+static char *print(Arena *a, const Kernel *k, bool named) {
+  char *text = NULL;
+  size_t n = 0;
+  Out o = {.k = k, .named = named, .file = mem_stream(&text, &n)};
+  fprintf(o.file, "kernel");
+  if (named && k->name) fprintf(o.file, " %s", k->name);
+  print_loops(&o, "outer", 0, k->nouter);
+  print_loops(&o, "inner", k->nouter, k->ninner);
+  fprintf(o.file, " phases %d slots %d numbers %d", k->nphases, k->nslots, k->nnum);
+  if (named && k->why) fprintf(o.file, "  # %s", k->why);
+  fprintf(o.file, "\n");
+  for (int p = 0; p < k->nptr; p++) print_pointer(&o, p);
+  for (int w = 0; w < k->nwalks; w++) {
+    fprintf(o.file, "  w%d ", w);
+    print_walk(&o, &k->walk[w]);
+    fprintf(o.file, "\n");
+  }
+  for (int i = 0; i < k->nstmts; i++) print_stmt(&o, i);
+  mem_stream_close(o.file);
+  char *out = arena_text(a, text, n);
+  free(text);
+  return out;
+}
+
+char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }
+char *kernel_identity(Arena *a, const Kernel *k) { return print(a, k, false); }
+
+static uint64_t mix(uint64_t h, int64_t x) {
+  h = (h ^ (uint64_t)x) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+uint64_t kernel_hash(const Kernel *k) {
+  uint64_t h = mix(k->nouter, k->ninner);
+  for (int i = 0; i < loops(k); i++) h = mix(mix(h, k->loop[i].size), k->loop[i].slot);
+  for (int i = 0; i < k->nptr; i++)
+    for (int l = 0; l < loops(k); l++) h = mix(h, k->ptr[i].stride[l]);
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    h = mix(mix(h, (int64_t)s->kind << 32 | (int64_t)s->op), (int64_t)s->type << 32 | (int64_t)s->level);
+    for (int j = 0; j < 3; j++) h = mix(h, s->arg[j]);
+    h = mix(h, s->index);
+  }
+  return h;
+}
+
+static bool same_loops(const Kernel *a, const Kernel *b) {
+  if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector || a->block != b->block ||
+      a->rows != b->rows)
+    return false;
+  for (int i = 0; i < loops(a); i++) {
+    const KLoop *x = &a->loop[i], *y = &b->loop[i];
+    if (x->size != y->size || x->slot != y->slot || x->nparts != y->nparts) return false;
+    if (x->nparts && memcmp(x->part, y->part, x->nparts * sizeof *x->part) != 0) return false;
+  }
+  return true;
+}
+
+static bool same_stmt(const KStmt *a, const KStmt *b) {
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level && a->phase == b->phase &&
+         memcmp(a->arg, b->arg, sizeof a->arg) == 0 && a->index == b->index && a->slot == b->slot && a->step == b->step;
+}
+
+static bool same_pointers(const KPtr *a, const KPtr *b, int n) {
+  return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+bool kernel_equal(const Kernel *a, const Kernel *b) {
+  if (!same_loops(a, b) || a->nphases != b->nphases || a->nptr != b->nptr || a->nwalks != b->nwalks ||
+      a->nslots != b->nslots || a->nnum != b->nnum || a->nstmts != b->nstmts ||
+      !same_pointers(a->ptr, b->ptr, a->nptr) || !same_pointers(a->walk, b->walk, a->nwalks))
+    return false;
+  for (int i = 0; i < a->nstmts; i++)
+    if (!same_stmt(&a->stmt[i], &b->stmt[i])) return false;
+  return true;
+}
+
+const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel) {
+  uint32_t size = 16;
+  while (size < 2 * n) size *= 2;
+  uint32_t *table = arena_array(a, uint32_t, size), *first = arena_array(a, uint32_t, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = (uint32_t)kernel_hash(kernel[i]) & (size - 1);
+    while (table[at] && !kernel_equal(kernel[table[at] - 1], kernel[i])) at = (at + 1) & (size - 1);
+    if (!table[at]) table[at] = i + 1;
+    first[i] = table[at] - 1;
+  }
+  return first;
+}
+
+KNumber number_known(double x, Dtype type) {
+  if (x == 0 && !signbit(x)) return NUMBER_ZERO;
+  if (!dtype_is_float(type) || !isinf(x)) return NUMBER_ANY;
+  return x < 0 ? NUMBER_LEAST : NUMBER_GREATEST;
+}
+
+int64_t kernel_partial_bytes(const Kernel *k) {
+  int64_t bytes = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind != K_ACCUM) continue;
+    int64_t n = 1;
+    for (int l = k->nouter; l < loops(k); l++)
+      if (k->ptr[s->index].stride[l]) n *= k->loop[l].size;
+    bytes += ceil_div(n * dtype_bytes(s->type), 64) * 64;
+    if (kernel_accum_wide(k, i)) bytes += ceil_div(n * dtype_bytes(TYPE_F64), 64) * 64;
+  }
+  return bytes;
+}
+
+// -- invariants --------------------------------------------------------------------------------------------
+
+static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool fail(char *why, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(why, 200, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+// A value can be used by what runs after it: in the same phase at its level or deeper, at any time later
+// unless it lives inside the inner loops; a reduction only in later phases.
+static bool usable(const KStmt *from, const KStmt *to) {
+  if (from->level == LEVEL_PROLOGUE) return true;
+  if (to->level == LEVEL_PROLOGUE) return false;
+  if (from->kind == K_REDUCE) return to->phase > from->phase;
+  if (from->level == LEVEL_INNER) return to->level == LEVEL_INNER && to->phase == from->phase;
+  return to->phase >= from->phase;
+}
+
+enum { NONE, NEEDED, EITHER };
+static const uint8_t arguments[][3] = {
+    [K_NUM] = {NONE},      [K_LOAD] = {NONE, EITHER},       [K_LOAD_AT] = {NEEDED, EITHER}, [K_OP] = {NONE},
+    [K_REDUCE] = {NEEDED}, [K_POSITION] = {EITHER, EITHER}, [K_QUOTIENT] = {NEEDED},        [K_INSIDE] = {NEEDED, EITHER},
+    [K_ACCUM] = {NEEDED},  [K_STORE] = {NEEDED},            [K_SCATTER] = {NEEDED, NEEDED},
+};
+
+static int argument_use(const KStmt *s, int j) {
+  if (s->kind != K_OP) return arguments[s->kind][j];
+  bool draws = s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL;
+  return j < (draws ? 1 : op_row(s->op)->nargs) ? NEEDED : NONE;
+}
+
+static bool verify_args(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  for (int j = 0; j < 3; j++) {
+    int use = argument_use(s, j);
+    if (use == NONE && s->arg[j] != NO_STMT) return fail(why, "statement %d has too many arguments", i);
+    if (use == NONE || (use == EITHER && s->arg[j] == NO_STMT)) continue;
+    if (s->arg[j] < 0 || s->arg[j] >= i) return fail(why, "argument %d of statement %d is no earlier one", j, i);
+    const KStmt *from = &k->stmt[s->arg[j]];
+    if (from->kind == K_STORE || from->kind == K_ACCUM || from->kind == K_SCATTER)
+      return fail(why, "statement %d uses statement %d, which has no value", i, s->arg[j]);
+    if (!usable(from, s)) return fail(why, "statement %d uses statement %d, which runs elsewhere", i, s->arg[j]);
+  }
+  return true;
+}
+
+// A position stands where its walk has moved to.
+static bool verify_walk(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (s->kind != K_POSITION) return true;
+  const KPtr *w = &k->walk[s->index];
+  for (int l = 0; l < loops(k); l++)
+    if (w->stride[l] && s->level < (l < k->nouter ? LEVEL_OUTER : LEVEL_INNER))
+      return fail(why, "position %d moves along a loop that is not open", i);
+  return true;
+}
+
+static bool moves_along(const Kernel *k, const KPtr *p, int first, int n) {
+  for (int i = first; i < first + n && i < loops(k); i++)
+    if (p->stride[i]) return true;
+  return false;
+}
+
+static bool verify_pointer(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (!has_pointer(s->kind)) return true;
+  if (s->index < 0 || s->index >= k->nptr) return fail(why, "statement %d has no pointer", i);
+  const KPtr *p = &k->ptr[s->index];
+  bool writes = s->kind != K_LOAD && s->kind != K_LOAD_AT;
+  if (p->written != writes) return fail(why, "statement %d %s pointer %d", i, writes ? "writes read-only" : "reads written", s->index);
+  if (s->level < LEVEL_INNER && moves_along(k, p, k->nouter, k->ninner) && s->kind != K_ACCUM)
+    return fail(why, "statement %d of an outer level moves along an inner loop", i);
+  if (s->level == LEVEL_PROLOGUE && (writes || moves_along(k, p, 0, k->nouter)))
+    return fail(why, "statement %d of the prologue writes or moves", i);
+  if (s->kind == K_ACCUM && moves_along(k, p, 0, k->nouter))
+    return fail(why, "accumulator %d moves along an outer loop", i);
+  return true;
+}
+
+static bool verify_stmt(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (s->phase >= k->nphases) return fail(why, "statement %d is in no phase", i);
+  if (s->level == LEVEL_PROLOGUE && s->phase) return fail(why, "statement %d of the prologue has a phase", i);
+  if (s->kind == K_REDUCE && (s->level != LEVEL_INNER)) return fail(why, "reduction %d is not inside the inner loops", i);
+  bool num = s->kind == K_NUM || (s->kind == K_OP && s->op == OP_BOUND);
+  if (num && (s->index < 0 || s->index >= k->nnum)) return fail(why, "statement %d has no numeric argument", i);
+  if (s->kind == K_POSITION && (s->index < 0 || s->index >= k->nwalks)) return fail(why, "position %d has no walk", i);
+  if (s->kind == K_OP && s->op == OP_INDEX && (s->index < 0 || s->index >= loops(k)))
+    return fail(why, "index %d has no loop", i);
+  if (s->slot >= k->nslots) return fail(why, "statement %d has no slot", i);
+  return verify_args(k, i, why) && verify_walk(k, i, why) && verify_pointer(k, i, why);
+}
+
+bool kernel_verify(const Kernel *k, char *why) {
+  if (loops(k) > MAX_LOOPS) return fail(why, "%d loops", loops(k));
+  int last_inner = loops(k) - 1, last_outer = k->nouter - 1;
+  if (k->vector >= 0 && k->vector != last_outer && k->vector != last_inner)
+    return fail(why, "vector loop %d is not the last of its kind", k->vector);
+  if (k->vector >= 0 && k->vector < k->nouter && k->block < 1) return fail(why, "an outer vector loop without blocks");
+  if (k->rows >= k->nouter) return fail(why, "the rows loop is not outer");
+  for (int i = 0; i < loops(k); i++)
+    if (k->loop[i].slot >= k->nslots || (k->loop[i].slot < 0 && k->loop[i].size < 1))
+      return fail(why, "loop %d has no extent", i);
+  for (int i = 0; i < k->nstmts; i++)
+    if (!verify_stmt(k, i, why)) return false;
+  return true;
+}

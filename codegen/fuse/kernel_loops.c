@@ -1,0 +1,343 @@
+// The loops of a kernel: their order, which one is vectorised, which are joined into one.
+//
+// Loops follow the dims of the value with the most traffic. The dim along which most bytes are contiguous
+// is the vector loop, last of its kind. Adjacent loops are joined where every pointer moves through both as
+// through one, so that most pointwise kernels have a single loop:
+//
+//   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
+#include "codegen/fuse/fuse_internal.h"
+#include "codegen/fuse/maker_internal.h"
+#include "ir/program/sums.h"
+
+#include <string.h>
+
+enum { BLOCK_FLAT = 1024, BLOCK_NESTED = 64 };
+
+typedef struct Traffic {
+  const Fusion *f;
+  const Group *g;
+  Dims all;
+  double contiguous[MAX_RANK]; // bytes by dim of `all`
+  Dims order;                  // of the value with most bytes
+  double most;
+} Traffic;
+
+static bool in_group(const Group *g, NodeId n) {
+  uint32_t lo = 0, hi = g->nnodes;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (g->node[mid] < n) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo < g->nnodes && g->node[lo] == n;
+}
+
+static void traffic_add(Traffic *t, NodeId n, double bytes) {
+  const Dims *order = &t->f->order->at[n];
+  if (!order->n) return;
+  int last = dims_index(&t->all, order->at[order->n - 1]);
+  if (last >= 0) t->contiguous[last] += bytes;
+  if (bytes <= t->most) return;
+  t->most = bytes;
+  t->order = *order;
+}
+
+// The last of a chain of windows within the group: its dims are those of loops.
+static NodeId seen_through(const Traffic *t, NodeId n) {
+  for (uint32_t i = 0; i < t->g->nnodes; i++) {
+    const Node *x = graph_node(t->f->graph, t->g->node[i]);
+    if (op_looks_through((Op)x->op, 0) && x->args[0] == n) n = t->g->node[i];
+  }
+  return n;
+}
+
+static void traffic_find(Traffic *t) {
+  const Graph *g = t->f->graph;
+  for (uint32_t i = 0; i < t->g->nstored; i++)
+    traffic_add(t, t->g->stored[i], 1.01 * (double)node_bytes(g, t->g->stored[i]));
+  for (uint32_t i = 0; i < t->g->nnodes; i++) {
+    const Node *x = graph_node(g, t->g->node[i]);
+    for (int j = 0; j < x->nargs; j++) {
+      bool through = x->op == OP_TAKE || op_looks_through((Op)x->op, j);
+      if (!in_group(t->g, x->args[j]))
+        traffic_add(t, through ? seen_through(t, t->g->node[i]) : x->args[j], (double)node_bytes(g, x->args[j]));
+    }
+  }
+}
+
+static void order_by(Dims *list, const Dims *order) {
+  Dims sorted = {0};
+  for (int i = 0; i < list->n; i++)
+    if (!dims_has(order, list->at[i])) list_insert(&sorted, sorted.n, list->at[i]);
+  for (int i = 0; i < order->n; i++)
+    if (dims_has(list, order->at[i])) list_insert(&sorted, sorted.n, order->at[i]);
+  *list = sorted;
+}
+
+static NodeId contraction_of(const Fusion *f, const Group *g) {
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT && !contract_is_dot(f->graph, g->node[i]))
+      return g->node[i];
+  return 0;
+}
+
+static DimId last_dim(const Fusion *f, NodeId n) {
+  const Dims *order = &f->order->at[n];
+  return order->n ? order->at[order->n - 1] : 0;
+}
+
+// The vector dim of a contraction: the result's last if an argument too is contiguous along it, else
+// the summed one along which both are.
+static DimId vector_of_contraction(const Fusion *f, NodeId n) {
+  const Node *x = graph_node(f->graph, n);
+  DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
+  if (c && (c == a || c == b)) return c;
+  if (a == b) return a;
+  return a && !dims_has(&x->dims, a) ? a : b;
+}
+
+static void to_end(Dims *list, DimId d) {
+  dims_remove(list, d);
+  list_insert(list, list->n, d);
+}
+
+// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many rows. The innermost
+// that is long enough for a tile, else the longest.
+static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
+  enum { LONG_ENOUGH = 8 };
+  const Graph *g = f->graph;
+  const Node *x = graph_node(g, n);
+  DimId best = 0;
+  for (int i = plan->outer.n - 1; i >= 0; i--) {
+    DimId d = plan->outer.at[i];
+    int64_t size = dim_get(g->dims, d)->size, had = best ? dim_get(g->dims, best)->size : 0;
+    if (d == vector || had >= LONG_ENOUGH || size <= had) continue;
+    for (int j = 0; j < 2; j++) {
+      const Dims *arg = &graph_node(g, x->args[j])->dims;
+      if (dims_has(arg, vector) && !dims_has(arg, d)) best = d;
+    }
+  }
+  return best;
+}
+
+// Rows next to the vector dim, if the factor that has this one is the same for all that stood between them.
+static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
+  const Node *x = graph_node(f->graph, n);
+  const Dims *arg = &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])->dims;
+  for (int i = dims_index(&plan->outer, plan->rows); i < plan->outer.n - 1; i++)
+    if (dims_has(arg, plan->outer.at[i])) return;
+  to_end(&plan->outer, plan->rows);
+  to_end(&plan->outer, vector);
+}
+
+// What is summed goes as it lies in the factor without the vector dim: that one is read element by element.
+static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
+  const Node *x = graph_node(f->graph, n);
+  return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
+}
+
+LoopPlan loops_choose(const Fusion *f, const Group *g) {
+  LoopPlan plan = {.outer = g->outer, .inner = g->inner};
+  Traffic t = {.f = f, .g = g, .all = g->outer};
+  for (int i = 0; i < g->inner.n; i++) list_insert(&t.all, t.all.n, g->inner.at[i]);
+  traffic_find(&t);
+  NodeId contraction = contraction_of(f, g);
+  if (contraction && g->nstored) order_by(&plan.outer, &f->order->at[contraction]);
+  else order_by(&plan.outer, &t.order);
+  DimId vector = contraction ? vector_of_contraction(f, contraction) : 0;
+  order_by(&plan.inner, contraction ? summed_order(f, contraction, vector) : &t.order);
+  if (!vector || !dims_has(&t.all, vector)) {
+    int best = -1;
+    for (int i = 0; i < t.all.n; i++)
+      if (t.contiguous[i] > 0 && (best < 0 || t.contiguous[i] > t.contiguous[best])) best = i;
+    vector = best >= 0 ? t.all.at[best] : t.all.n ? t.all.at[t.all.n - 1] : 0;
+  }
+  plan.vector_outer = vector && dims_has(&plan.outer, vector);
+  if (vector) to_end(plan.vector_outer ? &plan.outer : &plan.inner, vector);
+  if (contraction && vector) plan.rows = rows_of_contraction(f, contraction, &plan, vector);
+  if (plan.rows && plan.vector_outer) rows_to_end(f, contraction, &plan, vector);
+  return plan;
+}
+
+// -- the finished loops -----------------------------------------------------------------------------------
+
+typedef struct LoopList {
+  int n;
+  KLoop loop[MAX_LOOPS];
+  bool indexed[MAX_LOOPS], partial[MAX_LOOPS];
+  Slot slot[MAX_LOOPS];
+  int from[MAX_LOOPS]; // column of the strides before joining: of the fastest dim
+  bool inner[MAX_LOOPS], rows[MAX_LOOPS];
+} LoopList;
+
+static void list_loops(KernelMaker *m, LoopList *l) {
+  const Graph *g = m->f->graph;
+  for (int i = 0; i < m->plan.outer.n + m->plan.inner.n; i++) {
+    bool inner = i >= m->plan.outer.n;
+    DimId d = inner ? m->plan.inner.at[i - m->plan.outer.n] : m->plan.outer.at[i];
+    const Dim *dim = dim_get(g->dims, d);
+    bool indexed = false;
+    for (uint32_t s = 0; s < m->stmt.n; s++) indexed |= m->stmt_dim.at[s] == d;
+    Slot slot;
+    bool partial = extent_slot(g, m->rows, d, &slot);
+    bool last_inner = inner && i + 1 == m->plan.outer.n + m->plan.inner.n;
+    if (dim->size == 1 && !indexed && !partial && !last_inner) continue;
+    int at = l->n++;
+    l->loop[at] = (KLoop){.name = dim->name, .size = dim->size, .slot = -1};
+    l->indexed[at] = indexed;
+    l->partial[at] = partial;
+    l->slot[at] = partial ? slot : (Slot){0};
+    l->from[at] = i;
+    l->inner[at] = inner;
+    l->rows[at] = d == m->plan.rows;
+  }
+}
+
+static bool walks_as_one(const LoopList *l, const KPtr *p, int i) {
+  return p->stride[l->from[i]] == p->stride[l->from[i + 1]] * l->loop[i + 1].size;
+}
+
+static bool joins(const KernelMaker *m, const LoopList *l, int i) {
+  if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1]) return false;
+  for (uint32_t p = 0; p < m->ptr.n; p++)
+    if (!walks_as_one(l, &m->ptr.at[p], i)) return false;
+  for (uint32_t w = 0; w < m->walk.n; w++)
+    if (!walks_as_one(l, &m->walk.at[w], i)) return false;
+  return true;
+}
+
+// The parts of a loop; one that was not joined is its only part.
+static int parts_copy(int64_t *to, const KLoop *l) {
+  if (!l->nparts) to[0] = l->size;
+  for (int i = 0; i < l->nparts; i++) to[i] = l->part[i];
+  return l->nparts ? l->nparts : 1;
+}
+
+static void join_parts(KernelMaker *m, KLoop *slow, const KLoop *fast) {
+  int64_t *part = arena_array(m->lasting, int64_t, slow->nparts + fast->nparts + 2);
+  int n = parts_copy(part, slow);
+  n += parts_copy(part + n, fast);
+  slow->part = part;
+  slow->nparts = (uint8_t)n;
+}
+
+static void join(KernelMaker *m, LoopList *l, int i) {
+  KLoop *slow = &l->loop[i], *fast = &l->loop[i + 1];
+  join_parts(m, slow, fast);
+  slow->name = arena_printf(m->lasting, "%s*%s", slow->name, fast->name);
+  slow->size *= fast->size;
+  l->from[i] = l->from[i + 1];
+  l->rows[i] |= l->rows[i + 1];
+  if (l->partial[i]) {
+    int64_t scale = l->slot[i].scale ? l->slot[i].scale : 1;
+    int64_t div = l->slot[i].div ? l->slot[i].div : 1;
+    // a fraction of rows comes first: (rows / div) * scale is rows * scale / div since div divides them
+    l->slot[i].scale = scale * fast->size;
+    l->slot[i].div = div > 1 ? div : 0;
+  }
+  l->n--;
+  for (int j = i + 1; j < l->n; j++) {
+    l->loop[j] = l->loop[j + 1];
+    l->indexed[j] = l->indexed[j + 1];
+    l->partial[j] = l->partial[j + 1];
+    l->slot[j] = l->slot[j + 1];
+    l->from[j] = l->from[j + 1];
+    l->inner[j] = l->inner[j + 1];
+    l->rows[j] = l->rows[j + 1];
+  }
+}
+
+static void move_walk(const LoopList *l, KPtr *p) {
+  int64_t old[MAX_LOOPS];
+  memcpy(old, p->stride, sizeof old);
+  memset(p->stride, 0, sizeof old);
+  for (int i = 0; i < l->n; i++) p->stride[i] = old[l->from[i]];
+}
+
+static void move_strides(KernelMaker *m, const LoopList *l) {
+  for (uint32_t p = 0; p < m->ptr.n; p++) move_walk(l, &m->ptr.at[p]);
+  for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
+}
+
+// An INDEX statement names its loop, -1 for a dim of one element that has no loop.
+static void name_loops(KernelMaker *m, const LoopList *l) {
+  for (uint32_t s = 0; s < m->stmt.n; s++) {
+    if (!m->stmt_dim.at[s]) continue;
+    for (int i = 0; i < l->n; i++) {
+      DimId d = l->inner[i] ? m->plan.inner.at[l->from[i] - m->plan.outer.n] : m->plan.outer.at[l->from[i]];
+      if (d == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
+    }
+  }
+}
+
+static void set_vector(KernelMaker *m, Kernel *k) {
+  k->vector = -1;
+  bool outer = m->plan.vector_outer ? k->nouter > 0 : !k->ninner && k->nouter > 0;
+  if (outer) k->vector = (int8_t)(k->nouter - 1);
+  else if (k->ninner) k->vector = (int8_t)(k->nouter + k->ninner - 1);
+  if (k->vector < 0 || k->vector >= k->nouter) return;
+  int64_t size = k->loop[k->vector].size, block = k->ninner ? BLOCK_NESTED : BLOCK_FLAT;
+  k->block = size > 0 && size < block ? size : block;
+}
+
+// Only parts that fold.c asks for are kept, because kernels of other parts are other kernels.
+static void keep_parts(const KernelMaker *m, Kernel *k) {
+  bool sums = false;
+  for (uint32_t s = 0; s < m->stmt.n; s++) sums |= m->stmt.at[s].kind == K_REDUCE && stmt_folds(&m->stmt.at[s]);
+  int64_t rounds = 1;
+  for (int l = k->nouter + k->ninner - 1; l >= 0; l--) {
+    rounds = clamp64(rounds * k->loop[l].size, 0, SUM_LEAF + 1);
+    if (!sums || l < k->nouter || l == k->vector || rounds <= SUM_LEAF) k->loop[l].nparts = 0;
+  }
+}
+
+void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
+  LoopList l = {0};
+  list_loops(m, &l);
+  for (int i = l.n - 2; i >= 0; i--)
+    if (joins(m, &l, i)) join(m, &l, i);
+  move_strides(m, &l);
+  name_loops(m, &l);
+  k->rows = -1;
+  for (int i = 0; i < l.n; i++) {
+    bool unsized = any_size && l.n == 1 && !l.inner[0];
+    if (unsized && !l.partial[i]) {
+      l.partial[i] = true;
+      l.slot[i] = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = l.loop[i].size};
+    }
+    if (l.partial[i]) l.loop[i].slot = maker_slot(m, l.slot[i]);
+    if (unsized) l.loop[i].size = 0;
+    if (unsized) l.loop[i].name = "elements";
+    k->loop[i] = l.loop[i];
+    if (l.inner[i]) k->ninner++;
+    else k->nouter++;
+    if (l.rows[i] && !l.inner[i]) k->rows = (int8_t)i;
+  }
+  set_vector(m, k);
+  keep_parts(m, k);
+  if (k->rows == k->vector) k->rows = -1;
+}
+
+// -- in place -----------------------------------------------------------------------------------------------
+
+static bool same_walk(const KPtr *a, const KPtr *b) {
+  return !a->nbases && !b->nbases && a->offset == b->offset && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+         dtype_bytes(a->type) == dtype_bytes(b->type);
+}
+
+bool pointers_overlay(const Kernel *k, int load, int store) {
+  if (!same_walk(&k->ptr[load], &k->ptr[store])) return false;
+  int first_store = k->nstmts, last_load = -1;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *t = &k->stmt[i];
+    bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM || t->kind == K_STORE ||
+                   t->kind == K_SCATTER;
+    if (!touches || (t->index != load && t->index != store)) continue;
+    if ((t->kind != K_LOAD && t->kind != K_STORE) || (t->kind == K_LOAD && t->arg[1] != NO_STMT)) return false;
+    if (t->kind == K_STORE && i < first_store) first_store = i;
+    if (t->kind == K_LOAD) last_load = i;
+  }
+  if (last_load < 0 || first_store == k->nstmts || last_load > first_store) return false;
+  const KStmt *a = &k->stmt[last_load], *z = &k->stmt[first_store];
+  return a->level == z->level && a->phase <= z->phase;
+}

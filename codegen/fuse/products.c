@@ -1,0 +1,141 @@
+// Contractions as library products: which dims play m, n, k and batch.
+//
+// A dim of both arguments and the result is batch, of both but not the result k, of one m or n. A role of
+// several dims acts as one where they nest in both operands ([b, t] in x[b, t, d] and y[b, t, h]); dims of
+// m and n that do not nest become loops of products, those of k cannot.
+#include "codegen/fuse/products_internal.h"
+
+enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
+
+typedef struct Roles {
+  const Graph *g;
+  const Rows *rows;
+  const Dims *a, *b, *c; // physical orders; b is the one that has n
+  Dims m, n, k, batch;
+} Roles;
+
+int64_t contract_work(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  Dims all = graph_node(g, x->args[0])->dims;
+  const Dims *b = &graph_node(g, x->args[1])->dims;
+  for (int i = 0; i < b->n; i++)
+    if (!dims_has(&all, b->at[i])) list_insert(&all, all.n, b->at[i]);
+  return list_elements(g->dims, &all);
+}
+
+bool contract_is_dot(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (x->op != OP_CONTRACT) return false;
+  const Dims *a = &graph_node(g, x->args[0])->dims, *b = &graph_node(g, x->args[1])->dims;
+  return list_has_all(a, b) || list_has_all(b, a);
+}
+
+static bool find_roles(Roles *r, const Dims *result) {
+  for (int i = 0; i < r->c->n; i++) {
+    DimId d = r->c->at[i];
+    bool a = dims_has(r->a, d), b = dims_has(r->b, d);
+    Dims *list = a && b ? &r->batch : a ? &r->m : &r->n;
+    list_insert(list, list->n, d);
+  }
+  for (int i = 0; i < r->a->n; i++) {
+    DimId d = r->a->at[i];
+    if (dims_has(result, d)) continue;
+    if (!dims_has(r->b, d)) return false;
+    list_insert(&r->k, r->k.n, d);
+  }
+  for (int i = 0; i < r->b->n; i++)
+    if (!dims_has(result, r->b->at[i]) && !dims_has(r->a, r->b->at[i])) return false;
+  return true;
+}
+
+// Whether going from dim `outer` to `inner` is one nest in this operand.
+static bool nests(const Roles *r, const Dims *order, DimId outer, DimId inner) {
+  return order_stride(r->g, order, outer) ==
+         order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
+}
+
+static bool always_full(const Roles *r, DimId d) {
+  Slot s;
+  return !extent_slot(r->g, r->rows, d, &s);
+}
+
+// Keeps the longest run at the end of `list` that nests in x and y; what stands before it goes to `rest`.
+static void keep_nest(const Roles *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
+  int first = list->n - 1;
+  while (first > 0 && always_full(r, list->at[first]) &&
+         nests(r, x, list->at[first - 1], list->at[first]) &&
+         nests(r, y, list->at[first - 1], list->at[first]))
+    first--;
+  for (int i = 0; i < first; i++) {
+    list_insert(rest, rest->n, list->at[0]);
+    dims_remove(list, list->at[0]);
+  }
+}
+
+static int64_t stride_of(const Roles *r, const Dims *order, const Dims *role) {
+  return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
+}
+
+// One of the two strides must be 1: *transposed says which, *ld is the other, at least the row's length.
+static bool leading(const Roles *r, const Dims *order, const Dims *row, const Dims *col, bool *transposed,
+                    int64_t *ld) {
+  int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
+  int64_t nrow = list_elements(r->g->dims, row), ncol = list_elements(r->g->dims, col);
+  if (ncol == 1) cs = 1;
+  if (cs == 1 && (nrow == 1 || rs >= ncol)) {
+    *transposed = false;
+    *ld = nrow == 1 ? ncol : rs;
+    return true;
+  }
+  if (nrow == 1) rs = 1;
+  *transposed = true;
+  *ld = ncol == 1 ? nrow : cs;
+  return rs == 1 && *ld >= nrow;
+}
+
+static bool types_fit(const Graph *g, const Node *x) {
+  Dtype t = x->type;
+  return (t == TYPE_F32 || t == TYPE_F64) && graph_node(g, x->args[0])->type == t &&
+         graph_node(g, x->args[1])->type == t;
+}
+
+// k must be one nest in both operands: its order is that of A, so B decides.
+static bool k_nests(Roles *r) {
+  Dims rest = {0};
+  keep_nest(r, &r->k, r->a, r->b, &rest);
+  return rest.n == 0;
+}
+
+bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt, NodeId n,
+                  ProductForm *out, const char **why) {
+  const Node *x = graph_node(g, n);
+  const Dims *c = &order->at[n];
+  *why = "its types are not those of the library";
+  if (!types_fit(g, x)) return false;
+  *why = "it has too few rows or columns for a library product";
+  if (!c->n) return false;
+  DimId last = c->at[c->n - 1];
+  bool swapped = !dims_has(&order->at[x->args[1]], last);
+  Roles r = {.g = g, .rows = rows, .c = c};
+  r.a = &order->at[x->args[swapped]];
+  r.b = &order->at[x->args[!swapped]];
+  *why = "a summed dim belongs to one argument only";
+  if (!find_roles(&r, &x->dims)) return false;
+  *why = "the last dim of the result belongs to both arguments";
+  if (!dims_has(&r.n, last)) return false;
+  *why = "the strides of its dims do not nest";
+  if (!k_nests(&r)) return false;
+  keep_nest(&r, &r.m, r.a, r.c, &r.batch);
+  keep_nest(&r, &r.n, r.b, r.c, &r.batch);
+  *out = (ProductForm){.swapped = swapped, .batch = r.batch, .m = r.m, .n = r.n, .k = r.k};
+  bool tc;
+  if (!leading(&r, r.a, &r.m, &r.k, &out->ta, &out->lda) ||
+      !leading(&r, r.b, &r.k, &r.n, &out->tb, &out->ldb) ||
+      !leading(&r, r.c, &r.m, &r.n, &tc, &out->ldc) || tc)
+    return false;
+  int64_t m = list_elements(g->dims, &r.m), cols = list_elements(g->dims, &r.n), k = list_elements(g->dims, &r.k);
+  out->work = m * cols * k;
+  *why = "it is small or skinny: the generated kernel is as fast";
+  if (opt->product_work) return out->work >= opt->product_work;
+  return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
+}

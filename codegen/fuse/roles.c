@@ -1,0 +1,394 @@
+// Before fusion: what each node becomes, which values need an address, which are computed again by every
+// kernel that uses them, and which belong to the update of a persistent tensor.
+//
+//   %7 = broadcast(%6) {dims=[b]}    again: a kernel reads %6 with stride 0 along b
+//   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
+//   %5 = window(%4) {...}            again: a kernel reads %4 where the window says (views.c)
+#include "codegen/fuse/fuse_internal.h"
+
+enum { AGAIN_SCALARS = 24, AGAIN_INDEX = 8, AGAIN_COST = 32 };
+
+static bool op_needs_address(Op op, int i) { return i == 0 && (op_is_alias(op) || op == OP_TAKE); }
+
+// A window reads memory, or what is computed again where it reads.
+bool uses_address(const Fuser *f, NodeId n, int i) {
+  const Node *x = graph_node(f->g, n);
+  return op_needs_address((Op)x->op, i) || (op_looks_through((Op)x->op, i) && !f->again[x->args[i]]);
+}
+
+int op_cost(Op op) {
+  switch (op) {
+  case OP_EXP: case OP_LOG: case OP_LOG1P: case OP_EXPM1: case OP_TANH: case OP_SIGMOID: case OP_ERF:
+  case OP_SILU: case OP_SILU_SLOPE: case OP_GELU: case OP_GELU_SLOPE: case OP_GELU_TANH: case OP_GELU_TANH_SLOPE:
+  case OP_SOFTPLUS: case OP_SIN: case OP_COS: case OP_POW:
+    return 8;
+  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL:
+    return 40;
+  case OP_DIV: case OP_SQRT: case OP_RSQRT: case OP_RECIPROCAL: case OP_MOD: case OP_FLOOR_DIV: case OP_TAKE:
+  case OP_WINDOW: case OP_WINDOW_AT:
+    return 3;
+  default:
+    return 1;
+  }
+}
+
+Dims node_space(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (!op_reduces(x->op)) return x->dims;
+  Dims all = graph_node(g, x->args[0])->dims;
+  for (int i = 1; i < x->nargs; i++) all = list_union(&all, &graph_node(g, x->args[i])->dims);
+  return all;
+}
+
+// Whether the value is an image seen through windows that repeat its elements: nobody should store it.
+static bool repeats(const Fuser *f, NodeId n) {
+  NodeId root = n;
+  while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW) root = graph_node(f->g, root)->args[0];
+  return node_elements(f->g, n) > node_elements(f->g, root) * 5 / 4;
+}
+
+static bool is_product(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  ProductForm form;
+  const char *why;
+  if (!f->opt->products || !product_form(f->g, f->order, &f->rows, f->opt, n, &form, &why)) return false;
+  return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
+}
+
+static Role role_of(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  switch (op_row(x->op)->cls) {
+  case SOURCE:
+    if (op_is_draw(x->op)) return ROLE_KERNEL;
+    return op_is_decl(x->op) || x->op == OP_VALUES ? ROLE_SOURCE : ROLE_NUMBER;
+  case CONTRACT: return is_product(f, n) ? ROLE_PRODUCT : ROLE_KERNEL;
+  case ORDERED: return ROLE_ORDERED;
+  case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
+  case COLLECTIVE: return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
+  case REGION: return x->op == OP_CARRY ? ROLE_SOURCE : x->op == OP_SCAN ? ROLE_LOOP : ROLE_ALIAS;
+  case POINTWISE: case REDUCE: case GATHER: case WINDOW: break;
+  }
+  return ROLE_KERNEL;
+}
+
+static bool runs_elsewhere(Role r) { return r == ROLE_PRODUCT || r == ROLE_COLLECTIVE || r == ROLE_ORDERED; }
+
+static void find_memory(Fuser *f) {
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    bool all = runs_elsewhere((Role)f->role[n]) || op_row((Op)x->op)->cls == REGION;
+    for (int i = 0; i < x->nargs; i++)
+      if (all || op_needs_address(x->op, i)) f->memory[x->args[i]] = true;
+  }
+  for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
+}
+
+// -- under windows ----------------------------------------------------------------------------------------
+//
+// The argument of a window stays symbolic if it is a window or slice itself, a number, or pointwise work that
+// nobody else wants and whose operands are smaller than its result:
+//
+//   window(where(eq(window(x), y), share, 0))      x is in memory; y, share are a part of its size
+//
+// Others are stored. A contraction in register tiles reads its operands too often to compute anything there.
+
+enum { UNDER_DEPTH = 24 };
+
+typedef struct Under {
+  bool *shared, *tiled; // used otherwise than by windows; read by register tiles
+  uint8_t *depth;       // views on the way down to memory
+  VEC(NodeId) node;     // what windows would compute again
+  VEC(NodeId) stack;
+  int cost;
+  int64_t bytes;        // of operands that may have to be stored for it
+} Under;
+
+static bool is_view(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  return op_looks_through((Op)x->op, 0) || (x->op == OP_BROADCAST && x->attr.ndims > 0) || f->role[n] == ROLE_NUMBER;
+}
+
+static void find_readers(const Fuser *f, Under *u) {
+  for (NodeId n = f->count; n; n--) {
+    const Node *x = graph_node(f->g, n);
+    bool tiles = f->role[n] == ROLE_KERNEL && op_tiles(f->g, n);
+    for (int i = 0; i < x->nargs; i++) {
+      bool through = op_looks_through((Op)x->op, i);
+      u->shared[x->args[i]] |= !through;
+      u->tiled[x->args[i]] |= tiles || (u->tiled[n] && (through || x->op == OP_BROADCAST));
+    }
+  }
+}
+
+static bool there_anyway(const Fuser *f, NodeId n) {
+  return f->role[n] == ROLE_SOURCE || runs_elsewhere((Role)f->role[n]) || f->role[n] == ROLE_ALIAS || f->memory[n];
+}
+
+static bool is_plain_point(const Fuser *f, NodeId n) {
+  const OpRow *row = op_row((Op)graph_node(f->g, n)->op);
+  return row->cls == POINTWISE && !(row->flags & CHECKS) && !f->memory[n];
+}
+
+static void under_add(Fuser *f, Under *u, NodeId n, NodeId a) {
+  if (f->mark[a] == f->stamp) return;
+  f->mark[a] = f->stamp;
+  bool large = 2 * node_elements(f->g, a) > node_elements(f->g, n);
+  if (is_view(f, a) || (is_plain_point(f, a) && large)) vec_push(f->a, u->stack) = a;
+  else if (!there_anyway(f, a)) u->bytes += node_bytes(f->g, a);
+}
+
+// Pointwise work down to memory; false when that is too much to do for every reader.
+static bool under_find(Fuser *f, Under *u, NodeId n) {
+  u->node.n = u->stack.n = 0;
+  u->cost = 0;
+  u->bytes = 0;
+  f->stamp++;
+  vec_push(f->a, u->stack) = n;
+  while (u->stack.n) {
+    NodeId at = u->stack.at[--u->stack.n];
+    const Node *x = graph_node(f->g, at);
+    if (is_plain_point(f, at)) vec_push(f->a, u->node) = at;
+    if (x->dims.n) u->cost += op_cost((Op)x->op);
+    if (u->cost > AGAIN_COST || u->node.n > UNDER_DEPTH) return false;
+    for (int i = 0; i < x->nargs; i++) under_add(f, u, n, x->args[i]);
+  }
+  return u->bytes < node_bytes(f->g, n);
+}
+
+static bool stays_symbolic(Fuser *f, Under *u, NodeId window, NodeId a) {
+  if (!f->opt->fuse) return f->role[a] == ROLE_NUMBER;
+  u->depth[window] = (uint8_t)(u->depth[a] + 1);
+  if (u->depth[window] > UNDER_DEPTH) return false;
+  if (is_view(f, a) || f->under[a]) return true;
+  if (!is_plain_point(f, a) || u->shared[a] || u->tiled[a] || !under_find(f, u, a)) return false;
+  for (uint32_t i = 0; i < u->node.n; i++) f->under[u->node.at[i]] = true;
+  return true;
+}
+
+static void find_under(Fuser *f) {
+  uint32_t n = f->count + 1;
+  Under u = {.shared = arena_array(f->a, bool, n), .tiled = arena_array(f->a, bool, n)};
+  u.depth = arena_array(f->a, uint8_t, n);
+  f->under = arena_array(f->a, bool, n);
+  f->mark = arena_array(f->a, uint32_t, n);
+  f->stamp = 0;
+  find_readers(f, &u);
+  for (NodeId i = 1; i < n; i++) {
+    const Node *x = graph_node(f->g, i);
+    if (x->op == OP_BROADCAST) u.depth[i] = u.depth[x->args[0]];
+    if (!op_looks_through((Op)x->op, 0) || stays_symbolic(f, &u, i, x->args[0])) continue;
+    f->memory[x->args[0]] = true;
+    u.depth[i] = 0;
+  }
+}
+
+// What it takes to compute a value again: operations, scalar or element by element; the one value of its
+// own size that is read.
+typedef struct Again {
+  int size, cost;
+  bool loads;
+  NodeId leaf;   // 0: none
+} Again;
+
+static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
+  return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
+}
+
+// There for others anyway, and small beside n or the one leaf of its size.
+static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
+  if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
+  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_PRODUCT || f->role[arg] == ROLE_COLLECTIVE ||
+               f->role[arg] == ROLE_ALIAS || f->memory[arg] || (f->resident && f->resident[arg]);
+  if (!there || (*leaf && *leaf != arg)) return false;
+  *leaf = arg;
+  return true;
+}
+
+// Values that follow cheaply from one value of their size that is in memory: reading that one is no
+// dearer than reading them, and nobody need store them.
+static bool follows_cheaply(const Fuser *f, NodeId n, const Again *again, Again *own) {
+  const Node *x = graph_node(f->g, n);
+  own->cost = op_cost((Op)x->op);
+  for (int i = 0; i < x->nargs; i++) {
+    NodeId a = x->args[i];
+    if (!f->again[a]) {
+      if (!leaf_fits(f, n, a, &own->leaf)) return false;
+      continue;
+    }
+    if (graph_node(f->g, a)->dims.n) own->cost += again[a].cost;
+    if (again[a].leaf && own->leaf && again[a].leaf != own->leaf) return false;
+    if (again[a].leaf) own->leaf = again[a].leaf;
+  }
+  if (own->leaf && !full_size(f, n, own->leaf)) return false;
+  return own->cost <= AGAIN_COST && (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
+}
+
+static bool cheap_again(const Fuser *f, NodeId n, const Again *again, bool wide, Again *own) {
+  const Node *x = graph_node(f->g, n);
+  if (f->memory[n] || op_row((Op)x->op)->cls != POINTWISE || (op_row((Op)x->op)->flags & CHECKS)) return false;
+  own->size = 1;
+  for (int i = 0; i < x->nargs; i++) {
+    NodeId a = x->args[i];
+    own->size += f->again[a] ? again[a].size : 1;
+    own->loads |= f->again[a] ? again[a].loads : true;
+  }
+  if (x->dims.n == 0) return own->size <= AGAIN_SCALARS;
+  own->cost = op_cost((Op)x->op);
+  if (!own->loads && own->size <= AGAIN_INDEX && own->cost == 1) return true;
+  return !wide && follows_cheaply(f, n, again, own);
+}
+
+// Values that some use reads under more loops than they have, or in each step of a loop that they are not in:
+// they would be computed too often.
+static bool *find_wide(const Fuser *f) {
+  bool *wide = arena_array(f->a, bool, f->count + 1);
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    Dims space = node_space(f->g, n);
+    for (int i = 0; i < x->nargs; i++) {
+      const Node *a = graph_node(f->g, x->args[i]);
+      wide[x->args[i]] |= a->region != x->region || !list_same(&space, &a->dims);
+    }
+  }
+  return wide;
+}
+
+static void find_again(Fuser *f) {
+  Again *again = arena_array(f->a, Again, f->count + 1);
+  bool *wide = find_wide(f);
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    if (f->role[n] == ROLE_NUMBER) {
+      f->again[n] = true;
+      again[n].size = x->op != OP_CONST;
+    } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
+      bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
+      bool view = op_looks_through((Op)x->op, 0);
+      f->again[n] = view || spreads || f->under[n] || cheap_again(f, n, again, wide[n], &again[n]);
+      if (view || f->under[n]) again[n] = (Again){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
+      if (spreads && f->again[x->args[0]]) again[n] = again[x->args[0]];
+      else if (spreads) again[n].loads = true;
+    }
+  }
+}
+
+// -- arguments and users ----------------------------------------------------------------------------------
+
+typedef struct Collector {
+  Fuser *f;
+  VEC(NodeId) arg;
+  VEC(bool) address;
+  VEC(NodeId) stack;
+  VEC(bool) under; // of the stack: below a window
+  uint32_t first;  // of the node under work
+} Collector;
+
+static void collect_one(Collector *c, NodeId n, bool address) {
+  for (uint32_t i = c->first; i < c->arg.n; i++)
+    if (c->arg.at[i] == n) {
+      c->address.at[i] |= address;
+      return;
+    }
+  vec_push(c->f->a, c->arg) = n;
+  vec_push(c->f->a, c->address) = address;
+}
+
+static void collect_later(Collector *c, NodeId n, bool under) {
+  vec_push(c->f->a, c->stack) = n;
+  vec_push(c->f->a, c->under) = under;
+}
+
+// A loop begins when its carries can start.
+static void collect_starts(Collector *c, RegionId r) {
+  for (NodeId n = 1; n <= c->f->count; n++) {
+    const Node *x = graph_node(c->f->g, n);
+    if (x->op == OP_CARRY && x->region == r) collect_one(c, x->args[0], true);
+  }
+}
+
+static void collect_args(Collector *c, NodeId n) {
+  Fuser *f = c->f;
+  c->first = c->arg.n;
+  c->stack.n = 0;
+  if (graph_node(f->g, n)->op == OP_SCAN) collect_starts(c, graph_node(f->g, n)->attr.region);
+  collect_later(c, n, false);
+  while (c->stack.n) {
+    NodeId at = c->stack.at[--c->stack.n];
+    const Node *x = graph_node(f->g, at);
+    bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
+    for (int i = x->nargs - 1; i >= 0; i--) {
+      bool address = all || uses_address(f, at, i);
+      // what a window reads, and where it starts, is there before the kernel runs
+      bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
+      if (address || !f->again[x->args[i]]) collect_one(c, x->args[i], address || below);
+      else collect_later(c, x->args[i], below);
+    }
+  }
+}
+
+static void find_edges(Fuser *f) {
+  Collector c = {.f = f};
+  f->arg_at = arena_array(f->a, uint32_t, f->count + 2);
+  f->user_at = arena_array(f->a, uint32_t, f->count + 3);
+  for (NodeId n = 1; n <= f->count; n++) {
+    f->arg_at[n] = c.arg.n;
+    if (!f->again[n] || f->memory[n]) collect_args(&c, n);
+  }
+  f->arg_at[f->count + 1] = c.arg.n;
+  f->arg = c.arg.at;
+  f->arg_address = c.address.at;
+  for (uint32_t i = 0; i < c.arg.n; i++) f->user_at[f->arg[i] + 2]++;
+  for (NodeId n = 2; n <= f->count + 2; n++) f->user_at[n] += f->user_at[n - 1];
+  f->user = arena_array(f->a, NodeId, c.arg.n + 1);
+  for (NodeId n = 1; n <= f->count; n++)
+    for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++) f->user[f->user_at[f->arg[i] + 1]++] = n;
+}
+
+// -- updates --------------------------------------------------------------------------------------------------
+
+// Values that become an update by collectives and renames alone.
+static bool *find_chains(const Fuser *f) {
+  bool *chain = arena_array(f->a, bool, f->count + 1);
+  for (uint32_t i = 0; i < f->g->output.n; i++)
+    if (f->g->output.at[i].kind == OUT_UPDATE) chain[f->g->output.at[i].value] = true;
+  for (NodeId n = f->count; n; n--)
+    if (chain[n] && (f->role[n] == ROLE_COLLECTIVE || op_is_alias((Op)graph_node(f->g, n)->op)))
+      chain[graph_node(f->g, n)->args[0]] = true;
+  return chain;
+}
+
+// Pointwise work all of whose users are updates, and such chains: it runs after the commit, in place.
+static void find_update(Fuser *f) {
+  bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
+  for (uint32_t i = 0; i < f->g->output.n; i++) {
+    const Output *o = &f->g->output.at[i];
+    if (o->kind == OUT_UPDATE) f->update[o->value] = true;
+    else other[o->value] = true;
+  }
+  for (NodeId n = f->count; n; n--) {
+    const Node *x = graph_node(f->g, n);
+    bool wanted = f->update[n];
+    for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++) {
+      if (f->update[f->user[i]]) wanted = true;
+      else other[n] = true;
+    }
+    bool point = f->role[n] == ROLE_KERNEL && (op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST);
+    bool moved = chain[n] && (f->role[n] == ROLE_COLLECTIVE || op_is_alias((Op)x->op));
+    bool stays = (op_row(x->op)->flags & CHECKS) || x->region;
+    f->update[n] = wanted && !other[n] && !stays && (point || moved);
+  }
+}
+
+void roles_find(Fuser *f) {
+  uint32_t n = f->count + 1;
+  f->role = arena_array(f->a, uint8_t, n);
+  f->again = arena_array(f->a, bool, n);
+  f->memory = arena_array(f->a, bool, n);
+  f->update = arena_array(f->a, bool, n);
+  for (NodeId i = 1; i < n; i++) f->role[i] = (uint8_t)role_of(f, i);
+  find_memory(f);
+  find_under(f);
+  find_again(f);
+  find_edges(f);
+  find_update(f);
+}

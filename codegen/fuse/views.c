@@ -1,0 +1,405 @@
+// Values read elsewhere than at the loop counters: windows, own slices, and pointwise work under them.
+//
+// A view follows one value down to memory and keeps, for every dim on its way, the place that is read: a
+// rational affine form of the global positions of loops. A window substitutes the place of its source dim and
+// adds to the guard, so that a chain of windows is one load with one guard:
+//
+//   window[y -> oy, ky](window[x -> ox, kx](img))
+//     %g = inside(oy + ky - 1, size of y), inside(ox + kx - 1, size of x)
+//     %v = load p0[.. oy + ky - 1, ox + kx - 1 ..] if %g
+//
+// What is affine with divisor 1 becomes strides, offset and bases of the pointer; a place with another
+// divisor becomes an integer value first. A division cancels against the window that it undoes: the image
+// that a pooled gradient compares with its maximum is read at its own counters.
+#include <string.h>
+
+#include "codegen/fuse/fuse_internal.h"
+#include "codegen/fuse/maker_internal.h"
+
+enum { MAX_TERMS = MAX_LOOPS };
+
+// A dim of the loops (its global position), or a statement.
+typedef struct Term {
+  DimId dim; // 0: stmt
+  int32_t stmt;
+  int64_t factor;
+} Term;
+
+// (offset + sum of factor * term) / divisor
+typedef struct Place {
+  int64_t divisor, offset;
+  int n;
+  Term term[MAX_TERMS];
+} Place;
+
+// Dims that are read elsewhere: the latest entry of a dim counts. guard: where they are inside, NO_STMT: everywhere.
+typedef struct Env {
+  const struct Env *up; // NULL: the loop counters
+  DimId dim;            // 0 in an entry that is only a guard
+  Place at;
+  int32_t guard;
+} Env;
+
+// A value, and what it is where the guard is false, if that is known.
+typedef struct Seen {
+  int32_t stmt;
+  bool known;
+  double under;
+} Seen;
+
+static Seen view(Maker *k, NodeId n, const Env *env, int phase);
+
+// -- places -----------------------------------------------------------------------------------------------
+
+static void place_term(Place *p, DimId dim, int32_t stmt, int64_t factor) {
+  for (int i = 0; i < p->n; i++)
+    if (p->term[i].dim == dim && (dim || p->term[i].stmt == stmt)) {
+      p->term[i].factor += factor;
+      if (p->term[i].factor == 0) p->term[i] = p->term[--p->n];
+      return;
+    }
+  if (p->n == MAX_TERMS) BUG("a window is read through too many others");
+  if (factor) p->term[p->n++] = (Term){dim, stmt, factor};
+}
+
+static void place_add(Place *p, const Place *q, int64_t factor) {
+  p->offset += factor * q->offset;
+  for (int i = 0; i < q->n; i++) place_term(p, q->term[i].dim, q->term[i].stmt, factor * q->term[i].factor);
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a < 0 ? -a : a;
+}
+
+static void place_reduce(Place *p) {
+  int64_t g = gcd(p->divisor, p->offset);
+  for (int i = 0; i < p->n; i++) g = gcd(g, p->term[i].factor);
+  p->divisor /= g;
+  p->offset /= g;
+  for (int i = 0; i < p->n; i++) p->term[i].factor /= g;
+}
+
+static const Env *env_find(const Env *env, DimId d) {
+  for (; env; env = env->up)
+    if (env->dim == d) return env;
+  return NULL;
+}
+
+static Place place_of(const Env *env, DimId d) {
+  const Env *at = env_find(env, d);
+  if (at) return at->at;
+  Place p = {.divisor = 1};
+  place_term(&p, d, NO_STMT, 1);
+  return p;
+}
+
+static const Env *env_new(Maker *k, const Env *up, DimId d, const Place *at, int32_t guard) {
+  Env *e = arena_new_of(k->m.a, Env);
+  *e = (Env){.up = up, .dim = d, .at = *at, .guard = guard};
+  return e;
+}
+
+static int32_t env_guard(const Env *env) { return env ? env->guard : NO_STMT; }
+
+// Whether the place lies in 0..size-1 for all positions of the loops.
+static bool always_inside(const Maker *k, const Place *p, int64_t size) {
+  int64_t low = p->offset, high = p->offset;
+  if (p->divisor != 1) return false;
+  for (int i = 0; i < p->n; i++) {
+    const Term *t = &p->term[i];
+    if (!t->dim) return false;
+    int64_t span = t->factor * (dim_get(k->g->dims, dim_get(k->g->dims, t->dim)->whole)->size - 1);
+    if (span < 0) low += span;
+    else high += span;
+  }
+  return low >= 0 && high < size;
+}
+
+// -- statements -------------------------------------------------------------------------------------------
+
+static bool same_stmt(const KStmt *a, const KStmt *b) {
+  bool number = a->kind == K_NUM && a->node != b->node; // equal numbers of equal layers may differ elsewhere
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level && !number &&
+         (a->level != LEVEL_INNER || a->phase == b->phase) && memcmp(a->arg, b->arg, sizeof a->arg) == 0 &&
+         (a->kind == K_NUM || a->index == b->index) && a->slot == b->slot && a->step == b->step;
+}
+
+static int32_t emit_shared(Maker *k, KStmt s, int phase) {
+  for (int i = 0; i < 3; i++)
+    if (s.arg[i] != NO_STMT && k->m.stmt.at[s.arg[i]].level > s.level) s.level = k->m.stmt.at[s.arg[i]].level;
+  s.phase = (uint8_t)(s.level == LEVEL_PROLOGUE ? 0 : phase);
+  for (uint32_t i = 0; i < k->m.stmt.n; i++)
+    if (same_stmt(&k->m.stmt.at[i], &s)) return (int32_t)i;
+  if (s.kind == K_NUM) s.index = maker_num(k, graph_node(k->g, s.node)->attr.num[0], 0);
+  return maker_emit(k, s);
+}
+
+// num[0] of node n.
+static int32_t number_of(Maker *k, NodeId n) {
+  KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
+  s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
+  return emit_shared(k, s, 0);
+}
+
+// An address, and the values that are not part of its walk.
+typedef struct Address {
+  KPtr walk;
+  KLevel level;
+  int n;
+  Term value[MAX_TERMS];
+} Address;
+
+static int loop_of(const Maker *k, DimId d) {
+  int i = dims_index(&k->m.plan.outer, d);
+  if (i >= 0) return i;
+  i = dims_index(&k->m.plan.inner, d);
+  if (i < 0) BUG("a window reads along %s, which is no loop", dim_get(k->g->dims, d)->name);
+  return k->m.plan.outer.n + i;
+}
+
+static void address_loop(const Maker *k, Address *a, DimId d, int64_t factor) {
+  int l = loop_of(k, d);
+  KLevel level = l < k->m.plan.outer.n ? LEVEL_OUTER : LEVEL_INNER;
+  a->walk.stride[l] += factor;
+  if (level > a->level) a->level = level;
+}
+
+// The first index of d's block, times factor.
+static void address_offset(Maker *k, Address *a, DimId d, int64_t factor) {
+  Slot slot;
+  if (!offset_slot(k->g, d, &slot)) return;
+  int16_t s = maker_slot(&k->m, slot);
+  KPtr *w = &a->walk;
+  for (int i = 0; i < w->nbases; i++)
+    if (w->base[i].slot == s) {
+      w->base[i].stride += factor;
+      if (w->base[i].stride == 0) w->base[i] = w->base[--w->nbases];
+      return;
+    }
+  if (w->nbases == MAX_BASES) BUG("a window is read through too many blocks");
+  w->base[w->nbases++] = (KBase){s, factor};
+}
+
+static int32_t quotient_of(Maker *k, const Place *p, int phase);
+
+static void address_add(Maker *k, Address *a, const Place *p, int64_t factor, int phase) {
+  if (p->divisor != 1) {
+    a->value[a->n++] = (Term){0, quotient_of(k, p, phase), factor};
+    return;
+  }
+  a->walk.offset += factor * p->offset;
+  for (int i = 0; i < p->n; i++) {
+    const Term *t = &p->term[i];
+    if (!t->dim) {
+      a->value[a->n++] = (Term){0, t->stmt, factor * t->factor};
+      continue;
+    }
+    address_loop(k, a, t->dim, factor * t->factor);
+    address_offset(k, a, t->dim, factor * t->factor);
+  }
+}
+
+static int32_t walk_new(Maker *k, const KPtr *w) {
+  for (uint32_t i = 0; i < k->m.walk.n; i++)
+    if (memcmp(&k->m.walk.at[i], w, sizeof *w) == 0) return (int32_t)i;
+  vec_push(k->m.a, k->m.walk) = *w;
+  return (int32_t)(k->m.walk.n - 1);
+}
+
+// The address as a value.
+static int32_t position_of(Maker *k, const Address *a, int phase) {
+  int32_t at = NO_STMT;
+  static const KPtr none;
+  for (int i = 0; i == 0 || i < a->n; i++) {
+    KStmt s = stmt_new(K_POSITION, OP_CAST, TYPE_I64, i ? LEVEL_PROLOGUE : a->level, phase, 0);
+    s.index = walk_new(k, i ? &none : &a->walk);
+    if (i < a->n) s.arg[0] = a->value[i].stmt;
+    if (i < a->n) s.step = a->value[i].factor;
+    s.arg[1] = at;
+    at = emit_shared(k, s, phase);
+  }
+  return at;
+}
+
+static int32_t numerator_of(Maker *k, const Place *p, int phase) {
+  Place whole = *p;
+  Address a = {.level = LEVEL_PROLOGUE};
+  whole.divisor = 1;
+  address_add(k, &a, &whole, 1, phase);
+  return position_of(k, &a, phase);
+}
+
+static int32_t quotient_of(Maker *k, const Place *p, int phase) {
+  KStmt s = stmt_new(K_QUOTIENT, OP_CAST, TYPE_I64, LEVEL_PROLOGUE, phase, 0);
+  s.arg[0] = numerator_of(k, p, phase);
+  s.step = p->divisor;
+  return emit_shared(k, s, phase);
+}
+
+// -- guards -----------------------------------------------------------------------------------------------
+
+static int32_t inside(Maker *k, int32_t x, int64_t limit, int32_t slot, int32_t guard, int phase) {
+  KStmt s = stmt_new(K_INSIDE, OP_CAST, TYPE_BOOL, LEVEL_PROLOGUE, phase, 0);
+  s.arg[0] = x;
+  s.arg[1] = guard;
+  s.step = limit;
+  s.slot = slot;
+  return emit_shared(k, s, phase);
+}
+
+static int32_t guard_exact(Maker *k, const Place *p, int32_t guard, int phase) {
+  static const KPtr none;
+  if (p->divisor == 1) return guard;
+  KStmt rest = stmt_new(K_POSITION, OP_CAST, TYPE_I64, LEVEL_PROLOGUE, phase, 0);
+  rest.index = walk_new(k, &none);
+  rest.arg[0] = quotient_of(k, p, phase);
+  rest.step = -p->divisor;
+  rest.arg[1] = numerator_of(k, p, phase);
+  return inside(k, emit_shared(k, rest, phase), 1, -1, guard, phase);
+}
+
+// guard, and that place p is in the block d.
+static int32_t guard_range(Maker *k, DimId d, const Place *p, int32_t guard, int phase) {
+  const Dim *dim = dim_get(k->g->dims, d);
+  Slot extent;
+  bool partial = extent_slot(k->g, k->m.rows, d, &extent);
+  if (!partial && dim->whole == d && always_inside(k, p, dim->size)) return guard;
+  Address a = {.level = LEVEL_PROLOGUE};
+  address_add(k, &a, p, 1, phase);
+  address_offset(k, &a, d, -1);
+  int32_t slot = partial ? maker_slot(&k->m, extent) : -1;
+  return inside(k, position_of(k, &a, phase), dim->size, slot, guard, phase);
+}
+
+// -- values -----------------------------------------------------------------------------------------------
+
+static Seen load_seen(Maker *k, NodeId n, const Env *env, int phase) {
+  const Node *x = graph_node(k->g, n);
+  const Dims *order = &k->m.f->order->at[n];
+  Address a = {.level = LEVEL_PROLOGUE};
+  bool elsewhere = false;
+  for (int i = 0; i < x->dims.n; i++) {
+    DimId d = x->dims.at[i];
+    int64_t stride = order_stride(k->g, order, d);
+    const Env *at = env_find(env, d);
+    elsewhere |= at != NULL;
+    if (!at) {
+      address_loop(k, &a, d, stride);
+      continue;
+    }
+    address_add(k, &a, &at->at, stride, phase);
+    address_offset(k, &a, d, -stride);
+  }
+  KStmt s = stmt_new(a.n ? K_LOAD_AT : K_LOAD, OP_CAST, (Dtype)x->type, a.level, phase, n);
+  a.walk.type = (Dtype)x->type;
+  s.index = maker_pointer(k, n, &a.walk, false);
+  if (a.n > 1) {
+    Address rest = {.level = LEVEL_PROLOGUE, .n = a.n};
+    memcpy(rest.value, a.value, sizeof a.value);
+    a.value[0] = (Term){0, position_of(k, &rest, phase), 1};
+  }
+  if (a.n) s.arg[0] = a.value[0].stmt;
+  if (a.n) s.step = a.value[0].factor;
+  if (elsewhere) s.arg[1] = env_guard(env);
+  return (Seen){emit_shared(k, s, phase), elsewhere, 0};
+}
+
+static Seen window_seen(Maker *k, NodeId n, const Env *env, int phase) {
+  const Node *x = graph_node(k->g, n);
+  const Affine *f = &x->attr.affine;
+  Place to[2] = {{.divisor = 1}, {.divisor = 1}}, at = {.divisor = 1};
+  for (int i = 0; i < x->attr.nto; i++) to[i] = place_of(env, x->attr.to[i]);
+  int64_t common = to[0].divisor / gcd(to[0].divisor, to[1].divisor) * to[1].divisor;
+  at.offset = f->offset * common;
+  place_add(&at, &to[0], f->out * (common / to[0].divisor));
+  place_add(&at, &to[1], f->tap * (common / to[1].divisor));
+  if (x->nargs > 1) place_term(&at, 0, view(k, x->args[1], NULL, phase).stmt, common);
+  at.divisor = f->divisor * common;
+  place_reduce(&at);
+  int32_t guard = guard_exact(k, &at, env_guard(env), phase);
+  guard = guard_range(k, x->attr.dims[0], &at, guard, phase);
+  Seen y = view(k, x->args[0], env_new(k, env, x->attr.dims[0], &at, guard), phase);
+  if (guard == env_guard(env) || (y.known && y.under == x->attr.num[0])) return y;
+  KStmt s = stmt_new(K_OP, OP_WHERE, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
+  s.arg[0] = guard;
+  s.arg[1] = y.stmt;
+  s.arg[2] = number_of(k, n);
+  return (Seen){emit_shared(k, s, phase), true, x->attr.num[0]};
+}
+
+static Seen renamed_seen(Maker *k, const Node *x, const Env *env, int phase) {
+  const Env *all = env;
+  for (int i = 0; i < x->attr.nto; i++) {
+    Place at = place_of(env, x->attr.to[i]);
+    all = env_new(k, all, x->attr.dims[i], &at, env_guard(env));
+  }
+  return view(k, x->args[0], all, phase);
+}
+
+static int32_t global_index(Maker *k, const Node *x, const Env *env, int phase) {
+  Place at = place_of(env, x->dims.at[0]);
+  Address a = {.level = LEVEL_PROLOGUE};
+  address_add(k, &a, &at, 1, phase);
+  KStmt s = stmt_new(K_OP, OP_CAST, TYPE_I32, LEVEL_PROLOGUE, phase, 0);
+  s.arg[0] = position_of(k, &a, phase);
+  return emit_shared(k, s, phase);
+}
+
+// Positions count the whole tensor, row-major in order of declaration (ir/base/philox.h).
+static int32_t draw(Maker *k, NodeId n, const Env *env, int phase) {
+  const Node *x = graph_node(k->g, n);
+  Address a = {.level = LEVEL_PROLOGUE};
+  int64_t stride = 1;
+  for (int i = x->dims.n - 1; i >= 0; i--) {
+    Place at = place_of(env, x->dims.at[i]);
+    address_add(k, &a, &at, stride, phase);
+    stride *= dim_get(k->g->dims, dim_get(k->g->dims, x->dims.at[i])->whole)->size;
+  }
+  KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
+  s.arg[0] = position_of(k, &a, phase);
+  s.index = maker_num(k, (double)(uint32_t)x->attr.key, 0);
+  maker_num(k, (double)(x->attr.key >> 32), 0);
+  return emit_shared(k, s, phase);
+}
+
+static int32_t pointwise(Maker *k, NodeId n, const Env *env, int phase) {
+  const Node *x = graph_node(k->g, n);
+  KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
+  for (int i = 0; i < x->nargs; i++) s.arg[i] = view(k, x->args[i], env, phase).stmt;
+  if ((op_row((Op)x->op)->flags & COMMUTES) && s.arg[0] > s.arg[1]) {
+    int32_t swap = s.arg[0];
+    s.arg[0] = s.arg[1];
+    s.arg[1] = swap;
+  }
+  if (x->op == OP_OWN_TERM)
+    s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
+  return emit_shared(k, s, phase);
+}
+
+// Recursion ends after as many levels as roles.c lets be computed again.
+static Seen view(Maker *k, NodeId n, const Env *env, int phase) {
+  const Node *x = graph_node(k->g, n);
+  bool again = maker_local(k, n) >= 0 && k->m.f->again[n];
+  if (!again) return load_seen(k, n, env, phase);
+  switch ((Op)x->op) {
+  case OP_WINDOW: case OP_WINDOW_AT: return window_seen(k, n, env, phase);
+  case OP_SLICE_OWN: return renamed_seen(k, x, env, phase);
+  case OP_BROADCAST: return view(k, x->args[0], env, phase);
+  case OP_CONST: return (Seen){number_of(k, n), true, x->attr.num[0]};
+  case OP_INDEX: return (Seen){global_index(k, x, env, phase), false, 0};
+  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL: return (Seen){draw(k, n, env, phase), false, 0};
+  default: return (Seen){pointwise(k, n, env, phase), false, 0};
+  }
+}
+
+int32_t view_emit(Maker *k, NodeId n, int phase) {
+  const Node *x = graph_node(k->g, n);
+  if (op_is_draw((Op)x->op)) return draw(k, n, NULL, phase);
+  if (x->op == OP_SLICE_OWN) return renamed_seen(k, x, NULL, phase).stmt;
+  return window_seen(k, n, NULL, phase).stmt;
+}

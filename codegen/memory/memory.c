@@ -1,0 +1,100 @@
+// How values lie in memory: strides, aliases, and which dims are filled only in part.
+#include "codegen/memory/memory_internal.h"
+
+#include <string.h>
+
+int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
+  int64_t stride = 1;
+  for (int i = order->n - 1; i >= 0; i--) {
+    if (order->at[i] == d) return stride;
+    stride *= dim_get(g->dims, order->at[i])->size;
+  }
+  return 0;
+}
+
+bool op_is_alias(Op op) { return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE; }
+bool op_is_draw(Op op) { return op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL; }
+bool op_is_decl(Op op) { return op == OP_INPUT || op == OP_PARAM || op == OP_STATE; }
+
+bool op_is_view(Op op) { return op_is_alias(op) || op == OP_AT || op == OP_FINAL; }
+NodeId view_of(const Graph *g, NodeId n) { return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL]; }
+
+NodeId memory_root(const Graph *g, NodeId n) {
+  while (op_is_view(graph_node(g, n)->op)) n = view_of(g, n);
+  return n;
+}
+
+NodeId memory_writer(const Graph *g, NodeId n) {
+  for (;; n = view_of(g, n)) {
+    Op op = graph_node(g, n)->op;
+    if (op == OP_FINAL || op == OP_COLLECT) return graph_node(g, n)->args[0];
+    if (!op_is_view(op)) return n;
+  }
+}
+
+static DimId whole_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
+
+// One move: which of its new dims follow the rows when an old one does.
+static void rows_through(const Graph *g, Rows *rows, const Node *n) {
+  const Attr *at = &n->attr;
+  if (n->op == OP_RENAME)
+    for (int i = 0; i < at->ndims; i++) {
+      RowDim from = rows->at[whole_of(g, at->dims[i])];
+      if (from.scale) rows->at[whole_of(g, at->to[i])] = from;
+    }
+  if (n->op == OP_MERGE || n->op == OP_SPLIT) {
+    RowDim slow = rows->at[whole_of(g, at->dims[0])];
+    if (!slow.scale) return;
+    for (int i = 1; i < at->ndims; i++) slow.scale *= dim_get(g->dims, at->dims[i])->size;
+    for (int i = 1; i < at->nto; i++) slow.div *= dim_get(g->dims, at->to[i])->size;
+    rows->at[whole_of(g, at->to[0])] = slow;
+  }
+}
+
+Rows rows_find(Arena *a, const Graph *g, const char *over) {
+  Rows rows = {.over = over ? dim_find(g->dims, over) : 0};
+  rows.at = arena_array(a, RowDim, dim_count(g->dims) + 1);
+  if (!rows.over) return rows;
+  rows.at[rows.over] = (RowDim){1, 1};
+  for (NodeId n = 1; n <= graph_count(g); n++) rows_through(g, &rows, graph_node(g, n));
+  return rows;
+}
+
+bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
+  const Dim *dim = dim_get(g->dims, d);
+  RowDim row = rows->at[dim->whole];
+  if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
+  const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
+  *out = (Slot){.kind = SLOT_EXTENT, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
+  if (row.scale > 1) out->scale = row.scale;
+  if (row.scale && row.div > 1) out->div = row.div;
+  return true;
+}
+
+bool offset_slot(const Graph *g, DimId d, Slot *out) {
+  if (dim_get(g->dims, d)->whole == d) return false;
+  *out = slot_of_dim(g->dims, d, SLOT_OFFSET);
+  return true;
+}
+
+bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven,
+                 Slot *slot) {
+  *base = 1;
+  *uneven = false;
+  for (int i = 0; i < list->n; i++) {
+    Slot s;
+    bool partial = extent_slot(g, rows, list->at[i], &s);
+    if (partial && i > 0) return false;
+    if (partial) {
+      *uneven = true;
+      *slot = s;
+    } else {
+      *base *= dim_get(g->dims, list->at[i])->size;
+    }
+  }
+  return true;
+}
+
+bool op_looks_through(Op op, int i) {
+  return i == 0 && (op == OP_SLICE_OWN || op == OP_WINDOW || op == OP_WINDOW_AT);
+}

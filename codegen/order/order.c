@@ -1,0 +1,662 @@
+// The physical order of every value's dims (decision 17), and the copies that remain.
+//
+// Declared tensors lie as declared. Going up, what users would like (an update the order of its target, a
+// merge its dims adjacent) is passed through moves, collectives and pointwise work; going down, each value
+// follows its largest operand; contractions, which can write any order, take what is wanted or the common
+// precedence of dims. Renames, splits and merges then move nothing where the merged dims are adjacent:
+//
+//   %5 = contract(q, k) : f32[b, t, heads, k]      wanted by the merge: b, t, heads, k
+//   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
+//
+// Where that fails a copy, a broadcast without dims, is inserted before the use.
+//
+// What a loop reads or hands out step by step has the loop's dim outermost, so that a step is one piece of
+// memory. A carry, its start and its next value lie alike.
+#include "codegen/memory/memory_internal.h"
+
+#include <string.h>
+
+typedef struct Copy {
+  NodeId of, copy; // in the new graph
+} Copy;
+
+typedef struct Chooser {
+  Arena *a;
+  const Graph *from;
+  Graph *to;
+  Dims *want;     // of old nodes; n 0: no wish
+  bool *forced;   // the wish comes from a use that would need a copy otherwise
+  DimId *front;   // of old nodes: the dim that should be outermost, 0: any
+  NodeId *map;
+  uint32_t *rank; // of whole dims: which goes first
+  VEC(Dims) at;   // of new nodes, entry 0 unused
+  VEC(bool) loose; // of new nodes: made of draws, lies as its first user does
+  VEC(Copy) copy;
+} Chooser;
+
+// -- wishes, from users to arguments -----------------------------------------------------------------
+
+static void wish(Chooser *c, NodeId n, const Dims *list, bool forced) {
+  const Node *node = graph_node(c->from, n);
+  Dims own = {0};
+  for (int i = 0; i < list->n; i++)
+    if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
+  if (own.n != node->dims.n || (c->want[n].n && (c->forced[n] || !forced))) return;
+  c->want[n] = own;
+  c->forced[n] = forced;
+}
+
+// The block dims of a node in the order of whole dims `rank, whole`.
+static Dims blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
+  Dims list = {0};
+  for (int i = 0; i < rank; i++)
+    for (int j = 0; j < dims->n; j++)
+      if (dim_get(g->dims, dims->at[j])->whole == whole[i] && !dims_has(&list, dims->at[j]))
+        list_insert(&list, list.n, dims->at[j]);
+  return list;
+}
+
+static void wish_outputs(Chooser *c) {
+  const Graph *g = c->from;
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *o = &g->output.at[i];
+    const Dims *dims = &graph_node(g, o->value)->dims;
+    bool update = o->kind == OUT_UPDATE;
+    const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
+    Dims list = update ? blocks_in_order(g, dims, d->rank, d->dims)
+                       : blocks_in_order(g, dims, o->rank, o->dims);
+    if (list.n == dims->n) wish(c, o->value, &list, update);
+  }
+}
+
+static void wish_through_move(Chooser *c, const Node *n, Dims want) {
+  const Attr *at = &n->attr;
+  if (n->op == OP_MERGE) {
+    if (!want.n && n->dims.n) want = n->dims;
+    if (list_replace(&want, at->nto, at->to, at->ndims, at->dims)) wish(c, n->args[0], &want, true);
+  } else if (n->op == OP_SPLIT) {
+    if (want.n && list_replace(&want, at->nto, at->to, at->ndims, at->dims))
+      wish(c, n->args[0], &want, false);
+  } else if (want.n) {
+    for (int i = 0; i < want.n; i++)
+      for (int j = 0; j < at->nto && j < at->ndims; j++)
+        if (want.at[i] == at->to[j]) {
+          want.at[i] = at->dims[j];
+          break;
+        }
+    wish(c, n->args[0], &want, false);
+  }
+}
+
+static bool before(const Chooser *c, DimId x, DimId y);
+
+// The order of most products, so that next values come so.
+static void wish_carries(Chooser *c) {
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    if (n->op != OP_CARRY) continue;
+    Dims list = {0};
+    for (int i = 0; i < n->dims.n; i++) {
+      int at = list.n;
+      while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
+      list_insert(&list, at, n->dims.at[i]);
+    }
+    if (list.n) wish(c, id, &list, true);
+  }
+}
+
+static NodeId carry_of(const Graph *g, NodeId scan, int i) {
+  for (NodeId id = 1; id < scan; id++) {
+    const Node *n = graph_node(g, id);
+    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region && n->attr.key == (uint64_t)i) return id;
+  }
+  return 0;
+}
+
+static void wish_through_region(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  Dims want = c->want[id];
+  if (n->op == OP_CARRY && want.n) wish(c, n->args[0], &want, false);
+  for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
+    NodeId carry = carry_of(c->from, id, i);
+    if (carry && c->want[carry].n) wish(c, n->args[i], &c->want[carry], true);
+  }
+  if (n->op == OP_COLLECT && want.n) {
+    dims_remove(&want, n->attr.dims[0]);
+    wish(c, n->args[1], &want, false);
+  }
+  if (n->op != OP_AT) return;
+  c->front[n->args[0]] = n->attr.dims[0];
+  if (!want.n) return;
+  list_insert(&want, 0, n->attr.dims[0]);
+  wish(c, n->args[0], &want, false);
+}
+
+// What n computes element by element, or moves, lies as it does.
+static void pass_front(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  OpClass cls = op_row(n->op)->cls;
+  if (!c->front[id] || (cls != POINTWISE && cls != COLLECTIVE && cls != MOVE)) return;
+  for (int i = 0; i < n->nargs; i++)
+    if (!c->front[n->args[i]] && dims_has(&graph_node(c->from, n->args[i])->dims, c->front[id]))
+      c->front[n->args[i]] = c->front[id];
+}
+
+static void wish_all(Chooser *c) {
+  wish_carries(c);
+  wish_outputs(c);
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    OpClass cls = op_row(n->op)->cls;
+    if (cls == REGION) wish_through_region(c, id);
+    pass_front(c, id);
+    if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
+      wish_through_move(c, n, c->want[id]);
+    else if (c->want[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
+      for (int i = 0; i < n->nargs; i++) wish(c, n->args[i], &c->want[id], false);
+  }
+}
+
+// -- precedence -----------------------------------------------------------------------------------------
+
+// Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A dim that
+// comes from another by renaming, splitting, merging or a window stands where that one does, so that both sides of
+// an attention lie alike.
+static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
+  DimId whole = dim_get(c->from->dims, d)->whole;
+  if (!c->rank[whole]) c->rank[whole] = ++*next;
+}
+
+static void rank_moves(Chooser *c) {
+  for (NodeId id = 1; id <= graph_count(c->from); id++) {
+    const Node *n = graph_node(c->from, id);
+    bool window = op_row((Op)n->op)->cls == WINDOW;
+    if (!op_is_alias((Op)n->op) && !window) continue;
+    for (int i = 0; i < (window && n->attr.nto ? 1 : n->attr.nto); i++) {
+      DimId from = dim_get(c->from->dims, n->attr.dims[n->op == OP_RENAME ? i : 0])->whole;
+      DimId to = dim_get(c->from->dims, n->attr.to[i])->whole;
+      if (!c->rank[to]) c->rank[to] = c->rank[from];
+      if (!c->rank[from]) c->rank[from] = c->rank[to];
+    }
+  }
+}
+
+static void rank_dims(Chooser *c) {
+  const Graph *g = c->from;
+  uint32_t next = 0;
+  c->rank = arena_array(c->a, uint32_t, dim_count(g->dims) + 1);
+  for (int inputs = 1; inputs >= 0; inputs--)
+    for (uint32_t i = 0; i < g->decl.n; i++)
+      for (int k = 0; k < g->decl.at[i].rank && (g->decl.at[i].kind == DECL_INPUT) == inputs; k++)
+        rank_dim(c, g->decl.at[i].dims[k], &next);
+  rank_moves(c);
+  for (DimId d = 1; d <= dim_count(g->dims); d++) rank_dim(c, d, &next);
+}
+
+static bool before(const Chooser *c, DimId x, DimId y) {
+  DimId wx = dim_get(c->to->dims, x)->whole, wy = dim_get(c->to->dims, y)->whole;
+  if (c->rank[wx] != c->rank[wy]) return c->rank[wx] < c->rank[wy];
+  return wx != wy ? wx < wy : x < y;
+}
+
+// -- orders, from arguments to results --------------------------------------------------------------
+
+// Adds the dims that list lacks, each before the dim that it stands before in `other`.
+static void list_join(Dims *list, const Dims *other) {
+  for (int i = other->n - 1; i >= 0; i--) {
+    if (dims_has(list, other->at[i])) continue;
+    int at = list->n;
+    for (int j = i + 1; j < other->n && at == list->n; j++)
+      if (dims_has(list, other->at[j])) at = dims_index(list, other->at[j]);
+    list_insert(list, at, other->at[i]);
+  }
+}
+
+static Dims order_joined(const Chooser *c, const Node *n) {
+  int64_t best = -1;
+  int first = 0;
+  for (int i = 0; i < n->nargs; i++) {
+    int64_t size = c->loose.at[n->args[i]] ? 0 : list_elements(c->to->dims, &c->at.at[n->args[i]]);
+    if (size > best) {
+      best = size;
+      first = i;
+    }
+  }
+  Dims list = c->at.at[n->args[first]];
+  for (int i = 0; i < n->nargs; i++) list_join(&list, &c->at.at[n->args[i]]);
+  return list;
+}
+
+// A sum of products element by element lies as the factor that has all dims.
+static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
+  for (int i = 0; i < 2; i++) {
+    const Dims *all = &c->at.at[n->args[i]];
+    if (!list_has_all(all, &c->at.at[n->args[1 - i]])) continue;
+    *list = *all;
+    for (int j = 0; j < n->attr.ndims; j++) dims_remove(list, n->attr.dims[j]);
+    return true;
+  }
+  return false;
+}
+
+// By precedence, except that the last dim belongs to one argument only, the row of a product: one that is
+// contiguous there if there is one.
+static Dims order_contract(const Chooser *c, const Node *n) {
+  const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
+  Dims list = {0};
+  if (order_dot(c, n, &list)) return list;
+  for (int i = 0; i < n->dims.n; i++) {
+    int at = list.n;
+    while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
+    list_insert(&list, at, n->dims.at[i]);
+  }
+  DimId row = 0;
+  bool contiguous = false;
+  for (int i = list.n - 1; i >= 0 && !contiguous; i--) {
+    DimId d = list.at[i];
+    if (dims_has(a, d) && dims_has(b, d)) continue;
+    contiguous = (a->n && a->at[a->n - 1] == d) || (b->n && b->at[b->n - 1] == d);
+    if (!row || contiguous) row = d;
+  }
+  if (!row) return list;
+  dims_remove(&list, row);
+  list_insert(&list, list.n, row);
+  return list;
+}
+
+static Dims order_gather(const Chooser *c, const Node *n) {
+  const Dims *x = &c->at.at[n->args[0]], *ids = &c->at.at[n->args[1]];
+  Dims list = {0};
+  const Dims *first = n->op == OP_TAKE ? ids : x, *second = n->op == OP_TAKE ? x : ids;
+  for (int i = 0; i < first->n; i++)
+    if (dims_has(&n->dims, first->at[i])) list_insert(&list, list.n, first->at[i]);
+  for (int i = 0; i < second->n; i++)
+    if (dims_has(&n->dims, second->at[i]) && !dims_has(&list, second->at[i]))
+      list_insert(&list, list.n, second->at[i]);
+  for (int i = 0; i < n->dims.n; i++)
+    if (!dims_has(&list, n->dims.at[i])) list_insert(&list, 0, n->dims.at[i]);
+  return list;
+}
+
+static Dims order_moved(const Chooser *c, const Node *n) {
+  Dims list = c->at.at[n->args[0]];
+  const Attr *at = &n->attr;
+  if (n->op == OP_SPLIT || n->op == OP_MERGE) {
+    if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to)) BUG("dims of a merge are apart");
+    return list;
+  }
+  Dims from = list;
+  for (int j = 0; j < at->nto && j < at->ndims; j++) {
+    int i = dims_index(&from, at->dims[j]);
+    if (i >= 0) list.at[i] = at->to[j];
+  }
+  return list;
+}
+
+// As the argument lies; taps stand before the dim that they move over, so that runs along it stay runs.
+static Dims order_window(const Chooser *c, const Node *n) {
+  Dims list = c->at.at[n->args[0]];
+  const Attr *t = &n->attr;
+  int at = dims_index(&list, t->dims[0]);
+  dims_remove(&list, t->dims[0]);
+  if (t->nto) list_insert(&list, at, t->to[0]);
+  if (t->nto > 1 && !dims_has(&list, t->to[1])) list_insert(&list, at, t->to[1]);
+  return list;
+}
+
+static Dims order_source(const Chooser *c, const Node *n) {
+  if (op_is_decl(n->op)) {
+    const Decl *d = &c->to->decl.at[n->attr.decl - 1];
+    return blocks_in_order(c->to, &n->dims, d->rank, d->dims);
+  }
+  Dims list = {0};
+  if (n->op == OP_VALUES)
+    for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);
+  return n->op == OP_VALUES ? list : n->dims;
+}
+
+static Dims order_region(const Chooser *c, const Node *n) {
+  if (n->op == OP_SCAN) return (Dims){0};
+  Dims list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
+  if (n->op == OP_AT) dims_remove(&list, n->attr.dims[0]);
+  if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
+  return list;
+}
+
+static Dims order_default(const Chooser *c, const Node *n) {
+  switch (op_row(n->op)->cls) {
+  case SOURCE: return order_source(c, n);
+  case POINTWISE: return order_joined(c, n);
+  case REDUCE: {
+    Dims list = c->at.at[n->args[0]];
+    for (int i = 0; i < n->attr.ndims; i++) dims_remove(&list, n->attr.dims[i]);
+    return list;
+  }
+  case CONTRACT: return order_contract(c, n);
+  case GATHER: return order_gather(c, n);
+  case REGION: return order_region(c, n);
+  case WINDOW: return order_window(c, n);
+  case ORDERED: return order_moved(c, n);
+  case MOVE:
+    if (n->op != OP_BROADCAST) return order_moved(c, n);
+    break;
+  case COLLECTIVE: return order_moved(c, n);
+  }
+  Dims list = n->dims, arg = c->at.at[n->args[0]];
+  for (int i = 0; i < arg.n; i++) dims_remove(&list, arg.at[i]);
+  for (int i = 0; i < arg.n; i++) list_insert(&list, list.n, arg.at[i]);
+  return list;
+}
+
+// A value that a kernel or product writes can have any order; others keep that of their memory.
+static bool follows_wish(const Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  if (!c->want[old].n) return false;
+  switch (op_row(n->op)->cls) {
+  case CONTRACT: return true;
+  case POINTWISE: case REDUCE: return c->forced[old];
+  case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
+  case REGION: return false;
+  case WINDOW: case ORDERED: return c->forced[old];
+  case MOVE: return n->op == OP_BROADCAST;
+  case SOURCE: return n->op == OP_INDEX || op_is_draw((Op)n->op);
+  case COLLECTIVE: return false;
+  }
+  return false;
+}
+
+static void set_order(Chooser *c, NodeId n, Dims list) {
+  if (n < c->at.n) return;
+  while (c->at.n <= n) {
+    vec_push(c->a, c->at) = (Dims){0};
+    vec_push(c->a, c->loose) = false;
+  }
+  c->at.at[n] = list;
+}
+
+// -- draws ----------------------------------------------------------------------------------------------
+// A draw and what is made of nothing else can lie in any order: it takes that of the value that it meets.
+
+static bool made_of_draws(const Chooser *c, const Node *n) {
+  bool any = op_is_draw((Op)n->op);
+  for (int i = 0; i < n->nargs && op_row((Op)n->op)->cls == POINTWISE; i++) {
+    if (!c->loose.at[n->args[i]] && graph_node(c->to, n->args[i])->dims.n) return false;
+    any |= c->loose.at[n->args[i]];
+  }
+  return any;
+}
+
+// Fixes the order of n and of what it is made of; list: NULL, or another order of its dims.
+static void settle_loose(Chooser *c, NodeId n, const Dims *list) {
+  VEC(NodeId) stack = {0};
+  vec_push(c->a, stack) = n;
+  while (stack.n) {
+    NodeId at = stack.at[--stack.n];
+    const Node *x = graph_node(c->to, at);
+    if (!c->loose.at[at]) continue;
+    c->loose.at[at] = false;
+    if (list && list->n == x->dims.n && list_has_all(list, &x->dims)) c->at.at[at] = *list;
+    for (int i = 0; i < x->nargs; i++) vec_push(c->a, stack) = x->args[i];
+  }
+}
+
+static void settle_arguments(Chooser *c, NodeId n) {
+  const Node *x = graph_node(c->to, n);
+  c->loose.at[n] = made_of_draws(c, x);
+  for (int i = 0; i < x->nargs && !c->loose.at[n]; i++)
+    settle_loose(c, x->args[i], op_row((Op)x->op)->cls == POINTWISE ? &c->at.at[n] : NULL);
+}
+
+// -- copies ---------------------------------------------------------------------------------------------
+
+static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
+  for (uint32_t i = 0; i < c->copy.n; i++)
+    if (c->copy.at[i].of == n && dims_equal(&c->at.at[c->copy.at[i].copy], &list))
+      return c->copy.at[i].copy;
+  char refusal[200];
+  c->to->origin = graph_node(c->to, n)->origin;
+  c->to->origin.why = why;
+  NodeId copy = graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
+  if (!copy) BUG("copy refused: %s", refusal);
+  set_order(c, copy, list);
+  vec_push(c->a, c->copy) = (Copy){n, copy};
+  return copy;
+}
+
+static bool is_number(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES && !op_is_draw((Op)x->op);
+}
+
+// Numbers that live in no memory get some where an address is needed.
+static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
+  return is_number(c->to, n) ? copy_in_order(c, n, c->at.at[n], why) : n;
+}
+
+static bool inner_uneven(const Graph *g, int n, const DimId *dims) {
+  for (int i = 1; i < n; i++)
+    if (dim_uneven(g->dims, g->mesh, dims[i])) return true;
+  return false;
+}
+
+static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
+  const Attr *at = &n->attr;
+  if (inner_uneven(c->from, at->ndims, at->dims)) BUG("merge of a dim that is cut unevenly inside");
+  Dims list = c->at.at[arg], trial = list;
+  if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
+  int last = dims_index(&list, at->dims[at->ndims - 1]);
+  DimId before = last + 1 < list.n ? list.at[last + 1] : 0;
+  for (int i = 0; i < at->ndims; i++) dims_remove(&list, at->dims[i]);
+  int place = before && dims_has(&list, before) ? dims_index(&list, before) : list.n;
+  for (int i = 0; i < at->ndims; i++) list_insert(&list, place + i, at->dims[i]);
+  return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
+}
+
+// The image's gradient of a convolution sums over the dim along which its kernel lies. With a copy of the kernel,
+// small beside the work, that lies along a dim of the result, vectors need no sums across lanes.
+static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
+  enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
+  const Dims *image = &graph_node(c->to, other)->dims;
+  Dims list = c->at.at[arg];
+  bool windows = op_row((Op)graph_node(c->to, other)->op)->cls == WINDOW;
+  if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
+  if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
+  for (int i = list.n - 1; i >= 0; i--) {
+    DimId d = list.at[i];
+    if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST) continue;
+    if (list_elements(c->to->dims, image) / dim_get(c->to->dims, list.at[list.n - 1])->size < WORK_AN_ELEMENT) return arg;
+    dims_remove(&list, d);
+    list_insert(&list, list.n, d);
+    return copy_in_order(c, arg, list, "order: the kernel of a convolution, along the result");
+  }
+  return arg;
+}
+
+// Copies a contraction's arguments where that pays, and returns what they were in `was`.
+static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
+  for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
+  for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
+}
+
+static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
+  OpClass cls = op_row(n->op)->cls;
+  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE || cls == ORDERED)
+    arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
+  if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
+}
+
+// -- loops -----------------------------------------------------------------------------------------------
+
+// What a loop steps through along t, or starts a carry with.
+static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
+  if (n->op != OP_AT && n->op != OP_CARRY) return arg;
+  arg = in_memory(c, arg, "order: a number that is needed in memory");
+  Dims list = c->at.at[arg];
+  if (n->op == OP_AT) {
+    dims_remove(&list, n->attr.dims[0]);
+    list_insert(&list, 0, n->attr.dims[0]);
+  } else if (c->want[old].n) {
+    list = c->want[old];
+  }
+  const char *why = n->op == OP_AT ? "order: a step of the loop is one piece" : "order: as the carry";
+  return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
+}
+
+// Next values lie as their carries do, and none is another carry itself: all carries change at once.
+static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
+  arg = in_memory(c, arg, "order: a number that is needed in memory");
+  if (!carry) return arg;
+  const Dims *list = &c->at.at[carry];
+  if (!dims_equal(list, &c->at.at[arg])) return copy_in_order(c, arg, *list, "order: as the carry");
+  NodeId root = memory_root(c->to, arg);
+  bool other = root != carry && graph_node(c->to, root)->op == OP_CARRY &&
+               graph_node(c->to, root)->region == graph_node(c->to, carry)->region;
+  return other ? copy_in_order(c, arg, *list, "order: a carry as it was before the step's end") : arg;
+}
+
+static void copy_scan(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  NodeId args[MAX_ARGS];
+  for (int i = 0; i < n->nargs; i++) {
+    NodeId carry = carry_of(c->from, old, i);
+    args[i] = next_argument(c, carry ? c->map[carry] : 0, c->map[n->args[i]]);
+  }
+  c->to->origin = n->origin;
+  c->map[old] = graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
+  set_order(c, c->map[old], (Dims){0});
+}
+
+// A value that is the same in all steps.
+static bool spread_invariant(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  if (n->op != OP_COLLECT) return false;
+  NodeId arg = c->map[n->args[1]], scan = c->map[n->args[0]];
+  if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr.region) return false;
+  c->to->origin = n->origin;
+  c->map[old] = graph_add(c->to, OP_BROADCAST, 1, &arg, &(Attr){.ndims = 1, .dims = n->attr.dims});
+  Dims list = c->at.at[arg];
+  list_insert(&list, 0, n->attr.dims[0]);
+  set_order(c, c->map[old], list);
+  return true;
+}
+
+// Whether a value that is not bound to the order of its argument is wanted with one dim outermost.
+static void to_front(const Chooser *c, NodeId old, Dims *list) {
+  const Node *n = graph_node(c->from, old);
+  OpClass cls = op_row(n->op)->cls;
+  bool bound = cls == COLLECTIVE || cls == REGION || cls == SOURCE || op_is_alias(n->op) || c->forced[old];
+  if (!c->front[old] || bound || !dims_has(list, c->front[old])) return;
+  dims_remove(list, c->front[old]);
+  list_insert(list, 0, c->front[old]);
+}
+
+// What only said something to earlier passes.
+static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
+
+static void copy_node(Chooser *c, NodeId old) {
+  const Node *n = graph_node(c->from, old);
+  if (n->op == OP_SCAN) {
+    copy_scan(c, old);
+    return;
+  }
+  if (spread_invariant(c, old)) return;
+  NodeId first = n->nargs ? c->map[n->args[0]] : 0;
+  if (op_is_mark((Op)n->op)) {
+    c->map[old] = first;
+    return;
+  }
+  if (n->nargs) {
+    NodeId arg = first;
+    argument_copies(c, n, &arg);
+    arg = region_argument(c, n, old, arg);
+    c->map[n->args[0]] = arg;
+  }
+  NodeId was[2] = {0};
+  if (n->op == OP_CONTRACT) contract_copies(c, n, was);
+  NodeId id = graph_copy(c->to, c->from, old, c->map);
+  if (n->nargs) c->map[n->args[0]] = first;
+  if (n->op == OP_CONTRACT) c->map[n->args[1]] = was[1];
+  c->map[old] = id;
+  if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
+  Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
+  to_front(c, old, &list);
+  if (id < c->at.n) return;
+  set_order(c, id, list);
+  settle_arguments(c, id);
+}
+
+// -- outputs ------------------------------------------------------------------------------------------
+
+static bool persistent_root(const Graph *g, NodeId n) {
+  Op op = graph_node(g, memory_root(g, n))->op;
+  return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
+}
+
+// What an update writes must be computed, its own, and lie as the target does.
+static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
+  const Graph *g = c->to;
+  Dims list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
+  NodeId root = memory_root(g, n);
+  if (!dims_equal(&list, &c->at.at[n])) return copy_in_order(c, n, list, "order: as the tensor that it updates");
+  if (op_row(graph_node(g, root)->op)->cls == SOURCE || taken[root])
+    return copy_in_order(c, n, list, "order: a new value of its own");
+  taken[root] = true;
+  return n;
+}
+
+static void copy_outputs(Chooser *c) {
+  uint32_t nodes = graph_count(c->to) + c->from->output.n + 2;
+  bool *taken = arena_array(c->a, bool, nodes);
+  for (uint32_t i = 0; i < c->from->output.n; i++) {
+    Output o = c->from->output.at[i];
+    o.value = c->map[o.value];
+    if (o.kind == OUT_VALUE) {
+      o.value = in_memory(c, o.value, "order: an output that is a number");
+      if (persistent_root(c->to, o.value))
+        o.value = copy_in_order(c, o.value, c->at.at[o.value], "order: an output keeps the value of this step");
+      taken[memory_root(c->to, o.value)] = true;
+    }
+    vec_push(c->to->arena, c->to->output) = o;
+  }
+  for (uint32_t i = 0; i < c->to->output.n; i++) {
+    Output *o = &c->to->output.at[i];
+    if (o->kind == OUT_UPDATE)
+      o->value = update_value(c, o->value, &c->to->decl.at[o->target - 1], taken);
+  }
+}
+
+Order *order_choose(Arena *a, const Graph *g) {
+  bug_context("order", 0);
+  uint32_t n = graph_count(g) + 1;
+  Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
+  c.want = arena_array(a, Dims, n);
+  c.forced = arena_array(a, bool, n);
+  c.front = arena_array(a, DimId, n);
+  c.map = arena_array(a, NodeId, n);
+  vec_push(a, c.at) = (Dims){0};
+  vec_push(a, c.loose) = false;
+  rank_dims(&c);
+  wish_all(&c);
+  for (NodeId id = 1; id < n; id++) {
+    bug_context("order", id);
+    copy_node(&c, id);
+  }
+  copy_outputs(&c);
+  Order *order = arena_new_of(a, Order);
+  order->graph = c.to;
+  order->at = c.at.at;
+  return order;
+}
+
+const char *order_note(const void *order, NodeId n) {
+  const Order *o = order;
+  static _Thread_local char text[512];
+  size_t at = 0;
+  text[0] = 0;
+  for (int i = 0; i < o->at[n].n; i++) {
+    int k = snprintf(text + at, sizeof text - at, "%s%s", i ? " " : "",
+                     dim_get(o->graph->dims, o->at[n].at[i])->name);
+    if (k < 0 || (at += (size_t)k) >= sizeof text) break;
+  }
+  return o->at[n].n > 1 ? text : NULL;
+}

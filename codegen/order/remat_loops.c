@@ -1,0 +1,85 @@
+// Which loops go back through which, and what they see of them.
+//
+// Gradients collect values of a forward loop and look at them step by step in a loop against its order; which loop
+// that is stands nowhere but in what it looks at. Any loop over the same dim would do: at its step the forward value
+// of that step can be computed from what else of the forward loop is collected.
+//
+//   region 1: %6 = mul(...); %8 = collect(%7, %6)      region 2: %9 = at(%8)
+//   =>  through[2] = 1, mirror[%9] = %6
+#include "codegen/order/remat_internal.h"
+
+static bool names(const Node *n, DimId t) {
+  bool found = false;
+  for (int i = 0; i < n->attr.ndims; i++) found |= n->attr.dims[i] == t;
+  for (int i = 0; i < n->attr.nto; i++) found |= n->attr.to[i] == t;
+  return found;
+}
+
+// The COLLECT of a forward loop that the AT looks at, 0: none.
+static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
+  const Node *n = graph_node(g, at);
+  NodeId x = n->args[0];
+  while (graph_node(g, x)->op == OP_RENAME && !names(graph_node(g, x), n->attr.dims[0])) x = graph_node(g, x)->args[0];
+  if (l->mirror[x] && x == n->args[0]) x = l->mirror[x];
+  const Node *c = graph_node(g, x);
+  if (c->op != OP_COLLECT || c->attr.dims[0] != n->attr.dims[0]) return 0;
+  const Node *scan = graph_node(g, c->args[0]);
+  return !scan->origin.backward && graph_node(g, c->args[1])->region == scan->attr.region ? x : 0;
+}
+
+static RegionId loop_of(const Graph *g, NodeId collect) { return graph_node(g, graph_node(g, collect)->args[0])->attr.region; }
+
+// Whether loops inside which both lie go along.
+static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
+  RegionId outside = region_get(g, from)->parent, here = region_get(g, back)->parent;
+  return region_encloses(g, outside, back) || (here && l->through[here] == outside);
+}
+
+// Of several loops that loop `back` looks into the one of which gradients collected something, else the last.
+static void find_through(const Graph *g, RematLoops *l, RegionId back) {
+  bool best_own = false;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *at = graph_node(g, n);
+    if (at->op != OP_AT || at->region != back || !at->origin.backward) continue;
+    NodeId c = collect_seen(g, l, n);
+    if (!c || !goes_along(g, l, loop_of(g, c), back)) continue;
+    bool own = graph_node(g, c)->origin.backward;
+    if (l->through[back] && (own < best_own || (own == best_own && loop_of(g, c) < l->through[back]))) continue;
+    l->through[back] = loop_of(g, c);
+    best_own = own;
+  }
+}
+
+static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *at = graph_node(g, n);
+    if (at->op != OP_AT || at->region != back || !at->origin.backward) continue;
+    NodeId c = collect_seen(g, l, n);
+    if (c && loop_of(g, c) == l->through[back]) l->mirror[n] = graph_node(g, c)->args[1];
+  }
+}
+
+// Loops that enclose others have smaller numbers.
+RematLoops remat_loops(Arena *a, const Graph *g) {
+  RematLoops l = {.scan = region_scans(a, g),
+                  .through = arena_array(a, RegionId, g->region.n + 1),
+                  .backed = arena_array(a, bool, g->region.n + 1),
+                  .mirror = arena_array(a, NodeId, graph_count(g) + 1)};
+  for (RegionId r = 1; r <= g->region.n; r++) {
+    if (!l.scan[r] || !graph_node(g, l.scan[r])->origin.backward) continue;
+    find_through(g, &l, r);
+    l.backed[l.through[r]] = true;
+    if (l.through[r]) find_mirrors(g, &l, r);
+  }
+  l.backed[0] = true;
+  return l;
+}
+
+RegionId remat_seen_in(const Graph *g, const RematLoops *l, RegionId of, RegionId r, bool *seen) {
+  *seen = true;
+  if (region_encloses(g, of, r)) return of;
+  for (; r; r = region_get(g, r)->parent)
+    if (l->through[r] == of) return r;
+  *seen = false;
+  return 0;
+}

@@ -1,0 +1,267 @@
+// Undoes what hoisting took out of loops, where memory is too short to hold it of all steps.
+//
+// A product over all steps that a loop only reads step by step is made step by step. A gradient that a loop hands out of
+// all steps, to be summed over them, or to become something of each step, adds up in a carry, or becomes that in the
+// step: then nobody holds it of all steps. Sums over steps are added in another order so: equal but for rounding.
+//
+//   y = contract(w, x); loop: f(at(y))                    =>  loop: f(contract(w, at(x)))
+//   loop: d = ...; collect(d)  contract(h, collect) over t  =>  loop: s = carry(0); next = s + contract(at(h), d)  final(s)
+#include "codegen/order/remat_internal.h"
+
+typedef VEC(NodeId) Nodes;
+typedef struct Steps {
+  Arena *a;
+  const Graph *from;
+  Graph *to;
+  const NodeId *scan;      // of each region
+  uint32_t *user_at;       // count + 2
+  NodeId *user;
+  bool *handed;            // by node: an output
+  NodeId *map;             // by node
+  RegionId *sinks;         // by node: it is computed in the steps of that loop, and read behind it
+  NodeId *inside;          // by such a node: its carry, or its value of a step, in the new graph
+  Nodes *of;               // by region: such nodes, ascending
+  uint32_t *sums;          // by region: carries that they may take
+} Steps;
+
+static const Node *node_of(const Steps *s, NodeId n) { return graph_node(s->from, n); }
+
+static bool lists(int n, const DimId *dims, DimId t) {
+  bool found = false;
+  for (int i = 0; i < n; i++) found |= dims[i] == t;
+  return found;
+}
+
+static void find_users(Steps *s) {
+  uint32_t count = graph_count(s->from), edges = 0;
+  s->user_at = arena_array(s->a, uint32_t, count + 3);
+  for (NodeId n = 1; n <= count; n++)
+    for (int i = 0; i < node_of(s, n)->nargs; i++, edges++) s->user_at[node_of(s, n)->args[i] + 2]++;
+  for (NodeId n = 1; n <= count + 2; n++) s->user_at[n] += s->user_at[n - 1];
+  s->user = arena_array(s->a, NodeId, edges + 1);
+  for (NodeId n = 1; n <= count; n++)
+    for (int i = 0; i < node_of(s, n)->nargs; i++) s->user[s->user_at[node_of(s, n)->args[i] + 1]++] = n;
+  s->handed = arena_array(s->a, bool, count + 1);
+  for (uint32_t i = 0; i < s->from->output.n; i++) s->handed[s->from->output.at[i].value] = true;
+}
+
+// -- what loops read step by step ------------------------------------------------------------------------------
+
+// A product whose result takes no less than its arguments, which gradients read anyway, and of which loops read nothing but
+// steps.
+static bool is_lifted(const Steps *s, NodeId n, DimId t) {
+  const Node *x = node_of(s, n);
+  if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
+  int64_t bytes = 0;
+  for (int i = 0; i < x->nargs; i++)
+    if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
+  bool only = bytes <= node_bytes(s->from, n);
+  for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1] && only; i++) {
+    const Node *user = node_of(s, s->user[i]);
+    only = user->op == OP_AT && user->attr.dims[0] == t;
+  }
+  return only;
+}
+
+static NodeId at(Steps *s, RegionId loop, NodeId x) {
+  DimId t = region_get(s->to, loop)->t;
+  return graph_add(s->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = loop});
+}
+
+static void copy_at(Steps *s, NodeId n) {
+  const Node *x = node_of(s, n), *y = node_of(s, x->args[0]);
+  if (!is_lifted(s, x->args[0], x->attr.dims[0])) {
+    s->map[n] = graph_copy(s->to, s->from, n, s->map);
+    return;
+  }
+  NodeId args[MAX_ARGS];
+  for (int i = 0; i < y->nargs; i++) {
+    bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr.dims[0]);
+    args[i] = steps ? at(s, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
+  }
+  s->to->origin = y->origin;
+  s->to->origin.backward = x->origin.backward;
+  s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
+}
+
+// -- what they hand out ------------------------------------------------------------------------------------------
+
+static bool is_view_but(const Node *n, DimId t) {
+  if (n->op == OP_CAST) return true;
+  return n->op == OP_RENAME && !lists(n->attr.ndims, n->attr.dims, t) && !lists(n->attr.nto, n->attr.to, t);
+}
+
+// What n is a view of that has all steps.
+static NodeId under_views(const Steps *s, NodeId n, DimId t) {
+  while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
+  return n;
+}
+
+// Whether the loop can read n: it is there before it, or can be.
+static bool is_there(const Steps *s, NodeId n, NodeId scan, DimId t) {
+  if (n < scan) return true;
+  const Node *x = node_of(s, n = under_views(s, n, t));
+  return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
+}
+
+// Whether node n, of what loop `scan` hands out, can be computed in its steps.
+static bool may_sink(const Steps *s, NodeId n, NodeId scan, DimId t) {
+  const Node *x = node_of(s, n);
+  if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
+  if (x->op == OP_SUM) return lists(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
+  bool good = x->op == OP_CONTRACT;
+  for (int i = 0; i < x->nargs && good; i++) good = is_there(s, x->args[i], scan, t);
+  return good;
+}
+
+// The nodes that read what is handed out, under views; false: not all of them can be computed in the loop.
+static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
+  NodeId scan = node_of(s, collect)->args[0];
+  DimId t = node_of(s, collect)->attr.dims[0];
+  Nodes todo = {0};
+  vec_push(s->a, todo) = collect;
+  while (todo.n) {
+    NodeId n = todo.at[--todo.n];
+    if (s->handed[n]) return false;
+    for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1]; i++) {
+      NodeId user = s->user[i];
+      if (is_view_but(node_of(s, user), t)) vec_push(s->a, todo) = user;
+      else if (may_sink(s, user, scan, t)) vec_push(s->a, *out) = user;
+      else return false;
+    }
+  }
+  return true;
+}
+
+static void plan_sinks(Steps *s) {
+  for (NodeId n = 1; n <= graph_count(s->from); n++) {
+    const Node *c = node_of(s, n);
+    if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward) continue;
+    RegionId loop = node_of(s, c->args[0])->attr.region;
+    Nodes sinks = {0};
+    if (node_of(s, c->args[1])->region != loop || !find_sinks(s, n, &sinks)) continue;
+    if (node_of(s, c->args[0])->nargs + (s->sums[loop] += sinks.n) > MAX_ARGS) continue;
+    for (uint32_t i = 0; i < sinks.n; i++) s->sinks[sinks.at[i]] = loop;
+  }
+}
+
+// Sums of what stands in the steps of one loop, and of nothing else: only the sum is handed out.
+static void plan_adds(Steps *s) {
+  for (NodeId n = 1; n <= graph_count(s->from); n++) {
+    const Node *x = node_of(s, n);
+    RegionId loop = x->op == OP_ADD ? s->sinks[x->args[0]] : 0;
+    DimId t = loop ? region_get(s->from, loop)->t : 0;
+    if (loop && s->sinks[x->args[1]] == loop && dims_has(&node_of(s, x->args[0])->dims, t) &&
+        dims_has(&node_of(s, x->args[1])->dims, t))
+      s->sinks[n] = loop;
+  }
+  for (NodeId n = 1; n <= graph_count(s->from); n++)
+    if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
+}
+
+// Node n of the new graph, made before its turn where a loop wants it sooner. Views of a COLLECT.
+static NodeId early(Steps *s, NodeId n) {
+  if (s->map[n]) return s->map[n];
+  const Node *x = node_of(s, n);
+  if (x->op != OP_COLLECT) early(s, x->args[0]);
+  return s->map[n] = graph_copy(s->to, s->from, n, s->map);
+}
+
+// Argument n of a sunk node in a step of the loop.
+static NodeId step_of(Steps *s, NodeId n, RegionId loop) {
+  DimId t = region_get(s->to, loop)->t;
+  const Node *x = node_of(s, n);
+  if (s->sinks[n] == loop) return s->inside[n];
+  if (!dims_has(&x->dims, t)) return early(s, n);
+  NodeId root = under_views(s, n, t);
+  if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop]) return at(s, loop, early(s, n));
+  if (n == root) return s->map[x->args[1]];
+  NodeId arg = step_of(s, x->args[0], loop);
+  return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
+}
+
+// The part of one step: what node n sums over steps as well, over the rest.
+static NodeId part_of(Steps *s, NodeId n, RegionId loop, bool sums) {
+  const Node *x = node_of(s, n);
+  DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];
+  NodeId args[2];
+  Attr attr = x->attr;
+  if (sums) attr.dims = rest, attr.ndims = 0, attr.type = dtype_accumulator((Dtype)x->type);
+  for (int i = 0; i < x->attr.ndims && sums; i++)
+    if (x->attr.dims[i] != t) rest[attr.ndims++] = x->attr.dims[i];
+  for (int i = 0; i < x->nargs; i++) args[i] = step_of(s, x->args[i], loop);
+  s->to->origin = x->origin;
+  if (x->op == OP_SUM) {
+    Dims over = {.n = attr.ndims};
+    for (int i = 0; i < attr.ndims; i++) over.at[i] = rest[i];
+    return graph_reduce(s->to, OP_SUM, graph_cast(s->to, args[0], attr.type), &over);
+  }
+  if (x->op == OP_ADD) return graph_binary(s->to, OP_ADD, args[0], args[1]);
+  if (attr.ndims) return graph_add(s->to, OP_CONTRACT, x->nargs, args, &attr);
+  return graph_binary(s->to, OP_MUL, graph_cast(s->to, args[0], attr.type), graph_cast(s->to, args[1], attr.type));
+}
+
+static void copy_scan(Steps *s, NodeId n) {
+  const Node *x = node_of(s, n);
+  RegionId loop = x->attr.region;
+  DimId t = region_get(s->to, loop)->t;
+  NodeId next[MAX_ARGS];
+  int count = x->nargs;
+  for (int i = 0; i < count; i++) next[i] = s->map[x->args[i]];
+  for (uint32_t i = 0; i < s->of[loop].n; i++) {
+    NodeId sink = s->of[loop].at[i];
+    bool sums = !dims_has(&node_of(s, sink)->dims, t);
+    NodeId part = s->inside[sink] = part_of(s, sink, loop, sums);
+    if (!sums) continue;
+    Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
+    NodeId zero = graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
+    NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .key = (uint64_t)count});
+    s->inside[sink] = carry;
+    next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
+  }
+  s->to->origin = x->origin;
+  s->map[n] = graph_add(s->to, OP_SCAN, count, next, &x->attr);
+}
+
+static void copy_sunk(Steps *s, NodeId n) {
+  RegionId loop = s->sinks[n];
+  DimId t = region_get(s->to, loop)->t;
+  NodeId ends[] = {s->map[s->scan[loop]], s->inside[n]};
+  const Node *x = node_of(s, n);
+  s->to->origin = x->origin;
+  if (dims_has(&x->dims, t)) s->map[n] = graph_add(s->to, OP_COLLECT, 2, ends, &(Attr){.ndims = 1, .dims = &t});
+  else s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);
+}
+
+static void copy_node(Steps *s, NodeId n) {
+  Op op = (Op)node_of(s, n)->op;
+  if (s->map[n]) return;
+  if (s->sinks[n]) copy_sunk(s, n);
+  else if (op == OP_AT) copy_at(s, n);
+  else if (op == OP_SCAN) copy_scan(s, n);
+  else s->map[n] = graph_copy(s->to, s->from, n, s->map);
+}
+
+const Graph *remat_steps(Arena *a, const Graph *g) {
+  uint32_t count = graph_count(g);
+  if (!g->region.n) return g;
+  Steps s = {.a = a, .from = g, .to = graph_like(a, g, g->stage), .scan = region_scans(a, g)};
+  s.map = arena_array(a, NodeId, count + 1);
+  s.sinks = arena_array(a, RegionId, count + 1);
+  s.inside = arena_array(a, NodeId, count + 1);
+  s.of = arena_array(a, Nodes, g->region.n + 1);
+  s.sums = arena_array(a, uint32_t, g->region.n + 1);
+  find_users(&s);
+  plan_sinks(&s);
+  plan_adds(&s);
+  for (NodeId n = 1; n <= count; n++) {
+    bug_context("remat", n);
+    copy_node(&s, n);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = s.map[o.value];
+    vec_push(a, s.to->output) = o;
+  }
+  return graph_trim(a, s.to, g->stage);
+}

@@ -1,0 +1,67 @@
+// A growing Program: slots, sizes, buffers, and the memory of each value.
+#include "codegen/program/program_internal.h"
+
+int32_t builder_slot(Builder *b, Slot s) {
+  for (uint32_t i = 0; i < b->slot.n; i++)
+    if (slot_equal(&b->slot.at[i], &s)) return (int32_t)i;
+  vec_push(b->a, b->slot) = s;
+  return (int32_t)(b->slot.n - 1);
+}
+
+Size builder_size(Builder *b, const Dims *list) {
+  Size s = {.base = 1, .slot = -1};
+  bool uneven;
+  Slot slot;
+  if (!extent_list(b->g, &b->rows, list, &s.base, &uneven, &slot)) BUG("dims that are short inside a nest");
+  if (uneven) s.slot = builder_slot(b, slot);
+  return s;
+}
+
+ProgDim builder_dim(Builder *b, DimId d) {
+  const Dim *dim = dim_get(b->g->dims, d), *whole = dim_get(b->g->dims, dim->whole);
+  ProgDim p = {.name = whole->name, .whole = whole->size, .block = dim->size, .axes = dim->axes, .extent = -1};
+  Slot slot;
+  if (extent_slot(b->g, &b->rows, d, &slot)) p.extent = builder_slot(b, slot);
+  return p;
+}
+
+Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
+  vec_push(b->a, b->buffer) = (PlanBuffer){.value = value, .bytes = bytes > 0 ? bytes : 1, .first = UINT32_MAX};
+  return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
+}
+
+// Loops around a node of region r.
+static int depth_of(const Graph *g, RegionId r) {
+  int depth = 0;
+  for (; r; r = region_get(g, r)->parent) depth++;
+  if (depth > LOOP_DEPTH) BUG("loops nest deeper than %d", LOOP_DEPTH);
+  return depth;
+}
+
+Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes) {
+  int64_t *stride = arena_array(b->a, int64_t, LOOP_DEPTH);
+  for (int i = 0; r.stride && i < LOOP_DEPTH; i++) stride[i] = r.stride[i];
+  stride[depth_of(b->g, loop) - 1] += bytes;
+  r.stride = stride;
+  return r;
+}
+
+RegionId collect_loop(const Graph *g, NodeId collect) {
+  return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
+}
+
+Ref builder_place(Builder *b, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  if (op_is_view((Op)x->op)) {
+    Ref whole = builder_place(b, view_of(b->g, n));
+    return x->op == OP_AT ? builder_step_ref(b, whole, x->attr.region, node_bytes(b->g, n)) : whole;
+  }
+  if (b->placed[n]) return b->place[n];
+  b->placed[n] = true;
+  if (b->slice[n]) {
+    Ref all = builder_place(b, b->slice[n]);
+    return b->place[n] = builder_step_ref(b, all, collect_loop(b->g, b->slice[n]), node_bytes(b->g, n));
+  }
+  const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
+  return b->place[n] = builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
+}

@@ -1,0 +1,82 @@
+// What every instruction is in the model: the values that it makes, their lines, bytes and operations. Traces, bench and
+// messages read it; nothing that is computed depends on it.
+#include "codegen/program/program_internal.h"
+
+typedef VEC(Made) MadeList;
+
+static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, NodeId n) {
+  const Node *x = graph_node(b->g, n);
+  const Dims *order = &b->f->order->at[n];
+  Made m = {.set = set, .ptr = ptr, .type = (Dtype)x->type, .rank = order->n, .value = x->origin.value,
+            .op = op_row((Op)x->op)->text, .backward = x->origin.backward, .pos = x->origin.pos};
+  for (int i = 0; i < order->n; i++) {
+    const Dim *d = dim_get(b->g->dims, order->at[i]), *whole = dim_get(b->g->dims, d->whole);
+    m.dim[i] = (ProgDim){.name = whole->name, .whole = whole->size, .block = d->size, .axes = d->axes, .extent = -1};
+  }
+  vec_push(b->a, *out) = m;
+}
+
+static int64_t node_flops(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  if (x->op == OP_CONTRACT) return 2 * contract_work(g, n);
+  OpClass cls = op_row((Op)x->op)->cls;
+  if (cls == POINTWISE) return list_elements(g->dims, &x->dims);
+  return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
+}
+
+// Of a group alone.
+static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
+  GroupNote out = {0};
+  const Node *x = graph_node(b->g, g->node[0]);
+  if (in->kind == INSTR_KERNEL) {
+    for (uint32_t i = 0; i < g->nnodes; i++) out.flops += node_flops(b->g, g->node[i]);
+    out.bytes = g->load_bytes + g->store_bytes;
+  } else if (in->kind == INSTR_COLLECTIVE) {
+    out.bytes = in->u.collective.bytes;
+  } else {
+    if (in->kind == INSTR_PRODUCT) out.flops = node_flops(b->g, g->node[0]);
+    for (int i = 0; i < x->nargs; i++) out.bytes += node_bytes(b->g, x->args[i]);
+    out.bytes += node_bytes(b->g, g->node[0]);
+  }
+  return out;
+}
+
+static void add_kernel_made(Builder *b, MadeList *made, uint32_t set, const Built *built) {
+  for (uint32_t p = 0; p < built->kernel->nptr; p++)
+    if (built->kernel->ptr[p].written) add_made(b, made, set, p, built->ptr[p]);
+}
+
+// Of the groups of an instruction, `first` and those behind it in the schedule: one, or the sets of a launch.
+static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *made, InstrNote *out) {
+  const Instr *in = &b->instr.at[instr];
+  uint32_t n = in->kind == INSTR_KERNEL ? in->u.kernel.nsets : 1;
+  for (uint32_t s = 0; s < n; s++) {
+    uint32_t group = b->schedule.group[first + s];
+    const Group *g = &b->f->group[group];
+    GroupNote note = note_group(b, g, in);
+    note.instr = instr + 1;
+    note.together = n;
+    b->note[group] = note;
+    out->bytes += note.bytes;
+    out->flops += note.flops;
+    if (in->kind == INSTR_KERNEL) add_kernel_made(b, made, s, b->built[group]);
+    for (uint32_t i = 0; in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++) add_made(b, made, 0, i, g->node[i]);
+  }
+}
+
+void notes_make(Builder *b) {
+  b->p->note = arena_array(b->a, InstrNote, b->instr.n + 1);
+  b->note = arena_array(b->a, GroupNote, b->f->ngroups + 1);
+  for (uint32_t i = 0; i < b->instr.n; i++) {
+    const Instr *in = &b->instr.at[i];
+    InstrNote *out = &b->p->note[i];
+    uint32_t at = i < b->from.n ? b->from.at[i] : 0;
+    MadeList made = {0};
+    if (in->kind == INSTR_KERNEL || in->kind == INSTR_PRODUCT || in->kind == INSTR_COLLECTIVE || in->kind == INSTR_ORDERED)
+      note_instr(b, at - 1, i, &made, out);
+    if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
+    if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
+    out->made = made.at;
+    out->nmade = made.n;
+  }
+}

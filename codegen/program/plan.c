@@ -1,0 +1,257 @@
+// The memory plan: when each buffer lives, which take over a dying operand's place, and offsets in one
+// arena, largest buffers first, each at the lowest gap that is free while it lives (greedy by size:
+// Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+#include "codegen/program/program_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+// -- operands of instructions ------------------------------------------------------------------------------
+
+typedef void Visit(Builder *b, Ref *r, uint32_t instr);
+
+static void visit_refs(Builder *b, Visit *visit) {
+  for (uint32_t i = 0; i < b->instr.n; i++) {
+    Instr *in = &b->instr.at[i];
+    switch (in->kind) {
+    case INSTR_KERNEL:
+      for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
+        for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++) visit(b, &in->u.kernel.set[s].ptr[p], i);
+      if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
+      break;
+    case INSTR_PRODUCT:
+      visit(b, &in->u.product.a, i);
+      visit(b, &in->u.product.b, i);
+      visit(b, &in->u.product.c, i);
+      break;
+    case INSTR_COLLECTIVE:
+      for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+        visit(b, &in->u.collective.part[p].src, i);
+        visit(b, &in->u.collective.part[p].dst, i);
+      }
+      break;
+    case INSTR_ORDERED:
+      visit(b, &in->u.ordered.src, i);
+      visit(b, &in->u.ordered.dst, i);
+      break;
+    case INSTR_FILL: visit(b, &in->u.fill.dst, i); break;
+    case INSTR_COPY:
+      visit(b, &in->u.copy.dst, i);
+      visit(b, &in->u.copy.src, i);
+      break;
+    case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
+    }
+  }
+}
+
+static void see(Builder *b, Ref *r, uint32_t i) {
+  if (r->tensor >= 0) return;
+  PlanBuffer *p = &b->buffer.at[r->offset];
+  if (p->first > i) p->first = i;
+  if (p->last < i) p->last = i;
+}
+
+// Inputs live from before the first instruction, outputs to after the last.
+static void settle(Builder *b) {
+  uint32_t end = b->instr.n;
+  for (uint32_t i = 0; i < b->buffer.n; i++) {
+    PlanBuffer *p = &b->buffer.at[i];
+    if (p->first == UINT32_MAX) p->first = 0;
+    if (p->kept) p->last = end;
+  }
+  for (uint32_t i = 0; i < b->tensor.n; i++)
+    if (b->tensor.at[i].kind == TENSOR_INPUT) b->buffer.at[b->tensor.at[i].at.offset].first = 0;
+}
+
+// What is there before a loop and read in it, or written in it and read after it, is there in all of its
+// steps. Inner loops come first: what lives over one of them may live over an outer one because of it.
+static void live_over_loops(Builder *b) {
+  for (uint32_t l = b->instr.n; l-- > 0;) {
+    if (b->instr.at[l].kind != INSTR_LOOP) continue;
+    uint32_t end = b->instr.at[l].u.loop.end;
+    for (uint32_t i = 0; i < b->buffer.n; i++) {
+      PlanBuffer *p = &b->buffer.at[i];
+      if (p->last < l || p->first > end) continue;
+      bool before = p->first < l, after = p->last > end;
+      if (before && !after) p->last = end;
+      if (after && !before) p->first = l;
+    }
+  }
+}
+
+// -- in place -------------------------------------------------------------------------------------------------
+
+static uint32_t owner(const Builder *b, int64_t buffer) {
+  uint32_t at = (uint32_t)buffer;
+  while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
+  return at;
+}
+
+static bool dies(const Builder *b, Ref src, Ref dst, uint32_t i) {
+  if (src.tensor >= 0 || dst.tensor >= 0) return false;
+  const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
+  return !to->same && owner(b, src.offset) != (uint32_t)dst.offset && !from->kept && from->last == i &&
+         to->first == i && from->bytes == to->bytes;
+}
+
+static void take_over(Builder *b, Ref src, Ref dst) {
+  uint32_t from = owner(b, src.offset);
+  b->buffer.at[dst.offset].same = from + 1;
+  b->buffer.at[from].last = b->buffer.at[dst.offset].last;
+  b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
+}
+
+static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
+  uint32_t buffer = owner(b, s->ptr[load].offset);
+  for (int p = 0; p < k->nptr; p++)
+    if (p != load && s->ptr[p].tensor < 0 && owner(b, s->ptr[p].offset) == buffer) return false;
+  return pointers_overlay(k, load, store);
+}
+
+static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
+  const Kernel *k = b->kernels.at[in->u.kernel.kernel];
+  if (in->u.kernel.nsets != 1) return;
+  const KernelSet *s = &in->u.kernel.set[0];
+  for (int store = 0; store < k->nptr; store++)
+    for (int load = 0; load < k->nptr && k->ptr[store].written; load++)
+      if (!k->ptr[load].written && dies(b, s->ptr[load], s->ptr[store], i) && overlays(b, k, s, load, store)) {
+        take_over(b, s->ptr[load], s->ptr[store]);
+        break;
+      }
+}
+
+static void reuse_in_place(Builder *b) {
+  for (uint32_t i = 0; i < b->instr.n; i++) {
+    Instr *in = &b->instr.at[i];
+    if (in->kind == INSTR_KERNEL) kernel_in_place(b, in, i);
+    if (in->kind != INSTR_COLLECTIVE || in->u.collective.kind != COLL_ALL_REDUCE) continue;
+    for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+      CollPart *part = &in->u.collective.part[p];
+      bool once = true;
+      for (uint32_t q = 0; q < in->u.collective.nparts; q++)
+        once &= q == p || in->u.collective.part[q].src.tensor >= 0 || part->src.tensor >= 0 ||
+                owner(b, in->u.collective.part[q].src.offset) != owner(b, part->src.offset);
+      if (once && dies(b, part->src, part->dst, i)) take_over(b, part->src, part->dst);
+    }
+  }
+}
+
+// -- beside work ----------------------------------------------------------------------------------------------
+
+// The link may still read what a collective sends while the next instructions run: nothing else stands there before the
+// link takes up the next collective, or the loop's step ends.
+static void keep_sent(Builder *b) {
+  uint32_t next = b->instr.n;
+  for (uint32_t i = b->instr.n; i-- > 0;) {
+    const Instr *in = &b->instr.at[i];
+    if (in->kind == INSTR_COLLECTIVE)
+      for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+        if (in->u.collective.part[p].src.tensor >= 0) continue;
+        PlanBuffer *sent = &b->buffer.at[owner(b, in->u.collective.part[p].src.offset)];
+        if (sent->last < next) sent->last = next;
+      }
+    if (in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT || in->kind == INSTR_END) next = i;
+  }
+}
+
+// -- offsets -------------------------------------------------------------------------------------------------
+
+typedef struct Span {
+  int64_t bytes;
+  uint32_t buffer;
+} Span;
+
+static int by_size(const void *x, const void *y) {
+  const Span *a = x, *b = y;
+  if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+  return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
+}
+
+// `done` is sorted by offset, so that gaps are found in one walk.
+static int64_t lowest_gap(const Builder *b, const uint32_t *done, uint32_t n, const PlanBuffer *p) {
+  int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;
+  for (uint32_t i = 0; i < n; i++) {
+    const PlanBuffer *q = &b->buffer.at[done[i]];
+    if (q->last < p->first || p->last < q->first) continue;
+    int64_t gap = q->offset - at;
+    if (gap >= bytes && (best < 0 || gap < best_gap)) {
+      best = at;
+      best_gap = gap;
+    }
+    int64_t end = q->offset + ceil_div(q->bytes, ALIGN) * ALIGN;
+    if (end > at) at = end;
+  }
+  return best >= 0 ? best : at;
+}
+
+static void place_buffers(Builder *b) {
+  Span *span = arena_array(b->a, Span, b->buffer.n + 1);
+  uint32_t *done = arena_array(b->a, uint32_t, b->buffer.n + 1), n = 0, placed = 0;
+  for (uint32_t i = 0; i < b->buffer.n; i++)
+    if (!b->buffer.at[i].same) span[n++] = (Span){b->buffer.at[i].bytes, i};
+  qsort(span, n, sizeof *span, by_size);
+  for (uint32_t i = 0; i < n; i++) {
+    PlanBuffer *p = &b->buffer.at[span[i].buffer];
+    p->offset = lowest_gap(b, done, placed, p);
+    int64_t end = p->offset + ceil_div(p->bytes, ALIGN) * ALIGN;
+    if (end > b->p->arena_bytes) b->p->arena_bytes = end;
+    uint32_t at = placed++;
+    for (; at > 0 && b->buffer.at[done[at - 1]].offset > p->offset; at--) done[at] = done[at - 1];
+    done[at] = span[i].buffer;
+  }
+  for (uint32_t i = 0; i < b->buffer.n; i++) b->buffer.at[i].offset = b->buffer.at[owner(b, i)].offset;
+}
+
+static void resolve(Builder *b, Ref *r, uint32_t i) {
+  (void)i;
+  if (r->tensor < 0) r->offset = b->buffer.at[r->offset].offset;
+}
+
+int64_t plan_live(const Builder *b) {
+  int64_t *change = arena_array(b->a, int64_t, b->instr.n + 3), live = 0, most = 0;
+  for (uint32_t i = 0; i < b->buffer.n; i++) {
+    const PlanBuffer *p = &b->buffer.at[i];
+    if (p->same) continue;
+    change[p->first] += p->bytes;
+    change[p->last + 1] -= p->bytes;
+  }
+  for (uint32_t i = 0; i < b->instr.n + 2; i++) {
+    live += change[i];
+    if (live > most) most = live;
+  }
+  return most;
+}
+
+void plan_memory(Builder *b) {
+  visit_refs(b, see);
+  settle(b);
+  live_over_loops(b);
+  reuse_in_place(b);
+  if (b->opt->overlap) keep_sent(b);
+  place_buffers(b);
+  visit_refs(b, resolve);
+  for (uint32_t i = 0; i < b->tensor.n; i++)
+    if (b->tensor.at[i].at.tensor < 0) resolve(b, &b->tensor.at[i].at, 0);
+}
+
+char *plan_print(Arena *a, const Compiled *c) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *out = mem_stream(&text, &n);
+  fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffers, %u instructions\n",
+          (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers, c->program->ninstrs);
+  for (uint32_t i = 0; i < c->nbuffers; i++) {
+    const PlanBuffer *p = &c->buffer[i];
+    fprintf(out, "  [%lld, %lld) %lld bytes, instructions %u to %u: %s", (long long)p->offset,
+            (long long)(p->offset + p->bytes), (long long)p->bytes, p->first, p->last, p->value);
+    if (p->same) fprintf(out, " (in place of %s)", c->buffer[p->same - 1].value);
+    fprintf(out, "%s\n", p->kept ? " (kept)" : "");
+  }
+  mem_stream_close(out);
+  char *copy = arena_text(a, text, n);
+  free(text);
+  return copy;
+}

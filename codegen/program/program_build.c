@@ -1,0 +1,106 @@
+// From groups to a Program: kernels built and shared, instructions in the order of the schedule, memory
+// planned. The Program is complete but for machine code.
+#include "codegen/program/program_internal.h"
+
+#include <string.h>
+
+static void build_kernels(Builder *b) {
+  Arena *scratch = arena_new();
+  b->built = arena_array(b->a, Built *, b->f->ngroups + 1);
+  for (uint32_t i = 0; i < b->f->ngroups; i++) {
+    const Group *g = &b->f->group[i];
+    if (g->kind != GROUP_KERNEL) continue;
+    b->built[i] = kernel_build(b->a, scratch, b->f, &b->rows, g, g->launch > 0);
+  }
+  arena_free(scratch);
+}
+
+static void emit_group(Builder *b, uint32_t at) {
+  const Group *g = &b->f->group[b->schedule.group[at]];
+  switch (g->kind) {
+  case GROUP_KERNEL: {
+    uint32_t n = 1;
+    while (at >= b->schedule.commit && g->launch && at + n < b->schedule.n &&
+           b->f->group[b->schedule.group[at + n]].launch == g->launch)
+      n++;
+    launch_emit(b, n, &b->schedule.group[at]);
+    break;
+  }
+  case GROUP_PRODUCT: product_emit(b, g->node[0]); break;
+  case GROUP_COLLECTIVE: collective_emit(b, g); break;
+  case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
+  case GROUP_LOOP: loop_close(b, g->node[0]); break;
+  case GROUP_ALIAS: case GROUP_SOURCE: break;
+  }
+}
+
+// Instructions since the last call are those of place `at` - 1 of the schedule.
+static void mark_from(Builder *b, uint32_t at) {
+  while (b->from.n < b->instr.n) vec_push(b->a, b->from) = at;
+}
+
+static void emit_all(Builder *b) {
+  bool commits = false;
+  for (uint32_t i = 0; i < b->g->output.n; i++) commits |= b->g->output.at[i].kind == OUT_UPDATE;
+  for (uint32_t i = 0; i < b->schedule.n; i++) {
+    bool continued = i > b->schedule.commit &&
+                     b->schedule.position[b->schedule.group[i]] == b->schedule.position[b->schedule.group[i - 1]];
+    if (i == b->schedule.commit && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
+    if (continued) continue;
+    loops_open(b, group_region(b->f, &b->f->group[b->schedule.group[i]]));
+    mark_from(b, 0);
+    emit_group(b, i);
+    mark_from(b, i + 1);
+  }
+  if (b->schedule.commit == b->schedule.n && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
+  updates_copy(b);
+}
+
+static int64_t flops(const Builder *b) {
+  int64_t sum = 0;
+  for (NodeId n = 1; n <= graph_count(b->g); n++)
+    if (graph_node(b->g, n)->op == OP_CONTRACT)
+      sum += 2 * contract_work(b->g, n) * region_times(b->g, graph_node(b->g, n)->region);
+  return sum;
+}
+
+static void fill_program(Builder *b) {
+  Program *p = b->p;
+  p->nslots = b->slot.n;
+  p->slot = b->slot.at;
+  p->ntensors = b->tensor.n;
+  p->tensor = b->tensor.at;
+  p->nkernels = b->kernel.n;
+  p->kernel = b->kernel.at;
+  p->ninstrs = b->instr.n;
+  p->instr = b->instr.at;
+  p->nchecks = b->check.n;
+  p->check = b->check.at;
+  p->flops = flops(b);
+}
+
+Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
+  bug_context("program", 0);
+  const Graph *g = f->graph;
+  Builder b = {.a = a, .f = f, .g = g, .opt = opt, .rows = rows_find(a, g, opt->over)};
+  b.p = arena_new_of(a, Program);
+  *b.p = (Program){.model = g->model, .for_ = opt->for_, .mesh = *g->mesh, .over = opt->over};
+  b.place = arena_array(a, Ref, graph_count(g) + 1);
+  b.placed = arena_array(a, bool, graph_count(g) + 1);
+  b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
+  b.schedule = schedule_make(a, f, opt->overlap);
+  slices_find(&b);
+  build_kernels(&b);
+  directory_make(&b);
+  updates_place(&b);
+  emit_all(&b);
+  directory_outputs(&b);
+  plan_memory(&b);
+  notes_make(&b);
+  fill_program(&b);
+  Compiled *c = arena_new_of(a, Compiled);
+  *c = (Compiled){.program = b.p, .kernels = b.kernels.at, .activation_bytes = b.p->arena_bytes,
+                  .nbuffers = b.buffer.n, .buffer = b.buffer.at, .group = b.note};
+  c->live_bytes = plan_live(&b);
+  return c;
+}

@@ -1,0 +1,97 @@
+// Loops in a Program: where the values of steps are, and what is copied around them.
+//
+//   copy   carry = start                     of each carry
+//   loop t = 64
+//     ...                                    groups of the loop; an AT is base + t*stride
+//     copy collected + t*stride = value      unless the value is written there at once
+//     copy carry = next                      of each carry: the step's end
+//   end
+#include "codegen/program/program_internal.h"
+
+// Values that something writes in each step of the loop.
+static bool written_in(const Builder *b, NodeId root, RegionId loop) {
+  const Node *x = graph_node(b->g, root);
+  const Group *g = &b->f->group[b->f->of[root]];
+  return x->region == loop && (x->op == OP_COLLECT || (group_executes(g) && g->kind != GROUP_LOOP));
+}
+
+void slices_find(Builder *b) {
+  b->slice = arena_array(b->a, NodeId, graph_count(b->g) + 1);
+  for (NodeId n = 1; n <= graph_count(b->g); n++) {
+    if (graph_node(b->g, n)->op != OP_COLLECT) continue;
+    NodeId root = graph_node(b->g, n)->args[1];
+    while (op_is_alias((Op)graph_node(b->g, root)->op)) root = view_of(b->g, root);
+    if (!b->slice[root] && written_in(b, root, collect_loop(b->g, n))) b->slice[root] = n;
+  }
+}
+
+static bool same_place(Ref x, Ref y) {
+  bool same = x.tensor == y.tensor && x.offset == y.offset;
+  for (int i = 0; i < LOOP_DEPTH; i++)
+    same = same && (x.stride ? x.stride[i] : 0) == (y.stride ? y.stride[i] : 0);
+  return same;
+}
+
+static void emit_copy(Builder *b, Ref to, Ref from, int64_t bytes) {
+  if (same_place(to, from)) return;
+  Instr copy = {.kind = INSTR_COPY};
+  copy.u.copy.dst = to;
+  copy.u.copy.src = from;
+  copy.u.copy.bytes = bytes;
+  vec_push(b->a, b->instr) = copy;
+}
+
+static void open_one(Builder *b, RegionId r) {
+  const Region *region = region_get(b->g, r);
+  for (NodeId n = 1; n <= graph_count(b->g); n++) {
+    const Node *x = graph_node(b->g, n);
+    if (x->op == OP_CARRY && x->region == r)
+      emit_copy(b, builder_place(b, n), builder_place(b, x->args[0]), node_bytes(b->g, n));
+  }
+  Dims t = {.n = 1, .at = {region->t}};
+  Instr loop = {.kind = INSTR_LOOP};
+  loop.u.loop.count = builder_size(b, &t);
+  loop.u.loop.reverse = region->reverse;
+  loop.u.loop.dim = dim_get(b->g->dims, region->t)->name;
+  vec_push(b->a, b->begin) = b->instr.n;
+  vec_push(b->a, b->instr) = loop;
+  b->open = r;
+}
+
+void loops_open(Builder *b, RegionId r) {
+  while (b->open != r) {
+    RegionId next = r;
+    while (region_get(b->g, next)->parent != b->open) next = region_get(b->g, next)->parent;
+    open_one(b, next);
+  }
+}
+
+static void copy_collected(Builder *b, NodeId scan) {
+  for (NodeId n = scan + 1; n <= graph_count(b->g); n++) {
+    const Node *x = graph_node(b->g, n);
+    if (x->op != OP_COLLECT || x->args[0] != scan) continue;
+    int64_t bytes = node_bytes(b->g, x->args[1]);
+    Ref step = builder_step_ref(b, builder_place(b, n), b->open, bytes);
+    emit_copy(b, step, builder_place(b, x->args[1]), bytes);
+  }
+}
+
+static void copy_carries(Builder *b, NodeId scan) {
+  const Node *x = graph_node(b->g, scan);
+  for (NodeId n = 1; n < scan; n++) {
+    const Node *carry = graph_node(b->g, n);
+    if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.key >= x->nargs) continue;
+    emit_copy(b, builder_place(b, n), builder_place(b, x->args[carry->attr.key]), node_bytes(b->g, n));
+  }
+}
+
+void loop_close(Builder *b, NodeId scan) {
+  copy_collected(b, scan);
+  copy_carries(b, scan);
+  uint32_t begin = b->begin.at[--b->begin.n];
+  b->instr.at[begin].u.loop.end = b->instr.n;
+  Instr end = {.kind = INSTR_END};
+  end.u.end.begin = begin;
+  vec_push(b->a, b->instr) = end;
+  b->open = region_get(b->g, b->open)->parent;
+}

@@ -1,0 +1,183 @@
+// Ranks: what they know of one another, meeting, leaving.
+#define _GNU_SOURCE
+#include "collectives/ranks/ranks_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FAR_SECONDS = 4, BUSY = 4096 };
+
+// -- facts -----------------------------------------------------------------------------------------------------
+
+int ranks_rank(const Ranks *r) { return r->rank; }
+int ranks_count(const Ranks *r) { return r->count; }
+int ranks_near(const Ranks *r) { return r->near; }
+bool ranks_lead(const Ranks *r) { return r->index == 0; }
+int64_t ranks_first(const Ranks *r) { return r->rank * r->each; }
+int64_t ranks_each(const Ranks *r) { return r->each; }
+int64_t ranks_seen(const Ranks *r) { return r->near * r->each; }
+bool ranks_sees(const Ranks *r, int64_t processor) { return ranks_machine(r, processor) == r->machine; }
+const char *ranks_error(const Ranks *r) { return r->error; }
+bool ranks_failed(const Ranks *r) { return atomic_load(&r->board->failed) != 0; }
+
+int ranks_cores(const Ranks *r, int all) {
+  if (r->bound) return all;
+  int n = all / r->near + (r->index < all % r->near);
+  return n < 1 ? 1 : n;
+}
+
+bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
+  int64_t n = mesh_size(mesh);
+  if (n % r->count != 0) return false;
+  r->mesh = mesh;
+  r->each = n / r->count;
+  ranks_name(r, r->rank, r->board->rank[r->index].name, RANK_NAME);
+  if (r->told) ranks_name(r, r->rank, r->told->name, RANK_NAME);
+  return true;
+}
+
+// -- meetings --------------------------------------------------------------------------------------------------
+
+typedef struct Waiting {
+  const Ranks *r;
+  double began; // of the wait; patient: of the silence
+  Patience until;
+  uint32_t calls;
+  bool late;
+} Waiting;
+
+// A life sign of any machine counts: a machine whose message is missing stays silent once it is lost, and so do
+// those that have sent theirs.
+static void listen(Waiting *w) {
+  const Ranks *r = w->r;
+  for (int m = 0; w->until.patient && m < r->machines; m++)
+    if (m != r->machine && r->transport->heard(r->leader[m]) > 0) w->began = clock_seconds();
+}
+
+static bool goes_on_waiting(void *context) {
+  Waiting *w = context;
+  if (++w->calls < BUSY && w->calls % 64) return true;
+  if (atomic_load(&w->r->board->failed)) return false;
+  listen(w);
+  w->late = w->until.seconds > 0 && clock_seconds() - w->began > w->until.seconds + FAR_SECONDS;
+  if (w->late) return false;
+  const struct timespec nap = {0, 20000};
+  if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
+  return true;
+}
+
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
+  Waiting w = {r, clock_seconds(), until, 0, false};
+  atomic_store(&r->board->far, 1);
+  bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
+  listen(&w); // none is left unreceived when MPI ends
+  atomic_store(&r->board->far, 0);
+  if (good || atomic_load(&r->board->failed)) return good;
+  int k = 0;
+  while (k + 1 < n && peer[k].nin >= 0) k++;
+  char name[RANK_NAME], here[128];
+  // Other machines miss the same rank; the first that says so ends them all.
+  const struct timespec pause = {r->machine / 4, r->machine % 4 * 250000000L};
+  nanosleep(&pause, NULL);
+  return ranks_fail(r, w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
+                              : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
+                    ranks_name(r, peer[k].rank, name, sizeof name), r->rank, until.seconds,
+                    doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+}
+
+// Leaders send the notes of their machines to one another, and hang them on their boards.
+static bool gather_notes(Ranks *r, int half, Patience until) {
+  Note *all = board_all(r->board, half);
+  if (r->index == 0) {
+    TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->near, sizeof *peer);
+    int n = 0;
+    // note by note: how many ranks a machine has differs
+    for (int k = 0; k < r->near; k++) all[r->near_rank[k]] = r->board->rank[k].note[half];
+    for (int m = 0; m < r->machines; m++) {
+      int theirs = 0;
+      if (m == r->machine) continue;
+      for (int i = 0; i < r->count; i++) {
+        if (r->machine_of[i] != m) continue;
+        TransportPeer p = {.rank = r->leader[m], .in = &all[i], .nin = sizeof(Note)};
+        if (theirs < r->near) p.out = &all[r->near_rank[theirs]], p.nout = sizeof(Note);
+        peer[n++] = p;
+        theirs++;
+      }
+      for (; theirs < r->near; theirs++)
+        peer[n++] = (TransportPeer){.rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
+    }
+    bool good = ranks_exchange(r, n, peer, until);
+    free(peer);
+    if (!good) return false;
+  }
+  if (until.seconds > 0) until.seconds += FAR_SECONDS;
+  if (!board_meet(r, until)) return false;
+  for (int i = 0; i < r->count; i++) r->all[i] = &all[i];
+  return true;
+}
+
+static void describe(const Note *n, char *out, size_t room) {
+  char doing[128];
+  doing_text(n->what, (int)n->line, doing, sizeof doing);
+  if (n->what >= NOTE_CALL)
+    snprintf(out, room, "%s (call %llu, %lld bytes, %lld elements)", doing, (unsigned long long)n->sequence,
+             (long long)n->size, (long long)n->elements);
+  else
+    snprintf(out, room, "%s", doing);
+}
+
+static bool agree(Ranks *r) {
+  const Note *a = r->all[0];
+  for (int i = 1; i < r->count; i++) {
+    const Note *b = r->all[i];
+    if (a->what == b->what && a->line == b->line && a->sequence == b->sequence && a->size == b->size &&
+        a->elements == b->elements)
+      continue;
+    if (r->machine > 0) { // the first machine has the same notes, and says so
+      board_end(r->board, EXIT_LOST);
+      return false;
+    }
+    char name[2][RANK_NAME], text[2][192];
+    describe(a, text[0], sizeof text[0]);
+    describe(b, text[1], sizeof text[1]);
+    return ranks_fail(r, "the ranks do not do the same: %s is %s, and %s is %s",
+                      ranks_name(r, i, name[1], RANK_NAME), text[1], ranks_name(r, 0, name[0], RANK_NAME), text[0]);
+  }
+  return true;
+}
+
+bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all) {
+  const Patience until = {r->deadline, patient};
+  BoardRank *own = &r->board->rank[r->index];
+  int half = (int)(r->notes++ & 1);
+  r->now = own->note[half] = *mine;
+  if (r->told) r->told->doing = mine->what, r->told->line = mine->line;
+  atomic_store(&own->doing, (int)mine->what);
+  atomic_store(&own->line, (int)mine->line);
+  if (!board_meet(r, until)) return false;
+  for (int i = 0; i < r->near; i++) r->all[r->near_rank[i]] = &r->board->rank[i].note[half];
+  if (r->machines > 1 && !gather_notes(r, half, until)) return false;
+  if (all) *all = r->all;
+  return agree(r);
+}
+
+bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, (Patience){r->deadline, patient}); }
+
+// -- leaving ---------------------------------------------------------------------------------------------------
+
+int ranks_leave(Ranks *r, int code) {
+  Note end = {.what = NOTE_END, .size = code};
+  bool well = (code == 0 || code == EXIT_AGAIN) && ranks_meet(r, &end, true, NULL);
+  if (!well) {
+    board_end(r->board, code ? code : EXIT_LOST);
+    code = atomic_load(&r->board->failed);
+  }
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
+  atomic_store(&r->board->rank[r->index].left, 1 + code);
+  pulse_end(r);
+  if (r->told && atomic_load(&r->told->guarded)) kill(getppid(), SIGCONT); // else a stopped guard outlives the run
+  if (well && r->transport) r->transport->stop();
+  return code;
+}

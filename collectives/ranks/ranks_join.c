@@ -1,0 +1,260 @@
+// Joining the other ranks: those that ranks_launch has started find one board, those of an MPI launcher tell one
+// another where they are and share a board a machine.
+#define _GNU_SOURCE
+#include "collectives/ranks/ranks_internal.h"
+#include "ir/base/library.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MACHINE_NAME = 256, GREETING_SECONDS = 60 };
+enum { MODULE_BYTES = 16 << 20 }; // the module and Open MPI 4.1 map 8 MiB
+
+// What ranks tell one another first.
+typedef struct Hello {
+  char machine[MACHINE_NAME];
+  int pid, fd;
+  uint64_t cores; // hash of the cores that the launcher has bound it to
+} Hello;
+
+bool ranks_started(void) {
+  static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+  for (size_t i = 0; i < countof(sign); i++)
+    if (getenv(sign[i])) return true;
+  return false;
+}
+
+static void ranks_begin(Ranks *r) {
+  size_t n = (size_t)r->count;
+  r->machine_of = mem_zeroed(n, sizeof *r->machine_of);
+  r->leader = mem_zeroed(n, sizeof *r->leader);
+  r->near_rank = mem_zeroed(n, sizeof *r->near_rank);
+  r->all = mem_zeroed(n, sizeof *r->all);
+}
+
+void ranks_free(Ranks *r) {
+  static Ranks *kept; // a signal may still look at it
+  if (!r) return;
+  pulse_end(r);
+  if (r->transport && r->board) {
+    kept = r;
+    (void)kept;
+    return;
+  }
+  window_free(r->passing);
+  if (r->board) munmap(r->board, r->board_bytes);
+  free(r->machine_of);
+  free(r->leader);
+  free(r->near_rank);
+  free(r->heard);
+  free(r->all);
+  free(r);
+}
+
+static bool no(char *why, size_t room, const char *text) {
+  snprintf(why, room, "%s", text);
+  return false;
+}
+
+// -- started by ranks_launch ---------------------------------------------------------------------------------
+
+static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
+  int fd;
+  if (sscanf(sign, "%d/%d/%d", &r->rank, &r->count, &fd) != 3 || r->count < 1 || r->rank < 0 || r->rank >= r->count)
+    return no(why, room, "MESHC_RANK is meshc's own and says RANK/COUNT/FD");
+  ranks_begin(r);
+  r->machines = 1;
+  r->near = r->count;
+  r->index = r->rank;
+  for (int i = 0; i < r->count; i++) r->near_rank[i] = i;
+  r->board_bytes = board_bytes(r->near, r->count);
+  r->board = shared_map(getpid(), fd, r->board_bytes);
+  if (!r->board) return no(why, room, "the memory that the ranks share is not there");
+  close(fd);
+  return true;
+}
+
+// -- started by an MPI launcher --------------------------------------------------------------------------------
+
+// The module lies beside the program, or where it is installed.
+static bool find_module(char path[PATH_MAX + 64]) {
+  static const char *const place[] = {"", "/../lib/meshc"};
+  char self[PATH_MAX] = "";
+  if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return false;
+  const char *folder = dirname(self);
+  for (size_t i = 0; i < countof(place); i++) {
+    snprintf(path, PATH_MAX + 64, "%s%s/meshc_mpi.so", folder, place[i]);
+    if (access(path, R_OK) == 0) return true;
+  }
+  return false;
+}
+
+bool ranks_over_mpi(void) {
+  char path[PATH_MAX + 64];
+  return find_module(path);
+}
+
+static void *open_module(char *why, size_t room) {
+  char path[PATH_MAX + 64];
+  if (!find_module(path)) {
+    snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
+    return NULL;
+  }
+  void *module = library_open(path, RTLD_NOW | RTLD_GLOBAL, MODULE_BYTES); // MPI's own modules need its symbols
+  if (!module) snprintf(why, room, "%s", dlerror());
+  return module;
+}
+
+static const Transport *open_transport(char *why, size_t room) {
+  void *module = open_module(why, room);
+  if (!module) return NULL;
+  void *symbol = dlsym(module, TRANSPORT_SYMBOL);
+  TransportEntry *entry;
+  memcpy(&entry, &symbol, sizeof entry);
+  if (symbol) return entry();
+  no(why, room, "the module meshc_mpi is not of this version");
+  return NULL;
+}
+
+static void append_file(char *to, size_t room, const char *path, bool link) {
+  size_t n = strlen(to);
+  if (n + 1 >= room) return;
+  if (link) {
+    ssize_t got = readlink(path, to + n, room - n - 1);
+    to[n + (got > 0 ? (size_t)got : 0)] = '\0';
+    return;
+  }
+  FILE *f = mem_fopen(path, "re");
+  if (f && !fgets(to + n, (int)(room - n), f)) to[n] = '\0';
+  if (f) fclose(f);
+}
+
+// Ranks whose machines have equal names can map one another's memory. With MESHC_RANKS_A_MACHINE=N every N
+// ranks take themselves to be a machine.
+static void name_machine(int rank, char *out, size_t room) {
+  const char *each = getenv("MESHC_RANKS_A_MACHINE");
+  int n = each ? atoi(each) : 0;
+  snprintf(out, room, "%d ", n > 0 ? rank / n : 0);
+  append_file(out, room, "/proc/sys/kernel/random/boot_id", false);
+  append_file(out, room, "/proc/self/ns/pid", true);
+  append_file(out, room, "/proc/self/ns/net", true);
+}
+
+static uint64_t hash_bytes(const void *bytes, size_t n) {
+  uint64_t h = 14695981039346656037u; // FNV-1a
+  for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+  return h;
+}
+
+static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
+
+// Everybody's greeting to everybody.
+static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
+  TransportPeer *peer = mem_zeroed((size_t)r->count, sizeof *peer);
+  double began = clock_seconds();
+  int n = 0;
+  for (int i = 0; i < r->count; i++)
+    if (i != r->rank) peer[n++] = (TransportPeer){i, mine, sizeof *mine, &all[i], sizeof *all};
+  all[r->rank] = *mine;
+  bool good = r->transport->exchange(n, peer, in_time, &began);
+  free(peer);
+  return good;
+}
+
+// Machines are numbered by their first ranks.
+static void find_machines(Ranks *r, const Hello *all) {
+  for (int i = 0; i < r->count; i++) {
+    int first = 0;
+    while (strcmp(all[first].machine, all[i].machine) != 0) first++;
+    if (first == i) r->leader[r->machines] = i;
+    r->machine_of[i] = first == i ? r->machines++ : r->machine_of[first];
+  }
+  r->machine = r->machine_of[r->rank];
+  for (int i = 0; i < r->count; i++) {
+    if (r->machine_of[i] != r->machine) continue;
+    if (i == r->rank) r->index = r->near;
+    r->near_rank[r->near++] = i;
+    r->bound = r->bound || all[i].cores != all[r->rank].cores;
+  }
+}
+
+static bool share_board(Ranks *r, Hello *mine, Hello *all) {
+  r->board_bytes = board_bytes(r->near, r->count);
+  int leader = r->leader[r->machine];
+  if (leader == r->rank) mine->fd = shared_make(r->board_bytes);
+  if (leader == r->rank && mine->fd >= 0) r->board = shared_map(mine->pid, mine->fd, r->board_bytes);
+  if (r->board) {
+    r->board->near = r->near;
+    r->board->count = r->count;
+  }
+  if (!greet(r, mine, all)) return false;
+  if (leader != r->rank) r->board = shared_map(all[leader].pid, all[leader].fd, r->board_bytes);
+  return greet(r, mine, all) && r->board; // all have mapped it
+}
+
+static bool join_mpi(Ranks *r, char *why, size_t room) {
+  ranks_guard(&r->told, r->deadline);
+  r->transport = open_transport(why, room);
+  if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
+  Hello mine = {.pid = getpid(), .fd = -1}, *all = mem_zeroed((size_t)r->count, sizeof *all);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  mine.cores = hash_bytes(&set, sizeof set);
+  name_machine(r->rank, mine.machine, sizeof mine.machine);
+  ranks_begin(r);
+  bool good = greet(r, &mine, all);
+  if (good) find_machines(r, all);
+  good = good && share_board(r, &mine, all);
+  if (mine.fd >= 0) close(mine.fd);
+  free(all);
+  if (!good) return no(why, room, "the ranks do not reach one another, or may not share memory");
+  ranks_mind_signals(r);
+  return true;
+}
+
+// The launcher has blocked it for the time until here, in which it would have its default action.
+static void take_signal(void) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
+Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
+  const char *launched = getenv("MESHC_RANK");
+  if (launched) take_signal();
+  Ranks *r = mem_zeroed(1, sizeof *r);
+  r->deadline = deadline;
+  if (launched ? !join_launched(r, launched, why, room) : !join_mpi(r, why, room)) {
+    ranks_free(r);
+    return NULL;
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  r->spin = r->bound || CPU_COUNT(&set) >= r->near;
+  atomic_store(&r->board->rank[r->index].pid, getpid());
+  r->heard = mem_zeroed((size_t)r->near, sizeof *r->heard);
+  if (!pulse_start(r)) {
+    board_end(r->board, EXIT_MEMORY);
+    (void)mem_doing("starting the thread that watches the other ranks", NULL);
+    mem_exhausted(0);
+  }
+  Note start = {.what = NOTE_START};
+  if (ranks_meet(r, &start, false, NULL)) {
+    if (r->told) atomic_store(&r->told->joined, true);
+    return r;
+  }
+  if (*r->error && ranks_speak(r)) ranks_say(r->error);
+  *why = '\0';
+  *code = atomic_load(&r->board->failed);
+  ranks_free(r);
+  return NULL;
+}

@@ -1,0 +1,266 @@
+// The board: memory that the ranks of a machine share, and how they meet on it.
+//
+// A meeting is a barrier over processes: the last to arrive advances the generation, the others sleep on
+// it as a futex. They wake now and then to look after those that are missing, because a process that has
+// been killed or stopped cannot say so itself.
+#define _GNU_SOURCE
+#include "collectives/ranks/ranks_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
+static const double LOOK_MOST = 0.2; // seconds between two looks that count as waiting
+
+// -- memory ------------------------------------------------------------------------------------------------
+
+static size_t ranks_bytes(int near) { return sizeof(Board) + (size_t)near * sizeof(BoardRank); }
+
+size_t board_bytes(int near, int count) { return ranks_bytes(near) + 2 * (size_t)count * sizeof(Note); }
+
+Note *board_all(const Board *b, int half) {
+  return (Note *)((uintptr_t)b + ranks_bytes(b->near)) + (size_t)half * (size_t)b->count;
+}
+
+int shared_make(size_t bytes) {
+  int fd = memfd_create("meshc", MFD_CLOEXEC);
+  if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0) return fd;
+  mem_check_errno();
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+void *shared_map(int pid, int fd, size_t bytes) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+  int own = open(path, O_RDWR | O_CLOEXEC);
+  if (own < 0) return NULL;
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+  if (at == MAP_FAILED) mem_check_errno();
+  close(own);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+// -- the others' life --------------------------------------------------------------------------------------
+
+Life process_life(int pid, int *status) {
+  char path[64], text[1024];
+  *status = -1;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? LIFE_OVER : LIFE_RUNS; // out of descriptors is no death
+  ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (n <= 0) return LIFE_OVER;
+  text[n] = '\0';
+  const char *state = strrchr(text, ')'); // the name before it may hold anything
+  if (!state || state[1] != ' ') return LIFE_RUNS;
+  if (state[2] == 'T' || state[2] == 't') return LIFE_STOPPED;
+  if (state[2] != 'Z' && state[2] != 'X') return LIFE_RUNS;
+  const char *last = strrchr(state, ' '); // exit_code (proc(5))
+  if (last) *status = atoi(last);
+  return LIFE_OVER;
+}
+
+const char *death_text(int status, char *out, size_t room) {
+  if (status >= 0 && WIFSIGNALED(status))
+    snprintf(out, room, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else if (status >= 0 && WIFEXITED(status))
+    snprintf(out, room, "has ended with exit code %d", WEXITSTATUS(status));
+  else
+    snprintf(out, room, "was killed or has ended");
+  return out;
+}
+
+const char *doing_text(unsigned what, int line, char *out, size_t room) {
+  static const char *const text[] = {
+      [NOTE_NONE] = "before its start",  [NOTE_START] = "at the start",
+      [NOTE_MODEL] = "after reading the model", [NOTE_COMPILE] = "after compiling",
+      [NOTE_FILES] = "where data files are compared", [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
+      [NOTE_READ] = "where results are put together", [NOTE_VERIFY] = "where --verify compares", [NOTE_END] = "at the end of the run",
+  };
+  if (what < NOTE_CALL)
+    snprintf(out, room, "%s", text[what]);
+  else
+    snprintf(out, room, "at the %s of line %d", coll_text((CollKind)(what - NOTE_CALL)), line);
+  return out;
+}
+
+// A death may be seen before ranks_launch has written down what it was.
+static bool is_over(BoardRank *b, double waited, int *status) {
+  Life life = process_life(atomic_load(&b->pid), status);
+  int known = atomic_load(&b->status);
+  if (known > 0) *status = known - 1;
+  return known > 0 || (life == LIFE_OVER && (*status >= 0 || waited > 0.2));
+}
+
+// Whether a process that ended so has found an error and said it: the exit codes of meshc but for 1, with which MPI ends
+// a process, 6, and 75, after which nobody is waited for.
+bool ended_by_error(int status) {
+  int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
+}
+
+static bool say_lost(Ranks *r, int i, int status) {
+  BoardRank *b = &r->board->rank[i];
+  char name[RANK_NAME], death[128], there[128], here[128];
+  if (ended_by_error(status)) {
+    board_end(r->board, WEXITSTATUS(status));
+    return false;
+  }
+  r->swept = r->told && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  return ranks_fail(r, "%s %s %s; rank %d waited for it %s",
+                    ranks_name(r, r->near_rank[i], name, sizeof name), death_text(status, death, sizeof death),
+                    doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
+                    doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+}
+
+static bool say_late(Ranks *r, int i, Patience until) {
+  BoardRank *b = &r->board->rank[i];
+  char name[RANK_NAME], there[128], here[128];
+  int status;
+  Life life = process_life(atomic_load(&b->pid), &status);
+  return ranks_fail(r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
+                    ranks_name(r, r->near_rank[i], name, sizeof name),
+                    life == LIFE_STOPPED ? "has been stopped" : until.patient ? "gives no sign of life" : "does not come",
+                    doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
+                    until.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+}
+
+// Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does not count.
+static double silence(Ranks *r, int i, double waited) {
+  Heard *h = &r->heard[i];
+  unsigned pulse = atomic_load(&r->board->rank[i].pulse);
+  if (pulse != h->pulse || h->at > waited) *h = (Heard){pulse, waited};
+  return waited - h->at;
+}
+
+static bool is_late(Ranks *r, int i, double waited, Patience until) {
+  if (until.seconds <= 0) return false;
+  return (until.patient ? silence(r, i, waited) : waited) > until.seconds;
+}
+
+bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int *missing) {
+  Board *b = r->board;
+  int late = -1;
+  *missing = -1;
+  if (atomic_load(&b->failed)) return false;
+  for (int i = 0; i < r->near; i++) {
+    BoardRank *other = &b->rank[i];
+    int status, left = atomic_load(&other->left);
+    if (atomic_load(&other->meetings) >= meeting) continue;
+    if (left) return say_lost(r, i, (left - 1) << 8);
+    if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
+    if (*missing < 0 || (i > 0 && *missing == 0)) *missing = i; // the leader may wait itself, for other machines
+    bool excused = i == 0 && atomic_load(&b->far);
+    if (late <= 0 && !excused && is_late(r, i, waited, until)) late = i;
+  }
+  return late < 0 || say_late(r, late, until);
+}
+
+// -- meeting -----------------------------------------------------------------------------------------------
+
+static void wake_all(Board *b) {
+  syscall(SYS_futex, &b->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void board_end(Board *b, int code) {
+  int none = 0;
+  atomic_compare_exchange_strong(&b->failed, &none, code);
+  wake_all(b);
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static bool sleep_watching(Ranks *r, uint32_t generation, Patience until) {
+  Board *b = r->board;
+  const struct timespec look = {0, LOOK_NANOSECONDS};
+  for (int i = 0; i < r->near; i++) r->heard[i] = (Heard){atomic_load(&b->rank[i].pulse), 0};
+  double waited = 0, last = clock_seconds(), now;
+  bool good = true;
+  int missing;
+  atomic_fetch_add(&b->sleepers, 1);
+  while (good && atomic_load(&b->generation) == generation) {
+    long slept = syscall(SYS_futex, &b->generation, FUTEX_WAIT, generation, &look, NULL, 0);
+    if (atomic_load(&b->generation) != generation) break;
+    now = clock_seconds();
+    waited += now - last < LOOK_MOST ? now - last : LOOK_MOST; // the time that all of the run was stopped does not count
+    last = now;
+    if (atomic_load(&b->failed)) good = false;
+    if (good && slept != 0) good = board_watch(r, r->meetings, waited, until, &missing);
+  }
+  atomic_fetch_sub(&b->sleepers, 1);
+  return good;
+}
+
+bool board_meet(Ranks *r, Patience until) {
+  Board *b = r->board;
+  if (atomic_load(&b->failed)) return false;
+  uint32_t generation = atomic_load(&b->generation);
+  // Noted behind what it says: one that is stopped in between has not come.
+  atomic_llong *noted = &b->rank[r->index].meetings;
+  r->meetings++;
+  if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->near) {
+    atomic_store(&b->arrived, 0);
+    atomic_store(&b->generation, generation + 1);
+    atomic_store(noted, r->meetings);
+    if (atomic_load(&b->sleepers) > 0) wake_all(b);
+    return true;
+  }
+  atomic_store(noted, r->meetings);
+  for (int i = 0; r->spin && i < SPINS; i++) {
+    if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
+    relax();
+  }
+  return sleep_watching(r, generation, until);
+}
+
+// -- the end of a run --------------------------------------------------------------------------------------
+
+bool ranks_fail(Ranks *r, const char *fmt, ...) {
+  int none = 0;
+  if (atomic_load(&r->board->failed) || !atomic_compare_exchange_strong(&r->board->claimed, &none, 1)) return false;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(r->error, sizeof r->error, fmt, ap);
+  va_end(ap);
+  board_end(r->board, EXIT_LOST);
+  return false;
+}
+
+static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
+  for (int a = 0; a < m->naxes; a++) {
+    size_t n = strlen(out);
+    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name, (long long)mesh_coord(m, processor, a));
+  }
+}
+
+const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
+  if (!r->mesh) {
+    snprintf(out, room, "rank %d", rank);
+    return out;
+  }
+  long long first = rank * r->each, last = first + r->each - 1;
+  if (r->each == 1)
+    snprintf(out, room, "rank %d (processor %lld", rank, first);
+  else
+    snprintf(out, room, "rank %d (processors %lld to %lld", rank, first, last);
+  append_coordinates(r->mesh, first, out, room - 1);
+  strcat(out, ")");
+  return out;
+}

@@ -1,0 +1,100 @@
+// Windows: memory of the processors that all ranks of a machine see, and blocks brought from other machines.
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "collectives/ranks/ranks_internal.h"
+
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, PASSING = 1 << 20 };
+
+struct Window {
+  const Ranks *ranks;
+  int64_t stride;   // from one processor's memory to the next's
+  size_t map_bytes; // of one rank
+  int n;
+  char *at[]; // of the machine's ranks
+};
+
+void window_free(Window *w) {
+  for (int i = 0; w && i < w->n; i++)
+    if (w->at[i]) munmap(w->at[i], w->map_bytes);
+  free(w);
+}
+
+char *window_at(const Window *w, int64_t processor) {
+  const Ranks *r = w->ranks;
+  if (!ranks_sees(r, processor)) return NULL;
+  int rank = (int)(processor / r->each), i = 0;
+  while (r->near_rank[i] != rank) i++;
+  return w->at[i] + processor % r->each * w->stride;
+}
+
+// Maps the memory of the i-th rank, its pages present where it is the own one.
+static bool map_of(Window *w, int i, int pid, int fd) {
+  const Ranks *r = w->ranks;
+  w->at[i] = shared_map(pid, fd, w->map_bytes);
+  if (!w->at[i]) return false;
+#ifdef MADV_HUGEPAGE
+  if (w->map_bytes >= HUGE_PAGE) madvise(w->at[i], w->map_bytes, MADV_HUGEPAGE);
+#endif
+  if (i != r->index) return true;
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(w->at[i], w->map_bytes, MADV_POPULATE_WRITE) == 0) return true;
+#endif
+  memset(w->at[i], 0, w->map_bytes);
+  return true;
+}
+
+Window *ranks_window(Ranks *r, int64_t bytes) {
+  Window *w = mem_zeroed(1, sizeof *w + sizeof(char *) * (size_t)r->near);
+  int64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE, all = 0;
+  w->ranks = r;
+  w->n = r->near;
+  w->stride = ceil_div(bytes > 0 ? bytes : 1, unit) * unit;
+  int fd = size_mul(w->stride, r->each, &all) ? shared_make((size_t)all) : -1;
+  w->map_bytes = (size_t)all;
+  const Note *const *note;
+  Note mine = {.what = NOTE_MEMORY, .size = bytes, .value = fd};
+  bool good = ranks_meet(r, &mine, false, &note);
+  for (int i = 0; good && i < r->near; i++)
+    good = note[r->near_rank[i]]->value >= 0 &&
+           map_of(w, i, atomic_load(&r->board->rank[i].pid), (int)note[r->near_rank[i]]->value);
+  good = ranks_meet_near(r, false) && good; // all have mapped it
+  if (fd >= 0) close(fd);
+  if (good) return w;
+  window_free(w);
+  return NULL;
+}
+
+// -- from other machines -----------------------------------------------------------------------------------
+
+// One piece: leader of `from` to the other leaders.
+static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
+  TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
+  int npeers = 0;
+  for (int m = 0; m < r->machines; m++)
+    if (from == r->machine && m != from)
+      peer[npeers++] = (TransportPeer){.rank = r->leader[m], .out = room, .nout = n};
+  if (from != r->machine) peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
+  bool good = ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
+  free(peer);
+  return good;
+}
+
+bool ranks_bring(Ranks *r, int64_t processor, const void *block, int64_t bytes, void *out) {
+  if (r->machines == 1) return true;
+  if (!r->passing && !(r->passing = ranks_window(r, PASSING))) return false;
+  char *room = window_at(r->passing, r->leader[r->machine] * r->each);
+  int from = ranks_machine(r, processor);
+  for (int64_t at = 0; at < bytes; at += PASSING) {
+    int64_t n = bytes - at < PASSING ? bytes - at : PASSING;
+    if (r->index == 0 && from == r->machine) memcpy(room, (const char *)block + at, (size_t)n);
+    if (r->index == 0 && !pass_piece(r, from, room, n)) return false;
+    if (!ranks_meet_near(r, false)) return false;
+    if (out && from != r->machine) memcpy((char *)out + at, room, (size_t)n);
+    if (!ranks_meet_near(r, false)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,121 @@
+// Batch normalisation: by the statistics of the batch in training, by running ones else.
+//
+//   batch_norm[b](x)    scope batch_norm: states mean = 0, variance = 1 over the other dims of x
+//     m = where(training, mean[b](x), mean),  v = where(training, variance[b](x), variance)
+//     y = (x - m) / sqrt(v + eps),  update mean = momentum * mean + (1 - momentum) * mean[b](x), variance likewise
+#include <string.h>
+
+#include "frontend/builtin/builtin_internal.h"
+
+typedef struct Running {
+  DeclId decl;
+  NodeId state, batch;
+} Running;
+
+// The state `name` of the scope; that of the earlier call when the scope is shared.
+static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name, double start,
+                            const Node *like) {
+  const char *full = name_join(b, scope->path, name);
+  DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
+  if (old && scope->shared) return old;
+  Decl d = {.kind = DECL_STATE, .name = full, .type = (Dtype)like->type, .rank = like->dims.n, .pos = c->pos};
+  memcpy(d.dims, like->dims.at, sizeof d.dims);
+  d.init = (Init){.kind = INIT_CONSTANT, .a = start};
+  DeclId id = graph_decl(b->g, &d);
+  map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
+  Binding named = {.value = value_tensor(graph_decl_node(b->g, id)), .graph = b->g, .pos = c->pos, .stated = true, .rank = d.rank};
+  memcpy(named.dims, d.dims, sizeof named.dims);
+  name_register(b, full, NAME_DECL, &named);
+  return id;
+}
+
+// Whether a shared state is over the dims that this call has.
+static bool state_fits(Build *b, const Call *c, const Running *r) {
+  const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
+  if (dims_equal(have, want)) return true;
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "the shared statistics are over %s, and this call's over %s",
+             dims_listed(b, have), dims_listed(b, want));
+  return false;
+}
+
+// The output that updates r's state, made on first use; its value begins as the state itself.
+static Output *update_of(Build *b, const Running *r, Pos pos) {
+  const Decl *d = &b->g->decl.at[r->decl - 1];
+  for (uint32_t i = 0; i < b->g->output.n; i++)
+    if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == r->decl) return &b->g->output.at[i];
+  Binding *mark = arena_new_of(b->a, Binding);
+  mark->pos = pos;
+  map_put(b->a, &b->updated, d->name, mark);
+  vec_push(b->g->arena, b->g->output) =
+      (Output){.kind = OUT_UPDATE, .name = d->name, .target = r->decl, .value = r->state};
+  return &b->g->output.at[b->g->output.n - 1];
+}
+
+// momentum * old + (1 - momentum) * batch; a shared call goes on from the earlier one's.
+static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
+  Graph *g = b->g;
+  Dtype type = (Dtype)graph_node(g, r->state)->type;
+  Output *o = update_of(b, r, pos);
+  NodeId old = graph_binary(g, OP_MUL, o->value, graph_const(g, type, dtype_round(type, momentum)));
+  NodeId new = graph_binary(g, OP_MUL, r->batch, graph_const(g, type, dtype_round(type, 1 - momentum)));
+  o->value = graph_binary(g, OP_ADD, old, new);
+}
+
+static NodeId chosen(Build *b, const Call *c, const Running *r) {
+  NodeId training = build_emit(b, c->pos, OP_TRAINING, 0, NULL, NULL);
+  return graph_where(b->g, training, r->batch, r->state);
+}
+
+static Scope *scope_of(Build *b, const Call *c) {
+  const char *name = "batch_norm";
+  if (c->raw[3] && !build_string(b, c->raw[3], &name)) return NULL;
+  return scope_open(b, intern(b->names, name), c->raw[3] != NULL, NULL, c->raw[3] ? c->raw[3]->pos : c->pos);
+}
+
+// The statistics of the batch, and the states beside them; x as a node of the type they have.
+static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Running *mean, Running *variance) {
+  Scope *scope = scope_of(b, c);
+  if (!scope) return false;
+  mean->batch = graph_reduce(b->g, OP_MEAN, x, over);
+  NodeId off = graph_binary(b->g, OP_SUB, x, mean->batch);
+  variance->batch = graph_reduce(b->g, OP_MEAN, graph_binary(b->g, OP_MUL, off, off), over);
+  Node like = *graph_node(b->g, mean->batch);
+  mean->decl = state_declare(b, c, scope, "mean", 0, &like);
+  mean->state = graph_decl_node(b->g, mean->decl);
+  variance->decl = state_declare(b, c, scope, "variance", 1, &like);
+  variance->state = graph_decl_node(b->g, variance->decl);
+  return state_fits(b, c, mean) && state_fits(b, c, variance);
+}
+
+static bool states_possible(Build *b, const Call *c) {
+  if (b->g != b->model->graph)
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->pos, "batch_norm has states: an initial value cannot use it");
+  else if (b->loop)
+    diag_error(b->d, DIAG_MISPLACED, c->pos, "batch_norm updates its states once a step, not in each step of a scan");
+  else
+    return true;
+  return false;
+}
+
+Value builtin_batch_norm(Build *b, const Call *c) {
+  double momentum, eps;
+  Dims over;
+  Running mean, variance;
+  if (!call_over(b, c, build_dims(b, &c->arg[0]), &over) || !call_number(b, c, 1, &momentum) ||
+      !call_number(b, c, 2, &eps))
+    return value_poison;
+  NodeId given = build_float(b, c->arg[0]);
+  Dtype type = (Dtype)graph_node(b->g, given)->type, wide = dtype_accumulator(type);
+  if (!states_possible(b, c)) return value_poison;
+  Origin before = group_begin(b, c->pos);
+  NodeId x = graph_cast(b->g, given, wide), y = 0;
+  if (statistics(b, c, &over, x, &mean, &variance)) {
+    move_running(b, &mean, momentum, c->pos);
+    move_running(b, &variance, momentum, c->pos);
+    NodeId spread = graph_binary(b->g, OP_ADD, chosen(b, c, &variance), graph_const(b->g, wide, dtype_round(wide, eps)));
+    NodeId off = graph_binary(b->g, OP_SUB, x, chosen(b, c, &mean));
+    y = graph_cast(b->g, graph_binary(b->g, OP_MUL, off, graph_unary(b->g, OP_RSQRT, spread)), type);
+  }
+  group_end(b, before);
+  return value_tensor(y);
+}

@@ -1,0 +1,140 @@
+// Elementwise built-ins. Those with a kink are built so that the gradient at the kink is the
+// branch's, and so that the branch not taken cannot bring in an infinity: 0 * inf would be NaN in
+// the gradient.
+#include <math.h>
+
+#include "frontend/model/build_internal.h"
+
+Origin group_begin(Build *b, Pos pos) {
+  Origin before = b->g->origin;
+  b->g->origin.pos = pos;
+  b->g->origin.group = ++b->groups;
+  return before;
+}
+
+void group_end(Build *b, Origin before) { b->g->origin = before; }
+
+// -- plain operations -----------------------------------------------------------------------------
+
+static double one_of(Op op, double x, bool *known) {
+  static const struct {
+    Op op;
+    double (*f)(double);
+  } folds[] = {
+      {OP_EXP, exp},    {OP_LOG, log},  {OP_LOG1P, log1p}, {OP_EXPM1, expm1}, {OP_SQRT, sqrt},
+      {OP_SIN, sin},    {OP_COS, cos},  {OP_TANH, tanh},   {OP_FLOOR, floor}, {OP_CEIL, ceil},
+      {OP_ROUND, rint}, {OP_ABS, fabs}, {OP_ERF, erf},
+  };
+  for (size_t i = 0; i < countof(folds); i++)
+    if (folds[i].op == op) return folds[i].f(x);
+  *known = false;
+  return 0;
+}
+
+static double two_of(Op op, double x, double y, bool *known) {
+  if (op == OP_MAXIMUM) return x > y || x != x ? x : y;
+  if (op == OP_MINIMUM) return x < y || x != x ? x : y;
+  if (op == OP_FLOOR_DIV) return floor(x / y);
+  *known = false;
+  return 0;
+}
+
+// Numbers alone stay numbers: sqrt(size(k)) is known at compile time.
+static bool fold(Build *b, Op op, int n, const Value *v, Value *out) {
+  bool known = n <= 2, integer = op == OP_ABS || n == 2;
+  for (int i = 0; i < n; i++) {
+    known &= v[i].kind == VALUE_NUMBER;
+    integer &= v[i].integer;
+  }
+  if (!known) return false;
+  double x =
+      n == 1 ? one_of(op, v[0].number, &known) : two_of(op, v[0].number, v[1].number, &known);
+  if (known) *out = number_of(b, op, n, v, x, integer && isfinite(x));
+  return known;
+}
+
+Value builtin_pointwise(Build *b, const Call *c) {
+  Value folded;
+  int n = op_row(c->row->op)->nargs;
+  if (fold(b, c->row->op, n, c->arg, &folded)) return folded;
+  if (n > 1 && !build_joined(b, c->pos, n, c->arg)) return value_poison;
+  return build_pointwise(b, c->pos, c->row->op, c->row->typing, n, c->arg);
+}
+
+Value builtin_square(Build *b, const Call *c) {
+  const Value *x = c->arg;
+  const Value twice[] = {*x, *x};
+  if (x->kind == VALUE_NUMBER) return number_of(b, OP_MUL, 2, twice, x->number * x->number, x->integer);
+  return build_pointwise(b, c->pos, OP_MUL, ARITHMETIC, 2, twice);
+}
+
+Value builtin_power(Build *b, const Call *c) {
+  const Value *e = &c->arg[1];
+  bool numbers = c->arg[0].kind == VALUE_NUMBER && e->kind == VALUE_NUMBER;
+  if (numbers)
+    return number_of(b, OP_POW, 2, c->arg, pow(c->arg[0].number, e->number),
+                     c->arg[0].integer && e->integer && e->number >= 0);
+  return build_joined(b, c->pos, 2, c->arg) ? build_power(b, c->pos, c->arg) : value_poison;
+}
+
+Value builtin_cast(Build *b, const Call *c) {
+  Dtype type;
+  const Ast *name = c->raw[1];
+  bool known = name->kind == AST_NAME && dtype_parse(name->text, &type) && type != TYPE_I64 &&
+               type != TYPE_U64;
+  if (!known) {
+    diag_error(b->d, DIAG_BAD_TYPE, name->pos, "cast needs the name of a type");
+    diag_hint(b->d, "the types are f32, bf16, f16, f64, i32, u8 and bool");
+    return value_poison;
+  }
+  if (c->arg[0].kind == VALUE_NUMBER)
+    return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
+  // where products are narrow a cast to f32 says that this value is not, whatever type it has here
+  bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
+  if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
+    return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));
+  return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
+}
+
+Value builtin_stop_gradient(Build *b, const Call *c) {
+  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
+                                        : value_tensor(graph_unary(b->g, OP_STOP, c->arg[0].node));
+}
+
+Value builtin_checkpoint(Build *b, const Call *c) {
+  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
+                                        : value_tensor(graph_unary(b->g, OP_CHECKPOINT, c->arg[0].node));
+}
+
+// -- activations ----------------------------------------------------------------------------------
+
+static NodeId constant(Build *b, NodeId like, double x) {
+  return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
+}
+// The second argument as a node of the first one's type.
+static NodeId parameter(Build *b, const Call *c, NodeId x) {
+  return build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
+}
+
+static bool parameter_ok(Build *b, const Call *c) { return build_joined(b, c->pos, 2, c->arg); }
+
+Value builtin_leaky_relu(Build *b, const Call *c) {
+  if (!parameter_ok(b, c)) return value_poison;
+  Origin before = group_begin(b, c->pos);
+  NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg));
+  NodeId above = graph_binary(b->g, OP_LT, constant(b, x, 0), x);
+  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, x, parameter(b, c, x)));
+  group_end(b, before);
+  return value_tensor(y);
+}
+
+Value builtin_elu(Build *b, const Call *c) {
+  if (!parameter_ok(b, c)) return value_poison;
+  Origin before = group_begin(b, c->pos);
+  NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg)), zero = constant(b, x, 0);
+  NodeId above = graph_binary(b->g, OP_LT, zero, x);
+  NodeId below = graph_unary(b->g, OP_EXPM1, graph_where(b->g, above, zero, x));
+  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, below, parameter(b, c, x)));
+  group_end(b, before);
+  return value_tensor(y);
+}

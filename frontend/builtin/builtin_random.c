@@ -1,0 +1,124 @@
+// Draws: numbers that follow from the seed, the step, the place in the model and the position
+// (ir/base/philox.h), and the masks made of them.
+//
+//   dropout(x, rate = r)    where(training, where(r <= u, x / (1 - r), 0), x)
+#include "frontend/builtin/builtin_internal.h"
+#include "ir/base/philox.h"
+
+// Which call of its scope this is; a scope that is run through again counts on.
+static uint32_t draw_number(Build *b, const char *path) {
+  uint32_t *n = map_get(&b->draws, path);
+  if (!n) map_put(b->a, &b->draws, path, n = arena_new_of(b->a, uint32_t));
+  return (*n)++;
+}
+
+NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims) {
+  const char *path = b->initial ? b->initial : b->frame->scope->path;
+  Dims all = *dims;
+  if (!loop_dims(b, &all)) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "a draw in a scan has the dim of the scan too: more than %d dims", MAX_RANK);
+    return 0;
+  }
+  Attr attr = {.type = type, .ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
+  return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
+}
+
+// The dims between the brackets, in any order; without brackets a scalar.
+static bool draw_dims(Build *b, const Call *c, Dims *out) {
+  *out = (Dims){0};
+  bool arrows = false;
+  for (uint32_t i = 0; i < c->ndims; i++) arrows |= c->arrow[i];
+  if (arrows || c->ast->all_but) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes dims in brackets", c->row->name);
+    return false;
+  }
+  for (uint32_t i = 0; i < c->ndims; i++) {
+    if (dims_has(out, c->dim[i])) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice", c->ast->dims[i].name);
+      return false;
+    }
+    if (!dims_add(b->g->dims, out, c->dim[i])) return false;
+  }
+  return dims_fit(b, out, c->pos, "a draw");
+}
+
+// Whether arguments 0..n-1 have no dims but those drawn over.
+static bool within(Build *b, const Call *c, int n, const Dims *dims) {
+  for (int i = 0; i < n; i++) {
+    const Dims *have = build_dims(b, &c->arg[i]);
+    for (int k = 0; k < have->n; k++) {
+      if (dims_has(dims, have->at[k])) continue;
+      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i), "%s over %s has no dim '%s', but its argument has", c->row->name,
+                 dims_listed(b, dims), dim_get(b->g->dims, have->at[k])->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static Value mixed(Build *b, const Call *c, Op op, Value x, Value y) {
+  return build_pointwise(b, c->pos, op, FLOATING, 2, (Value[]){x, y});
+}
+
+static bool is_number(const Value *v, double x) { return v->kind == VALUE_NUMBER && v->number == x; }
+
+Value builtin_random_normal(Build *b, const Call *c) {
+  Dims dims;
+  if (!draw_dims(b, c, &dims) || !within(b, c, 1, &dims)) return value_poison;
+  Value x = value_tensor(build_draw(b, c->pos, OP_RANDOM_NORMAL, b->real, &dims));
+  return is_number(&c->arg[0], 1) ? x : mixed(b, c, OP_MUL, x, c->arg[0]);
+}
+
+Value builtin_random_uniform(Build *b, const Call *c) {
+  Dims dims;
+  if (!draw_dims(b, c, &dims) || !within(b, c, 2, &dims)) return value_poison;
+  Value low = c->arg[0], high = c->arg[1], width = value_number(high.number - low.number, false);
+  if (low.kind != VALUE_NUMBER || high.kind != VALUE_NUMBER) width = mixed(b, c, OP_SUB, high, low);
+  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, b->real, &dims));
+  if (!is_number(&width, 1)) u = mixed(b, c, OP_MUL, u, width);
+  return is_number(&low, 0) ? u : mixed(b, c, OP_ADD, u, low);
+}
+
+Value builtin_bernoulli(Build *b, const Call *c) {
+  Dims dims;
+  if (!draw_dims(b, c, &dims) || !within(b, c, 1, &dims)) return value_poison;
+  Value u = value_tensor(build_draw(b, c->pos, OP_RANDOM_UNIFORM, b->real, &dims));
+  Value hit = build_pointwise(b, c->pos, OP_LT, COMPARING, 2, (Value[]){u, c->arg[0]});
+  return hit.kind == VALUE_TENSOR ? value_tensor(graph_cast(b->g, hit.node, b->real)) : hit;
+}
+
+// -- dropout -------------------------------------------------------------------------------------------
+
+// The dims over which the mask varies: those in brackets, or all of x.
+static bool mask_dims(Build *b, const Call *c, Dims *out) {
+  for (uint32_t i = 0; i < c->ndims; i++)
+    if (c->arrow[i]) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "dropout takes dims in brackets");
+      return false;
+    }
+  return call_over(b, c, build_dims(b, &c->arg[0]), out);
+}
+
+// x / (1 - rate), of narrow floats in f32.
+static NodeId enlarged(Build *b, NodeId x, double rate) {
+  Dtype type = (Dtype)graph_node(b->g, x)->type, wide = dtype_accumulator(type);
+  NodeId factor = graph_const(b->g, wide, 1 / (1 - rate));
+  return graph_cast(b->g, graph_binary(b->g, OP_MUL, graph_cast(b->g, x, wide), factor), type);
+}
+
+Value builtin_dropout(Build *b, const Call *c) {
+  double rate;
+  Dims dims;
+  if (!call_number(b, c, 1, &rate) || !mask_dims(b, c, &dims)) return value_poison;
+  NodeId x = build_float(b, c->arg[0]);
+  if (rate == 0) return value_tensor(x);
+  NodeId zero = graph_const(b->g, (Dtype)graph_node(b->g, x)->type, 0), kept = zero;
+  if (rate < 1) {
+    Dtype drawn = graph_node(b->g, x)->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    NodeId u = build_draw(b, c->pos, OP_RANDOM_UNIFORM, drawn, &dims);
+    NodeId keep = graph_binary(b->g, OP_LE, graph_const(b->g, drawn, rate), u);
+    kept = graph_where(b->g, keep, enlarged(b, x, rate), zero);
+  }
+  NodeId training = build_emit(b, c->pos, OP_TRAINING, 0, NULL, NULL);
+  return value_tensor(graph_where(b->g, training, kept, x));
+}

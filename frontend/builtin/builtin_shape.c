@@ -1,0 +1,117 @@
+// Shape: dims under other names, cut in two, put together; and constants over dims.
+#include "frontend/model/build_internal.h"
+
+static bool lacks(Build *b, const Call *c, uint32_t i) {
+  const Dims *have = build_dims(b, &c->arg[0]);
+  if (dims_has(have, c->dim[i])) return false;
+  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
+             "%s of dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
+             dims_listed(b, have));
+  return true;
+}
+
+static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto,
+                        const DimId *to) {
+  int64_t have = 1, want = 1;
+  for (int i = 0; i < nfrom; i++)
+    if (!size_mul(have, dim_get(b->g->dims, from[i])->size, &have)) return false;
+  for (int i = 0; i < nto; i++)
+    if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
+  if (have == want) return true;
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld elements of %lld", c->row->name,
+             (long long)have, (long long)want);
+  return false;
+}
+
+static Value misuse(Build *b, const Call *c, const char *form) {
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s is written %s", c->row->name, form);
+  return value_poison;
+}
+
+// x with `from` in place of which `to` comes.
+static Value move(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
+  for (int i = 0; i < nfrom; i++)
+    for (int k = 0; k < nto; k++)
+      if (c->row->op == OP_RENAME && i == k && !sizes_agree(b, c, 1, &from[i], 1, &to[k]))
+        return value_poison;
+  if (c->row->op != OP_RENAME && !sizes_agree(b, c, nfrom, from, nto, to)) return value_poison;
+  Attr attr = {.ndims = (uint8_t)nfrom, .dims = from, .nto = (uint8_t)nto, .to = to};
+  return value_tensor(build_emit(b, c->pos, c->row->op, 1, &c->arg[0].node, &attr));
+}
+
+Value builtin_rename(Build *b, const Call *c) {
+  DimId from[MAX_RANK], to[MAX_RANK];
+  int n = 0;
+  for (uint32_t i = 0; i < c->ndims; i += 2) {
+    if (i + 1 == c->ndims || c->arrow[i] || !c->arrow[i + 1])
+      return misuse(b, c, "rename[t -> s, d -> e](x)");
+    if (lacks(b, c, i)) return value_poison;
+    from[n] = c->dim[i];
+    to[n++] = c->dim[i + 1];
+  }
+  return move(b, c, n, from, n, to);
+}
+
+Value builtin_split(Build *b, const Call *c) {
+  for (uint32_t i = 2; i < c->ndims; i++)
+    if (c->arrow[i]) return misuse(b, c, "split[d -> heads, k](x)");
+  if (!c->arrow[1]) return misuse(b, c, "split[d -> heads, k](x)");
+  return lacks(b, c, 0) ? value_poison : move(b, c, 1, c->dim, (int)c->ndims - 1, c->dim + 1);
+}
+
+Value builtin_merge(Build *b, const Call *c) {
+  uint32_t n = c->ndims - 1;
+  for (uint32_t i = 0; i < n; i++) {
+    if (c->arrow[i]) return misuse(b, c, "merge[heads, k -> d](x)");
+    if (lacks(b, c, i)) return value_poison;
+  }
+  return move(b, c, (int)n, c->dim, 1, c->dim + n);
+}
+
+Value builtin_index(Build *b, const Call *c) {
+  if (c->ast->has_parens) return misuse(b, c, "index[t], without parentheses");
+  return value_tensor(graph_index(b->g, c->dim[0]));
+}
+
+Value builtin_size(Build *b, const Call *c) {
+  if (c->raw[0]->kind != AST_NAME) return misuse(b, c, "size(d) with the name of a dim");
+  DimId d = dim_lookup(b, c->raw[0]->text, c->raw[0]->pos);
+  return d ? number_of_size(b, d) : value_poison;
+}
+
+Value builtin_values(Build *b, const Call *c) {
+  Dims order, over = {0};
+  int64_t n;
+  if (!dims_stated(b, c->ast, &order) || !dims_fit(b, &order, c->pos, "this constant"))
+    return value_poison;
+  if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
+  if (c->ast->nargs != 1 && c->ast->nargs != n) {
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld elements", c->ast->nargs,
+               (long long)n);
+    return value_poison;
+  }
+  double *data = arena_array(b->g->arena, double, c->ast->nargs);
+  bool integer = true;
+  for (uint32_t i = 0; i < c->ast->nargs; i++) {
+    const AstArg *arg = &c->ast->args[i];
+    Value v = build_expr(b, arg->value);
+    if (v.kind != VALUE_NUMBER || arg->name || arg->key || arg->arrow) {
+      if (v.kind != VALUE_POISON)
+        diag_error(b->d, DIAG_NOT_A_CONSTANT, arg->pos, "values takes plain numbers only");
+      return value_poison;
+    }
+    data[i] = v.number;
+    integer &= v.integer && v.number >= -2147483648.0 && v.number <= 2147483647.0;
+  }
+  Dtype type = integer ? TYPE_I32 : b->real;
+  for (int i = 0; i < order.n; i++)
+    if (!dims_add(b->g->dims, &over, order.at[i])) return value_poison;
+  if (c->ast->nargs == 1)
+    return value_tensor(graph_broadcast(b->g, graph_const(b->g, type, data[0]), &over));
+  double *rounded = arena_array(b->a, double, n);
+  for (int64_t i = 0; i < n; i++) rounded[i] = dtype_round(type, data[i]);
+  Attr attr = {.type = type, .ndims = order.n, .dims = order.at, .data = rounded, .ndata = n};
+  NodeId y = build_emit(b, c->pos, OP_VALUES, 0, NULL, &attr);
+  if (y && type == TYPE_F32) values_exact(b, y, data);
+  return value_tensor(y);
+}

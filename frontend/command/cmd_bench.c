@@ -1,0 +1,238 @@
+// bench: times the step on made-up input, beside what the machine can do at best, measured in the same run.
+//
+// The roofline is the longer of two times: all products at the FMA peak of all cores, and at the copy rate the
+// bytes that memory must move at least: every parameter, state and slot read once and, if the step changes it,
+// written once, every input and output once. Replicas are counted once: they share this machine.
+#include "frontend/verify/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Bench {
+  Session *s;
+  const char *purpose;
+  Compilation made;
+  Verified verified;
+  Exec *exec;
+  int64_t steps; // timed
+  double median, best;
+  double peak, copy; // flops and bytes a second
+  int64_t bytes;     // that memory must move
+  const Simulation *predicted;
+} Bench;
+
+enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
+static const double budget = 1.0; // seconds of timed steps, unless --steps says how many
+
+// -- time ----------------------------------------------------------------------------------------
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static bool step(Bench *b, int64_t number) {
+  if (exec_step(b->exec, number, strcmp(b->purpose, "train") == 0) == STEP_OK) return true;
+  exec_fault(b->exec, b->s->diag);
+  return false;
+}
+
+// The first steps find memory cold, and try how many workers are worth waking. Ranks do the same number: *fit, as
+// many as the first one of them does in the budget.
+static bool warm_up(Bench *b, int64_t *fit) {
+  double began = clock_seconds();
+  int64_t i = 0;
+  for (; i < WARM && (i < 3 || (!b->s->ranks && clock_seconds() - began < budget)); i++)
+    if (!step(b, i)) return false;
+  *fit = clamp64((int64_t)((double)i * budget / (clock_seconds() - began)), LEAST, MOST);
+  if (!b->s->ranks) return true;
+  Note mine = {.what = NOTE_STEP, .value = *fit};
+  const Note *const *all;
+  if (!ranks_meet(b->s->ranks, &mine, false, &all)) return false;
+  *fit = all[0]->value;
+  return true;
+}
+
+static bool time_steps(Bench *b, int64_t wanted, int64_t fit) {
+  int64_t most = wanted ? wanted : b->s->ranks ? fit : MOST;
+  double *spent = arena_array(b->s->arena, double, most), began = clock_seconds();
+  for (int64_t i = 0; i < most; i++) {
+    if (!wanted && !b->s->ranks && i >= LEAST && clock_seconds() - began > budget) break;
+    double start = clock_seconds();
+    if (!step(b, WARM + i)) return false;
+    spent[b->steps++] = clock_seconds() - start;
+  }
+  qsort(spent, (size_t)b->steps, sizeof *spent, by_value);
+  b->median = spent[b->steps / 2];
+  b->best = spent[0];
+  return true;
+}
+
+static bool time_instructions(Bench *b) {
+  exec_profile_switch(b->exec, true);
+  for (int64_t i = 0; i < PROFILED; i++)
+    if (!step(b, WARM + b->steps + i)) return false;
+  exec_profile_switch(b->exec, false);
+  return true;
+}
+
+// -- the bound -----------------------------------------------------------------------------------
+
+static int64_t decl_bytes(const Graph *g, const Decl *d) {
+  int64_t n = dtype_bytes(d->type);
+  for (int i = 0; i < d->rank; i++) n *= dim_get(g->dims, d->dims[i])->size;
+  return n;
+}
+
+static int64_t least_bytes(const Graph *g) {
+  int64_t bytes = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++)
+    if (g->decl.at[i].node) bytes += decl_bytes(g, &g->decl.at[i]);
+  for (uint32_t i = 0; i < g->output.n; i++) bytes += node_bytes(g, g->output.at[i].value);
+  return bytes;
+}
+
+static double flop_seconds(const Bench *b) { return (double)b->made.partition.flops_whole / b->peak; }
+static double byte_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
+static double bound_seconds(const Bench *b) { return fmax(flop_seconds(b), byte_seconds(b)); }
+
+// -- results -------------------------------------------------------------------------------------
+
+static json_t *roofline_json(const Bench *b) {
+  json_t *out = json_object();
+  json_object_set_new(out, "flops", json_integer(b->made.partition.flops_whole));
+  json_object_set_new(out, "bytes", json_integer(b->bytes));
+  json_object_set_new(out, "flops_per_second", json_real(b->peak));
+  json_object_set_new(out, "bytes_per_second", json_real(b->copy));
+  json_object_set_new(out, "seconds", json_real(bound_seconds(b)));
+  json_object_set_new(out, "steps_per_second", json_real(1 / bound_seconds(b)));
+  json_object_set_new(out, "ratio", json_real(b->median / bound_seconds(b)));
+  return out;
+}
+
+static int print_json(const Bench *b) {
+  const Session *s = b->s;
+  json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
+  collectives_measured(s, list, &b->made, b->exec, PROFILED);
+  json_object_set_new(out, "schema", json_string("meshc.bench/1"));
+  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_text(b->purpose));
+  json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
+  json_object_set_new(out, "layout", layout_json(s));
+  json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
+  json_object_set_new(out, "cpu", json_text(code_cpu()));
+  json_object_set_new(out, "blas", s->blas ? json_text(s->blas) : json_null());
+  json_object_set_new(out, "steps", json_integer(b->steps));
+  json_object_set_new(out, "seconds", json_real(b->median));
+  json_object_set_new(out, "best_seconds", json_real(b->best));
+  json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
+  json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
+  json_object_set_new(out, "predicted", simulation_json(b->predicted));
+  json_object_set_new(out, "instructions", instructions_json(b->predicted, b->made.compiled->program, b->exec, PROFILED));
+  json_object_set_new(out, "roofline", roofline_json(b));
+  program_json(out, &b->made);
+  json_object_set_new(out, "collectives", list);
+  json_object_set_new(out, "wire_bytes", json_integer(b->made.facts->wire_bytes));
+  json_object_set_new(out, "allocated", json_integer(exec_bytes(b->exec)));
+  verified_json(out, &b->verified);
+  return json_finish(out);
+}
+
+typedef struct Slow {
+  uint32_t instr;
+  double seconds;
+} Slow;
+
+static int by_seconds(const void *a, const void *b) {
+  const Slow *x = a, *y = b;
+  if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+  return (x->instr > y->instr) - (x->instr < y->instr);
+}
+
+// The instructions that take longest, by the value that they make.
+static void print_slowest(const Bench *b) {
+  enum { SHOWN = 8 };
+  Arena *a = b->s->arena;
+  const Program *p = b->made.compiled->program;
+  const double *seconds = exec_profile(b->exec);
+  Slow *list = arena_array(a, Slow, p->ninstrs + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT) list[n++] = (Slow){i, seconds[i] / PROFILED};
+  qsort(list, n, sizeof *list, by_seconds);
+  for (uint32_t i = 0; i < n && i < SHOWN; i++) {
+    Pos pos;
+    const InstrNote *note = &p->note[list[i].instr];
+    const Made *made = program_instr_made(p, list[i].instr);
+    const char *value = program_instr_name(p, list[i].instr, &pos), *op = made ? made->op : "";
+    const char *line = pos.line ? arena_printf(a, " (line %u)", pos.line) : "";
+    printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ", seconds_text(a, list[i].seconds), op, value, line,
+           (double)note->flops / 1e6, bytes_text(a, note->bytes));
+  }
+}
+
+static void print_text(const Bench *b) {
+  const Session *s = b->s;
+  Arena *a = s->arena;
+  const Program *p = b->made.compiled->program;
+  const PartitionFacts *f = &b->made.partition;
+  printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
+  printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh), exec_workers(b->exec), code_cpu(),
+         s->blas ? s->blas : "no BLAS");
+  printf("step       %s, median of %lld, best %s: %.5g steps/s\n", seconds_text(b->s->arena, b->median), (long long)b->steps,
+         seconds_text(b->s->arena, b->best), 1 / b->median);
+  printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted), b->median / b->predicted->seconds);
+  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n", seconds_text(b->s->arena, bound_seconds(b)),
+         1 / bound_seconds(b), 100 * bound_seconds(b) / b->median);
+  printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
+         seconds_text(b->s->arena, flop_seconds(b)));
+  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9, seconds_text(b->s->arena, byte_seconds(b)));
+  printf("program    %lld kernels, %lld products, %u collectives\n", (long long)count_instructions(p, INSTR_KERNEL),
+         (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
+  printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
+         bytes_text(a, b->made.facts->wire_bytes));
+  print_slowest(b);
+}
+
+// -- the command ---------------------------------------------------------------------------------
+
+static bool prepare(Bench *b) {
+  Session *s = b->s;
+  const char *over;
+  int64_t fed;
+  const Graph *g = session_select(s, &b->purpose, &over);
+  if (!g || !session_compile(s, g, b->purpose, over, NULL, &b->made)) return false;
+  b->exec = session_exec(s, &b->made, NULL, NULL);
+  if (!b->exec) return false;
+  synthetic_feed(b->exec, b->made.compiled->program, &fed);
+  b->bytes = least_bytes(b->made.simplified);
+  b->predicted = session_simulate(s, &b->made);
+  VerifyJob job = {.graph = g, .made = &b->made, .exec = b->exec, .purpose = b->purpose, .rows = -1,
+                   .commit = strcmp(b->purpose, "train") == 0};
+  return verify_step(s, &job, &b->verified);
+}
+
+static bool measure(Bench *b, int64_t wanted) {
+  int threads = exec_workers(b->exec);
+  b->peak = peak_flops(threads);
+  b->copy = peak_copy(threads);
+  int64_t fit;
+  if (!warm_up(b, &fit) || !time_steps(b, wanted, fit) || !time_instructions(b)) return false;
+  b->peak = fmax(b->peak, peak_flops(threads)); // where others use the machine, the better of two
+  return true;
+}
+
+int cmd_bench(Session *s) {
+  Bench b = {.s = s};
+  int64_t wanted;
+  bool good = session_load(s) && option_integer(s->opt, OPTION_STEPS, 0, 1, 1000000, s->diag, &wanted) &&
+              prepare(&b) && measure(&b, wanted) && exec_check(b.exec, s->diag);
+  if (good && option_given(s->opt, OPTION_JSON))
+    print_json(&b);
+  else if (good)
+    print_text(&b);
+  exec_free(b.exec);
+  code_free(b.made.code);
+  return 0;
+}

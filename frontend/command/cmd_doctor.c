@@ -1,0 +1,179 @@
+// doctor: what this machine offers, with measured rates; --measure writes them as a machine file.
+#include "frontend/driver/session.h"
+#include "ir/base/disk.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
+
+// Bytes a second of one core, read and written; best of several copies.
+static double measure_copy(void) {
+  char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
+  double best = 0;
+  memset(from, 1, COPY_BYTES);
+  memset(to, 2, COPY_BYTES);
+  for (int i = 0; i < REPEATS; i++) {
+    double start = clock_seconds();
+    memcpy(to, from, COPY_BYTES);
+    double rate = 2.0 * COPY_BYTES / (clock_seconds() - start);
+    if (rate > best) best = rate;
+  }
+  free(from);
+  free(to);
+  return best;
+}
+
+// Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
+static double measure_product(void) {
+  float *x = mem_zeroed(3 * SIDE * SIDE, sizeof *x);
+  double best = 0;
+  for (int i = 0; i < REPEATS; i++) {
+    double start = clock_seconds();
+    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
+              x + 2 * SIDE * SIDE, SIDE);
+    double rate = 2.0 * SIDE * SIDE * SIDE / (clock_seconds() - start);
+    if (rate > best) best = rate;
+  }
+  free(x);
+  return best;
+}
+
+static void *meet(void *barrier) {
+  for (int i = 0; i < MEETINGS; i++) barrier_wait(barrier);
+  return NULL;
+}
+
+// Seconds until two processors of this process have met as often as in a collective: before, within, after.
+static double measure_latency(void) {
+  enum { MEETINGS_A_CALL = 3 };
+  Barrier *b = barrier_new(2, cores_available() > 1);
+  pthread_t other;
+  double start = clock_seconds(), each = 0;
+  if (pthread_create(&other, NULL, meet, b) == 0) {
+    meet(b);
+    pthread_join(other, NULL);
+    each = (clock_seconds() - start) / MEETINGS;
+  }
+  barrier_free(b);
+  return MEETINGS_A_CALL * each;
+}
+
+// As the system tells it; what the processor itself says may be the cache of a whole socket of which a virtual
+// machine has a part.
+static int64_t cache_bytes(int level, int64_t otherwise) {
+  long n = 0;
+  char path[80];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", level);
+  FILE *f = mem_fopen(path, "re");
+  bool told = f && fscanf(f, "%ldK", &n) == 1 && n > 0;
+  if (f) fclose(f);
+  if (told) return n * 1024;
+#if defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
+  n = sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+#endif
+  return n > 0 ? n : otherwise;
+}
+
+typedef struct Doctor {
+  Session *s;
+  bool blas;
+  Offers found;
+  double copy, product, latency;
+} Doctor;
+
+// -- the machine file: figures of one processor, a core ------------------------------------------
+
+// Without machine code the figures of kernels stay those of the built-in machine.
+static bool machine_text(Doctor *d, const char **out) {
+  Machine m = machine_default();
+  m.l2 = cache_bytes(2, m.l2);
+  m.l3 = cache_bytes(3, m.l3);
+  m.memory_rate = d->copy;
+  m.bandwidth = d->copy / 2;
+  m.latency = d->latency;
+  m.flops = d->product > 0 ? d->product : peak_flops(1);
+  m.cores = cores_available();
+  m.shared = 1;
+  if (code_available() && !machine_measure(d->s, &m)) return false;
+  m.memory = d->found.memory / (int64_t)m.cores;
+  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s", code_cpu(), (long long)m.cores,
+                      d->s->ranks ? ", processors in processes of their own" : "", machine_print(d->s->arena, &m));
+  return true;
+}
+
+// Ranks measure together. A single process opens the file first: a path that cannot be written need not wait for that.
+static bool write_machine(Doctor *d) {
+  Session *s = d->s;
+  const OptionUse *use = option_use(s->opt, OPTION_MEASURE);
+  const char *text;
+  DiskFile f;
+  if (!use) return true;
+  if (s->ranks)
+    return machine_text(d, &text) && (!session_first(s) || session_write(s, use->text, text, strlen(text), false, use->pos));
+  if (!disk_begin(&f, use->text)) return session_cannot_write(s, use->text, use->pos);
+  if (!machine_text(d, &text)) {
+    disk_abandon(&f);
+    return false;
+  }
+  disk_put(&f, text, strlen(text));
+  return disk_commit(&f) || session_cannot_write(s, use->text, use->pos);
+}
+
+// -- results -------------------------------------------------------------------------------------
+
+static void print_text(const Doctor *d) {
+  const Offers *found = &d->found;
+  printf("cores      %d\n", cores_available());
+  printf("cpu        %s\n", code_cpu());
+  printf("compiler   %s\n", code_version());
+  printf("products   %s\n", d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
+  printf("copy       %.1f GB/s, one core, read and written\n", d->copy / 1e9);
+  if (d->blas)
+    printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
+  printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
+  printf("simd       %s\n", found->simd);
+  printf("memory     %s free\n", bytes_text(d->s->arena, found->memory));
+  printf("gpus       %s\n", found->gpus ? found->gpus : "none");
+  printf("MPI        %s\n", found->mpi ? found->mpi : "none");
+  printf("NCCL       %s\n", found->nccl ? found->nccl : "none");
+  printf("devices    cpu\n");
+  printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
+}
+
+static json_t *text_or_null(const char *text) { return text ? json_text(text) : json_null(); }
+
+static int print_json(const Doctor *d) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
+  json_object_set_new(out, "cores", json_integer(cores_available()));
+  json_object_set_new(out, "cpu", json_text(code_cpu()));
+  json_object_set_new(out, "compiler", json_text(code_version()));
+  json_object_set_new(out, "blas", d->blas ? json_text(d->s->blas) : json_null());
+  json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));
+  json_object_set_new(out, "product_flops_per_second", json_real(d->product));
+  json_object_set_new(out, "latency_seconds", json_real(d->latency));
+  json_object_set_new(out, "simd", json_text(d->found.simd));
+  json_object_set_new(out, "memory_bytes", json_integer(d->found.memory));
+  json_object_set_new(out, "gpus", text_or_null(d->found.gpus));
+  json_object_set_new(out, "mpi", text_or_null(d->found.mpi));
+  json_object_set_new(out, "nccl", text_or_null(d->found.nccl));
+  json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
+  json_t *comms = json_pack("[s]", "local");
+  if (ranks_over_mpi()) json_array_append_new(comms, json_string("mpi"));
+  json_object_set_new(out, "comm", comms);
+  return json_finish(out);
+}
+
+int cmd_doctor(Session *s) {
+  Doctor d = {.s = s, .blas = blas_open(&s->blas), .found = offers_find(s->arena), .copy = measure_copy()};
+  d.product = d.blas ? measure_product() : 0;
+  d.latency = measure_latency();
+  if (!write_machine(&d)) return 0;
+  if (option_given(s->opt, OPTION_JSON)) return print_json(&d);
+  print_text(&d);
+  return 0;
+}

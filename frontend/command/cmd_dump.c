@@ -1,0 +1,332 @@
+// dump: what stands after a stage, as text, JSON or dot; of all stages one after the other, or a
+// file each.
+#include "frontend/report/dot_internal.h"
+#include "frontend/report/kernel_facts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
+typedef struct Dump {
+  Session *s;
+  Form form;
+  const char *purpose;
+  CodeOptions code;
+  Compilation made;
+} Dump;
+
+// -- graphs as JSON and dot ----------------------------------------------------------------------
+
+static json_t *node_json(const Graph *g, NodeId id, const char *note) {
+  const Node *n = graph_node(g, id);
+  json_t *out = json_object(), *args = json_array(), *dims = json_array();
+  for (int i = 0; i < n->nargs; i++) json_array_append_new(args, json_integer(n->args[i]));
+  for (int i = 0; i < n->dims.n; i++)
+    json_array_append_new(dims, json_text(dim_get(g->dims, n->dims.at[i])->name));
+  json_object_set_new(out, "id", json_integer(id));
+  json_object_set_new(out, "op", json_text(op_row((Op)n->op)->text));
+  json_object_set_new(out, "args", args);
+  json_object_set_new(out, "type", json_text(dtype_text((Dtype)n->type)));
+  json_object_set_new(out, "dims", dims);
+  json_object_set_new(out, "line", json_integer(n->origin.pos.line));
+  if (n->origin.value) json_object_set_new(out, "value", json_text(n->origin.value));
+  if (n->origin.why) json_object_set_new(out, "why", json_text(n->origin.why));
+  if (note) json_object_set_new(out, "note", json_text(note));
+  return out;
+}
+
+static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                        const void *table) {
+  json_t *out = json_object(), *nodes = json_array(), *outputs = json_array();
+  for (NodeId i = 1; i <= graph_count(g); i++)
+    json_array_append_new(nodes, node_json(g, i, note ? note(table, i) : NULL));
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    json_t *one = json_object();
+    json_object_set_new(one, "name", json_text(g->output.at[i].name));
+    json_object_set_new(one, "node", json_integer(g->output.at[i].value));
+    json_object_set_new(one, "update", json_boolean(g->output.at[i].kind == OUT_UPDATE));
+    json_array_append_new(outputs, one);
+  }
+  json_object_set_new(out, "schema", json_string("meshc.graph/1"));
+  json_object_set_new(out, "stage", json_text(stage));
+  json_object_set_new(out, "nodes", nodes);
+  json_object_set_new(out, "outputs", outputs);
+  char *text = json_dumps(out, JSON_INDENT(1)),
+       *kept = text ? arena_printf(d->s->arena, "%s\n", text) : NULL;
+  free(text);
+  json_decref(out);
+  return kept;
+}
+
+static const char *dims_list(Arena *a, const Graph *g, const Dims *dims) {
+  const char *text = "";
+  for (int i = 0; i < dims->n; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
+  return text;
+}
+
+typedef struct DotGraph {
+  Arena *a;
+  const Graph *g;
+  GraphNote *note;
+  const void *table;
+} DotGraph;
+
+static void put_dot_node(FILE *f, const void *context, uint32_t item, const char *indent) {
+  const DotGraph *d = context;
+  NodeId n = item + 1;
+  const Node *node = graph_node(d->g, n);
+  const char *said = d->note ? d->note(d->table, n) : NULL;
+  bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
+  fprintf(f, "%sn%u [label=\"%%%u %s\\n%s[%s]", indent, n, n, op_row((Op)node->op)->text, dtype_text((Dtype)node->type), dims_list(d->a, d->g, &node->dims));
+  if (node->origin.value) fputs("\\n", f), dot_text(f, node->origin.value);
+  if (said) fputs("\\n", f), dot_text(f, said);
+  fprintf(f, "\"%s]\n", moves ? ", style=filled, fillcolor=lightsalmon" : "");
+}
+
+static void put_dot_edges(FILE *f, const Graph *g, NodeId n) {
+  for (int k = 0; k < graph_node(g, n)->nargs; k++) fprintf(f, "  n%u -> n%u\n", graph_node(g, n)->args[k], n);
+}
+
+static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = mem_stream(&text, &n);
+  DotGraph graph = {d->s->arena, g, note, table};
+  bool many = graph_count(g) > DOT_PLAIN;
+  fprintf(f, "digraph \"%s\" {\n  node [shape=box, fontname=monospace]\n", stage);
+  if (many) {
+    const char **path = arena_array(d->s->arena, const char *, graph_count(g) + 1);
+    for (NodeId i = 1; i <= graph_count(g); i++) path[i - 1] = dot_path(d->s->arena, graph_node(g, i)->origin.value, graph_node(g, i)->origin.backward);
+    dot_scopes(f, graph_count(g), path, put_dot_node, &graph);
+  }
+  for (NodeId i = 1; i <= graph_count(g); i++) {
+    if (!many) put_dot_node(f, &graph, i - 1, "  ");
+    put_dot_edges(f, g, i);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *o = &g->output.at[i];
+    fprintf(f, "  o%u [label=\"%s", i, o->kind == OUT_UPDATE ? "update " : "");
+    dot_text(f, o->name);
+    fprintf(f, "\", shape=oval]\n  n%u -> o%u\n", o->value, i);
+  }
+  fprintf(f, "}\n");
+  mem_stream_close(f);
+  char *kept = arena_text(d->s->arena, text, n);
+  free(text);
+  return kept;
+}
+
+static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                        const void *table) {
+  if (d->form == FORM_JSON) return graph_json(d, g, stage, note, table);
+  if (d->form == FORM_DOT) return graph_dot(d, g, stage, note, table);
+  if (d->form == FORM_HTML) return dump_html_graph(d->s, g, stage, note, table);
+  return graph_print(d->s->arena, g, d->s->diag, note, table);
+}
+
+// -- texts ---------------------------------------------------------------------------------------
+
+static char *kernels_text(const Dump *d) {
+  const Compiled *c = d->made.compiled;
+  VEC(char) out = {0};
+  for (uint32_t i = 0; i < c->program->nkernels; i++)
+    for (const char *t = kernel_print(d->s->arena, c->kernels[i]); *t; t++)
+      vec_push(d->s->arena, out) = *t;
+  vec_push(d->s->arena, out) = '\0';
+  return out.at;
+}
+
+// A text in the form asked for: JSON holds it as lines, a page as it is; dot has no form for it.
+static char *plain(const Dump *d, const char *stage, char *text) {
+  if (!text || d->form == FORM_TEXT) return text;
+  if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
+  if (d->form == FORM_DOT) {
+    diag_error(d->s->diag, DIAG_USAGE, option_use(d->s->opt, OPTION_FORMAT)->pos,
+               "the stage %s is not a graph and has no dot form", stage);
+    return NULL;
+  }
+  json_t *out = json_object(), *lines = json_array();
+  for (const char *from = text; *from;) {
+    size_t n = strcspn(from, "\n");
+    json_array_append_new(lines, json_stringn(from, n));
+    from += n + (from[n] == '\n');
+  }
+  json_object_set_new(out, "schema", json_string("meshc.text/1"));
+  json_object_set_new(out, "stage", json_text(stage));
+  json_object_set_new(out, "lines", lines);
+  char *dumped = json_dumps(out, JSON_INDENT(1)),
+       *kept = dumped ? arena_printf(d->s->arena, "%s\n", dumped) : NULL;
+  free(dumped);
+  json_decref(out);
+  return kept;
+}
+
+typedef char *StageText(const Dump *d, const char *stage);
+
+static char *ast_text(const Dump *d, const char *stage) {
+  return plain(d, stage, ast_print(d->s->arena, d->s->ast));
+}
+static char *whole_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->s->model->graph, stage, NULL, NULL);
+}
+static char *selected_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.selected, stage, NULL, NULL);
+}
+static char *simplified_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.simplified, stage, NULL, NULL);
+}
+static char *placed_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.simplified, stage, placement_note, d->made.placement);
+}
+static char *lowered_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.lowered, stage, NULL, NULL);
+}
+static char *collected_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.collected, stage, NULL, NULL);
+}
+static char *ordered_text(const Dump *d, const char *stage) {
+  return graph_text(d, d->made.order->graph, stage, order_note, d->made.order);
+}
+static char *fused_text(const Dump *d, const char *stage) {
+  if (d->form == FORM_DOT) return kernels_dot(d->s, &d->made);
+  return plain(d, stage, fusion_print(d->s->arena, d->made.fusion, d->s->diag));
+}
+static char *kernel_text(const Dump *d, const char *stage) {
+  return plain(d, stage, kernels_text(d));
+}
+static char *planned_text(const Dump *d, const char *stage) {
+  return plain(d, stage, plan_print(d->s->arena, d->made.compiled));
+}
+static char *program_text(const Dump *d, const char *stage) {
+  return plain(d, stage, program_print(d->s->arena, d->made.compiled->program));
+}
+static char *machine_text(const Dump *d, const char *stage) {
+  const Compiled *c = d->made.compiled;
+  return plain(d, stage,
+               code_text(d->s->arena, c->program, c->kernels, &d->code, strcmp(stage, "asm") == 0,
+                         d->s->diag));
+}
+
+// In the order of stage_names.
+static StageText *const stage_text_of[] = {
+    ast_text,     whole_text,     selected_text, simplified_text, placed_text,
+    lowered_text, collected_text, ordered_text,  fused_text,      kernel_text,
+    planned_text, program_text,   machine_text,  machine_text};
+enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices of stages
+
+// -- the command ---------------------------------------------------------------------------------
+
+static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
+  const char *names[sizeof stage_text_of / sizeof *stage_text_of + 1];
+  for (*out = 0; *out < stage_name_count; ++*out) {
+    names[*out] = stage_names[*out].name;
+    if (strcmp(name, names[*out]) == 0) return true;
+  }
+  names[stage_name_count] = "all";
+  diag_error(d->s->diag, DIAG_USAGE, pos, "unknown stage '%s'", name);
+  diag_hint(d->s->diag, "meshc stages lists them");
+  diag_nearest(d->s->diag, name, names, (size_t)stage_name_count + 1);
+  return false;
+}
+
+static bool write_stage(const Dump *d, int stage, const char *text) {
+  static const char *const ending[] = {"txt", "json", "dot", "html"};
+  const char *folder = option_text(d->s->opt, OPTION_DIR);
+  if (!folder) return fputs(text, stdout) >= 0;
+  const char *path = arena_printf(d->s->arena, "%s/%02d-%s.%s", folder, stage + 1,
+                                  stage_names[stage].name, ending[d->form]);
+  return session_write(d->s, path, text, strlen(text), true, (Pos){0});
+}
+
+// With several stages, one that has no text here is left out: machine code without LLVM, dot of
+// what is no graph.
+static bool has_text(const Dump *d, int stage) {
+  if (stage > PROGRAM && !code_available()) return false;
+  return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
+}
+
+// Stages `first` to `last`; between several on standard output stands a headline.
+static bool write_stages(const Dump *d, int first, int last) {
+  const char *folder = option_text(d->s->opt, OPTION_DIR);
+  if (folder && !session_folder(d->s, folder)) return false;
+  for (int i = first; i <= last; i++) {
+    if (first != last && !has_text(d, i)) continue;
+    char *text = stage_text_of[i](d, stage_names[i].name);
+    if (!text) return false;
+    if (!folder && first != last && d->form == FORM_TEXT)
+      printf("# stage %s: %s\n", stage_names[i].name, stage_names[i].holds);
+    if (!write_stage(d, i, text)) return false;
+  }
+  return true;
+}
+
+// --from STAGE FILE: a graph in place of what would be selected.
+static bool read_graph(Dump *d, int *first) {
+  const OptionUse *use = option_use(d->s->opt, OPTION_FROM);
+  size_t n;
+  if (!find_stage(d, use->text, use->pos, first)) return false;
+  if (*first < FIRST_COMPILED || *first > LAST_GRAPH) {
+    diag_error(d->s->diag, DIAG_USAGE, use->pos,
+               "a compile goes on from a graph after grad or later, not from %s", use->text);
+    return false;
+  }
+  char *text = session_file(d->s, use->second, &n);
+  if (!text) {
+    diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second,
+               strerror(errno));
+    return false;
+  }
+  uint32_t source = diag_source(d->s->diag, use->second, text, n);
+  d->made.selected = graph_read(d->s->arena, d->s->names, d->s->diag, source, text, n);
+  return d->made.selected != NULL;
+}
+
+// The stages asked for: one, or all.
+static bool choose_stages(const Dump *d, int *first, int *last) {
+  const OptionUse *use = option_use(d->s->opt, OPTION_STAGE);
+  *last = stage_name_count - 1;
+  if (!use) {
+    diag_error(d->s->diag, DIAG_USAGE, (Pos){0}, "dump needs --stage STAGE, or --stage all");
+    diag_hint(d->s->diag, "meshc stages lists them");
+    return false;
+  }
+  if (strcmp(use->text, "all") == 0) return true;
+  int wanted;
+  if (!find_stage(d, use->text, use->pos, &wanted)) return false;
+  if (wanted < *first) {
+    diag_error(d->s->diag, DIAG_USAGE, use->pos, "the stage %s comes before %s", use->text,
+               stage_names[*first].name);
+    return false;
+  }
+  *first = *last = wanted;
+  return true;
+}
+
+static bool compile_for(Dump *d, int last) {
+  const char *over = NULL;
+  const Graph *g = d->made.selected;
+  if (!g) g = session_select(d->s, &d->purpose, &over);
+  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // whose costs are shown
+  // dumps are the same on every machine: machine code is not loaded, only written as text
+  return g && session_compile(d->s, g, d->purpose, over,
+                              stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
+}
+
+int cmd_dump(Session *s) {
+  static const char *const forms[] = {"text", "json", "dot", "html"};
+  Dump d = {.s = s, .purpose = "run"};
+  int form, first = 0, last;
+  if (s->opt->argument.n && !session_load(s)) return 0;
+  if (!option_word(s->opt, OPTION_FORMAT, 4, forms, s->diag, &form)) return 0;
+  if (option_given(s->opt, OPTION_FROM) && !read_graph(&d, &first)) return 0;
+  if (!choose_stages(&d, &first, &last)) return 0;
+  d.form = (Form)form;
+  int64_t opt;
+  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return 0;
+  d.code.opt = (int)opt;
+  if (last >= FIRST_COMPILED && !compile_for(&d, last)) return 0;
+  (void)write_stages(&d, first, last);
+  return 0;
+}

@@ -1,0 +1,199 @@
+// explain: every collective with its cause and what would remove it, or where one value lives and why; as text, JSON,
+// dot or a page.
+#include "frontend/report/explain.h"
+#include "ir/base/disk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
+static const char *const forms[] = {"text", "json", "dot", "html"};
+
+static bool read_form(const Session *s, Form *out) {
+  int form;
+  const OptionUse *use = option_use(s->opt, OPTION_FORMAT);
+  if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
+  *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
+  if (use && *out != (Form)form) {
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined", use->text);
+    return false;
+  }
+  if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--measure adds times to the JSON");
+    diag_hint(s->diag, "add --json");
+    return false;
+  }
+  if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text, s->opt->argument.at[1]);
+  return false;
+}
+
+// -- a name ----------------------------------------------------------------------------------------------------
+
+static void unknown_name(const Session *s, const char *name) {
+  const Graph *g = s->model->graph;
+  const char **names = arena_array(s->arena, const char *, g->name.n + g->decl.n + 1);
+  size_t n = 0;
+  for (uint32_t i = 0; i < g->name.n; i++) names[n++] = g->name.at[i].name;
+  for (uint32_t i = 0; i < g->decl.n; i++) names[n++] = g->decl.at[i].name;
+  diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "the model has no value named '%s'", name);
+  diag_nearest(s->diag, name, names, n);
+}
+
+// `y = x` gives a value another name: that which the ledger has. -1: none.
+static int find_same(const Explain *e, const char *name) {
+  const Graph *g = e->session->model->graph;
+  const Name *n = graph_find_name(g, name);
+  int found = -1;
+  for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
+    const char *other = g->name.at[i].name;
+    DeclId d = graph_find_decl(g, other); // `x = f(x)` leaves the name x to the input
+    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d)) found = explained_find(e->values, other);
+  }
+  return found;
+}
+
+// The index of the value named, -1 without a name; false after an error.
+static bool find_value(const Explain *e, const char *name, int *out) {
+  const Session *s = e->session;
+  *out = -1;
+  if (!name) return true;
+  *out = explained_find(e->values, name);
+  if (*out < 0) *out = find_same(e, name);
+  if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
+  if (*out >= 0) return true;
+  if (graph_find_name(s->model->graph, name) || graph_find_decl(s->model->graph, name)) {
+    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "'%s' is not a value of its own for %s: nothing asks for it, or it equals another value or a constant",
+               name, e->purpose);
+    diag_hint(s->diag, "--fetch %s asks for it", name);
+  } else {
+    unknown_name(s, name);
+  }
+  return false;
+}
+
+// -- measured times --------------------------------------------------------------------------------------------
+
+// All processors of the mesh are in this process. False after an error.
+static bool fits_here(Session *s, const Program *p) {
+  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh), most = 0.5 * (double)memory_free_bytes();
+  if (all < most) return true;
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "--measure runs all processors here: they need %s, half of the memory is %s",
+             bytes_text(s->arena, (int64_t)all), bytes_text(s->arena, (int64_t)most));
+  diag_hint(s->diag, "leave out --measure, or make the model smaller with --set");
+  return false;
+}
+
+// --measure: times of the collectives in three steps on made-up input. The made-up numbers may give ids outside of their
+// range: then the step ends early and no times are added. False after an error.
+static bool measure(Session *s, const Graph *g, const char *purpose, const char *over, json_t *list) {
+  enum { STEPS = 3 };
+  Compilation c = {0};
+  int64_t bytes;
+  if (!session_compile(s, g, purpose, over, NULL, &c)) return false;
+  bool good = fits_here(s, c.compiled->program);
+  Exec *e = good ? session_exec(s, &c, NULL, NULL) : NULL;
+  good = e != NULL;
+  if (e) synthetic_feed(e, c.compiled->program, &bytes);
+  bool runs = good;
+  for (int i = 0; runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
+  if (runs) collectives_measured(s, list, &c, e, STEPS);
+  exec_free(e);
+  code_free(c.code);
+  return good;
+}
+
+// -- output ----------------------------------------------------------------------------------------------------
+
+static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
+  json_t *out = explain_json(e, list, value);
+  if (f == stdout) return json_finish(out) == 0; // printed at the end of the run
+  json_diagnostics(out, e->session->diag);
+  bool good = json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
+  json_decref(out);
+  return good;
+}
+
+static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *list) {
+  Arena *a = e->session->arena;
+  bool all = option_given(e->session->opt, OPTION_VERBOSE);
+  if (form == FORM_JSON) return print_json(f, e, value, list);
+  if (form == FORM_DOT) explain_dot(f, e);
+  if (form == FORM_HTML) explain_page(f, e);
+  if (form == FORM_TEXT) fputs(value < 0 ? ledger_text(a, e->ledger, all) : explained_text(a, e->ledger, e->values, value), f);
+  return !ferror(f);
+}
+
+// To --out, or standard output.
+static void write_form(const Explain *e, Form form, int value, json_t *list) {
+  const Session *s = e->session;
+  const OptionUse *use = out_is_stdout(s) ? NULL : option_use(s->opt, OPTION_OUT);
+  char *text = NULL;
+  size_t n = 0;
+  FILE *f = use ? mem_stream(&text, &n) : stdout;
+  bool good = print_form(f, e, form, value, list);
+  if (use) mem_stream_close(f);
+  if (use)
+    (void)!session_write(s, use->text, good ? text : NULL, n, false, use->pos);
+  else if (!good)
+    diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write standard output: %s",
+               strerror(errno));
+  free(text);
+}
+
+// -- codes ---------------------------------------------------------------------------------------
+
+static void print_code(DiagId id) {
+  bool command = diag_example(id)[0] == '$';
+  printf("%s: %s, exit code %d\n%s\n", diag_code(id), diag_exit_code(id) ? "error" : "warning", diag_exit_code(id),
+         diag_meaning(id));
+  if (diag_default_hint(id)) printf("hint: %s\n", diag_default_hint(id));
+  printf("example%s\n", command ? "" : ", a model of which meshc check says it");
+  for (const char *line = diag_example(id); *line; line += strcspn(line, "\n") + 1)
+    printf("  %.*s\n", (int)strcspn(line, "\n"), line);
+}
+
+static int code_json(DiagId id) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.code/1"));
+  json_object_set_new(out, "code", json_string(diag_code(id)));
+  json_object_set_new(out, "severity", json_string(diag_exit_code(id) ? "error" : "warning"));
+  json_object_set_new(out, "exit_code", json_integer(diag_exit_code(id)));
+  json_object_set_new(out, "meaning", json_text(diag_meaning(id)));
+  json_object_set_new(out, "hint", diag_default_hint(id) ? json_text(diag_default_hint(id)) : json_null());
+  json_object_set_new(out, "example", json_text(diag_example(id)));
+  return json_finish(out);
+}
+
+// explain E0505: what a message means.
+static int explain_code(const Session *s, const char *code) {
+  DiagId id = diag_of_code(code);
+  if (id < DIAG_COUNT && option_given(s->opt, OPTION_JSON)) return code_json(id);
+  if (id < DIAG_COUNT) {
+    print_code(id);
+    return 0;
+  }
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "no message of meshc has the code %s", code);
+  diag_hint(s->diag, "messages end in their code, such as [E0505] or [W0501]");
+  return 0;
+}
+
+int cmd_explain(Session *s) {
+  if (s->opt->argument.n == 1 && diag_is_code(s->opt->argument.at[0])) return explain_code(s, s->opt->argument.at[0]);
+  const char *purpose, *over, *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
+  Compilation c;
+  Form form;
+  int value;
+  if (!read_form(s, &form) || !session_load(s)) return 0;
+  const Graph *g = session_select(s, &purpose, &over);
+  if (!g || !session_compile(s, g, purpose, over, "program", &c)) return 0;
+  Explain *e = explain_new(s, &c, purpose);
+  if (!find_value(e, name, &value)) return 0;
+  json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
+  if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, g, purpose, over, list))
+    json_decref(list);
+  else
+    write_form(e, form, value, list);
+  return 0;
+}

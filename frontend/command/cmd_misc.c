@@ -1,0 +1,152 @@
+// Commands that compile nothing: stages, ops, fmt, help, version.
+#include "frontend/driver/session.h"
+#include "ir/base/disk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
+
+// -- stages, ops ---------------------------------------------------------------------------------
+
+int cmd_stages(Session *s) {
+  json_t *list = json_array(), *out = json_object();
+  for (int i = 0; i < stage_name_count; i++) {
+    if (!wants_json(s)) printf("%-12s %s\n", stage_names[i].name, stage_names[i].holds);
+    json_t *one = json_object();
+    json_object_set_new(one, "name", json_text(stage_names[i].name));
+    json_object_set_new(one, "holds", json_text(stage_names[i].holds));
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(out, "schema", json_string("meshc.stages/1"));
+  json_object_set_new(out, "stages", list);
+  if (wants_json(s)) return json_finish(out);
+  json_decref(out);
+  return 0;
+}
+
+// How dims of an operation may be split follows from its class, how partial sums pass from its
+// column.
+static const struct {
+  const char *name, *split;
+} class_row[] = {
+    [SOURCE] = {"source", "any dim, as the layout says"},
+    [POINTWISE] = {"pointwise", "any dim, without communication"},
+    [REDUCE] =
+        {"reduce",
+         "any dim; a reduced one leaves partial results, which are reduced where it is cheapest"},
+    [CONTRACT] =
+        {"contract",
+         "any dim; a summed one leaves partial sums, which are reduced where it is cheapest"},
+    [MOVE] = {"move", "any dim; the split follows the elements"},
+    [GATHER] = {"lookup",
+                "any dim; over the looked-up one each processor contributes the rows that it has"},
+    [WINDOW] = {"window",
+                "any dim; where windows reach over a border the neighbour's elements are fetched"},
+    [ORDERED] = {"ordered",
+                 "any dim; along the ordered one sums, maxima and the first k are combined, else it is gathered"},
+    [REGION] = {"loop", "any dim but the loop's own"},
+    [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
+};
+static const char *const linear_text[] = {
+    [LINEAR_NO] = "no",
+    [LINEAR_ALL] = "if all arguments are",
+    [LINEAR_FIRST] = "in the first argument",
+    [LINEAR_ONE] = "in any one argument",
+    [LINEAR_BRANCH] = "if both branches are",
+};
+
+int cmd_ops(Session *s) {
+  json_t *list = json_array(), *out = json_object();
+  if (!wants_json(s))
+    printf("%-15s %-10s %-22s %s\n", "operation", "class", "passes partial sums",
+           "may be split over");
+  for (int op = 0; op < OP_COUNT; op++) {
+    const OpRow *row = op_row((Op)op);
+    if (!wants_json(s))
+      printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name,
+             linear_text[row->linear], class_row[row->cls].split);
+    json_t *one = json_object();
+    json_object_set_new(one, "name", json_text(row->text));
+    json_object_set_new(one, "arguments", json_integer(row->nargs));
+    json_object_set_new(one, "class", json_text(class_row[row->cls].name));
+    json_object_set_new(one, "partial_sums", json_text(linear_text[row->linear]));
+    json_object_set_new(one, "split", json_text(class_row[row->cls].split));
+    json_array_append_new(list, one);
+  }
+  json_object_set_new(out, "schema", json_string("meshc.ops/1"));
+  json_object_set_new(out, "ops", list);
+  if (wants_json(s)) return json_finish(out);
+  json_decref(out);
+  return 0;
+}
+
+// -- fmt -----------------------------------------------------------------------------------------
+
+// Replaces the model file, of a link the file that it leads to, by its new text.
+static bool replace_file(Session *s, const char *path, const char *text) {
+  struct stat info;
+  char *target = realpath(path, NULL);
+  if (!target) mem_check_errno();
+  const char *to = target ? arena_text(s->arena, target, strlen(target)) : path;
+  free(target);
+  DiskFile f;
+  bool good = stat(to, &info) == 0 && access(to, W_OK) == 0 && disk_begin(&f, to);
+  if (good) {
+    disk_put(&f, text, strlen(text));
+    if (fchmod(f.fd, info.st_mode & 07777) != 0) f.error = errno;
+    good = disk_commit(&f);
+  }
+  if (good) return true;
+  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path,
+             strerror(errno));
+  return false;
+}
+
+// `fmt -w -`: there is no file to change.
+static bool has_file(const Session *s) {
+  if (!session_from_stdin(s) || !option_given(s->opt, OPTION_WRITE)) return true;
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--write changes a model file, and the model comes from standard input");
+  diag_hint(s->diag, "leave out --write: the result is printed");
+  return false;
+}
+
+int cmd_fmt(Session *s) {
+  if (!has_file(s)) return 0;
+  if (!session_read(s)) return 0;
+  const char *text = ast_format(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
+  if (!text) return 0;
+  if (!option_given(s->opt, OPTION_WRITE))
+    fputs(text, stdout);
+  else if (strcmp(text, s->text) != 0)
+    (void)replace_file(s, s->opt->argument.at[0], text);
+  return 0;
+}
+
+// -- help ----------------------------------------------------------------------------------------
+
+int cmd_help(Session *s) {
+  CommandId command;
+  if (s->opt->argument.n == 0)
+    help_program(stdout);
+  else if (command_find(s->opt->argument.at[0], s->diag, &command))
+    help_command(stdout, command);
+  return 0;
+}
+
+// -- version -------------------------------------------------------------------------------------
+
+int cmd_version(Session *s) {
+  if (!wants_json(s)) {
+    printf("meshc %s (%s)\n", MESHC_VERSION, code_version());
+    return 0;
+  }
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.version/1"));
+  json_object_set_new(out, "version", json_text(MESHC_VERSION));
+  json_object_set_new(out, "compiler", json_text(code_version()));
+  return json_finish(out);
+}

@@ -1,0 +1,332 @@
+// predict: outputs for any number of rows, in batches of the model's size; the last one may be
+// shorter.
+#include "frontend/driver/last_batch.h"
+#include "frontend/verify/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Predict {
+  Session *s;
+  DimId over;
+  const char *over_name;
+  int64_t batch, rows; // of the model; in all
+  FedList feeds;
+  Feed *feed; // of --data, else NULL
+  const Graph *graph;
+  Compilation made;
+  Exec *exec;
+  LastBatch last;
+  uint32_t nresults;
+  Result *result; // over all rows
+  int *axis;      // that runs over the rows
+  Verified verified;
+} Predict;
+
+static bool one_source(const Session *s) {
+  const OptionUse *data = option_use(s->opt, OPTION_DATA);
+  if (!data || !option_given(s->opt, OPTION_FEED)) return true;
+  diag_error(s->diag, DIAG_USAGE, data->pos, "rows come either from --feed or from --data, not from both");
+  return false;
+}
+
+// The dim of rows: that of the data blocks, else the first of what is fed.
+static bool choose_rows(Predict *p) {
+  const Graph *g = p->s->model->graph;
+  for (int k = 0; k < DATA_BLOCKS; k++)
+    if (g->spec.data[k].present) p->over = g->spec.data[k].over;
+  const OptionUse *use = option_use(p->s->opt, OPTION_FEED);
+  size_t n = use ? strcspn(use->text, "=") : 0;
+  if (!one_source(p->s)) return false;
+  for (uint32_t i = 0; i < g->decl.n && !p->over; i++) {
+    const Decl *d = &g->decl.at[i];
+    if (d->kind == DECL_INPUT && d->rank && strlen(d->name) == n &&
+        memcmp(d->name, use->text, n) == 0)
+      p->over = d->dims[0];
+  }
+  if (!p->over) {
+    diag_error(p->s->diag, DIAG_USAGE, (Pos){0},
+               "predict needs rows: --feed NAME=FILE, or --data test");
+    return false;
+  }
+  p->over_name = dim_get(g->dims, p->over)->name;
+  p->batch = dim_get(g->dims, p->over)->size;
+  return true;
+}
+
+static int axis_of(const Predict *p, const char *const *dim, int rank) {
+  for (int i = 0; i < rank; i++)
+    if (strcmp(dim[i], p->over_name) == 0) return i;
+  return -1;
+}
+
+// Rows of an array, counted along `axis`, from src (of src_rows) to dst (of dst_rows).
+static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
+                      const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
+  int64_t outer = 1, inner = dtype_bytes(shape->type);
+  for (int i = 0; i < axis; i++) outer *= shape->size[i];
+  for (int i = axis + 1; i < shape->rank; i++) inner *= shape->size[i];
+  for (int64_t i = 0; i < outer; i++)
+    memcpy(dst + (i * dst_rows + dst_at) * inner, src + (i * src_rows + src_at) * inner,
+           (size_t)(n * inner));
+}
+
+// All fed arrays that have the rows must have equally many.
+static bool count_fed(Predict *p) {
+  const Graph *g = p->s->model->graph;
+  const Fed *first = NULL;
+  for (uint32_t i = 0; i < p->feeds.n; i++) {
+    const Fed *f = &p->feeds.at[i];
+    const Decl *d = &g->decl.at[f->decl - 1];
+    for (int k = 0; k < d->rank; k++) {
+      if (d->dims[k] != p->over) continue;
+      if (first && f->array.size[k] != p->rows) {
+        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld rows, %s has %lld",
+                   d->name, (long long)f->array.size[k], g->decl.at[first->decl - 1].name,
+                   (long long)p->rows);
+        return false;
+      }
+      first = f;
+      p->rows = f->array.size[k];
+    }
+  }
+  if (first) return true;
+  diag_error(p->s->diag, DIAG_USAGE, (Pos){0}, "no input that is fed runs over %s", p->over_name);
+  return false;
+}
+
+static bool open_rows(Predict *p) {
+  BlockKind block;
+  const char *wanted = option_text(p->s->opt, OPTION_DATA);
+  if (p->feeds.n) return feeds_cover(p->s, p->graph, &p->feeds) && count_fed(p);
+  if (!data_choose(p->s, wanted ? wanted : "test", &block)) return false;
+  p->feed = data_open(p->s, p->graph, block, true);
+  if (!p->feed) return false;
+  p->rows = feed_rows(p->feed);
+  return true;
+}
+
+// Room for all rows of every output; one that does not run over them is an error.
+static bool open_results(Predict *p) {
+  const Program *program = p->made.compiled->program;
+  p->result = arena_array(p->s->arena, Result, p->graph->output.n + 1);
+  p->axis = arena_array(p->s->arena, int, p->graph->output.n + 1);
+  for (uint32_t i = 0; i < p->graph->output.n; i++) {
+    const Output *o = &p->graph->output.at[i];
+    Result r;
+    if (!result_read(p->s, p->exec, program, TENSOR_OUTPUT, o->name, &r)) return false;
+    int axis = axis_of(p, r.dim, r.array.rank);
+    free(r.array.data); // only the shape was wanted
+    r.array.data = NULL;
+    if (axis < 0) {
+      diag_error(p->s->diag, DIAG_USAGE,
+                 option_use(p->s->opt, OPTION_FETCH) ? option_use(p->s->opt, OPTION_FETCH)->pos
+                                                     : (Pos){0},
+                 "%s does not run over %s: predict gives rows", o->name, p->over_name);
+      diag_hint(p->s->diag, "see meshc eval for the metrics of a data block");
+      return false;
+    }
+    r.array.elements = r.array.elements / p->batch * p->rows;
+    r.array.size[axis] = p->rows;
+    if (session_first(p->s)) r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
+    p->axis[p->nresults] = axis;
+    p->result[p->nresults++] = r;
+  }
+  return true;
+}
+
+// -- batches -------------------------------------------------------------------------------------
+
+// Whether a batch of so many rows is run by the program of its own.
+static bool is_last(const Predict *p, int64_t rows) { return p->last.exec && rows == p->last.rows; }
+
+static const Program *program_for(const Predict *p, int64_t rows) {
+  return (is_last(p, rows) ? &p->last.made : &p->made)->compiled->program;
+}
+
+// The processors that run a batch of so many rows.
+static Exec *exec_for(const Predict *p, int64_t rows) {
+  if (is_last(p, rows)) return p->last.exec;
+  exec_rows(p->exec, rows < p->batch ? rows : -1);
+  return p->exec;
+}
+
+static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t rows) {
+  const Decl *d = &p->s->model->graph->decl.at[f->decl - 1];
+  Exec *e = exec_for(p, rows);
+  if (program_tensor(program_for(p, rows), TENSOR_INPUT, d->name) < 0) return true;
+  int axis = 0;
+  while (axis < d->rank && d->dims[axis] != p->over) axis++;
+  if (axis == d->rank) {
+    exec_write(e, TENSOR_INPUT, d->name, f->array.type, f->array.data);
+    return true;
+  }
+  char *part =
+      mem_alloc((size_t)(f->array.elements / p->rows * rows * dtype_bytes(f->array.type)) + 1);
+  copy_rows(&f->array, axis, part, rows, 0, f->array.data, p->rows, first, rows);
+  exec_write(e, TENSOR_INPUT, d->name, f->array.type, part);
+  free(part);
+  return true;
+}
+
+// The rows of the next batch, written to the program; 0 after an error.
+static int64_t next_batch(Predict *p, int64_t first) {
+  if (!p->feed) {
+    int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch;
+    for (uint32_t i = 0; i < p->feeds.n; i++)
+      if (!write_fed(p, &p->feeds.at[i], first, rows)) return 0;
+    return rows;
+  }
+  const FeedInput *input;
+  uint32_t n = feed_inputs(p->feed, &input);
+  const void **data = arena_array(p->s->arena, const void *, n + 1);
+  int64_t rows = feed_next(p->feed, data);
+  if (rows <= 0) {
+    if (rows < 0) feed_fault(p->feed, p->s->diag);
+    return 0;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(exec_for(p, rows), TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+  return rows;
+}
+
+static bool take_results(Predict *p, int64_t first, int64_t rows) {
+  for (uint32_t i = 0; i < p->nresults; i++) {
+    Result *r = &p->result[i], one;
+    if (!result_read(p->s, exec_for(p, rows), program_for(p, rows), TENSOR_OUTPUT, r->name, &one))
+      return false;
+    if (!session_first(p->s)) continue;
+    copy_rows(&r->array, p->axis[i], r->array.data, p->rows, first, one.array.data, rows, 0, rows);
+    array_free(&one.array);
+  }
+  return true;
+}
+
+// The batch that begins with row `first`, which of a data block another feed reads.
+static bool verify_at(Predict *p, Feed *f, int64_t first) {
+  int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
+  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = exec_for(p, rows), .purpose = "eval",
+                   .rows = rows < p->batch ? rows : -1};
+  if (is_last(p, rows)) job.graph = p->last.graph, job.made = &p->last.made, job.rows = -1;
+  if (!f && next_batch(p, first) <= 0) return false;
+  if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got))) return false;
+  if (is_last(p, rows)) exec_rows(job.exec, -1);
+  return verify_more(p->s, &job, &p->verified);
+}
+
+// The first batch, and the last one where it has a program of its own.
+static bool verify(Predict *p) {
+  BlockKind block;
+  const char *wanted = option_text(p->s->opt, OPTION_DATA);
+  Feed *f = NULL;
+  if (!option_given(p->s->opt, OPTION_VERIFY)) return true;
+  if (p->feed && (!data_choose(p->s, wanted ? wanted : "test", &block) || !(f = data_open(p->s, p->graph, block, true)))) return false;
+  bool good = verify_at(p, f, 0) && (!p->last.exec || p->rows < p->batch || verify_at(p, f, p->rows - p->last.rows));
+  feed_close(f);
+  return good;
+}
+
+static bool predict_batches(Predict *p, Progress *progress) {
+  for (int64_t first = 0; first < p->rows;) {
+    int64_t rows = next_batch(p, first);
+    if (rows <= 0) return false;
+    Exec *e = exec_for(p, rows);
+    if (exec_step(e, 0, false) != STEP_OK) {
+      exec_fault(e, p->s->diag);
+      return false;
+    }
+    if (!take_results(p, first, rows)) return false;
+    first += rows;
+    progress_show(progress, "%lld of %lld rows", (long long)first, (long long)p->rows);
+  }
+  return true;
+}
+
+static bool predict_all(Predict *p) {
+  if (!session_same_files(p->s, true) || !verify(p)) return false;
+  if (p->feed) exec_want(p->exec, p->feed);
+  if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
+  Progress progress;
+  progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  bool good = predict_batches(p, &progress);
+  progress_clear(&progress);
+  return good && exec_check(p->exec, p->s->diag) && (!p->last.exec || exec_check(p->last.exec, p->s->diag));
+}
+
+// Without --fetch: the outputs of the model that run over the rows.
+static Fetch fetch_outputs(const Predict *p) {
+  Fetch f = session_fetch(p->s);
+  const Graph *g = p->s->model->graph;
+  if (f.n) return f;
+  const char **names = arena_array(p->s->arena, const char *, g->name.n + 1);
+  for (uint32_t i = 0; i < g->name.n; i++) {
+    const Name *name = &g->name.at[i];
+    bool runs = name->value && dims_has(&graph_node(g, name->value)->dims, p->over);
+    if (name->kind == NAME_OUTPUT && runs) names[f.n++] = name->name;
+  }
+  f.name = names;
+  return f;
+}
+
+// A last, incomplete batch: *last gets what runs it, NULL: the same program as whole batches.
+static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
+  Session *s = p->s;
+  int64_t rows = p->rows % p->batch;
+  *last = NULL;
+  if (!rows) return true;
+  Model *m = last_batch_model(s, p->over_name, rows, p->rows);
+  fetch->rows = p->over;
+  p->graph = select_run(s->arena, s->model, fetch);
+  if (!p->graph || !m) return false;
+  fetch->rows = dim_find(m->graph->dims, p->over_name);
+  const Graph *g = select_run(s->arena, m, fetch);
+  bool fits = g && last_batch_fits(s->arena, p->graph, g, p->over);
+  *last = fits ? NULL : g;
+  return g && last_batch_sized(s, p->graph, g, fits);
+}
+
+static bool prepare(Predict *p) {
+  const Graph *last;
+  Session *s = p->s;
+  if (!values_check(s) || !results_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
+  Fetch fetch = fetch_outputs(p);
+  if (!fetch.n) {
+    diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
+               p->over_name);
+    diag_hint(s->diag, "name values: --fetch NAME,...");
+    return false;
+  }
+  p->graph = select_run(s->arena, s->model, &fetch);
+  if (!p->graph || !open_rows(p) || !select_last(p, &fetch, &last) ||
+      !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
+    return false;
+  const Program *program = p->made.compiled->program;
+  int64_t before;
+  p->exec = session_exec(s, &p->made, NULL, NULL);
+  return p->exec && values_load(s, p->exec, program, false, &before) &&
+         (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) && open_results(p);
+}
+
+static void print_json(const Predict *p) {
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.predict/1"));
+  json_object_set_new(out, "model", json_text(p->s->opt->argument.at[0]));
+  json_object_set_new(out, "rows", json_integer(p->rows));
+  json_object_set_new(out, "values", results_json(p->nresults, p->result));
+  verified_json(out, &p->verified);
+  json_finish(out);
+}
+
+int cmd_predict(Session *s) {
+  Predict p = {.s = s};
+  if (prepare(&p) && predict_all(&p) && session_first(s) && results_finite(s, p.nresults, p.result) &&
+      results_write(s, p.nresults, p.result) && option_given(s->opt, OPTION_JSON))
+    print_json(&p);
+  for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
+  feeds_free(&p.feeds);
+  feed_close(p.feed);
+  last_batch_free(&p.last); // it uses tensors of the other
+  exec_free(p.exec);
+  code_free(p.made.code);
+  return 0;
+}

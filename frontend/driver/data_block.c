@@ -1,0 +1,145 @@
+// Data blocks and metrics of a model in the runtime's terms.
+#include "frontend/driver/session.h"
+
+#include "ir/eval/eval.h"
+
+#include <string.h>
+
+static const Pos nowhere = {0};
+
+const char *data_over(const Session *s, BlockKind kind) {
+  const Graph *g = s->model->graph;
+  return dim_get(g->dims, g->spec.data[kind].over)->name;
+}
+
+static void no_block(const Session *s, BlockKind kind) {
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no data block '%s'",
+             block_text(kind));
+  diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }",
+            block_text(kind));
+}
+
+bool data_choose(Session *s, const char *wanted, BlockKind *out) {
+  const DataBlock *block = s->model->graph->spec.data;
+  *out = wanted || !block[DATA_VALID].present ? DATA_TEST : DATA_VALID;
+  for (int k = 0; wanted && k < DATA_BLOCKS; k++)
+    if (strcmp(wanted, block_text((BlockKind)k)) == 0) *out = (BlockKind)k;
+  if (wanted && strcmp(wanted, block_text(*out)) != 0) {
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_DATA)->pos,
+               "--data takes train, valid or test, not '%s'", wanted);
+    return false;
+  }
+  if (block[*out].present) return true;
+  no_block(s, *out);
+  return false;
+}
+
+static const DataField *field_of(const DataBlock *block, const char *input) {
+  for (uint32_t i = 0; i < block->nfields; i++)
+    if (strcmp(block->field[i].input, input) == 0) return &block->field[i];
+  return NULL;
+}
+
+// The decl as an input of a feed; `over` is the axis of the rows.
+static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
+                       const char *name, FeedInput *out) {
+  const DataField *field = field_of(block, decl->name);
+  if (!field) {
+    diag_error(s->diag, DIAG_MISSING_KEY, block->pos,
+               "the data block '%s' has no entry for the input '%s'", name, decl->name);
+    diag_note(s->diag, decl->pos, "declared here");
+    diag_hint(s->diag, "add: %s = SOURCE", decl->name);
+    return false;
+  }
+  *out = (FeedInput){.name = decl->name,
+                     .type = decl->type,
+                     .over = -1,
+                     .source = &field->source,
+                     .pos = field->pos};
+  out->rank = 0;
+  int64_t parts = 1; // micro-batches follow one another in the rows of the batch
+  for (int i = 0; i < decl->rank; i++) {
+    int64_t size = dim_get(g->dims, decl->dims[i])->size;
+    if (decl->dims[i] == block->over) out->over = out->rank;
+    if (decl->dims[i] == block->micro && block->micro)
+      parts = size;
+    else
+      out->size[out->rank++] = size * (decl->dims[i] == block->over ? parts : 1);
+  }
+  if (out->over >= 0) return true;
+  diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
+             "the input '%s' has no dim '%s', which is the dim of the rows of data %s", decl->name,
+             dim_get(g->dims, block->over)->name, name);
+  return false;
+}
+
+Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
+  const DataBlock *block = &g->spec.data[kind];
+  if (!block->present) {
+    no_block(s, kind);
+    return NULL;
+  }
+  FeedInput *input = arena_array(s->arena, FeedInput, g->decl.n + 1);
+  uint32_t n = 0;
+  bool good = true;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    const Decl *decl = &g->decl.at[i];
+    if (decl->kind == DECL_INPUT && decl->node)
+      good &= feed_input(s, g, decl, block, block_text(kind), &input[n++]);
+  }
+  if (!good) return NULL;
+  int64_t batch = dim_get(g->dims, block->over)->size;
+  if (block->micro) batch *= dim_get(g->dims, block->micro)->size;
+  return feed_open(n, input, batch, block->shuffle, block->seed + g->spec.seed, keep_last,
+                   s->directory, s->diag);
+}
+
+// -- metrics -------------------------------------------------------------------------------------
+
+// What stands around the reductions of a metric is a graph, computed by the evaluator. Parts follow
+// one another in `part`, each with all its elements.
+static double finish(const void *context, const double *part, int64_t rows) {
+  const EvalMetric *m = context;
+  const Graph *g = m->finish;
+  Arena *a = arena_new();
+  EvalFeed *feeds = arena_array(a, EvalFeed, g->decl.n + 1);
+  double all = (double)rows, result = 0;
+  uint32_t n = 0;
+  for (DeclId i = 1; i <= g->decl.n; i++) {
+    const Decl *decl = &g->decl.at[i - 1];
+    if (!decl->node) continue;
+    unsigned which = 0;
+    feeds[n] = (EvalFeed){.decl = i, .value = &all, .n = 1};
+    if (sscanf(decl->name, "part.%u", &which) == 1) {
+      feeds[n] = (EvalFeed){.decl = i, .value = part, .n = m->elements[which]};
+      for (unsigned k = 0; k < which; k++) feeds[n].value += m->elements[k];
+    }
+    n++;
+  }
+  const Eval *e = eval_run(a, g, n, feeds, 0);
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (strcmp(g->output.at[i].name, "value") == 0)
+      result = eval_at(e, g->output.at[i].value, 0)->value[0];
+  arena_free(a);
+  return result;
+}
+
+const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric) {
+  Metric *out = arena_array(s->arena, Metric, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    MetricPart *part = arena_array(s->arena, MetricPart, metric[i].nparts + 1);
+    for (uint32_t k = 0; k < metric[i].nparts; k++) {
+      part[k].output = metric[i].output[k];
+      part[k].how = metric[i].how[k];
+      part[k].type = metric[i].type[k];
+      part[k].elements = metric[i].elements[k];
+    }
+    out[i] = (Metric){.name = metric[i].name,
+                      .nparts = metric[i].nparts,
+                      .part = part,
+                      .finish = finish,
+                      .context = &metric[i],
+                      .ratio = metric[i].ratio};
+  }
+  return out;
+}

@@ -1,0 +1,138 @@
+// --feed NAME=FILE: what a run is fed, read and checked against the model's inputs before anything
+// is compiled.
+#include "frontend/driver/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_number(const char *text, double *out) {
+  char *end;
+  *out = strtod(text, &end);
+  return *text && !*end;
+}
+
+// "FILE.npz:KEY" into path and key; a plain path has none.
+static void split_key(Session *s, const char *text, const char **path, const char **key) {
+  static const char *const kinds[] = {".npz:", ".safetensors:"};
+  *path = text;
+  *key = NULL;
+  for (size_t i = 0; i < countof(kinds); i++) {
+    const char *at = strstr(text, kinds[i]);
+    if (!at) continue;
+    size_t n = (size_t)(at - text) + strlen(kinds[i]);
+    *path = arena_text(s->arena, text, n - 1);
+    *key = text + n;
+  }
+}
+
+static bool number_array(Array *x, double value, const Decl *decl) {
+  *x = (Array){.type = TYPE_F64, .elements = 1, .data = mem_alloc(sizeof value)};
+  if (decl->type == TYPE_I32 || decl->type == TYPE_U8 || decl->type == TYPE_BOOL)
+    x->type = decl->type;
+  dtype_store(x->type, x->data, dtype_round(x->type, value));
+  return dtype_load(x->type, x->data) == value || x->type == TYPE_F64;
+}
+
+static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
+  const Graph *g = s->model->graph;
+  const char **inputs = arena_array(s->arena, const char *, g->decl.n + 1);
+  size_t count = 0;
+  for (DeclId i = 1; i <= g->decl.n; i++) {
+    const Decl *decl = &g->decl.at[i - 1];
+    if (decl->kind != DECL_INPUT) continue;
+    if (strlen(decl->name) == n && memcmp(decl->name, name, n) == 0) return i;
+    inputs[count++] = decl->name;
+  }
+  const char *given = arena_text(s->arena, name, n);
+  enum { FEW = 8 };
+  diag_error(s->diag, DIAG_UNKNOWN_FEED, pos, "--feed %s: the model has no input of that name",
+             given);
+  const char *list = NULL;
+  for (size_t i = 0; i < count; i++) list = list ? arena_printf(s->arena, "%s, %s", list, inputs[i]) : inputs[i];
+  if (count > 0 && count <= FEW) diag_hint(s->diag, "its inputs are: %s", list);
+  diag_nearest(s->diag, given, inputs, count);
+  return 0;
+}
+
+// Axis by axis; `rows_of` may have any size but 0.
+static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number, Pos pos) {
+  const DimTable *dims = s->model->graph->dims;
+  if (x->rank != decl->rank) {
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, %s %d",
+               decl->name, decl->rank, number ? "a number has" : "the file has", x->rank);
+    diag_note(s->diag, decl->pos, "declared here");
+    return false;
+  }
+  for (int i = 0; i < decl->rank; i++) {
+    const Dim *dim = dim_get(dims, decl->dims[i]);
+    if (x->size[i] == dim->size || (decl->dims[i] == rows_of && x->size[i] > 0)) continue;
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos,
+               "the input %s has %lld elements along %s (axis %d), the file has %lld", decl->name,
+               (long long)dim->size, dim->name, i, (long long)x->size[i]);
+    diag_note(s->diag, decl->pos, "declared here");
+    if (x->size[i] > 0)
+      diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld",
+                dim->name, (long long)x->size[i]);
+    return false;
+  }
+  return true;
+}
+
+static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) {
+  const char *equals = strchr(use->text, '='), *path, *key;
+  if (!equals || equals == use->text) {
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--feed takes NAME=FILE, not '%s'", use->text);
+    return false;
+  }
+  out->decl = find_input(s, use->text, (size_t)(equals - use->text), use->pos);
+  if (!out->decl) return false;
+  out->use = *use;
+  const Decl *decl = &s->model->graph->decl.at[out->decl - 1];
+  double value;
+  bool number = is_number(equals + 1, &value);
+  split_key(s, equals + 1, &path, &key);
+  if (number && !number_array(&out->array, value, decl)) {
+    diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s", decl->name,
+               equals + 1, dtype_text(decl->type));
+    return false;
+  }
+  if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
+  return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
+         array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);
+}
+
+bool feeds_read(Session *s, DimId rows_of, FedList *out) {
+  uint32_t n = s->opt->use[OPTION_FEED].n;
+  bool good = true;
+  *out = (FedList){.at = arena_array(s->arena, Fed, n + 1)};
+  for (uint32_t i = 0; i < n; i++)
+    good &= read_one(s, &s->opt->use[OPTION_FEED].at[i], rows_of, &out->at[out->n++]);
+  return good;
+}
+
+void feeds_free(FedList *f) {
+  for (uint32_t i = 0; i < f->n; i++) array_free(&f->at[i].array);
+}
+
+bool feeds_cover(Session *s, const Graph *g, const FedList *f) {
+  bool good = true;
+  for (DeclId i = 1; i <= g->decl.n; i++) {
+    const Decl *decl = &g->decl.at[i - 1];
+    if (decl->kind != DECL_INPUT || !decl->node) continue;
+    bool fed = false;
+    for (uint32_t k = 0; k < f->n; k++) fed |= f->at[k].decl == i;
+    if (fed) continue;
+    diag_error(s->diag, DIAG_NOT_FED, decl->pos, "the input %s is needed and not fed", decl->name);
+    diag_hint(s->diag, "feed it: --feed %s=%s", decl->name, decl->rank ? "FILE.npy" : "NUMBER");
+    good = false;
+  }
+  return good;
+}
+
+void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f) {
+  for (uint32_t i = 0; i < f->n; i++) {
+    const char *name = s->model->graph->decl.at[f->at[i].decl - 1].name;
+    if (program_tensor(p, TENSOR_INPUT, name) >= 0)
+      exec_write(e, TENSOR_INPUT, name, f->at[i].array.type, f->at[i].array.data);
+  }
+}

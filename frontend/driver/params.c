@@ -1,0 +1,261 @@
+// Parameter files: --params and --save-params, names translated by --map.
+#include "frontend/driver/params_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const step_name = "optimizer.step";
+
+typedef struct Params {
+  Session *s;
+  const char *path; // as given
+  bool folder, partial;
+  Pos pos;
+  const char **name; // in the file, NULL-terminated
+  ParamMap map;
+  const char *kept, *ignored; // lists for the message of --params-partial
+} Params;
+
+// -- what a file holds ---------------------------------------------------------------------------
+
+static bool list_folder(Params *p) {
+  DIR *folder = mem_opendir(p->path);
+  VEC(const char *) names = {0};
+  if (!folder) {
+    diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s", p->path,
+               strerror(errno));
+    return false;
+  }
+  for (const struct dirent *entry; (entry = readdir(folder));)
+    if (text_ends(entry->d_name, ".npy"))
+      vec_push(p->s->arena, names) =
+          arena_text(p->s->arena, entry->d_name, strlen(entry->d_name) - 4);
+  closedir(folder);
+  vec_push(p->s->arena, names) = NULL;
+  p->name = names.at;
+  return true;
+}
+
+// Whether --params names a checkpoint; then an error says which option takes it.
+static bool refuse_checkpoint(const Session *s, const OptionUse *use) {
+  if (!checkpoint_exists(use->text)) return false;
+  diag_error(s->diag, DIAG_USAGE, use->pos, "%s is a checkpoint, not a parameter file", use->text);
+  if (s->opt->command == COMMAND_TRAIN)
+    diag_hint(s->diag, "--checkpoint-dir %s --resume goes on from it", use->text);
+  else
+    diag_hint(s->diag, "say --checkpoint %s, without --map and --params-partial", use->text);
+  return true;
+}
+
+static bool list_names(Params *p) {
+  struct stat info;
+  if (refuse_checkpoint(p->s, option_use(p->s->opt, OPTION_PARAMS))) return false;
+  p->folder = stat(p->path, &info) == 0 && S_ISDIR(info.st_mode);
+  return p->folder ? list_folder(p)
+                   : array_names(p->s->arena, p->path, &p->name, p->s->diag, p->pos);
+}
+
+static bool holds(const Params *p, const char *name) {
+  for (const char **n = p->name; *n; n++)
+    if (strcmp(*n, name) == 0) return true;
+  return false;
+}
+
+static void list_up(Params *p, const char **list, const char *name) {
+  *list = *list ? arena_printf(p->s->arena, "%s, %s", *list, name) : name;
+}
+
+// Names in the file that are no parameter or state of the model.
+static bool refuse_unknown(Params *p) {
+  const Graph *g = p->s->model->graph;
+  const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++)
+    if (g->decl.at[i].kind != DECL_INPUT) known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
+  bool good = true;
+  for (const char **name = p->name; *name; name++) {
+    bool found = strncmp(*name, "optimizer.", 10) == 0 || strncmp(*name, "average.", 8) == 0;
+    for (uint32_t i = 0; i < n && !found; i++) found = strcmp(known[i], *name) == 0;
+    if (found) continue;
+    if (p->partial) {
+      list_up(p, &p->ignored, *name);
+      continue;
+    }
+    diag_error(p->s->diag, DIAG_PARAM_UNKNOWN, p->pos,
+               "the model has no parameter or state '%s', which %s holds", *name, p->path);
+    diag_nearest(p->s->diag, *name, known, n);
+    good = false;
+  }
+  return good;
+}
+
+// -- names in a file that is saved ---------------------------------------------------------------
+
+static bool is_saved(TensorKind kind) {
+  return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
+}
+
+static const char *saved_name(const Session *s, const ParamMap *map, const ProgTensor *t) {
+  return t->kind == TENSOR_SLOT ? t->name : params_name(s, map, t->name);
+}
+
+// A map may give two parameters one name, to load both from it; a file cannot hold both.
+static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
+  const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
+  const char **name = arena_array(s->arena, const char *, p->ntensors + 1);
+  for (uint32_t i = 0; use && map->n && i < p->ntensors; i++) {
+    if (!is_saved(p->tensor[i].kind)) continue;
+    name[i] = saved_name(s, map, &p->tensor[i]);
+    uint32_t k = 0;
+    while (k < i && (!name[k] || strcmp(name[k], name[i]) != 0)) k++;
+    if (k == i) continue;
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--map names both %s and %s %s, and one file cannot hold both",
+               p->tensor[k].name, p->tensor[i].name, name[i]);
+    return false;
+  }
+  return true;
+}
+
+// -- loading -------------------------------------------------------------------------------------
+
+static bool read_named(const Params *p, const char *name, Array *out) {
+  if (!p->folder) return array_map(out, p->path, name, p->s->diag, p->pos);
+  return array_map(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
+                    p->pos);
+}
+
+static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
+  int64_t size[MAX_RANK];
+  for (int i = 0; i < t->rank; i++) size[i] = t->dim[t->declared[i]].whole;
+  if (sizes_fit(x->rank, x->size, t->rank, size)) return true;
+  char got[256], want[256];
+  diag_error(p->s->diag, DIAG_DATA_SHAPE, p->pos, "%s holds %s for %s, the model declares %s",
+             p->path, sizes_text(x->rank, x->size, got, sizeof got), t->name,
+             sizes_text(t->rank, size, want, sizeof want));
+  if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
+  return false;
+}
+
+// What the file calls tensor t. Where the model averages its parameters an evaluation takes the averages.
+static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
+  const ModelSpec *spec = &p->s->model->graph->spec;
+  bool average = spec->ntrain && spec->train[0].average != 0 && strcmp(program->for_, "eval") == 0;
+  if (t->kind == TENSOR_PARAM && average) {
+    const char *name = arena_printf(p->s->arena, "average.%s", t->name);
+    if (holds(p, name)) return name;
+  }
+  return t->kind == TENSOR_SLOT ? t->name : params_name(p->s, &p->map, t->name);
+}
+
+static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTensor *t) {
+  const char *name = name_of(p, program, t);
+  if (!holds(p, name)) {
+    if (t->kind != TENSOR_PARAM) return true;
+    if (p->partial) {
+      list_up(p, &p->kept, t->name);
+      return true;
+    }
+    diag_error(p->s->diag, DIAG_PARAM_MISSING, p->pos, "%s holds no value for the parameter %s",
+               p->path, t->name);
+    if (t->pos.line) diag_note(p->s->diag, t->pos, "declared here");
+    return false;
+  }
+  Array x = {0};
+  bool good = read_named(p, name, &x) && check_sizes(p, t, &x) &&
+              array_holds(&x, t->type, t->name, p->s->diag, p->pos);
+  if (good) exec_write(e, t->kind, t->name, x.type, x.data); // every block reads its part
+  array_free(&x);
+  return good;
+}
+
+static bool load_step(const Params *p, int64_t *step) {
+  if (!holds(p, step_name)) return true;
+  Array x = {0};
+  bool good = read_named(p, step_name, &x);
+  if (good && x.elements > 0) *step = (int64_t)dtype_load(x.type, x.data);
+  array_free(&x);
+  return good;
+}
+
+bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step) {
+  const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
+  ParamMap names;
+  *step = 0;
+  if (!params_map(s, &names) || !saved_apart(s, &names, p)) return false;
+  if (!use) return true;
+  Params all = {.s = s,
+                .path = use->text,
+                .map = names,
+                .pos = use->pos,
+                .partial = option_given(s->opt, OPTION_PARAMS_PARTIAL)};
+  if (!list_names(&all)) return false;
+  bool good = refuse_unknown(&all);
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    TensorKind kind = p->tensor[i].kind;
+    if (kind == TENSOR_PARAM || kind == TENSOR_STATE || (slots && kind == TENSOR_SLOT))
+      good &= load_tensor(&all, e, p, &p->tensor[i]);
+  }
+  if (slots) good &= load_step(&all, step);
+  bool tell = !option_given(s->opt, OPTION_QUIET) && session_first(s);
+  if (all.kept && tell)
+    fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
+  if (all.ignored && tell)
+    fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", text_shown(s->arena, all.path),
+            text_shown(s->arena, all.ignored));
+  return good;
+}
+
+// -- saving --------------------------------------------------------------------------------------
+
+static bool folder_there(Session *s, const OptionUse *use) {
+  const char *slash = strrchr(use->text, '/'), *folder = ".";
+  struct stat info;
+  if (slash) folder = arena_text(s->arena, use->text, slash == use->text ? 1 : (size_t)(slash - use->text));
+  if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
+  else if (access(folder, W_OK | X_OK) == 0) return true;
+  diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text, strerror(errno));
+  return false;
+}
+
+bool params_check(Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
+  ParamMap names;
+  if (!params_map(s, &names)) return false;
+  if (!use) return true;
+  if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors")) return folder_there(s, use);
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
+             use->text);
+  return false;
+}
+
+static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {
+  return text_ends(use->text, ".npz") ? npz_write(use->text, n, named, s->diag)
+                                      : safetensors_write(use->text, n, named, s->diag);
+}
+
+bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
+  const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
+  if (!use) return true;
+  ParamMap names;
+  NamedArray *named = arena_array(s->arena, NamedArray, p->ntensors + 1);
+  uint32_t n = 0;
+  bool good = params_map(s, &names);
+  for (uint32_t i = 0; i < p->ntensors && good; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    Result value;
+    if (!is_saved(t->kind)) continue;
+    good = result_read(s, e, p, t->kind, t->name, &value);
+    if (good)
+      named[n++] = (NamedArray){.name = saved_name(s, &names, t), .array = value.array};
+  }
+  int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
+  named[n] =
+      (NamedArray){.name = step_name, .array = {.type = TYPE_I32, .elements = 1, .data = &count}};
+  good = good && (!session_first(s) || write_saved(s, use, n + (step > 0), named));
+  for (uint32_t i = 0; i < n; i++) array_free(&named[i].array);
+  return good;
+}

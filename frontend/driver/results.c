@@ -1,0 +1,231 @@
+// Fetched values: checked for NaN and Inf, written to files or printed.
+#include "frontend/driver/session.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const Pos nowhere = {0};
+
+// The rows of all micro-batches are those of the data's dim.
+static const char *dim_name(const Session *s, const char *name) {
+  const Graph *g = s->model->graph;
+  const DataBlock *data = &g->spec.data[DATA_TRAIN];
+  if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2) return name;
+  const char *over = dim_get(g->dims, data->over)->name;
+  size_t n = strlen(over);
+  return strncmp(name, over, n) == 0 && strcmp(name + n, ".whole") == 0 ? over : name;
+}
+
+bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, const char *name,
+                 Result *out) {
+  int32_t index = program_tensor(p, kind, name);
+  if (index < 0) BUG("the program has no tensor %s", name);
+  const ProgTensor *t = &p->tensor[index];
+  const char **dims = arena_array(s->arena, const char *, t->rank + 1);
+  *out = (Result){
+      .name = name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
+  for (int i = 0; i < t->rank; i++) {
+    const ProgDim *dim = &t->dim[t->declared[i]];
+    dims[i] = dim_name(s, dim->name);
+    out->array.size[i] = dim->whole;
+    out->array.elements *= dim->whole;
+  }
+  if (!session_first(s)) {
+    exec_read(e, kind, name, NULL);
+    return true;
+  }
+  out->array.data = mem_alloc((size_t)(out->array.elements * dtype_bytes(t->type)));
+  exec_read(e, kind, name, out->array.data);
+  return true;
+}
+
+static double element(const Array *x, int64_t i) {
+  return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
+}
+
+// -- NaN and Inf ---------------------------------------------------------------------------------
+
+// The index of the first element that is no number, in words: [b 3, c 0].
+static const char *index_text(Session *s, const Result *r, int64_t flat) {
+  const char *text = "";
+  for (int i = r->array.rank; i-- > 0; flat /= r->array.size[i])
+    text = arena_printf(s->arena, "%s %lld%s%s", r->dim[i], (long long)(flat % r->array.size[i]),
+                        *text ? ", " : "", text);
+  return text;
+}
+
+static bool result_finite(Session *s, const Result *r, bool error) {
+  if (!dtype_is_float(r->array.type)) return true;
+  int64_t bad = 0, first = -1;
+  for (int64_t i = 0; i < r->array.elements; i++) {
+    if (isfinite(element(&r->array, i))) continue;
+    if (first < 0) first = i;
+    bad++;
+  }
+  if (!bad) return true;
+  const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf",
+             *text = r->array.rank == 0 ? arena_printf(s->arena, "%s is %s", r->name, what)
+                                      : arena_printf(s->arena, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
+                                                     (long long)bad, (long long)r->array.elements, what, index_text(s, r, first));
+  if (error)
+    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s", text);
+  else
+    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s", text);
+  return !error;
+}
+
+bool out_is_stdout(const Session *s) {
+  const char *out = option_text(s->opt, OPTION_OUT);
+  return out && strcmp(out, "-") == 0;
+}
+
+bool results_check(const Session *s) {
+  static const char *const words[] = {"finite"};
+  int word;
+  if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON)) {
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - and --json would both write to standard output");
+    return false;
+  }
+  return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
+}
+
+bool results_finite(Session *s, uint32_t n, const Result *r) {
+  bool good = true;
+  for (uint32_t i = 0; i < n; i++)
+    good &= result_finite(s, &r[i], option_given(s->opt, OPTION_CHECK));
+  return good;
+}
+
+// -- printed -------------------------------------------------------------------------------------
+
+enum {
+  WHOLE = 64,
+  EDGE = 3
+}; // elements that are printed in full; shown at each end of a longer axis
+
+static void print_number(const Array *x, int64_t i) {
+  double value = element(x, i);
+  if (x->type == TYPE_BOOL)
+    printf("%s", value != 0 ? "true" : "false");
+  else if (isnan(value))
+    printf("nan"); // whatever its sign
+  else if (dtype_is_float(x->type))
+    printf("%.6g", value);
+  else
+    printf("%.0f", value);
+}
+
+static void print_axis(const Array *x, int axis, int64_t at, int64_t stride) {
+  if (axis == x->rank) {
+    print_number(x, at);
+    return;
+  }
+  int64_t n = x->size[axis], step = stride / n;
+  bool shortened = x->elements > WHOLE && n > 2 * EDGE, last = axis == x->rank - 1;
+  printf("[");
+  for (int64_t i = 0; i < n; i++) {
+    if (i && last)
+      printf(", ");
+    else if (i)
+      printf("\n%*s", axis + 3, "");
+    if (shortened && i == EDGE) {
+      printf("...");
+      i = n - EDGE - 1;
+      continue;
+    }
+    print_axis(x, axis + 1, at + i * step, step);
+  }
+  printf("]");
+}
+
+static void print_result(const Result *r) {
+  printf("%s", r->name);
+  for (int i = 0; i < r->array.rank; i++)
+    printf("%s%s %lld", i ? ", " : " [", r->dim[i], (long long)r->array.size[i]);
+  printf("%s %s%s", r->array.rank ? "]" : "", dtype_text(r->array.type),
+         r->array.rank ? "\n  " : " = ");
+  print_axis(&r->array, 0, 0, r->array.elements);
+  printf("\n");
+}
+
+// -- written -------------------------------------------------------------------------------------
+
+// grad(w) is written to grad.w.npy.
+static const char *file_name(Session *s, const char *name) {
+  char *text = arena_text(s->arena, name, strlen(name)), *to = text;
+  for (const char *c = name; *c; c++)
+    if (*c != ')') *to++ = *c == '(' ? '.' : *c;
+  *to = '\0';
+  return text;
+}
+
+static bool write_folder(Session *s, const char *folder, uint32_t n, const Result *r) {
+  bool good = session_folder(s, folder);
+  for (uint32_t i = 0; i < n && good; i++)
+    good = npy_write(arena_printf(s->arena, "%s/%s.npy", folder, file_name(s, r[i].name)),
+                     &r[i].array, s->diag);
+  return good;
+}
+
+// --out -: the bytes of one .npy file.
+static bool write_stdout(Session *s, uint32_t n, const Result *r) {
+  const char *names = n ? r[0].name : "none";
+  for (uint32_t i = 1; i < n; i++) names = arena_printf(s->arena, "%s, %s", names, r[i].name);
+  if (n == 1) {
+    npy_put(stdout, &r[0].array);
+    return true;
+  }
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - writes one value as .npy, and there are %u: %s", n, names);
+  diag_hint(s->diag, "name one with --fetch, or write a file: --out results.npz");
+  return false;
+}
+
+bool results_write(Session *s, uint32_t n, const Result *r) {
+  const char *out = option_text(s->opt, OPTION_OUT);
+  if (out_is_stdout(s)) return write_stdout(s, n, r);
+  if (!out) {
+    if (!option_given(s->opt, OPTION_JSON))
+      for (uint32_t i = 0; i < n; i++) print_result(&r[i]);
+    return true;
+  }
+  bool npz = text_ends(out, ".npz"), safetensors = text_ends(out, ".safetensors");
+  if (!npz && !safetensors) return write_folder(s, out, n, r);
+  NamedArray *named = arena_array(s->arena, NamedArray, n + 1);
+  for (uint32_t i = 0; i < n; i++) named[i] = (NamedArray){.name = r[i].name, .array = r[i].array};
+  return npz ? npz_write(out, n, named, s->diag) : safetensors_write(out, n, named, s->diag);
+}
+
+// JSON has no NaN and no Inf: null.
+static json_t *number_json(const Array *x, int64_t i) {
+  double value = element(x, i);
+  if (x->type == TYPE_BOOL) return json_boolean(value != 0);
+  if (!isfinite(value)) return json_null();
+  return dtype_is_float(x->type) ? json_real(value) : json_integer((json_int_t)value);
+}
+
+// Types and shapes, and the values of those that are printed in full.
+json_t *results_json(uint32_t n, const Result *r) {
+  json_t *out = json_object();
+  for (uint32_t i = 0; i < n; i++) {
+    json_t *one = json_object(), *dims = json_array(), *shape = json_array(),
+           *values = json_array();
+    for (int k = 0; k < r[i].array.rank; k++) {
+      json_array_append_new(dims, json_text(r[i].dim[k]));
+      json_array_append_new(shape, json_integer(r[i].array.size[k]));
+    }
+    for (int64_t k = 0; k < r[i].array.elements && r[i].array.elements <= WHOLE; k++)
+      json_array_append_new(values, number_json(&r[i].array, k));
+    json_object_set_new(one, "type", json_text(dtype_text(r[i].array.type)));
+    json_object_set_new(one, "dims", dims);
+    json_object_set_new(one, "shape", shape);
+    if (r[i].array.elements <= WHOLE)
+      json_object_set_new(one, "values", values);
+    else
+      json_decref(values);
+    json_object_set_new(out, r[i].name, one);
+  }
+  return out;
+}

@@ -1,0 +1,211 @@
+// One run of the program: model file and options to a Model, a Model to a bound program.
+#include "frontend/driver/planner.h"
+#include "ir/base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const Pos nowhere = {0};
+
+// -- files ---------------------------------------------------------------------------------------
+
+static const char *folder_of(Session *s, const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
+}
+
+// -- options -------------------------------------------------------------------------------------
+
+// An option whose other words this version lacks.
+static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
+                      const char *why) {
+  int k;
+  if (!option_word(s->opt, id, n, word, s->diag, &k)) return false;
+  if (k == 0) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos,
+             "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
+  return false;
+}
+
+static bool refuse_unavailable(const Session *s) {
+  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"};
+  bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
+  int comm;
+  good &= option_word(s->opt, OPTION_COMM, 3, comms, s->diag, &comm);
+  if (comm == 2) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_COMM)->pos,
+               "--comm nccl is not in this version of meshc: programs run on the CPU");
+    good = false;
+  }
+  return good;
+}
+
+// Whether what the setting replaces is a text: a const that is one in the file, or a key that takes one.
+static bool takes_text(const Ast *file, const char *path) {
+  static const char *const keys[] = {"frozen", "parameters", "no_decay", "path", "key"};
+  const char *dot = strrchr(path, '.');
+  for (size_t i = 0; dot && i < countof(keys); i++)
+    if (!strcmp(dot + 1, keys[i])) return true;
+  for (uint32_t i = 0; i < file->nkids; i++)
+    for (uint32_t k = 0; file->kids[i]->kind == AST_CONST && k < file->kids[i]->nkids; k++) {
+      const Ast *define = file->kids[i]->kids[k];
+      if (!strcmp(define->text, path)) return define->kids[0]->kind == AST_STRING;
+    }
+  return false;
+}
+
+static Ast *text_value(Session *s, uint32_t source, const char *text) {
+  Ast *value = arena_new_of(s->arena, Ast);
+  uint32_t n = (uint32_t)strlen(text);
+  value->kind = AST_STRING;
+  value->text = intern(s->names, text);
+  value->pos = value->end = (Pos){.source = source, .line = 1, .col = 1, .len = n ? n : 1};
+  return value;
+}
+
+static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
+  const char *equals = strchr(use->text, '=');
+  if (!equals || equals == use->text) {
+    diag_error(s->diag, DIAG_UNKNOWN_SET, use->pos, "--set takes NAME=VALUE, not '%s'", use->text);
+    return false;
+  }
+  size_t n = (size_t)(equals - use->text);
+  int errors = diag_errors(s->diag);
+  uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text),
+                                equals + 1, strlen(equals + 1));
+  *out = (Setting){.path = intern_n(s->names, use->text, n), .pos = use->pos};
+  if (equals[1] != '"' && takes_text(s->ast, out->path)) {
+    out->value = text_value(s, source, equals + 1);
+    return true;
+  }
+  out->value =
+      ast_parse_expression(s->arena, s->names, s->diag, source, equals + 1, strlen(equals + 1));
+  return diag_errors(s->diag) == errors;
+}
+
+static bool parse_settings(Session *s, ModelOptions *m) {
+  uint32_t n = s->opt->use[OPTION_SET].n;
+  bool good = true;
+  m->setting = arena_array(s->arena, Setting, n + 1);
+  m->nsettings = n;
+  for (uint32_t i = 0; i < n; i++)
+    good &= parse_setting(s, &s->opt->use[OPTION_SET].at[i], &m->setting[i]);
+  return good;
+}
+
+static bool read_precision(const Session *s, const char **out) {
+  static const char *const types[] = {"f32", "bf16", "f16"};
+  int word;
+  if (!option_given(s->opt, OPTION_PRECISION)) return true;
+  bool good = option_word(s->opt, OPTION_PRECISION, 3, types, s->diag, &word);
+  if (good) *out = types[word];
+  return good;
+}
+
+// --exact: the same bits on every mesh. A sum that processors share has an order that depends on how many
+// they are, and so has a library's product: every processor computes the whole, by generated kernels, whose order
+// is that of one processor.
+static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
+
+// Pins would share sums again.
+static bool exact_possible(const Session *s) {
+  const Graph *g = s->model->graph;
+  for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op != OP_PIN) continue;
+    diag_error(s->diag, DIAG_UNSUPPORTED, graph_node(g, n)->origin.pos,
+               "--exact is refused: layout(...) splits a value whatever the mesh computes");
+    diag_hint(s->diag, "remove the pin, or run without --exact");
+    return false;
+  }
+  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) && mesh_size(&s->model->mesh) > 1)
+    fprintf(stderr, "meshc: --exact: each of the %lld processors holds and computes the whole; the layout is left aside\n",
+            (long long)mesh_size(&s->model->mesh));
+  return true;
+}
+
+static bool layout_is_auto(const Session *s) {
+  const char *layout = option_text(s->opt, OPTION_LAYOUT);
+  return layout && !is_exact(s) && strcmp(layout, "auto") == 0;
+}
+
+static bool model_options(Session *s, ModelOptions *m) {
+  int errors = diag_errors(s->diag);
+  int64_t seed, threads;
+  const OptionUse *mesh = option_use(s->opt, OPTION_MESH),
+                  *layout = option_use(s->opt, OPTION_LAYOUT);
+  *m = (ModelOptions){.path = s->opt->argument.at[0],
+                      .data_dir = option_text(s->opt, OPTION_DATA_DIR)};
+  bool good = refuse_unavailable(s);
+  good &= option_integer(s->opt, OPTION_SEED, 0, 0, INT64_MAX, s->diag, &seed);
+  good &= option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads);
+  good &= read_precision(s, &m->precision);
+  m->seed = (uint64_t)seed;
+  if (!good) return false;
+  m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
+  m->pins_name_axes = s->opt->command == COMMAND_PLAN;
+  m->loaded = option_given(s->opt, OPTION_PARAMS) || option_given(s->opt, OPTION_CHECKPOINT) || option_given(s->opt, OPTION_RESUME);
+  m->layout_may_go = mesh && !layout && m->pins_name_axes;
+  if (mesh)
+    m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
+                             strlen(mesh->text));
+  if (layout && !m->no_layout)
+    m->layout = ast_parse_layout(s->arena, s->names, s->diag, layout->pos.source, layout->text,
+                                 strlen(layout->text));
+  return diag_errors(s->diag) == errors;
+}
+
+static bool read_machine(Session *s) {
+  s->machine = machine_default();
+  const char *path = option_text(s->opt, OPTION_MACHINE);
+  return !path || machine_read(&s->machine, s->diag, path);
+}
+
+// -- the model -----------------------------------------------------------------------------------
+
+bool session_read(Session *s) {
+  bool from_stdin = session_from_stdin(s);
+  const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
+  (void)mem_doing("reading the model", path);
+  s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes) : session_file(s, path, &s->text_bytes);
+  if (!s->text) {
+    diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
+               strerror(errno));
+    return false;
+  }
+  s->source = diag_source(s->diag, path, s->text, s->text_bytes);
+  const char *data_dir = option_text(s->opt, OPTION_DATA_DIR);
+  s->directory = data_dir ? data_dir : folder_of(s, path);
+  return true;
+}
+
+// A schedule that counts epochs needs to know how many batches one has.
+static bool count_epochs(Session *s) {
+  Feed *f = data_open(s, s->model->graph, DATA_TRAIN, false);
+  if (!f) return false;
+  int64_t batches = feed_batches(f);
+  feed_close(f);
+  return train_resolve_epochs(s->model, batches);
+}
+
+bool session_load(Session *s) {
+  laps_start(&s->laps, s->arena);
+  if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
+  (void)mem_doing("building the model", s->opt->argument.at[0]);
+  s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
+  if (!parse_settings(s, &s->options) || diag_errors(s->diag)) return false;
+  laps_end(&s->laps, "parse", 0);
+  s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
+  if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));
+  // a model that is planned may have a mesh without rules
+  bool no_rules = s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
+  return s->model &&
+         (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
+         (!train_counts_epochs(s->model) || count_epochs(s)) &&
+         (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s);
+}
+

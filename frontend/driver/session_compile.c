@@ -1,0 +1,147 @@
+// From a graph to a program, and to the processors that run it: the passes with the options of a run.
+#include "frontend/driver/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool session_memory(const Session *s, double *out) {
+  static const struct { const char *unit; double bytes; } units[] = {
+      {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
+  const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
+  *out = (double)s->machine.memory;
+  if (!use) return true;
+  char *end;
+  double x = strtod(use->text, &end);
+  for (size_t i = 0; end != use->text && x > 0 && x < 0x1p60 && i < countof(units); i++)
+    if (!strcmp(end, units[i].unit)) {
+      *out = fmin(x * units[i].bytes, 0x1p62);
+      return true;
+    }
+  diag_error(s->diag, DIAG_USAGE, use->pos, "--memory takes a size of a processor's memory, not '%s'", use->text);
+  diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
+  return false;
+}
+
+// --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
+// machine file's: it may describe a machine for which the model is still being cut.
+static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
+  double most;
+  bool budget = option_given(s->opt, OPTION_MEMORY);
+  if (!(budget || s->machine.states_memory) || !c->compiled || s->trial) return true;
+  if (!session_memory(s, &most)) return false;
+  int64_t needed = program_bytes(c->compiled->program);
+  if ((double)needed <= most) return true;
+  const char *text = arena_printf(s->arena, "the program for %s needs %s a processor, %s %s", c->compiled->program->for_,
+                                  bytes_text(s->arena, needed), budget ? "--memory allows" : "a processor of the machine file has",
+                                  bytes_text(s->arena, (int64_t)most));
+  Pos at = option_use(s->opt, budget ? OPTION_MEMORY : OPTION_MACHINE)->pos;
+  if (budget || runs) diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
+  else diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
+  diag_hint(s->diag, "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch", (long long)needed);
+  return !(budget || runs);
+}
+
+static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
+  int64_t opt;
+  double memory;
+  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory)) return false;
+  bool blas = runs && blas_open(&s->blas);
+  *out = (PipelineOptions){
+      .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
+                  .products = (blas || !runs) && !option_given(s->opt, OPTION_EXACT),
+                  .for_ = purpose,
+                  .over = over,
+                  .overlap = s->machine.overlap > 0,
+                  .keep = strcmp(purpose, "train") == 0 ||
+                          (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
+      .code = {.opt = (int)opt, .cache = cache_folder(s)},
+      .machine = &s->machine,
+      .memory = (int64_t)memory,
+      .machine_code = runs,
+  };
+  return true;
+}
+
+// What was planned by the graph is what the program's collectives say.
+static bool planned_alike(const Compilation *c, Diag *d) {
+  ProgramCount part[2], facts = {0};
+  if (!c->compiled || !c->facts) return true;
+  program_count(c->compiled->program, 0, -1, part);
+  program_count_add(&part[0], &part[1]);
+  for (uint32_t i = 0; i < c->facts->n; i++) {
+    const CollFact *f = &c->facts->fact[i];
+    facts.calls[f->kind] += f->times;
+    facts.bytes[f->kind] += f->times * f->bytes;
+    facts.wire_bytes[f->kind] += f->times * f->wire_bytes;
+  }
+  for (int k = 0; k < COLL_COUNT; k++) {
+    int64_t calls = part[0].calls[k], bytes = part[0].bytes[k];
+    if (calls == facts.calls[k] && bytes == facts.bytes[k] && part[0].wire_bytes[k] == facts.wire_bytes[k])
+      continue;
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
+               coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
+               (long long)facts.calls[k], (long long)facts.bytes[k]);
+    diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
+    return false;
+  }
+  return true;
+}
+
+bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
+                     const char *last, Compilation *out) {
+  PipelineOptions options;
+  bool runs = last == NULL;
+  if (!read_pipeline(s, purpose, over, runs, &options)) return false;
+  options.laps = &s->laps;
+  double start = clock_seconds();
+  bool cached = options.code.cache != NULL;
+  if (runs && !session_before_compile(s, cached)) return false;
+  if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
+  if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
+  if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
+            purpose, clock_seconds() - start, out->compiled->program->ninstrs,
+            out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
+  if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
+  laps_start(&s->laps, s->arena);
+  return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
+}
+
+bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over, Compilation *out) {
+  PipelineOptions options;
+  return read_pipeline(s, purpose, over, true, &options) && pipeline_run(a, g, &options, NULL, s->diag, out);
+}
+
+static bool exec_options(Session *s, ExecOptions *out) {
+  int64_t threads;
+  if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return false;
+  *out = (ExecOptions){.threads = (int)threads, .seed = s->model->graph->spec.seed, .directory = s->directory};
+  return true;
+}
+
+Exec *session_exec_alone(Session *s, const Compilation *c) {
+  ExecOptions options;
+  if (!exec_options(s, &options)) return NULL;
+  if (s->spoil.kernel) options.spoil = &s->spoil; // a wrong kernel is wrong wherever it runs
+  return exec_new(c->compiled->program, &options, s->diag);
+}
+
+Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
+  ExecOptions options;
+  if (!exec_options(s, &options)) return NULL;
+  options.ranks = s->ranks;
+  options.share = share;
+  options.watch = watch;
+  options.spoil = &s->spoil;
+  options.probe = s->probe;
+  options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH || s->opt->command == COMMAND_DOCTOR;
+  Exec *e = exec_new(c->compiled->program, &options, s->diag);
+  if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
+  if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+    fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
+            (long long)mesh_size(&s->model->mesh), exec_workers(e),
+            bytes_text(s->arena, exec_bytes(e)));
+  return e;
+}

@@ -1,0 +1,235 @@
+// Ranks of a run: --np and mpirun, what all of them must agree on, who prints.
+//
+// The same program runs in every rank. Rank 0 prints and writes; another one is heard only when it is the
+// one that knows what went wrong.
+#define _GNU_SOURCE // fopencookie
+#include "frontend/driver/session.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WHY = 512, DEADLINE = 60 };
+
+bool session_first(const Session *s) { return !s->ranks || ranks_rank(s->ranks) == 0; }
+
+// -- starting and joining ------------------------------------------------------------------------
+
+static bool runs_on_ranks(CommandId c) {
+  return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT || c == COMMAND_BENCH ||
+         c == COMMAND_DOCTOR;
+}
+
+static bool refuse(const Session *s, OptionId id, const char *why, const char *hint) {
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, id)->pos, "%s", why);
+  if (hint) diag_hint(s->diag, "%s", hint);
+  return false;
+}
+
+// All ranks have joined or none has: what the first one says is enough.
+static bool is_first_by_launcher(void) {
+  static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+  for (size_t i = 0; i < countof(sign); i++) {
+    const char *text = getenv(sign[i]);
+    if (text) return atoi(text) == 0;
+  }
+  return true;
+}
+
+static void drop_output(void) {
+  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); // of this rank's own errors
+  int nothing = open("/dev/null", O_WRONLY);
+  if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
+  if (nothing >= 0) close(nothing);
+}
+
+// "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a wrong number. Other
+// faults are of ranks.
+static bool read_spoil(Session *s, const OptionUse *fault) {
+  char rest;
+  long long processor, call;
+  bool value = fault && !strncmp(fault->text, "value@", 6), kernel = fault && !strncmp(fault->text, "kernel@", 7);
+  if (!value && !kernel) return true;
+  if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 || processor < 0 || call < 0) return false;
+  s->spoil = (ExecFault){processor, call, kernel};
+  return true;
+}
+
+static int refuse_fault(const Session *s) {
+  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL, kernel@PROCESSOR:CALL",
+         "HOW is one of count, kind, line, skip, kill, stop");
+  return 2;
+}
+
+static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
+  char why[WHY] = "";
+  int code;
+  s->ranks = ranks_join((double)deadline, why, sizeof why, &code);
+  if (!s->ranks && !*why) return code;
+  if (!s->ranks) {
+    if (is_first_by_launcher()) fprintf(stderr, "meshc: error: %s\n", why);
+    return 2;
+  }
+  const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
+  if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
+  if (data != DIGEST_OFF) digest_record(data);
+  return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
+}
+
+// Standard input reaches one process only.
+static bool model_for_all(const Session *s, bool ranks) {
+  if (!ranks || s->opt->command == COMMAND_DOCTOR || !session_from_stdin(s)) return true;
+  if (!is_first_by_launcher()) return false;
+  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "several processes cannot read the model from standard input");
+  diag_hint(s->diag, "write it to a file that all of them can read");
+  return false;
+}
+
+bool session_ranks(Session *s, char **argv, int *code) {
+  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"}, *const data[] = {"sampled", "full", "off"};
+  static const DigestMode modes[] = {DIGEST_SAMPLED, DIGEST_FULL, DIGEST_OFF};
+  int64_t np, deadline;
+  int comm, log, check;
+  *code = 2;
+  if (!runs_on_ranks(s->opt->command)) return true;
+  if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
+  if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
+      !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
+      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
+      !option_word(s->opt, OPTION_CHECK_DATA, 3, data, s->diag, &check))
+    return false;
+  bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
+  bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
+  if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
+  if (!model_for_all(s, np > 0 || (!local && ranks_started()))) return false;
+  if (np && !ranks_started()) {
+    *code = ranks_launch((int)np, argv, comm == 1, saves);
+    return false;
+  }
+  if (saves) stop_expect();
+  if (given && comm == 1 && !ranks_started())
+    return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
+  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)
+    return refuse(s, OPTION_FAULT, "--fault HOW@RANK:CALL is of ranks, and this is a single process", "say --np N, or value@PROCESSOR:CALL");
+  if (local || !ranks_started()) return true;
+  *code = join(s, deadline, log == 1, modes[check]);
+  return *code == 0;
+}
+
+// -- what all must agree on ----------------------------------------------------------------------
+
+static uint64_t hash_text(const char *text) {
+  uint64_t h = 14695981039346656037u; // FNV-1a
+  for (; text && *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
+  return h;
+}
+
+static const char *const facts[] = {"version of meshc", "seed", "mesh", "layout", "model file", "model (options, imports)"};
+_Static_assert(countof(facts) * sizeof(uint64_t) <= NOTE_DATA, "the facts fit a note");
+
+static uint64_t hash_json(json_t *x) {
+  char *text = json_dumps(x, JSON_COMPACT);
+  uint64_t h = hash_text(text);
+  free(text);
+  json_decref(x);
+  return h;
+}
+
+// The first fact in which another rank differs from rank 0 ends the run.
+static bool compare_facts(Session *s, const Note *const *all) {
+  uint64_t first[countof(facts)], other[countof(facts)];
+  memcpy(first, all[0]->data, sizeof first);
+  for (int i = 1; i < ranks_count(s->ranks); i++) {
+    memcpy(other, all[i]->data, sizeof other);
+    for (size_t k = 0; k < countof(facts); k++)
+      if (first[k] != other[k])
+        return ranks_fail(s->ranks, "rank %d has another %s than rank 0", i, facts[k]);
+  }
+  return true;
+}
+
+bool session_agree(Session *s) {
+  if (!s->ranks) return true;
+  const Note *const *all;
+  Note mine = {.what = NOTE_MODEL};
+  const uint64_t own[countof(facts)] = {
+      hash_text(MESHC_VERSION),          s->model->graph->spec.seed, hash_json(mesh_json(&s->model->mesh)),
+      hash_json(layout_json(s)), hash_text(s->text),         hash_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
+  };
+  memcpy(mine.data, own, sizeof own);
+  if (!session_same_files(s, false)) return false;
+  if (!ranks_meet(s->ranks, &mine, false, &all) || !compare_facts(s, all)) return false;
+  if (ranks_use_mesh(s->ranks, &s->model->mesh)) return true;
+  int64_t processors = mesh_size(&s->model->mesh);
+  if (processors == 1)
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share one processor: the model has no mesh", ranks_count(s->ranks));
+  else
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share the %lld processors of the mesh %s",
+               ranks_count(s->ranks), (long long)processors, mesh_text(s->arena, &s->model->mesh));
+  diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh AXIS=SIZE,... sets the mesh");
+  return false;
+}
+
+bool session_before_compile(Session *s, bool cached) {
+  return !s->ranks || !cached || ranks_lead(s->ranks) || ranks_meet_near(s->ranks, true);
+}
+
+bool session_after_compile(Session *s, bool cached, const Program *p) {
+  if (!s->ranks) return true;
+  if (cached && ranks_lead(s->ranks) && !ranks_meet_near(s->ranks, true)) return false;
+  const Note *const *all;
+  Note mine = {.what = NOTE_COMPILE};
+  uint64_t own = hash_text(program_print(s->arena, p)), other;
+  memcpy(mine.data, &own, sizeof own);
+  if (!ranks_meet(s->ranks, &mine, true, &all)) return false;
+  for (int i = 1; i < ranks_count(s->ranks); i++) {
+    memcpy(&own, all[0]->data, sizeof own);
+    memcpy(&other, all[i]->data, sizeof other);
+    if (own != other) return ranks_fail(s->ranks, "rank %d has compiled another program than rank 0", i);
+  }
+  return true;
+}
+
+// -- who prints ----------------------------------------------------------------------------------
+
+typedef struct Prefixed {
+  int rank;
+  bool inside; // a line
+} Prefixed;
+
+static ssize_t write_prefixed(void *cookie, const char *text, size_t n) {
+  Prefixed *p = cookie;
+  for (size_t i = 0; i < n; i++) {
+    if (!p->inside) fprintf(stdout, "rank %d: ", p->rank);
+    p->inside = text[i] != '\n';
+    fputc(text[i], stdout);
+  }
+  return fflush(stdout) == 0 ? (ssize_t)n : 0;
+}
+
+FILE *session_output(const Session *s) {
+  static Prefixed own;
+  const char *log = option_text(s->opt, OPTION_LOG_RANK);
+  if (!s->ranks || !log || strcmp(log, "all") != 0) return stdout;
+  own.rank = ranks_rank(s->ranks);
+  FILE *f = fopencookie(&own, "w", (cookie_io_functions_t){.write = write_prefixed});
+  if (!f) return stdout;
+  setvbuf(f, NULL, _IOLBF, 0);
+  return f;
+}
+
+// A rank prints what it has found wrong, if no other one has; notes that all have, rank 0.
+bool session_speaks(const Session *s, int code) {
+  if (!s->ranks) return true;
+  if (code == 0 || code == 75) return ranks_rank(s->ranks) == 0;
+  return code != 6 && ranks_speak(s->ranks);
+}
+
+int session_leave(Session *s, int code) {
+  if (!s->ranks) return code;
+  code = ranks_leave(s->ranks, code);
+  ranks_free(s->ranks);
+  s->ranks = NULL;
+  return code;
+}

@@ -1,0 +1,108 @@
+// What check, dump and explain describe: the graph that --for, --fetch and --training ask for.
+#include "frontend/driver/session.h"
+
+#include <string.h>
+
+static const char *const purposes[] = {"", "train", "eval", "run"};
+
+typedef VEC(const char *) NameList;
+
+// Names between commas, those inside parentheses aside.
+static void split_names(const Session *s, const char *text, NameList *names) {
+  int depth = 0;
+  for (const char *from = text, *c = from;; c++) {
+    depth += (*c == '(') - (*c == ')');
+    if (*c && (*c != ',' || depth > 0)) continue;
+    const char *end = c;
+    while (from < end && *from == ' ') from++;
+    while (end > from && end[-1] == ' ') end--;
+    if (end > from) vec_push(s->arena, *names) = intern_n(s->names, from, (size_t)(end - from));
+    if (!*c) break;
+    from = c + 1;
+  }
+}
+
+Fetch session_fetch(const Session *s) {
+  const OptionUse *use = option_use(s->opt, OPTION_FETCH);
+  Fetch f = {.loss = option_text(s->opt, OPTION_LOSS),
+             .training = option_given(s->opt, OPTION_TRAINING)};
+  if (f.loss) f.loss_pos = option_use(s->opt, OPTION_LOSS)->pos;
+  NameList names = {0};
+  if (!use) return f;
+  f.pos = use->pos;
+  for (uint32_t i = 0; i < s->opt->use[OPTION_FETCH].n; i++)
+    split_names(s, s->opt->use[OPTION_FETCH].at[i].text, &names);
+  f.name = (const char *const *)names.at;
+  f.n = names.n;
+  return f;
+}
+
+static bool names_results(const Graph *g) {
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_OUTPUT || g->name.at[i].kind == NAME_METRIC) return true;
+  return false;
+}
+
+// Every value that the file binds, for a model that names no output, loss or metric.
+static Fetch all_values(const Session *s, Fetch f) {
+  const Graph *g = s->model->graph;
+  const char **names = arena_array(s->arena, const char *, g->name.n + 1);
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_VALUE && !strchr(g->name.at[i].name, '.'))
+      names[f.n++] = g->name.at[i].name;
+  f.name = names;
+  return f;
+}
+
+// The loss and the metrics: what an evaluation would compute of one batch.
+static Fetch evaluated(const Session *s) {
+  const Graph *g = s->model->graph;
+  const char **names = arena_array(s->arena, const char *, g->name.n + 1);
+  Fetch f = {.name = (const char *const *)names};
+  if (s->model->loss) names[f.n++] = s->model->loss;
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_METRIC) names[f.n++] = g->name.at[i].name;
+  return f;
+}
+
+// Over a data block; a model without one is described by a whole batch.
+static Graph *select_eval_of(Session *s, const char **over) {
+  uint32_t n;
+  EvalMetric *metric;
+  const DataBlock *block = s->model->graph->spec.data;
+  Fetch batch = evaluated(s);
+  for (int k = 0; k < DATA_BLOCKS; k++)
+    if (block[k].present) *over = data_over(s, (BlockKind)k);
+  if (*over) return select_eval(s->arena, s->model, &n, &metric);
+  if (batch.n) return select_run(s->arena, s->model, &batch);
+  diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0},
+             "the model has no loss and no metric to evaluate");
+  return NULL;
+}
+
+Graph *session_select(Session *s, const char **purpose, const char **over) {
+  int word;
+  bool block = s->model->graph->spec.ntrain > 0;
+  *over = NULL;
+  if (!option_given(s->opt, OPTION_FOR)) {
+    bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) ||
+               option_given(s->opt, OPTION_TRAINING);
+    word = block && !run ? 1 : 3;
+  } else if (!option_word(s->opt, OPTION_FOR, 4, purposes, s->diag, &word)) {
+    return NULL;
+  }
+  *purpose = purposes[word];
+  if (word == 1 && !block) {
+    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos,
+               "the model has no train block");
+    return NULL;
+  }
+  if (word == 1) return select_train(s->arena, s->model, NULL);
+  if (word == 2) return select_eval_of(s, over);
+  Fetch fetch = session_fetch(s);
+  if (!fetch.n && !s->model->loss && !names_results(s->model->graph)) {
+    fetch = all_values(s, fetch);
+    if (!fetch.n) return graph_like(s->arena, s->model->graph, STAGE_GRAD);
+  }
+  return select_run(s->arena, s->model, &fetch);
+}

@@ -1,0 +1,481 @@
+// Statements: the walk over a model file, and the door model_build.
+//
+// One statement at a time; an expression with an error binds poison, so that what uses the name
+// says nothing more. Dims, consts and functions are known before the first statement is built.
+#include <string.h>
+
+#include "frontend/model/warnings.h"
+
+// -- what a statement binds -----------------------------------------------------------------------
+
+// Nodes from here on belong to the value `name`; inside a function without a scope, to the
+// caller's.
+static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
+  if (!b->frame->anonymous)
+    b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
+  b->g->origin.pos = pos;
+}
+
+static bool name_free(Build *b, const char *name, Pos pos) {
+  const Function *f = b->frame->fn ? NULL : map_get(&b->functions, name);
+  const Binding *constant = b->frame->fn ? NULL : map_get(&b->consts, name);
+  if (!f && !constant) return true;
+  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already the name of a %s", name,
+             f ? "function" : "const");
+  diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
+  return false;
+}
+
+// Whether v has just the dims that a left side states.
+bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
+  const Dims *have = build_dims(b, v);
+  for (int i = 0; i < stated->n; i++)
+    if (!dims_has(have, stated->at[i])) {
+      diag_error(b->d, DIAG_MISSING_DIM, pos,
+                 "'%s' is declared with dim '%s', but the right side is over %s", name,
+                 dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
+      return false;
+    }
+  for (int i = 0; i < have->n; i++)
+    if (!dims_has(stated, have->at[i])) {
+      diag_error(b->d, DIAG_EXTRA_DIM, pos,
+                 "'%s' is declared over %s, but the right side also has dim '%s'", name,
+                 dims_listed(b, stated), dim_get(b->g->dims, have->at[i])->name);
+      diag_hint(b->d, "reduce over it, or state it on the left side");
+      return false;
+    }
+  return true;
+}
+
+static Value in_stated_type(Build *b, const Ast *target, Value v) {
+  Dtype type;
+  if (!type_stated(b, target->kids[0], &type)) return value_poison;
+  return value_tensor(build_stated(b, target->text, target->pos, v, type));
+}
+
+static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
+  Dims stated;
+  bool has = target->has_brackets;
+  if (has && !dims_stated(b, target, &stated)) v = value_poison;
+  if (v.kind != VALUE_POISON && !value_is_tensor(b, &v, target->pos)) v = value_poison;
+  if (v.kind != VALUE_POISON && target->nkids) v = in_stated_type(b, target, v);
+  if (v.kind != VALUE_POISON && has && !build_matches(b, target->text, target->pos, &stated, &v))
+    v = value_poison;
+  if (name_free(b, target->text, target->pos))
+    binding_set(b, target->text, v, target->pos, kind,
+                has && v.kind != VALUE_POISON ? &stated : NULL);
+}
+
+Value build_outer(Build *b, const Ast *e, bool stated) {
+  bool outer = b->outer;
+  b->outer = stated;
+  Value v = build_expr(b, e);
+  b->outer = outer;
+  return v;
+}
+
+static void build_bind(Build *b, const Ast *s) {
+  uint32_t n = s->nkids - 1;
+  bool stated = true;
+  for (uint32_t i = 0; i < n; i++) stated &= s->kids[i]->has_brackets;
+  origin_of(b, s->kids[0]->text, "value", s->pos);
+  Value v = build_outer(b, s->kids[n], stated);
+  if (n == 1) {
+    bind_target(b, s->kids[0], v, NAME_VALUE);
+    return;
+  }
+  if (v.kind != VALUE_POISON && (v.kind != VALUE_TUPLE || v.n != n)) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "the left side has %u names, and the right side gives %u", n,
+               v.kind == VALUE_TUPLE ? v.n : 1);
+    v = value_poison;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    bind_target(b, s->kids[i], v.kind == VALUE_TUPLE ? v.item[i] : value_poison, NAME_VALUE);
+}
+
+static void build_metric(Build *b, const Ast *s) {
+  const Ast *target = s->kids[0];
+  origin_of(b, target->text, "metric", s->pos);
+  bind_target(b, target, build_outer(b, s->kids[1], target->has_brackets), NAME_METRIC);
+}
+
+// `output x` names a value that exists and keeps the order of its dims.
+static void build_output(Build *b, const Ast *s) {
+  const Ast *target = s->kids[0];
+  if (s->nkids > 1 && s->kids[1]) {
+    origin_of(b, target->text, "output", s->pos);
+    bind_target(b, target, build_outer(b, s->kids[1], target->has_brackets), NAME_OUTPUT);
+    return;
+  }
+  Value v = value_of_name(b, target->text, target->pos);
+  const Binding *old = binding_find(b, target->text);
+  if (target->has_brackets || target->nkids || !old) {
+    bind_target(b, target, v, NAME_OUTPUT);
+    return;
+  }
+  Dims order = {.n = old->rank};
+  memcpy(order.at, old->dims, sizeof order.at);
+  if (v.kind == VALUE_TENSOR || v.kind == VALUE_NUMBER)
+    binding_set(b, target->text, v, target->pos, NAME_OUTPUT, old->stated ? &order : NULL);
+}
+
+// -- declarations ---------------------------------------------------------------------------------
+
+static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
+  if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
+  diag_error(b->d, DIAG_BAD_TYPE, type->pos,
+             "the type of a trained parameter must be a float, not %s", type->text);
+  diag_hint(b->d, "add: trainable = false; or use input or state");
+  return false;
+}
+
+static bool frozen_of(Build *b, const Ast *s, bool *out) {
+  *out = false;
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    bool trainable = true;
+    if (!s->args[i].name || strcmp(s->args[i].name, "trainable")) {
+      diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "there is no option '%s' of a declaration",
+                 s->args[i].name ? s->args[i].name : "?");
+      diag_hint(b->d, "the only option is trainable = false");
+      return false;
+    }
+    if (!build_bool(b, s->args[i].value, &trainable)) return false;
+    *out = !trainable;
+  }
+  return true;
+}
+
+static bool declaration_new(Build *b, const Ast *s, const char *full) {
+  DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
+  const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
+  if (!old && !bound) return name_free(b, s->text, s->pos);
+  diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "'%s' is declared twice", full);
+  diag_note(b->d, old ? b->g->decl.at[old - 1].pos : bound->pos, "first here");
+  return false;
+}
+
+static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
+  Dims order = {0};
+  if (id) {
+    const Decl *d = &b->g->decl.at[id - 1];
+    order.n = d->rank;
+    memcpy(order.at, d->dims, sizeof order.at);
+  }
+  binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
+}
+
+// Whether a parameter of a shared scope is over the dims that this call gives it; else it is bound to poison.
+static bool shared_fits(Build *b, const Ast *s, DeclId old) {
+  const Decl *d = &b->g->decl.at[old - 1];
+  Dims order, held = {.n = d->rank};
+  memcpy(held.at, d->dims, sizeof held.at);
+  bool good = dims_stated(b, s, &order);
+  if (good && !dims_equal(&order, &held)) {
+    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos, "the shared parameter '%s' is over %s, but this call needs it over %s", d->name,
+               dims_listed(b, &held), dims_listed(b, &order));
+    diag_hint(b->d, "give this call the dims of the call that declared the parameters");
+    good = false;
+  }
+  if (!good) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+  return good;
+}
+
+static void declare(Build *b, const Ast *s, DeclKind kind) {
+  const char *full = name_join(b, b->frame->scope->path, s->text);
+  DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
+  if (old && b->frame->scope->shared) {
+    if (!shared_fits(b, s, old)) return;
+    bind_decl(b, s, old, value_tensor(graph_decl_node(b->g, old)));
+    return;
+  }
+  Decl d = {.kind = kind, .name = full, .pos = s->pos};
+  Dims order;
+  bool fresh = declaration_new(b, s, full);
+  bool good = fresh && dims_stated(b, s, &order) && dims_fit(b, &order, s->pos, "a tensor") &&
+              type_stated(b, s->nkids ? s->kids[0] : NULL, &d.type);
+  if (good) {
+    d.rank = order.n;
+    memcpy(d.dims, order.at, sizeof d.dims);
+  }
+  if (good && kind != DECL_INPUT)
+    good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) && init_build(b, s, &d, &d.init);
+  if (!good) {
+    if (fresh || !binding_find(b, s->text)) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+    return;
+  }
+  origin_of(b, s->text,
+            kind == DECL_INPUT   ? "input"
+            : kind == DECL_PARAM ? "parameter"
+                                 : "state",
+            s->pos);
+  DeclId id = graph_decl(b->g, &d);
+  map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
+  if (kind == DECL_PARAM && !s->kids[1]) vec_push(b->a, b->zero) = (Zero){id, s};
+  bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
+}
+
+static void build_input(Build *b, const Ast *s) { declare(b, s, DECL_INPUT); }
+static void build_param(Build *b, const Ast *s) { declare(b, s, DECL_PARAM); }
+static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
+
+// -- updates --------------------------------------------------------------------------------------
+
+static DeclId state_of(Build *b, const Ast *s) {
+  const Binding *bound = binding_find(b, s->text);
+  if (bound && bound->value.kind == VALUE_TENSOR) {
+    const Node *n = graph_node(b->g, bound->value.node);
+    if (n->op == OP_STATE) return n->attr.decl;
+  }
+  DeclId d = (DeclId)(uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, s->text));
+  if (!d && !b->frame->fn) d = (DeclId)(uintptr_t)map_get(&b->decls, s->text);
+  if (d && b->g->decl.at[d - 1].kind == DECL_STATE) return d;
+  if (bound && bound->value.kind == VALUE_POISON) return 0;
+  diag_error(b->d, DIAG_UNKNOWN_NAME, s->pos, "there is no state '%s' to update", s->text);
+  diag_hint(b->d, "declare it: state %s = 0", s->text);
+  return 0;
+}
+
+// The new value in type and dims of its state; a number fills it.
+static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
+  Dims stated = {.n = d->rank}, all = {0};
+  memcpy(stated.at, d->dims, sizeof stated.at);
+  for (int i = 0; i < d->rank; i++)
+    if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
+  if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
+  if (type_takes(b, &v, d->type)) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
+  return build_stated(b, d->name, s->pos, v, d->type); // says why not
+}
+
+static void build_update(Build *b, const Ast *s) {
+  DeclId id = state_of(b, s);
+  origin_of(b, s->text, "update", s->pos);
+  Value v = build_outer(b, s->kids[0], s->has_brackets);
+  Dims stated;
+  if (!id || !value_is_tensor(b, &v, s->pos)) return;
+  const Decl *d = &b->g->decl.at[id - 1];
+  if (s->has_brackets &&
+      (!dims_stated(b, s, &stated) || !build_matches(b, s->text, s->pos, &stated, &v)))
+    return;
+  const Binding *old = map_get(&b->updated, d->name);
+  if (old) {
+    diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "state '%s' is updated twice", d->name);
+    diag_note(b->d, old->pos, "first here");
+    diag_hint(b->d, "combine both into one update");
+    return;
+  }
+  Output o = {.kind = OUT_UPDATE, .name = d->name, .target = id, .value = as_state(b, s, d, v)};
+  if (!o.value) return;
+  Binding *mark = arena_new_of(b->a, Binding);
+  mark->pos = s->pos;
+  map_put(b->a, &b->updated, d->name, mark);
+  vec_push(b->g->arena, b->g->output) = o;
+}
+
+// -- blocks of statements -------------------------------------------------------------------------
+
+bool build_unroll(Build *b, int64_t times, Pos pos) {
+  enum { MAX_UNROLLED = 250000 };
+  b->unrolled += (uint32_t)clamp64(times, 0, MAX_UNROLLED + 1);
+  if (b->unrolled <= MAX_UNROLLED) return true;
+  diag_error(b->d, DIAG_TOO_DEEP, pos,
+             "the model unrolls to more than %d calls, rounds of loops, repeats and micro-batches", MAX_UNROLLED);
+  diag_hint(b->d, "loops inside loops and calls inside calls multiply");
+  return false;
+}
+
+static void build_return(Build *b, const Ast *s) {
+  Frame *f = b->frame;
+  Value *item = arena_array(b->a, Value, s->nkids);
+  for (uint32_t i = 0; i < s->nkids; i++) {
+    item[i] = build_expr(b, s->kids[i]);
+    bool good = s->nkids == 1 ? true : value_is_tensor(b, &item[i], s->kids[i]->pos);
+    if (!good) item[i] = value_poison;
+  }
+  f->returned = true;
+  f->result = s->nkids == 1 ? item[0] : (Value){.kind = VALUE_TUPLE, .n = s->nkids, .item = item};
+}
+
+static void build_local_dims(Build *b, const Ast *s) {
+  if (b->frame->fn) dims_declare_local(b, s); // those of the file are declared already
+}
+
+static void build_nothing(Build *b, const Ast *s) { (void)b, (void)s; }
+
+typedef struct Statement {
+  void (*build)(Build *b, const Ast *s);
+  bool in_function, in_loop;
+} Statement;
+static const Statement statements[AST_COUNT] = {
+    [AST_DIM] = {build_local_dims, true, false},
+    [AST_CONST] = {build_nothing, false, false},
+    [AST_INPUT] = {build_input, false, false},
+    [AST_PARAM] = {build_param, true, true},
+    [AST_STATE] = {build_state, true, true},
+    [AST_UPDATE] = {build_update, true, true},
+    [AST_BIND] = {build_bind, true, true},
+    [AST_METRIC] = {build_metric, false, false},
+    [AST_OUTPUT] = {build_output, false, false},
+    [AST_FN] = {build_nothing, false, false},
+    [AST_FOR] = {build_for, true, true},
+    [AST_SCAN] = {build_scan, true, true},
+    [AST_YIELD] = {build_yield, true, true},
+    [AST_RETURN] = {build_return, true, false},
+    [AST_IMPORT] = {build_nothing, false, false},
+    [AST_DATA] = {build_nothing, false, false},
+    [AST_TRAIN] = {build_nothing, false, false},
+    [AST_MESH] = {build_nothing, false, false},
+    [AST_LAYOUT] = {build_nothing, false, false},
+};
+
+static const char *misplaced(const Build *b, const Ast *s, const Statement *row) {
+  bool initial = b->g != b->model->graph;
+  if (!row->build) return "this is not a statement";
+  if (b->frame->returned) return "a statement after return is never reached";
+  if (s->kind == AST_RETURN && !b->frame->fn) return "return is only allowed in a function";
+  if (b->frame->fn && !row->in_function)
+    return "this statement is only allowed at the top level of a file, not in a function";
+  if (b->frame->round && !row->in_loop) return "this statement is not allowed in a loop";
+  if (b->loop && s->kind == AST_UPDATE) return "a state is updated once a step, not in each step of a scan";
+  if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE))
+    return "an initial value cannot declare anything";
+  return NULL;
+}
+
+enum { MAX_OPERATIONS = 250000 };
+
+static void build_statement(Build *b, const Ast *s) {
+  const Statement *row = &statements[s->kind];
+  const char *why = misplaced(b, s, row);
+  if (graph_count(b->g) > MAX_OPERATIONS) {
+    if (!b->full)
+      diag_error(b->d, DIAG_TOO_DEEP, s->pos, "the model has more than %d operations", MAX_OPERATIONS);
+    if (!b->full) diag_hint(b->d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+    b->full = true;
+    return;
+  }
+  if (!why) {
+    Origin before = b->g->origin; // what follows a statement in a function belongs to the caller's value
+    row->build(b, s);
+    b->g->origin = before;
+    return;
+  }
+  diag_error(b->d, DIAG_MISPLACED, s->pos, "%s", why);
+  bool declares = s->kind == AST_INPUT || s->kind == AST_PARAM || s->kind == AST_STATE;
+  if (declares && !binding_find(b, s->text))
+    binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+}
+
+void build_block(Build *b, const Ast *block) {
+  for (uint32_t i = 0; i < block->nkids; i++) build_statement(b, block->kids[i]);
+}
+
+// -- the file -------------------------------------------------------------------------------------
+
+static void declare_functions(Build *b, const Ast *file) {
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    const Ast *s = file->kids[i];
+    if (s->kind != AST_FN) continue;
+    const Function *old = map_get(&b->functions, s->text);
+    if (old || builtin_find(s->text)) {
+      diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "%s '%s'",
+                 old ? "there is already a function" : "there is a built-in function", s->text);
+      if (old) diag_note(b->d, old->ast->pos, "declared here");
+      continue;
+    }
+    Function *f = arena_new_of(b->a, Function);
+    *f = (Function){.name = s->text, .ast = s};
+    map_put(b->a, &b->functions, s->text, f);
+  }
+}
+
+static void check_settings(Build *b) {
+  VEC(const char *) near = {0};
+  const NameMap *maps[] = {&b->file->dims, &b->consts};
+  for (size_t m = 0; m < countof(maps); m++)
+    for (uint32_t i = 0; i < maps[m]->cap; i++)
+      if (maps[m]->value[i]) vec_push(b->a, near) = maps[m]->key[i];
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    const Setting *s = &b->opt->setting[i];
+    if (s->used) continue;
+    diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
+               "--set %s: the model has no such dim, const, or key of a block", s->path);
+    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0})) diag_nearest(b->d, s->path, near.at, near.n);
+  }
+}
+
+static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt,
+                         CarryTypes *carries) {
+  Model *m = arena_new_of(a, Model);
+  *m = (Model){.arena = a, .names = names, .diag = d};
+  m->graph = graph_new(a, dim_table_new(a, names), &m->mesh, STAGE_GRAPH);
+  m->graph->model = opt->path;
+  m->graph->spec.seed = opt->seed;
+  Scope scope = {.path = ""};
+  Frame frame = {.base = &scope, .scope = &scope};
+  Build b = {.a = a,
+             .names = names,
+             .d = d,
+             .opt = opt,
+             .model = m,
+             .g = m->graph,
+             .frame = &frame,
+             .file = &frame,
+             .text = file,
+             .real = default_float(file),
+             .carries = carries};
+  declare_functions(&b, file);
+  functions_scan(&b);
+  functions_check(&b, file);
+  settings_index(&b);
+  dims_declare_file(&b, file);
+  precision_read(&b, file);
+  mesh_build(&b, file);
+  build_block(&b, file);
+  data_build(&b, file);
+  train_build(&b, file);
+  layout_build(&b, file);
+  b.model->graph->layout = b.model->layout;
+  check_settings(&b);
+  square_sums_check(&b);
+  warnings_of_model(&b);
+  m->graph->origin = (Origin){0};
+  if (diag_errors(d)) return NULL;
+  precision_apply(m);
+  return m;
+}
+
+// A carry that starts from a number has the type that its body gives it, which is known when the body is built: then
+// everything is built again. Types only become wider, so few passes are needed.
+static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  enum { MAX_PASSES = 32 };
+  CarryTypes carries = {0};
+  DiagMark mark = diag_mark(d);
+  for (int i = 0;; i++) {
+    carries.changed = (Pos){0};
+    Model *m = build_pass(a, names, d, file, opt, &carries);
+    if (!carries.changed.line) return m;
+    if (i == MAX_PASSES) break;
+    diag_rewind(d, mark);
+  }
+  diag_error(d, DIAG_BAD_TYPE, carries.changed, "the type of this carry depends on too many others");
+  diag_hint(d, "state it: NAME: TYPE = START");
+  return NULL;
+}
+
+// A training step that accumulates runs the model on micro-batches: the same model with a smaller
+// batch (decision 13).
+static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
+  const ModelSpec *spec = &m->graph->spec;
+  ModelOptions part = *opt;
+  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true; // which trains nothing
+  part.micro = spec->train[0].accumulate;
+  part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
+  m->part = build_one(m->arena, m->names, m->diag, file, &part);
+  return m->part != NULL;
+}
+
+Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+  file = imports_resolve(a, names, d, file, opt->path);
+  Model *m = file ? build_one(a, names, d, file, opt) : NULL;
+  return m && build_part(m, file, opt) ? m : NULL;
+}

@@ -1,0 +1,523 @@
+// Calls: built-ins by their row of builtin.def, and functions of the model.
+//
+//   fn dense[in, out](x) { param kernel[in, out]  return sum[in](x * kernel) }
+//   y = dense[d, h](x)             in and out stand for d and h inside; parameter dense.kernel
+//   z = dense[h, h](y)             out is a dim "dense_1.out" of h's size; the result leaves with h
+#include <math.h>
+#include <string.h>
+
+#include "frontend/model/build_internal.h"
+
+// -- binding arguments to formals -----------------------------------------------------------------
+
+static uint32_t formals_count(const Formal *f) {
+  uint32_t n = 0;
+  while (f[n].name) n++;
+  return n;
+}
+
+static int formal_index(const Formal *f, const char *name) {
+  for (int i = 0; f[i].name; i++)
+    if (!strcmp(f[i].name, name)) return i;
+  return -1;
+}
+
+// An argument that --set brought into a call of the file, where it takes the place of what stands there.
+static bool by_option(const Ast *call, const AstArg *arg) { return arg->pos.source != call->pos.source; }
+
+static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const AstArg *arg) {
+  const char *near[MAX_FORMALS];
+  size_t n = 0;
+  for (; f[n].name; n++) near[n] = f[n].name;
+  DiagId id = by_option(call, arg) ? DIAG_UNKNOWN_SET : DIAG_BAD_ARGUMENTS;
+  diag_error(b->d, id, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
+  HabitNames names = habit_names(b, call);
+  const char *own = arena_printf(b->a, "%s.%s", call->text, arg->name), *any = arena_printf(b->a, "*.%s", arg->name);
+  if (!habit_hint(b->d, b->a, HABIT_ARGUMENT, own, &names) && !habit_hint(b->d, b->a, HABIT_ARGUMENT, any, &names))
+    diag_nearest(b->d, arg->name, near, n);
+  return false;
+}
+
+// The call has more arguments than formals; `arg` is the first one too many.
+static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
+  HabitNames names = habit_names(b, call);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, n ? "%s takes at most %u argument%s" : "%s takes no arguments", call->text, n,
+             n == 1 ? "" : "s");
+  habit_hint(b->d, b->a, HABIT_EXTRA, call->text, &names);
+  return false;
+}
+
+// One formal gets two arguments: by name, and by the place of an argument without a name.
+static bool given_twice(Build *b, const Ast *call, const Formal *formal, int at, const Ast *const *given, const AstArg *arg) {
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal[at].name, call->text);
+  for (int i = 0; formal[i].name && !arg->name; i++)
+    if (!given[i]) {
+      diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal[at].name, formal[i].name);
+      break;
+    }
+  return false;
+}
+
+bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out) {
+  uint32_t n = formals_count(formal), next = 0;
+  bool good = true;
+  memset(out, 0, n * sizeof *out);
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    const AstArg *arg = &call->args[i];
+    int at = arg->name ? formal_index(formal, arg->name) : next < n ? (int)next++ : -1;
+    if (arg->key || arg->arrow) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", call->text);
+      good = false;
+    } else if (at < 0 && arg->name) {
+      good = unknown_argument(b, call, formal, arg);
+    } else if (at < 0) {
+      good = too_many(b, call, n, arg);
+    } else if (out[at] && !by_option(call, arg)) {
+      good = given_twice(b, call, formal, at, out, arg);
+    } else {
+      out[at] = arg->value;
+    }
+  }
+  for (uint32_t i = 0; good && i < n; i++) {
+    if (!formal[i].required || out[i]) continue;
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", call->text,
+               formal[i].name);
+    good = false;
+  }
+  return good;
+}
+
+bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) {
+  const Ast *arg[MAX_FORMALS];
+  bool good = call_bind(b, call, formal, arg);
+  for (int i = 0; good && formal[i].name; i++) {
+    out[i] = formal[i].value;
+    if (!arg[i] || formal[i].raw) continue;
+    good = build_number(b, arg[i], &out[i]) && range_ok(b, arg[i]->pos, call->text, formal[i].name, out[i]);
+  }
+  return good;
+}
+
+// -- built-ins ------------------------------------------------------------------------------------
+
+static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
+  static const char *const wants[] = {
+      [BRACKET_NONE] = "no dims in brackets", [BRACKET_REDUCE] = "dims in brackets",
+      [BRACKET_ONE] = "one dim in brackets",  [BRACKET_SOME] = "dims in brackets",
+      [BRACKET_MAP] = "[from -> to]",         [BRACKET_ANY] = "",
+  };
+  bool arrows = false;
+  for (uint32_t i = 0; i < call->ndims; i++) arrows |= call->dims[i].arrow;
+  bool good = true;
+  switch (row->bracket) {
+  case BRACKET_NONE: good = !call->has_brackets; break;
+  case BRACKET_REDUCE: good = !arrows; break;
+  case BRACKET_ONE: good = call->ndims == 1 && !arrows && !call->all_but; break;
+  case BRACKET_SOME: good = call->ndims > 0 && !arrows && !call->all_but; break;
+  case BRACKET_MAP: good = arrows && !call->all_but && !call->dims[0].arrow; break;
+  case BRACKET_ANY: break;
+  }
+  if (good) return true;
+  HabitNames names = habit_names(b, call);
+  const char *x = names.x ? names.x : "x", *dim = names.d ? names.d : "d";
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %s", call->text, wants[row->bracket]);
+  if (row->bracket == BRACKET_NONE) diag_hint(b->d, "write %s(%s)", call->text, x);
+  if (!call->has_brackets && (row->bracket == BRACKET_ONE || row->bracket == BRACKET_SOME))
+    diag_hint(b->d, row->formal[0].name ? "write %s[%s](%s)" : "write %s[%s]", call->text, dim, x);
+  return false;
+}
+
+static bool resolve_brackets(Build *b, Call *c) {
+  bool good = true;
+  if (c->ast->ndims > MAX_RANK) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
+    return false;
+  }
+  for (uint32_t i = 0; i < c->ast->ndims; i++) {
+    const AstDim *item = &c->ast->dims[i];
+    c->dim[i] = dim_lookup(b, item->name, item->pos);
+    c->arrow[i] = item->arrow;
+    good &= c->dim[i] != 0;
+  }
+  c->ndims = c->ast->ndims;
+  return good;
+}
+
+// Inside a reduction an outer product is what a contraction is made of.
+static bool eval_arguments(Build *b, Call *c) {
+  bool outer = b->outer, good = true;
+  if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
+  for (int i = 0; c->row->formal[i].name; i++) {
+    const Formal *f = &c->row->formal[i];
+    c->arg[i] = value_number(f->value, f->value == floor(f->value));
+    if (f->raw || !c->raw[i]) continue;
+    c->arg[i] = build_expr(b, c->raw[i]);
+    good &= value_is_tensor(b, &c->arg[i], c->raw[i]->pos);
+    if (c->arg[i].kind == VALUE_NUMBER) good &= range_ok(b, c->raw[i]->pos, c->row->name, f->name, c->arg[i].number);
+  }
+  b->outer = outer;
+  return good;
+}
+
+// What a built-in gives, as the body of a scan sees it.
+static Value results_seen(Build *b, Value v, Pos pos) {
+  if (!b->loop) return v;
+  for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++) v.item[i] = loop_view(b, v.item[i], pos);
+  return loop_view(b, v, pos);
+}
+
+static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
+  Call c = {.ast = ast, .row = row, .pos = ast->pos};
+  if (!bracket_count_ok(b, row, ast)) return value_poison;
+  if (!ast->has_parens && row->formal[0].name) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses",
+               ast->text);
+    return value_poison;
+  }
+  bool good = resolve_brackets(b, &c);
+  // rules that read all their arguments themselves take any number of them
+  bool counts = row->rule == builtin_values || row->rule == builtin_concat || row->rule == builtin_stack ||
+                row->rule == builtin_layout_pin;
+  if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
+  if (!good || !eval_arguments(b, &c)) return value_poison;
+  b->g->origin.pos = c.pos;
+  return results_seen(b, row->rule(b, &c), c.pos);
+}
+
+// -- functions of the model -----------------------------------------------------------------------
+
+static const AstArg *option(const Function *f, const Ast *call, const char *name) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++)
+    if (!strcmp(f->ast->args[i].name, name)) return NULL; // an argument of that name is no option
+  for (uint32_t i = 0; i < call->nargs; i++)
+    if (call->args[i].name && !strcmp(call->args[i].name, name)) return &call->args[i];
+  return NULL;
+}
+
+// The scope `name` below the current one, else below one that this stands in; NULL.
+static const Scope *scope_around(Build *b, const char *name) {
+  const char *path = b->frame->scope->path;
+  for (;;) {
+    const Scope *found = map_get(&b->scopes, name_join(b, path, name));
+    if (found || !*path) return found;
+    const char *dot = strrchr(path, '.');
+    path = dot ? intern_n(b->names, path, (size_t)(dot - path)) : "";
+  }
+}
+
+// The scope that an earlier call of f opened, to be run through again.
+static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
+  const char *name;
+  if (!build_string(b, share->value, &name)) return NULL;
+  const Scope *first = scope_around(b, name);
+  if (!first || first->fn != f) {
+    diag_error(b->d, DIAG_UNKNOWN_NAME, share->pos, "no earlier call of %s opened a scope '%s'",
+               f->name, name);
+    return NULL;
+  }
+  Scope *again = arena_new_of(b->a, Scope);
+  *again = (Scope){.path = first->path, .fn = f, .shared = true};
+  return again;
+}
+
+static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
+  const AstArg *name = option(f, call, "name"), *share = option(f, call, "share");
+  const char *base = f->name;
+  if (share) return scope_share(b, f, share);
+  if (name && !build_string(b, name->value, &base)) return NULL;
+  if (!name && !f->scoped && !f->has_dims) return b->frame->scope;
+  return scope_open(b, intern(b->names, base), name != NULL, f, name ? name->pos : call->pos);
+}
+
+// The second and later formals that stand for one dim get dims of their own that follow it.
+static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal,
+                           DimId first, Pos pos) {
+  const char *base =
+      scope == b->frame->scope ? intern_printf(b->names, "%s.%s", f->name, formal) : formal;
+  const char *full = name_join(b, scope->path, base);
+  for (uint32_t i = 1;; i++) {
+    DimId d = dim_find(b->g->dims, full);
+    if (d && dim_get(b->g->dims, d)->follows == first) return d;
+    if (!d) {
+      d = dim_add(b->g->dims, full, dim_get(b->g->dims, first)->size, pos);
+      dim_set_follows(b->g->dims, d, first);
+      return d;
+    }
+    full = intern_printf(b->names, "%s_%u", name_join(b, scope->path, base), i);
+  }
+}
+
+// Pairs of dims to be renamed in a result: from a follower back to its first.
+typedef struct Renames {
+  int n;
+  DimId from[MAX_RANK], to[MAX_RANK];
+  const char *formal[MAX_RANK], *first[MAX_RANK]; // the formal, and the one that was given the same dim before
+} Renames;
+
+static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
+  const Ast *fn = f->ast;
+  DimId given[MAX_RANK];
+  if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u", f->name,
+               fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
+    diag_note(b->d, fn->pos, "declared here");
+    return false;
+  }
+  bool good = true;
+  for (uint32_t i = 0; i < fn->ndims; i++) {
+    given[i] = dim_lookup(b, call->dims[i].name, call->dims[i].pos);
+    if (!given[i]) {
+      good = false;
+      continue;
+    }
+    DimId inside = given[i];
+    uint32_t first = 0;
+    while (first < i && given[first] != given[i]) first++;
+    if (first < i) {
+      back->formal[back->n] = fn->dims[i].name;
+      back->first[back->n] = fn->dims[first].name;
+      inside = dim_of_formal(b, f, frame->scope, fn->dims[i].name, given[i], fn->dims[i].pos);
+      back->from[back->n] = inside;
+      back->to[back->n++] = given[i];
+    }
+    map_put(b->a, &frame->dims, fn->dims[i].name, (void *)(uintptr_t)inside);
+  }
+  return good;
+}
+
+static const Ast *argument_for(const Function *f, const Ast *call, uint32_t formal) {
+  const char *name = f->ast->args[formal].name;
+  uint32_t position = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    if (call->args[i].name ? !strcmp(call->args[i].name, name) : position++ == formal)
+      return call->args[i].value;
+  }
+  return NULL;
+}
+
+static bool is_formal(const Function *f, const char *name) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++)
+    if (!strcmp(f->ast->args[i].name, name)) return true;
+  return false;
+}
+
+// The first formal that no argument names, from `from` on; NULL: none.
+static const char *formal_free(const Function *f, const Ast *call, uint32_t from) {
+  for (uint32_t i = from; i < f->ast->nargs; i++) {
+    bool named = false;
+    for (uint32_t k = 0; k < call->nargs; k++) named |= call->args[k].name == f->ast->args[i].name;
+    if (!named) return f->ast->args[i].name;
+  }
+  return NULL;
+}
+
+// False where a formal gets two arguments: f(a = x, a = y), and f(a = x, 3), where 3 has the place of a.
+static bool arguments_once(Build *b, const Function *f, const Ast *call) {
+  uint32_t position = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    for (uint32_t k = 0; k < i && call->args[i].name; k++) {
+      if (call->args[k].name != call->args[i].name) continue;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", call->args[i].name, f->name);
+      diag_note(b->d, call->args[k].pos, "first here");
+      return false;
+    }
+    if (call->args[i].name) continue;
+    uint32_t at = position++;
+    for (uint32_t k = 0; k < call->nargs && at < f->ast->nargs; k++) {
+      if (!call->args[k].name || call->args[k].name != f->ast->args[at].name) continue;
+      const char *formal = f->ast->args[at].name, *other = formal_free(f, call, at + 1);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", formal, f->name);
+      diag_note(b->d, call->args[k].pos, "by name here");
+      if (other) diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal, other);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void formal_nearest(Build *b, const Function *f, const char *name) {
+  VEC(const char *) near = {0};
+  for (uint32_t i = 0; i < f->ast->nargs; i++) vec_push(b->a, near) = f->ast->args[i].name;
+  if (!near.n) return;
+  diag_one_of(b->d, near.at, near.n);
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
+static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
+  uint32_t positional = 0;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    const AstArg *arg = &call->args[i];
+    positional += !arg->name;
+    bool known = !arg->name || is_formal(f, arg->name) || !strcmp(arg->name, "name") ||
+                 !strcmp(arg->name, "share");
+    if (!known) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name,
+                 arg->name);
+      diag_note(b->d, f->ast->pos, "declared here");
+      formal_nearest(b, f, arg->name);
+      return false;
+    }
+    if (arg->key || arg->arrow || positional > f->ast->nargs) {
+      if (arg->key || arg->arrow)
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", f->name);
+      else
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
+                   f->name, f->ast->nargs, f->ast->nargs == 1 ? "" : "s");
+      diag_note(b->d, f->ast->pos, "declared here");
+      return false;
+    }
+  }
+  return arguments_once(b, f, call);
+}
+
+// Evaluates the arguments in the caller's frame; defaults are left to the callee's.
+static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *frame) {
+  bool good = arguments_ok(b, f, call);
+  for (uint32_t i = 0; good && i < f->ast->nargs; i++) {
+    const AstArg *formal = &f->ast->args[i];
+    const Ast *given = argument_for(f, call, i);
+    if (!given && !formal->value) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", f->name,
+                 formal->name);
+      diag_note(b->d, f->ast->pos, "declared here");
+      return false;
+    }
+    if (!given) continue;
+    Binding *bound = arena_new_of(b->a, Binding);
+    *bound = (Binding){.value = build_expr(b, given), .graph = b->g, .pos = given->pos};
+    good = bound->value.kind == VALUE_STRING || value_is_tensor(b, &bound->value, given->pos);
+    map_put(b->a, &frame->values, formal->name, bound);
+  }
+  return good;
+}
+
+static void bind_defaults(Build *b, const Function *f) {
+  for (uint32_t i = 0; i < f->ast->nargs; i++) {
+    const AstArg *formal = &f->ast->args[i];
+    if (map_get(&b->frame->values, formal->name)) continue;
+    Binding *bound = arena_new_of(b->a, Binding);
+    *bound = (Binding){.value = build_expr(b, formal->value), .graph = b->g, .pos = formal->pos};
+    map_put(b->a, &b->frame->values, formal->name, bound);
+  }
+}
+
+// A result leaves with the caller's dims.
+static Value rename_back(Build *b, const Function *f, Value v, const Renames *back, Pos pos) {
+  if (v.kind != VALUE_TENSOR) return v;
+  Attr attr = {0};
+  DimId from[MAX_RANK], to[MAX_RANK];
+  const Dims *have = build_dims(b, &v);
+  for (int i = 0; i < back->n; i++) {
+    if (!dims_has(have, back->from[i])) continue;
+    bool clash = dims_has(have, back->to[i]);
+    for (int k = 0; k < attr.ndims; k++) clash |= to[k] == back->to[i];
+    if (clash) {
+      const char *dim = dim_get(b->g->dims, back->to[i])->name;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice: it is given for '%s' and for '%s'",
+                 f->name, dim, back->first[i], back->formal[i]);
+      diag_note(b->d, f->ast->pos, "declared here");
+      diag_hint(b->d, "give one of them another dim of the same size: dim %s2 = %s, and rename[%s -> %s2](...) where an operand has it",
+                dim, dim, dim, dim);
+      return value_poison;
+    }
+    from[attr.ndims] = back->from[i];
+    to[attr.ndims++] = back->to[i];
+  }
+  if (!attr.ndims) return v;
+  attr.nto = attr.ndims;
+  attr.dims = from;
+  attr.to = to;
+  return value_tensor(build_emit(b, pos, OP_RENAME, 1, &v.node, &attr));
+}
+
+// Dims that a function declares end with it.
+static Value without_own_dims(Build *b, const Function *f, const Frame *frame, Value v, Pos pos) {
+  const Dims *have = build_dims(b, &v);
+  for (uint32_t i = 0; i < frame->dims.cap; i++) {
+    const char *name = frame->dims.key[i];
+    DimId own = (DimId)(uintptr_t)frame->dims.value[i];
+    bool formal = !name || !dims_has(have, own);
+    for (uint32_t k = 0; k < f->ast->ndims; k++) formal |= f->ast->dims[k].name == name;
+    if (formal) continue;
+    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which exists only inside the function", f->name, name);
+    diag_note(b->d, dim_get(b->g->dims, own)->pos, "declared here");
+    diag_hint(b->d, "reduce over it, or rename it to a dim that the function was given");
+    return value_poison;
+  }
+  return v;
+}
+
+static Value leave(Build *b, const Function *f, const Frame *frame, Value v, const Renames *back, Pos pos) {
+  return without_own_dims(b, f, frame, rename_back(b, f, v, back, pos), pos);
+}
+
+static Value run_body(Build *b, const Function *f, Pos pos) {
+  const Ast *body = f->ast->kids[0];
+  if (body->kind != AST_BLOCK) return build_expr(b, body);
+  build_block(b, body);
+  if (b->frame->returned) return b->frame->result;
+  diag_error(b->d, DIAG_MISPLACED, f->ast->pos, "function %s returns nothing", f->name);
+  diag_note(b->d, pos, "called here");
+  return value_poison;
+}
+
+static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *back, Pos pos) {
+  Frame *caller = b->frame;
+  Origin origin = b->g->origin;
+  bool outer = b->outer;
+  b->frame = frame;
+  b->outer = false;
+  f->active = true;
+  bind_defaults(b, f);
+  Value v = run_body(b, f, pos);
+  f->active = false;
+  b->frame = caller;
+  b->outer = outer;
+  b->g->origin = origin;
+  if (v.kind != VALUE_TUPLE) return leave(b, f, frame, v, back, pos);
+  for (uint32_t i = 0; i < v.n; i++) v.item[i] = leave(b, f, frame, v.item[i], back, pos);
+  return v;
+}
+
+static Value call_function(Build *b, Function *f, const Ast *call) {
+  if (f->active) return value_poison; // functions_check has said so
+  if (!build_unroll(b, 1, call->pos)) return value_poison;
+  Frame *frame = arena_new_of(b->a, Frame);
+  *frame = (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
+  Renames back = {0};
+  // arguments belong to the caller: calls in them take their numbers first
+  bool good = bind_arguments(b, f, call, frame);
+  frame->base = frame->scope = scope_of_call(b, f, call);
+  if (!frame->scope || !bind_dims(b, f, call, frame, &back) || !good) return value_poison;
+  frame->anonymous |= frame->scope == b->frame->scope;
+  return call_inside(b, f, frame, &back, call->pos);
+}
+
+static void function_nearest(Build *b, const char *name) {
+  VEC(const char *) near = {0};
+  for (const Builtin *f = builtins; f->name; f++) vec_push(b->a, near) = f->name;
+  for (uint32_t i = 0; i < b->functions.cap; i++)
+    if (b->functions.key[i]) vec_push(b->a, near) = b->functions.key[i];
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
+static Value unknown_function(Build *b, const Ast *call) {
+  HabitNames names = habit_names(b, call);
+  bool value = binding_find(b, call->text) != NULL;
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "unknown function '%s'", call->text);
+  if (!diag_kept(b->d)) return value_poison;
+  if (value && call->has_brackets && !call->has_parens)
+    habit_of_index(b, call);
+  else if (value)
+    diag_hint(b->d, "'%s' is a value: write it without brackets and parentheses", call->text);
+  else if (!habit_of_member(b, call->text, call) && !habit_hint(b->d, b->a, HABIT_FUNCTION, call->text, &names))
+    function_nearest(b, call->text);
+  return value_poison;
+}
+
+Value build_call(Build *b, const Ast *call) {
+  Function *f = map_get(&b->functions, call->text);
+  if (f) return call_function(b, f, call);
+  const Builtin *row = builtin_find(call->text);
+  return row ? call_builtin(b, row, call) : unknown_function(b, call);
+}

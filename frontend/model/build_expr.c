@@ -1,0 +1,358 @@
+// Expressions: operators, the mixing of types, literals that take the type of what they meet, and
+// the rule for outer products. What the operands are is decided here, what an operation means in
+// ir/.
+//
+//   x * 0.5 + flag     flag is cast to the type of x, 0.5 becomes a constant of that type
+//
+// A chain of operators is a left-leaning tree of any length, so it is walked by a loop.
+#include <math.h>
+#include <string.h>
+
+#include "frontend/model/build_internal.h"
+
+enum { MAX_BUILD_DEPTH = 2000 }; // C stack: expressions and calls inside one another
+
+// -- operators ------------------------------------------------------------------------------------
+
+// Operators of one chain form one outer-product check together.
+typedef struct Operator {
+  const char *text;
+  Op op;
+  Typing typing;
+  bool swapped;
+  int chain;
+} Operator;
+static const Operator operators[] = {
+    {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1},
+    {"*", OP_MUL, ARITHMETIC, false, 2}, {"/", OP_DIV, FLOATING, false, 2},
+    {"%", OP_MOD, ARITHMETIC, false, 0}, {"^", OP_POW, ARITHMETIC, false, 0},
+    {"==", OP_EQ, COMPARING, false, 0},  {"!=", OP_NE, COMPARING, false, 0},
+    {"<", OP_LT, COMPARING, false, 0},   {"<=", OP_LE, COMPARING, false, 0},
+    {">", OP_LT, COMPARING, true, 0},    {">=", OP_LE, COMPARING, true, 0},
+    {"and", OP_AND, LOGICAL, false, 3},  {"or", OP_OR, LOGICAL, false, 4},
+};
+
+static const Operator *operator_of(const Ast *e) {
+  for (size_t i = 0; i < countof(operators); i++)
+    if (!strcmp(operators[i].text, e->text)) return &operators[i];
+  BUG("operator %s", e->text);
+}
+
+// -- values as nodes ------------------------------------------------------------------------------
+
+const Dims *build_dims(const Build *b, const Value *v) {
+  static const Dims none;
+  return v->kind == VALUE_TENSOR ? &graph_node(b->g, v->node)->dims : &none;
+}
+
+static bool fits_int(double x) { return x >= -2147483648.0 && x <= 2147483647.0; }
+
+static bool number_is_int(const Value *v) { return v->integer && fits_int(v->number); }
+
+Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
+  bool tensors = false, fraction = false;
+  Dtype t = TYPE_I32;
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind == VALUE_NUMBER) {
+      fraction |= !number_is_int(&v[i]);
+    } else {
+      Dtype own = (Dtype)graph_node(b->g, v[i].node)->type;
+      if (dtype_is_float(own) && node_is_weak(b, v[i].node)) {
+        fraction = true;
+        continue;
+      }
+      t = !tensors || own == t ? own : dtype_join(t, own);
+      tensors = true;
+    }
+  }
+  bool small = t == TYPE_BOOL || t == TYPE_U8;
+  if (small && (typing == ARITHMETIC || n > 1)) {
+    // two bools may be compared or chosen between as they are, a bool and a literal may not
+    bool literal = false;
+    for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
+    if (typing == ARITHMETIC || literal) t = TYPE_I32;
+  }
+  if ((typing == FLOATING || fraction) && !dtype_is_float(t)) t = b->real;
+  return t;
+}
+
+NodeId build_node(Build *b, Value v, Dtype type) {
+  if (v.kind != VALUE_NUMBER && type == TYPE_F64 && graph_node(b->g, v.node)->type == TYPE_F32 && node_is_weak(b, v.node))
+    return node_widened(b, v.node);
+  if (v.kind != VALUE_NUMBER) return graph_cast(b->g, v.node, type);
+  if (!v.rows || b->g != b->model->graph) return graph_const(b->g, type, v.number);
+  return graph_add(b->g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
+}
+
+NodeId build_natural(Build *b, Value v) {
+  return v.kind == VALUE_TENSOR ? v.node
+                                : build_node(b, v, number_is_int(&v) ? TYPE_I32 : b->real);
+}
+
+NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FLOATING, 1, &v)); }
+
+bool value_is_tensor(Build *b, const Value *v, Pos pos) {
+  if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER) return true;
+  if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a tensor or a number, found a string");
+  if (v->kind == VALUE_TUPLE) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed",
+               v->n);
+    diag_hint(b->d, "take them apart first: p, q = f(x)");
+  }
+  return false;
+}
+
+NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr) {
+  char why[200];
+  b->g->origin.pos = pos;
+  NodeId n = graph_try(b->g, op, nargs, args, attr, 0, why);
+  if (!n) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "%s", why);
+    return 0;
+  }
+  return dims_fit(b, &graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
+}
+
+// -- outer products -------------------------------------------------------------------------------
+
+// Grows the set of dims from the first operand that has any until nothing joins it any more.
+bool build_joined(Build *b, Pos pos, int n, const Value *v) {
+  if (b->outer) return true;
+  VEC(int) apart = {0};
+  Dims seen = {0};
+  int first = -1;
+  for (int i = 0; i < n; i++) {
+    const Dims *s = build_dims(b, &v[i]);
+    bool joins = seen.n == 0;
+    for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
+    if (s->n == 0) continue;
+    if (first < 0) first = i;
+    if (!joins) vec_push(b->a, apart) = i;
+    for (int k = 0; k < s->n && joins; k++)
+      if (!dims_add(b->g->dims, &seen, s->at[k])) return true; // too many dims is said elsewhere
+  }
+  while (apart.n) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < apart.n; i++) {
+      const Dims *s = build_dims(b, &v[apart.at[i]]);
+      bool joins = false;
+      for (int k = 0; k < s->n; k++) joins |= dims_has(&seen, s->at[k]);
+      if (!joins) apart.at[left++] = apart.at[i];
+      for (int k = 0; k < s->n && joins; k++)
+        if (!dims_add(b->g->dims, &seen, s->at[k])) return true;
+    }
+    if (left == apart.n) break;
+    apart.n = left;
+  }
+  if (!apart.n) return true;
+  diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s",
+             dims_listed(b, build_dims(b, &v[first])),
+             dims_listed(b, build_dims(b, &v[apart.at[0]])));
+  return false;
+}
+
+// -- one operation --------------------------------------------------------------------------------
+
+static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v) {
+  bool good = true;
+  for (int i = 0; i < n; i++) {
+    if (!value_is_tensor(b, &v[i], pos)) {
+      good = false;
+    } else if (typing == LOGICAL || (typing == CHOOSING && i == 0)) {
+      if (v[i].kind == VALUE_TENSOR && graph_node(b->g, v[i].node)->type == TYPE_BOOL) continue;
+      diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a bool, found %s",
+                 v[i].kind == VALUE_NUMBER ? "a number"
+                                           : dtype_text((Dtype)graph_node(b->g, v[i].node)->type));
+      diag_hint(b->d, "compare it: x != 0");
+      good = false;
+    }
+  }
+  return good;
+}
+
+// False, with an error, where an integer literal that no i32 holds meets integers: they would become floats.
+static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v) {
+  const Value *wide = NULL;
+  bool integers = false, floats = typing == FLOATING;
+  for (int i = 0; i < n; i++) {
+    if (v[i].kind == VALUE_NUMBER && v[i].integer && !fits_int(v[i].number)) wide = &v[i];
+    if (v[i].kind != VALUE_TENSOR) continue;
+    bool is_float = dtype_is_float((Dtype)graph_node(b->g, v[i].node)->type);
+    integers |= !is_float;
+    floats |= is_float;
+  }
+  if (!wide || !integers || floats) return true;
+  diag_error(b->d, DIAG_BAD_NUMBER, pos, "the integer %.0f is beyond the range of i32, -2147483648 to 2147483647", wide->number);
+  diag_hint(b->d, "write %.0f.0 if a float is meant", wide->number);
+  return false;
+}
+
+Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v) {
+  NodeId args[3];
+  if (!operands_ok(b, pos, typing, n, v)) return value_poison;
+  int first = typing == CHOOSING;
+  if (!integers_fit(b, pos, typing, n - first, v + first)) return value_poison;
+  Dtype type = typing == LOGICAL ? TYPE_BOOL : build_join(b, typing, n - first, v + first);
+  b->g->origin.pos = pos;
+  if (first) args[0] = v[0].node;
+  for (int i = first; i < n; i++) args[i] = build_node(b, v[i], type);
+  return value_tensor(build_emit(b, pos, op, n, args, NULL));
+}
+
+static double modulo(double x, double y) {
+  double r = fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+static bool fold(Build *b, Op op, const Value *v, Value *out) {
+  double x = v[0].number, y = v[1].number, z;
+  bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0);
+  if (op == OP_ADD)
+    z = x + y;
+  else if (op == OP_SUB)
+    z = x - y;
+  else if (op == OP_MUL)
+    z = x * y;
+  else if (op == OP_DIV)
+    z = x / y;
+  else if (op == OP_MOD)
+    z = modulo(x, y);
+  else if (op == OP_POW)
+    z = pow(x, y);
+  else
+    return false;
+  *out = number_of(b, op, 2, v, z, integer && op != OP_DIV && z == floor(z) && fabs(z) < 0x1p53);
+  return true;
+}
+
+static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
+  Value folded, v[2] = {o->swapped ? r : l, o->swapped ? l : r};
+  if (l.kind == VALUE_POISON || r.kind == VALUE_POISON) return value_poison;
+  if (l.kind == VALUE_NUMBER && r.kind == VALUE_NUMBER && fold(b, o->op, v, &folded)) return folded;
+  return o->op == OP_POW ? build_power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
+}
+
+// -- trees ----------------------------------------------------------------------------------------
+
+// Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that
+// follow one another in one chain are checked together.
+static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
+  Value *operand = arena_array(b->a, Value, n + 1);
+  for (uint32_t i = n; i > 0;) {
+    const Operator *first = operator_of(spine[i - 1]);
+    uint32_t end = i - 1; // the run is spine[end .. i-1]
+    while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
+           !spine[end]->has_parens)
+      end--;
+    uint32_t count = 0;
+    bool poison = value.kind == VALUE_POISON;
+    operand[count++] = value;
+    for (uint32_t k = i; k-- > end;) {
+      operand[count++] = build_expr(b, spine[k]->kids[1]);
+      poison |= operand[count - 1].kind == VALUE_POISON;
+    }
+    if (poison || !build_joined(b, spine[end]->pos, (int)count, operand)) value = value_poison;
+    for (uint32_t k = 1; k < count; k++) {
+      const Ast *e = spine[i - k];
+      value = binary(b, e->pos, operator_of(e), value, operand[k]);
+    }
+    i = end;
+  }
+  return value;
+}
+
+static Value build_unary(Build *b, const Ast *e) {
+  Value v = build_expr(b, e->kids[0]);
+  if (v.kind == VALUE_POISON) return v;
+  bool minus = e->text[0] == '-';
+  if (minus && v.kind == VALUE_NUMBER) return number_of(b, OP_NEG, 1, &v, -v.number, v.integer);
+  return build_pointwise(b, e->pos, minus ? OP_NEG : OP_NOT, minus ? ARITHMETIC : LOGICAL, 1, &v);
+}
+
+static Value build_leaf(Build *b, const Ast *e) {
+  switch (e->kind) {
+  case AST_NUMBER: return value_number(e->number, e->integer);
+  case AST_STRING: return (Value){.kind = VALUE_STRING, .text = e->text};
+  case AST_NAME: return value_of_name(b, e->text, e->pos);
+  case AST_CALL: return build_call(b, e);
+  case AST_UNARY: return build_unary(b, e);
+  default: diag_error(b->d, DIAG_MISPLACED, e->pos, "expected a value"); return value_poison;
+  }
+}
+
+Value build_expr(Build *b, const Ast *e) {
+  VEC(const Ast *) spine = {0};
+  if (++b->depth > MAX_BUILD_DEPTH) {
+    diag_error(b->d, DIAG_TOO_DEEP, e->pos, "more than %d nested calls and expressions",
+               MAX_BUILD_DEPTH);
+    b->depth--;
+    return value_poison;
+  }
+  const Ast *leaf = e;
+  for (; leaf->kind == AST_BINARY; leaf = leaf->kids[0]) vec_push(b->a, spine) = leaf;
+  Value v = build_leaf(b, leaf);
+  if (spine.n) v = fold_spine(b, v, spine.n, spine.at);
+  b->depth--;
+  return v;
+}
+
+// -- what must be known at compile time -----------------------------------------------------------
+
+bool build_number(Build *b, const Ast *e, double *out) {
+  Value v = build_expr(b, e);
+  *out = v.number;
+  if (v.kind == VALUE_NUMBER) return true;
+  if (v.kind != VALUE_POISON)
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "expected a number that is known at compile time");
+  return false;
+}
+
+bool build_integer(Build *b, const Ast *e, int64_t *out) {
+  double x;
+  if (!build_number(b, e, &x)) return false;
+  *out = fabs(x) < 0x1p53 ? (int64_t)x : 0;
+  if ((double)*out == x) return true;
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "expected an integer, found %g", x);
+  return false;
+}
+
+bool build_string(Build *b, const Ast *e, const char **out) {
+  Value v = build_expr(b, e);
+  *out = v.text;
+  if (v.kind == VALUE_STRING) return build_template(b, v.text, e->pos, out);
+  if (v.kind == VALUE_POISON) return false;
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected a string");
+  diag_hint(b->d, "write it in quotes: \"...\"");
+  return false;
+}
+
+bool build_bool(Build *b, const Ast *e, bool *out) {
+  *out = e->kind == AST_NAME && !strcmp(e->text, "true");
+  if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
+  diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected true or false");
+  diag_hint(b->d, "write true or false");
+  return false;
+}
+
+bool build_template(Build *b, const char *text, Pos pos, const char **out) {
+  const char *done = "", *open;
+  while ((open = strchr(text, '{')) && strchr(open, '}')) {
+    const char *close = strchr(open, '}');
+    Value v = value_of_name(
+        b, intern(b->names, arena_text(b->a, open + 1, (size_t)(close - open - 1))), pos);
+    done = arena_printf(b->a, "%s%.*s", done, (int)(open - text), text);
+    if (v.kind == VALUE_NUMBER)
+      done = arena_printf(b->a, "%s%.15g", done, v.number);
+    else if (v.kind == VALUE_STRING)
+      done = arena_printf(b->a, "%s%s", done, v.text);
+    else {
+      if (v.kind != VALUE_POISON)
+        diag_error(b->d, DIAG_NOT_A_CONSTANT, pos,
+                   "the name between { } must be a number or a string that is known at compile time");
+      return false;
+    }
+    text = close + 1;
+  }
+  *out = arena_printf(b->a, "%s%s", done, text);
+  return true;
+}

@@ -1,0 +1,472 @@
+// Loops: `for` is unrolled, `scan` becomes a region of the graph, `yield` collects in both.
+//
+//   scan t (h[b, k] = 0) { h = f(h, x); yield h as hs }
+//     region r over t: h is carry(0) at first, x is at(x), and whatever h is bound to at the end of the body
+//     is its next value; behind it h is final(scan, carry) and hs collect(scan, next)
+//   for i in 0..3 { x = g(x); yield x as xs[n] }
+//     x = g(g(g(x))), xs = where(index[n] == 0, x of round 0, where(index[n] == 1, ...))
+#include <string.h>
+
+#include "frontend/model/warnings.h"
+
+// -- names of bodies --------------------------------------------------------------------------------
+
+void round_note(Build *b, const char *name, Binding *before) {
+  for (Round *r = b->frame->round; r; r = r->outer) {
+    bool known = false;
+    for (uint32_t i = 0; i < r->hidden.n && r->scan && !known; i++) known = r->hidden.at[i].name == name;
+    if (known || (!r->scan && (before || r != b->frame->round))) continue;
+    vec_push(b->a, r->hidden) = (Hidden){name, before};
+  }
+}
+
+static void round_end(Build *b, const Round *r) {
+  for (uint32_t i = 0; i < r->hidden.n; i++)
+    map_put(b->a, &b->frame->values, r->hidden.at[i].name, r->hidden.at[i].before);
+}
+
+// -- options ----------------------------------------------------------------------------------------
+
+// base NULL: the loop has no scope to name.
+static bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
+  *again = false;
+  for (uint32_t i = 0; i < s->nargs; i++) {
+    const AstArg *arg = &s->args[i];
+    if (base && arg->name && !strcmp(arg->name, "name")) {
+      if (!build_string(b, arg->value, base)) return false;
+    } else if (arg->name && !strcmp(arg->name, "checkpoint")) {
+      if (!build_bool(b, arg->value, again)) return false;
+    } else {
+      diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
+                 arg->name ? arg->name : "?");
+      diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true" : "the only option is checkpoint = true");
+      return false;
+    }
+  }
+  return true;
+}
+
+// -- yield ------------------------------------------------------------------------------------------
+
+static Yield *yield_named(const Round *r, const char *name) {
+  for (uint32_t i = 0; i < r->yields->n; i++)
+    if (r->yields->at[i].name == name) return &r->yields->at[i];
+  return NULL;
+}
+
+// The dim that a yield in a for names.
+static bool yield_dim(Build *b, const Ast *s, Yield *y) {
+  if (s->ndims == 1 && !s->dims[0].arrow && !s->all_but) {
+    y->dim = dim_lookup(b, s->dims[0].name, s->dims[0].pos);
+    return y->dim != 0;
+  }
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a yield in a for loop needs the one dim to collect over");
+  diag_hint(b->d, "yield x as %s[layers]", s->text);
+  return false;
+}
+
+static bool yield_fits(Build *b, const Ast *s, const Value *v, DimId dim) {
+  if (!value_is_tensor(b, v, s->kids[0]->pos)) return false;
+  if (!dims_has(build_dims(b, v), dim)) return true;
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' has dim '%s' already", s->text, dim_get(b->g->dims, dim)->name);
+  return false;
+}
+
+void build_yield(Build *b, const Ast *s) {
+  Round *r = b->frame->round;
+  if (!r) {
+    diag_error(b->d, DIAG_MISPLACED, s->pos, "yield is only allowed in the body of a scan or a for loop");
+    binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
+    return;
+  }
+  Value v = build_expr(b, s->kids[0]);
+  Yield *y = yield_named(r, s->text);
+  if (y && y->value.n > r->number) {
+    diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "'%s' is collected twice", s->text);
+    diag_note(b->d, y->pos, "first here");
+    return;
+  }
+  if (!y) {
+    vec_push(b->a, *r->yields) = (Yield){.name = s->text, .pos = s->pos, .ast = s};
+    y = &r->yields->at[r->yields->n - 1];
+    if (r->scan) y->dim = b->loop->t;
+    if (!r->scan && !yield_dim(b, s, y)) v = value_poison;
+  }
+  if (v.kind != VALUE_POISON && y->dim && !yield_fits(b, s, &v, y->dim)) v = value_poison;
+  vec_push(b->a, y->value) = y->dim ? v : value_poison;
+}
+
+// -- for --------------------------------------------------------------------------------------------
+
+// One round; names first bound in it are gone afterwards. False after an error.
+static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Round *round) {
+  Frame *f = b->frame;
+  int errors = diag_errors(b->d);
+  Scope *outer = f->scope;
+  if (!f->anonymous) {
+    f->scope =
+        scope_open(b, intern_printf(b->names, "%s.%lld", base, (long long)i), true, NULL, s->pos);
+    if (!f->scope) {
+      f->scope = outer;
+      return false;
+    }
+  }
+  Binding *hidden = binding_find(b, s->text), *number = arena_new_of(b->a, Binding);
+  *number = (Binding){.value = value_number((double)i, true), .graph = b->g, .pos = s->pos};
+  map_put(b->a, &f->values, s->text, number);
+  f->round = round;
+  build_block(b, s->kids[1]);
+  f->round = round->outer;
+  f->scope = outer;
+  round_end(b, round);
+  round->hidden.n = 0;
+  round->number++;
+  map_put(b->a, &f->values, s->text, hidden);
+  return diag_errors(b->d) == errors;
+}
+
+// What a round of a loop that is computed again begins with is kept: the names that it binds anew.
+static void keep_carried(Build *b, const Ast *block) {
+  for (uint32_t i = 0; i < block->nkids; i++) {
+    const Ast *s = block->kids[i];
+    if (s->kind == AST_FOR) keep_carried(b, s->kids[1]); // as deep as the model nests loops
+    for (uint32_t k = 0; s->kind == AST_BIND && k + 1 < s->nkids; k++) {
+      Binding *bound = binding_find(b, s->kids[k]->text);
+      if (!bound || bound->value.kind != VALUE_TENSOR) continue;
+      const Node *n = graph_node(b->g, bound->value.node);
+      if (op_row((Op)n->op)->cls == SOURCE || n->op == OP_CHECKPOINT) continue;
+      b->g->origin = n->origin;
+      bound->value.node = graph_unary(b->g, OP_CHECKPOINT, bound->value.node);
+    }
+  }
+}
+
+static Value stacked(Build *b, const Yield *y) {
+  uint32_t last = y->value.n - 1;
+  Value v = y->value.at[last];
+  NodeId index = graph_index(b->g, y->dim);
+  for (uint32_t i = last; i-- > 0;) {
+    NodeId here = graph_binary(b->g, OP_EQ, index, graph_const(b->g, TYPE_I32, (double)i));
+    v = build_pointwise(b, y->pos, OP_WHERE, CHOOSING, 3, (Value[]){value_tensor(here), y->value.at[i], v});
+  }
+  if (last || v.kind == VALUE_POISON) return v;
+  NodeId one = build_natural(b, v);
+  return value_tensor(build_emit(b, y->pos, OP_BROADCAST, 1, &one, &(Attr){.ndims = 1, .dims = &y->dim}));
+}
+
+static void bind_stacked(Build *b, const Yield *y) {
+  Value v = value_poison;
+  bool good = y->dim != 0;
+  for (uint32_t i = 0; i < y->value.n; i++) good &= y->value.at[i].kind != VALUE_POISON;
+  int64_t size = y->dim ? dim_get(b->g->dims, y->dim)->size : 0;
+  if (good && size != y->value.n) {
+    diag_error(b->d, DIAG_SIZE_MISMATCH, y->pos, "%u rounds are collected over '%s', which has size %lld", y->value.n,
+               dim_get(b->g->dims, y->dim)->name, (long long)size);
+    good = false;
+  }
+  b->g->origin.value = y->name;
+  b->g->origin.pos = y->pos;
+  if (good) v = stacked(b, y);
+  binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
+}
+
+// How many of n rounds are built (ShortLoops).
+static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
+  ShortLoops *l = b->opt->shorten;
+  if (!l || b->fors > 0 || n <= 2) return n;
+  for (uint32_t i = 0; i < l->loop.n; i++) {
+    if (l->loop.at[i].loop != s) continue;
+    l->mixed |= l->loop.at[i].rounds != n;
+    return s == l->longer ? 2 : 1;
+  }
+  vec_push(b->a, l->loop) = (ShortLoop){s, n};
+  return s == l->longer ? 2 : 1;
+}
+
+void build_for(Build *b, const Ast *s) {
+  int64_t lo, hi;
+  const char *base = s->text;
+  const Ast *range = s->kids[0];
+  bool again;
+  if (range->kind != AST_RANGE) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "a loop runs over a range: for i in 0..12");
+    return;
+  }
+  if (!dims_integer(b, range->kids[0], &lo) || !dims_integer(b, range->kids[1], &hi) ||
+      !loop_options(b, s, &base, &again))
+    return;
+  if (hi < lo) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, range->pos, "the range %lld..%lld runs backwards",
+               (long long)lo, (long long)hi);
+    return;
+  }
+  Yields yields = {0};
+  Round round = {.outer = b->frame->round, .yields = &yields};
+  hi = lo + rounds_built(b, s, hi - lo);
+  bool good = true;
+  b->fors++;
+  for (int64_t i = lo; i < hi && good; i++) {
+    if (again) keep_carried(b, s->kids[1]);
+    good = build_unroll(b, 1, s->pos) && build_round(b, s, base, i, &round);
+  }
+  b->fors--;
+  if (!good) return;
+  if (again) keep_carried(b, s->kids[1]);
+  for (uint32_t i = 0; i < yields.n; i++) bind_stacked(b, &yields.at[i]);
+}
+
+// -- what the body of a scan sees -------------------------------------------------------------------
+
+Value loop_view(Build *b, Value v, Pos pos) {
+  VEC(const Loop *) loops = {0};
+  if (v.kind != VALUE_TENSOR) return v;
+  for (const Loop *l = b->loop; l; l = l->outer)
+    if (l->graph == b->g) vec_push(b->a, loops) = l;
+  for (uint32_t i = loops.n; i > 0; i--) { // from the outermost
+    const Loop *l = loops.at[i - 1];
+    const Node *n = graph_node(b->g, v.node);
+    if (!dims_has(&n->dims, l->t)) continue;
+    if (region_encloses(b->g, l->region, n->region)) {
+      const char *name = dim_get(b->g->dims, l->t)->name;
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "in a scan over '%s' a value cannot get dim '%s'", name, name);
+      diag_hint(b->d, "inside the scan a tensor with that dim is read at the current %s; give the new dim another name", name);
+      return value_poison;
+    }
+    Attr attr = {.ndims = 1, .dims = &l->t, .region = l->region};
+    v.node = graph_add(b->g, OP_AT, 1, &v.node, &attr);
+  }
+  return v;
+}
+
+bool loop_dims(const Build *b, Dims *dims) {
+  for (const Loop *l = b->loop; l; l = l->outer)
+    if (l->graph == b->g && !dims_has(dims, l->t) && !dims_add(b->g->dims, dims, l->t)) return false;
+  return true;
+}
+
+// -- scan -------------------------------------------------------------------------------------------
+
+typedef struct Carry {
+  const Ast *ast;  // BIND
+  const Ast *target;
+  Value start;
+  NodeId node;   // 0 after an error
+  uint32_t weak; // its number among the carries that take their type from the body, from 1; 0: it has one
+  bool integer;  // starts from an integer literal
+} Carry;
+
+static CarryType *carry_type(const Build *b, const Carry *c) { return &b->carries->at.at[c->weak - 1]; }
+
+static const WeakCarry *weak_carry(const Build *b, NodeId n) {
+  for (uint32_t i = b->weak.carry.n; i-- > 0;)
+    if (b->weak.carry.at[i].node == n) return &b->weak.carry.at[i];
+  return NULL;
+}
+
+// A start without a type of its own, in the type that the last pass found for the carry.
+static NodeId weak_start(Build *b, Carry *c, Value v) {
+  const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
+  bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
+  c->weak = ++b->ncarries;
+  c->integer = literal || (from && from->integer);
+  if (b->carries->at.n < c->weak) vec_push(b->a, b->carries->at) = (CarryType){0};
+  return build_node(b, v, carry_type(b, c)->known ? carry_type(b, c)->type : b->real);
+}
+
+// The start in the type that is stated for it, or else its own; 0 after an error.
+static NodeId typed_start(Build *b, Carry *c, Value v) {
+  Dtype type;
+  if (c->target->nkids)
+    return type_stated(b, c->target->kids[0], &type) ? build_stated(b, c->target->text, c->target->pos, v, type) : 0;
+  bool weak = v.kind == VALUE_NUMBER || weak_carry(b, v.node) ||
+              (dtype_is_float((Dtype)graph_node(b->g, v.node)->type) && node_is_weak(b, v.node));
+  return weak ? weak_start(b, c, v) : v.node;
+}
+
+// The start of a carry as a tensor of its dims; a number fills it.
+static Value start_of(Build *b, Carry *c) {
+  Dims stated, all = {0};
+  Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
+  bool number = v.kind == VALUE_NUMBER;
+  if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
+  if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
+  if (!number && c->target->has_brackets && !build_matches(b, c->target->text, c->target->pos, &stated, &v))
+    return value_poison;
+  for (int i = 0; number && c->target->has_brackets && i < stated.n; i++)
+    if (!dims_add(b->g->dims, &all, stated.at[i])) return value_poison;
+  if (number && !dims_fit(b, &all, c->target->pos, "a carry")) return value_poison;
+  NodeId n = typed_start(b, c, v);
+  return value_tensor(n && number ? graph_broadcast(b->g, n, &all) : n);
+}
+
+static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
+  for (uint32_t i = 0; i < k; i++)
+    if (carry[i].target->text == carry[k].target->text) {
+      diag_error(b->d, DIAG_DUPLICATE_NAME, carry[k].target->pos, "'%s' is carried twice", carry[k].target->text);
+      diag_note(b->d, carry[i].target->pos, "first here");
+      return false;
+    }
+  return true;
+}
+
+static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
+  Carry *carry = arena_array(b->a, Carry, n + 1);
+  for (uint32_t k = 0; k < n; k++) {
+    carry[k] = (Carry){.ast = s->kids[k + 1], .target = s->kids[k + 1]->kids[0]};
+    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    carry[k].start = start_of(b, &carry[k]);
+    if (!carry_new(b, carry, k)) carry[k].start = value_poison;
+  }
+  return carry;
+}
+
+static void carries_bind(Build *b, Carry *carry, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    Attr attr = {.region = b->loop->region, .key = k};
+    Value v = value_poison;
+    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    if (carry[k].start.kind == VALUE_TENSOR)
+      v = value_tensor(carry[k].node = graph_add(b->g, OP_CARRY, 1, &carry[k].start.node, &attr));
+    if (v.kind == VALUE_TENSOR && carry[k].weak) {
+      vec_push(b->a, b->weak.carry) = (WeakCarry){v.node, carry[k].integer};
+      if (!carry_type(b, &carry[k])->known) carry_open(b, v.node);
+    }
+    binding_set(b, carry[k].target->text, v, carry[k].target->pos, NAME_VALUE, NULL);
+  }
+}
+
+// The type of a weak carry whose next value is v: an integer start and nothing but integers give i32.
+static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
+  bool number = v->kind == VALUE_NUMBER;
+  Dtype own = number ? (v->integer ? TYPE_I32 : b->real) : (Dtype)graph_node(b->g, v->node)->type;
+  bool weak = number || (dtype_is_float(own) && node_is_weak(b, v->node)), open = !carry_type(b, c)->known;
+  if (open && dtype_is_float(own) && weak) return c->integer && !number ? TYPE_I32 : b->real;
+  if (open && dtype_is_float(own)) return own;
+  if (open) return c->integer ? TYPE_I32 : b->real;
+  if (weak && dtype_is_float(own)) return dtype_is_float(now) ? now : own;
+  return dtype_join(now, own);
+}
+
+// Notes the type that the body gives a weak carry. Where the body has an error, i32 is tried: its next value may be
+// what a lookup with the carry leads to.
+static void carry_settle(Build *b, const Carry *c, const Value *v) {
+  CarryType *t = carry_type(b, c);
+  Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
+  bool poison = v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR;
+  if (!poison) type = type_of_body(b, c, v, now);
+  else if (!t->known && c->integer) type = TYPE_I32;
+  if (type != now) b->carries->changed = c->target->pos;
+  if (!poison || type != now) *t = (CarryType){.known = true, .type = type};
+}
+
+// What the body leaves under the name of a carry, in its type and dims; 0 after an error.
+static NodeId next_of(Build *b, const Carry *c) {
+  const Binding *last = binding_find(b, c->target->text);
+  const Value *v = &last->value;
+  if (c->weak) carry_settle(b, c, v);
+  if (!c->node || v->kind == VALUE_POISON || !value_is_tensor(b, v, last->pos)) return 0;
+  Node carry = *graph_node(b->g, c->node);
+  Dtype type = (Dtype)carry.type;
+  Dims order = carry.dims;
+  if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
+    diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text, dims_listed(b, &carry.dims));
+    return 0;
+  }
+  if (c->weak || type_takes(b, v, type)) return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
+  if (v->kind == VALUE_NUMBER) return build_stated(b, c->target->text, last->pos, *v, type); // says why not
+  Dtype from = (Dtype)graph_node(b->g, v->node)->type;
+  diag_error(b->d, DIAG_BAD_TYPE, last->pos, "'%s' is carried as %s, its next value is %s", c->target->text,
+             dtype_text(type), dtype_text(from));
+  diag_note(b->d, c->target->pos, "it begins here");
+  diag_hint(b->d, "state its type, %s: %s = ..., or cast the next value: cast(..., %s)", c->target->text, dtype_text(from),
+            dtype_text(type));
+  return 0;
+}
+
+// The scan node; 0 when a carry has an error.
+static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
+  NodeId *next = arena_array(b->a, NodeId, n + 1);
+  bool good = true;
+  for (uint32_t k = 0; k < n; k++) good &= (next[k] = next_of(b, &carry[k])) != 0;
+  b->g->origin = (Origin){.why = "scan", .pos = s->pos};
+  return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
+}
+
+static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n, const Yields *yields, DimId t) {
+  for (uint32_t k = 0; k < n; k++) {
+    Value v = value_poison;
+    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
+    // in the type of the next pass, so that what follows settles in this one
+    if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
+    binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos), carry[k].target->pos, NAME_VALUE, NULL);
+  }
+  for (uint32_t i = 0; i < yields->n; i++) {
+    const Yield *y = &yields->at[i];
+    Value v = y->value.at[0];
+    b->g->origin = (Origin){.value = y->name, .why = "yield", .pos = y->pos};
+    if (!scan) v = value_poison;
+    if (v.kind != VALUE_POISON) {
+      NodeId args[2] = {scan, build_natural(b, v)};
+      v = value_tensor(build_emit(b, y->pos, OP_COLLECT, 2, args, &(Attr){.ndims = 1, .dims = &t}));
+    }
+    Dims order = {0};
+    bool only_t = y->ast->ndims == 1 && dim_visible(b, y->ast->dims[0].name) == t;
+    bool stated = y->ast->has_brackets && !only_t && v.kind != VALUE_POISON;
+    if (stated && (!dims_stated(b, y->ast, &order) || !build_matches(b, y->name, y->pos, &order, &v))) v = value_poison;
+    binding_set(b, y->name, v, y->pos, NAME_VALUE, stated && v.kind != VALUE_POISON ? &order : NULL);
+  }
+}
+
+// The dim of a scan, which none that it stands in runs over; 0 after an error.
+static DimId scan_dim(Build *b, const Ast *s) {
+  DimId t = dim_lookup(b, s->text, s->pos);
+  for (const Loop *l = b->loop; l && t; l = l->outer) {
+    if (l->t != t || l->graph != b->g) continue;
+    diag_error(b->d, DIAG_MISPLACED, s->pos, "a scan over '%s' cannot be inside another scan over the same dim", s->text);
+    diag_note(b->d, l->pos, "the other scan");
+    return 0;
+  }
+  return t;
+}
+
+// After an error in the head: what the scan would bind says nothing more.
+static void scan_poison(Build *b, const Ast *s) {
+  for (uint32_t i = 1; i < s->nkids; i++)
+    binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
+  for (uint32_t i = 0; i < s->kids[0]->nkids; i++)
+    if (s->kids[0]->kids[i]->kind == AST_YIELD)
+      binding_set(b, s->kids[0]->kids[i]->text, value_poison, s->pos, NAME_VALUE, NULL);
+}
+
+void build_scan(Build *b, const Ast *s) {
+  uint32_t n = s->nkids - 1;
+  bool again;
+  DimId t = scan_dim(b, s);
+  if (!t || !loop_options(b, s, NULL, &again)) {
+    scan_poison(b, s);
+    return;
+  }
+  if (n > MAX_CARRIES) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a scan has at most %d carries", MAX_CARRIES);
+    scan_poison(b, s);
+    return;
+  }
+  Carry *carry = carries_begin(b, s, n);
+  Yields yields = {0};
+  Round round = {.outer = b->frame->round, .yields = &yields, .scan = true};
+  Region region = {.t = t, .reverse = s->integer, .recompute = again, .pos = s->pos};
+  for (const Loop *l = b->loop; l && !region.parent; l = l->outer)
+    if (l->graph == b->g) region.parent = l->region;
+  Loop loop = {.outer = b->loop, .graph = b->g, .t = t, .pos = s->pos, .region = graph_region(b->g, &region)};
+  b->loop = &loop;
+  b->frame->round = &round;
+  carries_bind(b, carry, n);
+  build_block(b, s->kids[0]);
+  for (uint32_t k = 0; k < n; k++) warn_carry_kept(b, carry[k].target);
+  NodeId scan = scan_end(b, s, carry, n);
+  b->frame->round = round.outer;
+  round_end(b, &round);
+  b->loop = loop.outer;
+  bind_results(b, scan, carry, n, &yields, t);
+}

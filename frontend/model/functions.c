@@ -1,0 +1,125 @@
+// Functions before any call: what is wrong with a head, which call themselves, which open scopes.
+//
+//   fn f(y) = g(y) + 1
+//   fn g(y) = f(y)          # error: f calls itself, called or not
+//   fn dense[in, out](x) { param kernel[in, out] ... }      # a call opens a scope, and so does one of its callers
+#include <string.h>
+
+#include "frontend/model/build_internal.h"
+
+typedef VEC(const Ast *) AstList;
+
+static void push_all(Build *b, AstList *todo, const Ast *e) {
+  for (uint32_t i = 0; i < e->nkids; i++)
+    if (e->kids[i]) vec_push(b->a, *todo) = e->kids[i];
+  for (uint32_t i = 0; i < e->nargs; i++)
+    if (e->args[i].value) vec_push(b->a, *todo) = e->args[i].value;
+}
+
+// -- scopes -----------------------------------------------------------------------------------------
+
+static bool declares(Build *b, Function *f) {
+  AstList todo = {0};
+  push_all(b, &todo, f->ast);
+  while (todo.n) {
+    const Ast *e = todo.at[--todo.n];
+    if (e->kind == AST_PARAM || e->kind == AST_STATE) return true;
+    if (e->kind == AST_DIM) f->has_dims = true;
+    const Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
+    if ((callee && callee->scoped) || (e->kind == AST_CALL && !strcmp(e->text, "batch_norm")))
+      return true;
+    push_all(b, &todo, e);
+  }
+  return false;
+}
+
+// One look at a body; true when it makes f a function with a scope.
+static bool body_declares(Build *b, Function *f) {
+  ArenaMark mark = arena_mark(b->a);
+  bool scoped = declares(b, f);
+  arena_reset(b->a, mark);
+  return scoped;
+}
+
+void functions_scan(Build *b) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = 0; i < b->functions.cap; i++) {
+      Function *f = b->functions.value[i];
+      if (!f || f->scoped || !body_declares(b, f)) continue;
+      f->scoped = changed = true;
+    }
+  }
+}
+
+// -- heads ------------------------------------------------------------------------------------------
+
+static void said_twice(Build *b, const char *what, const char *name, Pos pos) {
+  diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there are two %s '%s'", what, name);
+}
+
+static void check_head(Build *b, const Ast *fn) {
+  for (uint32_t i = 0; i < fn->ndims; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (fn->dims[k].name == fn->dims[i].name) said_twice(b, "dims", fn->dims[i].name, fn->dims[i].pos);
+  for (uint32_t i = 0; i < fn->nargs; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (fn->args[k].name == fn->args[i].name) said_twice(b, "arguments", fn->args[i].name, fn->args[i].pos);
+}
+
+// -- recursion --------------------------------------------------------------------------------------
+
+// A function whose calls are being followed: todo are the parts of its body not yet looked at.
+typedef struct Visit {
+  Function *f;
+  AstList todo;
+} Visit;
+
+// The next function that v calls, with the call; NULL: all were seen.
+static Function *next_callee(Build *b, Visit *v, const Ast **call) {
+  while (v->todo.n) {
+    const Ast *e = v->todo.at[--v->todo.n];
+    push_all(b, &v->todo, e);
+    Function *callee = e->kind == AST_CALL ? map_get(&b->functions, e->text) : NULL;
+    *call = e;
+    if (callee) return callee;
+  }
+  return NULL;
+}
+
+static void visit_open(Build *b, Visit *v, Function *f) {
+  *v = (Visit){.f = f};
+  push_all(b, &v->todo, f->ast);
+  f->active = true;
+}
+
+// Follows all calls from f on, each function once.
+static void check_recursion(Build *b, Function *f) {
+  VEC(Visit) open = {0};
+  if (!f->followed) visit_open(b, &vec_push(b->a, open), f);
+  while (open.n) {
+    Visit *v = &open.at[open.n - 1];
+    const Ast *call;
+    Function *callee = next_callee(b, v, &call);
+    if (!callee) {
+      v->f->active = false;
+      v->f->followed = true;
+      open.n--;
+    } else if (callee->active) {
+      diag_error(b->d, DIAG_RECURSION, call->pos, "function %s calls itself", callee->name);
+      diag_note(b->d, callee->ast->pos, "declared here");
+    } else if (!callee->followed) {
+      visit_open(b, &vec_push(b->a, open), callee);
+    }
+  }
+}
+
+void functions_check(Build *b, const Ast *file) {
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    const Ast *fn = file->kids[i];
+    if (fn->kind != AST_FN) continue;
+    Function *f = map_get(&b->functions, fn->text);
+    check_head(b, fn);
+    if (f && f->ast == fn) check_recursion(b, f);
+  }
+}

@@ -1,0 +1,191 @@
+// Initial values of parameters and states: draws, constants, files, and expressions computed here.
+//
+//   ~ glorot(d -> heads, k)    uniform between +-sqrt(6 / (d + heads k))
+//   = 1 / size(d) * index[t]   a small graph of its own, evaluated now
+#include <math.h>
+#include <string.h>
+
+#include "frontend/model/build_internal.h"
+#include "frontend/model/formal_internal.h"
+#include "ir/eval/eval.h"
+
+// -- draws ----------------------------------------------------------------------------------------
+
+typedef struct Draw Draw;
+struct Draw {
+  const char *name;
+  InitKind kind;
+  const Formal *formal; // NULL: its arguments are dims
+  double gain;          // of he, lecun: variance gain/fan_in
+};
+static const Draw draws[] = {
+    {"normal", INIT_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}, 0},
+    {"truncated_normal", INIT_TRUNCATED_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}, 0},
+    {"uniform", INIT_UNIFORM, (const Formal[]){V(low), V(high), END}, 0},
+    {"he", INIT_NORMAL, NULL, 2},
+    {"lecun", INIT_NORMAL, NULL, 1},
+    {"glorot", INIT_UNIFORM, NULL, 0},
+    {"orthogonal", INIT_ORTHOGONAL, NULL, 0},
+};
+
+// The dims named in parentheses, in and out.
+typedef struct Fans {
+  Dims in, out; // as listed
+  double fan_in, fan_out;
+} Fans;
+
+static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
+  if (arg->name || arg->key || arg->value->kind != AST_NAME) {
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
+               "expected dims of the tensor: glorot(in -> out)");
+    return false;
+  }
+  DimId dim = dim_lookup(b, arg->value->text, arg->value->pos);
+  bool has = false;
+  for (int i = 0; i < d->rank; i++) has |= d->dims[i] == dim;
+  if (!dim) return false;
+  if (!has || side->n == MAX_RANK) {
+    diag_error(b->d, DIAG_MISSING_DIM, arg->value->pos, "'%s' has no dim '%s'", d->name,
+               arg->value->text);
+    return false;
+  }
+  side->at[side->n++] = dim;
+  *fan *= (double)dim_get(b->g->dims, dim)->size;
+  return true;
+}
+
+// Before the arrow in, after it out; without one the last of glorot and orthogonal is out.
+static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d, Fans *f) {
+  bool arrows = false, out = false, two_sides = row->gain == 0;
+  *f = (Fans){.fan_in = 1, .fan_out = 1};
+  for (uint32_t i = 0; i < call->nargs; i++) arrows |= call->args[i].arrow;
+  for (uint32_t i = 0; i < call->nargs; i++) {
+    out |= call->args[i].arrow || (!arrows && two_sides && i + 1 == call->nargs);
+    if (!fans_add(b, &call->args[i], d, out ? &f->out : &f->in, out ? &f->fan_out : &f->fan_in))
+      return false;
+  }
+  if (f->in.n && (f->out.n > 0) == two_sides) return true;
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos,
+             two_sides ? "%s needs dims on both sides: %s(in -> out)"
+                       : "%s takes the in dims: %s(in)",
+             row->name, row->name);
+  return false;
+}
+
+static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, Init *out) {
+  *out = (Init){.kind = INIT_ORTHOGONAL};
+  for (int i = 0; i < d->rank; i++) {
+    bool in = dims_has(&f->in, d->dims[i]);
+    if (in && dims_has(&f->out, d->dims[i])) {
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "dim '%s' is on both sides of the matrix",
+                 dim_get(b->g->dims, d->dims[i])->name);
+      return false;
+    }
+    if (in) out->split |= 1 << i;
+    if (!in && !dims_has(&f->out, d->dims[i])) out->each |= 1 << i;
+  }
+  return true;
+}
+
+static bool draw_fans(Build *b, const Ast *call, const Draw *row, const Decl *d, Init *out) {
+  Fans f;
+  if (!fans_read(b, call, row, d, &f)) return false;
+  if (row->kind == INIT_ORTHOGONAL) return orthogonal(b, call, d, &f, out);
+  double limit = sqrt(6 / (f.fan_in + f.fan_out));
+  *out = (Init){.kind = row->kind,
+                .a = row->gain > 0 ? 0 : -limit,
+                .b = row->gain > 0 ? sqrt(row->gain / f.fan_in) : limit};
+  return true;
+}
+
+static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
+  const char *near[countof(draws)];
+  bool form = (call->kind == AST_CALL || call->kind == AST_NAME) && !call->has_brackets;
+  for (size_t i = 0; i < countof(draws); i++) {
+    const Draw *row = &draws[i];
+    near[i] = row->name;
+    if (!form || strcmp(row->name, call->text)) continue;
+    if (!row->formal) return draw_fans(b, call, row, d, out);
+    double v[2];
+    if (!call_numbers(b, call, row->formal, v)) return false;
+    *out = (Init){.kind = row->kind, .a = v[0], .b = v[1]};
+    return true;
+  }
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "expected a distribution after ~");
+  diag_one_of(b->d, near, countof(near));
+  if (form && !habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0}))
+    diag_nearest(b->d, call->text, near, countof(near));
+  return false;
+}
+
+// -- files and expressions ------------------------------------------------------------------------
+
+static bool file_build(Build *b, const Ast *call, Init *out) {
+  static const Formal formal[] = {A(path), O(key), END};
+  const Ast *arg[2];
+  *out = (Init){.kind = INIT_FILE};
+  if (!call_bind(b, call, formal, arg)) return false;
+  return build_string(b, arg[0], &out->path) && (!arg[1] || build_string(b, arg[1], &out->key));
+}
+
+static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos, Dims *all) {
+  *all = (Dims){0};
+  for (int i = 0; i < d->rank; i++)
+    if (!dims_add(g->dims, all, d->dims[i])) return false;
+  const Dims *have = &graph_node(g, n)->dims;
+  for (int i = 0; i < have->n; i++)
+    if (!dims_has(all, have->at[i])) {
+      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', but its initial value has", d->name,
+                 dim_get(g->dims, have->at[i])->name);
+      return false;
+    }
+  return true;
+}
+
+// The tensor over all dims of d, in declared order.
+static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *d, Init *out) {
+  Arena *scratch = arena_new();
+  bool agree;
+  n = graph_broadcast(g, build_node(b, value_tensor(n), d->type), all);
+  const Tensor *t =
+      eval_whole(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
+  double *data = arena_array(b->model->graph->arena, double, t->elements);
+  for (int64_t i = 0; i < t->elements; i++) data[i] = dtype_round(d->type, t->value[i]);
+  *out = (Init){.kind = INIT_DATA, .data = data, .ndata = t->elements};
+  arena_free(scratch);
+}
+
+static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
+  Graph *model = b->g;
+  Arena *scratch = arena_new();
+  b->g = graph_new(scratch, model->dims, model->mesh, STAGE_GRAPH);
+  b->g->spec.seed = b->opt->seed;
+  b->initial = d->name;
+  Weak weak = b->weak;
+  b->weak = (Weak){0};
+  bool outer = b->outer;
+  b->outer = true; // the declaration states the dims
+  Value v = build_expr(b, e);
+  b->outer = outer;
+  bool good = value_is_tensor(b, &v, e->pos);
+  Dims all;
+  if (good && v.kind == VALUE_NUMBER && !type_takes(b, &v, d->type)) good = build_stated(b, d->name, e->pos, v, d->type) != 0;
+  else if (v.kind == VALUE_NUMBER)
+    *out = (Init){.kind = INIT_CONSTANT, .a = dtype_round(d->type, v.number)};
+  else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all)))
+    evaluate(b, b->g, v.node, &all, d, out);
+  b->g = model;
+  b->weak = weak;
+  b->initial = NULL;
+  arena_free(scratch);
+  return good;
+}
+
+bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out) {
+  const Ast *start = statement->nkids > 1 ? statement->kids[1] : NULL;
+  *out = (Init){.kind = INIT_CONSTANT};
+  if (!start) return true;
+  if (statement->integer) return draw_build(b, start, d, out);
+  if (start->kind == AST_CALL && !strcmp(start->text, "file")) return file_build(b, start, out);
+  return expression_build(b, start, d, out);
+}

@@ -1,0 +1,162 @@
+// Names: what they mean in a frame, the full names that can be fetched, and scopes.
+//
+//   for layer in 0..2 { x = block(x) }     binds x in the file's frame; registers "layer.0.x",
+//                                          "layer.1.x" and, each time, the carried "x"
+#include <string.h>
+
+#include "frontend/model/build_internal.h"
+
+const Value value_poison = {.kind = VALUE_POISON};
+
+// -- bindings -------------------------------------------------------------------------------------
+
+const char *name_join(Build *b, const char *path, const char *name) {
+  return *path ? intern_printf(b->names, "%s.%s", path, name) : intern(b->names, name);
+}
+
+Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
+
+// An output or a metric is reported under its name, so the name cannot mean something else from there on.
+static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
+  if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
+  const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
+  if (kind == old->kind)
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already %s", old->name, was);
+  else
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s and cannot be bound again", old->name, was);
+  diag_note(b->d, old->pos, "first here");
+  return true;
+}
+
+void name_register(Build *b, const char *full, NameKind kind, const Binding *from) {
+  if (from->value.kind != VALUE_TENSOR && from->value.kind != VALUE_NUMBER) return;
+  Name name = {
+      .name = full, .kind = kind, .rank = from->rank, .stated = from->stated, .pos = from->pos};
+  memcpy(name.dims, from->dims, sizeof name.dims);
+  name.value = build_natural(b, from->value);
+  uintptr_t slot = (uintptr_t)map_get(&b->fetched, full);
+  if (slot) {
+    if (name_reported(b, &b->g->name.at[slot - 1], kind, from->pos)) return;
+    b->g->name.at[slot - 1] = name;
+    return;
+  }
+  vec_push(b->g->arena, b->g->name) = name;
+  // slots are counted from 1 so that 0 stays "absent"
+  map_put(b->a, &b->fetched, full, (void *)(uintptr_t)b->g->name.n);
+}
+
+Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
+                     const Dims *stated_order) {
+  Frame *f = b->frame;
+  Binding *old = binding_find(b, name), *new = arena_new_of(b->a, Binding);
+  const Scope *home = !old ? f->scope : old->home ? old->home : f->base;
+  *new = (Binding){.value = v, .graph = b->g, .home = home, .before = old, .pos = pos};
+  if (stated_order) {
+    new->stated = true;
+    new->rank = stated_order->n;
+    memcpy(new->dims, stated_order->at, sizeof new->dims);
+  }
+  round_note(b, name, old);
+  map_put(b->a, &f->values, name, new);
+  if (f->anonymous || b->g != b->model->graph || (b->loop && kind != NAME_DECL)) return new;
+  name_register(b, name_join(b, f->scope->path, name), kind, new);
+  if (new->home != f->scope) name_register(b, name_join(b, new->home->path, name), kind, new);
+  return new;
+}
+
+// -- scopes ---------------------------------------------------------------------------------------
+
+typedef struct Counter {
+  uint32_t next;
+} Counter;
+
+static Scope *scope_new(Build *b, const char *path, const Function *fn) {
+  Scope *s = arena_new_of(b->a, Scope);
+  *s = (Scope){.path = path, .fn = fn, .shared = b->frame->scope->shared};
+  if (!s->shared) map_put(b->a, &b->scopes, path, s);
+  return s;
+}
+
+Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Pos pos) {
+  Scope *parent = b->frame->scope;
+  const char *path = name_join(b, parent->path, base);
+  if (exact) {
+    if (!parent->shared && map_get(&b->scopes, path)) {
+      diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there is already a scope '%s'", path);
+      return NULL;
+    }
+    return scope_new(b, path, fn);
+  }
+  Counter *c = map_get(&parent->next, base);
+  if (!c) map_put(b->a, &parent->next, base, c = arena_new_of(b->a, Counter));
+  for (;; c->next++) {
+    const char *try = c->next ? intern_printf(b->names, "%s_%u", path, c->next) : path;
+    if (!parent->shared && map_get(&b->scopes, try)) continue;
+    c->next++;
+    return scope_new(b, try, fn);
+  }
+}
+
+// -- meaning --------------------------------------------------------------------------------------
+
+static void name_nearest(Build *b, const char *name) {
+  VEC(const char *) near = {0};
+  const NameMap *maps[] = {&b->frame->values, &b->consts};
+  for (size_t m = 0; m < countof(maps); m++)
+    for (uint32_t i = 0; i < maps[m]->cap; i++)
+      if (maps[m]->value[i]) vec_push(b->a, near) = maps[m]->key[i];
+  for (uint32_t i = 0; i < b->g->decl.n && !b->frame->fn; i++)
+    vec_push(b->a, near) = b->g->decl.at[i].name;
+  diag_nearest(b->d, name, near.at, near.n);
+}
+
+static void say_unknown(Build *b, const char *name, Pos pos) {
+  diag_error(b->d, DIAG_UNKNOWN_NAME, pos, "unknown name '%s'", name);
+  if (!diag_kept(b->d) || habit_of_member(b, name, NULL)) return;
+  if (dim_visible(b, name))
+    diag_hint(b->d, "'%s' is a dim: its size is size(%s), its positions index[%s]", name, name,
+              name);
+  else if (map_get(&b->functions, name) || builtin_find(name))
+    diag_hint(b->d, "'%s' is a function: call it", name);
+  else if (!strcmp(name, "nan"))
+    diag_hint(b->d, "write 0 / 0");
+  else if (b->frame->fn && map_get(&b->file->values, name))
+    diag_hint(b->d, "functions see only the tensors that are passed to them");
+  else
+    name_nearest(b, name);
+}
+
+static Value special_name(Build *b, const char *name, Pos pos) {
+  static const struct {
+    const char *name;
+    Op op;
+  } counters[] = {{"training", OP_TRAINING}, {"step", OP_STEP}};
+  for (size_t i = 0; i < countof(counters) && b->g == b->model->graph; i++)
+    if (!strcmp(name, counters[i].name))
+      return value_tensor(build_emit(b, pos, counters[i].op, 0, NULL, NULL));
+  bool yes = !strcmp(name, "true");
+  if (yes || !strcmp(name, "false")) return value_tensor(graph_const(b->g, TYPE_BOOL, yes));
+  return value_poison;
+}
+
+// Parameters by full name: of the file, or below the own scope.
+static Value decl_by_name(Build *b, const char *name) {
+  uintptr_t d = (uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, name));
+  if (!d && !b->frame->fn) d = (uintptr_t)map_get(&b->decls, name);
+  return d ? value_tensor(graph_decl_node(b->g, (DeclId)d)) : value_poison;
+}
+
+Value value_of_name(Build *b, const char *name, Pos pos) {
+  const Binding *bound = binding_find(b, name);
+  if (!bound) bound = map_get(&b->consts, name);
+  if (bound && bound->value.kind == VALUE_TENSOR && bound->graph != b->g) {
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "'%s' is not known at compile time", name);
+    return value_poison;
+  }
+  if (bound) return loop_view(b, bound->value, pos);
+  Value v = special_name(b, name, pos);
+  if (v.kind == VALUE_POISON && b->g == b->model->graph && strchr(name, '.'))
+    v = decl_by_name(b, name);
+  if (v.kind == VALUE_POISON) say_unknown(b, name, pos);
+  return loop_view(b, v, pos);
+}

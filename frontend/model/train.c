@@ -1,0 +1,430 @@
+// Train blocks: which loss, what is trained how, and how long the run is.
+//
+// Blocks run one after another in every step. What concerns the run as a whole (steps, evaluate,
+// average ...) may stand in any of them and goes for all.
+#include <string.h>
+
+#include "frontend/model/formal_internal.h"
+#include "frontend/model/train_internal.h"
+
+// -- patterns -------------------------------------------------------------------------------------
+
+bool patterns_match(Arena *a, const char *patterns, const char *name) {
+  char *list = arena_printf(a, "%s", patterns), *save = NULL;
+  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save))
+    if (name_matches(p, name)) return true;
+  return false;
+}
+
+static bool pattern_matches(const Build *b, const char *pattern) {
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const Decl *d = &b->g->decl.at[i];
+    if (d->kind == DECL_PARAM && name_matches(pattern, d->name)) return true;
+  }
+  return false;
+}
+
+// "did you mean": full names of parameters; for a pattern with stars also "*.LAST" and "FIRST.*".
+static void pattern_nearest(Build *b, const char *pattern) {
+  VEC(const char *) near = {0};
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const char *name = b->g->decl.at[i].name, *first = strchr(name, '.'), *last = strrchr(name, '.');
+    if (b->g->decl.at[i].kind != DECL_PARAM) continue;
+    vec_push(b->a, near) = name;
+    if (!first || !strchr(pattern, '*')) continue;
+    vec_push(b->a, near) = arena_printf(b->a, "*%s", last);
+    vec_push(b->a, near) = arena_printf(b->a, "%.*s.*", (int)(first - name), name);
+  }
+  diag_nearest(b->d, pattern, near.at, near.n);
+}
+
+bool patterns_read(Build *b, const Ast *e, const char **out) {
+  if (!build_string(b, e, out)) return false;
+  bool good = true;
+  uint32_t n = 0;
+  char *list = arena_printf(b->a, "%s", *out), *save = NULL;
+  for (char *p = strtok_r(list, ", ", &save); p; p = strtok_r(NULL, ", ", &save), n++) {
+    if (pattern_matches(b, p)) continue;
+    diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "no parameter matches '%s'", p);
+    pattern_nearest(b, p);
+    good = false;
+  }
+  if (n) return good;
+  diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "this list names no parameter");
+  diag_hint(b->d, "write patterns of names between commas: \"*.bias, head.*\"");
+  return false;
+}
+
+bool train_trains(Arena *a, const TrainSpec *t, const Decl *d) {
+  if (d->kind != DECL_PARAM || d->frozen) return false;
+  if (t->frozen && patterns_match(a, t->frozen, d->name)) return false;
+  return !t->parameters || patterns_match(a, t->parameters, d->name);
+}
+
+// -- keys -----------------------------------------------------------------------------------------
+
+static bool count_of(Build *b, const Ast *e, int64_t *out) {
+  if (!build_integer(b, e, out)) return false;
+  if (*out >= 0) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a count must stand here");
+  return false;
+}
+
+static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) {
+  return build_number(b, e, out) && range_ok(b, e->pos, "train", key, *out);
+}
+
+static bool read_optimizer(Build *b, const Ast *e, TrainSpec *t) {
+  return optimizer_read(b, e, &t->optimizer);
+}
+static bool read_schedule(Build *b, const Ast *e, TrainSpec *t) {
+  return schedule_read(b, e, &t->schedule);
+}
+static bool read_steps(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->steps); }
+static bool read_epochs(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->epochs); }
+static bool read_evaluate(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->evaluate);
+}
+static bool read_log(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->log); }
+static bool read_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->checkpoint);
+}
+static bool read_repeat(Build *b, const Ast *e, TrainSpec *t) {
+  return count_of(b, e, &t->repeat) && build_unroll(b, t->repeat, e->pos);
+}
+static bool read_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
+  return ranged_number(b, e, "clip_norm", &t->clip_norm);
+}
+static bool read_clip_value(Build *b, const Ast *e, TrainSpec *t) {
+  return ranged_number(b, e, "clip_value", &t->clip_value);
+}
+static bool read_frozen(Build *b, const Ast *e, TrainSpec *t) {
+  return patterns_read(b, e, &t->frozen);
+}
+static bool read_parameters(Build *b, const Ast *e, TrainSpec *t) {
+  return patterns_read(b, e, &t->parameters);
+}
+
+static bool read_average(Build *b, const Ast *e, TrainSpec *t) {
+  return ranged_number(b, e, "average", &t->average);
+}
+
+// Read before the first statement, by precision_read: here it is known to be right.
+static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
+  (void)b, (void)e, (void)t;
+  return true;
+}
+
+// The micro-batches are parts of the batch, so the data block must say which dim that is.
+static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
+  const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
+  if (!count_of(b, e, &t->accumulate)) return false;
+  if (t->accumulate < 1) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
+    return false;
+  }
+  if (t->accumulate == 1) return true;
+  if (!build_unroll(b, t->accumulate, e->pos)) return false;
+  if (!data->present) {
+    diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
+               "accumulate cuts the batch, and the model has no block data train");
+    return false;
+  }
+  for (uint32_t i = 0; i < b->g->decl.n; i++) {
+    const Decl *d = &b->g->decl.at[i];
+    for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
+      if (d->dims[k] != data->over) continue;
+      diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                 "accumulate cuts '%s', but '%s' runs over it and is not an input",
+                 dim_get(b->g->dims, data->over)->name, d->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+// One of two words; *out becomes 1 or 2.
+static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second, int *out) {
+  const char *text = e->kind == AST_NAME ? e->text : "";
+  *out = !strcmp(text, first) ? 1 : !strcmp(text, second) ? 2 : 0;
+  if (*out == 0) diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "'%s' is %s or %s", key, first, second);
+  return *out != 0;
+}
+
+static bool read_on_nonfinite(Build *b, const Ast *e, TrainSpec *t) {
+  int word;
+  bool good = word_of(b, e, "on_nonfinite", "stop", "skip", &word);
+  t->on_nonfinite = (OnNonfinite)word;
+  return good;
+}
+
+// accuracy(patience = 5, best = max); stop_resolve looks for the name.
+static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
+  static const Formal formal[] = {V(patience), O(best), END};
+  const Ast *arg[MAX_FORMALS];
+  double patience;
+  int best = BEST_UNKNOWN;
+  if (e->kind != AST_CALL) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "stop_early needs the call of a metric or of the loss");
+    diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
+    return false;
+  }
+  if (!call_bind(b, e, formal, arg) || !ranged_number(b, arg[0], "patience", &patience) ||
+      (arg[1] && !word_of(b, arg[1], "best", "min", "max", &best)))
+    return false;
+  t->stop_early = e->text;
+  t->stop_best = (StopBest)best;
+  t->stop_pos = e->pos;
+  t->patience = (int64_t)patience;
+  if ((double)t->patience == patience) return true;
+  diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos, "'patience' is a number of evaluations, not %g", patience);
+  return false;
+}
+
+static const struct {
+  const char *name;
+  bool (*read)(Build *, const Ast *, TrainSpec *);
+} keys[] = {
+    {"optimizer", read_optimizer},   {"schedule", read_schedule},
+    {"steps", read_steps},           {"epochs", read_epochs},
+    {"evaluate", read_evaluate},     {"log", read_log},
+    {"checkpoint", read_checkpoint}, {"clip_norm", read_clip_norm},
+    {"clip_value", read_clip_value}, {"frozen", read_frozen},
+    {"precision", read_precision},   {"accumulate", read_accumulate},
+    {"stop_early", read_stop_early}, {"average", read_average},
+    {"groups", groups_read},         {"parameters", read_parameters},
+    {"repeat", read_repeat},         {"on_nonfinite", read_on_nonfinite},
+};
+
+static void key_build(Build *b, const Entry *e, TrainSpec *t) {
+  bool option = e->pos.source != t->pos.source; // --set
+  const char *near[countof(keys)];
+  for (size_t i = 0; i < countof(keys); i++) {
+    near[i] = keys[i].name;
+    if (strcmp(keys[i].name, e->key)) continue;
+    (void)!keys[i].read(b, e->value, t); // what is wrong has been said
+    return;
+  }
+  diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
+  if (!habit_hint(b->d, b->a, HABIT_KEY, e->key, &(HabitNames){0})) diag_nearest(b->d, e->key, near, countof(near));
+}
+
+// -- the loss -------------------------------------------------------------------------------------
+
+static bool is_loss(const Graph *g, NodeId n) {
+  const Node *node = graph_node(g, n);
+  return node->dims.n == 0 && dtype_is_float((Dtype)node->type);
+}
+
+// "loss", or where that is taken "train.loss", "train.loss_1" ...
+static const char *loss_name(Build *b) {
+  const char *name = "loss";
+  for (unsigned i = 0; graph_find_name(b->g, name); i++)
+    name = i ? intern_printf(b->names, "train.loss_%u", i) : "train.loss";
+  return name;
+}
+
+static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
+  b->g->origin = (Origin){.value = "loss", .why = "loss"};
+  Value v = build_expr(b, e);
+  if (!value_is_tensor(b, &v, e->pos)) return;
+  NodeId n = v.kind == VALUE_NUMBER ? graph_const(b->g, b->real, v.number) : v.node;
+  if (!is_loss(b->g, n)) {
+    bool scalar = graph_node(b->g, n)->dims.n == 0;
+    diag_error(b->d, scalar ? DIAG_BAD_TYPE : DIAG_NOT_SCALAR, e->pos,
+               "the loss is a float scalar, this is %s%s",
+               dtype_text((Dtype)graph_node(b->g, n)->type),
+               dims_listed(b, &graph_node(b->g, n)->dims));
+    return;
+  }
+  t->loss = e->kind == AST_NAME ? e->text : loss_name(b);
+  Binding bound = {.value = value_tensor(n), .pos = e->pos};
+  if (e->kind != AST_NAME || !graph_find_name(b->g, e->text))
+    name_register(b, intern(b->names, t->loss), NAME_VALUE, &bound);
+  if (b->model->loss) return; // the first block's is the model's
+  b->model->loss = t->loss;
+  b->model->loss_node = n;
+}
+
+// Without a train block a scalar of that name is the loss.
+static void loss_by_name(Build *b) {
+  const Name *n = graph_find_name(b->g, "loss");
+  if (b->model->loss || !n || !is_loss(b->g, n->value)) return;
+  b->model->loss = "loss";
+  b->model->loss_node = n->value;
+}
+
+// -- what goes for the run ------------------------------------------------------------------------
+
+static const struct {
+  const char *name;
+  size_t at;
+} run_counts[] = {
+    {"steps", offsetof(TrainSpec, steps)},       {"epochs", offsetof(TrainSpec, epochs)},
+    {"evaluate", offsetof(TrainSpec, evaluate)}, {"log", offsetof(TrainSpec, log)},
+    {"checkpoint", offsetof(TrainSpec, checkpoint)},
+    {"accumulate", offsetof(TrainSpec, accumulate)},
+    {"patience", offsetof(TrainSpec, patience)},
+};
+
+static int64_t *run_count(TrainSpec *t, size_t i) {
+  return (int64_t *)(void *)((char *)t + run_counts[i].at);
+}
+
+static void say_differs(Build *b, const char *key, const TrainSpec *t, const TrainSpec *other) {
+  diag_error(b->d, DIAG_BAD_BLOCK, t->pos,
+             "'%s' goes for the whole run, and two blocks give it different values", key);
+  diag_note(b->d, other->pos, "the other block");
+}
+
+// Takes into `all` what block t says of the run.
+static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
+  for (size_t i = 0; i < countof(run_counts); i++) {
+    int64_t *mine = run_count(t, i), *other = run_count(all, i);
+    if (*mine && *other && *mine != *other) say_differs(b, run_counts[i].name, t, all);
+    if (*mine) *other = *mine;
+  }
+  if (t->average != 0 && all->average != 0 && t->average != all->average)
+    say_differs(b, "average", t, all);
+  if (t->average != 0) all->average = t->average;
+  if (t->stop_early && all->stop_early &&
+      (strcmp(t->stop_early, all->stop_early) || t->stop_best != all->stop_best))
+    say_differs(b, "stop_early", t, all);
+  if (t->stop_early) {
+    all->stop_early = t->stop_early;
+    all->stop_best = t->stop_best;
+    all->stop_pos = t->stop_pos;
+  }
+  if (t->on_nonfinite && all->on_nonfinite && t->on_nonfinite != all->on_nonfinite)
+    say_differs(b, "on_nonfinite", t, all);
+  if (t->on_nonfinite) all->on_nonfinite = t->on_nonfinite;
+  if (!all->pos.line) all->pos = t->pos;
+}
+
+static bool sets_run(const Build *b, const char *key) {
+  for (uint32_t i = 0; i < b->opt->nsettings; i++) {
+    const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
+    if (dot && !strncmp(path, "train.", 6) && !strcmp(dot + 1, key)) return true;
+  }
+  return false;
+}
+
+static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
+  for (uint32_t k = 0; k < n; k++) {
+    for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
+    block[k].average = all->average;
+    block[k].stop_early = all->stop_early;
+    block[k].stop_best = all->stop_best;
+    block[k].stop_pos = all->stop_pos;
+    block[k].on_nonfinite = all->on_nonfinite;
+  }
+}
+
+// The block whose loss is the value of n; its name is that of the loss or another one.
+static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
+  for (uint32_t i = 0; i < b->g->spec.ntrain; i++) {
+    const TrainSpec *t = &b->g->spec.train[i];
+    const Name *loss = t->loss ? graph_find_name(b->g, t->loss) : NULL;
+    if (loss && loss->value == n->value) return t;
+  }
+  return NULL;
+}
+
+// Finds the metric or loss of stop_early when all blocks are read. A loss is best at its minimum; for a metric the file
+// must state the direction, because nothing else tells it.
+static void stop_resolve(Build *b, TrainSpec *all) {
+  const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
+  const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
+  if (!all->stop_early) return;
+  if (!n || (n->kind != NAME_METRIC && !loss)) {
+    diag_error(b->d, DIAG_UNKNOWN_NAME, all->stop_pos, "the model has no metric '%s', and no loss of that name", all->stop_early);
+    return;
+  }
+  if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // evaluations know it by that name
+  if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
+  if (all->stop_best != BEST_UNKNOWN) return;
+  diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos, "stop_early needs best = min or best = max for the metric '%s'", all->stop_early);
+  diag_hint(b->d, "write stop_early = %s(patience = %lld, best = max) if a larger %s is better, best = min if a smaller one is",
+            all->stop_early, (long long)all->patience, all->stop_early);
+}
+
+// -- blocks ---------------------------------------------------------------------------------------
+
+// The entries, --set train.KEY for all blocks and --set train.LOSS.KEY for this one applied.
+static Entries block_entries(Build *b, const Ast *s, const TrainSpec *t) {
+  Entries e = entries_read(b, s, 1, "train");
+  if (t->loss) entries_set(b, &e, arena_printf(b->a, "train.%s", t->loss));
+  return e;
+}
+
+static void block_read(Build *b, const Ast *s, TrainSpec *t) {
+  bool has_optimizer = false;
+  *t = (TrainSpec){.pos = s->pos, .scaled = b->model->precision == TYPE_F16};
+  loss_build(b, s->kids[0], t);
+  Entries e = block_entries(b, s, t);
+  for (uint32_t k = 0; k < e.n; k++) {
+    key_build(b, &e.at[k], t);
+    has_optimizer |= !strcmp(e.at[k].key, "optimizer");
+  }
+  if (has_optimizer) return;
+  diag_error(b->d, DIAG_MISSING_KEY, s->pos, "a train block needs an optimizer");
+  diag_hint(b->d, "add: optimizer = adam(lr = 1e-3)");
+}
+
+void train_build(Build *b, const Ast *file) {
+  ModelSpec *spec = &b->g->spec;
+  TrainSpec all = {0};
+  spec->train = arena_array(b->g->arena, TrainSpec, file->nkids + 1);
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    if (file->kids[i]->kind != AST_TRAIN) continue;
+    TrainSpec *t = &spec->train[spec->ntrain++];
+    block_read(b, file->kids[i], t);
+    run_join(b, &all, t);
+  }
+  if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // the option has the say
+  stop_resolve(b, &all);
+  run_spread(spec->ntrain, spec->train, &all);
+  loss_by_name(b);
+}
+
+// -- precision ------------------------------------------------------------------------------------
+
+static bool precision_word(const char *word, Dtype *out) {
+  static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16};
+  for (size_t i = 0; i < countof(types); i++) {
+    if (strcmp(dtype_text(types[i]), word)) continue;
+    *out = types[i];
+    return true;
+  }
+  return false;
+}
+
+static void precision_key(Build *b, const Ast *value, const Ast **first) {
+  Dtype type = TYPE_F32;
+  if (value->kind != AST_NAME || !precision_word(value->text, &type)) {
+    diag_error(b->d, DIAG_BAD_BLOCK, value->pos, "a precision is f32, bf16 or f16");
+    return;
+  }
+  if (*first && type != b->model->precision) {
+    diag_error(b->d, DIAG_BAD_BLOCK, value->pos,
+               "'precision' goes for the whole run, and two blocks give it different values");
+    diag_note(b->d, (*first)->pos, "the other block");
+  }
+  *first = value;
+  b->model->precision = type;
+}
+
+void precision_read(Build *b, const Ast *file) {
+  const Ast *first = NULL;
+  const Setting *set = setting_find(b, "train.precision");
+  b->model->precision = TYPE_F32;
+  for (uint32_t i = 0; i < file->nkids; i++) {
+    const Ast *s = file->kids[i];
+    for (uint32_t k = 1; s->kind == AST_TRAIN && k < s->nkids; k++)
+      if (!strcmp(s->kids[k]->text, "precision") && !set)
+        precision_key(b, s->kids[k]->kids[0], &first);
+  }
+  if (set) precision_key(b, set->value, &first);
+  if (b->opt->precision && !precision_word(b->opt->precision, &b->model->precision))
+    BUG("--precision %s", b->opt->precision);
+}

@@ -1,0 +1,88 @@
+// Optimisers and groups of a train block.
+#include <string.h>
+
+#include "frontend/model/formal_internal.h"
+#include "frontend/model/train_internal.h"
+
+static const struct {
+  const char *name;
+  OptimizerKind kind;
+  const Formal *formal;
+} optimizers[] = {
+    {"sgd", OPTIMIZER_SGD,
+     (const Formal[]){V(lr), D(momentum, 0), O(nesterov), D(weight_decay, 0), END}},
+    {"adam", OPTIMIZER_ADAM,
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8), END}},
+    {"adamw", OPTIMIZER_ADAMW,
+     (const Formal[]){D(lr, 1e-3), D(beta1, 0.9), D(beta2, 0.999), D(eps, 1e-8),
+                      D(weight_decay, 0.01), O(no_decay), END}},
+    {"adagrad", OPTIMIZER_ADAGRAD, (const Formal[]){V(lr), D(eps, 1e-10), END}},
+    {"rmsprop", OPTIMIZER_RMSPROP,
+     (const Formal[]){V(lr), D(rho, 0.99), D(momentum, 0), D(eps, 1e-8), D(decay, 0), END}},
+    {"lion", OPTIMIZER_LION,
+     (const Formal[]){V(lr), D(beta1, 0.9), D(beta2, 0.99), D(weight_decay, 0), END}},
+    {"adafactor", OPTIMIZER_ADAFACTOR, (const Formal[]){V(lr), END}},
+};
+
+static double *number_field(OptimizerSpec *o, const char *name) {
+  const struct {
+    const char *name;
+    double *at;
+  } fields[] = {
+      {"lr", &o->lr},       {"momentum", &o->momentum}, {"beta1", &o->beta1},
+      {"beta2", &o->beta2}, {"eps", &o->eps},           {"weight_decay", &o->weight_decay},
+      {"rho", &o->rho},     {"decay", &o->decay},
+  };
+  for (size_t i = 0; i < countof(fields); i++)
+    if (!strcmp(fields[i].name, name)) return fields[i].at;
+  BUG("no number %s of an optimiser", name);
+}
+
+static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e, OptimizerSpec *o) {
+  if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
+  if (!strcmp(f->name, "no_decay")) return !e || patterns_read(b, e, &o->no_decay);
+  double *at = number_field(o, f->name);
+  *at = f->value;
+  return !e || (build_number(b, e, at) && range_ok(b, e->pos, of, f->name, *at));
+}
+
+bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
+  const char *near[countof(optimizers)];
+  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
+  for (size_t i = 0; i < countof(optimizers); i++) {
+    const Ast *arg[MAX_FORMALS];
+    const Formal *f = optimizers[i].formal;
+    near[i] = optimizers[i].name;
+    if (!named || strcmp(e->text, optimizers[i].name)) continue;
+    *out = (OptimizerSpec){.kind = optimizers[i].kind, .pos = e->pos};
+    if (!call_bind(b, e, f, arg)) return false;
+    for (int k = 0; f[k].name; k++)
+      if (!optimizer_argument(b, e->text, &f[k], arg[k], out)) return false;
+    return true;
+  }
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "an optimizer must stand here");
+  diag_one_of(b->d, near, countof(near));
+  if (named) diag_nearest(b->d, e->text, near, countof(near));
+  return false;
+}
+
+bool groups_read(Build *b, const Ast *e, TrainSpec *t) {
+  if (e->kind != AST_LIST) {
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected groups: (\"PATTERN\": OPTIMIZER, ...)");
+    return false;
+  }
+  t->group = arena_array(b->g->arena, GroupSpec, e->nargs);
+  for (uint32_t i = 0; i < e->nargs; i++) {
+    const AstArg *arg = &e->args[i];
+    GroupSpec *group = &t->group[i];
+    if (!arg->key) {
+      diag_error(b->d, DIAG_BAD_BLOCK, arg->pos, "expected a group: \"PATTERN\": OPTIMIZER");
+      return false;
+    }
+    if (!patterns_read(b, arg->key, &group->pattern) ||
+        !optimizer_read(b, arg->value, &group->optimizer))
+      return false;
+    t->ngroups++;
+  }
+  return true;
+}

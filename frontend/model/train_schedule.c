@@ -1,0 +1,155 @@
+// Schedules of a train block.
+//
+//   step(every = epochs(30), factor = 0.1)    every = 30, and a mark that it counts epochs, until
+//                                             the number of batches in one is known
+#include <string.h>
+
+#include "frontend/model/formal_internal.h"
+#include "frontend/model/train_internal.h"
+
+static const struct {
+  const char *name;
+  ScheduleKind kind;
+  const Formal *formal;
+} schedules[] = {
+    {"constant", SCHEDULE_CONSTANT, (const Formal[]){D(warmup, 0), END}},
+    {"linear", SCHEDULE_LINEAR, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
+    {"cosine", SCHEDULE_COSINE, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
+    {"inverse_sqrt", SCHEDULE_INVERSE_SQRT, (const Formal[]){V(scale), D(warmup, 0), END}},
+    {"exponential", SCHEDULE_EXPONENTIAL, (const Formal[]){V(rate), V(every), D(warmup, 0), END}},
+    {"step", SCHEDULE_STEP, (const Formal[]){V(every), V(factor), D(warmup, 0), END}},
+    {"piecewise", SCHEDULE_PIECEWISE, NULL},
+};
+
+// Numbers of a schedule; those that count steps may be given in epochs.
+static const struct {
+  const char *name;
+  size_t at;
+  bool steps;
+} fields[] = {
+    {"warmup", offsetof(ScheduleSpec, warmup), true},
+    {"total", offsetof(ScheduleSpec, total), true},
+    {"every", offsetof(ScheduleSpec, every), true},
+    {"scale", offsetof(ScheduleSpec, scale), true},
+    {"final", offsetof(ScheduleSpec, final), false},
+    {"rate", offsetof(ScheduleSpec, rate), false},
+    {"factor", offsetof(ScheduleSpec, factor), false},
+};
+enum { PIECES = countof(fields) }; // marks of piecewise follow those of fields
+
+static double *field_at(ScheduleSpec *s, size_t i) {
+  return (double *)(void *)((char *)s + fields[i].at);
+}
+
+static size_t field_find(const char *name) {
+  for (size_t i = 0; i < countof(fields); i++)
+    if (!strcmp(fields[i].name, name)) return i;
+  BUG("no number %s of a schedule", name);
+}
+
+// A number, or epochs(NUMBER) if the field counts steps: then `mark` is set in s.
+static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, ScheduleSpec *s,
+                        double *out) {
+  static const Formal one[] = {V(n), END};
+  if (!steps || e->kind != AST_CALL || strcmp(e->text, "epochs")) return build_number(b, e, out);
+  s->in_epochs |= mark;
+  return call_numbers(b, e, one, out);
+}
+
+static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
+  for (uint32_t i = 0; i < e->nargs; i++) {
+    const AstArg *arg = &e->args[i];
+    if (arg->name && !strcmp(arg->name, "warmup")) {
+      if (!number_read(b, arg->value, true, 1u << field_find("warmup"), s, &s->warmup) ||
+          !range_ok(b, arg->value->pos, e->text, "warmup", s->warmup))
+        return false;
+      continue;
+    }
+    int64_t n = s->npieces;
+    if (!arg->key || n == MAX_PIECES) {
+      diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos,
+                 "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
+      return false;
+    }
+    if (!number_read(b, arg->key, true, 1u << (PIECES + n), s, &s->at[n]) ||
+        !build_number(b, arg->value, &s->value[n]) || !range_ok(b, arg->pos, e->text, "step", s->at[n]) ||
+        !range_ok(b, arg->value->pos, e->text, "factor", s->value[n]))
+      return false;
+    s->npieces++;
+  }
+  if (!s->npieces)
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "piecewise needs pieces STEP: FACTOR");
+  return s->npieces > 0;
+}
+
+// Compares the numbers of a schedule with one another. Their units must be equal: epochs have become steps.
+static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
+  bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
+  if (s->in_epochs) return true;
+  if (ramp && s->total <= s->warmup) {
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "'total' of the schedule is %g, it must be above its warmup of %g", s->total, s->warmup);
+    return false;
+  }
+  for (int64_t i = 1; i < s->npieces; i++) {
+    if (s->at[i] > s->at[i - 1]) continue;
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "the steps of piecewise must ascend, and %g follows %g", s->at[i], s->at[i - 1]);
+    return false;
+  }
+  return true;
+}
+
+static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSpec *s) {
+  const Ast *arg[MAX_FORMALS];
+  if (!call_bind(b, e, f, arg)) return false;
+  for (int k = 0; f[k].name; k++) {
+    size_t i = field_find(f[k].name);
+    double *at = field_at(s, i);
+    *at = f[k].value;
+    if (!arg[k]) continue;
+    if (!number_read(b, arg[k], fields[i].steps, 1u << i, s, at) || !range_ok(b, arg[k]->pos, e->text, f[k].name, *at))
+      return false;
+  }
+  return true;
+}
+
+bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out) {
+  const char *near[countof(schedules)];
+  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
+  for (size_t i = 0; i < countof(schedules); i++) {
+    const Formal *f = schedules[i].formal;
+    near[i] = schedules[i].name;
+    if (!named || strcmp(e->text, schedules[i].name)) continue;
+    *out = (ScheduleSpec){.kind = schedules[i].kind, .pos = e->pos};
+    return (f ? schedule_numbers(b, e, f, out) : schedule_pieces(b, e, out)) &&
+           schedule_ok(b->d, e->pos, out);
+  }
+  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "expected a schedule");
+  diag_one_of(b->d, near, countof(near));
+  if (named) diag_nearest(b->d, e->text, near, countof(near));
+  return false;
+}
+
+bool train_counts_epochs(const Model *m) {
+  for (uint32_t i = 0; i < m->graph->spec.ntrain; i++)
+    if (m->graph->spec.train[i].schedule.in_epochs) return true;
+  return false;
+}
+
+static bool resolve_epochs(const Model *m, int64_t batches) {
+  bool good = true;
+  for (uint32_t i = 0; i < m->graph->spec.ntrain; i++) {
+    ScheduleSpec *s = &m->graph->spec.train[i].schedule;
+    for (size_t k = 0; k < countof(fields); k++)
+      if (s->in_epochs >> k & 1) *field_at(s, k) *= (double)batches;
+    for (int64_t k = 0; k < s->npieces; k++)
+      if (s->in_epochs >> (PIECES + k) & 1) s->at[k] *= (double)batches;
+    s->in_epochs = 0;
+    good &= schedule_ok(m->diag, s->pos, s);
+  }
+  return good;
+}
+
+// The model of a micro-batch has train blocks of its own.
+bool train_resolve_epochs(Model *m, int64_t batches) {
+  return resolve_epochs(m, batches) && (!m->part || resolve_epochs(m->part, batches));
+}

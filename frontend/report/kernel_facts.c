@@ -1,0 +1,130 @@
+// What the kernels of a step do and cost: facts of fusion, program and simulator about one group.
+#include "frontend/report/kernel_facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NAMES = 2, MOST_APART = 4 };
+
+bool kernel_runs(const Compilation *c, uint32_t group) { return c->compiled->group[group].instr != 0; }
+
+bool kernel_shows(const Compilation *c, NodeId n) { return graph_node(c->fusion->graph, n)->op != OP_CONST; }
+
+// -- names -------------------------------------------------------------------------------------------------
+
+static const char *bare_name(Arena *a, const char *name) {
+  size_t n = strlen(name);
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6) : name;
+}
+
+static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
+  const char *seen[MOST_NAMES + 1];
+  uint32_t n = 0, all = 0;
+  for (uint32_t i = 0; i < g->nstored; i++) {
+    const char *name = graph_node(f->graph, g->stored[i])->origin.value;
+    bool before = !name;
+    for (uint32_t k = 0; name && k < n; k++) before |= !strcmp(seen[k], name);
+    if (before) continue;
+    all++;
+    if (n <= MOST_NAMES) seen[n++] = name;
+  }
+  out->value = "";
+  for (uint32_t k = 0; k < n && k < MOST_NAMES; k++) out->value = arena_printf(a, "%s%s%s", out->value, k ? ", " : "", seen[k]);
+  if (all > MOST_NAMES) out->value = arena_printf(a, "%s, ...", out->value);
+  for (uint32_t i = g->nstored; i-- > 0 && !out->of;) {
+    const char *name = graph_node(f->graph, g->stored[i])->origin.value;
+    out->of = name ? bare_name(a, name) : NULL;
+  }
+}
+
+// -- costs -------------------------------------------------------------------------------------------------
+
+// How often a step runs the instruction.
+static int64_t rounds_of(const Program *p, uint32_t instr) {
+  int64_t rounds = 1;
+  for (uint32_t i = 0; i < instr; i++)
+    if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.end > instr) rounds *= p->instr[i].u.loop.count.base;
+  return rounds;
+}
+
+// What a processor sends, as the ledger has it.
+static int64_t sent_bytes(const Program *p, uint32_t instr) {
+  const Collective *w = &p->instr[instr].u.collective;
+  return coll_wire_bytes(w->kind, axes_size(&p->mesh, w->axes), w->bytes);
+}
+
+static const char *cost_text(Arena *a, const KernelFact *k, bool collective) {
+  const char *text = arena_printf(a, "%s %s", collective ? "sends" : "moves", bytes_text(a, k->bytes));
+  if (k->saved) text = arena_printf(a, "%s, saves %s", text, bytes_text(a, k->saved));
+  if (k->flops) text = arena_printf(a, "%s, %s", text, flops_text(a, (double)k->flops));
+  if (k->rounds > 1) text = arena_printf(a, "%s, x%lld", text, (long long)k->rounds);
+  text = arena_printf(a, "%s, %s", text, seconds_text(a, k->seconds));
+  return k->together > 1 ? arena_printf(a, "%s for %u", text, k->together) : text;
+}
+
+KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint32_t group) {
+  const Group *g = &c->fusion->group[group];
+  const GroupNote *note = &c->compiled->group[group];
+  const Node *first = graph_node(c->fusion->graph, g->nstored ? g->stored[0] : g->node[0]);
+  bool collective = g->kind == GROUP_COLLECTIVE;
+  KernelFact out = {.kind = collective ? op_row((Op)first->op)->text : group_kinds[g->kind], .bytes = note->bytes, .flops = note->flops};
+  out.saved = group_saved_bytes(c->fusion, group);
+  out.together = note->together;
+  out.update = c->fusion->update[g->nstored ? g->stored[0] : g->node[0]];
+  out.backward = first->origin.backward && !out.update;
+  if (collective && note->instr) out.bytes = sent_bytes(c->compiled->program, note->instr - 1);
+  if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);
+  if (note->instr) out.seconds = t->of[note->instr - 1];
+  name_values(a, c->fusion, g, &out);
+  if (out.backward && strncmp(out.value, "grad(", 5) != 0) out.value = arena_printf(a, "%s, backward", out.value);
+  out.cost = cost_text(a, &out, collective);
+  return out;
+}
+
+const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
+  const Group *g = &c->fusion->group[group];
+  const char *text = "";
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->napart; i++) {
+    if (!g->apart[i].why) continue;
+    if (n++ < MOST_APART) text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->apart[i].group, g->apart[i].why);
+  }
+  return n > MOST_APART ? arena_printf(a, "%s; %u more", text, n - MOST_APART) : text;
+}
+
+// -- sources -----------------------------------------------------------------------------------------------
+
+static int by_number(const void *x, const void *y) {
+  uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+  return a < b ? -1 : a > b;
+}
+
+static bool has_node(const Group *g, NodeId n) {
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    if (g->node[i] == n) return true;
+  return false;
+}
+
+uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_t *n) {
+  const Fusion *f = c->fusion;
+  VEC(uint32_t) found = {0}, todo = {0};
+  vec_push(a, todo) = group;
+  for (uint32_t at = 0; at < todo.n; at++) {
+    const Group *g = &f->group[todo.at[at]];
+    for (uint32_t i = 0; i < g->nnodes; i++) {
+      const Node *x = graph_node(f->graph, g->node[i]);
+      for (int k = 0; k < x->nargs; k++) {
+        uint32_t from = f->of[x->args[k]];
+        bool seen = from == group || has_node(g, x->args[k]);
+        for (uint32_t s = 0; s < todo.n && !seen; s++) seen = todo.at[s] == from;
+        for (uint32_t s = 0; s < found.n && !seen; s++) seen = found.at[s] == from;
+        if (seen) continue;
+        if (kernel_runs(c, from)) vec_push(a, found) = from;
+        else vec_push(a, todo) = from;
+      }
+    }
+  }
+  if (found.n) qsort(found.at, found.n, sizeof *found.at, by_number);
+  *n = found.n;
+  return found.at;
+}

@@ -1,0 +1,70 @@
+// --log-dir: the log of a training, with histograms of gradients from a program of their own, which shares the
+// tensors of the training program and changes none of its bits.
+#include "frontend/report/log_directory.h"
+
+#include <stdlib.h>
+
+// grad(NAME) of all parameters that are trained.
+static const Graph *select_gradients(Session *s, const Graph *train) {
+  const Graph *g = s->model->graph;
+  const char **name = arena_array(s->arena, const char *, g->decl.n + 1);
+  Fetch f = {.name = name};
+  for (uint32_t i = 0; i < train->output.n; i++) {
+    const Output *o = &train->output.at[i];
+    const Decl *d = o->kind == OUT_UPDATE ? &train->decl.at[o->target - 1] : NULL;
+    if (d && d->kind == DECL_PARAM && dtype_is_float(d->type) && graph_find_name(g, d->name))
+      name[f.n++] = arena_printf(s->arena, "grad(%s)", d->name);
+  }
+  return f.n ? select_train(s->arena, s->model, &f) : NULL;
+}
+
+static bool make_gradients(Session *s, const Compilation *train, const TrainJob *job, Watch *w) {
+  const Graph *g = select_gradients(s, train->selected);
+  if (!g) return diag_errors(s->diag) == 0;
+  if (!session_compile(s, g, "train", NULL, NULL, &w->made)) return false;
+  w->gradients = session_exec(s, &w->made, job->train, NULL);
+  return w->gradients != NULL;
+}
+
+bool watch_check(const Session *s) {
+  if (!option_given(s->opt, OPTION_TRACE) || option_given(s->opt, OPTION_LOG_DIR)) return true;
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_TRACE)->pos, "--trace needs --log-dir DIR, where trace.json is put");
+  return false;
+}
+
+static void trace_begin(Session *s, TrainJob *job, Watch *w) {
+  if (!option_given(s->opt, OPTION_TRACE)) return;
+  w->traced = job->train;
+  w->trace = job->trace = trace_new(exec_workers(job->train));
+}
+
+bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) {
+  *w = (Watch){.folder = option_text(s->opt, OPTION_LOG_DIR), .train = train};
+  if (!w->folder || !session_first(s)) {
+    w->folder = NULL;
+    return true;
+  }
+  if (!session_folder(s, w->folder)) return false;
+  // several processes read a tensor together; only the first of them has a log
+  if (!s->ranks && !make_gradients(s, train, job, w)) return false;
+  LogOptions options = {.directory = w->folder, .start = job->start};
+  void *graph = graph_def(s, train->collected, &options.graph_bytes);
+  options.graph = graph;
+  w->log = log_open(&options, s->diag);
+  free(graph);
+  trace_begin(s, job, w);
+  job->watch = w->log;
+  job->gradients = w->gradients;
+  return w->log != NULL;
+}
+
+bool watch_end(Session *s, Watch *w) {
+  bool good = log_close(w->log, s->diag);
+  if (w->gradients) good = exec_check(w->gradients, s->diag) && good;
+  if (w->log && good) good = report_write(s, w->folder, w->train);
+  if (w->trace && good) good = trace_write(w->trace, w->traced, arena_printf(s->arena, "%s/trace.json", w->folder), s->diag);
+  trace_free(w->trace);
+  exec_free(w->gradients);
+  code_free(w->made.code);
+  return good;
+}

@@ -1,0 +1,77 @@
+// Adafactor without a first moment (Shazeer and Stern, "Adafactor: adaptive learning rates with
+// sublinear memory cost", 2018), with the rate given instead of the relative step:
+//
+//   beta = 1 - (t + 1)^-0.8,  s = g^2 + 1e-30
+//   r' = beta r + (1 - beta) mean[col](s),  c' = beta c + (1 - beta) mean[row](s)
+//   v = r' c' / mean[row](r')            or v' = beta v + (1 - beta) s for what is small or a vector
+//   u = g / sqrt(v),  u = u / max(1, rms(u)),  w' = w - lr max(1e-3, rms(w)) u
+#include <math.h>
+
+#include "frontend/step/step_internal.h"
+
+enum { FACTORED = 128 }; // the shorter of the two largest dims has at least so many elements
+
+static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
+static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
+static NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
+static NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
+static NodeId largest(const Optim *o, NodeId x, double y) {
+  return optim_two(o, OP_MAXIMUM, x, optim_num(o, y));
+}
+
+static NodeId rms(const Optim *o, NodeId x) {
+  Dims all = graph_node(o->g, x)->dims;
+  return graph_unary(o->g, OP_SQRT, graph_reduce(o->g, OP_MEAN, mul(o, x, x), &all));
+}
+
+// (t + 1)^-0.8: 1 - beta, without cancellation.
+static NodeId fresh_share(const Optim *o) {
+  return optim_two(o, OP_POW, add(o, optim_updates(o), optim_num(o, 1)), optim_num(o, -0.8));
+}
+
+static NodeId moved(const Optim *o, DeclId slot, NodeId x) {
+  NodeId old = step_value(o->step, slot);
+  NodeId next = add(o, old, mul(o, fresh_share(o), sub(o, x, old)));
+  optim_put(o, slot, next);
+  return next;
+}
+
+// The two largest dims of the parameter, as places in its declaration, the first of equals first;
+// false when it is not factored.
+static bool largest_dims(const Optim *o, int *row, int *col) {
+  const Decl *p = &o->g->decl.at[o->param - 1];
+  *row = *col = -1;
+  for (int i = 0; i < p->rank; i++) {
+    int64_t n = dim_get(o->g->dims, p->dims[i])->size;
+    if (*row < 0 || n > dim_get(o->g->dims, p->dims[*row])->size)
+      *col = *row, *row = i;
+    else if (*col < 0 || n > dim_get(o->g->dims, p->dims[*col])->size)
+      *col = i;
+  }
+  return *col >= 0 && dim_get(o->g->dims, p->dims[*col])->size >= FACTORED;
+}
+
+// The moving mean over the dim at place `gone` of the parameter.
+static NodeId marginal(const Optim *o, const char *which, int gone, NodeId square) {
+  Decl p = o->g->decl.at[o->param - 1];
+  Dims over = {.n = 1, .at = {p.dims[gone]}};
+  for (int i = gone; i + 1 < p.rank; i++) p.dims[i] = p.dims[i + 1];
+  DeclId slot = optim_slot(o, which, p.rank - 1, p.dims);
+  return moved(o, slot, graph_reduce(o->g, OP_MEAN, square, &over));
+}
+
+static NodeId second_moment(const Optim *o, NodeId square) {
+  int row, col;
+  Decl p = o->g->decl.at[o->param - 1];
+  if (!largest_dims(o, &row, &col)) return moved(o, optim_slot(o, "v", p.rank, p.dims), square);
+  NodeId r = marginal(o, "r", col, square), c = marginal(o, "c", row, square);
+  Dims over = {.n = 1, .at = {p.dims[row]}};
+  return mul(o, quot(o, r, graph_reduce(o->g, OP_MEAN, r, &over)), c);
+}
+
+NodeId update_adafactor(const Optim *o) {
+  NodeId square = add(o, mul(o, o->grad, o->grad), optim_num(o, 1e-30));
+  NodeId u = mul(o, o->grad, graph_unary(o->g, OP_RSQRT, second_moment(o, square)));
+  NodeId rate = mul(o, o->lr, largest(o, rms(o, o->w), 1e-3));
+  return sub(o, o->w, mul(o, quot(o, rate, largest(o, rms(o, u), 1)), u));
+}

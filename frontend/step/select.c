@@ -1,0 +1,254 @@
+// Selection: from the whole model to what one command asks of it.
+//
+//   run --fetch probs,grad(w)     the nodes of probs, and of the loss with its gradient by w;
+//   nothing else
+#include "frontend/step/select_internal.h"
+
+#include <string.h>
+
+// -- copying what is needed -----------------------------------------------------------------------
+
+// where(true, a, b) is a, so that the branch not taken needs no feed.
+static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
+  const Node *node = graph_node(from, n);
+  if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
+  if (node->op != OP_WHERE) return 0;
+  const Node *c = graph_node(g, map[node->args[0]]);
+  if (c->op != OP_CONST) return 0;
+  return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
+}
+
+static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots) {
+  bool *need = arena_array(a, bool, graph_count(from) + 1);
+  for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;
+  for (NodeId i = graph_count(from); i > 0; i--)
+    for (int k = 0; need[i] && k < graph_node(from, i)->nargs; k++)
+      need[graph_node(from, i)->args[k]] = true;
+  return need;
+}
+
+const RegionId *select_regions(const Model *m, Graph *g) {
+  const Graph *from = m->graph;
+  RegionId *map = arena_array(m->arena, RegionId, from->region.n + 1);
+  for (uint32_t i = 0; i < from->region.n; i++) {
+    Region r = from->region.at[i];
+    r.parent = map[r.parent];
+    map[i + 1] = graph_region(g, &r);
+  }
+  return map;
+}
+
+NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
+  Attr attr = {.ndims = 1, .dims = &d, .affine = {.offset = at, .divisor = 1}};
+  return graph_add(g, OP_WINDOW, 1, &x, &attr);
+}
+
+// A draw of this copy: of its round, and of its part of the whole batch.
+static NodeId draw(const SelectCopy *c, const Node *n) {
+  Attr attr = n->attr;
+  DimId dims[MAX_RANK];
+  bool cut = c->micro && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
+  attr.key ^= c->round * 0x9e3779b97f4a7c15u;
+  if (!cut) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
+  memcpy(dims, n->attr.dims, n->attr.ndims * sizeof *dims);
+  dims[attr.ndims++] = c->micro;
+  attr.dims = dims;
+  return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
+}
+
+// A number that depends on how many rows a batch has: it has all, or they are counted.
+static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
+  return c->rows ? graph_cast(c->g, counted[n->attr.key - 1], (Dtype)n->type) : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
+}
+
+static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
+  const Node *n = graph_node(c->m->graph, id);
+  NodeId args[MAX_ARGS];
+  Attr attr = n->attr;
+  if (n->attr.decl && c->instead && c->instead[n->attr.decl - 1])
+    return c->instead[n->attr.decl - 1];
+  NodeId known = folded(c->g, c->m->graph, id, map, c->training);
+  if (known) return known;
+  for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
+  if (c->region) attr.region = c->region[attr.region];
+  c->g->origin = n->origin;
+  if (n->op == OP_CONST && attr.key) return row_number(c, n, counted);
+  if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL) return draw(c, n);
+  return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
+}
+
+NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
+  const Graph *from = c->m->graph;
+  Origin before = c->g->origin;
+  const bool *need = needed(from, c->m->arena, n, roots);
+  NodeId *map = arena_array(c->m->arena, NodeId, graph_count(from) + 1);
+  const NodeId *counted = c->rows ? row_number_nodes(c->m, c->g, c->rows, need) : NULL;
+  for (NodeId i = 1; i <= graph_count(from); i++)
+    if (need[i]) map[i] = copy_one(c, i, map, counted);
+  c->g->origin = before;
+  return map;
+}
+
+Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map) {
+  SelectCopy c = {
+      .m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .training = training};
+  *map = select_into(&c, n, roots);
+  return c.g;
+}
+
+void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
+  const Dims *dims = &graph_node(g, v)->dims;
+  Output o = {.kind = OUT_VALUE, .name = as, .value = v, .rank = dims->n};
+  bool stated = name && name->stated && name->rank == dims->n;
+  memcpy(o.dims, stated ? name->dims : dims->at, sizeof o.dims);
+  vec_push(g->arena, g->output) = o;
+}
+
+// -- what is asked for ----------------------------------------------------------------------------
+
+static Pos asked_at(const Wants *w) { return w->fetch ? w->fetch->pos : (Pos){0}; }
+
+static void unknown(const Wants *w, const char *name, Pos at) {
+  Diag *d = w->m->diag;
+  const Graph *g = w->m->graph;
+  const char **near = arena_array(w->m->arena, const char *, g->name.n);
+  for (uint32_t i = 0; i < g->name.n; i++) near[i] = g->name.at[i].name;
+  diag_error(d, DIAG_UNKNOWN_FETCH, at, "the model has no value '%s'", name);
+  diag_nearest(d, name, near, g->name.n);
+}
+
+// "grad(w)" and "gradient(w)": w, else NULL.
+static const char *inside_gradient(const Model *m, const char *text) {
+  size_t head = !strncmp(text, "grad(", 5)       ? 5
+                : !strncmp(text, "gradient(", 9) ? 9
+                                                 : 0,
+         n = strlen(text);
+  if (!head || text[n - 1] != ')') return NULL;
+  for (n--; n > head && text[n - 1] == ' ';) n--;
+  head += strspn(text + head, " ");
+  return n > head ? arena_text(m->arena, text + head, n - head) : NULL;
+}
+
+enum { MAX_WANTED = 10000 };
+
+static void want_add(Wants *w, const char *text) {
+  const Model *m = w->m;
+  const char *by = inside_gradient(m, text);
+  const Name *name = graph_find_name(m->graph, by ? by : text);
+  Want want = {
+      .as = by ? arena_printf(m->arena, "grad(%s)", by) : text, .name = name, .gradient = by};
+  if (!name) {
+    unknown(w, by ? by : text, asked_at(w));
+    return;
+  }
+  if (by && !dtype_is_float((Dtype)graph_node(m->graph, name->value)->type)) {
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: it has no gradient",
+               by, dtype_text((Dtype)graph_node(m->graph, name->value)->type));
+    return;
+  }
+  want.as = intern(m->names, want.as);
+  if (map_get(&w->seen, want.as) || w->list.n > MAX_WANTED) return;
+  if (w->list.n == MAX_WANTED) {
+    diag_error(m->diag, DIAG_TOO_DEEP, asked_at(w), "this asks for more than %d values", MAX_WANTED);
+    diag_hint(m->diag, "name some of them: --fetch NAME,...");
+  }
+  map_put(m->arena, &w->seen, want.as, w);
+  vec_push(m->arena, w->list) = want;
+}
+
+// The loss that gradients are of: --loss, else the model's.
+static void want_loss(Wants *w) {
+  const Model *m = w->m;
+  const char *given = w->fetch ? w->fetch->loss : NULL;
+  bool gradients = false;
+  for (uint32_t i = 0; i < w->list.n; i++) gradients |= w->list.at[i].gradient;
+  w->loss = m->loss_node;
+  if (given) {
+    const Name *name = graph_find_name(m->graph, given);
+    if (!name) {
+      unknown(w, given, w->fetch->loss_pos);
+      return;
+    }
+    const Node *n = graph_node(m->graph, name->value);
+    w->loss = name->value;
+    if (n->dims.n)
+      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is not a scalar", given);
+    else if (!dtype_is_float((Dtype)n->type))
+      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos, "the loss '%s' must be a float, not %s", given,
+                 dtype_text((Dtype)n->type));
+  } else if (gradients && !w->loss) {
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
+               "a gradient needs a loss, and the model has none");
+    diag_hint(m->diag, "name a scalar: --loss NAME");
+  }
+}
+
+static void want_all(Wants *w, bool outputs) {
+  const Graph *g = w->m->graph;
+  for (uint32_t i = 0; i < g->name.n && outputs; i++)
+    if (g->name.at[i].kind == NAME_OUTPUT) want_add(w, g->name.at[i].name);
+  for (uint32_t i = 0; i < g->spec.ntrain; i++) want_add(w, g->spec.train[i].loss);
+  if (w->m->loss) want_add(w, w->m->loss);
+  for (uint32_t i = 0; i < g->name.n; i++)
+    if (g->name.at[i].kind == NAME_METRIC) want_add(w, g->name.at[i].name);
+}
+
+bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs) {
+  int errors = diag_errors(m->diag);
+  *w = (Wants){.m = m, .fetch = f};
+  if (f && f->n)
+    for (uint32_t i = 0; i < f->n; i++) want_add(w, f->name[i]);
+  else
+    want_all(w, outputs);
+  if (!w->list.n && diag_errors(m->diag) == errors) {
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
+               "the model has no output, loss or metric: nothing to compute");
+    diag_hint(m->diag, "name values: --fetch NAME,...");
+  }
+  want_loss(w);
+  return diag_errors(m->diag) == errors;
+}
+
+void wants_roots(const Wants *w, Nodes *roots) {
+  Arena *a = w->m->arena;
+  for (uint32_t i = 0; i < w->list.n; i++) {
+    vec_push(a, *roots) = w->list.at[i].name->value;
+    if (w->list.at[i].gradient) vec_push(a, *roots) = w->loss;
+  }
+}
+
+void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient) {
+  Origin *origin = &g->node.at[gradient].origin;
+  if (of && origin->backward)
+    origin->value = intern_printf(m->names, "grad(%s)", g->decl.at[of - 1].name);
+}
+
+NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
+  Nodes by = {0};
+  for (uint32_t i = 0; i < w->list.n; i++)
+    if (w->list.at[i].gradient) vec_push(w->m->arena, by) = map[w->list.at[i].name->value];
+  NodeId *out = arena_array(w->m->arena, NodeId, by.n + 1);
+  if (by.n) graph_gradients(g, map[w->loss], (int)by.n, by.at, out);
+  for (uint32_t i = 0; i < by.n; i++)
+    select_name_gradient(w->m, g, graph_node(g, by.at[i])->attr.decl, out[i]);
+  return out;
+}
+
+Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
+  Wants w;
+  if (!wants_read(&w, m, f, true)) return NULL;
+  Nodes roots = {0};
+  wants_roots(&w, &roots);
+  Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
+  SelectCopy c = {.m = m, .g = g, .training = f && f->training};
+  if (f && f->rows) c.rows = rows_mark(m->arena, m->graph, f->rows).dim;
+  NodeId *map = select_into(&c, roots.n, roots.at);
+  const NodeId *gradient = wants_gradients(&w, g, map);
+  for (uint32_t i = 0; i < w.list.n; i++) {
+    const Want *want = &w.list.at[i];
+    select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
+  }
+  if (!c.rows) return graph_trim(a, g, STAGE_GRAD);
+  RowFacts rows = rows_mark(a, g, f->rows);
+  return rows_count_means(a, g, &rows);
+}

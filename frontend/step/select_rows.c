@@ -1,0 +1,92 @@
+// Which values mix the rows of a batch: their elements depend on other rows than their own.
+//
+//   n = merge[b, t -> n](x)       n runs over rows as b does
+//   s[b, o] = sum[d](x * rename[b -> o](x))      every row meets every other: mixed
+//   mean[b](x), cumsum[b](x)      mixed too, and so is whatever reads one of them
+#include "frontend/step/select_internal.h"
+
+static void rows_through(const Node *n, bool *dim) {
+  const Attr *at = &n->attr;
+  for (int i = 0; n->op == OP_RENAME && i < at->ndims; i++) dim[at->to[i]] |= dim[at->dims[i]];
+  if (n->op == OP_MERGE || n->op == OP_SPLIT) dim[at->to[0]] |= dim[at->dims[0]];
+}
+
+static int count_rows(const bool *dim, const Dims *dims) {
+  int count = 0;
+  for (int i = 0; i < dims->n; i++) count += dim[dims->at[i]];
+  return count;
+}
+
+// Whether element i of the result along a dim of rows is made of several of the argument.
+static bool along_rows(const Node *n, const bool *dim) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 && dim[n->attr.dims[0]];
+}
+
+RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
+  uint32_t count = graph_count(g);
+  bool *dim = arena_array(a, bool, dim_count(g->dims) + 1), *batch = arena_array(a, bool, count + 1),
+       *mixed = arena_array(a, bool, count + 1);
+  dim[over] = true;
+  for (NodeId i = 1; i <= count; i++) {
+    const Node *n = graph_node(g, i);
+    rows_through(n, dim);
+    int rows = count_rows(dim, &n->dims);
+    batch[i] = rows > 0;
+    for (int k = 0; k < n->nargs; k++) {
+      batch[i] |= batch[n->args[k]];
+      mixed[i] |= mixed[n->args[k]];
+    }
+    // a scan has no dims: those of its carries are in its arguments
+    bool lost = batch[i] && !rows && n->op != OP_SCAN;
+    mixed[i] |= lost || rows > 1 || along_rows(n, dim);
+  }
+  return (RowFacts){dim, batch, mixed};
+}
+
+bool rows_in(const RowFacts *r, const Dims *dims) { return count_rows(r->dim, dims) > 0; }
+
+int rows_reduced(const RowFacts *r, const Node *n) {
+  int count = 0;
+  OpClass cls = op_row((Op)n->op)->cls;
+  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++) count += r->dim[n->attr.dims[i]];
+  return count;
+}
+
+// The number of elements that a reduction takes together, of the rows that there are.
+static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype type) {
+  NodeId count = 0;
+  for (int i = 0; i < n->attr.ndims; i++) {
+    DimId d = n->attr.dims[i];
+    NodeId size = r->dim[d] ? graph_cast(g, rows_count(g, d), type)
+                            : graph_const(g, type, (double)dim_get(g->dims, d)->size);
+    count = count ? graph_binary(g, OP_MUL, count, size) : size;
+  }
+  return count;
+}
+
+static NodeId counted_mean(Graph *g, const RowFacts *r, const Node *n, NodeId x) {
+  Dims over = {0};
+  for (int i = 0; i < n->attr.ndims; i++)
+    if (!dims_add(g->dims, &over, n->attr.dims[i])) BUG("reduction over too many dims");
+  Dtype wide = dtype_accumulator((Dtype)n->type);
+  g->origin = n->origin;
+  NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, x, wide), &over);
+  return graph_cast(g, graph_binary(g, OP_DIV, sum, count_reduced(g, r, n, wide)), (Dtype)n->type);
+}
+
+Graph *rows_count_means(Arena *a, const Graph *from, const RowFacts *r) {
+  Graph *g = graph_like(a, from, STAGE_GRAD);
+  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
+  for (NodeId i = 1; i <= graph_count(from); i++) {
+    Node n = *graph_node(from, i);
+    bool mean = n.op == OP_MEAN && rows_reduced(r, &n);
+    map[i] = mean ? counted_mean(g, r, &n, map[n.args[0]]) : graph_copy(g, from, i, map);
+  }
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  return graph_trim(a, g, STAGE_GRAD);
+}

@@ -1,0 +1,416 @@
+// Selection of a training step: the model in training mode, then for each train block, as often as
+// it repeats, its loss on the parameters as they are by then, gradients, the optimiser's update.
+//
+//   train d_loss { parameters = "disc.*" }      d_loss(disc, gen) -> disc'
+//   train g_loss { parameters = "gen.*" }       g_loss(disc', gen) -> gen'
+//
+// The first block finds the parameters that the step began with, so that its forward pass is that
+// of the values handed out; equal parts of later passes merge with it. What earlier updates made of
+// a parameter is no function of the later ones: it enters through stop_gradient.
+//
+// `accumulate = n` cuts inputs into n micro-batches, one after another in the graph, each with the
+// whole of forward and backward; their gradients are added up, still partial sums on a mesh, and
+// meet the other processors' once.
+#include <string.h>
+
+#include "frontend/step/step_internal.h"
+
+const char select_watched[] = "train.losses", select_skipped[] = "train.skipped", select_rate[] = "train.lr",
+           select_norm[] = "train.grad_norm";
+
+static bool is_reserved(const char *output, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(output, name, n) == 0 && (output[n] == '\0' || output[n] == '.');
+}
+
+bool select_reserved(const char *output) {
+  return is_reserved(output, select_watched) || is_reserved(output, select_skipped) || is_reserved(output, select_rate) ||
+         is_reserved(output, select_norm);
+}
+
+// -- micro-batches --------------------------------------------------------------------------------
+
+// Inputs get the dim of micro-batches before that of their rows: row i of the whole batch is row
+// i % size(over) of micro-batch i / size(over).
+static bool cut_inputs(Step *s) {
+  Graph *g = s->g;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    Decl *d = &g->decl.at[i];
+    int at = 0;
+    while (at < d->rank && d->dims[at] != s->over) at++;
+    if (d->kind != DECL_INPUT || at == d->rank) continue;
+    if (d->rank == MAX_RANK) {
+      diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
+                 "accumulate cuts the input '%s', which has %d dims already", d->name, MAX_RANK);
+      return false;
+    }
+    memmove(&d->dims[at + 1], &d->dims[at], sizeof *d->dims * (size_t)(d->rank - at));
+    d->dims[at] = s->micro;
+    d->rank++;
+  }
+  return true;
+}
+
+static bool parts_open(Step *s) {
+  Graph *g = s->g;
+  DataBlock *data = &g->spec.data[DATA_TRAIN];
+  s->nparts = 1;
+  if (g->spec.train[0].accumulate > 1) {
+    s->nparts = g->spec.train[0].accumulate;
+    s->over = data->over;
+    s->micro = data->micro =
+        dim_find(g->dims, arena_printf(s->m->arena, "%s.micro", dim_get(g->dims, s->over)->name));
+    if (!s->micro) BUG("no dim of micro-batches");
+  }
+  s->part = arena_array(s->m->arena, StepPart, s->nparts);
+  return s->nparts == 1 || cut_inputs(s);
+}
+
+static void part_inputs(Step *s, int64_t k) {
+  Graph *g = s->g;
+  for (DeclId d = 1; s->micro && d <= s->m->graph->decl.n; d++) {
+    const Decl *decl = &g->decl.at[d - 1];
+    if (decl->kind != DECL_INPUT) continue;
+    g->origin = (Origin){.pos = decl->pos, .value = decl->name, .why = "micro-batch"};
+    NodeId whole = graph_decl_node(g, d);
+    if (dims_has(&graph_node(g, whole)->dims, s->micro))
+      s->part[k].instead[d - 1] = select_at(g, whole, s->micro, k);
+  }
+}
+
+// States are updated once in every micro-batch; the gradient of one goes through no other.
+static void part_states(Step *s, int64_t k) {
+  const Graph *from = s->m->graph;
+  if (k == 0) return;
+  const StepPart *before = &s->part[k - 1];
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    const Output *o = &from->output.at[i];
+    s->part[k].instead[o->target - 1] = graph_unary(s->g, OP_STOP, before->map[o->value]);
+  }
+}
+
+static SelectCopy copy_of(const Step *s, int64_t k) {
+  return (SelectCopy){.m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro,
+                      .part = k};
+}
+
+// What was asked for, of micro-batch k.
+static void part_build(Step *s, int64_t k) {
+  StepPart *p = &s->part[k];
+  SelectCopy c = copy_of(s, k);
+  if (p->map) return;
+  p->instead = arena_array(s->m->arena, NodeId, s->m->graph->decl.n + 1);
+  part_inputs(s, k);
+  part_states(s, k);
+  if (k > 0) p->region = select_regions(s->m, s->g);
+  c.region = p->region;
+  c.instead = p->instead;
+  p->map = select_into(&c, s->roots.n, s->roots.at);
+}
+
+// sum is that of the parts before, 0 for the first.
+static NodeId part_sum(Step *s, NodeId sum, NodeId x) {
+  Dtype type = (Dtype)graph_node(s->g, x)->type;
+  if (s->nparts == 1) return x;
+  x = graph_cast(s->g, x, dtype_is_float(type) ? dtype_accumulator(type) : TYPE_F32);
+  return sum ? graph_binary(s->g, OP_ADD, sum, x) : x;
+}
+
+static NodeId part_mean(Step *s, NodeId sum) {
+  if (s->nparts == 1) return sum;
+  Dtype type = (Dtype)graph_node(s->g, sum)->type;
+  return graph_binary(s->g, OP_MUL, sum, graph_const(s->g, type, 1 / (double)s->nparts));
+}
+
+// -- one block ------------------------------------------------------------------------------------
+
+typedef struct Round {
+  Step *s;
+  uint32_t block;
+  int64_t number;
+  uint32_t n;
+  DeclId *param;   // that the block trains
+  NodeId *by;      // their nodes
+  NodeId *now;     // by DeclId - 1: what earlier rounds made of parameters, 0: nothing
+  NodeId *sum;     // of gradients over micro-batches
+} Round;
+
+static void round_open(Round *r) {
+  Step *s = r->s;
+  Arena *a = s->m->arena;
+  const TrainSpec *t = &s->g->spec.train[r->block];
+  uint32_t ndecls = s->m->graph->decl.n;
+  step_grow(s);
+  r->param = arena_array(a, DeclId, ndecls + 1);
+  r->by = arena_array(a, NodeId, ndecls + 1);
+  r->now = arena_array(a, NodeId, ndecls + 1);
+  r->sum = arena_array(a, NodeId, ndecls + 1);
+  for (DeclId d = 1; d <= ndecls; d++) {
+    NodeId now = s->now.at[d - 1];
+    if (now) r->now[d - 1] = graph_unary(s->g, OP_STOP, now);
+    if (!train_trains(a, t, &s->g->decl.at[d - 1])) continue;
+    r->by[r->n] = now ? r->now[d - 1] : graph_decl_node(s->g, d);
+    r->param[r->n++] = d;
+  }
+}
+
+// The loss as it is differentiated, and the scale that it bears.
+static NodeId scaled_loss(Step *s, NodeId loss) {
+  if (!s->g->spec.train[0].scaled) return loss;
+  s->scale = step_value(s, step_state(s, "optimizer.loss_scale", TYPE_F32, 0x1p16));
+  Dtype type = (Dtype)graph_node(s->g, loss)->type;
+  return graph_binary(s->g, OP_MUL, loss, graph_cast(s->g, s->scale, type));
+}
+
+// The loss of micro-batch k on the parameters that the round begins with; its gradients are added
+// up.
+static NodeId round_part(Round *r, int64_t k) {
+  Step *s = r->s;
+  Arena *a = s->m->arena;
+  uint32_t ndecls = s->m->graph->decl.n;
+  bool first = r->block == 0 && r->number == 0; // merges with what was asked for
+  part_build(s, k);
+  NodeId root = graph_find_name(s->m->graph, s->g->spec.train[r->block].loss)->value;
+  NodeId *instead = arena_array(a, NodeId, ndecls + 1),
+         *gradient = arena_array(a, NodeId, r->n + 1);
+  for (uint32_t i = 0; i < ndecls; i++)
+    instead[i] = r->now[i] ? r->now[i] : s->part[k].instead[i];
+  SelectCopy c = copy_of(s, k);
+  c.round = (uint64_t)r->number;
+  c.instead = instead;
+  c.region = first ? s->part[k].region : select_regions(s->m, s->g);
+  NodeId loss = select_into(&c, 1, &root)[root];
+  graph_gradients(s->g, scaled_loss(s, loss), (int)r->n, r->by, gradient);
+  for (uint32_t i = 0; i < r->n; i++) {
+    s->g->origin = graph_node(s->g, gradient[i])->origin;
+    r->sum[i] = part_sum(s, r->sum[i], gradient[i]);
+  }
+  return loss;
+}
+
+static NodeId round_build(Round *r) {
+  Step *s = r->s;
+  Graph *g = s->g;
+  NodeId loss = 0;
+  round_open(r);
+  for (int64_t k = 0; k < s->nparts; k++) {
+    NodeId one = round_part(r, k);
+    g->origin = (Origin){.pos = g->spec.train[r->block].pos, .why = "accumulate"};
+    loss = part_sum(s, loss, one);
+  }
+  for (uint32_t i = 0; i < r->n; i++) {
+    g->origin = graph_node(g, r->sum[i])->origin;
+    r->sum[i] = part_mean(s, r->sum[i]);
+    select_name_gradient(s->m, g, r->param[i], r->sum[i]);
+  }
+  g->origin = (Origin){.pos = g->spec.train[r->block].pos, .why = "loss"};
+  loss = part_mean(s, loss);
+  optimizer_build(s, r->block, r->number, r->n, r->param, r->sum);
+  return loss;
+}
+
+// -- the average of the parameters ----------------------------------------------------------------
+
+// average' = a average + (1 - a) w', in the first step w'. Skipped updates move no average; until one is made it is w.
+static void average_one(Step *s, DeclId p, double decay) {
+  Graph *g = s->g;
+  NodeId w = step_value(s, p);
+  Decl d = g->decl.at[p - 1];
+  d.type = d.type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  Decl slot = {.kind = DECL_SLOT, .type = d.type, .rank = d.rank, .of = p, .pos = d.pos};
+  slot.name = arena_printf(g->arena, "average.%s", d.name);
+  memcpy(slot.dims, d.dims, sizeof slot.dims);
+  DeclId id = graph_decl(g, &slot);
+  NodeId old = step_value(s, id), fresh = graph_cast(g, w, d.type);
+  NodeId share = graph_const(g, d.type, 1 - decay);
+  NodeId moved = graph_binary(
+      g, OP_ADD, old, graph_binary(g, OP_MUL, share, graph_binary(g, OP_SUB, fresh, old)));
+  NodeId first = s->fresh.at[p - 1], kept = s->kept.at[p - 1];
+  if (!first) first = graph_binary(g, OP_EQ, graph_add(g, OP_STEP, 0, NULL, NULL), graph_const(g, TYPE_I32, 0));
+  if (kept) moved = graph_where(g, kept, moved, old);
+  step_assign(s, id, graph_where(g, first, fresh, moved));
+}
+
+static void averages_build(Step *s) {
+  Graph *g = s->g;
+  const TrainSpec *t = g->spec.train;
+  if (t[0].average == 0) return;
+  g->origin = (Origin){.pos = t[0].pos, .why = "average", .backward = true};
+  for (DeclId d = 1; d <= s->m->graph->decl.n; d++) {
+    bool trained = false;
+    for (uint32_t i = 0; i < g->spec.ntrain; i++)
+      trained |= train_trains(s->m->arena, &t[i], &g->decl.at[d - 1]);
+    if (trained) average_one(s, d, t[0].average);
+  }
+}
+
+// -- the step -------------------------------------------------------------------------------------
+
+static bool trainable(const Model *m) {
+  if (m->graph->spec.ntrain && m->loss_node) return true;
+  diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
+  return false;
+}
+
+// Updates of states see what the step, or the micro-batch before, began with.
+static void put_state_updates(Step *s) {
+  const Graph *from = s->m->graph;
+  const NodeId *map = s->part[s->nparts - 1].map;
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(s->g->arena, s->g->output) = o;
+  }
+}
+
+static void put_updates(Step *s) {
+  for (uint32_t i = 0; i < s->order.n; i++) {
+    DeclId d = s->order.at[i];
+    Output o = {.kind = OUT_UPDATE,
+                .name = s->g->decl.at[d - 1].name,
+                .target = d,
+                .value = s->now.at[d - 1]};
+    vec_push(s->g->arena, s->g->output) = o;
+  }
+}
+
+// After the step a state is what its update made of it, and so is a parameter.
+static NodeId after_step(const Step *s, NodeId n) {
+  DeclId d = graph_node(s->g, n)->attr.decl;
+  for (uint32_t i = 0; i < s->g->output.n && d; i++)
+    if (s->g->output.at[i].kind == OUT_UPDATE && s->g->output.at[i].target == d)
+      return s->g->output.at[i].value;
+  return n;
+}
+
+// What runs over the rows of micro-batches, one after another: over the rows of the whole batch. *order gets
+// the dims that `from` states, or the node's, with the new one in the place of the old.
+static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
+  Graph *g = s->g;
+  Dims dims = graph_node(g, node[0])->dims, all = dims;
+  const char *name = arena_printf(s->m->arena, "%s.whole", dim_get(g->dims, s->over)->name);
+  DimId whole = dim_find(g->dims, name);
+  if (!whole) whole = dim_add(g->dims, name, s->nparts * dim_get(g->dims, s->over)->size, (Pos){0});
+  if (!dims_add(g->dims, &all, s->micro)) {
+    diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
+               "accumulate cuts '%s', which has %d dims already", want->as, MAX_RANK);
+    return node[0];
+  }
+  NodeId x = 0, part = graph_index(g, s->micro);
+  for (int64_t k = 0; k < s->nparts; k++) {
+    NodeId one = graph_broadcast(g, node[k], &all);
+    x = x ? graph_where(g, graph_binary(g, OP_EQ, part, graph_const(g, TYPE_I32, (double)k)), one, x) : one;
+  }
+  Attr attr = {.ndims = 2, .dims = (DimId[]){s->micro, s->over}, .nto = 1, .to = &whole};
+  order->stated = true;
+  order->rank = dims.n;
+  if (!want->name->stated || want->name->rank != dims.n) memcpy(order->dims, dims.at, sizeof order->dims);
+  for (int i = 0; i < dims.n; i++)
+    if (order->dims[i] == s->over) order->dims[i] = whole;
+  return graph_add(g, OP_MERGE, 1, &x, &attr);
+}
+
+// What a step has of a node in each micro-batch: the mean, or all rows of what runs over them. The gradient
+// of the mean of losses by a row is that of its micro-batch's loss through their number.
+static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order) {
+  NodeId sum = 0;
+  if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
+    NodeId x = whole_of(s, want, node, order);
+    return want->gradient ? part_mean(s, x) : x;
+  }
+  for (int64_t k = 0; k < s->nparts; k++) sum = part_sum(s, sum, node[k]);
+  return part_mean(s, sum);
+}
+
+// A loss is that of its block's last round, everything else as the step began.
+static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *order) {
+  NodeId *node = arena_array(s->m->arena, NodeId, s->nparts);
+  for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)
+    if (!strcmp(s->g->spec.train[i].loss, want->as)) return loss[i];
+  for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
+  DeclId d = graph_node(s->m->graph, want->name->value)->attr.decl;
+  bool kept = d && s->m->graph->decl.at[d - 1].kind != DECL_INPUT;
+  return kept ? after_step(s, s->part[0].map[want->name->value]) : joined(s, want, node, order);
+}
+
+// gradient[k] are those of micro-batch k, in the order of those that ask for one.
+static void put_values(Step *s, const NodeId *loss) {
+  NodeId **gradient = arena_array(s->m->arena, NodeId *, s->nparts),
+         *node = arena_array(s->m->arena, NodeId, s->nparts);
+  uint32_t asked = 0;
+  for (int64_t k = 0; k < s->nparts; k++)
+    gradient[k] = wants_gradients(&s->wants, s->g, s->part[k].map);
+  for (uint32_t i = 0; i < s->wants.list.n; i++) {
+    const Want *want = &s->wants.list.at[i];
+    for (int64_t k = 0; k < s->nparts && want->gradient; k++) node[k] = gradient[k][asked];
+    asked += want->gradient;
+    Name order = *want->name;
+    NodeId value = want->gradient ? joined(s, want, node, &order) : value_of(s, want, loss, &order);
+    select_output(s->g, want->as, value, &order);
+  }
+}
+
+// All rounds of all blocks; loss[i] gets that of block i. The sum of all losses.
+static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
+  const ModelSpec *spec = &s->g->spec;
+  NodeId sum = 0;
+  for (uint32_t i = 0; i < spec->ntrain; i++)
+    for (int64_t k = 0; k < (spec->train[i].repeat ? spec->train[i].repeat : 1); k++) {
+      Round r = {.s = s, .block = i, .number = k};
+      loss[i] = round_build(&r);
+      Dtype own = dtype_accumulator((Dtype)graph_node(s->g, loss[i])->type);
+      Dtype type = sum ? dtype_join((Dtype)graph_node(s->g, sum)->type, own) : own;
+      NodeId one = graph_cast(s->g, loss[i], type);
+      sum = sum ? graph_binary(s->g, OP_ADD, graph_cast(s->g, sum, type), one) : one;
+      ++*rounds;
+    }
+  return sum;
+}
+
+static void put_log(Step *s) {
+  const ModelSpec *spec = &s->g->spec;
+  for (uint32_t i = 0; s->ask.log && i < spec->ntrain; i++) {
+    const char *loss = spec->ntrain > 1 ? arena_printf(s->m->arena, ".%s", spec->train[i].loss) : "";
+    select_output(s->g, arena_printf(s->g->arena, "%s%s", select_rate, loss), s->rate[i], NULL);
+    select_output(s->g, arena_printf(s->g->arena, "%s%s", select_norm, loss), s->norm[i], NULL);
+  }
+}
+
+static void put_skipped(Step *s) {
+  NodeId sum = 0;
+  for (uint32_t i = 0; s->scale && i < s->g->spec.ntrain; i++) {
+    NodeId one = step_value(s, scale_skipped(s, i));
+    sum = sum ? graph_binary(s->g, OP_ADD, sum, one) : one;
+  }
+  if (sum) select_output(s->g, select_skipped, sum, NULL);
+}
+
+Graph *select_train(Arena *a, const Model *m, const Fetch *f) { return select_train_as(a, m, f, &(TrainAsk){0}); }
+
+Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask) {
+  uint32_t rounds = 0;
+  int errors = diag_errors(m->diag);
+  if (m->part) m = m->part;
+  Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .ask = *ask};
+  const ModelSpec *spec = &s.g->spec;
+  s.rate = arena_array(m->arena, NodeId, spec->ntrain + 1);
+  s.norm = arena_array(m->arena, NodeId, spec->ntrain + 1);
+  s.ask.finite |= spec->ntrain && spec->train[0].on_nonfinite == NONFINITE_SKIP;
+  if (!trainable(m) || !wants_read(&s.wants, m, f, f != NULL) || !parts_open(&s)) return NULL;
+  wants_roots(&s.wants, &s.roots);
+  for (uint32_t i = 0; i < m->graph->output.n; i++)
+    vec_push(m->arena, s.roots) = m->graph->output.at[i].value;
+  NodeId *loss = arena_array(m->arena, NodeId, s.g->spec.ntrain + 1);
+  part_build(&s, 0); // comes first in the graph
+  NodeId sum = blocks_build(&s, loss, &rounds);
+  put_state_updates(&s);
+  averages_build(&s);
+  put_updates(&s);
+  put_values(&s, loss);
+  put_skipped(&s);
+  put_log(&s);
+  if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
+  // what must be finite for the step to commit where that is more than one loss
+  if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
+  return diag_errors(m->diag) == errors ? graph_trim(a, s.g, STAGE_GRAD) : NULL;
+}

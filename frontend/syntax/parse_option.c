@@ -1,0 +1,132 @@
+// The command line's own form of a mesh and a layout:
+//
+//   rows=2,cols=4                        or   rows:2;cols:4
+//   b=rows+cols,optimizer/all=rows,soft/t=cols    or   b:rows+cols;...
+//
+// A scope stands before the slash; `soft` may stand there too. Result: the same trees as of a file.
+#include "frontend/syntax/parse_internal.h"
+
+#include <string.h>
+
+// A hint that shows the whole option as it is written on the command line: `b -> rows, h->cols` is b=rows,h=cols.
+static void arrow_hint(Parser *p) {
+  VEC(char) text = {0};
+  for (const Token *t = p->token; t->kind != TOKEN_EOF; t++) {
+    const char *from = t->kind == TOKEN_ARROW ? "=" : arena_text(p->a, p->text + t->at, t->bytes);
+    while (*from) vec_push(p->a, text) = *from++;
+  }
+  vec_push(p->a, text) = '\0';
+  diag_hint(p->d, "on the command line '=' stands for '->': --layout %s", text.at);
+}
+
+static bool separates(const Parser *p) {
+  return parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON);
+}
+
+static bool parse_equals(Parser *p) {
+  if (parser_at(p, TOKEN_ASSIGN) || parser_at(p, TOKEN_COLON)) return parser_take(p);
+  parser_expected(p, "'='");
+  if (parser_at(p, TOKEN_ARROW)) arrow_hint(p);
+  return false;
+}
+
+static Ast *parse_axis(Parser *p) {
+  const Token *name = parser_name(p, "AXIS=SIZE");
+  if (!name || !parse_equals(p)) return NULL;
+  Ast *t = ast_new(p, AST_DEFINE, token_pos(p, name));
+  t->text = name->text;
+  Ast *size = parse_expr(p);
+  if (!size) return NULL;
+  Kids kids = {0};
+  vec_push(p->a, kids) = size;
+  ast_set_kids(t, &kids);
+  return ast_end(p, t);
+}
+
+// What stands before a slash: "optimizer", "layer.*.wi".
+static Ast *parse_scope(Parser *p) {
+  const Token *end = pattern_end(p);
+  if (end == parser_peek(p) || end->kind != TOKEN_SLASH) return NULL;
+  Ast *t = parse_pattern(p, end);
+  parser_take(p);
+  return t;
+}
+
+static bool parse_rule_axes(Parser *p, Ast *t) {
+  AstDims axes = {0};
+  do {
+    const Token *axis = parser_name(p, "an axis of the mesh, or none");
+    if (!axis) return false;
+    vec_push(p->a, axes) = (AstDim){.name = axis->text, .pos = token_pos(p, axis)};
+  } while (parser_accept(p, TOKEN_PLUS));
+  t->dims = axes.at;
+  t->ndims = axes.n;
+  return true;
+}
+
+static Ast *parse_rule(Parser *p) {
+  Ast *scope = NULL, *part;
+  bool soft = false;
+  while ((part = parse_scope(p))) {
+    bool is_soft = strcmp(part->text, "soft") == 0;
+    soft |= is_soft;
+    if (!is_soft) scope = part;
+  }
+  const Token *end = pattern_end(p);
+  if (end == parser_peek(p)) return parser_expected(p, "a rule: DIM=AXIS"), NULL;
+  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
+  if (!parse_equals(p)) return NULL;
+  t->text = dim->text;
+  t->integer = soft;
+  if (!parse_rule_axes(p, t)) return NULL;
+  Kids kids = {0};
+  vec_push(p->a, kids) = scope;
+  ast_set_kids(t, &kids);
+  return ast_end(p, t);
+}
+
+static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+                        size_t n, AstKind kind, Ast *(*item)(Parser *)) {
+  Tokens tokens;
+  Parser p = parser_new(a, names, d, source, text, n, &tokens);
+  p.open = 1; // line ends mean nothing here
+  Ast *t = ast_new(&p, kind, token_pos(&p, parser_peek(&p)));
+  Kids kids = {0};
+  while (!parser_at(&p, TOKEN_EOF)) {
+    Ast *one = item(&p);
+    if (!one) break;
+    vec_push(a, kids) = one;
+    if (!separates(&p)) break;
+    parser_take(&p);
+  }
+  if (!parser_at(&p, TOKEN_EOF) && !diag_errors(d)) parser_expected(&p, "',' or the end");
+  ast_set_kids(t, &kids);
+  return ast_end(&p, t);
+}
+
+// Sizes without names, "2x2": an error that names the axes.
+static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, size_t n) {
+  static const char *const axes[] = {"rows", "cols", "depth"};
+  const char *named = "";
+  uint32_t count = 0;
+  if (!n || strspn(text, "0123456789xX*, ") < n) return false;
+  for (const char *c = text + strcspn(text, "0123456789"); *c && count < countof(axes); count++) {
+    size_t digits = strspn(c, "0123456789");
+    named = arena_printf(a, "%s%s%s=%.*s", named, count ? "," : "", axes[count], (int)digits, c);
+    c += digits;
+    c += strcspn(c, "0123456789");
+  }
+  diag_error(d, DIAG_BAD_MESH, (Pos){.source = source, .line = 1, .col = 1, .len = (uint32_t)n}, "the axes of a mesh have names");
+  diag_hint(d, "write --mesh %s", named);
+  return true;
+}
+
+Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n) {
+  if (only_sizes(a, d, source, text, n)) return NULL;
+  return parse_items(a, names, d, source, text, n, AST_MESH, parse_axis);
+}
+
+Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
+                      size_t n) {
+  return parse_items(a, names, d, source, text, n, AST_LAYOUT, parse_rule);
+}

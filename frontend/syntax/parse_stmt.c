@@ -1,0 +1,215 @@
+// Statements. A keyword is one only at the start of a statement, and there only when no `=`, `,`,
+// `[` or `.` follows (`state = tanh(x)` binds a value); a dotted name is one token and never a
+// keyword.
+//
+// After an error parsing goes on behind the statement: at the next line, or behind the block that
+// the statement opened, so that a bad head does not turn its body into errors.
+#include "frontend/syntax/parse_internal.h"
+
+#include <string.h>
+
+// A statement named by `name`, or by its keyword where there is none.
+Ast *ast_statement(Parser *p, AstKind kind, const Token *name) {
+  Ast *t = ast_new(p, kind, token_pos(p, name));
+  t->text = name->text;
+  return t;
+}
+
+Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids) {
+  ast_set_kids(t, kids);
+  return ast_end(p, t);
+}
+
+// -- blocks --------------------------------------------------------------------------------------
+
+Ast *parse_block(Parser *p) {
+  if (parser_at_end(p) || !parser_at(p, TOKEN_BRACE)) {
+    parser_expected(p, "'{'");
+    diag_hint(p->d, "put the '{' of a block on the line of its head");
+    return NULL;
+  }
+  if (!parser_enter(p)) return NULL;
+  const Token *brace = parser_take(p);
+  Ast *t = ast_new(p, AST_BLOCK, token_pos(p, brace));
+  Kids kids = {0};
+  parse_statements(p, &kids);
+  parser_leave(p);
+  if (!parser_expect(p, TOKEN_UNBRACE, "'}'")) {
+    diag_note(p->d, token_pos(p, brace), "the block opened here");
+    return NULL;
+  }
+  return ast_with_kids(p, t, &kids);
+}
+
+static Ast *parse_entry(Parser *p) {
+  parser_start(p);
+  const Token *name = parser_name(p, "an entry: NAME = VALUE");
+  if (!name) return NULL;
+  Ast *t = ast_statement(p, AST_ENTRY, name);
+  if (!parser_expect(p, TOKEN_ASSIGN, "'='")) return NULL;
+  Kids kids = {0};
+  Ast *value = parse_expr(p);
+  if (!value) return NULL;
+  vec_push(p->a, kids) = value;
+  return ast_with_kids(p, t, &kids);
+}
+
+// `{ NAME = VALUE, ... }`: entries separated by line ends or commas or both.
+bool parse_entries(Parser *p, Kids *kids) {
+  if (!parser_expect(p, TOKEN_BRACE, "'{'")) return false;
+  for (;;) {
+    while (parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON)) parser_take(p);
+    if (parser_accept(p, TOKEN_UNBRACE)) return true;
+    Ast *entry = parse_entry(p);
+    if (!entry) return false;
+    vec_push(p->a, *kids) = entry;
+    if (!parser_at(p, TOKEN_COMMA) && !parser_at_end(p))
+      return parser_expected(p, "',' or the end of the line");
+  }
+}
+
+// -- parts that several statements have ----------------------------------------------------------
+
+bool parse_optional_dims(Parser *p, Ast *t) {
+  if (parser_at_end(p) || !parser_at(p, TOKEN_BRACKET)) return true;
+  parser_peek(p)->glued = true;
+  return parse_dims(p, t);
+}
+
+Ast *parse_target(Parser *p) {
+  const Token *name = parser_name(p, "a name");
+  if (!name) return NULL;
+  Ast *t = ast_statement(p, AST_TARGET, name);
+  if (!parse_optional_dims(p, t)) return NULL;
+  Ast *type;
+  if (!parse_type(p, &type)) return NULL;
+  if (type) {
+    Kids kids = {0};
+    vec_push(p->a, kids) = type;
+    return ast_with_kids(p, t, &kids);
+  }
+  // `output layer.0.y` names a value that is there
+  return parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
+}
+
+// `(name = value, ...)` behind the head of a `for` or a `scan`, the parenthesis not yet taken.
+bool parse_option_item(Parser *p, Args *args) {
+  const Token *name = parser_name(p, "NAME = VALUE");
+  if (!name || !parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
+  Ast *value = parse_expr(p);
+  if (!value) return false;
+  vec_push(p->a, *args) = (AstArg){.name = name->text, .value = value, .pos = token_pos(p, name)};
+  return true;
+}
+
+void ast_set_args(Ast *t, const Args *args) {
+  t->args = args->at;
+  t->nargs = args->n;
+}
+
+bool parse_value(Parser *p, Kids *kids) {
+  if (!parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
+  Ast *value = parse_expr(p);
+  vec_push(p->a, *kids) = value;
+  return value != NULL;
+}
+
+// -- the sequence of statements ------------------------------------------------------------------
+
+static const struct {
+  const char *word;
+  ParseStatement *parse;
+} keyword_row[] = {
+#define KEYWORD(word, parse) {word, parse},
+#include "frontend/syntax/token.def"
+#undef KEYWORD
+};
+
+static ParseStatement *keyword_here(const Parser *p) {
+  TokenKind next = (TokenKind)parser_ahead(p, 1)->kind;
+  if (next == TOKEN_ASSIGN || next == TOKEN_COMMA || next == TOKEN_BRACKET || next == TOKEN_DOT)
+    return NULL;
+  for (size_t i = 0; i < countof(keyword_row); i++)
+    if (parser_at_word(p, keyword_row[i].word)) return keyword_row[i].parse;
+  return NULL;
+}
+
+// A name followed by a name is most likely a keyword with a slip in it.
+static bool misspelt(Parser *p) {
+  const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
+  if (word->kind != TOKEN_NAME || next->newline ||
+      (next->kind != TOKEN_NAME && next->kind != TOKEN_STRING))
+    return false;
+  const char *words[countof(keyword_row)];
+  for (size_t i = 0; i < countof(keyword_row); i++) words[i] = keyword_row[i].word;
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' does not start a statement", word->text);
+  diag_nearest(p->d, word->text, words, countof(words));
+  return true;
+}
+
+// What follows the next token on its line, up to a brace or a colon: "f(x, y)" behind `def`.
+static const char *rest_of_line(const Parser *p) {
+  const Token *first = parser_ahead(p, 1), *t = first;
+  while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON) t++;
+  if (t == first || first->newline) return NULL;
+  uint32_t n = t[-1].at + t[-1].bytes - first->at;
+  return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
+}
+
+// A word that starts statements in other languages, and binds no name here.
+static bool foreign(Parser *p) {
+  const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
+  bool binds = next->kind == TOKEN_ASSIGN || next->kind == TOKEN_COMMA || next->kind == TOKEN_BRACKET;
+  if (binds || !habit_known(HABIT_STATEMENT, word->text)) return false;
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' does not start a statement", word->text);
+  habit_hint(p->d, p->a, HABIT_STATEMENT, word->text, &(HabitNames){.t = rest_of_line(p)});
+  return true;
+}
+
+static Ast *parse_statement(Parser *p) {
+  ParseStatement *parse = keyword_here(p);
+  if (parse) return parse(p, parser_take(p));
+  if (parser_at(p, TOKEN_NAME) && foreign(p)) return NULL;
+  if (parser_at(p, TOKEN_NAME)) return misspelt(p) ? NULL : parse_bind(p);
+  bool joins = token_row[parser_peek(p)->kind].continues && p->at;
+  parser_expected(p, "a statement");
+  if (joins) diag_hint(p->d, "put an operator that continues a line at the end of the line before");
+  return NULL;
+}
+
+// Skips to where the next statement starts: behind the block that the bad one opened, or to a new
+// line.
+static void resume(Parser *p, uint32_t start) {
+  int braces = 0;
+  if (p->at == start) parser_take(p);
+  for (uint32_t i = start; i < p->at; i++) {
+    braces += p->token[i].kind == TOKEN_BRACE;
+    if (p->token[i].kind == TOKEN_UNBRACE && braces) braces--;
+  }
+  p->open = 0;
+  for (; !parser_at(p, TOKEN_EOF); parser_take(p)) {
+    const Token *t = parser_peek(p);
+    if (braces == 0 && (t->newline || t->kind == TOKEN_SEMICOLON || t->kind == TOKEN_UNBRACE))
+      return;
+    braces += t->kind == TOKEN_BRACE;
+    braces -= t->kind == TOKEN_UNBRACE;
+  }
+}
+
+void parse_statements(Parser *p, Kids *out) {
+  bool top = p->depth == 0;
+  for (;;) {
+    while (parser_accept(p, TOKEN_SEMICOLON)) {
+    }
+    if (parser_at(p, TOKEN_EOF) || (!top && parser_at(p, TOKEN_UNBRACE))) return;
+    uint32_t start = p->at;
+    parser_start(p);
+    int depth = p->depth;
+    Ast *t = parse_statement(p);
+    if (t) vec_push(p->a, *out) = t;
+    if (t && parser_at_end(p) && !(top && parser_at(p, TOKEN_UNBRACE))) continue;
+    if (t) parser_expected(p, "the end of the statement");
+    p->depth = depth;
+    resume(p, start);
+  }
+}

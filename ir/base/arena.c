@@ -1,0 +1,247 @@
+// Bump arenas over a list of blocks.
+//
+// Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
+// small header cut from the newest block, so that giving back follows the order of allocation for
+// both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge pages
+// where the system has them, and a few of each size are kept for the next arena.
+#include "ir/base/arena.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISONS 1
+#endif
+#ifdef ARENA_POISONS
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 2 << 20, HUGE_PAGE = 2 << 20, SIZES = 9, SPARES = 6 };
+_Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
+
+typedef struct Block Block;
+struct Block {
+  Block *below;
+  size_t size; // of data
+  size_t used;
+  size_t high; // bytes that may not be zero
+  _Alignas(ALIGNMENT) char data[];
+};
+
+// Stands in a block; the large bytes it owns are given back when it is.
+typedef struct Large Large;
+struct Large {
+  Large *below;
+  void *bytes;
+  size_t size;
+};
+
+struct Arena {
+  Block *top;
+  Large *large;
+  size_t held;
+};
+
+static _Atomic(Block *) spare[SIZES][SPARES]; // blocks that nobody uses
+
+// Of a block of so many bytes in all; SIZES: no usual size.
+static int size_of(size_t bytes) {
+  int size = 0;
+  while (size < SIZES && (size_t)FIRST_BLOCK << size != bytes) size++;
+  return size;
+}
+
+static Block *spare_take(int size) {
+  Block *b = NULL;
+  for (int i = 0; size < SIZES && i < SPARES && !b; i++) b = atomic_exchange(&spare[size][i], NULL);
+  return b;
+}
+
+static bool spare_put(Block *b) {
+  bool kept = false;
+  int size = size_of(b->size + sizeof(Block));
+  for (int i = 0; size < SIZES && i < SPARES && !kept; i++) {
+    Block *none = NULL;
+    kept = atomic_compare_exchange_strong(&spare[size][i], &none, b);
+  }
+  return kept;
+}
+
+Arena *arena_new(void) { return mem_zeroed(1, sizeof(Arena)); }
+
+// Gives back the large allocations recorded in b at or after `from`.
+static void drop_large(Arena *a, const Block *b, size_t from) {
+  while (a->large && (const char *)a->large >= b->data + from &&
+         (const char *)a->large < b->data + b->size) {
+    void *bytes = a->large->bytes;
+    a->held -= a->large->size;
+    a->large = a->large->below;
+    free(bytes);
+  }
+}
+
+static void drop_top(Arena *a) {
+  Block *b = a->top;
+  drop_large(a, b, 0);
+  a->top = b->below;
+  a->held -= b->size;
+  UNPOISON(b->data, b->size);
+  if (!spare_put(b)) free(b);
+}
+
+void arena_free(Arena *a) {
+  if (!a) return;
+  while (a->top) drop_top(a);
+  free(a);
+}
+
+// Not zero.
+static void *huge(size_t bytes) {
+  bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  void *p = mem_aligned(HUGE_PAGE, bytes);
+#ifdef MADV_HUGEPAGE
+  (void)madvise(p, bytes, MADV_HUGEPAGE); // a wish
+#endif
+  return p;
+}
+
+static void push_block(Arena *a, size_t bytes) {
+  size_t all = a->top ? 2 * (a->top->size + sizeof(Block)) : FIRST_BLOCK;
+  if (all > LAST_BLOCK) all = LAST_BLOCK;
+  while (all < bytes + sizeof(Block)) all *= 2;
+  size_t size = all - sizeof(Block);
+  Block *b = spare_take(size_of(all));
+  size_t high = b ? b->high : all == LAST_BLOCK ? size : 0;
+  if (!b) b = all == LAST_BLOCK ? huge(all) : mem_zeroed(1, all);
+  *b = (Block){.below = a->top, .size = size, .high = high};
+  POISON(b->data, size);
+  a->top = b;
+  a->held += size;
+}
+
+static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+// The next bytes of the newest block. *dirty of them, from the first on, may not be zero.
+static void *take(Arena *a, size_t bytes, size_t *dirty) {
+  size_t room = rounded(bytes);
+  if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
+  Block *b = a->top;
+  char *p = b->data + b->used;
+  UNPOISON(p, bytes);
+  *dirty = b->high > b->used ? b->high - b->used : 0;
+  b->used += room;
+  if (b->used > b->high) b->high = b->used;
+  return p;
+}
+
+static void *bump(Arena *a, size_t bytes) {
+  size_t dirty;
+  void *p = take(a, bytes, &dirty);
+  if (dirty) memset(p, 0, dirty < bytes ? dirty : bytes);
+  return p;
+}
+
+void *arena_room(Arena *a, size_t bytes) {
+  size_t dirty;
+  return bytes && bytes < LARGE ? take(a, bytes, &dirty) : arena_alloc(a, bytes);
+}
+
+void *arena_alloc(Arena *a, size_t bytes) {
+  if (bytes == 0) bytes = 1;
+  if (bytes > SIZE_MAX / 4) mem_exhausted(bytes);
+  if (bytes < LARGE) return bump(a, bytes);
+  Large *l = bump(a, sizeof *l);
+  l->bytes = memset(huge(bytes), 0, bytes);
+  l->size = bytes;
+  a->held += bytes;
+  l->below = a->large;
+  a->large = l;
+  return l->bytes;
+}
+
+size_t arena_bytes(const Arena *a) { return a->held; }
+
+ArenaMark arena_mark(const Arena *a) {
+  return (ArenaMark){.block = a->top, .used = a->top ? a->top->used : 0};
+}
+
+void arena_reset(Arena *a, ArenaMark mark) {
+  while (a->top && a->top != mark.block && (mark.block || a->top->below)) drop_top(a); // the first block stays
+  if (!a->top) return;
+  drop_large(a, a->top, mark.used);
+  POISON(a->top->data + mark.used, a->top->size - mark.used);
+  a->top->used = mark.used;
+}
+
+void *arena_copy(Arena *a, const void *bytes, size_t n) {
+  void *p = arena_room(a, n);
+  if (n) memcpy(p, bytes, n);
+  return p;
+}
+
+char *arena_text(Arena *a, const char *text, size_t n) {
+  char *p = arena_room(a, n + 1);
+  if (n) memcpy(p, text, n);
+  p[n] = 0;
+  return p;
+}
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
+  char small[128];
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(small, sizeof small, fmt, ap);
+  if (n < 0) BUG("bad format");
+  char *p = arena_room(a, (size_t)n + 1);
+  if ((size_t)n < sizeof small)
+    memcpy(p, small, (size_t)n + 1);
+  else
+    vsnprintf(p, (size_t)n + 1, fmt, again);
+  va_end(again);
+  return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *p = arena_vprintf(a, fmt, ap);
+  va_end(ap);
+  return p;
+}
+
+// The newest allocation may become longer where it stands; else NULL.
+static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
+  Block *b = a->top;
+  size_t had = rounded(old);
+  if (!b || b->used < had || at != b->data + b->used - had) return NULL;
+  char *p = b->data + b->used - had;
+  if (bytes >= LARGE || b->size - b->used < rounded(bytes) - had) return NULL;
+  UNPOISON(p, had);
+  memset(p + old, 0, had - old);
+  bump(a, rounded(bytes) - had);
+  return p;
+}
+
+void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element) {
+  if (*cap > UINT32_MAX / 2) mem_exhausted((size_t)*cap * 2 * element);
+  size_t old = element * *cap;
+  *cap = *cap ? *cap * 2 : 8;
+  char *same = old ? extend(a, at, old, element * *cap) : NULL;
+  if (same) return same;
+  void *p = arena_alloc(a, element * *cap);
+  if (n) memcpy(p, at, element * n);
+  return p;
+}

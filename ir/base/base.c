@@ -1,0 +1,49 @@
+// Checked sizes, the clock, and how a broken invariant of ours ends: one line that names pass and node, abort.
+#include "ir/base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static _Thread_local const char *context_pass;
+static _Thread_local uint32_t context_node;
+
+void bug_context(const char *pass, uint32_t node) {
+  context_pass = pass;
+  context_node = node;
+}
+
+_Noreturn void bug_at(const char *file, int line, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  fflush(stdout);
+  fprintf(stderr, "meshc: internal error at %s:%d: ", file, line);
+  vfprintf(stderr, fmt, ap);
+  va_end(ap);
+  if (context_pass) fprintf(stderr, " (pass %s, node %%%u)", context_pass, context_node);
+  fputs("\nThis is a mistake in meshc, not in the model. Please report it with the model file.\n",
+        stderr);
+  fflush(stderr);
+  abort();
+}
+
+bool size_mul(int64_t a, int64_t b, int64_t *out) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) return false;
+  *out = r;
+  return true;
+}
+
+bool size_add(int64_t a, int64_t b, int64_t *out) {
+  int64_t r;
+  if (__builtin_add_overflow(a, b, &r)) return false;
+  *out = r;
+  return true;
+}
+
+double clock_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

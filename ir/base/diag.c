@@ -1,0 +1,426 @@
+// Diagnostics: collected in order, printed with the line, a caret and what helps.
+//
+//   model.mesh:7:12: error: unknown name z [E0201]
+//     hidden = relu(z)
+//                   ^
+//   hint: did you mean x?
+#include "ir/base/diag.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_KEPT = 20, MAX_SHOWN = 160, LONGEST_NAME = 64 };
+
+typedef struct Source {
+  const char *name, *text;
+  size_t n;
+} Source;
+
+typedef struct Note {
+  Pos at;
+  const char *text;
+} Note;
+
+typedef struct Message {
+  DiagId id;
+  bool warning;
+  Pos at;
+  const char *text, *hint;
+  VEC(Note) note;
+} Message;
+
+struct Diag {
+  Arena *arena;
+  VEC(Source) source;
+  VEC(Message) message;
+  uint32_t printed;
+  bool open;              // notes and hints go to the last message
+  int nerrors, nwarnings; // said, kept or not
+  int kept[2];            // by `warning`
+  int more_printed[2];
+  int exit;
+};
+
+Diag *diag_new(Arena *a) {
+  Diag *d = arena_new_of(a, Diag);
+  d->arena = a;
+  return d;
+}
+
+uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n) {
+  vec_push(d->arena, d->source) =
+      (Source){.name = arena_text(d->arena, name, strlen(name)), .text = text, .n = n};
+  return d->source.n;
+}
+
+static const Source *source_of(const Diag *d, uint32_t source) {
+  return source >= 1 && source <= d->source.n ? &d->source.at[source - 1] : NULL;
+}
+
+const char *diag_source_name(const Diag *d, uint32_t source) {
+  const Source *s = source_of(d, source);
+  return s ? s->name : "";
+}
+
+DiagMark diag_mark(const Diag *d) {
+  return (DiagMark){d->message.n, d->nerrors, d->nwarnings, {d->kept[0], d->kept[1]}, d->exit};
+}
+
+void diag_rewind(Diag *d, DiagMark m) {
+  d->message.n = m.messages;
+  d->nerrors = m.errors;
+  d->nwarnings = m.warnings;
+  d->kept[0] = m.kept[0];
+  d->kept[1] = m.kept[1];
+  d->exit = m.exit;
+  d->open = false;
+}
+
+int diag_errors(const Diag *d) { return d->nerrors; }
+int diag_exit(const Diag *d) { return d->exit; }
+
+// -- reading --------------------------------------------------------------------------------------
+
+uint32_t diag_count(const Diag *d) { return d->message.n; }
+
+DiagEntry diag_entry(const Diag *d, uint32_t i) {
+  const Message *m = &d->message.at[i];
+  return (DiagEntry){.severity = m->warning ? "warning" : "error",
+                     .code = diag_code(m->id),
+                     .text = m->text,
+                     .hint = m->hint,
+                     .at = m->at,
+                     .notes = m->note.n};
+}
+
+DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k) {
+  const Note *n = &d->message.at[i].note.at[k];
+  return (DiagNote){n->text, n->at};
+}
+
+int diag_omitted(const Diag *d, bool warnings) {
+  return (warnings ? d->nwarnings : d->nerrors) - d->kept[warnings];
+}
+
+// -- saying ---------------------------------------------------------------------------------------
+
+static bool said_before(const Diag *d, const Message *m) {
+  for (uint32_t i = 0; i < d->message.n; i++) {
+    const Message *o = &d->message.at[i];
+    if (o->id == m->id && o->warning == m->warning && o->at.source == m->at.source &&
+        o->at.line == m->at.line && o->at.col == m->at.col && strcmp(o->text, m->text) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void say(Diag *d, bool warning, DiagId id, Pos at, const char *text) {
+  Message m = {.id = id, .warning = warning, .at = at, .text = text, .hint = diag_default_hint(id)};
+  d->open = false;
+  if (said_before(d, &m)) return;
+  if (warning) {
+    d->nwarnings++;
+  } else {
+    if (d->nerrors++ == 0) d->exit = diag_exit_code(id);
+  }
+  if (d->kept[warning] == MAX_KEPT) return;
+  d->kept[warning]++;
+  vec_push(d->arena, d->message) = m;
+  d->open = true;
+}
+
+void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  say(d, false, id, at, arena_vprintf(d->arena, fmt, ap));
+  va_end(ap);
+}
+
+void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  say(d, true, id, at, arena_vprintf(d->arena, fmt, ap));
+  va_end(ap);
+}
+
+static Message *last_message(Diag *d) { return d->open ? &d->message.at[d->message.n - 1] : NULL; }
+
+bool diag_kept(const Diag *d) { return d->open; }
+
+void diag_note(Diag *d, Pos at, const char *fmt, ...) {
+  Message *m = last_message(d);
+  if (!m) return;
+  va_list ap;
+  va_start(ap, fmt);
+  vec_push(d->arena, m->note) = (Note){.at = at, .text = arena_vprintf(d->arena, fmt, ap)};
+  va_end(ap);
+}
+
+void diag_hint(Diag *d, const char *fmt, ...) {
+  Message *m = last_message(d);
+  if (!m) return;
+  va_list ap;
+  va_start(ap, fmt);
+  m->hint = arena_vprintf(d->arena, fmt, ap);
+  va_end(ap);
+}
+
+void diag_one_of(Diag *d, const char *const *names, size_t n) {
+  const char *list = "it is one of:";
+  for (size_t i = 0; i < n; i++) list = arena_printf(d->arena, "%s %s%s", list, names[i], i + 1 < n ? "," : "");
+  diag_hint(d, "%s", list);
+}
+
+void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n) {
+  const char *near = d->open ? text_nearest(name, names, n) : NULL;
+  if (near) diag_hint(d, "did you mean %s?", near);
+}
+
+// Edits are: insert, delete, replace, swap of neighbours (optimal string alignment distance).
+static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
+  int row[3][LONGEST_NAME + 1];
+  int *before = row[0], *above = row[1], *here = row[2];
+  for (size_t j = 0; j <= nb; j++) above[j] = (int)j;
+  for (size_t i = 1; i <= na; i++) {
+    here[0] = (int)i;
+    for (size_t j = 1; j <= nb; j++) {
+      int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+      if (above[j] + 1 < best) best = above[j] + 1;
+      if (here[j - 1] + 1 < best) best = here[j - 1] + 1;
+      bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+      here[j] = best;
+    }
+    int *free_row = before;
+    before = above;
+    above = here;
+    here = free_row;
+  }
+  return above[nb];
+}
+
+const char *text_nearest(const char *name, const char *const *names, size_t n) {
+  size_t length = strlen(name);
+  if (length > LONGEST_NAME) return NULL;
+  const char *best = NULL;
+  int best_distance = LONGEST_NAME;
+  for (size_t i = 0; i < n; i++) {
+    size_t other = strlen(names[i]);
+    if (other > LONGEST_NAME) continue;
+    size_t longer = length > other ? length : other;
+    int allowed = longer == 2 ? 1 : (int)(longer / 3);
+    int distance = edit_distance(name, length, names[i], other);
+    if (distance > allowed || distance >= best_distance) continue;
+    best = names[i];
+    best_distance = distance;
+  }
+  return best;
+}
+
+// -- printing
+// -----------------------------------------------------------------------------------------
+
+// Bytes of the UTF-8 character at p, 0 if it is not one.
+static size_t utf8_length(const unsigned char *p, size_t n) {
+  size_t k = p[0] < 0x80                   ? 1
+             : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+             : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+             : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                           : 0;
+  if (k == 0 || k > n) return 0;
+  for (size_t i = 1; i < k; i++)
+    if ((p[i] & 0xc0) != 0x80) return 0;
+  return k;
+}
+
+// Controls would move the cursor, marks of direction would reorder what is shown.
+static bool shown_as_is(const unsigned char *p, size_t k) {
+  if (k == 1) return p[0] >= 0x20 && p[0] != 0x7f;
+  if (k == 2) return !(p[0] == 0xc2 && p[1] < 0xa0);
+  bool marks = p[0] == 0xe2 && ((p[1] == 0x80 && ((p[2] >= 0xaa && p[2] <= 0xae) || p[2] == 0x8e ||
+                                                  p[2] == 0x8f || p[2] == 0xa8 || p[2] == 0xa9)) ||
+                                (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+  return k != 3 || !marks;
+}
+
+// Prints one character of text, at most n bytes; returns its bytes and puts its width into *width.
+static size_t put_char(FILE *out, const char *text, size_t n, int *width) {
+  const unsigned char *p = (const unsigned char *)text;
+  size_t k = utf8_length(p, n);
+  if (k && shown_as_is(p, k)) {
+    if (out) fwrite(p, 1, k, out);
+    *width = 1;
+    return k;
+  }
+  if (k == 0) k = 1;
+  for (size_t i = 0; i < k && out; i++) fprintf(out, "\\x%02x", p[i]);
+  *width = 4 * (int)k;
+  return k;
+}
+
+static void put_text(FILE *out, const char *text) {
+  size_t n = strlen(text);
+  for (size_t i = 0; i < n;) {
+    int width;
+    i += put_char(out, text + i, n - i, &width);
+  }
+}
+
+const char *text_shown(Arena *a, const char *text) {
+  size_t n = strlen(text), i = 0, k;
+  const unsigned char *p = (const unsigned char *)text;
+  while (i < n && (k = utf8_length(p + i, n - i)) && shown_as_is(p + i, k)) i += k;
+  if (i == n) return text;
+  char *out = arena_room(a, 4 * n + 1), *to = out;
+  for (i = 0; i < n; i += k) {
+    k = utf8_length(p + i, n - i);
+    if (k && shown_as_is(p + i, k)) {
+      memcpy(to, p + i, k);
+      to += k;
+      continue;
+    }
+    if (k == 0) k = 1;
+    for (size_t b = 0; b < k; b++) to += sprintf(to, "\\x%02x", p[i + b]);
+  }
+  *to = '\0';
+  return out;
+}
+
+// Line `line` of a text: its bytes without the line end. False when there is no such line.
+static bool find_line(const Source *s, uint32_t line, const char **at, size_t *n) {
+  const char *p = s->text, *end = s->text + s->n;
+  for (uint32_t l = 1; l < line; l++) {
+    p = memchr(p, '\n', (size_t)(end - p));
+    if (!p) return false;
+    p++;
+  }
+  const char *stop = memchr(p, '\n', (size_t)(end - p));
+  if (!stop) stop = end;
+  if (stop > p && stop[-1] == '\r') stop--;
+  *at = p;
+  *n = (size_t)(stop - p);
+  return true;
+}
+
+const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to) {
+  const Source *s = source_of(d, from.source);
+  const char *line;
+  size_t n, end = to.col + (to.len ? to.len : 1) - 1;
+  if (!s || !s->text || from.source != to.source || from.line != to.line || !from.line || !find_line(s, from.line, &line, &n)) return NULL;
+  if (from.col < 1 || end < from.col || end > n) return NULL;
+  for (size_t i = 0; i < end; i++)
+    if ((unsigned char)line[i] >= 0x80) return NULL;
+  return arena_text(a, line + from.col - 1, end - from.col + 1);
+}
+
+typedef struct Paint {
+  const char *error, *warning, *note, *hint, *bold, *off;
+} Paint;
+static const Paint plain = {"", "", "", "", "", ""};
+static const Paint coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
+                               "\033[1;32m", "\033[1m",    "\033[0m"};
+
+// Prints characters first..first+MAX_SHOWN of the line.
+static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
+  uint32_t col = 1;
+  if (first > 1) fputs("...", out);
+  for (size_t i = 0; i < n; col++) {
+    int width;
+    if (col == first + MAX_SHOWN) {
+      fputs("...", out);
+      break;
+    }
+    bool shown = col >= first;
+    if (shown && line[i] == '\t') {
+      fputc('\t', out);
+      i++;
+    } else {
+      i += put_char(shown ? out : NULL, line + i, n - i, &width);
+    }
+  }
+}
+
+// Under that line: blanks up to column at.col (tabs stay tabs), then at.len marks.
+static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos at) {
+  uint32_t col = 1, last = at.col + (at.len ? at.len : 1) - 1;
+  if (last > first + MAX_SHOWN - 1) last = first + MAX_SHOWN - 1;
+  if (first > 1) fputs("   ", out);
+  for (size_t i = 0; col <= last; col++) {
+    int width = 1;
+    bool tab = i < n && line[i] == '\t';
+    if (tab)
+      i++;
+    else if (i < n)
+      i += put_char(NULL, line + i, n - i, &width);
+    else if (col > at.col)
+      break; // a mark runs at most one past the end of the line
+    if (col < first) continue;
+    for (int w = 0; w < width; w++)
+      fputc(col < at.col ? (tab ? '\t' : ' ') : col == at.col && w == 0 ? '^' : '~', out);
+  }
+}
+
+static void put_excerpt(const Diag *d, FILE *out, Pos at, const Paint *paint, const char *colour) {
+  const Source *s = source_of(d, at.source);
+  const char *line;
+  size_t n;
+  if (!s || !s->text || at.line == 0 || !find_line(s, at.line, &line, &n)) return;
+  uint32_t first = at.col > 100 ? at.col - 60 : 1;
+  fputs("  ", out);
+  put_line(out, line, n, first);
+  fputc('\n', out);
+  if (at.col == 0) return;
+  fprintf(out, "  %s", colour);
+  put_caret(out, line, n, first, at);
+  fprintf(out, "%s\n", paint->off);
+}
+
+static void put_place(const Diag *d, FILE *out, Pos at) {
+  const Source *s = source_of(d, at.source);
+  if (s)
+    put_text(out, s->name);
+  else
+    fputs("meshc", out);
+  if (at.line) fprintf(out, ":%u", at.line);
+  if (at.line && at.col) fprintf(out, ":%u", at.col);
+  fputs(": ", out);
+}
+
+static void put_message(const Diag *d, FILE *out, const Message *m, const Paint *paint) {
+  const char *colour = m->warning ? paint->warning : paint->error;
+  fputs(paint->bold, out);
+  put_place(d, out, m->at);
+  fprintf(out, "%s%s%s:%s ", paint->off, colour, m->warning ? "warning" : "error", paint->off);
+  put_text(out, m->text);
+  fprintf(out, " [%s]\n", diag_code(m->id));
+  put_excerpt(d, out, m->at, paint, colour);
+  for (uint32_t i = 0; i < m->note.n; i++) {
+    const Note *note = &m->note.at[i];
+    fputs(paint->bold, out);
+    put_place(d, out, note->at);
+    fprintf(out, "%s%snote:%s ", paint->off, paint->note, paint->off);
+    put_text(out, note->text);
+    fputc('\n', out);
+    put_excerpt(d, out, note->at, paint, paint->note);
+  }
+  if (!m->hint) return;
+  fprintf(out, "%shint:%s ", paint->hint, paint->off);
+  put_text(out, m->hint);
+  fputc('\n', out);
+}
+
+static void put_more(Diag *d, FILE *out, bool warning) {
+  int more = diag_omitted(d, warning);
+  int news = more - d->more_printed[warning];
+  d->more_printed[warning] = more;
+  if (news > 0)
+    fprintf(out, "%d more %s%s\n", news, warning ? "warning" : "error", news > 1 ? "s" : "");
+}
+
+void diag_print(Diag *d, FILE *out, bool colour) {
+  for (; d->printed < d->message.n; d->printed++)
+    put_message(d, out, &d->message.at[d->printed], colour ? &coloured : &plain);
+  put_more(d, out, false);
+  put_more(d, out, true);
+}

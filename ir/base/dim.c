@@ -1,0 +1,278 @@
+// The table of dims, blocks of dims over mesh axes, and sets of dims.
+//
+//   h = 5 over cols = 2, rows = 2: blocks of ceil(5/2) = 3 by cols, each of ceil(3/2) = 2 by rows,
+//   so "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
+#include "ir/base/dim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Entry {
+  Dim dim;
+  DimId first_block, next_block; // list of the blocks of a whole dim
+} Entry;
+
+struct DimTable {
+  Arena *arena;
+  Intern *names;
+  VEC(Entry *) entry; // entries do not move, so that dim_get stays valid; id d is at d - 1
+  DimId *slot;        // open addressing by interned name
+  uint32_t cap;
+};
+
+DimTable *dim_table_new(Arena *a, Intern *names) {
+  DimTable *t = arena_new_of(a, DimTable);
+  t->arena = a;
+  t->names = names;
+  t->cap = 64;
+  t->slot = arena_array(a, DimId, t->cap);
+  return t;
+}
+
+static Entry *entry_of(const DimTable *t, DimId d) {
+  if (d == 0 || d > t->entry.n) BUG("no dim %u", d);
+  return t->entry.at[d - 1];
+}
+
+const Dim *dim_get(const DimTable *t, DimId d) { return &entry_of(t, d)->dim; }
+uint32_t dim_count(const DimTable *t) { return t->entry.n; }
+
+static DimId *find_slot(const DimTable *t, const char *interned) {
+  uint32_t i = (uint32_t)((uintptr_t)interned >> 4) * 2654435761u & (t->cap - 1);
+  while (t->slot[i] && t->entry.at[t->slot[i] - 1]->dim.name != interned)
+    i = (i + 1) & (t->cap - 1);
+  return &t->slot[i];
+}
+
+static DimId insert(DimTable *t, Dim dim) {
+  Entry *e = arena_new_of(t->arena, Entry);
+  e->dim = dim;
+  vec_push(t->arena, t->entry) = e;
+  DimId d = t->entry.n;
+  if (!e->dim.whole) e->dim.whole = d;
+  if (t->entry.n > t->cap / 2) {
+    t->cap *= 2;
+    t->slot = arena_array(t->arena, DimId, t->cap);
+    for (DimId i = 1; i < d; i++) *find_slot(t, t->entry.at[i - 1]->dim.name) = i;
+  }
+  *find_slot(t, e->dim.name) = d;
+  return d;
+}
+
+DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
+  return insert(t, (Dim){.name = intern(t->names, name), .size = size, .pos = pos});
+}
+
+DimId dim_find(const DimTable *t, const char *name) {
+  return *find_slot(t, intern(t->names, name));
+}
+
+void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }
+
+DimTable *dim_table_whole(Arena *a, const DimTable *t) {
+  DimTable *out = dim_table_new(a, t->names);
+  for (DimId d = 1; d <= t->entry.n; d++) {
+    Dim dim = *dim_get(t, d);
+    if (dim.whole == d && insert(out, dim) != d) BUG("whole dim %s behind a block", dim.name);
+  }
+  return out;
+}
+
+static const char *block_name(const DimTable *t, const Mesh *m, const char *whole, Axes axes) {
+  char text[MAX_AXES * 64];
+  size_t n = 0;
+  for (int i = 0; i < axes.n; i++) {
+    int k = snprintf(text + n, sizeof text - n, "%s%s", i ? "+" : "", m->axis[axes.at[i]].name);
+    n += (size_t)k;
+    if (n >= sizeof text) return intern_printf(t->names, "%s/block%u", whole, t->entry.n + 1);
+  }
+  return intern_printf(t->names, "%s/%s", whole, text);
+}
+
+DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
+  Entry *w = entry_of(t, whole);
+  if (w->dim.whole != whole) BUG("%s is a block already", w->dim.name);
+  if (axes.n == 0) return whole;
+  for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block)
+    if (!entry_of(t, b)->dim.of && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
+  int64_t size = w->dim.size;
+  for (int i = 0; i < axes.n; i++) size = ceil_div(size, m->axis[axes.at[i]].size);
+  DimId b = insert(t, (Dim){.name = block_name(t, m, w->dim.name, axes),
+                            .size = size,
+                            .whole = whole,
+                            .axes = axes,
+                            .pos = w->dim.pos});
+  entry_of(t, b)->next_block = w->first_block;
+  w->first_block = b;
+  return b;
+}
+
+// -- reach dims -----------------------------------------------------------------------------------
+
+// First element and number of valid ones of the block that processor r has of `length` elements.
+static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first, int64_t *valid) {
+  *first = 0;
+  *valid = length;
+  for (int i = 0; i < axes.n; i++) {
+    length = ceil_div(length, m->axis[axes.at[i]].size);
+    int64_t skip = mesh_coord(m, r, axes.at[i]) * length;
+    *first += skip;
+    *valid = clamp64(*valid - skip, 0, length);
+  }
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+// Adds the values that factor * i takes for i in first .. first+n-1 to lo .. hi.
+static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
+  int64_t a = factor * first, b = factor * (first + n - 1);
+  *lo += a < b ? a : b;
+  *hi += a < b ? b : a;
+}
+
+void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first, int64_t *n) {
+  int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
+  own_block(m, x->of_axes, x->of_size, r, &o, &outs);
+  own_block(m, x->tap_axes, x->tap_size, r, &k, &taps);
+  *first = *n = 0;
+  if (!outs || !taps) return;
+  widen_range(x->affine.out, o, outs, &lo, &hi);
+  widen_range(x->affine.tap, k, taps, &lo, &hi);
+  lo = -floor_div(-lo, x->affine.divisor);
+  hi = floor_div(hi, x->affine.divisor);
+  if (lo < 0) lo = 0;
+  if (hi > whole - 1) hi = whole - 1;
+  if (hi < lo) return;
+  *first = lo;
+  *n = hi - lo + 1;
+}
+
+// y/oy/rows*1+ky*1-1: what oy/rows and all of ky read of y.
+static const char *reach_name(const DimTable *t, const Dim *x) {
+  const Affine *f = &x->reach.affine;
+  const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name, dim_get(t, x->of)->name,
+                                   (long long)f->out);
+  if (x->tap) name = intern_printf(t->names, "%s+%s*%lld", name, dim_get(t, x->tap)->name, (long long)f->tap);
+  if (f->offset) name = intern_printf(t->names, "%s%+lld", name, (long long)f->offset);
+  return f->divisor == 1 ? name : intern_printf(t->names, "%s/%lld", name, (long long)f->divisor);
+}
+
+static Reach reach_make(const DimTable *t, DimId of, DimId tap, Affine affine) {
+  const Dim *o = dim_get(t, of), *k = tap ? dim_get(t, tap) : NULL;
+  Reach x = {.of_size = dim_get(t, o->whole)->size, .tap_size = 1, .of_axes = o->axes, .affine = affine};
+  if (!k) return x;
+  x.tap_size = dim_get(t, k->whole)->size;
+  x.tap_axes = k->axes;
+  return x;
+}
+
+static bool affine_equal(const Affine *a, const Affine *b) {
+  return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
+}
+
+DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine) {
+  Entry *w = entry_of(t, whole);
+  if (w->dim.whole != whole || affine.divisor <= 0) BUG("no reach of %s", w->dim.name);
+  for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block) {
+    const Dim *d = dim_get(t, b);
+    if (d->of == of && d->tap == tap && affine_equal(&d->reach.affine, &affine)) return b;
+  }
+  Dim x = {.size = 1, .whole = whole, .pos = w->dim.pos, .of = of, .tap = tap, .reach = reach_make(t, of, tap, affine)};
+  x.axes = x.reach.of_axes;
+  for (int i = 0; i < x.reach.tap_axes.n; i++)
+    if (!axes_has(x.axes, x.reach.tap_axes.at[i])) x.axes.at[x.axes.n++] = x.reach.tap_axes.at[i];
+  for (int64_t k = 0; k < axes_size(m, x.axes); k++) {
+    int64_t first, n;
+    reach_interval(m, &x.reach, w->dim.size, axes_peer(m, x.axes, 0, k), &first, &n);
+    if (n > x.size) x.size = n;
+  }
+  x.name = reach_name(t, &x);
+  DimId b = insert(t, x);
+  entry_of(t, b)->next_block = w->first_block;
+  w->first_block = b;
+  return b;
+}
+
+// -- what a processor holds -----------------------------------------------------------------------
+
+int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
+  const Dim *dim = dim_get(t, d);
+  int64_t size = dim_get(t, dim->whole)->size, first, n;
+  if (dim->of) reach_interval(m, &dim->reach, size, r, &first, &n);
+  else own_block(m, dim->axes, size, r, &first, &n);
+  return first;
+}
+
+int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows) {
+  const Dim *dim = dim_get(t, d);
+  int64_t size = dim_get(t, dim->whole)->size, first, n;
+  if (dim->of) {
+    reach_interval(m, &dim->reach, size, r, &first, &n);
+    return clamp64(rows - first, 0, n);
+  }
+  int64_t length = size, valid = rows;
+  for (int i = 0; i < dim->axes.n; i++) {
+    int axis = dim->axes.at[i];
+    length = ceil_div(length, m->axis[axis].size);
+    valid = clamp64(valid - mesh_coord(m, r, axis) * length, 0, length);
+  }
+  return valid;
+}
+
+// Every processor is full exactly if each level divides; intervals of a reach dim may differ at the edges.
+bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
+  const Dim *dim = dim_get(t, d);
+  int64_t length = dim_get(t, dim->whole)->size;
+  if (dim->of) {
+    for (int64_t k = 0; k < axes_size(m, dim->axes); k++)
+      if (dim_valid(t, m, d, axes_peer(m, dim->axes, 0, k), length) != dim->size) return true;
+    return false;
+  }
+  for (int i = 0; i < dim->axes.n; i++) {
+    int64_t p = m->axis[dim->axes.at[i]].size;
+    if (length % p) return true;
+    length /= p;
+  }
+  return false;
+}
+
+bool dims_equal(const Dims *a, const Dims *b) {
+  return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof a->at[0]) == 0;
+}
+
+bool dims_add(const DimTable *t, Dims *s, DimId d) {
+  DimId whole = dim_get(t, d)->whole;
+  if (dims_has(s, d)) return true;
+  if (s->n == MAX_RANK) return false;
+  int i = s->n++;
+  for (; i > 0; i--) {
+    DimId below = dim_get(t, s->at[i - 1])->whole;
+    if (below < whole || (below == whole && s->at[i - 1] < d)) break;
+    s->at[i] = s->at[i - 1];
+  }
+  s->at[i] = d;
+  return true;
+}
+
+void dims_remove(Dims *s, DimId d) {
+  int i = dims_index(s, d);
+  if (i < 0) return;
+  memmove(&s->at[i], &s->at[i + 1], (size_t)(s->n - i - 1) * sizeof s->at[0]);
+  s->at[--s->n] = 0;
+}
+
+bool dims_elements(const DimTable *t, const Dims *s, int64_t *out) {
+  int64_t n = 1;
+  for (int i = 0; i < s->n; i++)
+    if (!size_mul(n, dim_get(t, s->at[i])->size, &n) || n > (INT64_C(1) << 62)) return false;
+  *out = n;
+  return true;
+}
+
+char *dims_text(Arena *a, const DimTable *t, const Dims *s) {
+  size_t n = 1;
+  for (int i = 0; i < s->n; i++) n += strlen(dim_get(t, s->at[i])->name) + 2;
+  char *text = arena_alloc(a, n), *p = text;
+  for (int i = 0; i < s->n; i++) p += sprintf(p, "%s%s", i ? ", " : "", dim_get(t, s->at[i])->name);
+  return text;
+}

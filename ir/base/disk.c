@@ -1,0 +1,386 @@
+// Creating, replacing and removing files and folders: descriptors instead of paths, and no link is followed.
+//
+//   x.npz.partial    created with O_EXCL, locked, written, synced
+//   x.npz            the same file after the rename; then the folder is synced
+//
+// The lock tells a file that is being written from one that a dead process left behind.
+#include "ir/base/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "ir/base/mem.h"
+#include "ir/base/unfinished.h"
+
+enum { PIECE = 1 << 24, BUFFER = 1 << 16, MOST_NAMES = 1000, PROC_MAGIC = 0x9fa0 };
+
+// -- the hook ------------------------------------------------------------------------------------
+
+static DiskHook *hook;
+static void *hook_context;
+
+void disk_watch(DiskHook *new, void *context) {
+  hook = new;
+  hook_context = context;
+}
+
+static bool begins(const DiskCall *call) {
+  int error = hook ? hook(hook_context, call, false) : 0;
+  if (error) errno = error;
+  return error == 0;
+}
+
+static void ended(DiskCall *call, int result) {
+  int error = errno;
+  call->result = result;
+  if (hook) (void)hook(hook_context, call, true);
+  errno = error;
+}
+
+// -- the calls -----------------------------------------------------------------------------------
+
+// What is incomplete says so by its name, and is in the register of ir/base/unfinished.h until it loses that name.
+static bool is_partial(const char *name) {
+  size_t n = strlen(name), end = strlen(".partial");
+  return n > end && strcmp(name + n - end, ".partial") == 0;
+}
+
+static void made(int folder, const char *name, bool is_folder) {
+  if (is_partial(name)) unfinished_add(folder, name, is_folder);
+}
+
+int disk_folder(const char *path) { return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
+int disk_subfolder(int folder, const char *name) {
+  DiskCall call = {.kind = DISK_OPEN, .fd = folder, .name = name, .result = -1};
+  if (!begins(&call)) return -1;
+  int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd >= 0) ended(&call, fd);
+  return fd;
+}
+
+bool disk_make(int folder, const char *name, mode_t mode) {
+  DiskCall call = {.kind = DISK_MAKE, .fd = folder, .name = name, .result = -1};
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = mkdirat(folder, name, mode) == 0;
+  if (good) made(folder, name, true);
+  unfinished_let();
+  if (good) ended(&call, -1);
+  return good;
+}
+
+bool disk_sync(int fd) {
+  DiskCall call = {.kind = DISK_SYNC, .fd = fd, .result = -1};
+  bool good = begins(&call) && (fsync(fd) == 0 || errno == EINVAL);
+  if (good) ended(&call, -1);
+  return good;
+}
+
+bool disk_rename(int folder, const char *from, const char *to) {
+  DiskCall call = {.kind = DISK_RENAME, .fd = folder, .name = from, .to = to, .result = -1};
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = renameat(folder, from, folder, to) == 0;
+  if (good) unfinished_drop(folder, from);
+  if (good) made(folder, to, disk_is_folder(folder, to));
+  unfinished_let();
+  if (good) ended(&call, -1);
+  return good;
+}
+
+bool disk_link(int folder, const char *name, const char *content) {
+  DiskCall call = {.kind = DISK_LINK, .fd = folder, .name = name, .to = content, .result = -1};
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = symlinkat(content, folder, name) == 0;
+  if (good) made(folder, name, false);
+  unfinished_let();
+  if (good) ended(&call, -1);
+  return good;
+}
+
+static bool remove_entry(int folder, const char *name, int flags) {
+  DiskCall call = {.kind = DISK_REMOVE, .fd = folder, .name = name, .result = -1};
+  if (!begins(&call)) return false;
+  unfinished_hold();
+  bool good = unlinkat(folder, name, flags) == 0;
+  if (good) unfinished_drop(folder, name);
+  unfinished_let();
+  if (good) ended(&call, -1);
+  return good;
+}
+
+bool disk_remove(int folder, const char *name) { return remove_entry(folder, name, 0); }
+
+static int create(int folder, const char *name, int flags, mode_t mode) {
+  DiskCall call = {.kind = DISK_CREATE, .fd = folder, .name = name, .result = -1};
+  if (!begins(&call)) return -1;
+  unfinished_hold();
+  int fd = openat(folder, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (fd >= 0) made(folder, name, false);
+  unfinished_let();
+  if (fd >= 0) ended(&call, fd);
+  return fd;
+}
+
+bool disk_write(int fd, const void *bytes, size_t n) {
+  const char *at = bytes;
+  while (n > 0) {
+    DiskCall call = {.kind = DISK_WRITE, .fd = fd, .bytes = at, .n = n < PIECE ? n : PIECE, .result = -1};
+    if (!begins(&call)) return false;
+    ssize_t put = write(fd, at, call.n);
+    if (put < 0 && errno == EINTR) continue;
+    if (put == 0) errno = EIO;
+    if (put <= 0) return false;
+    call.n = (size_t)put;
+    ended(&call, -1);
+    at += put;
+    n -= (size_t)put;
+  }
+  return true;
+}
+
+static bool is_kind(int folder, const char *name, mode_t kind) {
+  struct stat s;
+  return fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && (s.st_mode & S_IFMT) == kind;
+}
+
+bool disk_is_folder(int folder, const char *name) { return is_kind(folder, name, S_IFDIR); }
+bool disk_is_file(int folder, const char *name) { return is_kind(folder, name, S_IFREG); }
+
+int disk_open_file(int folder, const char *name, bool fresh) {
+  if (!fresh) {
+    int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat s;
+    if (fd < 0 || (fstat(fd, &s) == 0 && S_ISREG(s.st_mode))) return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
+  }
+  if ((disk_is_file(folder, name) || is_kind(folder, name, S_IFLNK)) && !disk_remove(folder, name)) return -1;
+  return create(folder, name, O_RDWR, 0666);
+}
+
+bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name)) {
+  int fd = disk_subfolder(folder, name), list = fd < 0 ? -1 : dup(fd);
+  DIR *entries = list < 0 ? NULL : fdopendir(list);
+  if (list >= 0 && !entries) mem_check_errno();
+  for (const struct dirent *e; entries && (e = readdir(entries));)
+    if (ours(e->d_name)) (void)disk_remove(fd, e->d_name);
+  if (entries) closedir(entries);
+  else if (list >= 0) close(list);
+  if (fd >= 0) close(fd);
+  return entries && remove_entry(folder, name, AT_REMOVEDIR);
+}
+
+// -- names for what is incomplete ----------------------------------------------------------------
+
+// A lock is held; where the file system has none, nobody else can hold it either.
+static bool lock_now(int fd) {
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR);
+}
+
+static bool is_same(int folder, const char *name, int fd) {
+  struct stat a, b;
+  return fstatat(folder, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &b) == 0 && a.st_ino == b.st_ino &&
+         a.st_dev == b.st_dev;
+}
+
+// Frees the name of a file of this user that no process is writing.
+static void remove_stale(int folder, const char *name) {
+  struct stat s;
+  int fd = disk_is_file(folder, name) ? openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+  if (fd < 0) return;
+  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && lock_now(fd) && is_same(folder, name, fd))
+    (void)disk_remove(folder, name);
+  close(fd);
+}
+
+static bool is_free(int folder, const char *name) {
+  struct stat s;
+  return fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+static bool numbered(const char *name, int k, const char *end, char out[DISK_NAME]) {
+  int n = k ? snprintf(out, DISK_NAME, "%s.%d.%s", name, k, end) : snprintf(out, DISK_NAME, "%s.%s", name, end);
+  if (n < DISK_NAME) return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+static bool find_name(int folder, const char *name, const char *end, bool stale, char out[DISK_NAME]) {
+  for (int k = 0; k < MOST_NAMES; k++) {
+    if (!numbered(name, k, end, out)) return false;
+    if (stale) remove_stale(folder, out);
+    if (is_free(folder, out)) return true;
+  }
+  errno = EEXIST;
+  return false;
+}
+
+bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]) {
+  return find_name(folder, name, end, false, out);
+}
+
+// Creates and locks name.partial, or name.K.partial where another process writes that. Between creation and lock
+// another process may take the file for a stale one and remove it: then again.
+static int create_partial(int folder, const char *name, mode_t mode, char out[DISK_NAME]) {
+  for (int tries = 0; tries < MOST_NAMES; tries++) {
+    if (!find_name(folder, name, "partial", true, out)) return -1;
+    int fd = create(folder, out, O_WRONLY, mode);
+    if (fd < 0 && errno != EEXIST) return -1;
+    if (fd >= 0 && lock_now(fd) && is_same(folder, out, fd)) return fd;
+    if (fd >= 0) close(fd);
+  }
+  errno = EEXIST;
+  return -1;
+}
+
+int disk_lock(int folder, const char *name, const char *text, char *owner, size_t room) {
+  int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  struct stat s;
+  owner[0] = '\0';
+  if (fd < 0) return -1;
+  if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_nlink != 1) {
+    close(fd);
+    errno = EEXIST;
+    return -1;
+  }
+  if (lock_now(fd)) {
+    bool told = ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0;
+    (void)told; // on a full disk the lock holds without its text
+    return fd;
+  }
+  ssize_t n = pread(fd, owner, room - 1, 0);
+  owner[n > 0 ? n : 0] = '\0';
+  close(fd);
+  errno = EWOULDBLOCK;
+  return -1;
+}
+
+// -- a file that replaces another ----------------------------------------------------------------
+
+bool disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
+
+// A device, pipe or socket, or a link that stands for a descriptor; other files in /dev, as in /dev/shm, are files.
+static bool is_written_through(int folder, const char *name) {
+  struct stat s;
+  struct statfs system;
+  static const char *const descriptors[] = {"/proc/", "/dev/fd/", "/dev/std"};
+  char to[16] = "";
+  if (fstatat(folder, name, &s, 0) != 0 || S_ISDIR(s.st_mode)) return false;
+  if (!S_ISREG(s.st_mode)) return true;
+  ssize_t n = readlinkat(folder, name, to, sizeof to - 1);
+  for (size_t i = 0; n > 0 && i < countof(descriptors); i++)
+    if (strncmp(to, descriptors[i], strlen(descriptors[i])) == 0) return true;
+  return fstatfs(folder, &system) == 0 && system.f_type == PROC_MAGIC;
+}
+
+static bool begin(DiskFile *f, const char *name, mode_t mode) {
+  size_t n = strlen(name);
+  f->buffer = mem_alloc(BUFFER);
+  if (n >= DISK_NAME || n == 0) errno = n ? ENAMETOOLONG : EISDIR;
+  else if (disk_is_folder(f->folder, name)) errno = EISDIR;
+  else {
+    memcpy(f->name, name, n + 1);
+    f->through = is_written_through(f->folder, name);
+    f->fd = f->through ? openat(f->folder, name, O_WRONLY | O_NOCTTY | O_CLOEXEC)
+                       : create_partial(f->folder, name, mode, f->partial);
+    if (f->fd >= 0) return true;
+  }
+  free(f->buffer);
+  return false;
+}
+
+bool disk_begin_in(DiskFile *f, int folder, const char *name, mode_t mode) {
+  *f = (DiskFile){.folder = folder < 0 ? -1 : dup(folder), .fd = -1};
+  if (f->folder < 0) return false;
+  if (begin(f, name, mode)) return true;
+  int error = errno;
+  close(f->folder);
+  errno = error;
+  return false;
+}
+
+bool disk_begin(DiskFile *f, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? mem_text_n(path, (size_t)(slash - path + 1)) : mem_text(".");
+  int fd = disk_folder(folder);
+  bool good = fd >= 0 && disk_begin_in(f, fd, slash ? slash + 1 : path, 0666);
+  int error = errno;
+  if (fd >= 0) close(fd);
+  free(folder);
+  errno = error;
+  return good;
+}
+
+static void put_now(DiskFile *f, const void *bytes, size_t n) {
+  if (!f->error && !disk_write(f->fd, bytes, n)) f->error = errno;
+}
+
+void disk_put(DiskFile *f, const void *bytes, size_t n) {
+  if (f->n + n > BUFFER) {
+    put_now(f, f->buffer, f->n);
+    f->n = 0;
+  }
+  if (n > BUFFER) {
+    put_now(f, bytes, n);
+    return;
+  }
+  if (n) memcpy(f->buffer + f->n, bytes, n);
+  f->n += n;
+}
+
+static void finish(DiskFile *f) {
+  if (f->fd >= 0) close(f->fd);
+  close(f->folder);
+  free(f->buffer);
+  *f = (DiskFile){.folder = -1, .fd = -1};
+}
+
+void disk_abandon(DiskFile *f) {
+  if (!f->through && is_same(f->folder, f->partial, f->fd)) (void)disk_remove(f->folder, f->partial);
+  finish(f);
+}
+
+// The steps of a commit, as far as they succeed. The file stays open, and locked, until it has its name.
+static bool install(DiskFile *f) {
+  if (f->error) errno = f->error;
+  if (f->error || f->through) return !f->error;
+  if (!f->fast && !disk_sync(f->fd)) return false;
+  if (!is_same(f->folder, f->partial, f->fd)) {
+    errno = ENOENT;
+    return false;
+  }
+  return disk_rename(f->folder, f->partial, f->name) && (f->fast || disk_sync(f->folder));
+}
+
+bool disk_commit(DiskFile *f) {
+  put_now(f, f->buffer, f->n);
+  f->n = 0;
+  if (install(f)) {
+    finish(f);
+    return true;
+  }
+  int error = errno;
+  disk_abandon(f);
+  errno = error;
+  return false;
+}
+
+bool disk_write_file(const char *path, const void *bytes, size_t n, bool fast) {
+  DiskFile f;
+  if (!disk_begin(&f, path)) return false;
+  f.fast = fast;
+  disk_put(&f, bytes, n);
+  return disk_commit(&f);
+}

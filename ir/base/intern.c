@@ -1,0 +1,67 @@
+// Interned text: an open-addressing table of the one copy of each text.
+#include "ir/base/intern.h"
+
+#include <string.h>
+
+typedef struct Entry {
+  const char *text;
+  size_t n;
+  uint32_t hash;
+} Entry;
+
+struct Intern {
+  Arena *arena;
+  Entry *slot; // cap of them, a power of two
+  uint32_t n, cap;
+};
+
+Intern *intern_new(Arena *a) {
+  Intern *t = arena_new_of(a, Intern);
+  *t = (Intern){.arena = a, .slot = arena_array(a, Entry, 64), .cap = 64};
+  return t;
+}
+
+// FNV-1a
+static uint32_t text_hash(const char *text, size_t n) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
+  return h;
+}
+
+static Entry *find_slot(const Intern *t, const char *text, size_t n, uint32_t hash) {
+  uint32_t i = hash & (t->cap - 1);
+  for (;; i = (i + 1) & (t->cap - 1)) {
+    Entry *e = &t->slot[i];
+    if (!e->text) return e;
+    if (e->hash == hash && e->n == n && memcmp(e->text, text, n) == 0) return e;
+  }
+}
+
+static void grow(Intern *t) {
+  Entry *old = t->slot;
+  uint32_t cap = t->cap;
+  t->cap = cap * 2;
+  t->slot = arena_array(t->arena, Entry, t->cap);
+  for (uint32_t i = 0; i < cap; i++)
+    if (old[i].text) *find_slot(t, old[i].text, old[i].n, old[i].hash) = old[i];
+}
+
+const char *intern_n(Intern *t, const char *text, size_t n) {
+  uint32_t hash = text_hash(text, n);
+  Entry *e = find_slot(t, text, n, hash);
+  if (e->text) return e->text;
+  const char *copy = arena_text(t->arena, text, n);
+  *e = (Entry){.text = copy, .n = n, .hash = hash};
+  if (++t->n > t->cap / 2) grow(t);
+  return copy;
+}
+
+const char *intern(Intern *t, const char *text) { return intern_n(t, text, strlen(text)); }
+
+const char *intern_printf(Intern *t, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(t->arena, fmt, ap);
+  va_end(ap);
+  return intern(t, text);
+}

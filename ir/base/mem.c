@@ -1,0 +1,132 @@
+// Memory outside arenas: the checked forms of malloc and its kin, streams into memory, and the failure path.
+#define _GNU_SOURCE // fopencookie
+#include "ir/base/mem.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/base/abrupt.h"
+
+enum { EXIT_MEMORY = 7, SENTENCE = 1024, FIRST_TEXT = 512 };
+
+static _Atomic(MemHandler *) exhausted_handler;
+static _Atomic(const char *) process_what, process_name;
+static _Thread_local MemTask task;
+
+// -- the failure path ----------------------------------------------------------------------------------
+
+MemTask mem_doing(const char *what, const char *name) {
+  static _Thread_local bool is_first;
+  static atomic_flag taken = ATOMIC_FLAG_INIT;
+  MemTask before = task;
+  task = (MemTask){what, name};
+  if (!is_first) is_first = !atomic_flag_test_and_set(&taken);
+  if (is_first) {
+    atomic_store(&process_name, name);
+    atomic_store(&process_what, what);
+  }
+  return before;
+}
+
+void mem_doing_again(MemTask before) { (void)mem_doing(before.what, before.name); }
+
+void mem_set_handler(MemHandler *handler) { atomic_store(&exhausted_handler, handler); }
+
+void mem_say_exhausted(size_t bytes) {
+  char text[SENTENCE], size[64] = "";
+  const char *what = task.what ? task.what : atomic_load(&process_what);
+  const char *name = task.what ? task.name : atomic_load(&process_name);
+  if (bytes) snprintf(size, sizeof size, ": %zu bytes could not be allocated", bytes);
+  snprintf(text, sizeof text, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "", what && name ? " " : "",
+           what && name ? name : "", size);
+  abrupt_say(DIAG_NO_MEMORY, text, diag_default_hint(DIAG_NO_MEMORY));
+}
+
+_Noreturn void mem_exhausted(size_t bytes) {
+  MemHandler *handler = atomic_load(&exhausted_handler);
+  if (handler) handler(bytes);
+  mem_say_exhausted(bytes);
+  _exit(EXIT_MEMORY);
+}
+
+void mem_check_errno(void) {
+  if (errno == ENOMEM) mem_exhausted(0);
+}
+
+// -- allocation ----------------------------------------------------------------------------------------
+
+static void *checked(void *p, size_t bytes) {
+  if (!p) mem_exhausted(bytes);
+  return p;
+}
+
+void *mem_alloc(size_t bytes) { return checked(malloc(bytes ? bytes : 1), bytes); }
+
+void *mem_zeroed(size_t n, size_t size) {
+  void *p = calloc(n ? n : 1, size ? size : 1);
+  return checked(p, size && n > SIZE_MAX / size ? SIZE_MAX : n * size);
+}
+
+void *mem_grow(void *p, size_t bytes) { return checked(realloc(p, bytes ? bytes : 1), bytes); }
+
+void *mem_aligned(size_t alignment, size_t bytes) { return checked(aligned_alloc(alignment, bytes), bytes); }
+
+char *mem_text(const char *text) { return mem_text_n(text, strlen(text)); }
+
+char *mem_text_n(const char *text, size_t n) {
+  char *p = mem_alloc(n + 1);
+  memcpy(p, text, n);
+  p[n] = '\0';
+  return p;
+}
+
+// -- the C library's own -------------------------------------------------------------------------------
+
+FILE *mem_fopen(const char *path, const char *mode) {
+  FILE *f = fopen(path, mode);
+  if (!f) mem_check_errno();
+  return f;
+}
+
+DIR *mem_opendir(const char *path) {
+  DIR *d = opendir(path);
+  if (!d) mem_check_errno();
+  return d;
+}
+
+typedef struct Stream {
+  char *at, **text;
+  size_t n, room, *length;
+} Stream;
+
+static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
+  Stream *s = cookie;
+  while (s->room < s->n + n + 1) s->at = mem_grow(s->at, s->room *= 2);
+  memcpy(s->at + s->n, bytes, n);
+  s->n += n;
+  return (ssize_t)n;
+}
+
+static int stream_end(void *cookie) {
+  Stream *s = cookie;
+  s->at[s->n] = '\0';
+  *s->text = s->at;
+  *s->length = s->n;
+  free(s);
+  return 0;
+}
+
+FILE *mem_stream(char **text, size_t *n) {
+  Stream *s = mem_alloc(sizeof *s);
+  *s = (Stream){.at = mem_alloc(FIRST_TEXT), .room = FIRST_TEXT, .text = text, .length = n};
+  FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = stream_write, .close = stream_end});
+  if (!f) mem_exhausted(sizeof *f);
+  return f;
+}
+
+void mem_stream_close(FILE *f) {
+  if (fclose(f) != 0) mem_exhausted(0); // nothing else fails in it
+}

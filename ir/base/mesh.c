@@ -1,0 +1,77 @@
+// Meshes: coordinates in mixed radix, groups of processors along axes, and name patterns.
+#include "ir/base/mesh.h"
+
+#include <string.h>
+
+int64_t mesh_size(const Mesh *m) {
+  int64_t n = 1;
+  for (int a = 0; a < m->naxes; a++)
+    if (!size_mul(n, m->axis[a].size, &n)) BUG("mesh of more than 2^63 processors");
+  return n;
+}
+
+// Distance in processor numbers between neighbours on axis a.
+static int64_t axis_stride(const Mesh *m, int a) {
+  int64_t s = 1;
+  for (int i = a + 1; i < m->naxes; i++) s *= m->axis[i].size;
+  return s;
+}
+
+int64_t mesh_coord(const Mesh *m, int64_t r, int a) {
+  return r / axis_stride(m, a) % m->axis[a].size;
+}
+
+int mesh_axis(const Mesh *m, const char *name) {
+  for (int a = 0; a < m->naxes; a++)
+    if (m->axis[a].name == name || strcmp(m->axis[a].name, name) == 0) return a;
+  return -1;
+}
+
+int64_t axes_size(const Mesh *m, Axes a) {
+  int64_t n = 1;
+  for (int i = 0; i < a.n; i++) n *= m->axis[a.at[i]].size;
+  return n;
+}
+
+int64_t axes_rank(const Mesh *m, Axes a, int64_t r) {
+  int64_t k = 0;
+  for (int i = 0; i < a.n; i++) k = k * m->axis[a.at[i]].size + mesh_coord(m, r, a.at[i]);
+  return k;
+}
+
+int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
+  for (int i = a.n - 1; i >= 0; i--) {
+    int64_t size = m->axis[a.at[i]].size;
+    r += (k % size - mesh_coord(m, r, a.at[i])) * axis_stride(m, a.at[i]);
+    k /= size;
+  }
+  return r;
+}
+
+// Greedy with one point to come back to: a later star makes the earlier ones final.
+bool name_matches(const char *pattern, const char *name) {
+  const char *star = NULL, *back = NULL;
+  while (*name) {
+    if (*pattern == '*') {
+      star = pattern++;
+      back = name;
+    } else if (*pattern == *name) {
+      pattern++;
+      name++;
+    } else if (star) {
+      pattern = star + 1;
+      name = ++back;
+    } else {
+      return false;
+    }
+  }
+  while (*pattern == '*') pattern++;
+  return *pattern == 0;
+}
+
+const char *axes_text(Arena *a, const Mesh *m, Axes s) {
+  const char *text = "";
+  for (int i = 0; i < s.n; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? "+" : "", m->axis[s.at[i]].name);
+  return text;
+}

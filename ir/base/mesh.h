@@ -1,0 +1,78 @@
+// A mesh of processors with named axes, and the layout rules that a user writes for it.
+#ifndef IR_MESH_H
+#define IR_MESH_H
+
+#include "ir/base/diag.h"
+
+typedef struct MeshAxis {
+  const char *name; // interned
+  int64_t size;
+  Pos pos;
+} MeshAxis;
+
+// naxes 0 is the mesh of one processor. Processor r has coordinates in row-major order: the first
+// axis is the slowest.
+typedef struct Mesh {
+  uint8_t naxes;
+  MeshAxis axis[MAX_AXES];
+  Pos pos;
+} Mesh;
+
+int64_t mesh_size(const Mesh *m);
+// Coordinate of processor r on axis a.
+int64_t mesh_coord(const Mesh *m, int64_t r, int a);
+// The axis of that name or -1.
+int mesh_axis(const Mesh *m, const char *name);
+
+// A set of axes in which collectives run: `axes` slow first, as they cut a dim.
+typedef struct Axes {
+  uint8_t n, at[MAX_AXES];
+} Axes;
+int64_t axes_size(const Mesh *m, Axes a);
+// The rank of processor r among its group over `a` (mixed radix of its coordinates, first slowest),
+// and the processor that has rank k in the group of r.
+int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
+int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
+static inline bool axes_equal(Axes a, Axes b) {
+  if (a.n != b.n) return false;
+  for (int i = 0; i < a.n; i++)
+    if (a.at[i] != b.at[i]) return false;
+  return true;
+}
+static inline bool axes_has(Axes a, int axis) {
+  for (int i = 0; i < a.n; i++)
+    if (a.at[i] == axis) return true;
+  return false;
+}
+// "rows", "rows+cols"
+const char *axes_text(Arena *a, const Mesh *m, Axes s);
+
+// One rule of a layout: `dim -> axes` for everything, or for what `scope` matches.
+typedef enum LayoutScope {
+  LAYOUT_ALL,        // b -> rows
+  LAYOUT_OPTIMIZER,  // layout optimizer: ...
+  LAYOUT_PARAMETERS, // layout parameters: ...
+  LAYOUT_GRADIENTS,  // layout gradients: ...
+  LAYOUT_TENSOR,     // layout head.kernel: ...   (pattern with stars)
+} LayoutScope;
+
+typedef struct LayoutRule {
+  LayoutScope scope;
+  const char *pattern; // of LAYOUT_TENSOR, interned
+  const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is still whole
+  bool soft;           // wherever the axis is free, never an error
+  bool none;           // `dim -> none`: takes a general rule back
+  Axes axes;
+  Pos pos; // the rule; its parts below serve messages
+  Pos dim_pos, axis_pos;
+} LayoutRule;
+
+typedef struct Layout {
+  uint32_t n;
+  LayoutRule *rule;
+} Layout;
+
+// fnmatch-like: `*` matches any run of characters, everything else itself.
+bool name_matches(const char *pattern, const char *name);
+
+#endif

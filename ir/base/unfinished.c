@@ -1,0 +1,75 @@
+// The register of files that are being written: a table of names and one lock.
+#define _GNU_SOURCE
+#include "ir/base/unfinished.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ENTRIES = 64, NAME = 256, LISTING = 4096, LOCK_SECONDS = 5 };
+
+typedef struct Entry {
+  bool used, folder;
+  int dir;
+  char name[NAME];
+} Entry;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held for single system calls only
+static Entry entry[ENTRIES];
+
+void unfinished_hold(void) { pthread_mutex_lock(&lock); }
+void unfinished_let(void) { pthread_mutex_unlock(&lock); }
+
+void unfinished_add(int dir, const char *name, bool folder) {
+  size_t n = strlen(name);
+  for (int i = 0; n < NAME && i < ENTRIES; i++) {
+    if (entry[i].used) continue;
+    entry[i] = (Entry){.used = true, .folder = folder, .dir = dir};
+    memcpy(entry[i].name, name, n + 1);
+    return;
+  }
+}
+
+void unfinished_drop(int dir, const char *name) {
+  for (int i = 0; i < ENTRIES; i++)
+    if (entry[i].used && entry[i].dir == dir && strcmp(entry[i].name, name) == 0) entry[i].used = false;
+}
+
+// -- the end of the process ----------------------------------------------------------------------
+
+// As the system writes entries of a folder; opendir allocates.
+typedef struct Listed {
+  uint64_t inode, offset;
+  uint16_t bytes;
+  uint8_t type;
+  char name[];
+} Listed;
+
+static void remove_folder(int dir, const char *name) {
+  _Alignas(8) char list[LISTING];
+  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  long n;
+  while (fd >= 0 && (n = syscall(SYS_getdents64, fd, list, sizeof list)) > 0)
+    for (long at = 0; at < n;) {
+      const Listed *e = (const Listed *)(const void *)(list + at);
+      if (e->name[0] != '.') unlinkat(fd, e->name, 0);
+      at += e->bytes;
+    }
+  if (fd >= 0) close(fd);
+  unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+void unfinished_clear(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += LOCK_SECONDS;
+  if (pthread_mutex_timedlock(&lock, &until) != 0) return; // a file system that does not answer
+  for (int i = 0; i < ENTRIES; i++) {
+    if (!entry[i].used) continue;
+    if (entry[i].folder) remove_folder(entry[i].dir, entry[i].name);
+    else unlinkat(entry[i].dir, entry[i].name, 0);
+  }
+}

@@ -1,0 +1,223 @@
+// The plain evaluator: every node of a graph in order, on every processor in lockstep.
+//
+// A whole graph is run as one processor, its mesh ignored. A lowered graph runs each node on all
+// processors before the next one, so that a collective finds its peers' operands ready.
+#include "ir/eval/eval_rules.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RULE_SOURCE(rule) eval_##rule
+#define RULE_POINTWISE(rule) eval_point
+#define RULE_REDUCE(rule) eval_##rule
+#define RULE_CONTRACT(rule) eval_##rule
+#define RULE_MOVE(rule) eval_##rule
+#define RULE_GATHER(rule) eval_##rule
+#define RULE_WINDOW(rule) eval_##rule
+#define RULE_ORDERED(rule) eval_##rule
+#define RULE_REGION(rule) eval_##rule
+#define RULE_COLLECTIVE(rule) eval_##rule
+static EvalRule *const eval_rule[OP_COUNT] = {
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
+  [OP_##id] = RULE_##cls(eval),
+#include "ir/graph/ops.def"
+#undef OP
+};
+
+// -- sources -------------------------------------------------------------------------------------
+
+static const EvalFeed *find_feed(const EvalNode *c) {
+  for (uint32_t i = 0; i < c->nfeeds; i++)
+    if (c->feeds[i].decl == c->n->attr.decl) return &c->feeds[i];
+  BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
+}
+
+// The block of a row-major array over `order` (whole dims) that the result holds.
+static void cut(const EvalNode *c, int rank, const DimId *order, const double *data, int64_t n) {
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  int64_t *stride = w.stride[w.operands++], step = 1, from = 0;
+  for (int i = rank - 1; i >= 0; i--) {
+    for (int k = 0; k < w.rank; k++) {
+      if (dim_get(c->g->dims, w.dim[k])->whole != order[i]) continue;
+      stride[k] = step;
+      from += step * dim_offset(c->g->dims, c->g->mesh, w.dim[k], c->r);
+    }
+    step *= dim_get(c->g->dims, order[i])->size;
+  }
+  if (step != n) BUG("%lld numbers for a tensor of %lld", (long long)n, (long long)step);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      double x = data[from + w.at[1] + i * w.step[1]];
+      c->out->value[w.at[0] + i * w.step[0]] = dtype_round(c->out->type, x);
+    }
+}
+
+void eval_decl(const EvalNode *c) {
+  const Decl *d = &c->g->decl.at[c->n->attr.decl - 1];
+  const EvalFeed *feed = find_feed(c);
+  cut(c, d->rank, d->dims, feed->value, feed->n);
+}
+
+void eval_values(const EvalNode *c) {
+  DimId whole[MAX_RANK];
+  const Attr *t = &c->n->attr;
+  for (int i = 0; i < t->ndims; i++) whole[i] = dim_get(c->g->dims, t->dims[i])->whole;
+  cut(c, t->ndims, whole, t->data, t->ndata);
+}
+
+void eval_constant(const EvalNode *c) {
+  c->out->value[0] = dtype_round(c->out->type, c->n->attr.num[0]);
+}
+
+void eval_index(const EvalNode *c) {
+  int64_t first = dim_offset(c->g->dims, c->g->mesh, c->n->attr.dims[0], c->r);
+  for (int64_t i = 0; i < c->out->elements; i++) c->out->value[i] = (double)(first + i);
+}
+
+void eval_step(const EvalNode *c) { c->out->value[0] = (double)c->step; }
+void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
+
+// -- the run -------------------------------------------------------------------------------------
+
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From half
+// of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
+static double next_error(uint64_t *state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  double size = 0.5 + (double)(z >> 12) * 0x1p-53;
+  return z & 1 ? -size : size;
+}
+
+// A cast rounds in one way only.
+static void perturb(const Node *n, Tensor *t, uint64_t *state) {
+  for (int64_t i = 0; i < t->elements; i++) {
+    if (n->op == OP_CAST) t->value[i] = dtype_round(t->type, t->value[i]);
+    else if (dtype_is_float(t->type) && isfinite(t->value[i])) t->value[i] += t->bound[i] * next_error(state);
+    t->bound[i] = 0;
+  }
+}
+
+static void run_on(EvalRun *run, NodeId n, int64_t r) {
+  EvalNode c = {.e = run->e,
+                .arena = run->scratch,
+                .g = run->e->graph,
+                .n = graph_node(run->e->graph, n),
+                .id = n,
+                .r = r,
+                .out = &run->e->at[(int64_t)n * run->e->processors + r],
+                .nfeeds = run->nfeeds,
+                .feeds = run->feeds,
+                .step = run->step,
+                .now = run->now};
+  ArenaMark mark = arena_mark(run->scratch);
+  bug_context("eval", n);
+  eval_shape(run, n, r);
+  for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++) c.arg[k] = eval_at(c.e, c.n->args[k], r);
+  eval_rule[c.n->op](&c);
+  if (run->errors) perturb(c.n, c.out, run->errors);
+  arena_reset(run->scratch, mark);
+}
+
+void eval_shape(EvalRun *run, NodeId n, int64_t r) {
+  Tensor *t = &run->e->at[(int64_t)n * run->e->processors + r];
+  if (!t->value) {
+    tensor_shape(run->a, run->e->graph, graph_node(run->e->graph, n), r, t);
+    return;
+  }
+  memset(t->value, 0, (size_t)t->elements * sizeof *t->value);
+  memset(t->bound, 0, (size_t)t->elements * sizeof *t->bound);
+  memset(t->tainted, 0, (size_t)t->elements);
+}
+
+void eval_node(EvalRun *run, NodeId n) {
+  for (int64_t r = 0; r < run->e->processors; r++) run_on(run, n, r);
+}
+
+static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
+                     uint64_t *errors) {
+  Eval *e = arena_new_of(a, Eval);
+  bool lowered = g->stage >= STAGE_LOWER;
+  *e = (Eval){.graph = g, .processors = lowered ? mesh_size(g->mesh) : 1};
+  e->at = arena_array(a, Tensor, (int64_t)(graph_count(g) + 1) * e->processors);
+  EvalRun run = {.a = a, .scratch = arena_new(), .e = e, .nfeeds = nfeeds, .feeds = feeds, .step = step, .errors = errors};
+  run.nodes = region_nodes(a, g);
+  run.now = arena_array(a, int64_t, g->region.n + 1);
+  eval_region(&run, 0);
+  arena_free(run.scratch);
+  return e;
+}
+
+Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step) {
+  return run_all(a, g, nfeeds, feeds, step, NULL);
+}
+
+Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
+                         uint64_t seed) {
+  return run_all(a, g, nfeeds, feeds, step, &seed);
+}
+
+// -- putting blocks together ---------------------------------------------------------------------
+
+static bool agree(Cell x, Cell y) {
+  if (x.t || y.t || x.v == y.v || (isnan(x.v) && isnan(y.v))) return true;
+  return fabs(x.v - y.v) <= x.b + y.b;
+}
+
+static Tensor *whole_shape(Arena *a, const Graph *g, const Node *n, int rank, const DimId *order) {
+  Tensor *t = arena_new_of(a, Tensor);
+  *t = (Tensor){.type = (Dtype)n->type, .dims = {.n = n->dims.n}, .elements = 1};
+  if (rank != 0 && rank != n->dims.n)
+    BUG("an order of %d dims for a tensor of %d", rank, n->dims.n);
+  for (int i = 0; i < n->dims.n; i++) {
+    t->dims.at[i] = rank ? order[i] : dim_get(g->dims, n->dims.at[i])->whole;
+    t->extent[i] = dim_get(g->dims, t->dims.at[i])->size;
+    t->elements *= t->extent[i];
+  }
+  t->value = arena_array(a, double, t->elements);
+  t->bound = arena_array(a, double, t->elements);
+  t->tainted = arena_array(a, uint8_t, t->elements);
+  return t;
+}
+
+// Copies the block of processor r into `whole`; false when an element that stands there differs.
+static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *whole,
+                        uint8_t *filled) {
+  const Graph *g = e->graph;
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, block);
+  walk_operand(&w, block);
+  int64_t *stride = w.stride[w.operands++], from = 0;
+  for (int i = 0; i < w.rank; i++) {
+    stride[i] = tensor_stride(whole, dim_get(g->dims, w.dim[i])->whole);
+    from += stride[i] * (e->processors == 1 ? 0 : dim_offset(g->dims, g->mesh, w.dim[i], r));
+  }
+  bool same = true;
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = from + w.at[1] + i * w.step[1];
+      Cell x = tensor_cell(block, w.at[0] + i * w.step[0]);
+      if (filled[at])
+        same = same && agree(tensor_cell(whole, at), x);
+      else
+        tensor_put(whole, at, x);
+      filled[at] = 1;
+    }
+  return same;
+}
+
+Tensor *eval_whole(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
+                   bool *replicas_agree) {
+  Tensor *whole = whole_shape(a, e->graph, graph_node(e->graph, n), rank, order);
+  uint8_t *filled = arena_array(a, uint8_t, whole->elements);
+  bool same = true;
+  for (int64_t r = 0; r < e->processors; r++)
+    same = place_block(e, eval_at(e, n, r), r, whole, filled) && same;
+  if (replicas_agree) *replicas_agree = same;
+  return whole;
+}

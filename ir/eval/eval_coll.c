@@ -1,0 +1,155 @@
+// Collectives of the evaluator: the result on one processor from the operands of its group.
+//
+// all_gather, all_to_all, permute, halo and slice_own are one thing here: the new block is put together
+// from whichever members hold its elements. What no member holds becomes NaN, which no test
+// overlooks.
+#include "ir/eval/eval_rules.h"
+#include "ir/program/sums.h"
+
+#include <math.h>
+
+static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
+  return eval_at(c->e, c->n->args[0], peer);
+}
+
+// The elements of the result that `from`, the operand of processor `peer`, holds too: extents of
+// the common box and where it starts in both.
+typedef struct Box {
+  Walk w;
+  int64_t out, from;
+  bool empty;
+} Box;
+
+static DimId dim_before(const EvalNode *c, DimId d) {
+  for (int i = 0; i < c->n->attr.nto; i++)
+    if (c->n->attr.to[i] == d) return c->n->attr.dims[i];
+  return d;
+}
+
+static Box common_box(const EvalNode *c, const Tensor *from, int64_t peer) {
+  const Graph *g = c->g;
+  Box b = {0};
+  walk_init(&b.w);
+  for (int i = 0; i < c->out->dims.n; i++) {
+    DimId d = c->out->dims.at[i], before = dim_before(c, d);
+    int64_t first = dim_offset(g->dims, g->mesh, d, c->r);
+    int64_t theirs = dim_offset(g->dims, g->mesh, before, peer);
+    int64_t low = first > theirs ? first : theirs, end = first + c->out->extent[i];
+    int64_t their_end = theirs + from->extent[dims_index(&from->dims, before)];
+    if (their_end < end) end = their_end;
+    if (end <= low) b.empty = true;
+    walk_dim(&b.w, d, end > low ? end - low : 0);
+    b.w.stride[0][i] = tensor_stride(c->out, d);
+    b.w.stride[1][i] = tensor_stride(from, before);
+    b.out += (low - first) * b.w.stride[0][i];
+    b.from += (low - theirs) * b.w.stride[1][i];
+  }
+  b.w.operands = 2;
+  return b;
+}
+
+static void copy_box(const EvalNode *c, int64_t peer, uint8_t *filled) {
+  const Tensor *from = peer_operand(c, peer);
+  Box b = common_box(c, from, peer);
+  if (b.empty) return;
+  for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
+    for (int64_t i = 0; i < b.w.inner; i++) {
+      int64_t at = b.out + b.w.at[0] + i * b.w.step[0];
+      if (filled[at]) continue;
+      tensor_put(c->out, at, tensor_cell(from, b.from + b.w.at[1] + i * b.w.step[1]));
+      filled[at] = 1;
+    }
+}
+
+static void reblock(const EvalNode *c, Axes axes) {
+  uint8_t *filled = arena_array(c->arena, uint8_t, c->out->elements + 1);
+  int64_t group = axes_size(c->g->mesh, axes);
+  copy_box(c, c->r, filled);
+  for (int64_t k = 0; k < group; k++) copy_box(c, axes_peer(c->g->mesh, axes, c->r, k), filled);
+  for (int64_t i = 0; i < c->out->elements; i++)
+    if (!filled[i]) c->out->value[i] = (double)NAN;
+}
+
+void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
+void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
+void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
+
+// Whoever holds an element of the new block, over all axes that cut the dims before or after.
+void eval_permute(const EvalNode *c) {
+  Axes axes = c->n->attr.axes;
+  for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
+    DimId d = i % 2 ? c->n->attr.to[i / 2] : c->n->attr.dims[i / 2];
+    Axes cut = dim_get(c->g->dims, d)->axes;
+    for (int k = 0; k < cut.n; k++)
+      if (!axes_has(axes, cut.at[k])) axes.at[axes.n++] = cut.at[k];
+  }
+  reblock(c, axes);
+}
+
+void eval_halo(const EvalNode *c) { eval_permute(c); }
+
+// -- reductions ----------------------------------------------------------------------------------
+
+// Terms of element `at`, one a member; sums are kept in the node's own type, as the wire carries
+// it.
+static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
+  Dtype t = c->out->type;
+  Monoid m = c->n->attr.monoid;
+  if (m == MONOID_SUM) {
+    Sum s = {.n = n};
+    int64_t whole = 0;
+    for (int64_t k = 0; k < n; k++) {
+      s.v += x[k].v;
+      s.abs += fabs(x[k].v);
+      s.b += x[k].b;
+      s.t = s.t || x[k].t;
+      if (!dtype_is_float(t)) whole = (int64_t)((uint64_t)whole + (uint64_t)(int64_t)x[k].v);
+    }
+    if (!dtype_is_float(t)) s.v = int_wrap(t, whole);
+    return sum_cell(t, t, &s, granule, SUM_ROUNDINGS);
+  }
+  Cell y = x[0];
+  for (int64_t k = 1; k < n; k++) {
+    if (m == MONOID_MAX || m == MONOID_MIN) {
+      y = cell_extreme(t, m == MONOID_MAX, y, x[k]);
+      continue;
+    }
+    double p = y.v * x[k].v;
+    double b = fabs(y.v) * x[k].b + fabs(x[k].v) * y.b + y.b * x[k].b;
+    Cell z = cell_rounded(t, p, b, fma(y.v, x[k].v, -p) == 0);
+    if (!dtype_is_float(t)) z = (Cell){int_wrap(t, (int64_t)p), 0, false};
+    y = (Cell){z.v, z.b, y.t || x[k].t};
+  }
+  return t == TYPE_U64 ? y : cell_finish(t, y);
+}
+
+// Combines what every member has of the result's elements.
+static void reduce_over(const EvalNode *c) {
+  Axes axes = c->n->attr.axes;
+  int64_t n = axes_size(c->g->mesh, axes), elements = c->out->elements;
+  Cell *x = arena_array(c->arena, Cell, elements * n + 1);
+  int granule = 100000;
+  for (int64_t k = 0; k < n; k++) {
+    int64_t peer = axes_peer(c->g->mesh, axes, c->r, k);
+    const Tensor *from = peer_operand(c, peer);
+    int g = tensor_granule(from);
+    if (g < granule) granule = g;
+    Box b = common_box(c, from, peer);
+    for (int64_t i = 0; i < elements; i++) x[i * n + k].v = (double)NAN;
+    if (b.empty) continue;
+    for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
+      for (int64_t i = 0; i < b.w.inner; i++)
+        x[(b.out + b.w.at[0] + i * b.w.step[0]) * n + k] =
+            tensor_cell(from, b.from + b.w.at[1] + i * b.w.step[1]);
+  }
+  for (int64_t i = 0; i < elements; i++) tensor_put(c->out, i, combine(c, &x[i * n], n, granule));
+}
+
+void eval_all_reduce(const EvalNode *c) { reduce_over(c); }
+void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
+
+void eval_own_term(const EvalNode *c) {
+  Axes axes = c->n->attr.axes;
+  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // zeros stand there
+  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));
+}

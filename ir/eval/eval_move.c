@@ -1,0 +1,143 @@
+// Moves and lookups of the evaluator: elements change place, the new place found through strides.
+#include "ir/eval/eval_rules.h"
+#include "ir/program/sums.h"
+
+#include <math.h>
+
+// Fills the result from argument 0, whose stride along each dim of the result is given.
+static void copy_strided(const EvalNode *c, const int64_t *stride) {
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  for (int i = 0; i < w.rank; i++) w.stride[1][i] = stride[i];
+  w.operands = 2;
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++)
+      tensor_put(c->out, w.at[0] + i * w.step[0], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]));
+}
+
+static void same_strides(const EvalNode *c, int64_t *stride) {
+  for (int i = 0; i < c->out->dims.n; i++) stride[i] = tensor_stride(c->arg[0], c->out->dims.at[i]);
+}
+
+void eval_broadcast(const EvalNode *c) {
+  int64_t stride[MAX_RANK];
+  same_strides(c, stride);
+  copy_strided(c, stride);
+}
+
+void eval_pin(const EvalNode *c) { eval_broadcast(c); }
+
+void eval_rename(const EvalNode *c) {
+  int64_t stride[MAX_RANK];
+  same_strides(c, stride);
+  for (int i = 0; i < c->n->attr.nto; i++)
+    stride[dims_index(&c->out->dims, c->n->attr.to[i])] =
+        tensor_stride(c->arg[0], c->n->attr.dims[i]);
+  copy_strided(c, stride);
+}
+
+static void check_parts(const EvalNode *c, int64_t parts, int64_t one) {
+  if (c->arg[0]->elements > 0 && parts != one)
+    BUG("%lld elements are not blocks of %lld", (long long)one, (long long)parts);
+}
+
+void eval_split(const EvalNode *c) {
+  const Attr *t = &c->n->attr;
+  int64_t stride[MAX_RANK], step = tensor_stride(c->arg[0], t->dims[0]), parts = 1;
+  same_strides(c, stride);
+  for (int i = t->nto - 1; i >= 0; i--) {
+    int at = dims_index(&c->out->dims, t->to[i]);
+    stride[at] = step * parts;
+    parts *= c->out->extent[at];
+  }
+  check_parts(c, parts, c->arg[0]->extent[dims_index(&c->arg[0]->dims, t->dims[0])]);
+  copy_strided(c, stride);
+}
+
+// The split of the result gives the argument: walk over the argument's dims.
+void eval_merge(const EvalNode *c) {
+  const Attr *t = &c->n->attr;
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->arg[0]);
+  walk_operand(&w, c->arg[0]);
+  walk_operand(&w, c->out);
+  int64_t step = tensor_stride(c->out, t->to[0]), parts = 1;
+  for (int i = t->ndims - 1; i >= 0; i--) {
+    int at = dims_index(&c->arg[0]->dims, t->dims[i]);
+    w.stride[1][at] = step * parts;
+    parts *= c->arg[0]->extent[at];
+  }
+  check_parts(c, parts, c->out->extent[dims_index(&c->out->dims, t->to[0])]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++)
+      tensor_put(c->out, w.at[1] + i * w.step[1], tensor_cell(c->arg[0], w.at[0] + i * w.step[0]));
+}
+
+// -- lookups -------------------------------------------------------------------------------------
+
+// An id outside is the caller's to mask (bound_index); it reads the nearest row, of an empty table
+// zero.
+void eval_take(const EvalNode *c) {
+  const Tensor *table = c->arg[0], *ids = c->arg[1];
+  DimId d = c->n->attr.dims[0];
+  int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  walk_operand(&w, table);
+  walk_operand(&w, ids);
+  for (int i = 0; i < w.rank; i++) // ids may bear the name of the dim that is looked up
+    if (w.dim[i] == d) w.stride[1][i] = 0;
+  for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      Cell id = tensor_cell(ids, w.at[2] + i * w.step[2]);
+      int64_t row = clamp64((int64_t)id.v, 0, rows - 1);
+      Cell x = tensor_cell(table, w.at[1] + i * w.step[1] + row * step);
+      x.t = x.t || id.t;
+      tensor_put(c->out, w.at[0] + i * w.step[0], x);
+    }
+}
+
+static void scatter_term(Sum *s, Cell x, bool tainted) {
+  s->v += x.v;
+  s->abs += fabs(x.v);
+  s->b += x.b;
+  s->n++;
+  s->t = s->t || x.t || tainted;
+}
+
+// Ids outside are dropped. An unsure id may have added anywhere along the new dim.
+void eval_scatter(const EvalNode *c) {
+  const Tensor *x = c->arg[0], *ids = c->arg[1];
+  DimId to = c->n->attr.to[0];
+  int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
+  Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, x);
+  walk_dims(&w, ids);
+  walk_operand(&w, c->out);
+  walk_operand(&w, x);
+  walk_operand(&w, ids);
+  for (int i = 0; i < w.rank; i++) // a dim that is summed away may bear the new one's name
+    if (w.dim[i] == to) w.stride[0][i] = 0;
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      Cell id = tensor_cell(ids, w.at[2] + i * w.step[2]);
+      Cell v = tensor_cell(x, w.at[1] + i * w.step[1]);
+      int64_t at = w.at[0] + i * w.step[0], row = (int64_t)id.v;
+      for (int64_t k = 0; k < rows && id.t; k++) sum[at + k * step].t = true;
+      if (row >= 0 && row < rows) scatter_term(&sum[at + row * step], v, id.t);
+    }
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  int granule = tensor_granule(x);
+  for (int64_t i = 0; i < c->out->elements; i++) {
+    Cell y = sum_cell(acc, t, &sum[i], granule, SUM_ROUNDINGS);
+    if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
+    tensor_put(c->out, i, y);
+  }
+}

@@ -1,0 +1,165 @@
+// Ordered ops of the evaluator, row by row: running sums and maxima, sorted indices.
+//
+// An element whose place in the order depends on errors within the bounds is tainted: where the
+// interval of one before it reaches into its own. Equal exact numbers keep their order.
+#include "ir/eval/eval_rules.h"
+#include "ir/program/sums.h"
+
+#include <stdlib.h>
+
+// A row: `n` elements along the dim, of which the i-th in the order of the op stands at
+// from + i * step of the argument and to + i * out_step of the result.
+typedef struct Row {
+  const EvalNode *c;
+  int64_t n, from, step, to, out_step;
+  int64_t last; // place of element i along the dim: i, or last - i when reversed
+  bool reversed;
+  int granule; // of the argument (tensor_granule)
+} Row;
+typedef void RowRule(const Row *row);
+
+static Cell row_cell(const Row *row, int64_t i) { return tensor_cell(row->c->arg[0], row->from + i * row->step); }
+static void row_put(const Row *row, int64_t i, Cell y) { tensor_put(row->c->out, row->to + i * row->out_step, y); }
+static double row_place(const Row *row, int64_t i) { return (double)(row->reversed ? row->last - i : i); }
+
+// The rows of the argument; the result may have another dim in place of the ordered one.
+static void each_row(const EvalNode *c, RowRule *rule) {
+  const Tensor *x = c->arg[0];
+  DimId d = c->n->attr.dims[0], to = c->n->attr.nto ? c->n->attr.to[0] : d;
+  Row row = {.c = c, .n = x->extent[dims_index(&x->dims, d)]};
+  row.step = tensor_stride(x, d);
+  row.out_step = tensor_stride(c->out, to);
+  row.last = row.n - 1;
+  row.reversed = c->n->attr.flags & ORDER_REVERSE;
+  row.granule = tensor_granule(x);
+  int64_t x_first = row.reversed ? row.last * row.step : 0, out_first = row.reversed ? row.last * row.out_step : 0;
+  if (row.reversed) row.step = -row.step, row.out_step = -row.out_step;
+  Walk w;
+  walk_init(&w);
+  for (int i = 0; i < x->dims.n; i++)
+    if (x->dims.at[i] != d) walk_dim(&w, x->dims.at[i], x->extent[i]);
+  walk_operand(&w, c->out);
+  walk_operand(&w, x);
+  for (bool on = row.n > 0 && walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      row.to = w.at[0] + i * w.step[0] + out_first;
+      row.from = w.at[1] + i * w.step[1] + x_first;
+      rule(&row);
+    }
+}
+
+// -- running sums and maxima -----------------------------------------------------------------------
+
+static void sum_term(Sum *s, Cell x, bool is_float) {
+  s->v = is_float ? s->v + x.v : (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
+  s->abs += fabs(x.v);
+  s->b += x.b;
+  s->n++;
+  s->t = s->t || x.t;
+}
+
+static void sum_row(const Row *row) {
+  Dtype t = row->c->out->type, acc = dtype_accumulator(t);
+  bool is_float = dtype_is_float(t), exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
+  Sum s = {0};
+  for (int64_t i = 0; i < row->n; i++) {
+    if (!exclusive) sum_term(&s, row_cell(row, i), is_float);
+    Cell y = sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS);
+    if (!is_float) y.v = int_wrap(t, (int64_t)y.v);
+    row_put(row, i, y);
+    if (exclusive) sum_term(&s, row_cell(row, i), is_float);
+  }
+}
+
+static void max_row(const Row *row) {
+  Cell best = row_cell(row, 0);
+  for (int64_t i = 0; i < row->n; i++) {
+    best = i ? cell_extreme(row->c->out->type, true, best, row_cell(row, i)) : best;
+    row_put(row, i, best);
+  }
+}
+
+// The interval of a cell, closed where it is exact and open by the least bit where it is not, so that
+// touching intervals overlap but equal exact numbers do not.
+static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
+static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
+
+static void max_index_row(const Row *row) {
+  Cell best = row_cell(row, 0);
+  double place = row_place(row, 0), others = -INF; // how far all but the best may reach
+  bool tainted = false;
+  for (int64_t i = 0; i < row->n; i++) {
+    Cell x = row_cell(row, i);
+    tainted = tainted || x.t;
+    if (i > 0 && !isnan(best.v)) {
+      bool wins = isnan(x.v) || x.v > best.v;
+      others = fmax(others, upper(wins ? best : x));
+      if (wins) best = x, place = row_place(row, i);
+    }
+    row_put(row, i, (Cell){place, 0, tainted || others > lower(best)});
+  }
+}
+
+void eval_cumsum(const EvalNode *c) { each_row(c, sum_row); }
+void eval_cummax(const EvalNode *c) { each_row(c, max_row); }
+void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
+
+// -- sorted indices --------------------------------------------------------------------------------
+
+typedef struct Entry {
+  Cell x; // of a descending order its negative; NaN at the end where it ranks
+  int64_t index;
+  uint64_t key; // of u64, keys of arg_key, which alone decide: the number, or its inverse; else 0
+  bool nan;
+} Entry;
+
+static int compare_entries(const void *a, const void *b) {
+  const Entry *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  if (x->x.v != y->x.v) return x->x.v < y->x.v ? -1 : 1;
+  if (x->nan != y->nan) return x->nan == (x->x.v > 0) ? 1 : -1;
+  return x->index < y->index ? -1 : 1;
+}
+
+static bool entries_read(const Row *row, bool descending, Entry *e) {
+  bool tainted = false, keys = row->c->arg[0]->type == TYPE_U64;
+  for (int64_t i = 0; i < row->n; i++) {
+    Cell x = row_cell(row, i);
+    uint64_t key = keys ? key_bits(x.v) : 0;
+    if (keys) x.v = key_value(x.v, true);
+    e[i] = (Entry){x, i, keys && descending ? ~key : key, isnan(x.v)};
+    tainted = tainted || x.t;
+    if (e[i].nan) e[i].x = (Cell){INF, 0, false};
+    if (descending) e[i].x.v = -e[i].x.v;
+  }
+  return tainted;
+}
+
+// The first k places of the order.
+static void sort_row(const Row *row, bool descending, int64_t k) {
+  Arena *a = row->c->arena;
+  ArenaMark mark = arena_mark(a);
+  int64_t n = row->n;
+  Entry *e = arena_array(a, Entry, n);
+  double *below = arena_array(a, double, n + 1), *above = arena_array(a, double, n + 1);
+  bool tainted = entries_read(row, descending, e);
+  qsort(e, (size_t)n, sizeof *e, compare_entries);
+  below[0] = -INF; // how far those before reach up, those behind down
+  above[n] = INF;
+  for (int64_t i = 0; i < n; i++) below[i + 1] = fmax(below[i], upper(e[i].x));
+  for (int64_t i = n; i > 0; i--) above[i - 1] = fmin(above[i], lower(e[i - 1].x));
+  for (int64_t i = 0; i < k && i < n; i++) {
+    bool sure = !tainted && below[i] <= lower(e[i].x) && above[i + 1] >= upper(e[i].x);
+    row_put(row, i, (Cell){(double)e[i].index, 0, !sure});
+  }
+  arena_reset(a, mark);
+}
+
+static void argsort_row(const Row *row) { sort_row(row, row->c->n->attr.flags & ORDER_DESCENDING, row->n); }
+static void top_row(const Row *row) {
+  const Tensor *y = row->c->out;
+  sort_row(row, true, y->extent[dims_index(&y->dims, row->c->n->attr.to[0])]);
+}
+
+void eval_argsort(const EvalNode *c) { each_row(c, argsort_row); }
+void eval_top_k(const EvalNode *c) { each_row(c, top_row); }

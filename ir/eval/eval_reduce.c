@@ -1,0 +1,369 @@
+// Reductions and contractions of the evaluator.
+//
+// Sums carry value, sum of magnitudes and sum of bounds for each element of the result; extremes
+// are folded pairwise (cell_extreme); a product's bound is the gap between the products of
+// magnitudes with and without the bounds.
+#include "ir/eval/eval_rules.h"
+#include "ir/program/sums.h"
+
+#include <math.h>
+
+// Roundings that exp and log may be off by (eval_point.c: 4 ulp, an ulp being 2u).
+enum { ULPS_OF_EXP = 8 };
+
+double monoid_identity(Monoid m, Dtype t) {
+  bool is_float = dtype_is_float(t);
+  switch (m) {
+  case MONOID_NONE: break;
+  case MONOID_SUM: return 0;
+  case MONOID_PROD: return 1;
+  case MONOID_MAX:
+    return is_float        ? -INF
+           : t == TYPE_I32 ? -0x1p31
+           : t == TYPE_I64 ? -0x1p63
+           : t == TYPE_U64 ? key_double(0)
+                           : 0;
+  case MONOID_MIN:
+    return is_float         ? INF
+           : t == TYPE_I32  ? 0x1p31 - 1
+           : t == TYPE_U8   ? 255
+           : t == TYPE_BOOL ? 1
+                            : 0x1p63;
+  }
+  BUG("no monoid");
+}
+
+// Loops over the argument; operand 0 is the result, 1 the argument.
+static Walk reduction(const EvalNode *c) {
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->arg[0]);
+  walk_operand(&w, c->out);
+  walk_operand(&w, c->arg[0]);
+  return w;
+}
+
+// -- sums ----------------------------------------------------------------------------------------
+
+static void sum_term(Sum *s, Cell x, bool is_float) {
+  if (is_float) {
+    s->v += x.v;
+    s->abs += fabs(x.v);
+    s->b += x.b;
+  } else {
+    s->v = (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
+  }
+  s->n++;
+  s->t = s->t || x.t;
+}
+
+static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) {
+  Dtype t = c->out->type;
+  for (int64_t i = 0; i < c->out->elements; i++) {
+    Cell y = sum_cell(acc, t, &s[i], granule, SUM_ROUNDINGS);
+    if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
+    tensor_put(c->out, i, y);
+  }
+}
+
+static Sum *sum_all(const EvalNode *c) {
+  Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
+  bool is_float = dtype_is_float(c->out->type);
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++)
+      sum_term(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
+               is_float);
+  return s;
+}
+
+void eval_sum(const EvalNode *c) {
+  sum_finish(c, sum_all(c), dtype_accumulator(c->out->type), tensor_granule(c->arg[0]));
+}
+
+void eval_mean(const EvalNode *c) {
+  Sum *s = sum_all(c);
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  int granule = tensor_granule(c->arg[0]);
+  for (int64_t i = 0; i < c->out->elements; i++) {
+    Cell total = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS);
+    double n = (double)s[i].n, y = total.v / n;
+    bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // a power of two
+    Cell scaled = cell_rounded(
+        acc, y, total.b / n + (exact || isinf(y) ? 0 : unit_roundoff(acc) * fabs(y)), exact);
+    Cell stored = acc == t ? scaled : cell_rounded(t, scaled.v, scaled.b, true);
+    stored.t = total.t;
+    tensor_put(c->out, i, cell_finish(t, stored));
+  }
+}
+
+// -- extremes ------------------------------------------------------------------------------------
+
+static void extremes(const EvalNode *c, bool max) {
+  Dtype t = c->out->type;
+  double start = monoid_identity(max ? MONOID_MAX : MONOID_MIN, t);
+  uint8_t *begun = arena_array(c->arena, uint8_t, c->out->elements + 1);
+  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){start, 0, false});
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      tensor_put(c->out, at, begun[at] ? cell_extreme(t, max, tensor_cell(c->out, at), x) : x);
+      begun[at] = 1;
+    }
+}
+
+// Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against
+// it.
+static void largest_keys(const EvalNode *c) {
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      if (key_bits(x.v) > key_bits(c->out->value[at])) tensor_put(c->out, at, x);
+    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell best = tensor_cell(c->out, at), x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      if (key_bits(x.v) != key_bits(best.v) || x.t)
+        tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
+    }
+}
+
+void eval_max(const EvalNode *c) {
+  if (c->out->type == TYPE_U64)
+    largest_keys(c);
+  else
+    extremes(c, true);
+}
+void eval_min(const EvalNode *c) { extremes(c, false); }
+
+// any and all: an element that is sure and decides leaves no doubt.
+static void decide(const EvalNode *c, bool decisive) {
+  uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
+  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]), y = tensor_cell(c->out, at);
+      bool decides = (x.v != 0) == decisive;
+      sure[at] = sure[at] || (decides && !x.t);
+      tensor_put(c->out, at, (Cell){decides ? decisive : y.v, 0, !sure[at] && (x.t || y.t)});
+    }
+}
+
+void eval_any(const EvalNode *c) { decide(c, true); }
+void eval_all(const EvalNode *c) { decide(c, false); }
+
+// First index of the largest (max) or smallest element, NaN before all; its position and the rest
+// compared.
+static void arg_extreme(const EvalNode *c, bool max) {
+  DimId d = c->n->attr.dims[0];
+  int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
+          step = tensor_stride(c->arg[0], d);
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  walk_operand(&w, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t from = w.at[1] + i * w.step[1], best = 0;
+      bool t = false;
+      for (int64_t k = 1; k < n; k++) {
+        double x = c->arg[0]->value[from + k * step], y = c->arg[0]->value[from + best * step];
+        if (!isnan(y) && (isnan(x) || (max ? x > y : x < y))) best = k;
+      }
+      Cell y = tensor_cell(c->arg[0], from + best * step);
+      for (int64_t k = 0; k < n; k++) {
+        Cell x = tensor_cell(c->arg[0], from + k * step);
+        bool near = k != best && x.b + y.b > 0 && fabs(x.v - y.v) <= x.b + y.b;
+        t = t || x.t || near;
+      }
+      tensor_put(c->out, w.at[0] + i * w.step[0], (Cell){(double)best, 0, t});
+    }
+}
+
+void eval_argmax(const EvalNode *c) { arg_extreme(c, true); }
+void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
+
+// -- product, logsumexp --------------------------------------------------------------------------
+
+// What any partial product of an element's factors may be: products of the magnitudes above 1 and of
+// those below 1. Factors are multiplied in any order, so where a partial product may leave the type's
+// range on one side and something brings it back from there, the result cannot be known.
+typedef struct Partial {
+  double above, below;
+  int64_t rounded; // products that are not exact
+  bool zero, infinite;
+} Partial;
+
+static void partial_factor(Partial *p, Cell x) {
+  double high = fabs(x.v) + x.b, low = fmax(fabs(x.v) - x.b, 0);
+  if (x.v == 0 && x.b == 0) p->zero = true;
+  else if (isinf(x.v)) p->infinite = true;
+  else {
+    if (high > 1) p->above *= high;
+    if (low < 1) p->below *= low;
+  }
+}
+
+static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
+  double slack = 1 + 2 * (double)n * unit_roundoff(acc);
+  bool over = p->above * slack > largest_finite(acc), under = p->below < least_normal(acc) * slack;
+  if (isnan(y)) return false;
+  if (p->zero) return over;
+  if (p->infinite) return under;
+  return (over && fabs(y) <= largest_finite(acc)) || (under && fabs(y) >= least_normal(acc)) || (over && under);
+}
+
+static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide, int64_t *rounded) {
+  double p = dtype_is_float(t) ? y.v * x.v
+                               : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
+  bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
+  *wide *= fabs(x.v) + x.b;
+  *rounded += !exact;
+  return (Cell){p, y.b + least_subnormal(acc) * !exact, y.t || x.t};
+}
+
+void eval_prod(const EvalNode *c) {
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  int64_t n = c->out->elements;
+  double *wide = arena_array(c->arena, double, n + 1);
+  Partial *partial = arena_array(c->arena, Partial, n + 1);
+  for (int64_t i = 0; i < n; i++) {
+    tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
+    partial[i] = (Partial){.above = 1, .below = 1};
+  }
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      tensor_put(c->out, at, product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
+      partial_factor(&partial[at], x);
+    }
+  int64_t factors = n ? c->arg[0]->elements / n : 0;
+  for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
+    Cell y = tensor_cell(c->out, i);
+    wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded); // kept in f64
+    double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
+    Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
+    stored.t = y.t || product_unknown(&partial[i], acc, factors, y.v);
+    tensor_put(c->out, i, cell_finish(t, stored));
+  }
+}
+
+// log(sum(exp(x - m))) + m. Each x weighs exp(x - y); an error of m cancels.
+void eval_logsumexp(const EvalNode *c) {
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  double u = unit_roundoff(acc);
+  int64_t n = c->out->elements;
+  double *sum = arena_array(c->arena, double, n + 1), *bound = arena_array(c->arena, double, n + 1);
+  extremes(c, true);
+  Walk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t at = w.at[0] + i * w.step[0];
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      double m = c->out->value[at], away = isinf(m) ? x.v : x.v - m, e = exp(away);
+      sum[at] += e;
+      if (e > 0) bound[at] += e * (x.b + u * fabs(away) + ULPS_OF_EXP * u);
+    }
+  double roundings = sum_roundings(acc, n == 0 ? 0 : c->arg[0]->elements / n, SUM_ROUNDINGS);
+  for (int64_t i = 0; i < n; i++) {
+    double m = isinf(c->out->value[i]) ? 0 : c->out->value[i], l = log(sum[i]), y = l + m;
+    double b = isfinite(y) ? bound[i] / sum[i] + roundings * u +
+                                 ULPS_OF_EXP * u * (fabs(l) + fabs(m)) + least_normal(acc)
+                           : 0;
+    Cell stored = acc == t ? (Cell){y, isfinite(y) ? b + u * fabs(y) : 0, false}
+                           : cell_rounded(t, y, b, false);
+    stored.t = c->out->tainted[i];
+    tensor_put(c->out, i, cell_finish(t, stored));
+  }
+}
+
+// -- contraction ---------------------------------------------------------------------------------
+
+// Offsets of both arguments for every position of the contracted dims.
+typedef struct Inner {
+  int64_t n, *a, *b;
+} Inner;
+
+static Inner inner_offsets(const EvalNode *c) {
+  Walk w;
+  walk_init(&w);
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < c->arg[k]->dims.n; i++)
+      if (!dims_has(&c->out->dims, c->arg[k]->dims.at[i]))
+        walk_dim(&w, c->arg[k]->dims.at[i], c->arg[k]->extent[i]);
+  walk_operand(&w, c->arg[0]);
+  walk_operand(&w, c->arg[1]);
+  int64_t n = 1;
+  for (int i = 0; i < w.rank; i++) n *= w.extent[i];
+  Inner in = {0, arena_array(c->arena, int64_t, n + 1), arena_array(c->arena, int64_t, n + 1)};
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      in.a[in.n] = w.at[0] + i * w.step[0];
+      in.b[in.n++] = w.at[1] + i * w.step[1];
+    }
+  return in;
+}
+
+static bool any_doubt(const Tensor *t) {
+  for (int64_t i = 0; i < t->elements; i++)
+    if (t->bound[i] != 0 || t->tainted[i]) return true;
+  return false;
+}
+
+static Sum inner_product(const EvalNode *c, const Inner *in, int64_t a, int64_t b, bool doubt) {
+  const Tensor *x = c->arg[0], *y = c->arg[1];
+  Sum s = {.n = in->n};
+  for (int64_t k = 0; k < in->n; k++) {
+    double p = x->value[a + in->a[k]] * y->value[b + in->b[k]];
+    s.v += p;
+    s.abs += fabs(p);
+  }
+  for (int64_t k = 0; k < in->n && doubt; k++) {
+    Cell p = tensor_cell(x, a + in->a[k]), q = tensor_cell(y, b + in->b[k]);
+    s.b += (p.b == 0 ? 0 : p.b * (fabs(q.v) + q.b)) + (q.b == 0 ? 0 : fabs(p.v) * q.b);
+    s.t = s.t || p.t || q.t;
+  }
+  return s;
+}
+
+static Sum inner_product_int(const EvalNode *c, const Inner *in, int64_t a, int64_t b) {
+  uint64_t sum = 0;
+  bool t = false;
+  for (int64_t k = 0; k < in->n; k++) {
+    Cell p = tensor_cell(c->arg[0], a + in->a[k]), q = tensor_cell(c->arg[1], b + in->b[k]);
+    sum += (uint64_t)(int64_t)p.v * (uint64_t)(int64_t)q.v;
+    t = t || p.t || q.t;
+  }
+  return (Sum){.v = int_wrap(c->out->type, (int64_t)sum), .t = t};
+}
+
+void eval_contract(const EvalNode *c) {
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  int ga = tensor_granule(c->arg[0]), gb = tensor_granule(c->arg[1]);
+  int granule = ga > NO_GRANULE && gb > NO_GRANULE ? ga + gb : NO_GRANULE;
+  bool doubt = any_doubt(c->arg[0]) || any_doubt(c->arg[1]);
+  Inner in = inner_offsets(c);
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  walk_operand(&w, c->arg[0]);
+  walk_operand(&w, c->arg[1]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
+      Sum s =
+          dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
+      tensor_put(c->out, w.at[0] + i * w.step[0], sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
+    }
+}

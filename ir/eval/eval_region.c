@@ -1,0 +1,132 @@
+// Loops of the evaluator: at a scan its region is run once for each position of its dim.
+//
+// A tensor of the body holds the values of the current step. Carries are given their next values behind each step,
+// all at once (a next value may be another carry), so that after the last one they hold what FINAL hands out;
+// a collected value is put into its place of the whole step by step.
+#include <string.h>
+
+#include "ir/eval/eval_rules.h"
+
+static void copy_of(const EvalNode *c, const Tensor *x) {
+  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(x, i));
+}
+
+void eval_carry(const EvalNode *c) { copy_of(c, c->arg[0]); }
+void eval_final(const EvalNode *c) { copy_of(c, c->arg[1]); }
+void eval_scan(const EvalNode *c) { c->out->value[0] = 1; }
+void eval_collect(const EvalNode *c) { BUG("collect %u of no loop", c->id); }
+
+void eval_time_step(const EvalNode *c) {
+  const Tensor *x = c->arg[0];
+  DimId t = c->n->attr.dims[0];
+  if (dim_get(c->g->dims, t)->whole != t) BUG("a loop over the block %s", dim_get(c->g->dims, t)->name);
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, c->out);
+  walk_operand(&w, c->out);
+  walk_operand(&w, x);
+  int64_t from = c->now[c->n->attr.region] * tensor_stride(x, t);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++)
+      tensor_put(c->out, w.at[0] + i * w.step[0], tensor_cell(x, from + w.at[1] + i * w.step[1]));
+}
+
+// -- one loop ------------------------------------------------------------------------------------
+
+typedef VEC(NodeId) NodeList;
+typedef struct Loop {
+  EvalRun *run;
+  const Node *scan;
+  RegionId region;
+  NodeList carry, collect;
+  Tensor *next; // by carry and processor
+} Loop;
+
+static void list_ends(Loop *l, NodeId scan) {
+  const Graph *g = l->run->e->graph;
+  const RegionNodes *all = &l->run->nodes;
+  RegionId in[2] = {l->region, l->scan->region};
+  for (int k = 0; k < 2; k++)
+    for (uint32_t i = all->first[in[k]]; i < all->first[in[k] + 1]; i++) {
+      const Node *n = graph_node(g, all->node[i]);
+      if (k == 0 && n->op == OP_CARRY) vec_push(l->run->scratch, l->carry) = all->node[i];
+      if (k == 1 && n->op == OP_COLLECT && n->args[0] == scan) vec_push(l->run->scratch, l->collect) = all->node[i];
+    }
+}
+
+static Tensor *tensor_of(const Loop *l, NodeId n, int64_t r) {
+  return &l->run->e->at[(int64_t)n * l->run->e->processors + r];
+}
+
+static void copy_cells(const Tensor *from, Tensor *to) {
+  memcpy(to->value, from->value, (size_t)to->elements * sizeof *to->value);
+  memcpy(to->bound, from->bound, (size_t)to->elements * sizeof *to->bound);
+  memcpy(to->tainted, from->tainted, (size_t)to->elements);
+}
+
+static void turn_carries(Loop *l) {
+  int64_t p = l->run->e->processors;
+  for (uint32_t k = 0; k < l->carry.n; k++)
+    for (int64_t r = 0; r < p; r++) {
+      uint64_t number = graph_node(l->run->e->graph, l->carry.at[k])->attr.key;
+      copy_cells(tensor_of(l, l->scan->args[number], r), &l->next[k * p + r]);
+    }
+  for (uint32_t k = 0; k < l->carry.n; k++)
+    for (int64_t r = 0; r < p; r++) copy_cells(&l->next[k * p + r], tensor_of(l, l->carry.at[k], r));
+}
+
+static void put_step(Loop *l, NodeId collect, int64_t r) {
+  const Node *n = graph_node(l->run->e->graph, collect);
+  const Tensor *x = tensor_of(l, n->args[1], r);
+  Tensor *whole = tensor_of(l, collect, r);
+  Walk w;
+  walk_init(&w);
+  walk_dims(&w, x);
+  walk_operand(&w, whole);
+  walk_operand(&w, x);
+  int64_t to = l->run->now[l->region] * tensor_stride(whole, n->attr.dims[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++)
+      tensor_put(whole, to + w.at[0] + i * w.step[0], tensor_cell(x, w.at[1] + i * w.step[1]));
+}
+
+static void begin(Loop *l) {
+  EvalRun *run = l->run;
+  int64_t p = run->e->processors;
+  for (uint32_t k = 0; k < l->carry.n; k++) eval_node(run, l->carry.at[k]);
+  for (uint32_t k = 0; k < l->collect.n; k++)
+    for (int64_t r = 0; r < p; r++) eval_shape(run, l->collect.at[k], r);
+  l->next = arena_array(run->scratch, Tensor, (int64_t)l->carry.n * p + 1);
+  for (uint32_t k = 0; k < l->carry.n; k++)
+    for (int64_t r = 0; r < p; r++)
+      tensor_shape(run->scratch, run->e->graph, graph_node(run->e->graph, l->carry.at[k]), r, &l->next[k * p + r]);
+}
+
+static void run_loop(EvalRun *run, NodeId scan) {
+  const Graph *g = run->e->graph;
+  ArenaMark mark = arena_mark(run->scratch);
+  Loop l = {.run = run, .scan = graph_node(g, scan), .region = graph_node(g, scan)->attr.region};
+  const Region *region = region_get(g, l.region);
+  int64_t steps = dim_get(g->dims, region->t)->size;
+  list_ends(&l, scan);
+  begin(&l);
+  for (int64_t i = 0; i < steps; i++) {
+    run->now[l.region] = region->reverse ? steps - 1 - i : i;
+    eval_region(run, l.region);
+    for (uint32_t k = 0; k < l.collect.n; k++)
+      for (int64_t r = 0; r < run->e->processors; r++) put_step(&l, l.collect.at[k], r);
+    turn_carries(&l);
+  }
+  eval_node(run, scan);
+  arena_reset(run->scratch, mark);
+}
+
+// Loops inside one another are as deep as the model writes them.
+void eval_region(EvalRun *run, RegionId r) {
+  for (uint32_t i = run->nodes.first[r]; i < run->nodes.first[r + 1]; i++) {
+    NodeId n = run->nodes.node[i];
+    Op op = (Op)graph_node(run->e->graph, n)->op;
+    if (op == OP_SCAN) run_loop(run, n);
+    else if (op != OP_CARRY && op != OP_COLLECT) eval_node(run, n);
+  }
+}

@@ -1,0 +1,160 @@
+// What the evaluator's rules share: the node under work, strided walks, and rounding bounds.
+//
+// A rule computes one node on one processor. Its arguments on all processors are there already, so
+// a collective rule looks at its peers' tensors directly. Pointwise ops have one rule (eval_point),
+// which maps a function of cells (value, bound, taint) over the elements.
+#ifndef IR_EVAL_RULES_H
+#define IR_EVAL_RULES_H
+
+#include <math.h>
+
+#include "ir/eval/eval.h"
+
+#define INF ((double)INFINITY)
+
+typedef struct EvalNode {
+  Eval *e;
+  Arena *arena; // given back after the node
+  const Graph *g;
+  const Node *n;
+  NodeId id;
+  int64_t r;            // processor
+  Tensor *out;          // shaped, zeroed
+  const Tensor *arg[3]; // of the same processor
+  uint32_t nfeeds;
+  const EvalFeed *feeds;
+  int64_t step;
+  const int64_t *now; // by region: the position along its dim
+} EvalNode;
+
+// One evaluation. Nodes of a loop hold the values of its current step.
+typedef struct EvalRun {
+  Arena *a, *scratch;
+  Eval *e;
+  uint32_t nfeeds;
+  const EvalFeed *feeds;
+  int64_t step;
+  uint64_t *errors;   // state of the random errors, NULL: none
+  RegionNodes nodes;
+  int64_t *now;       // by region: the position along its dim
+} EvalRun;
+void eval_shape(EvalRun *run, NodeId n, int64_t r); // node n's tensor, zeroed
+void eval_node(EvalRun *run, NodeId n);             // on all processors
+// -- eval_region.c: all nodes of a region once, loops in it whole.
+void eval_region(EvalRun *run, RegionId r);
+
+typedef void EvalRule(const EvalNode *c);
+EvalRule eval_point;
+// clang-format off
+#define RULE_SOURCE(rule) EvalRule eval_##rule;
+#define RULE_POINTWISE(rule)
+#define RULE_REDUCE(rule) EvalRule eval_##rule;
+#define RULE_CONTRACT(rule) EvalRule eval_##rule;
+#define RULE_MOVE(rule) EvalRule eval_##rule;
+#define RULE_GATHER(rule) EvalRule eval_##rule;
+#define RULE_WINDOW(rule) EvalRule eval_##rule;
+#define RULE_ORDERED(rule) EvalRule eval_##rule;
+#define RULE_REGION(rule) EvalRule eval_##rule;
+#define RULE_COLLECTIVE(rule) EvalRule eval_##rule;
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) RULE_##cls(eval)
+#include "ir/graph/ops.def"
+#undef OP
+#undef RULE_SOURCE
+#undef RULE_POINTWISE
+#undef RULE_REDUCE
+#undef RULE_CONTRACT
+#undef RULE_MOVE
+#undef RULE_GATHER
+#undef RULE_WINDOW
+#undef RULE_ORDERED
+#undef RULE_REGION
+#undef RULE_COLLECTIVE
+// clang-format on
+
+// -- eval_num.c: numbers
+// ------------------------------------------------------------------------------ One element:
+// value, what a correct implementation may be off by, and whether it may be anything.
+typedef struct Cell {
+  double v, b;
+  bool t;
+} Cell;
+
+double unit_roundoff(Dtype t); // of f64 doubled: the evaluator itself rounds to f64; 0 for integers
+double least_subnormal(Dtype t);
+double least_normal(Dtype t);
+double largest_finite(Dtype t);
+// A value after its op: beyond the type's range it is infinite, a bound that is no number taints.
+Cell cell_finish(Dtype t, Cell c);
+// Value v, exact but for b, rounded once to t; `exact` says that v is the true result.
+Cell cell_rounded(Dtype t, double v, double b, bool exact);
+// Integers of type t: the low bits of x, as a double.
+double int_wrap(Dtype t, int64_t x);
+
+// A sum as it grows. Exact sums (small integers) keep bound 0, see sum_cell.
+typedef struct Sum {
+  double v, abs, b; // of terms, of |terms|, of their bounds
+  int64_t n;
+  bool t;
+} Sum;
+// The sum in accumulator type acc, then rounded to t. Every term is a multiple of 2^granule and
+// exact when granule > NO_GRANULE: then no order of additions rounds while abs stays below
+// 2^(granule + p).
+enum { NO_GRANULE = -100000 };
+Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
+// Roundings that one of n terms takes part in: f32 is accumulated in blocks, so that there are at most `most`
+// (ir/program/sums.h); sums of f64 are one chain.
+double sum_roundings(Dtype acc, int64_t n, int most);
+// The largest g such that every element is exact and a multiple of 2^g.
+int tensor_granule(const Tensor *t);
+
+// Keys of argmax (ops.def, arg_key) travel as the bits of a double.
+uint64_t key_bits(double v);
+double key_double(uint64_t bits);
+uint64_t key_make(Dtype x_type, double x, int32_t index); // f64 is rounded to f32
+double key_value(double key, bool is_float);
+int32_t key_index(double key);
+
+// -- eval_walk.c: strided loops ------------------------------------------------------------------
+enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
+
+// Rows of the last dim, in row-major order over `extent`; operand k of a row starts at at[k] and
+// moves by step[k], `inner` times.
+//   for (bool on = walk_first(&w); on; on = walk_next(&w))
+//     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k]
+typedef struct Walk {
+  int rank, operands;
+  DimId dim[WALK_RANK];
+  int64_t extent[WALK_RANK], count[WALK_RANK], stride[WALK_OPERANDS][WALK_RANK];
+  int64_t at[WALK_OPERANDS], inner, step[WALK_OPERANDS];
+} Walk;
+void walk_init(Walk *w);
+void walk_dim(Walk *w, DimId d, int64_t extent); // adds an inner dim, unless it is there
+void walk_dims(Walk *w, const Tensor *t);        // adds all of a tensor's
+int walk_operand(Walk *w, const Tensor *t);      // strides by dim name, 0 where t lacks the dim
+int walk_position(Walk *w, DimId d);             // an operand whose offset is the position along d
+bool walk_first(Walk *w);
+bool walk_next(Walk *w);
+
+// Stride of t along d, 0 when t lacks it.
+int64_t tensor_stride(const Tensor *t, DimId d);
+// An empty tensor of node n on processor r.
+void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out);
+static inline Cell tensor_cell(const Tensor *t, int64_t i) {
+  return (Cell){t->value[i], t->bound[i], t->tainted[i]};
+}
+static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
+  t->value[i] = c.v;
+  t->bound[i] = c.b;
+  t->tainted[i] = c.t;
+}
+
+// -- eval_point.c
+// ----------------------------------------------------------------------------------------- One
+// pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
+Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
+// What a sum, maximum ... of nothing is.
+double monoid_identity(Monoid m, Dtype t);
+// x combined with y by the monoid max or min: NaN wins; bounds and taints follow.
+Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
+
+#endif

@@ -1,0 +1,78 @@
+// Strided loops over tensors whose dims are matched by name.
+#include "ir/eval/eval_rules.h"
+
+#include <string.h>
+
+int64_t tensor_stride(const Tensor *t, DimId d) {
+  int64_t stride = 1;
+  for (int i = t->dims.n - 1; i >= 0; i--) {
+    if (t->dims.at[i] == d) return stride;
+    stride *= t->extent[i];
+  }
+  return 0;
+}
+
+void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out) {
+  *out = (Tensor){.type = (Dtype)n->type, .dims = n->dims, .elements = 1};
+  for (int i = 0; i < n->dims.n; i++) {
+    const Dim *d = dim_get(g->dims, n->dims.at[i]);
+    int64_t rows = dim_get(g->dims, d->whole)->size;
+    out->extent[i] = dim_valid(g->dims, g->mesh, n->dims.at[i], r, rows);
+    if (!size_mul(out->elements, out->extent[i], &out->elements)) BUG("tensor too large");
+  }
+  // one element more, so that empty blocks have an address
+  out->value = arena_array(a, double, out->elements + 1);
+  out->bound = arena_array(a, double, out->elements + 1);
+  out->tainted = arena_array(a, uint8_t, out->elements + 1);
+}
+
+void walk_init(Walk *w) { w->rank = w->operands = 0; }
+
+void walk_dim(Walk *w, DimId d, int64_t extent) {
+  for (int i = 0; i < w->rank; i++)
+    if (w->dim[i] == d) return;
+  if (w->rank == WALK_RANK) BUG("walk over more than %d dims", WALK_RANK);
+  w->dim[w->rank] = d;
+  w->extent[w->rank++] = extent;
+}
+
+void walk_dims(Walk *w, const Tensor *t) {
+  for (int i = 0; i < t->dims.n; i++) walk_dim(w, t->dims.at[i], t->extent[i]);
+}
+
+int walk_operand(Walk *w, const Tensor *t) {
+  int64_t *stride = w->stride[w->operands];
+  for (int i = 0; i < w->rank; i++) stride[i] = tensor_stride(t, w->dim[i]);
+  return w->operands++;
+}
+
+int walk_position(Walk *w, DimId d) {
+  int64_t *stride = w->stride[w->operands];
+  for (int i = 0; i < w->rank; i++) stride[i] = w->dim[i] == d;
+  return w->operands++;
+}
+
+bool walk_first(Walk *w) {
+  int last = w->rank - 1;
+  for (int i = 0; i < w->rank; i++) {
+    if (w->extent[i] == 0) return false;
+    w->count[i] = 0;
+  }
+  w->inner = last < 0 ? 1 : w->extent[last];
+  for (int k = 0; k < w->operands; k++) {
+    w->at[k] = 0;
+    w->step[k] = last < 0 ? 0 : w->stride[k][last];
+  }
+  return true;
+}
+
+bool walk_next(Walk *w) {
+  for (int i = w->rank - 2; i >= 0; i--) {
+    bool carry = ++w->count[i] == w->extent[i];
+    int64_t move = carry ? 1 - w->extent[i] : 1;
+    for (int k = 0; k < w->operands; k++) w->at[k] += move * w->stride[k][i];
+    if (!carry) return true;
+    w->count[i] = 0;
+  }
+  return false;
+}

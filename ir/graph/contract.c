@@ -1,0 +1,123 @@
+// Products of many factors, summed: which two to put together first.
+//
+//   sum[d, h](x[b, d] * w[d, h] * v[h]):  w with v first (d*h), then x (b*d); not x with w (b*d*h)
+//
+// Greedy: of all pairs that sum something away the one of least work, at ties of the smallest
+// result; plain products only while no pair sums anything.
+#include "ir/graph/graph.h"
+
+enum { MAX_FACTORS = 32 }; // beyond, factors are multiplied in the order given
+
+typedef struct Factors {
+  Graph *g;
+  int n;
+  NodeId at[MAX_FACTORS];
+  const Dims *keep;
+} Factors;
+
+typedef struct Pair {
+  int i, j;
+  Dims sums, result;
+  double work, size;
+} Pair;
+
+static const Dims *dims_of(const Factors *f, int i) { return &graph_node(f->g, f->at[i])->dims; }
+
+// In how many factors other than i and j dim d occurs.
+static int other_uses(const Factors *f, DimId d, int i, int j) {
+  int uses = 0;
+  for (int k = 0; k < f->n; k++)
+    if (k != i && k != j && dims_has(dims_of(f, k), d)) uses++;
+  return uses;
+}
+
+static double size_of(const Factors *f, const Dims *s) {
+  double n = 1;
+  for (int i = 0; i < s->n; i++) n *= (double)dim_get(f->g->dims, s->at[i])->size;
+  return n;
+}
+
+// Dims of factor i that nobody else has and nobody keeps.
+static void sum_lonely_dims(Factors *f, int i) {
+  Dims over = {0};
+  const Dims *s = dims_of(f, i);
+  for (int k = 0; k < s->n; k++)
+    if (!dims_has(f->keep, s->at[k]) && !other_uses(f, s->at[k], i, i))
+      over.at[over.n++] = s->at[k];
+  f->at[i] = graph_reduce(f->g, OP_SUM, f->at[i], &over);
+}
+
+static Pair pair_of(const Factors *f, int i, int j) {
+  Pair p = {.i = i, .j = j, .result = *dims_of(f, i)};
+  const Dims *b = dims_of(f, j);
+  for (int k = 0; k < b->n; k++)
+    if (!dims_add(f->g->dims, &p.result, b->at[k])) BUG("a product of more than %d dims", MAX_RANK);
+  p.work = size_of(f, &p.result);
+  for (int k = 0; k < p.result.n; k++)
+    if (!dims_has(f->keep, p.result.at[k]) && !other_uses(f, p.result.at[k], i, j))
+      p.sums.at[p.sums.n++] = p.result.at[k];
+  for (int k = 0; k < p.sums.n; k++) dims_remove(&p.result, p.sums.at[k]);
+  p.size = size_of(f, &p.result);
+  return p;
+}
+
+static bool pair_before(const Pair *a, const Pair *b) {
+  if ((a->sums.n > 0) != (b->sums.n > 0)) return a->sums.n > 0;
+  if (a->work < b->work || a->work > b->work) return a->work < b->work;
+  return a->size < b->size;
+}
+
+static Pair best_pair(const Factors *f) {
+  Pair best = pair_of(f, 0, 1);
+  for (int i = 0; i < f->n; i++) {
+    for (int j = i + 1; j < f->n; j++) {
+      Pair p = pair_of(f, i, j);
+      if (pair_before(&p, &best)) best = p;
+    }
+  }
+  return best;
+}
+
+static bool sums_left(const Factors *f, const Pair *but) {
+  for (int i = 0; i < f->n; i++) {
+    const Dims *s = dims_of(f, i);
+    for (int k = 0; k < s->n; k++)
+      if (!dims_has(f->keep, s->at[k]) && !dims_has(&but->sums, s->at[k])) return true;
+  }
+  return false;
+}
+
+// The last sum gives the wide type, and what is multiplied to it then is widened first.
+static void join_pair(Factors *f, const Pair *p, Dtype type) {
+  Dtype narrow = (Dtype)graph_node(f->g, f->at[p->i])->type;
+  NodeId args[2] = {f->at[p->i], f->at[p->j]}, joined;
+  if (p->sums.n) {
+    bool last = !sums_left(f, p) && dtype_join(narrow, type) == type;
+    Attr attr = {.type = last || f->n == 2 ? type : narrow, .ndims = p->sums.n, .dims = p->sums.at};
+    joined = graph_add(f->g, OP_CONTRACT, 2, args, &attr);
+  } else {
+    Dtype other = (Dtype)graph_node(f->g, args[1])->type, wide = dtype_join(narrow, other);
+    for (int i = 0; i < 2; i++) args[i] = graph_cast(f->g, args[i], wide);
+    joined = graph_add(f->g, OP_MUL, 2, args, NULL);
+  }
+  f->at[p->i] = joined;
+  f->at[p->j] = f->at[--f->n];
+}
+
+NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type) {
+  Factors f = {.g = g, .keep = keep};
+  NodeId rest = 0;
+  for (int i = 0; i < n; i++) {
+    if (i < MAX_FACTORS - 1)
+      f.at[f.n++] = factors[i];
+    else
+      rest = rest ? graph_binary(g, OP_MUL, rest, factors[i]) : factors[i];
+  }
+  if (rest) f.at[f.n++] = rest;
+  for (int i = 0; i < f.n; i++) sum_lonely_dims(&f, i);
+  while (f.n > 1) {
+    Pair p = best_pair(&f);
+    join_pair(&f, &p, type);
+  }
+  return graph_cast(g, f.at[0], type);
+}

@@ -1,0 +1,636 @@
+// Building graphs: nodes are added through their infer rule and merge with equal ones.
+//
+//   graph_binary(g, OP_ADD, %2, %1) after graph_binary(g, OP_ADD, %1, %2) gives the same node.
+#include "ir/graph/graph.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/graph/infer_internal.h"
+
+// Hashes of nodes, of decls by name and of names by name; the latter two catch up when asked.
+typedef struct TextIndex {
+  uint32_t *slot; // 1 + position
+  uint32_t cap, seen;
+} TextIndex;
+// A node's hash beside its id: most unequal nodes are told apart without looking at them.
+typedef struct NodeSlot {
+  uint32_t hash;
+  NodeId id; // 0: free
+} NodeSlot;
+struct GraphTable {
+  NodeSlot *slot;
+  uint32_t cap, n;
+  bool stale; // nodes came otherwise than one by one: to be made again before the next
+  TextIndex decls, names;
+};
+
+// An empty graph with room for about `nodes`.
+static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage, uint32_t nodes) {
+  Graph *g = arena_new_of(a, Graph);
+  g->arena = a;
+  g->dims = dims;
+  g->mesh = mesh;
+  g->stage = stage;
+  g->table = arena_new_of(a, struct GraphTable);
+  g->table->stale = true;
+  g->node.cap = nodes + 16;
+  g->node.at = arena_room(a, g->node.cap * sizeof *g->node.at);
+  vec_push(a, g->node) = (Node){0};
+  return g;
+}
+
+Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
+  return graph_sized(a, dims, mesh, stage, 64);
+}
+
+Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
+  uint32_t n = graph_count(from);
+  Graph *g = graph_sized(a, from->dims, from->mesh, stage, n + n / 4); // a pass adds few nodes
+  g->model = from->model;
+  g->layout = from->layout;
+  g->spec = from->spec;
+  for (uint32_t i = 0; i < from->decl.n; i++) {
+    Decl d = from->decl.at[i];
+    d.node = 0;
+    vec_push(a, g->decl) = d;
+  }
+  for (uint32_t i = 0; i < from->region.n; i++) vec_push(a, g->region) = from->region.at[i];
+  return g;
+}
+
+// -- equality -------------------------------------------------------------------------------------
+
+// FNV-1a over words of 8 bytes, then the bytes that remain.
+static uint64_t mix(uint64_t h, const void *bytes, size_t n) {
+  const unsigned char *p = bytes;
+  for (; n >= 8; p += 8, n -= 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  for (; n > 0; p++, n--) h = (h ^ *p) * 0x100000001b3u;
+  return h;
+}
+
+static uint32_t node_hash(const Node *n) {
+  const Attr *t = &n->attr;
+  uint64_t h = 0xcbf29ce484222325u;
+  uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
+                      t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
+  uint64_t wide[] = {(uint64_t)t->affine.out, (uint64_t)t->affine.tap, (uint64_t)t->affine.offset,
+                     (uint64_t)t->affine.divisor, t->key, t->flags, t->region};
+  h = mix(h, small, sizeof small);
+  h = mix(h, wide, sizeof wide);
+  h = mix(h, n->args, n->nargs * sizeof *n->args);
+  h = mix(h, t->num, sizeof t->num);
+  h = mix(h, t->dims, t->ndims * sizeof *t->dims);
+  h = mix(h, t->to, t->nto * sizeof *t->to);
+  h = mix(h, t->axes.at, t->axes.n);
+  h = mix(h, t->data, (size_t)t->ndata * sizeof *t->data);
+  return (uint32_t)(h ^ h >> 32);
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n) {
+  return n == 0 || memcmp(a, b, n) == 0;
+}
+
+static bool affine_equal(const Affine *a, const Affine *b) {
+  return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
+}
+
+static bool attr_equal(const Attr *a, const Attr *b) {
+  return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
+         a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata &&
+         a->key == b->key && a->flags == b->flags && a->region == b->region &&
+         affine_equal(&a->affine, &b->affine) && axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
+         same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
+         same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
+         same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
+}
+
+static bool node_equal(const Node *a, const Node *b) {
+  return a->op == b->op && a->instance == b->instance && a->nargs == b->nargs &&
+         same_bytes(a->args, b->args, a->nargs * sizeof *a->args) && attr_equal(&a->attr, &b->attr);
+}
+
+static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
+  const struct GraphTable *t = g->table;
+  uint32_t i = hash & (t->cap - 1);
+  while (t->slot[i].id && (t->slot[i].hash != hash || !node_equal(graph_node(g, t->slot[i].id), n)))
+    i = (i + 1) & (t->cap - 1);
+  return &t->slot[i];
+}
+
+static void put_slot(struct GraphTable *t, NodeSlot x) {
+  uint32_t i = x.hash & (t->cap - 1);
+  while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
+  t->slot[i] = x;
+}
+
+static void refill_table(Graph *g) {
+  struct GraphTable *t = g->table;
+  t->cap = 256;
+  while (t->cap / 2 < g->node.cap) t->cap *= 2;
+  t->slot = arena_array(g->arena, NodeSlot, t->cap);
+  t->n = graph_count(g);
+  t->stale = false;
+  for (NodeId n = 1; n <= t->n; n++) put_slot(t, (NodeSlot){node_hash(graph_node(g, n)), n});
+}
+
+static void grow_table(Graph *g) {
+  struct GraphTable *t = g->table;
+  const NodeSlot *old = t->slot;
+  uint32_t n = t->cap;
+  t->cap *= 2;
+  t->slot = arena_array(g->arena, NodeSlot, t->cap);
+  for (uint32_t k = 0; k < n; k++)
+    if (old[k].id) put_slot(t, old[k]);
+}
+
+// -- adding
+// -----------------------------------------------------------------------------------------
+
+// One form for equal requests: unused fields zero, NaNs alike.
+static Attr canonical(Op op, const Attr *attr) {
+  Attr t = attr ? *attr : (Attr){0};
+  bool typed = op == OP_CONST || op == OP_VALUES || op == OP_CAST || op == OP_CONTRACT || op == OP_RANDOM_UNIFORM ||
+               op == OP_RANDOM_NORMAL;
+  if (!typed) t.type = TYPE_F32;
+  for (int i = 0; i < 2; i++)
+    if (isnan(t.num[i])) t.num[i] = (double)NAN;
+  return t;
+}
+
+static bool dim_before(const DimTable *t, DimId a, DimId b) {
+  DimId wa = dim_get(t, a)->whole, wb = dim_get(t, b)->whole;
+  return wa != wb ? wa < wb : a < b;
+}
+
+// Puts lists whose order says nothing in canonical order; pairs of a rename move together.
+static void sort_dims(const Graph *g, Op op, Attr *t, DimId *dims, DimId *to) {
+  OpClass cls = op_row(op)->cls;
+  bool set = cls == REDUCE || cls == CONTRACT || op == OP_BROADCAST || op == OP_RENAME ||
+             op == OP_SCATTER_ADD || (cls == SOURCE && op != OP_VALUES);
+  if (!set || t->ndims < 2) return;
+  bool pairs = op == OP_RENAME && t->nto == t->ndims;
+  for (int i = 0; i < t->ndims; i++) dims[i] = t->dims[i];
+  for (int i = 0; pairs && i < t->nto; i++) to[i] = t->to[i];
+  for (int i = 1; i < t->ndims; i++) {
+    for (int j = i; j > 0 && dim_before(g->dims, dims[j], dims[j - 1]); j--) {
+      DimId d = dims[j], e = to[j];
+      dims[j] = dims[j - 1], dims[j - 1] = d;
+      to[j] = to[j - 1], to[j - 1] = e;
+    }
+  }
+  t->dims = dims;
+  if (pairs) t->to = to;
+}
+
+static void sort_args(Op op, int nargs, const NodeId *args, NodeId *sorted) {
+  for (int i = 0; i < nargs; i++) sorted[i] = args[i];
+  if (!(op_row(op)->flags & COMMUTES) || nargs != 2 || sorted[0] <= sorted[1]) return;
+  sorted[0] = args[1];
+  sorted[1] = args[0];
+}
+
+RegionId graph_region(Graph *g, const Region *r) {
+  vec_push(g->arena, g->region) = *r;
+  return (RegionId)g->region.n;
+}
+
+// The deepest region of the arguments; they must lie on one way in.
+static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId *out, char *why) {
+  *out = 0;
+  for (int i = 0; i < nargs; i++) {
+    RegionId r = graph_node(g, args[i])->region;
+    if (region_encloses(g, *out, r)) *out = r;
+    if (region_encloses(g, r, *out)) continue;
+    snprintf(why, 200, "arguments of different loops");
+    return false;
+  }
+  return true;
+}
+
+static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *t, RegionId *out, char *why) {
+  if (op == OP_CARRY || op == OP_AT) return *out = t->region, true;
+  if (op == OP_SCAN) {
+    *out = region_get(g, t->region)->parent;
+    RegionId deepest;
+    if (!find_region(g, nargs, args, &deepest, why)) return false;
+    if (region_encloses(g, deepest, t->region)) return true;
+    snprintf(why, 200, "scan: an argument belongs to another loop");
+    return false;
+  }
+  if (op != OP_FINAL && op != OP_COLLECT) return find_region(g, nargs, args, out, why);
+  *out = graph_node(g, args[0])->region;
+  return true;
+}
+
+static void copy_lists(Arena *a, Attr *t) {
+  t->dims = t->ndims ? arena_copy(a, t->dims, t->ndims * sizeof *t->dims) : NULL;
+  t->to = t->nto ? arena_copy(a, t->to, t->nto * sizeof *t->to) : NULL;
+  size_t bytes = (size_t)t->ndata * sizeof *t->data;
+  t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
+}
+
+// The equal node that exists, or *n as a new one, whose lists are copied unless they last as long as g.
+static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
+  Arena *a = g->arena;
+  if (g->table->stale) refill_table(g);
+  uint32_t hash = node_hash(n);
+  NodeSlot *slot = find_slot(g, n, hash);
+  if (slot->id) return slot->id;
+  n->args = arena_copy(a, n->args, n->nargs * sizeof *n->args);
+  if (!lasting) copy_lists(a, &n->attr);
+  vec_push(a, g->node) = *n;
+  NodeId id = graph_count(g);
+  *slot = (NodeSlot){hash, id};
+  if (n->attr.decl && !g->decl.at[n->attr.decl - 1].node) g->decl.at[n->attr.decl - 1].node = id;
+  if (++g->table->n > g->table->cap / 2) grow_table(g);
+  return id;
+}
+
+static NodeId add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
+                  uint16_t instance, const Origin *origin, char *why) {
+  Attr t = canonical(op, attr);
+  NodeId sorted[MAX_ARGS];
+  DimId dims_room[MAX_RANK], to_room[MAX_RANK] = {0};
+  if (nargs >= 0 && nargs <= MAX_ARGS) sort_args(op, nargs, args, sorted);
+  Dtype type;
+  Dims dims;
+  if (!infer(g, op, nargs, sorted, &t, &type, &dims, why)) return 0;
+  RegionId region;
+  if (!region_of(g, op, nargs, sorted, &t, &region, why)) return 0;
+  sort_dims(g, op, &t, dims_room, to_room);
+  Node n = {.op = (uint16_t)op,
+            .type = (uint8_t)type,
+            .instance = instance,
+            .region = region,
+            .nargs = (uint8_t)nargs,
+            .dims = dims,
+            .args = sorted,
+            .attr = t,
+            .origin = *origin};
+  return find_or_insert(g, &n, false);
+}
+
+NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
+                 uint16_t instance, char *why) {
+  return add(g, op, nargs, args, attr, instance, &g->origin, why);
+}
+
+NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr) {
+  char why[200];
+  NodeId n = add(g, op, nargs, args, attr, 0, &g->origin, why);
+  if (!n) BUG("%s%s%s", why, g->origin.why ? "; " : "", g->origin.why ? g->origin.why : "");
+  return n;
+}
+
+// Whether arguments in g are what node has in `from`, so that what was inferred there holds in g.
+static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
+  if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n || node->attr.decl) return false;
+  for (int i = 0; i < node->nargs; i++) {
+    const Node *x = graph_node(g, args[i]), *was = graph_node(from, node->args[i]);
+    if (x->type != was->type || !dims_equal(&x->dims, &was->dims)) return false;
+  }
+  return true;
+}
+
+NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
+  const Node *node = graph_node(from, n);
+  NodeId args[MAX_ARGS];
+  char why[200];
+  for (int i = 0; i < node->nargs; i++) args[i] = map[node->args[i]];
+  if (same_args(g, from, node, args)) {
+    NodeId sorted[MAX_ARGS];
+    Node same = *node;
+    sort_args((Op)node->op, node->nargs, args, sorted);
+    same.args = sorted;
+    return find_or_insert(g, &same, true);
+  }
+  NodeId copy =
+      add(g, (Op)node->op, node->nargs, args, &node->attr, node->instance, &node->origin, why);
+  if (!copy) BUG("copy of %%%u: %s", n, why);
+  return copy;
+}
+
+// -- declarations and names
+// ---------------------------------------------------------------------------
+
+static uint32_t text_hash(const char *s) {
+  uint64_t h = mix(0xcbf29ce484222325u, s, strlen(s));
+  return (uint32_t)(h ^ h >> 32);
+}
+
+static const char *decl_text(const Graph *g, uint32_t i) { return g->decl.at[i].name; }
+static const char *name_text(const Graph *g, uint32_t i) { return g->name.at[i].name; }
+typedef const char *TextOf(const Graph *g, uint32_t i);
+
+static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, const char *name) {
+  uint32_t i = text_hash(name) & (x->cap - 1);
+  while (x->slot[i] && strcmp(text(g, x->slot[i] - 1), name) != 0) i = (i + 1) & (x->cap - 1);
+  return &x->slot[i];
+}
+
+// 1 + position of the last of n texts that equals name, or 0. Texts may have been added since.
+static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
+                           const char *name) {
+  if (n > x->cap / 2 || x->seen > n) {
+    x->cap = 64;
+    while (n > x->cap / 4) x->cap *= 2;
+    x->slot = arena_array(g->arena, uint32_t, x->cap);
+    x->seen = 0;
+  }
+  for (; x->seen < n; x->seen++) *index_slot(g, x, text, text(g, x->seen)) = x->seen + 1;
+  return n ? *index_slot(g, x, text, name) : 0;
+}
+
+DeclId graph_decl(Graph *g, const Decl *d) {
+  vec_push(g->arena, g->decl) = *d;
+  g->decl.at[g->decl.n - 1].node = 0;
+  return g->decl.n;
+}
+
+NodeId graph_decl_node(Graph *g, DeclId d) {
+  const Decl *decl = &g->decl.at[d - 1];
+  if (decl->node) return decl->node;
+  return graph_add(g, decl_op(decl->kind), 0, NULL, &(Attr){.decl = d});
+}
+
+NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims) {
+  const Decl *decl = &g->decl.at[d - 1];
+  bool blocks = false;
+  for (int i = 0; i < dims->n; i++) blocks |= dim_get(g->dims, dims->at[i])->whole != dims->at[i];
+  Attr attr = {.decl = d, .ndims = blocks ? dims->n : 0, .dims = dims->at};
+  return graph_add(g, decl_op(decl->kind), 0, NULL, &attr);
+}
+
+DeclId graph_find_decl(const Graph *g, const char *name) {
+  return index_find(g, &g->table->decls, g->decl.n, decl_text, name);
+}
+
+const Name *graph_find_name(const Graph *g, const char *name) {
+  uint32_t i = index_find(g, &g->table->names, g->name.n, name_text, name);
+  return i ? &g->name.at[i - 1] : NULL;
+}
+
+// -- short forms
+// ----------------------------------------------------------------------------------------
+
+// The language may still want an f32 number in f64 (frontend/model/weak.c).
+static void note_exact(Graph *g, NodeId n, double value) {
+  while (g->exact.n <= n) vec_push(g->arena, g->exact) = 0;
+  if (g->exact.at[n] == 0) g->exact.at[n] = value;
+}
+
+NodeId graph_const(Graph *g, Dtype type, double value) {
+  double rounded = dtype_round(type, value);
+  NodeId n = graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {rounded}});
+  if (g->stage == STAGE_GRAPH && type == TYPE_F32 && rounded != value && isfinite(value)) note_exact(g, n, value);
+  return n;
+}
+
+double graph_exact(const Graph *g, NodeId constant) {
+  double exact = constant < g->exact.n ? g->exact.at[constant] : 0;
+  return exact != 0 ? exact : graph_node(g, constant)->attr.num[0];
+}
+
+NodeId graph_unary(Graph *g, Op op, NodeId a) { return graph_add(g, op, 1, &a, NULL); }
+
+NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b) {
+  return graph_add(g, op, 2, (NodeId[]){a, b}, NULL);
+}
+
+NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b) {
+  return graph_add(g, OP_WHERE, 3, (NodeId[]){c, a, b}, NULL);
+}
+
+NodeId graph_cast(Graph *g, NodeId a, Dtype type) {
+  if (graph_node(g, a)->type == type) return a;
+  return graph_add(g, OP_CAST, 1, &a, &(Attr){.type = type});
+}
+
+NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over) {
+  if (over->n == 0) return a;
+  return graph_add(g, op, 1, &a, &(Attr){.ndims = over->n, .dims = over->at});
+}
+
+NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to) {
+  const Dims *have = &graph_node(g, a)->dims;
+  Dims more = {0};
+  for (int i = 0; i < to->n; i++)
+    if (!dims_has(have, to->at[i])) more.at[more.n++] = to->at[i];
+  if (more.n + have->n != to->n) BUG("broadcast of %%%u to dims that lack one of its own", a);
+  if (more.n == 0) return a;
+  return graph_add(g, OP_BROADCAST, 1, &a, &(Attr){.ndims = more.n, .dims = more.at});
+}
+
+NodeId graph_index(Graph *g, DimId d) {
+  return graph_add(g, OP_INDEX, 0, NULL, &(Attr){.ndims = 1, .dims = &d});
+}
+
+LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped) {
+  Dtype type = (Dtype)graph_node(g, x)->type;
+  NodeId max = graph_reduce(g, OP_MAX, x, over);
+  if (stopped) max = graph_unary(g, OP_STOP, max);
+  NodeId infinite = graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, type, (double)INFINITY));
+  LogSum s = {.shift = graph_where(g, infinite, graph_const(g, type, 0), max)};
+  s.away = graph_binary(g, OP_SUB, x, s.shift);
+  s.e = graph_unary(g, OP_EXP, s.away);
+  s.sum = graph_reduce(g, OP_SUM, s.e, over);
+  return s;
+}
+
+int64_t node_elements(const Graph *g, NodeId n) {
+  int64_t elements;
+  if (!dims_elements(g->dims, &graph_node(g, n)->dims, &elements)) BUG("%%%u is too large", n);
+  return elements;
+}
+
+int64_t node_bytes(const Graph *g, NodeId n) {
+  int64_t bytes;
+  if (!size_mul(node_elements(g, n), dtype_bytes((Dtype)graph_node(g, n)->type), &bytes))
+    BUG("%%%u is too large", n);
+  return bytes;
+}
+
+// -- what outputs reach
+// -----------------------------------------------------------------------------------
+
+static bool args_marked(const Node *n, const bool *marked) {
+  for (int i = 0; i < n->nargs; i++)
+    if (!marked[n->args[i]]) return false;
+  return true;
+}
+
+typedef struct Reached {
+  Arena *a;
+  const Graph *g;
+  const NodeId *scan; // of each region
+  bool *marked;
+  VEC(NodeId) todo;
+} Reached;
+
+static void reach(Reached *r, NodeId n) {
+  if (!n || r->marked[n]) return;
+  r->marked[n] = true;
+  vec_push(r->a, r->todo) = n;
+}
+
+// A scan alone asks for none of its carries: what is read of one asks for its next value.
+static void reach_all(Reached *r) {
+  while (r->todo.n) {
+    NodeId id = r->todo.at[--r->todo.n];
+    const Node *n = graph_node(r->g, id);
+    for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) reach(r, n->args[i]);
+    if (n->op == OP_CARRY) {
+      reach(r, r->scan[n->region]);
+      reach(r, carry_next(r->g, r->scan, id));
+    }
+  }
+}
+
+// In a graph without loops: users come after what they use.
+static bool *mark_backward(Arena *a, const Graph *g) {
+  bool *marked = arena_array(a, bool, graph_count(g) + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
+  for (NodeId n = graph_count(g); n; n--)
+    for (int i = 0; marked[n] && i < graph_node(g, n)->nargs; i++) marked[graph_node(g, n)->args[i]] = true;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
+  }
+  return marked;
+}
+
+static bool *mark_reached(Arena *a, const Graph *g, const NodeId *scan) {
+  Reached r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
+  for (uint32_t i = 0; i < g->output.n; i++) reach(&r, g->output.at[i].value);
+  reach_all(&r);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, r.marked)) r.marked[n] = true;
+  }
+  return r.marked;
+}
+
+// The new number of each carry that is reached, by region and old number; of scans of as many carries as they had.
+static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked, bool **kept) {
+  uint64_t **number = arena_array(a, uint64_t *, g->region.n + 1);
+  for (uint32_t r = 1; r <= g->region.n; r++) {
+    int n = scan[r] ? graph_node(g, scan[r])->nargs : 0;
+    number[r] = arena_array(a, uint64_t, n + 1);
+    kept[r] = arena_array(a, bool, n + 1);
+  }
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op == OP_CARRY && marked[n] && scan[node->region]) kept[node->region][node->attr.key] = true;
+  }
+  for (uint32_t r = 1; r <= g->region.n; r++) {
+    uint64_t next = 0;
+    for (int k = 0; scan[r] && k < graph_node(g, scan[r])->nargs; k++) {
+      number[r][k] = next;
+      next += kept[r][k];
+    }
+  }
+  return number;
+}
+
+// A carry or scan without the carries that nobody reads.
+static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map, uint64_t *const *number,
+                        bool *const *kept) {
+  const Node *n = graph_node(from, id);
+  NodeId args[MAX_ARGS];
+  int nargs = 0;
+  char why[200];
+  Attr attr = n->attr;
+  RegionId r = attr.region;
+  if (n->op == OP_CARRY) attr.key = number[r][attr.key];
+  for (int i = 0; i < n->nargs; i++)
+    if (n->op == OP_CARRY || kept[r][i]) args[nargs++] = map[n->args[i]];
+  NodeId copy = add(g, (Op)n->op, nargs, args, &attr, n->instance, &n->origin, why);
+  if (!copy) BUG("copy of %%%u: %s", id, why);
+  return copy;
+}
+
+// Node n of `from` with arguments of other numbers. Equal nodes stay equal and others do not become so.
+static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
+  Node x = *graph_node(from, n);
+  NodeId args[MAX_ARGS];
+  bool moved = g->arena != from->arena;
+  for (int i = 0; i < x.nargs; i++) {
+    args[i] = map[x.args[i]];
+    moved |= args[i] != x.args[i];
+  }
+  if (moved) x.args = arena_copy(g->arena, args, x.nargs * sizeof *args);
+  if (g->arena != from->arena) copy_lists(g->arena, &x.attr);
+  vec_push(g->arena, g->node) = x;
+  NodeId id = graph_count(g);
+  if (x.attr.decl && !g->decl.at[x.attr.decl - 1].node) g->decl.at[x.attr.decl - 1].node = id;
+  return id;
+}
+
+// g may be `from` itself: nodes only move down.
+static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *marked) {
+  uint32_t count = graph_count(from);
+  NodeId *map = arena_array(a, NodeId, count + 1);
+  g->table->stale = true;
+  g->node.n = 1;
+  for (uint32_t i = 0; i < g->decl.n; i++) g->decl.at[i].node = 0;
+  for (NodeId n = 1; n <= count; n++)
+    if (marked[n]) map[n] = move_node(g, from, n, map);
+  return map;
+}
+
+Graph *graph_trim(Arena *a, Graph *g, Stage stage) {
+  if (g->region.n || a != g->arena) return graph_reach(a, g, stage, NULL);
+  const bool *marked = mark_backward(a, g);
+  bool all = true;
+  for (NodeId n = 1; n <= graph_count(g); n++) all &= marked[n];
+  g->stage = stage;
+  g->origin = (Origin){0};
+  g->name.n = 0;
+  if (all) return g;
+  const NodeId *map = move_nodes(a, g, g, marked);
+  for (uint32_t i = 0; i < g->output.n; i++) g->output.at[i].value = map[g->output.at[i].value];
+  return g;
+}
+
+// The same as a copy.
+static Graph *reach_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  Graph *g = graph_like(a, from, stage);
+  NodeId *map = move_nodes(a, g, from, mark_backward(a, from));
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  if (map_out) *map_out = map;
+  return g;
+}
+
+Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  if (!from->region.n) return reach_straight(a, from, stage, map_out);
+  Graph *g = graph_like(a, from, stage);
+  const NodeId *scan = region_scans(a, from), *order = graph_schedule(a, from);
+  bool *marked = mark_reached(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);
+  uint64_t **number = number_carries(a, from, scan, marked, kept);
+  NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
+  for (uint32_t i = 0; i < graph_count(from); i++) {
+    NodeId n = order[i];
+    if (!marked[n]) continue;
+    bool loop = graph_node(from, n)->op == OP_CARRY || graph_node(from, n)->op == OP_SCAN;
+    map[n] = loop && scan[graph_node(from, n)->attr.region] ? copy_loop(g, from, n, map, number, kept)
+                                                            : graph_copy(g, from, n, map);
+  }
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, g->output) = o;
+  }
+  if (map_out) *map_out = map;
+  return g;
+}

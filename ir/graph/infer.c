@@ -1,0 +1,587 @@
+// What each op makes of its arguments: the infer column of ops.def, one rule a name.
+//
+// A rule reads Call and sets type and dims of the result, or returns refuse(...). It may be handed
+// anything (graph text is a way in), so it relies on nothing but what infer() checks first: number
+// of arguments, dims, axes, types and the declaration exist.
+#include "ir/graph/infer_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { WHY = 200 };
+
+typedef struct Call {
+  const Graph *g;
+  Op op;
+  int nargs;
+  const Node **arg;
+  const Attr *attr;
+  Dtype type; // of the result
+  Dims dims;
+  char *why;
+} Call;
+
+static bool refuse(const Call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool refuse(const Call *c, const char *fmt, ...) {
+  int n = snprintf(c->why, WHY, "%s: ", op_row(c->op)->text);
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(c->why + n, (size_t)(WHY - n), fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+// -- parts of rules
+// ---------------------------------------------------------------------------------
+
+static const Dim *dim_of(const Call *c, DimId d) { return dim_get(c->g->dims, d); }
+static Dtype arg_type(const Call *c, int i) { return (Dtype)c->arg[i]->type; }
+
+// Adds d to the result; two blocks of one whole dim do not go together in one value.
+static bool add_dim(Call *c, DimId d) {
+  for (int i = 0; i < c->dims.n; i++) {
+    DimId other = c->dims.at[i];
+    if (other != d && dim_of(c, other)->whole == dim_of(c, d)->whole)
+      return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name,
+                    dim_of(c, d)->name);
+  }
+  return dims_add(c->g->dims, &c->dims, d) || refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
+}
+
+static bool add_dims(Call *c, const Dims *s) {
+  for (int i = 0; i < s->n; i++)
+    if (!add_dim(c, s->at[i])) return false;
+  return true;
+}
+
+static bool union_of_args(Call *c) {
+  for (int i = 0; i < c->nargs; i++)
+    if (!add_dims(c, &c->arg[i]->dims)) return false;
+  return true;
+}
+
+static bool same_types(const Call *c, int first) {
+  for (int i = first + 1; i < c->nargs; i++)
+    if (c->arg[i]->type != c->arg[first]->type)
+      return refuse(c, "arguments are %s and %s", dtype_text(arg_type(c, first)),
+                    dtype_text(arg_type(c, i)));
+  return true;
+}
+
+static bool want_type(const Call *c, int i, Dtype t) {
+  return arg_type(c, i) == t ||
+         refuse(c, "argument %d is %s, not %s", i + 1, dtype_text(arg_type(c, i)), dtype_text(t));
+}
+
+static bool want_float(const Call *c, int i) {
+  return dtype_is_float(arg_type(c, i)) ||
+         refuse(c, "argument %d is %s, not a float", i + 1, dtype_text(arg_type(c, i)));
+}
+
+static bool not_bool(const Call *c, int i) {
+  return arg_type(c, i) != TYPE_BOOL || refuse(c, "argument %d is bool", i + 1);
+}
+
+static bool want_lists(const Call *c, int ndims, int nto) {
+  if (c->attr->ndims == ndims && c->attr->nto == nto) return true;
+  return refuse(c, "takes %d dims and %d new ones, not %d and %d", ndims, nto, c->attr->ndims,
+                c->attr->nto);
+}
+
+static bool distinct(const Call *c, int n, const DimId *d) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++)
+      if (d[i] == d[j]) return refuse(c, "names %s twice", dim_of(c, d[i])->name);
+  return true;
+}
+
+// Dims of argument i without those in attr.dims, each of which it must have.
+static bool without_dims(Call *c, int i) {
+  Dims left = c->arg[i]->dims;
+  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
+  for (int k = 0; k < c->attr->ndims; k++) {
+    if (!dims_has(&left, c->attr->dims[k]))
+      return refuse(c, "the argument has no dim %s", dim_of(c, c->attr->dims[k])->name);
+    dims_remove(&left, c->attr->dims[k]);
+  }
+  return add_dims(c, &left);
+}
+
+// -- sources
+// ------------------------------------------------------------------------------------------
+
+static bool infer_decl(Call *c) {
+  if (c->attr->decl == 0) return refuse(c, "names no declaration");
+  const Decl *d = &c->g->decl.at[c->attr->decl - 1];
+  if (decl_op(d->kind) != c->op) return refuse(c, "%s is not declared so", d->name);
+  c->type = d->type;
+  if (c->attr->ndims && c->attr->ndims != d->rank)
+    return refuse(c, "%s has %d dims, not %d", d->name, d->rank, c->attr->ndims);
+  for (int i = 0; i < d->rank; i++) {
+    DimId found = c->attr->ndims ? 0 : d->dims[i];
+    for (int k = 0; k < c->attr->ndims; k++)
+      if (dim_of(c, c->attr->dims[k])->whole == d->dims[i]) found = c->attr->dims[k];
+    if (!found) return refuse(c, "%s lacks a block of %s", d->name, dim_of(c, d->dims[i])->name);
+    if (!add_dim(c, found)) return false;
+  }
+  return true;
+}
+
+static bool infer_scalar(Call *c) {
+  c->type = c->attr->type;
+  return true;
+}
+
+static bool infer_typed(Call *c) {
+  c->type = c->attr->type;
+  if (c->nargs == 1) return union_of_args(c);
+  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
+  for (int i = 0; i < c->attr->ndims; i++)
+    if (!add_dim(c, c->attr->dims[i])) return false;
+  int64_t n;
+  if (!dims_elements(c->g->dims, &c->dims, &n) || n != c->attr->ndata)
+    return refuse(c, "%lld numbers do not fill its dims", (long long)c->attr->ndata);
+  return true;
+}
+
+static bool infer_index(Call *c) {
+  c->type = TYPE_I32;
+  return want_lists(c, 1, 0) && add_dim(c, c->attr->dims[0]);
+}
+
+static bool infer_step(Call *c) {
+  c->type = TYPE_I32;
+  return true;
+}
+
+static bool infer_training(Call *c) {
+  c->type = TYPE_BOOL;
+  return true;
+}
+
+static bool infer_random(Call *c) {
+  c->type = c->attr->type;
+  if (c->type != TYPE_F32 && c->type != TYPE_F64) return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
+  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
+  for (int i = 0; i < c->attr->ndims; i++)
+    if (!add_dim(c, c->attr->dims[i])) return false;
+  return true;
+}
+
+// -- pointwise
+// ----------------------------------------------------------------------------------------
+
+static bool infer_same(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->op == OP_BOUND && !(want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32))) return false;
+  if (c->op == OP_OWN_TERM && c->attr->axes.n == 0) return refuse(c, "names no axis");
+  if (c->op != OP_STOP && c->op != OP_CHECKPOINT && !not_bool(c, 0)) return false;
+  return union_of_args(c);
+}
+
+static bool infer_flt(Call *c) {
+  c->type = arg_type(c, 0);
+  return want_float(c, 0) && same_types(c, 0) && union_of_args(c);
+}
+
+static bool infer_boolean(Call *c) {
+  c->type = TYPE_BOOL;
+  for (int i = 0; i < c->nargs; i++)
+    if (!want_type(c, i, TYPE_BOOL)) return false;
+  return union_of_args(c);
+}
+
+static bool infer_join(Call *c) {
+  c->type = arg_type(c, 0);
+  bool order = c->op == OP_MAXIMUM || c->op == OP_MINIMUM;
+  return same_types(c, 0) && (order || not_bool(c, 0)) && union_of_args(c);
+}
+
+static bool infer_compare(Call *c) {
+  c->type = TYPE_BOOL;
+  return same_types(c, 0) && union_of_args(c);
+}
+
+static bool infer_where(Call *c) {
+  c->type = arg_type(c, 1);
+  return want_type(c, 0, TYPE_BOOL) && same_types(c, 1) && union_of_args(c);
+}
+
+static bool infer_arg_key(Call *c) {
+  c->type = TYPE_U64;
+  if (dtype_bytes(arg_type(c, 0)) > 4)
+    return refuse(c, "%s does not fit the upper half of a key", dtype_text(arg_type(c, 0)));
+  return want_type(c, 1, TYPE_I32) && union_of_args(c);
+}
+
+static bool infer_key_index(Call *c) {
+  c->type = TYPE_I32;
+  return want_type(c, 0, TYPE_U64) && union_of_args(c);
+}
+
+// -- reductions, contraction
+// --------------------------------------------------------------------------
+
+static bool infer_reduce(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->ndims == 0) return refuse(c, "reduces over no dim");
+  return without_dims(c, 0);
+}
+
+static bool infer_sum(Call *c) {
+  if (!infer_reduce(c)) return false;
+  if (c->type == TYPE_BOOL || c->type == TYPE_U8) c->type = TYPE_I32;
+  return true;
+}
+
+static bool infer_mean(Call *c) {
+  if (!infer_reduce(c)) return false;
+  if (!dtype_is_float(c->type)) c->type = TYPE_F32;
+  return true;
+}
+
+static bool infer_reduce_flt(Call *c) { return want_float(c, 0) && infer_reduce(c); }
+static bool infer_boolean_reduce(Call *c) { return want_type(c, 0, TYPE_BOOL) && infer_reduce(c); }
+
+static bool infer_arg(Call *c) {
+  if (!want_lists(c, 1, 0) || !infer_reduce(c)) return false;
+  c->type = TYPE_I32;
+  return true;
+}
+
+static bool infer_contract(Call *c) {
+  if (!same_types(c, 0) || !not_bool(c, 0) || !union_of_args(c)) return false;
+  c->type = c->attr->type;
+  if (dtype_class(c->type) != dtype_class(arg_type(c, 0)))
+    return refuse(c, "a product of %s cannot be summed to %s", dtype_text(arg_type(c, 0)),
+                  dtype_text(c->type));
+  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
+  for (int i = 0; i < c->attr->ndims; i++) {
+    if (!dims_has(&c->dims, c->attr->dims[i]))
+      return refuse(c, "no argument has the dim %s", dim_of(c, c->attr->dims[i])->name);
+    dims_remove(&c->dims, c->attr->dims[i]);
+  }
+  return true;
+}
+
+// -- moves
+// --------------------------------------------------------------------------------------------
+
+static bool infer_broadcast(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c)) return false;
+  for (int i = 0; i < c->attr->ndims; i++) {
+    if (dims_has(&c->dims, c->attr->dims[i]))
+      return refuse(c, "the argument has the dim %s already", dim_of(c, c->attr->dims[i])->name);
+    if (!add_dim(c, c->attr->dims[i])) return false;
+  }
+  return true;
+}
+
+static int64_t whole_size(const Call *c, DimId d) { return dim_of(c, dim_of(c, d)->whole)->size; }
+
+// Adds `to`, which may not be a dim that remained.
+static bool add_new(Call *c, DimId to) {
+  if (dims_has(&c->dims, to))
+    return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
+  return add_dim(c, to);
+}
+
+static bool infer_rename(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
+    return false;
+  for (int i = 0; i < c->attr->nto; i++) {
+    DimId from = c->attr->dims[i], to = c->attr->to[i];
+    if (whole_size(c, from) != whole_size(c, to))
+      return refuse(c, "%s has %lld elements, %s has %lld", dim_of(c, from)->name,
+                    (long long)whole_size(c, from), dim_of(c, to)->name,
+                    (long long)whole_size(c, to));
+    if (!axes_equal(dim_of(c, from)->axes, dim_of(c, to)->axes))
+      return refuse(c, "%s and %s are blocks over different axes", dim_of(c, from)->name,
+                    dim_of(c, to)->name);
+    if (!add_new(c, to)) return false;
+  }
+  return true;
+}
+
+// Whether `long_` is the dims part[0..n) counted together, part[0] slow. When axes cut them, each
+// level of blocks of the long dim must be a whole number of rows of part[0], else blocks would hold
+// other elements.
+static bool parts_fit(const Call *c, DimId long_, int n, const DimId *part) {
+  int64_t rest = 1;
+  for (int i = 1; i < n; i++) {
+    if (dim_of(c, part[i])->axes.n)
+      return refuse(c, "only the slow dim may be cut, not %s", dim_of(c, part[i])->name);
+    if (!size_mul(rest, dim_of(c, part[i])->size, &rest))
+      return refuse(c, "its dims are too large");
+  }
+  Axes axes = dim_of(c, long_)->axes;
+  if (!axes_equal(axes, dim_of(c, part[0])->axes))
+    return refuse(c, "%s and %s are blocks over different axes", dim_of(c, long_)->name,
+                  dim_of(c, part[0])->name);
+  int64_t a = whole_size(c, long_), b = whole_size(c, part[0]), product;
+  for (int level = 0;; level++) {
+    if (!size_mul(b, rest, &product) || product != a)
+      return refuse(c, "%s has %lld elements, its parts have %lld x %lld", dim_of(c, long_)->name,
+                    (long long)a, (long long)b, (long long)rest);
+    if (level == axes.n) return true;
+    int64_t p = c->g->mesh->axis[axes.at[level]].size;
+    a = ceil_div(a, p);
+    b = ceil_div(b, p);
+  }
+}
+
+static bool infer_split(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->nto == 0 || !want_lists(c, 1, c->attr->nto) || !without_dims(c, 0)) return false;
+  for (int i = 0; i < c->attr->nto; i++)
+    if (!add_new(c, c->attr->to[i])) return false;
+  return parts_fit(c, c->attr->dims[0], c->attr->nto, c->attr->to);
+}
+
+static bool infer_merge(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->ndims == 0 || !want_lists(c, c->attr->ndims, 1) || !without_dims(c, 0)) return false;
+  return add_new(c, c->attr->to[0]) && parts_fit(c, c->attr->to[0], c->attr->ndims, c->attr->dims);
+}
+
+// -- lookups
+// ------------------------------------------------------------------------------------------
+
+static bool infer_take(Call *c) {
+  c->type = arg_type(c, 0);
+  return want_lists(c, 1, 0) && want_type(c, 1, TYPE_I32) && without_dims(c, 0) &&
+         add_dims(c, &c->arg[1]->dims);
+}
+
+static bool infer_scatter(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!want_lists(c, c->attr->ndims, 1) || !not_bool(c, 0) || !want_type(c, 1, TYPE_I32) ||
+      !distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c))
+    return false;
+  for (int i = 0; i < c->attr->ndims; i++) {
+    if (!dims_has(&c->dims, c->attr->dims[i]))
+      return refuse(c, "no argument has the dim %s", dim_of(c, c->attr->dims[i])->name);
+    dims_remove(&c->dims, c->attr->dims[i]);
+  }
+  return add_new(c, c->attr->to[0]);
+}
+
+// -- windows and ordered ops
+// -----------------------------------------------------------------------------
+
+static bool infer_window(Call *c) {
+  const Attr *t = c->attr;
+  c->type = arg_type(c, 0);
+  if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
+  const Affine *f = &t->affine;
+  if (f->divisor <= 0) return refuse(c, "its divisor is not positive");
+  const int64_t far = (int64_t)1 << 61, step = (int64_t)1 << 30; // positions never overflow
+  if (f->out < -step || f->out > step || f->tap < -step || f->tap > step || f->divisor > step ||
+      f->offset < -far || f->offset > far)
+    return refuse(c, "its factors are too large");
+  for (int i = 0; t->nto > 1 && i < 2; i++)
+    if (t->to[1] == (i ? t->to[0] : t->dims[0]))
+      return refuse(c, "names %s twice", dim_of(c, t->to[1])->name);
+  if ((t->nto > 0) != (t->affine.out != 0) || (t->nto < 2 && t->affine.tap))
+    return refuse(c, "its factors do not go with its dims");
+  if (!without_dims(c, 0)) return false;
+  if (t->nto && !add_new(c, t->to[0])) return false;
+  return t->nto < 2 || add_dim(c, t->to[1]);
+}
+
+static bool infer_window_at(Call *c) {
+  if (!want_type(c, 1, TYPE_I32)) return false;
+  if (c->arg[1]->dims.n) return refuse(c, "the start is not a scalar");
+  return infer_window(c);
+}
+
+static bool infer_ordered(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!want_lists(c, 1, 0) || !not_bool(c, 0)) return false;
+  return without_dims(c, 0) && add_dim(c, c->attr->dims[0]);
+}
+
+static bool infer_order_index(Call *c) {
+  if (!infer_ordered(c)) return false;
+  c->type = TYPE_I32;
+  return true;
+}
+
+static bool infer_top_k(Call *c) {
+  c->type = TYPE_I32;
+  if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c, 0)) return false;
+  if (dim_of(c, c->attr->to[0])->size > dim_of(c, c->attr->dims[0])->size)
+    return refuse(c, "%s has more elements than %s", dim_of(c, c->attr->to[0])->name,
+                  dim_of(c, c->attr->dims[0])->name);
+  return add_new(c, c->attr->to[0]);
+}
+
+// -- loops
+// ----------------------------------------------------------------------------------------
+
+static bool want_region(const Call *c) {
+  return c->attr->region > 0 || refuse(c, "names no region");
+}
+
+// Whether argument i is computed outside the region, or (inside) in it.
+static bool want_place(const Call *c, int i, RegionId within) {
+  return region_encloses(c->g, c->arg[i]->region, within) ||
+         refuse(c, "argument %d belongs to another loop", i + 1);
+}
+
+static bool infer_carry(Call *c) {
+  c->type = arg_type(c, 0);
+  return want_region(c) && want_place(c, 0, region_get(c->g, c->attr->region)->parent) &&
+         union_of_args(c);
+}
+
+static bool infer_at(Call *c) {
+  c->type = arg_type(c, 0);
+  if (!want_region(c) || !want_lists(c, 1, 0)) return false;
+  const Region *r = region_get(c->g, c->attr->region);
+  if (dim_of(c, c->attr->dims[0])->whole != r->t)
+    return refuse(c, "the loop does not run over %s", dim_of(c, c->attr->dims[0])->name);
+  return want_place(c, 0, r->parent) && without_dims(c, 0);
+}
+
+static bool infer_scan(Call *c) {
+  c->type = TYPE_BOOL;
+  return want_region(c);
+}
+
+static bool want_scan(const Call *c) {
+  return c->arg[0]->op == OP_SCAN || refuse(c, "argument 1 is not a scan");
+}
+
+static bool infer_final(Call *c) {
+  c->type = arg_type(c, 1);
+  if (!want_scan(c)) return false;
+  if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
+    return refuse(c, "argument 2 is not a carry of the scan");
+  return add_dims(c, &c->arg[1]->dims);
+}
+
+static bool infer_collect(Call *c) {
+  c->type = arg_type(c, 1);
+  if (!want_scan(c) || !want_lists(c, 1, 0)) return false;
+  RegionId r = c->arg[0]->attr.region;
+  if (c->attr->dims[0] != region_get(c->g, r)->t) return refuse(c, "names not the dim of the loop");
+  return want_place(c, 1, r) && add_dims(c, &c->arg[1]->dims) && add_new(c, c->attr->dims[0]);
+}
+
+static bool infer_pin(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->ndims != c->attr->axes.n) return refuse(c, "its lists differ in length");
+  for (int i = 0; i < c->attr->ndims; i++)
+    if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
+      return refuse(c, "the argument has no dim %s", dim_of(c, c->attr->dims[i])->name);
+  return union_of_args(c);
+}
+
+// -- collectives
+// --------------------------------------------------------------------------------------
+
+static bool infer_all_reduce(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->axes.n == 0) return refuse(c, "names no axis");
+  if (c->attr->monoid == MONOID_NONE) return refuse(c, "names no monoid");
+  return union_of_args(c);
+}
+
+// Whether the axes of `fine` are those of `coarse` followed by those of the collective: blocks
+// nest, so only the last axes of a dim can be gathered, and new ones come last.
+static bool nests(const Call *c, DimId fine, DimId coarse) {
+  Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
+  bool fits = all.n + more.n <= MAX_AXES;
+  for (int i = 0; fits && i < more.n; i++) all.at[all.n++] = more.at[i];
+  return (fits && axes_equal(all, dim_of(c, fine)->axes)) ||
+         refuse(c, "%s is not %s cut further by its axes", dim_of(c, fine)->name,
+                dim_of(c, coarse)->name);
+}
+
+static bool blocks_follow(const Call *c) {
+  const DimId *from = c->attr->dims, *to = c->attr->to;
+  if (c->op == OP_PERMUTE) return true;
+  if (c->op == OP_HALO)
+    return want_lists(c, 1, 1) && (dim_of(c, to[0])->of || refuse(c, "%s is not a reach dim", dim_of(c, to[0])->name));
+  if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
+    return refuse(c, "names no monoid");
+  int n = c->op == OP_ALL_TO_ALL ? 2 : 1;
+  if (!want_lists(c, n, n)) return false;
+  if (c->op == OP_ALL_TO_ALL) return nests(c, from[0], to[0]) && nests(c, to[1], from[1]);
+  return c->op == OP_ALL_GATHER ? nests(c, from[0], to[0]) : nests(c, to[0], from[0]);
+}
+
+static bool infer_reblock(Call *c) {
+  c->type = arg_type(c, 0);
+  if (c->attr->axes.n == 0) return refuse(c, "names no axis");
+  if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
+    return false;
+  for (int i = 0; i < c->attr->nto; i++) {
+    if (dim_of(c, c->attr->dims[i])->whole != dim_of(c, c->attr->to[i])->whole)
+      return refuse(c, "%s is not a block of the dim of %s", dim_of(c, c->attr->to[i])->name,
+                    dim_of(c, c->attr->dims[i])->name);
+    if (!add_dim(c, c->attr->to[i])) return false;
+  }
+  return blocks_follow(c);
+}
+
+// -- the door
+// -----------------------------------------------------------------------------------------
+
+typedef bool InferRule(Call *c);
+static InferRule *const rules[OP_COUNT] = {
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) infer_##infer,
+#include "ir/graph/ops.def"
+#undef OP
+};
+
+static bool lists_exist(const Call *c) {
+  const Attr *t = c->attr;
+  uint32_t n = dim_count(c->g->dims);
+  if (t->ndims > MAX_RANK || t->nto > MAX_RANK) return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
+  for (int i = 0; i < t->ndims; i++)
+    if (t->dims[i] == 0 || t->dims[i] > n) return refuse(c, "there is no dim %u", t->dims[i]);
+  for (int i = 0; i < t->nto; i++)
+    if (t->to[i] == 0 || t->to[i] > n) return refuse(c, "there is no dim %u", t->to[i]);
+  return true;
+}
+
+static bool attr_exists(const Call *c) {
+  const Attr *t = c->attr;
+  if ((unsigned)t->type >= TYPE_COUNT)
+    return refuse(c, "there is no element type %d", (int)t->type);
+  if ((unsigned)t->monoid > MONOID_PROD) return refuse(c, "there is no monoid %d", (int)t->monoid);
+  if (t->region > c->g->region.n) return refuse(c, "there is no region %u", t->region);
+  if (t->decl > c->g->decl.n) return refuse(c, "there is no declaration %u", t->decl);
+  if (t->axes.n > MAX_AXES) return refuse(c, "more than %d axes", MAX_AXES);
+  for (int i = 0; i < t->axes.n; i++) {
+    if (t->axes.at[i] >= c->g->mesh->naxes)
+      return refuse(c, "the mesh has no axis %d", t->axes.at[i]);
+    for (int j = 0; j < i; j++)
+      if (t->axes.at[i] == t->axes.at[j]) return refuse(c, "names an axis twice");
+  }
+  return lists_exist(c);
+}
+
+bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, Dtype *type,
+           Dims *dims, char *why) {
+  const Node *arg[MAX_ARGS];
+  Call c = {.g = g, .op = op, .nargs = nargs, .arg = arg, .attr = attr, .why = why};
+  int want = op_row(op)->nargs;
+  if (want >= 0 && nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
+  if (nargs > MAX_ARGS) return refuse(&c, "more than %d arguments", MAX_ARGS);
+  for (int i = 0; i < nargs; i++) {
+    if (args[i] == 0 || args[i] > graph_count(g))
+      return refuse(&c, "there is no node %%%u", args[i]);
+    arg[i] = graph_node(g, args[i]);
+  }
+  if (!attr_exists(&c) || !rules[op](&c)) return false;
+  int64_t elements;
+  if (!dims_elements(g->dims, &c.dims, &elements)) return refuse(&c, "the result is too large");
+  *type = c.type;
+  *dims = c.dims;
+  return true;
+}

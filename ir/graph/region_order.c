@@ -1,0 +1,91 @@
+// The order in which loops are computed: all nodes of a region before the scan that runs them.
+//
+// A node of a body may have been added after its scan (gradients collect more of an inner loop later), and
+// constants that such a node needs too. Nodes are visited by ids; what a node waits for is put before it.
+//
+//   %4 = carry ... {region = 1}; %5 = scan(%6') {region = 1}; %7 = collect(%5', ...) : in region 1
+//   =>  %4, ..., %7, %5
+#include "ir/graph/graph.h"
+
+typedef struct Sort {
+  const Graph *g;
+  const NodeId *body; // of region r: body[first[r] .. first[r + 1])
+  const uint32_t *first;
+  uint8_t *state;     // by node: 0 new, 1 waits, 2 done
+  uint32_t *next;     // by node: which of its prerequisites was visited last
+  NodeId *out;
+  uint32_t n;
+  VEC(NodeId) stack;
+} Sort;
+
+// Nodes by region, in the order of `sequence` (NULL: by ids).
+static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first, const NodeId **body) {
+  uint32_t count = graph_count(g), *start = arena_array(a, uint32_t, g->region.n + 2),
+           *fill = arena_array(a, uint32_t, g->region.n + 2);
+  NodeId *node = arena_array(a, NodeId, count + 1);
+  for (NodeId n = 1; n <= count; n++) start[graph_node(g, n)->region + 1]++;
+  for (uint32_t r = 0; r <= g->region.n; r++) start[r + 1] += start[r];
+  for (uint32_t r = 0; r <= g->region.n; r++) fill[r] = start[r];
+  for (uint32_t i = 0; i < count; i++) {
+    NodeId n = sequence ? sequence[i] : i + 1;
+    node[fill[graph_node(g, n)->region]++] = n;
+  }
+  *first = start;
+  *body = node;
+}
+
+// Prerequisite i of node n, 0 behind the last: its arguments, and of a scan its whole region.
+static NodeId prerequisite(const Sort *s, NodeId n, uint32_t i) {
+  const Node *node = graph_node(s->g, n);
+  if (i < node->nargs) return node->args[i];
+  if (node->op != OP_SCAN) return 0;
+  i -= node->nargs;
+  const uint32_t *first = s->first + node->attr.region;
+  return i < first[1] - first[0] ? s->body[first[0] + i] : 0;
+}
+
+static void visit(Arena *a, Sort *s, NodeId root) {
+  vec_push(a, s->stack) = root;
+  while (s->stack.n) {
+    NodeId n = s->stack.at[s->stack.n - 1], before;
+    if (s->state[n] == 2) {
+      s->stack.n--;
+      continue;
+    }
+    s->state[n] = 1;
+    while ((before = prerequisite(s, n, s->next[n])) && s->state[before] == 2) s->next[n]++;
+    if (before && s->state[before] == 1) BUG("node %u waits for a loop that waits for it", before);
+    if (before) {
+      vec_push(a, s->stack) = before;
+      continue;
+    }
+    s->state[n] = 2;
+    s->out[s->n++] = n;
+    s->stack.n--;
+  }
+}
+
+NodeId *graph_schedule(Arena *a, const Graph *g) {
+  uint32_t count = graph_count(g);
+  NodeId *out = arena_array(a, NodeId, count + 1);
+  if (!g->region.n) {
+    for (uint32_t i = 0; i < count; i++) out[i] = i + 1;
+    return out;
+  }
+  Sort s = {.g = g, .out = out, .state = arena_array(a, uint8_t, count + 1), .next = arena_array(a, uint32_t, count + 1)};
+  bucket(a, g, NULL, &s.first, &s.body);
+  for (NodeId n = 1; n <= count; n++) visit(a, &s, n);
+  return out;
+}
+
+RegionNodes region_nodes(Arena *a, const Graph *g) {
+  RegionNodes r;
+  bucket(a, g, graph_schedule(a, g), &r.first, &r.node);
+  return r;
+}
+
+int region_depth(const Graph *g, RegionId r) {
+  int depth = 0;
+  for (; r; r = region_get(g, r)->parent) depth++;
+  return depth;
+}

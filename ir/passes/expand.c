@@ -1,0 +1,140 @@
+// Expansion: FINAL ops written in primitives. Gradients are taken before, so that they see whole
+// logsumexps; everything after knows primitives only. Origins and group tags are inherited.
+//
+//   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
+//
+// Narrow floats and integers are averaged in f32, the type that their sums are kept in. So are what
+// scatter_add, which keeps its sums in memory, adds up: it is no FINAL op, but one of a narrow float
+// becomes one of f32 between casts.
+#include <math.h>
+
+#include "ir/graph/graph.h"
+#include "ir/program/sums.h"
+
+typedef struct Expand {
+  Graph *g;
+  Node n;    // of the old graph
+  NodeId x;  // its argument in the new graph
+  Dims over; // attr.dims
+} Expand;
+
+static Dtype x_type(const Expand *c) { return (Dtype)graph_node(c->g, c->x)->type; }
+
+static Dtype wide_type(Dtype t) { return dtype_is_float(t) ? dtype_accumulator(t) : TYPE_F32; }
+
+static NodeId expand_mean(Expand *c) {
+  Graph *g = c->g;
+  Dtype wide = wide_type(x_type(c));
+  double n = 1;
+  for (int i = 0; i < c->over.n; i++) n *= (double)dim_get(g->dims, c->over.at[i])->size;
+  NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, c->x, wide), &c->over);
+  return graph_cast(g, graph_binary(g, OP_MUL, sum, graph_const(g, wide, 1 / n)), (Dtype)c->n.type);
+}
+
+static NodeId expand_logsumexp(Expand *c) {
+  Graph *g = c->g;
+  LogSum s = graph_log_sum(g, graph_cast(g, c->x, wide_type(x_type(c))), &c->over, false);
+  NodeId y = graph_binary(g, OP_ADD, graph_unary(g, OP_LOG, s.sum), s.shift);
+  return graph_cast(g, y, (Dtype)c->n.type);
+}
+
+// An f64 does not fit a key: the best value first, then the least index that has it. NaN is found
+// by being unequal to itself.
+static NodeId first_equal(Expand *c, Op best_of) {
+  Graph *g = c->g;
+  NodeId best = graph_reduce(g, best_of, c->x, &c->over);
+  NodeId best_nan = graph_binary(g, OP_NE, best, best), x_nan = graph_binary(g, OP_NE, c->x, c->x);
+  NodeId hit = graph_where(g, best_nan, x_nan, graph_binary(g, OP_EQ, c->x, best));
+  NodeId index =
+      graph_where(g, hit, graph_index(g, c->over.at[0]), graph_const(g, TYPE_I32, INT32_MAX));
+  return graph_reduce(g, OP_MIN, index, &c->over);
+}
+
+static NodeId largest_key(Expand *c, NodeId x) {
+  Graph *g = c->g;
+  NodeId key = graph_binary(g, OP_ARG_KEY, x, graph_index(g, c->over.at[0]));
+  return graph_unary(g, OP_KEY_INDEX, graph_reduce(g, OP_MAX, key, &c->over));
+}
+
+// x in a type that keys hold; the cast is exact.
+static NodeId key_operand(Expand *c) {
+  return graph_cast(c->g, c->x, dtype_is_float(x_type(c)) ? TYPE_F32 : TYPE_I32);
+}
+
+static NodeId expand_argmax(Expand *c) {
+  return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
+}
+
+// The order turned round: -x keeps NaN a NaN, which ranks first again; -1 - x of integers cannot
+// overflow.
+static NodeId expand_argmin(Expand *c) {
+  if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
+  NodeId x = key_operand(c);
+  if (dtype_is_float(x_type(c))) return largest_key(c, graph_unary(c->g, OP_NEG, x));
+  return largest_key(c, graph_binary(c->g, OP_SUB, graph_const(c->g, TYPE_I32, -1), x));
+}
+
+static NodeId expand_stop(Expand *c) { return c->x; }
+
+static bool is_narrow_sum(const Node *n) {
+  return n->op == OP_SCATTER_ADD && dtype_accumulator((Dtype)n->type) != (Dtype)n->type &&
+         dtype_is_float((Dtype)n->type);
+}
+
+static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype wide) {
+  to->origin = n->origin;
+  NodeId args[2] = {graph_cast(to, map[n->args[0]], wide), map[n->args[1]]};
+  return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
+}
+
+// Terms that may go to one row of the result.
+static int64_t scatter_terms(const Graph *g, const Node *n) {
+  int64_t terms = 1;
+  for (int i = 0; i < n->attr.ndims; i++) terms *= dim_get(g->dims, n->attr.dims[i])->size;
+  return terms;
+}
+
+Graph *graph_widen_scatters(Arena *a, const Graph *g) {
+  Graph *to = graph_like(a, g, g->stage);
+  NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *n = graph_node(g, id);
+    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
+    map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, to->output) = o;
+  }
+  return graph_trim(a, to, g->stage);
+}
+
+typedef NodeId ExpandRule(Expand *c);
+static ExpandRule *const expand_rule[OP_COUNT] = {
+    [OP_MEAN] = expand_mean,     [OP_LOGSUMEXP] = expand_logsumexp, [OP_ARGMAX] = expand_argmax,
+    [OP_ARGMIN] = expand_argmin, [OP_STOP] = expand_stop,
+};
+
+static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
+  const Node *n = graph_node(from, id);
+  if (is_narrow_sum(n)) return widen_scatter(to, n, map, wide_type((Dtype)n->type));
+  if (!(op_row((Op)n->op)->flags & FINAL)) return graph_copy(to, from, id, map);
+  if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
+  Expand c = {.g = to, .n = *n, .x = map[n->args[0]], .over = {.n = n->attr.ndims}};
+  for (int i = 0; i < c.over.n; i++) c.over.at[i] = n->attr.dims[i];
+  to->origin = n->origin;
+  return expand_rule[n->op](&c);
+}
+
+Graph *graph_expand(Arena *a, const Graph *g) {
+  Graph *to = graph_like(a, g, STAGE_SIMPLIFY);
+  NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
+  for (NodeId id = 1; id <= graph_count(g); id++) map[id] = expand_node(to, g, id, map);
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, to->output) = o;
+  }
+  return graph_trim(a, to, STAGE_SIMPLIFY);
+}

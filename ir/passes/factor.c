@@ -1,0 +1,182 @@
+// Sums of products in gradients: what does not depend on the summed dims comes out of the sum, and deviations from
+// their own mean, which sum to nothing, go. Then sums that differ by such factors only are one.
+//
+//   off = x - mean[b](x), y = off * r, z = y * scale, so that the backward pass has
+//     sum[b](dz * (off * r))                     =>  r * sum[b](dz * off)
+//     sum[b](dz * scale * off)                   =>  scale * sum[b](dz * off)      the same sum
+//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        u lacks b
+//
+// Batch normalisation so has two sums in its backward pass that wait for nothing but dz, where the chain rule has four
+// of which one waits for another. The forward pass is left as the model says it. Run after all gradients: a gradient by
+// a mean itself does not see what is left out here.
+#include <math.h>
+#include <string.h>
+
+#include "ir/graph/graph.h"
+
+enum { MAX_DEPTH = 16 };
+
+static bool any_of(const Dims *dims, const DimId *list, int n) {
+  for (int i = 0; i < n; i++)
+    if (dims_has(dims, list[i])) return true;
+  return false;
+}
+
+static NodeId stripped(const Graph *g, NodeId x, const DimId *sum, int n) {
+  const Node *node = graph_node(g, x);
+  return node->op == OP_BROADCAST && !any_of(&graph_node(g, node->args[0])->dims, sum, n) ? node->args[0] : x;
+}
+
+// Whether m is the mean of x over dims of the list.
+static bool is_mean_of(const Graph *g, NodeId m, NodeId x, const Dims *allowed) {
+  const Node *mul = graph_node(g, m);
+  if (mul->op == OP_BROADCAST) mul = graph_node(g, mul->args[0]);
+  if (mul->op != OP_MUL) return false;
+  for (int i = 0; i < 2; i++) {
+    const Node *sum = graph_node(g, mul->args[i]), *factor = graph_node(g, mul->args[1 - i]);
+    if (sum->op != OP_SUM || sum->args[0] != x || factor->op != OP_CONST) continue;
+    double n = 1;
+    for (int k = 0; k < sum->attr.ndims; k++) {
+      if (!dims_has(allowed, sum->attr.dims[k])) return false;
+      n *= (double)dim_get(g->dims, sum->attr.dims[k])->size;
+    }
+    return dtype_round((Dtype)factor->type, 1 / n) == factor->attr.num[0];
+  }
+  return false;
+}
+
+static Dims without(const Dims *a, const Dims *b) {
+  Dims out = {0};
+  for (int i = 0; i < a->n; i++)
+    if (!dims_has(b, a->at[i])) out.at[out.n++] = a->at[i];
+  return out;
+}
+
+// Whether the sum of x over the dims `over`, all of which it has, is zero in exact arithmetic.
+static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
+  const Node *n = graph_node(g, x);
+  if (!over->n || !depth || !dtype_is_float((Dtype)n->type)) return false;
+  if (n->op == OP_NEG) return vanishes(g, n->args[0], over, depth - 1);
+  if (n->op == OP_SUB && is_mean_of(g, n->args[1], n->args[0], over)) return true;
+  if (n->op == OP_MUL)
+    for (int i = 0; i < 2; i++) {
+      Dims left = without(over, &graph_node(g, n->args[1 - i])->dims);
+      if (vanishes(g, n->args[i], &left, depth - 1)) return true;
+    }
+  if (n->op != OP_ADD && n->op != OP_SUB) return false;
+  return vanishes(g, n->args[0], over, depth - 1) && vanishes(g, n->args[1], over, depth - 1);
+}
+
+// x = (negative ? -1 : 1) * product of the factors * rest + what vanishes in the sum
+typedef struct Factored {
+  NodeId rest, factor[MAX_DEPTH];
+  int n;
+  bool negative, found; // a factor with dims, or something that vanishes
+} Factored;
+
+// One step further into f->rest; false at the end.
+static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, Factored *f) {
+  const Node *n = graph_node(g, f->rest);
+  if (n->op == OP_NEG) {
+    f->negative = !f->negative;
+    f->rest = n->args[0];
+    return true;
+  }
+  Dims over = {.n = nsum};
+  memcpy(over.at, sum, (size_t)nsum * sizeof *sum);
+  for (int i = 0; i < 2 && n->op == OP_MUL; i++) {
+    NodeId u = stripped(g, n->args[i], sum, nsum);
+    const Node *factor = graph_node(g, u);
+    if (any_of(&factor->dims, sum, nsum)) continue;
+    f->factor[f->n++] = u;
+    f->rest = n->args[1 - i];
+    f->found |= factor->dims.n > 0;
+    return true;
+  }
+  for (int i = 0; i < 2 && drops && (n->op == OP_ADD || n->op == OP_SUB); i++) {
+    if (!dims_equal(&graph_node(g, n->args[1 - i])->dims, &n->dims) || !vanishes(g, n->args[i], &over, MAX_DEPTH)) continue;
+    f->rest = n->args[1 - i];
+    f->negative ^= n->op == OP_SUB && i == 0;
+    f->found = true;
+    return true;
+  }
+  return false;
+}
+
+// What comes out of x when it is summed. Numbers alone stay where they are, so that equal sums stay equal.
+static Factored factor_sum(const Graph *g, NodeId x, const DimId *sum, int nsum, bool drops) {
+  Factored f = {.rest = x}, best = f;
+  for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, nsum, drops, &f); i++) {
+    if (f.found) best = f;
+    f.found = false;
+  }
+  best.found = best.rest != x;
+  return best;
+}
+
+static NodeId multiplied(Graph *g, NodeId y, const Factored *f) {
+  Dtype type = (Dtype)graph_node(g, y)->type;
+  for (int i = f->n; i-- > 0;) y = graph_binary(g, OP_MUL, y, graph_cast(g, f->factor[i], type));
+  return f->negative ? graph_unary(g, OP_NEG, y) : y;
+}
+
+static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
+  Dims over = {.n = attr->ndims};
+  memcpy(over.at, attr->dims, (size_t)attr->ndims * sizeof *attr->dims);
+  if (vanishes(g, x, &over, MAX_DEPTH)) return graph_const(g, (Dtype)graph_node(g, x)->type, 0);
+  Factored f = factor_sum(g, x, attr->dims, attr->ndims, true);
+  if (!f.found) return 0;
+  return multiplied(g, graph_add(g, OP_SUM, 1, &f.rest, attr), &f);
+}
+
+// A product whose result has no dims beside those of argument i: a sum of products of elements.
+static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
+  for (int k = 0; k < n->dims.n; k++)
+    if (!dims_has(&graph_node(g, x)->dims, n->dims.at[k])) return false;
+  return true;
+}
+
+static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
+  NodeId args[2];
+  Factored f[2];
+  bool any = false;
+  for (int i = 0; i < 2; i++) {
+    args[i] = map[n->args[i]];
+    f[i] = (Factored){.rest = args[i]};
+    if (sums_elements(g, n, args[i])) f[i] = factor_sum(g, args[i], n->attr.dims, n->attr.ndims, false);
+    any |= f[i].found;
+    args[i] = f[i].rest;
+  }
+  if (!any || !n->attr.ndims) return 0;
+  for (int k = 0; k < n->attr.ndims; k++)
+    if (!dims_has(&graph_node(g, args[0])->dims, n->attr.dims[k]) && !dims_has(&graph_node(g, args[1])->dims, n->attr.dims[k]))
+      return 0;
+  return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, &n->attr), &f[1]), &f[0]);
+}
+
+static NodeId factored(Graph *to, const Node *n, const NodeId *map) {
+  if (!n->origin.backward || n->instance || !dtype_is_float((Dtype)n->type)) return 0;
+  if (n->op == OP_SUM && n->type == graph_node(to, map[n->args[0]])->type) return factored_sum(to, map[n->args[0]], &n->attr);
+  return n->op == OP_CONTRACT ? factored_product(to, n, map) : 0;
+}
+
+const Graph *graph_factor(Arena *a, const Graph *g) {
+  Graph *to = graph_like(a, g, g->stage);
+  bool any = false;
+  NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
+  for (NodeId id = 1; id <= graph_count(g); id++) {
+    const Node *n = graph_node(g, id);
+    bug_context("factor", id);
+    to->origin = n->origin;
+    NodeId y = factored(to, n, map);
+    any |= y != 0;
+    map[id] = y ? graph_broadcast(to, y, &n->dims) : graph_copy(to, g, id, map);
+  }
+  if (!any) return g;
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = map[o.value];
+    vec_push(a, to->output) = o;
+  }
+  return graph_simplify(a, graph_trim(a, to, g->stage)); // zeros that remain go
+}

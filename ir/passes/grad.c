@@ -1,0 +1,189 @@
+// Gradients: reverse mode over the prefix of a graph, as new nodes of the same graph.
+//
+// From the loss backward, each node that lies between it and `by` receives the sum of what its
+// users hand down, in descending order of users, and its rule hands parts of it to its arguments.
+// Rules are written in ops that have gradients themselves, so gradients of gradients need nothing
+// more.
+//
+//   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]},  d w = contract(dy, x)
+//   {dims=[b]}
+#include "ir/passes/grad_internal.h"
+
+static GradRule *const grad_rule[OP_COUNT] = {
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = grad_##grad,
+#include "ir/graph/ops.def"
+#undef OP
+};
+
+void grad_none(Grad *c) { BUG("%%%u, %s, has no gradient", c->id, op_row((Op)c->n.op)->text); }
+void grad_zero(Grad *c) { (void)c; }
+
+bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
+
+static Dims missing(const Dims *from, const Dims *in) {
+  Dims d = {0};
+  for (int i = 0; i < from->n; i++)
+    if (!dims_has(in, from->at[i])) d.at[d.n++] = from->at[i];
+  return d;
+}
+
+// Brings a term to the dims and type of the node whose gradient it is.
+static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
+  Dims sum = missing(&graph_node(g, term)->dims, dims);
+  term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
+  return graph_broadcast(g, term, dims);
+}
+
+void grad_to(Grad *c, int i, NodeId term) {
+  if (!grad_wanted(c, i)) return;
+  Node arg = *graph_node(c->g, c->key[i]);
+  grad_accumulate(c, c->key[i], fit(c->g, term, &arg.dims, (Dtype)arg.type));
+}
+
+void grad_product_to(Grad *c, int i, NodeId a, NodeId b) {
+  if (!grad_wanted(c, i)) return;
+  Graph *g = c->g;
+  Dims all = graph_node(g, a)->dims;
+  const Node *arg = graph_node(g, c->key[i]), *other = graph_node(g, b);
+  for (int k = 0; k < other->dims.n; k++)
+    if (!dims_add(g->dims, &all, other->dims.at[k])) BUG("more than %d dims", MAX_RANK);
+  Dims sum = missing(&all, &arg->dims);
+  Attr attr = {.type = (Dtype)arg->type, .ndims = sum.n, .dims = sum.at};
+  NodeId product = sum.n || arg->type != other->type
+                       ? graph_add(g, OP_CONTRACT, 2, (NodeId[]){a, b}, &attr)
+                       : graph_binary(g, OP_MUL, a, b);
+  grad_to(c, i, product);
+}
+
+NodeId grad_const(Grad *c, double value) { return graph_const(c->g, (Dtype)c->n.type, value); }
+
+NodeId grad_scaled(Grad *c, NodeId x, double factor) {
+  Dtype type = (Dtype)graph_node(c->g, x)->type, wide = dtype_accumulator(type);
+  if (dtype_round(type, factor) == factor) wide = type;
+  NodeId y = graph_binary(c->g, OP_MUL, graph_cast(c->g, x, wide), graph_const(c->g, wide, factor));
+  return graph_cast(c->g, y, type);
+}
+
+// -- the walk ------------------------------------------------------------------------------------
+
+// Whether `by` or the next value of a carry makes it worth having the gradient by node n.
+static bool becomes_needed(const Grad *c, NodeId n) {
+  const Node *node = graph_node(c->g, n);
+  bool any = false;
+  for (int k = 0; k < node->nargs; k++) any |= c->needed[node->args[k]];
+  NodeId next = node->op == OP_CARRY ? carry_next(c->g, c->scan, n) : 0;
+  return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
+}
+
+// needed[n]: some `by` reaches n through floats, so n's gradient is worth having. A carry may get it from a later
+// node: until nothing changes.
+static void mark_needed(Grad *c, int n, const NodeId *by) {
+  for (int i = 0; i < n; i++) c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = 0; i < c->count; i++) {
+      NodeId id = c->order[i];
+      if (c->needed[id] || !becomes_needed(c, id)) continue;
+      c->needed[id] = true;
+      changed |= c->g->region.n > 0;
+    }
+  }
+}
+
+// active[n]: needed, and on a way to the loss.
+static void mark_active(Grad *c, NodeId loss) {
+  VEC(NodeId) todo = {0};
+  bool *seen = arena_array(c->scratch, bool, c->count + 1);
+  vec_push(c->scratch, todo) = loss;
+  while (todo.n) {
+    NodeId id = todo.at[--todo.n];
+    const Node *n = graph_node(c->g, id);
+    if (seen[id]) continue;
+    seen[id] = true;
+    c->active[id] = c->needed[id];
+    for (int k = 0; k < n->nargs && n->op != OP_SCAN; k++) vec_push(c->scratch, todo) = n->args[k];
+    if (n->op != OP_CARRY) continue;
+    NodeId next = carry_next(c->g, c->scan, id);
+    if (next) vec_push(c->scratch, todo) = next;
+    if (next) vec_push(c->scratch, todo) = c->scan[n->region];
+  }
+  for (NodeId id = 1; id <= c->count; id++) // a scan without carries is reached through what it collects
+    if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
+}
+
+static const char *node_name(Arena *a, const Graph *g, NodeId id) {
+  const char *name = graph_node(g, id)->origin.value;
+  return name ? name : arena_printf(a, "%%%u", id);
+}
+
+Origin grad_origin(Grad *c, NodeId n) {
+  Origin o = graph_node(c->g, n)->origin;
+  o.why = arena_printf(c->g->arena, "grad of %s through %s", node_name(c->g->arena, c->g, n),
+                       op_row((Op)graph_node(c->g, n)->op)->text);
+  o.backward = true;
+  return o;
+}
+
+static bool any_wanted(const Grad *c) {
+  for (int i = 0; i < c->n.nargs; i++)
+    if (grad_wanted(c, i)) return true;
+  return false;
+}
+
+void grad_node(Grad *c, NodeId n) {
+  NodeId args[MAX_ARGS];
+  if (!c->adjoint[n] || !c->active[n]) return;
+  c->n = *graph_node(c->g, n); // adding nodes moves them
+  c->key = c->n.args;
+  c->dy = c->adjoint[n];
+  if (grad_ends_loop(c, n)) return;
+  if (!any_wanted(c)) return;
+  bug_context("grad", n);
+  c->g->origin = grad_origin(c, n);
+  for (int i = 0; i < c->n.nargs; i++) args[i] = grad_value(c, c->key[i]);
+  c->n.args = args;
+  c->id = grad_value(c, n);
+  grad_rule[c->n.op](c);
+}
+
+static void begin(Grad *c, Graph *g, NodeId loss, int n, const NodeId *by) {
+  uint32_t count = graph_count(g);
+  *c = (Grad){.g = g, .scratch = arena_new(), .count = count, .open = graph_node(g, loss)->region};
+  c->needed = arena_array(c->scratch, bool, count + 1);
+  c->active = arena_array(c->scratch, bool, count + 1);
+  c->adjoint = arena_array(c->scratch, NodeId, count + 1);
+  c->mirror = arena_array(c->scratch, NodeId, count + 1);
+  c->clone = arena_array(c->scratch, NodeId, count + 1);
+  c->wide = arena_array(c->scratch, NodeId, graph_count(g) + 1);
+  c->clone_region = arena_array(c->scratch, RegionId, g->region.n + 1);
+  c->order = graph_schedule(c->scratch, g);
+  c->nodes = region_nodes(c->scratch, g);
+  c->regions = g->region.n;
+  c->scan = region_scans(c->scratch, g);
+  mark_needed(c, n, by);
+  mark_active(c, loss);
+}
+
+void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out) {
+  Origin before = g->origin;
+  Grad c;
+  begin(&c, g, loss, n, by);
+  GradLevel outside = {.back = c.open};
+  c.level = &outside;
+  g->origin = grad_origin(&c, loss);
+  c.adjoint[loss] = graph_const(g, (Dtype)graph_node(g, loss)->type, 1);
+  for (uint32_t i = c.count; i > 0; i--) {
+    NodeId id = c.order[i - 1];
+    if (grad_region(&c, id)) continue;
+    if (graph_node(g, id)->op == OP_SCAN) grad_loop(&c, id);
+    else grad_node(&c, id);
+  }
+  for (int i = 0; i < n; i++) {
+    Node node = *graph_node(g, by[i]);
+    g->origin = grad_origin(&c, by[i]);
+    out[i] = grad_region(&c, by[i]) ? 0 : c.adjoint[by[i]];
+    if (!out[i]) out[i] = graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
+  }
+  arena_free(c.scratch);
+  g->origin = before;
+}

@@ -1,0 +1,337 @@
+// Gradients of loops: a loop is gone through backwards by another one.
+//
+// The carries of the backward loop are the gradients of the carries; they begin with the gradient of what FINAL
+// hands out and end as that of the start. Values of the body that rules need are collected and seen at the same
+// step, or computed again: all of them from collected carries, or those that lead to a `checkpoint` of the body, from
+// carries and the checkpoints before. What the body takes from outside gets the sum over all steps.
+//
+//   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
+//   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
+//       dx = collect(s', dy * f_x);  dw = sum[t](collect(s', dy * f_w))
+#include "ir/passes/grad_internal.h"
+
+RegionId grad_region(const Grad *c, NodeId n) {
+  RegionId r = graph_node(c->g, n)->region;
+  return region_encloses(c->g, r, c->open) ? 0 : r;
+}
+
+bool grad_ends_loop(const Grad *c, NodeId n) {
+  const Node *node = graph_node(c->g, n);
+  if (node->op != OP_FINAL && node->op != OP_COLLECT) return false;
+  return grad_region(c, node->args[1]) == graph_node(c->g, node->args[0])->attr.region;
+}
+
+void grad_accumulate(Grad *c, NodeId to, NodeId term) {
+  if (grad_region(c, to) != c->level->of) {
+    vec_push(c->scratch, c->level->term) = (GradTerm){to, term, false};
+    return;
+  }
+  NodeId *sum = &c->adjoint[to];
+  *sum = *sum ? graph_binary(c->g, OP_ADD, *sum, term) : term;
+}
+
+// -- values of the body ---------------------------------------------------------------------------
+
+static NodeId at(Graph *g, RegionId region, NodeId x) {
+  DimId t = region_get(g, region)->t;
+  return graph_add(g, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = region});
+}
+
+static NodeId collect(Graph *g, NodeId scan, NodeId x) {
+  DimId t = region_get(g, graph_node(g, scan)->attr.region)->t;
+  return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
+}
+
+// The copy of node n in a loop that is computed again; what was collected since has none yet.
+static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
+  if (n <= c->count) return clone[n];
+  const NodeId *args = graph_node(c->g, n)->args;
+  NodeId scan = args[0], value = args[1];
+  return collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
+}
+
+// At level l: what scan, of the loop that l goes through, collects of n.
+static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
+  if (!l->of) return collect(c->g, scan, n);
+  if (scan <= c->count && c->wide[scan]) return collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
+  if (l->recompute) return collect(c->g, clone_of(c, c->clone, scan), clone_of(c, c->clone, n));
+  return at(c->g, l->back, collected(c, l->outer, l->scan, collect(c->g, scan, n)));
+}
+
+static NodeId seen_again(Grad *c, const GradLevel *l, NodeId n) {
+  Node node = *graph_node(c->g, n);
+  if (node.op == OP_AT) return at(c->g, l->back, grad_value(c, node.args[0]));
+  return at(c->g, l->back, collected(c, l->outer, l->scan, n));
+}
+
+NodeId grad_value(Grad *c, NodeId n) {
+  RegionId r = grad_region(c, n);
+  if (!r) return n;
+  const GradLevel *l = c->level;
+  while (l->of && l->of != r) l = l->outer;
+  if (!l->of) BUG("%%%u is in a loop that is not gone through", n);
+  if (!c->mirror[n]) c->mirror[n] = seen_again(c, l, n);
+  return c->mirror[n];
+}
+
+// -- bodies computed again ------------------------------------------------------------------------
+
+static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
+  return r == l->of ? l->back : c->clone_region[r];
+}
+
+static void clone_regions(Grad *c, const GradLevel *l) {
+  uint32_t n = c->g->region.n;
+  for (uint32_t r = l->of + 1u; r <= n && r <= c->regions; r++) { // inner loops have larger numbers
+    if (!region_encloses(c->g, l->of, (RegionId)r)) continue;
+    Region copy = *region_get(c->g, (RegionId)r);
+    copy.parent = clone_region(c, l, copy.parent);
+    c->clone_region[r] = graph_region(c->g, &copy);
+  }
+}
+
+static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeId n) {
+  Node node = *graph_node(c->g, n);
+  NodeId args[MAX_ARGS];
+  for (int i = 0; i < node.nargs; i++) {
+    RegionId in = graph_node(c->g, node.args[i])->region;
+    bool inner = in != l->of && region_encloses(c->g, l->of, in);
+    args[i] = inner ? clone[node.args[i]] : grad_value(c, node.args[i]);
+  }
+  Attr attr = node.attr;
+  if (attr.region) attr.region = c->clone_region[attr.region];
+  c->g->origin = node.origin;
+  c->g->origin.backward = true;
+  return graph_add(c->g, (Op)node.op, node.nargs, args, &attr);
+}
+
+// Everything of the loop and of those inside it; what nobody needs of it goes later.
+static void recompute(Grad *c, const GradLevel *l) {
+  clone_regions(c, l);
+  for (uint32_t i = 0; i < c->count; i++) {
+    NodeId n = c->order[i];
+    RegionId r = graph_node(c->g, n)->region;
+    if (!r || !region_encloses(c->g, l->of, r)) continue;
+    Op op = (Op)graph_node(c->g, n)->op;
+    bool given = r == l->of && (op == OP_CARRY || op == OP_AT);
+    c->clone[n] = given ? seen_again(c, l, n) : clone_node(c, l, c->clone, n);
+    if (r == l->of) c->mirror[n] = c->clone[n];
+  }
+}
+
+// The loop directly inside that of level l which encloses r, or is it; 0: r lies elsewhere.
+static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
+  while (r && region_get(c->g, r)->parent != l->of) r = region_get(c->g, r)->parent;
+  return r;
+}
+
+// The loops inside whose results have the dim of the loop; NULL: there are none.
+static bool *wide_loops(Grad *c, const GradLevel *l) {
+  DimId t = region_get(c->g, l->of)->t;
+  bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
+  for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
+    const Node *n = graph_node(c->g, c->nodes.node[i]);
+    if ((n->op != OP_FINAL && n->op != OP_COLLECT) || !dims_has(&n->dims, t)) continue;
+    wide[graph_node(c->g, n->args[0])->attr.region] = any = true;
+  }
+  return any ? wide : NULL;
+}
+
+// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected: it is computed again, and
+// with what a loop inside hands out that whole loop.
+static void recompute_wide(Grad *c, const GradLevel *l) {
+  DimId t = region_get(c->g, l->of)->t;
+  const bool *wide = wide_loops(c, l);
+  if (wide) clone_regions(c, l);
+  for (uint32_t i = 0; i < c->count; i++) {
+    NodeId n = c->order[i];
+    const Node *node = graph_node(c->g, n);
+    RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
+    bool ends = wide && node->op == OP_SCAN && wide[node->attr.region];
+    bool again = node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
+    if (!again) continue;
+    NodeId copy = clone_node(c, l, c->wide, n);
+    if (node->region == l->of) c->mirror[n] = copy;
+    if (node->region != l->of || ends) c->wide[n] = copy;
+  }
+}
+
+// Whether a node of loop r is computed again when it leads to a checkpoint; others are collected.
+static bool may_repeat(const Node *n) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
+}
+
+// Of each node of the loop whether it leads to a checkpoint in it; NULL: there is none.
+static bool *before_checkpoints(Grad *c, RegionId r) {
+  bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
+  for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
+    NodeId n = c->nodes.node[i - 1];
+    const Node *node = graph_node(c->g, n);
+    any |= node->op == OP_CHECKPOINT;
+    for (int k = 0; k < node->nargs && (before[n] || node->op == OP_CHECKPOINT); k++) before[node->args[k]] = true;
+  }
+  return any ? before : NULL;
+}
+
+static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
+  for (uint32_t i = c->nodes.first[l->of]; i < c->nodes.first[l->of + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    if (before[n] && may_repeat(graph_node(c->g, n))) c->mirror[n] = clone_node(c, l, c->wide, n);
+  }
+}
+
+// -- one loop ------------------------------------------------------------------------------------
+
+typedef struct Backward {
+  NodeId scan;
+  GradLevel level;
+  const bool *before;      // of the loop's nodes: leads to a checkpoint
+  VEC(NodeId) carry, grad; // of the loop, and the carries of their gradients
+} Backward;
+
+static NodeId zeros_like(Graph *g, NodeId n) {
+  Node node = *graph_node(g, n);
+  return graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
+}
+
+// Gradients by what the loop hands out, as far as there are any; false: there are none.
+static bool begin_carries(Grad *c, Backward *b) {
+  const Node *scan = graph_node(c->g, b->scan);
+  RegionId in = scan->region, r = scan->attr.region;
+  NodeId *final = arena_array(c->scratch, NodeId, c->count + 1);
+  bool any = false;
+  for (uint32_t i = c->nodes.first[in]; i < c->nodes.first[in + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    const Node *end = graph_node(c->g, n);
+    if ((end->op != OP_FINAL && end->op != OP_COLLECT) || end->args[0] != b->scan || !c->adjoint[n]) continue;
+    any = true;
+    if (end->op == OP_FINAL) final[end->args[1]] = c->adjoint[n];
+  }
+  if (!any) return false;
+  Region back = *region_get(c->g, r);
+  b->level = (GradLevel){.outer = c->level, .of = r, .scan = b->scan, .recompute = back.recompute};
+  b->before = back.recompute ? NULL : before_checkpoints(c, r);
+  back.parent = c->level->back;
+  back.reverse = !back.reverse;
+  back.recompute |= b->before != NULL; // what is computed again there stays there
+  b->level.back = graph_region(c->g, &back);
+  for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    if (graph_node(c->g, n)->op != OP_CARRY || !c->active[n]) continue;
+    NodeId start = final[n] ? final[n] : zeros_like(c->g, n);
+    Attr attr = {.region = b->level.back, .key = b->carry.n};
+    vec_push(c->scratch, b->carry) = n;
+    vec_push(c->scratch, b->grad) = graph_add(c->g, OP_CARRY, 1, &start, &attr);
+  }
+  return true;
+}
+
+// What each step begins with: gradients by next values and by what was collected.
+static void begin_step(Grad *c, Backward *b) {
+  for (uint32_t k = 0; k < b->carry.n; k++) {
+    NodeId next = carry_next(c->g, c->scan, b->carry.at[k]);
+    if (next && c->active[next]) grad_accumulate(c, next, b->grad.at[k]);
+  }
+  RegionId in = graph_node(c->g, b->scan)->region;
+  for (uint32_t i = c->nodes.first[in]; i < c->nodes.first[in + 1]; i++) {
+    NodeId n = c->nodes.node[i];
+    Node end = *graph_node(c->g, n);
+    if (end.op != OP_COLLECT || end.args[0] != b->scan || !c->adjoint[n]) continue;
+    if (!c->active[end.args[1]] || !grad_ends_loop(c, n)) continue;
+    grad_accumulate(c, end.args[1], at(c->g, b->level.back, c->adjoint[n]));
+  }
+}
+
+static void go_through(Grad *c, const Backward *b) {
+  RegionId r = b->level.of;
+  for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
+    NodeId n = c->nodes.node[i - 1];
+    Node node = *graph_node(c->g, n);
+    if (node.op == OP_SCAN) {
+      grad_loop(c, n);
+    } else if (node.op == OP_AT) {
+      if (c->adjoint[n] && c->active[node.args[0]])
+        vec_push(c->scratch, c->level->term) = (GradTerm){node.args[0], c->adjoint[n], true};
+    } else if (node.op != OP_CARRY) {
+      grad_node(c, n);
+    }
+  }
+}
+
+// A term that has the dim of the loop cannot be collected: it adds up in a carry.
+static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
+  return !term->each && dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
+}
+
+static NodeId end_scan(Grad *c, Backward *b) {
+  VEC(NodeId) next = {0};
+  for (uint32_t k = 0; k < b->carry.n; k++) {
+    NodeId d = c->adjoint[b->carry.at[k]];
+    vec_push(c->scratch, next) = d ? d : zeros_like(c->g, b->carry.at[k]);
+  }
+  for (uint32_t i = 0; i < b->level.term.n; i++) {
+    GradTerm *term = &b->level.term.at[i];
+    if (!adds_up(c, b, term)) continue;
+    Dtype type = region_sum_type(c->g, b->level.back, (Dtype)graph_node(c->g, term->term)->type);
+    NodeId wide = graph_cast(c->g, term->term, type), zero = zeros_like(c->g, wide);
+    Attr attr = {.region = b->level.back, .key = next.n};
+    NodeId sum = graph_add(c->g, OP_CARRY, 1, &zero, &attr);
+    vec_push(c->scratch, next) = graph_binary(c->g, OP_ADD, sum, wide);
+    term->term = sum;
+  }
+  return graph_add(c->g, OP_SCAN, (int)next.n, next.at, &(Attr){.region = b->level.back});
+}
+
+static NodeId sum_of_steps(Grad *c, const Backward *b, NodeId scan, const GradTerm *term) {
+  if (graph_node(c->g, term->term)->op == OP_CARRY && adds_up(c, b, term)) {
+    NodeId sum = graph_add(c->g, OP_FINAL, 2, (NodeId[]){scan, term->term}, NULL);
+    return graph_cast(c->g, sum, (Dtype)graph_node(c->g, term->to)->type);
+  }
+  NodeId steps = collect(c->g, scan, term->term);
+  if (term->each) return steps;
+  return graph_reduce(c->g, OP_SUM, steps, &(Dims){.n = 1, .at = {region_get(c->g, b->level.of)->t}});
+}
+
+static void hand_out(Grad *c, const Backward *b, NodeId scan) {
+  for (uint32_t k = 0; k < b->carry.n; k++) {
+    NodeId start = graph_node(c->g, b->carry.at[k])->args[0];
+    if (!c->active[start]) continue;
+    NodeId d = graph_add(c->g, OP_FINAL, 2, (NodeId[]){scan, b->grad.at[k]}, NULL);
+    grad_accumulate(c, start, d);
+  }
+  for (uint32_t i = 0; i < b->level.term.n; i++) {
+    const GradTerm *term = &b->level.term.at[i];
+    grad_accumulate(c, term->to, sum_of_steps(c, b, scan, term));
+  }
+}
+
+// Loops inside one another are as deep as the model writes them.
+void grad_loop(Grad *c, NodeId scan) {
+  Backward b = {.scan = scan};
+  Origin origin = grad_origin(c, scan);
+  c->g->origin = origin;
+  if (!c->active[scan] || !begin_carries(c, &b)) return;
+  c->level = &b.level;
+  if (b.level.recompute) recompute(c, &b.level);
+  else recompute_wide(c, &b.level);
+  if (b.before) recompute_between(c, &b.level, b.before);
+  c->g->origin = origin;
+  begin_step(c, &b);
+  go_through(c, &b);
+  c->g->origin = origin;
+  NodeId back = end_scan(c, &b);
+  c->level = b.level.outer;
+  hand_out(c, &b, back);
+}
+
+// Of what is the same in all steps.
+void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
+
+// Inside the loop of the loss: the gradient stands at the current step, zero elsewhere.
+void grad_at(Grad *c) {
+  Graph *g = c->g;
+  NodeId index = graph_index(g, c->n.attr.dims[0]);
+  NodeId here = graph_binary(g, OP_EQ, index, at(g, c->n.attr.region, index));
+  grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
+}

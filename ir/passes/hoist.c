@@ -1,0 +1,339 @@
+// Hoisting: what does not lie on a way from a carry to the next leaves its loop.
+//
+// A node that depends on no carry is the same op over all steps at once: its arguments get the dim of the loop
+// (at(x) is x again). A node that feeds no carry is computed behind the loop from what its arguments were in all
+// steps. Products, reductions, lookups, windows and ordered ops move; pointwise work and moves follow those that
+// they lie between, and stay where they are otherwise, for the memory of all steps is what a loop saves.
+//
+//   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
+//   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
+//
+// A carry to which each step adds a value that is known before the loop is a sum over all steps.
+//
+// In a loop that is computed again (recompute) what depends on a value saved by another loop stays, for lifting it
+// would store it for all steps again; a sum over all steps of what it hands out adds up in a carry, unless that and its
+// next value take more than what is summed takes of all steps: gradients of large parameters are one product there,
+// too. Inner loops go first; what leaves one may then leave the next.
+#include "ir/graph/graph.h"
+
+typedef struct Hoist {
+  Arena *a;
+  Graph *to;
+  const Graph *from;
+  const RegionNodes *nodes;
+  const NodeId *scan, *order;
+  int depth;
+  bool *feeds;   // by node: a next value or an inner loop needs it
+  NodeId *in;    // by node: itself in the new graph; in its loop, if it is in one
+  NodeId *over;  // by node of a loop of this depth: its values in all steps; 0: not without the loop
+  bool *late;    // it is computed behind the loop
+  uint32_t *uses; // by node: how often it is an argument or handed out
+} Hoist;
+
+static bool at_depth(const Hoist *h, NodeId n) {
+  RegionId r = graph_node(h->from, n)->region;
+  return r && region_depth(h->from, r) == h->depth;
+}
+
+static bool is_heavy(const Node *n) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  return cls == REDUCE || cls == CONTRACT || cls == GATHER || cls == WINDOW || cls == ORDERED;
+}
+
+static bool names(const Node *n, DimId t) {
+  bool found = dims_has(&n->dims, t);
+  for (int i = 0; i < n->attr.ndims; i++) found |= n->attr.dims[i] == t;
+  for (int i = 0; i < n->attr.nto; i++) found |= n->attr.to[i] == t;
+  return found;
+}
+
+// Whether the op means the same with one more dim: it has none of that name, nor has what comes from outside.
+static bool may_move(const Hoist *h, const Node *n) {
+  DimId t = region_get(h->from, n->region)->t;
+  if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
+  for (int i = 0; i < n->nargs; i++) {
+    const Node *arg = graph_node(h->from, n->args[i]);
+    if (arg->region != n->region && dims_has(&arg->dims, t)) return false;
+  }
+  // the start of a window is one number
+  return n->op != OP_WINDOW_AT || graph_node(h->from, n->args[1])->region != n->region;
+}
+
+// Node n of the old graph over the given arguments; 0 where its op refuses them.
+static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
+  const Node *node = graph_node(h->from, n);
+  char why[200];
+  h->to->origin = node->origin;
+  return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
+}
+
+// Nodes of r, the loops inside it, and what these need: seeds of what must stay.
+static void mark_feeds(Hoist *h) {
+  for (NodeId n = 1; n <= graph_count(h->from); n++) {
+    const Node *node = graph_node(h->from, n);
+    bool loop = node->op == OP_SCAN || node->region;
+    for (int i = 0; loop && i < node->nargs; i++) {
+      RegionId in = graph_node(h->from, node->args[i])->region;
+      bool inner = node->op == OP_SCAN ? in == node->attr.region : in != node->region;
+      if (inner && node->op != OP_COLLECT && node->op != OP_FINAL) h->feeds[node->args[i]] = true;
+    }
+  }
+  for (uint32_t i = graph_count(h->from); i > 0; i--) {
+    const Node *node = graph_node(h->from, h->order[i - 1]);
+    if (!h->feeds[h->order[i - 1]] || !node->region) continue;
+    for (int k = 0; k < node->nargs; k++)
+      if (graph_node(h->from, node->args[k])->region == node->region) h->feeds[node->args[k]] = true;
+  }
+}
+
+// -- before the loop -------------------------------------------------------------------------------
+
+// Whether node n of a loop that is computed again is a value saved by another loop.
+static bool is_saved(const Hoist *h, const Node *n) {
+  return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
+         graph_node(h->from, n->args[0])->op == OP_COLLECT;
+}
+
+// The values of node n in all steps, from arguments that are known for all steps before the loop.
+static NodeId lift(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  NodeId args[MAX_ARGS];
+  if (is_saved(h, node)) return 0;
+  if (node->op == OP_AT) return h->in[node->args[0]];
+  if (!may_move(h, node)) return 0;
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId arg = node->args[i];
+    args[i] = graph_node(h->from, arg)->region == node->region ? h->over[arg] : h->in[arg];
+    if (!args[i]) return 0;
+  }
+  return put_node(h, n, args);
+}
+
+static NodeId at(Hoist *h, RegionId r, NodeId x) {
+  DimId t = region_get(h->from, r)->t;
+  return graph_add(h->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = r});
+}
+
+static void copy_inside(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  h->over[n] = lift(h, n);
+  h->in[n] = h->over[n] && is_heavy(node) ? at(h, node->region, h->over[n]) : graph_copy(h->to, h->from, n, h->in);
+}
+
+// -- behind the loop -------------------------------------------------------------------------------
+
+static NodeId collect(Hoist *h, NodeId scan, NodeId x) {
+  DimId t = region_get(h->to, graph_node(h->to, scan)->attr.region)->t;
+  return graph_add(h->to, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
+}
+
+// The values of node n in all steps, behind the loop.
+static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
+  if (graph_node(h->from, n)->region != r) return h->in[n];
+  return h->over[n] ? h->over[n] : collect(h, scan, h->in[n]);
+}
+
+static bool leaves(const Hoist *h, const Node *node, NodeId n) {
+  if (h->feeds[n] || h->over[n] || !may_move(h, node)) return false;
+  bool follows = is_heavy(node);
+  for (int i = 0; i < node->nargs; i++) follows |= h->late[node->args[i]];
+  return follows;
+}
+
+// Node n of the loop over all steps, behind it.
+static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  NodeId args[MAX_ARGS];
+  for (int k = 0; k < node->nargs; k++) args[k] = values_of(h, scan, node->args[k], r);
+  h->over[n] = put_node(h, n, args);
+  h->late[n] = h->over[n] != 0;
+}
+
+static void sink(Hoist *h, NodeId scan, RegionId r) {
+  for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++) {
+    NodeId n = h->nodes->node[i];
+    if (leaves(h, graph_node(h->from, n), n)) sink_one(h, scan, r, n);
+  }
+}
+
+// -- sums over all steps of loops that are computed again ---------------------------------------------
+
+// Node n adds up, over the dim of a loop that is computed again, what that collects.
+static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
+  const Node *sum = graph_node(h->from, n);
+  if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
+  const Node *all = graph_node(h->from, sum->args[0]);
+  if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr.dims[0])) return false;
+  RegionId r = graph_node(h->from, all->args[0])->attr.region;
+  const Region *region = region_get(h->from, r);
+  *value = all->args[1];
+  bool over = false;
+  for (int i = 0; i < sum->attr.ndims; i++) over |= sum->attr.dims[i] == region->t;
+  return over && region->recompute && region_depth(h->from, r) == h->depth &&
+         graph_node(h->from, *value)->region == r && !h->over[*value];
+}
+
+static bool is_there(const Hoist *h, NodeId n, RegionId r) {
+  while (graph_node(h->from, n)->op == OP_RENAME) n = graph_node(h->from, n)->args[0];
+  return graph_node(h->from, n)->region != r || graph_node(h->from, n)->op == OP_AT;
+}
+
+// Of a product of the loop the one argument that is not there for all steps anyway; 0: it has no such one.
+static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
+  const Node *x = graph_node(h->from, n);
+  if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
+  bool first = is_there(h, x->args[0], r), second = is_there(h, x->args[1], r);
+  return first == second ? 0 : x->args[first ? 1 : 0];
+}
+
+// Marks (late) the products of the loop whose sums take more, as carries and their next values, than what they sum takes
+// of all steps: they leave it.
+static void choose_products(Hoist *h, NodeId scan) {
+  RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
+  int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
+  int64_t steps = dim_get(h->from->dims, region_get(h->from, r)->t)->size;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
+      NodeId n = h->nodes->node[i], value, d;
+      if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+      if (!(d = handed_out(h, value, r))) continue;
+      Dtype type = (Dtype)graph_node(h->from, value)->type, wide = region_sum_type(h->from, r, type);
+      if (!pass) carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
+      else h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
+    }
+}
+
+static void sink_products(Hoist *h, NodeId scan, RegionId r) {
+  for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++)
+    if (h->late[h->nodes->node[i]]) sink_one(h, scan, r, h->nodes->node[i]);
+}
+
+typedef VEC(NodeId) Nodes;
+
+// New carries of the loop, one for each such sum, behind those that it has.
+static void add_up(Hoist *h, NodeId scan, Nodes *next) {
+  RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
+  DimId t = region_get(h->from, r)->t;
+  for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
+    NodeId n = h->nodes->node[i], value;
+    if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+    if (h->late[value]) continue;
+    const Node *sum = graph_node(h->from, n);
+    Dims rest = {0};
+    for (int k = 0; k < sum->attr.ndims; k++)
+      if (sum->attr.dims[k] != t) rest.at[rest.n++] = sum->attr.dims[k];
+    h->to->origin = sum->origin;
+    Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
+    NodeId step = graph_cast(h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
+    NodeId zero = graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
+    NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .key = next->n});
+    vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
+    h->over[n] = carry; // node n is outside this loop: where its sum is kept
+  }
+}
+
+static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
+  NodeId carry = h->over[n];
+  h->to->origin = graph_node(h->from, n)->origin;
+  NodeId sum = graph_add(h->to, OP_FINAL, 2, (NodeId[]){h->in[scan], carry}, NULL);
+  h->in[n] = graph_cast(h->to, sum, (Dtype)graph_node(h->from, n)->type);
+  h->over[n] = 0;
+}
+
+// -- carries that only add up --------------------------------------------------------------------------
+
+// What each step adds to carry c, which nothing else reads; 0: it is no such sum. Narrow types round in every step.
+static NodeId added_in_steps(const Hoist *h, NodeId c) {
+  const Node *carry = graph_node(h->from, c);
+  if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4) return 0;
+  NodeId next = carry_next(h->from, h->scan, c);
+  const Node *sum = next ? graph_node(h->from, next) : NULL;
+  if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2) return 0; // by the sum, and at the end
+  NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
+  return u && u != c && graph_node(h->from, u)->region == carry->region ? u : 0;
+}
+
+static void copy_final(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n), *carry = graph_node(h->from, node->args[1]);
+  NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0, all = u ? h->over[u] : 0;
+  DimId t = u ? region_get(h->from, carry->region)->t : 0;
+  if (!all || h->late[u] || !dims_has(&graph_node(h->to, all)->dims, t)) {
+    h->in[n] = graph_copy(h->to, h->from, n, h->in);
+    return;
+  }
+  h->to->origin = graph_node(h->from, u)->origin;
+  Dims over = {.n = 1, .at = {t}};
+  NodeId sum = graph_broadcast(h->to, graph_reduce(h->to, OP_SUM, all, &over), &carry->dims);
+  h->in[n] = graph_binary(h->to, OP_ADD, h->in[carry->args[0]], sum);
+}
+
+// -- the walk ------------------------------------------------------------------------------------
+
+static void copy_scan(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  RegionId r = node->attr.region;
+  Nodes next = {0};
+  for (int i = 0; i < node->nargs; i++) vec_push(h->a, next) = h->in[node->args[i]];
+  if (region_depth(h->from, r) != h->depth) {
+    h->in[n] = graph_copy(h->to, h->from, n, h->in);
+    return;
+  }
+  bool again = region_get(h->from, r)->recompute;
+  if (again) choose_products(h, n);
+  if (again) add_up(h, n, &next);
+  h->to->origin = node->origin;
+  h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
+  if (again) sink_products(h, h->in[n], r);
+  else sink(h, h->in[n], r);
+}
+
+static void copy_node(Hoist *h, NodeId n) {
+  const Node *node = graph_node(h->from, n);
+  NodeId value, collected;
+  if (node->op == OP_SCAN) copy_scan(h, n);
+  else if (node->op == OP_FINAL) copy_final(h, n);
+  else if (at_depth(h, n)) copy_inside(h, n);
+  else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
+    h->in[n] = h->over[node->args[1]];
+  else if (is_step_sum(h, n, &value) && h->over[n]) {
+    collected = node->args[0];
+    copy_sum(h, n, graph_node(h->from, collected)->args[0]);
+  } else
+    h->in[n] = graph_copy(h->to, h->from, n, h->in);
+}
+
+static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
+  RegionNodes nodes = region_nodes(a, g);
+  Hoist h = {.a = a, .to = graph_like(a, g, g->stage), .from = g, .nodes = &nodes, .scan = region_scans(a, g),
+             .order = graph_schedule(a, g), .depth = depth};
+  uint32_t count = graph_count(g);
+  h.feeds = arena_array(a, bool, count + 1);
+  h.late = arena_array(a, bool, count + 1);
+  h.in = arena_array(a, NodeId, count + 1);
+  h.over = arena_array(a, NodeId, count + 1);
+  h.uses = arena_array(a, uint32_t, count + 1);
+  for (NodeId n = 1; n <= count; n++)
+    for (int i = 0; i < graph_node(g, n)->nargs; i++) h.uses[graph_node(g, n)->args[i]]++;
+  for (uint32_t i = 0; i < g->output.n; i++) h.uses[g->output.at[i].value]++;
+  mark_feeds(&h);
+  for (uint32_t i = 0; i < count; i++) {
+    bug_context("hoist", h.order[i]);
+    copy_node(&h, h.order[i]);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    Output o = g->output.at[i];
+    o.value = h.in[o.value];
+    vec_push(a, h.to->output) = o;
+  }
+  return graph_trim(a, h.to, g->stage);
+}
+
+const Graph *graph_hoist(Arena *a, const Graph *g) {
+  int depth = 0;
+  for (uint32_t r = 1; r <= g->region.n; r++)
+    if (region_depth(g, (RegionId)r) > depth) depth = region_depth(g, (RegionId)r);
+  if (!depth) return g;
+  const Graph *out = graph_reach(a, g, g->stage, NULL);
+  for (; depth > 0; depth--) out = hoist_depth(a, out, depth);
+  return out;
+}

@@ -1,0 +1,239 @@
+// Simplification of what works on dims: reductions of broadcasts and of reductions, contractions of
+// broadcasts and constants, moves of moves.
+//
+//   sum[b](broadcast(%1) {dims=[b]})  =>  mul(%1, size of b)
+//   contract(%1[b, d], const(2)) {dims=[d]}  =>  mul(sum[d](%1), 2)
+//
+// Broadcast dims that are blocks stay: how many elements a processor holds differs.
+#include <math.h>
+
+#include "ir/passes/simplify_internal.h"
+
+static Dims dims_of(int n, const DimId *d) {
+  Dims s = {.n = (uint8_t)n};
+  for (int i = 0; i < n; i++) s.at[i] = d[i];
+  return s;
+}
+
+// Members of `of` that are in no set of a and b (b may be NULL).
+static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
+  Dims d = {0};
+  for (int i = 0; i < of->n; i++)
+    if (!dims_has(a, of->at[i]) && !(b && dims_has(b, of->at[i]))) d.at[d.n++] = of->at[i];
+  return d;
+}
+
+// The number of elements over `lost`, if it is one of type t; false for blocks.
+static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
+  double n = 1;
+  for (int i = 0; i < lost->n; i++) {
+    const Dim *d = dim_get(g->dims, lost->at[i]);
+    if (d->whole != lost->at[i]) return false;
+    n *= (double)d->size;
+  }
+  *out = n;
+  return dtype_round(t, n) == n;
+}
+
+static NodeId times_count(Graph *g, NodeId x, double n) {
+  return n == 1 ? x : graph_binary(g, OP_MUL, x, graph_const(g, (Dtype)graph_node(g, x)->type, n));
+}
+
+// -- reductions ----------------------------------------------------------------------------------
+
+// One that a repeated element does not change, or (sum) that counts it.
+static bool ignores_repeats(Op op) {
+  return op == OP_MAX || op == OP_MIN || op == OP_ANY || op == OP_ALL;
+}
+
+static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
+  Op op = (Op)s->n->op;
+  NodeId inner = simple_stripped(s->g, s->x[0]);
+  if (inner == s->x[0] || !(op == OP_SUM || ignores_repeats(op))) return 0;
+  const Node *x = graph_node(s->g, inner);
+  if (op == OP_SUM && x->type != s->n->type) return 0; // bool and u8, whose sums are wider
+  Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
+  double n;
+  if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
+  NodeId y = graph_reduce(s->g, op, inner, &left);
+  return op == OP_SUM ? times_count(s->g, y, n) : y;
+}
+
+static bool merges(Op op) { return op == OP_SUM || op == OP_PROD || ignores_repeats(op); }
+
+static NodeId reduce_reduced(Simplify *s, const Dims *over) {
+  const Node *x = simple_arg(s, 0);
+  if (x->op != s->n->op || !merges((Op)x->op)) return 0;
+  Dims all = *over;
+  for (int i = 0; i < x->attr.ndims; i++)
+    if (dims_has(&all, x->attr.dims[i]) || !dims_add(s->g->dims, &all, x->attr.dims[i])) return 0;
+  return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
+}
+
+// A sum of a product of which each factor lacks a dim of the other is a contraction; so is that of a window, as a
+// convolution by channels is written.
+static NodeId sum_of_product(Simplify *s, const Dims *over) {
+  const Node *x = simple_arg(s, 0);
+  if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
+  const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
+  bool apart = outside(&a->dims, &b->dims, NULL).n > 0 && outside(&b->dims, &a->dims, NULL).n > 0;
+  if (!apart && a->op != OP_WINDOW && b->op != OP_WINDOW) return 0;
+  NodeId factor[2] = {x->args[0], x->args[1]};
+  Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
+  return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
+}
+
+// A sum of a contraction sums more of the same product; over dims that one factor lacks it stays a sum.
+static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
+  Node x = *simple_arg(s, 0);
+  if (s->n->op != OP_SUM || x.op != OP_CONTRACT || x.type != s->n->type || !s->once) return 0;
+  Dims all = *over;
+  for (int i = 0; i < over->n; i++)
+    for (int k = 0; k < 2; k++)
+      if (!dims_has(&graph_node(s->g, x.args[k])->dims, over->at[i])) return 0;
+  for (int i = 0; i < x.attr.ndims; i++)
+    if (dims_has(&all, x.attr.dims[i]) || !dims_add(s->g->dims, &all, x.attr.dims[i])) return 0;
+  Attr attr = {.type = x.attr.type, .ndims = all.n, .dims = all.at};
+  return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
+}
+
+// Of index[d] == y and the like, where y lacks d: y; else 0.
+static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
+  const Node *n = graph_node(g, x);
+  for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
+    const Node *index = graph_node(g, simple_stripped(g, n->args[i]));
+    NodeId y = simple_stripped(g, n->args[1 - i]);
+    if (index->op == OP_INDEX && index->attr.dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
+        !dims_has(&graph_node(g, y)->dims, d)) return y;
+  }
+  return 0;
+}
+
+// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: no more than one term is not 0.
+static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
+  Graph *g = s->g;
+  Dtype type = (Dtype)s->n->type;
+  double times = 1;
+  if (s->n->op != OP_SUM || over->n != 1 || simple_arg(s, 0)->type != type) return 0;
+  NodeId x = s->x[0];
+  const Node *product = graph_node(g, x);
+  if (product->op == OP_MUL && simple_const(g, product->args[1], &times)) x = product->args[0];
+  else if (product->op == OP_MUL && simple_const(g, product->args[0], &times)) x = product->args[1];
+  if (graph_node(g, x)->op != OP_CAST || !isfinite(times)) return 0;
+  const Dim *d = dim_get(g->dims, over->at[0]);
+  NodeId y = matched_index(g, graph_node(g, x)->args[0], over->at[0]);
+  if (!y || d->whole != over->at[0]) return 0;
+  NodeId low = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), y);
+  NodeId high = graph_binary(g, OP_LT, y, graph_const(g, TYPE_I32, (double)d->size));
+  return graph_where(g, graph_binary(g, OP_AND, low, high), graph_const(g, type, times), graph_const(g, type, 0));
+}
+
+NodeId simplify_reduce(Simplify *s) {
+  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
+  NodeId y = reduce_broadcast(s, &over);
+  if (!y) y = reduce_reduced(s, &over);
+  if (!y) y = sum_of_one_hot(s, &over);
+  if (!y) y = sum_of_product(s, &over);
+  if (!y) y = sum_of_contraction(s, &over);
+  return y || s->n->op != OP_SUM ? y : simplify_sum_of_choice(s);
+}
+
+// -- contractions --------------------------------------------------------------------------------
+
+// sum(a) b, both wide, then stored.
+static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
+  Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
+  NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
+  NodeId y = graph_binary(s->g, OP_MUL, sum, graph_cast(s->g, b, wide));
+  return graph_cast(s->g, y, (Dtype)s->n->type);
+}
+
+NodeId simplify_contract(Simplify *s) {
+  NodeId x[2] = {simple_stripped(s->g, s->x[0]), simple_stripped(s->g, s->x[1])};
+  Dims da = graph_node(s->g, x[0])->dims, db = graph_node(s->g, x[1])->dims;
+  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
+  Dims lost = outside(&over, &da, &db);
+  Dims left = outside(&over, &lost, NULL);
+  double n;
+  if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
+  Dtype type = (Dtype)s->n->type;
+  bool one_type = graph_node(s->g, x[0])->type == type;
+  if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
+  for (int i = 0; i < 2 && left.n > 0; i++) {
+    double c; // an infinite one would turn terms of both signs into NaN, their sum into inf
+    if (simple_const(s->g, x[1 - i], &c) && isfinite(c) && c != 0)
+      return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
+  }
+  if (x[0] == s->x[0] && x[1] == s->x[1]) return 0;
+  Attr attr = {.type = type, .ndims = left.n, .dims = left.at};
+  return times_count(s->g, graph_add(s->g, OP_CONTRACT, 2, x, &attr), n);
+}
+
+// -- moves ---------------------------------------------------------------------------------------
+
+static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const DimId *to) {
+  DimId dims[MAX_RANK], into[MAX_RANK];
+  int moved = 0;
+  for (int i = 0; i < n; i++) {
+    if (from[i] == to[i]) continue;
+    dims[moved] = from[i];
+    into[moved++] = to[i];
+  }
+  if (moved == 0) return x;
+  Attr attr = {.ndims = (uint8_t)moved, .dims = dims, .nto = (uint8_t)moved, .to = into};
+  return graph_add(s->g, OP_RENAME, 1, &x, &attr);
+}
+
+// rename(rename(x)): where each dim of x ends.
+static NodeId simplify_rename(Simplify *s) {
+  const Attr *t = &s->n->attr;
+  const Node *x = simple_arg(s, 0);
+  if (x->op != OP_RENAME) {
+    NodeId y = rename_to(s, s->x[0], t->ndims, t->dims, t->to);
+    return y == s->x[0] ? y : 0;
+  }
+  Dims from = graph_node(s->g, x->args[0])->dims;
+  DimId to[MAX_RANK];
+  for (int i = 0; i < from.n; i++) {
+    to[i] = from.at[i];
+    for (int k = 0; k < x->attr.ndims; k++)
+      if (x->attr.dims[k] == from.at[i]) to[i] = x->attr.to[k];
+    for (int k = 0, now = (int)to[i]; k < t->ndims; k++)
+      if (t->dims[k] == (DimId)now) to[i] = t->to[k];
+  }
+  return rename_to(s, x->args[0], from.n, from.at, to);
+}
+
+static bool same_list(int n, const DimId *a, int m, const DimId *b) {
+  for (int i = 0; i < n && n == m; i++)
+    if (a[i] != b[i]) return false;
+  return n == m;
+}
+
+// split of merge, merge of split: back where it came from, or under other names.
+static NodeId simplify_regroup(Simplify *s) {
+  const Attr *t = &s->n->attr;
+  Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;
+  const Node *x = simple_arg(s, 0);
+  if (t->ndims == 1 && t->nto == 1) return rename_to(s, s->x[0], 1, t->dims, t->to);
+  if (x->op != inverse || !same_list(t->ndims, t->dims, x->attr.nto, x->attr.to)) return 0;
+  return same_list(t->nto, t->to, x->attr.ndims, x->attr.dims) ? x->args[0] : 0;
+}
+
+// A broadcast without dims is a copy that the order of dims asked for (decision 17).
+static NodeId simplify_broadcast(Simplify *s) {
+  if (s->n->attr.ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
+  NodeId inner = simple_stripped(s->g, s->x[0]);
+  return inner == s->x[0] ? 0 : inner;
+}
+
+NodeId simplify_move(Simplify *s) {
+  switch ((int)s->n->op) {
+  case OP_RENAME: return simplify_rename(s);
+  case OP_SPLIT:
+  case OP_MERGE: return simplify_regroup(s);
+  case OP_BROADCAST: return simplify_broadcast(s);
+  case OP_PIN: return 0;
+  }
+  BUG("%s is no move", op_row((Op)s->n->op)->text);
+}

@@ -1,0 +1,34 @@
+// Simplification of loops: what is the same in all steps, and what is taken apart and put together again.
+//
+//   at(broadcast(x)) => broadcast(x);  collect(s, at(x)) => x;  collect(s, x), x from outside => broadcast(x);
+//   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already, or be taken apart: rename(at(y))
+#include "ir/passes/simplify_internal.h"
+
+static NodeId simplify_at(Simplify *s) {
+  NodeId x = simple_stripped(s->g, s->x[0]);
+  return dims_has(&graph_node(s->g, x)->dims, s->n->attr.dims[0]) ? 0 : x;
+}
+
+static bool names(const Node *rename, DimId t) {
+  bool found = false;
+  for (int i = 0; i < rename->attr.ndims; i++) found |= rename->attr.dims[i] == t || rename->attr.to[i] == t;
+  return found;
+}
+
+static NodeId simplify_collect(Simplify *s) {
+  const Node *x = simple_arg(s, 1);
+  RegionId r = simple_arg(s, 0)->attr.region;
+  if (!region_encloses(s->g, r, x->region)) return s->x[1];
+  if (x->op == OP_AT && x->region == r) return x->args[0];
+  if (x->op != OP_RENAME || names(x, s->n->attr.dims[0])) return 0;
+  Attr attr = x->attr;
+  const Node *y = graph_node(s->g, x->args[0]);
+  bool taken = y->op == OP_AT && y->region == r;
+  NodeId all = taken ? y->args[0] : graph_add(s->g, OP_COLLECT, 2, (NodeId[]){s->x[0], x->args[0]}, &s->n->attr);
+  return graph_add(s->g, OP_RENAME, 1, &all, &attr);
+}
+
+NodeId simplify_region(Simplify *s) {
+  if (s->n->op == OP_AT) return simplify_at(s);
+  return s->n->op == OP_COLLECT ? simplify_collect(s) : 0;
+}

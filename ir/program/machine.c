@@ -1,0 +1,239 @@
+// Machine figures: the built-in ones, and files of `name = number` lines that change them.
+#include "ir/program/machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A desktop machine of two cores: what a test needs is that it never changes.
+Machine machine_default(void) {
+  return (Machine){.latency = 5e-6,
+                   .bandwidth = 1e10,
+                   .memory_rate = 4e10,
+                   .flops = 2e11,
+                   .memory = INT64_C(16) << 30,
+                   .l2 = INT64_C(1) << 20,
+                   .l3 = INT64_C(32) << 20,
+                   .l2_rate = 1.2e11,
+                   .l3_rate = 7e10,
+                   .launch = 1e-7,
+                   .operations = 3e10,
+                   .half = 12};
+}
+
+typedef struct Figure {
+  const char *name;
+  size_t offset;
+  bool whole;    // an int64_t number of bytes
+  bool positive; // something is divided by it
+  bool of_gpu;   // the file of a GPU must state it
+  double most;   // it is one of 0, 1, ... most; 0: any number
+} Figure;
+
+static const Figure figures[] = {
+    {"latency", offsetof(Machine, latency), false, false, true, 0},
+    {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0},
+    {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0},
+    {"flops", offsetof(Machine, flops), false, true, true, 0},
+    {"memory", offsetof(Machine, memory), true, false, true, 0},
+    {"l2", offsetof(Machine, l2), true, false, false, 0},
+    {"l3", offsetof(Machine, l3), true, false, false, 0},
+    {"l2_rate", offsetof(Machine, l2_rate), false, false, false, 0},
+    {"l3_rate", offsetof(Machine, l3_rate), false, false, false, 0},
+    {"launch", offsetof(Machine, launch), false, false, true, 0},
+    {"operations", offsetof(Machine, operations), false, false, true, 0},
+    {"half", offsetof(Machine, half), false, false, true, 0},
+    {"cores", offsetof(Machine, cores), false, false, false, 0},
+    {"shared", offsetof(Machine, shared), false, false, false, 1},
+    {"overlap", offsetof(Machine, overlap), false, false, false, 1},
+};
+
+// Products of f32 a second that no CPU reaches and every GPU worth a mesh does: a file with more is a GPU's.
+static const double gpu_flops = 2e13;
+
+// What a file says, beside its figures.
+typedef struct Reading {
+  Machine *m;
+  Diag *d;
+  bool stated[countof(figures)];
+  enum { KIND_NONE, KIND_CPU, KIND_GPU } kind;
+} Reading;
+
+static const Figure *figure_find(const char *name) {
+  for (size_t i = 0; i < countof(figures); i++)
+    if (strcmp(figures[i].name, name) == 0) return &figures[i];
+  return NULL;
+}
+
+static void unknown_figure(Diag *d, Pos at, const char *name) {
+  const char *names[countof(figures)];
+  for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
+  diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
+  diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, flops, memory, l2, l3, l2_rate, "
+               "l3_rate, launch, operations, half, cores, shared, overlap");
+  diag_nearest(d, name, names, countof(figures));
+}
+
+// latency.rows, bandwidth.rows: the place of the figure; NULL after an error.
+static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const char *axis) {
+  bool latency = strncmp(name, "latency.", 8) == 0;
+  if (!latency && strncmp(name, "bandwidth.", 10) != 0) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: only latency and bandwidth can be those of an axis", name);
+    return NULL;
+  }
+  int k = 0;
+  while (k < m->naxes && strcmp(m->axis[k].axis, axis) != 0) k++;
+  if (k == MAX_AXES || strlen(axis) >= AXIS_NAME || !*axis) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: at most %d axes have figures, their names at most %d characters", name, MAX_AXES,
+               AXIS_NAME - 1);
+    return NULL;
+  }
+  if (k == m->naxes) {
+    m->axis[m->naxes++] = (AxisLink){.link = {-1, -1}};
+    memcpy(m->axis[k].axis, axis, strlen(axis));
+  }
+  return latency ? &m->axis[k].link.latency : &m->axis[k].link.bandwidth;
+}
+
+static bool figure_fits(const Figure *f, double x) {
+  if (!isfinite(x) || x < 0 || (f && f->whole && x > 0x1p62)) return false;
+  if (f && f->most > 0 && (x > f->most || x != floor(x))) return false;
+  return !f || !f->positive || x > 0;
+}
+
+static bool set_kind(Reading *r, Pos at, const char *word) {
+  r->kind = !strcmp(word, "cpu") ? KIND_CPU : !strcmp(word, "gpu") ? KIND_GPU : KIND_NONE;
+  if (r->kind != KIND_NONE) return true;
+  diag_error(r->d, DIAG_FILE_MALFORMED, at, "kind is cpu or gpu, not '%.40s'", word);
+  return false;
+}
+
+static bool set_figure(Reading *r, Pos at, const char *name, const char *number) {
+  Machine *m = r->m;
+  Diag *d = r->d;
+  const char *dot = strchr(name, '.');
+  const Figure *f = dot ? NULL : figure_find(name);
+  if (!strcmp(name, "kind")) return set_kind(r, at, number);
+  if (f) r->stated[f - figures] = true;
+  if (!f && !dot) {
+    unknown_figure(d, at, name);
+    return false;
+  }
+  void *field = dot ? (void *)axis_figure(m, d, at, name, dot + 1) : (char *)m + f->offset;
+  if (!field) return false;
+  char *end;
+  double x = strtod(number, &end);
+  if (*number == 0 || *end != 0 || !figure_fits(f, x) || (dot && *name == 'b' && x <= 0)) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "'%.40s' is not a number that %s can be", number, name);
+    return false;
+  }
+  if (f && f->whole) {
+    int64_t bytes = (int64_t)x;
+    memcpy(field, &bytes, sizeof bytes);
+  } else {
+    memcpy(field, &x, sizeof x);
+  }
+  return true;
+}
+
+static void cut_space(char *text) {
+  size_t n = strlen(text);
+  while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = 0;
+}
+
+// Blank lines and comments are fine.
+static bool machine_line(Reading *r, Pos at, char *line) {
+  line[strcspn(line, "#\r\n")] = 0;
+  const char *space = " \t";
+  char *name = line + strspn(line, space);
+  if (*name == 0) return true;
+  char *equals = strchr(name, '=');
+  if (!equals) {
+    diag_error(r->d, DIAG_FILE_MALFORMED, at, "expected a line `name = number`");
+    return false;
+  }
+  *equals = 0;
+  char *number = equals + 1 + strspn(equals + 1, space);
+  cut_space(name);
+  cut_space(number);
+  return set_figure(r, at, name, number);
+}
+
+static void zero_figure(Machine *m, const Figure *f) {
+  if (f->whole) memset((char *)m + f->offset, 0, sizeof(int64_t));
+  else memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
+}
+
+// The built-in figures are those of a CPU: none of them fills a GPU's file.
+static bool complete_gpu(Reading *r, Pos file) {
+  char missing[256] = "";
+  for (size_t i = 0; i < countof(figures); i++) {
+    size_t n = strlen(missing);
+    if (r->stated[i]) continue;
+    if (figures[i].of_gpu) snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", figures[i].name);
+    else zero_figure(r->m, &figures[i]);
+  }
+  if (!*missing) return true;
+  diag_error(r->d, DIAG_FILE_MALFORMED, file, "the file describes a GPU%s and lacks: %s",
+             r->kind == KIND_GPU ? "" : " (more than 2e13 flops)", missing);
+  diag_hint(r->d, "add them (examples/machines/gpus.txt has those of an H200); they are not filled with figures of a CPU; if it is one, say kind = cpu");
+  return false;
+}
+
+bool machine_read(Machine *m, Diag *d, const char *path) {
+  uint32_t source = diag_source(d, path, NULL, 0);
+  FILE *f = mem_fopen(path, "r");
+  if (!f) {
+    diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s",
+               path, strerror(errno));
+    return false;
+  }
+  char *line = NULL;
+  size_t room = 0;
+  bool ok = true;
+  Reading r = {.m = m, .d = d};
+  for (uint32_t n = 1; getline(&line, &room, f) >= 0; n++)
+    if (!machine_line(&r, (Pos){.source = source, .line = n}, line)) ok = false;
+  free(line);
+  if (!feof(f)) mem_check_errno();
+  if (ferror(f)) {
+    diag_error(d, DIAG_FILE_MALFORMED, (Pos){.source = source}, "cannot read it");
+    ok = false;
+  }
+  fclose(f);
+  m->states_memory = r.stated[figure_find("memory") - figures];
+  bool gpu = r.kind == KIND_GPU || (r.kind == KIND_NONE && m->flops > gpu_flops);
+  return ok && (!gpu || complete_gpu(&r, (Pos){.source = source}));
+}
+
+static double figure_value(const Machine *m, const Figure *f) {
+  const void *field = (const char *)m + f->offset;
+  int64_t bytes;
+  double x;
+  memcpy(&bytes, field, sizeof bytes);
+  memcpy(&x, field, sizeof x);
+  return f->whole ? (double)bytes : x;
+}
+
+char *machine_print(Arena *a, const Machine *m) {
+  char *text = arena_printf(a, "%s", "");
+  for (size_t i = 0; i < countof(figures); i++)
+    text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6, figure_value(m, &figures[i]));
+  for (int k = 0; k < m->naxes; k++) {
+    const AxisLink *x = &m->axis[k];
+    if (x->link.latency >= 0) text = arena_printf(a, "%slatency.%s = %.6g\n", text, x->axis, x->link.latency);
+    if (x->link.bandwidth >= 0) text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
+  }
+  return text;
+}
+
+Link machine_link(const Machine *m, const char *axis) {
+  Link out = {m->latency, m->bandwidth};
+  for (int k = 0; k < m->naxes; k++) {
+    if (strcmp(m->axis[k].axis, axis) != 0) continue;
+    if (m->axis[k].link.latency >= 0) out.latency = m->axis[k].link.latency;
+    if (m->axis[k].link.bandwidth >= 0) out.bandwidth = m->axis[k].link.bandwidth;
+  }
+  return out;
+}

@@ -1,0 +1,499 @@
+// Programs: run-time scalars, the directory of tensors, and the text of a program.
+//
+//   tensor 0 param w : f32[d = 8/8, h = 16/8 over cols] 256 bytes at t0+0  # model.mesh
+//   0 kernel k3 units=64 set 0: p = t0+0, work+128; slots = s0
+#include "ir/program/program.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *coll_text(CollKind k) {
+  static const char *const text[COLL_COUNT] = {
+#define COLL(id, text) text,
+#include "ir/program/coll.def"
+#undef COLL
+  };
+  return text[k];
+}
+
+const Made *program_instr_made(const Program *p, uint32_t i) {
+  const InstrNote *note = p->note ? &p->note[i] : NULL;
+  if (!note || !note->nmade) return NULL;
+  for (uint32_t k = 0; k < note->nmade; k++)
+    if (note->made[k].value) return &note->made[k];
+  return &note->made[0];
+}
+
+const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
+  static const char *const kind[] = {[INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered",
+                                     [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop",
+                                     [INSTR_END] = "end"};
+  const Made *made = program_instr_made(p, i);
+  *pos = made ? made->pos : (Pos){0};
+  if (made && made->value) return made->value;
+  if (p->instr[i].kind == INSTR_COLLECTIVE) return coll_text(p->instr[i].u.collective.kind);
+  return made ? made->op : kind[p->instr[i].kind];
+}
+
+// -- slots
+// ------------------------------------------------------------------------------------------
+
+static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+// First global index (counted from the block under axes `within`) and valid extent of the block
+// that processor r has; blocks nest as in dim.h.
+static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
+                       int64_t *valid) {
+  int64_t length = s->whole;
+  *offset = 0;
+  *valid = rows;
+  for (int i = 0; i < s->axes.n; i++) {
+    int axis = s->axes.at[i];
+    length = ceil_div(length, m->axis[axis].size);
+    int64_t skipped = mesh_coord(m, r, axis) * length;
+    if (i >= s->within.n) *offset += skipped;
+    *valid = clamp64(*valid - skipped, 0, length);
+  }
+}
+
+// A slot's value without what it is multiplied by.
+static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
+  bool short_batch = rows >= 0 && same_name(p->over, s->dim);
+  int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
+  if (s->reach.affine.divisor) {
+    reach_interval(&p->mesh, &s->reach, s->whole, r, &offset, &valid);
+    valid = clamp64(all - offset, 0, valid);
+  } else {
+    slot_block(&p->mesh, s, r, all, &offset, &valid);
+  }
+  switch (s->kind) {
+  case SLOT_EXTENT: value = valid; break;
+  case SLOT_OFFSET: value = offset; break;
+  case SLOT_RANK: value = axes_rank(&p->mesh, s->axes, r); break;
+  }
+  return ceil_div(value * (s->scale ? s->scale : 1), s->div ? s->div : 1);
+}
+
+Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind) {
+  const Dim *dim = dim_get(t, d), *whole = dim_get(t, dim->whole);
+  return (Slot){.kind = kind, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
+}
+
+int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
+  int64_t value = 1;
+  uint32_t links = 0;
+  for (int32_t at = s; at >= 0; at = p->slot[at].times - 1) {
+    if ((uint32_t)at >= p->nslots || links++ == p->nslots) BUG("slot %d has no value", (int)s);
+    value *= slot_base(p, &p->slot[at], r, rows);
+  }
+  return value;
+}
+
+int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensor[i].kind == kind && strcmp(p->tensor[i].name, name) == 0) return (int32_t)i;
+  return -1;
+}
+
+static int64_t size_on(const Program *p, Size s, int64_t r, int64_t rows) {
+  return s.slot < 0 ? s.base : s.base * program_slot(p, s.slot, r, rows);
+}
+
+void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]) {
+  int64_t times[LOOP_DEPTH + 1] = {1};
+  int depth = 0, at = 0;
+  memset(part, 0, 2 * sizeof *part);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    const Instr *in = &p->instr[i];
+    if (in->kind == INSTR_COMMIT) at = 1;
+    if (in->kind == INSTR_END) depth--;
+    if (in->kind == INSTR_LOOP) {
+      if (depth == LOOP_DEPTH) BUG("loops nest deeper than %d", LOOP_DEPTH);
+      times[depth + 1] = times[depth] * size_on(p, in->u.loop.count, r, rows);
+      depth++;
+    }
+    if (in->kind != INSTR_COLLECTIVE) continue;
+    const Collective *c = &in->u.collective;
+    part[at].calls[c->kind] += times[depth];
+    part[at].bytes[c->kind] += times[depth] * c->bytes;
+    part[at].wire_bytes[c->kind] += times[depth] * c->wire_bytes;
+  }
+}
+
+void program_count_add(ProgramCount *sum, const ProgramCount *x) {
+  for (int k = 0; k < COLL_COUNT; k++) {
+    sum->calls[k] += x->calls[k];
+    sum->bytes[k] += x->bytes[k];
+    sum->wire_bytes[k] += x->wire_bytes[k];
+  }
+}
+
+int64_t program_bytes(const Program *p) {
+  int64_t bytes = p->arena_bytes;
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (tensor_is_persistent(p, t)) bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+  return bytes;
+}
+
+static int64_t scratch_of(const Program *p, const Ordered *o) {
+  int64_t most = 0;
+  if (o->kind != ORDERED_ARGSORT && o->kind != ORDERED_TOP_K) return 0;
+  for (int64_t r = 0; r < mesh_size(&p->mesh); r++) {
+    int64_t n = size_on(p, o->n, r, -1);
+    if (n > most) most = n;
+  }
+  return ceil_div(2 * most * ORDERED_ENTRY, MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
+int64_t program_scratch(const Program *p) {
+  int64_t most = 0;
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    int64_t bytes = p->instr[i].kind == INSTR_ORDERED ? scratch_of(p, &p->instr[i].u.ordered) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+int64_t ref_moved(Ref r, int depth, const int64_t *at) {
+  int64_t bytes = 0;
+  for (int i = 0; r.stride && i < depth; i++) bytes += at[i] * r.stride[i];
+  return bytes;
+}
+
+// -- text
+// ---------------------------------------------------------------------------------------------
+
+typedef struct Out {
+  const Program *p;
+  FILE *file;
+} Out;
+
+static void put(const Out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void put(const Out *o, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vfprintf(o->file, fmt, ap);
+  va_end(ap);
+}
+
+static const char *or_dash(const char *text) { return text ? text : "-"; }
+
+static void put_axes(const Out *o, Axes a) {
+  for (int i = 0; i < a.n; i++) put(o, "%s%s", i ? "+" : "", o->p->mesh.axis[a.at[i]].name);
+}
+
+static void put_ref(const Out *o, Ref r) {
+  if (r.tensor < 0)
+    put(o, "work+%" PRId64, r.offset);
+  else
+    put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
+  for (int i = 0; r.stride && i < LOOP_DEPTH; i++)
+    if (r.stride[i]) put(o, "+%" PRId64 "*step%d", r.stride[i], i);
+}
+
+static void put_size(const Out *o, Size s) {
+  if (s.slot < 0)
+    put(o, "%" PRId64, s.base);
+  else if (s.base == 1)
+    put(o, "s%" PRId32, s.slot);
+  else
+    put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
+}
+
+static void put_reach(const Out *o, const Reach *x) {
+  const Affine *f = &x->affine;
+  put(o, " reach [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ", f->out, f->tap, f->offset,
+      f->divisor, x->of_size);
+  put_axes(o, x->of_axes);
+  if (x->tap_size == 1) return;
+  put(o, " taps %" PRId64 " over ", x->tap_size);
+  put_axes(o, x->tap_axes);
+}
+
+static void put_slot(const Out *o, uint32_t i) {
+  static const char *const kinds[] = {
+      [SLOT_EXTENT] = "extent", [SLOT_OFFSET] = "offset", [SLOT_RANK] = "rank"};
+  const Slot *s = &o->p->slot[i];
+  put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over ", i, kinds[s->kind], or_dash(s->dim),
+      s->whole);
+  put_axes(o, s->axes);
+  if (s->within.n) {
+    put(o, " within ");
+    put_axes(o, s->within);
+  }
+  if (s->reach.affine.divisor) put_reach(o, &s->reach);
+  if (s->scale) put(o, " times %" PRId64, s->scale);
+  if (s->div) put(o, " by %" PRId64, s->div);
+  if (s->times) put(o, " times s%" PRId32, s->times - 1);
+  put(o, "\n");
+}
+
+static void put_dim(const Out *o, const ProgDim *d) {
+  put(o, "%s = %" PRId64, or_dash(d->name), d->whole);
+  if (d->axes.n) {
+    put(o, " in %" PRId64 " over ", d->block);
+    put_axes(o, d->axes);
+  }
+  if (d->extent >= 0) put(o, " valid s%" PRId32, d->extent);
+}
+
+static void put_dims(const Out *o, int rank, const ProgDim *d) {
+  put(o, "[");
+  for (int i = 0; i < rank; i++) {
+    put(o, "%s", i ? ", " : "");
+    put_dim(o, &d[i]);
+  }
+  put(o, "]");
+}
+
+static void put_init(const Out *o, const Init *init) {
+  static const char *const kinds[] = {[INIT_CONSTANT] = "constant",
+                                      [INIT_NORMAL] = "normal",
+                                      [INIT_TRUNCATED_NORMAL] = "truncated_normal",
+                                      [INIT_UNIFORM] = "uniform",
+                                      [INIT_ORTHOGONAL] = "orthogonal",
+                                      [INIT_DATA] = "data",
+                                      [INIT_FILE] = "file"};
+  put(o, " init %s", kinds[init->kind]);
+  switch (init->kind) {
+  case INIT_CONSTANT: put(o, "(%.17g)", init->a); break;
+  case INIT_NORMAL:
+  case INIT_TRUNCATED_NORMAL:
+  case INIT_UNIFORM: put(o, "(%.17g, %.17g)", init->a, init->b); break;
+  case INIT_ORTHOGONAL: put(o, "(rows %#x, each %#x)", (unsigned)init->split, (unsigned)init->each); break;
+  case INIT_DATA: put(o, "(%" PRId64 " numbers)", init->ndata); break;
+  case INIT_FILE: put(o, "(%s, %s)", or_dash(init->path), or_dash(init->key)); break;
+  }
+}
+
+static void put_tensor(const Out *o, uint32_t i) {
+  static const char *const kinds[] = {
+      [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param",       [TENSOR_STATE] = "state",
+      [TENSOR_SLOT] = "slot",   [TENSOR_CONSTANT] = "constant", [TENSOR_OUTPUT] = "output"};
+  const ProgTensor *t = &o->p->tensor[i];
+  put(o, "tensor t%" PRIu32 " = %s %s : %s", i, kinds[t->kind], or_dash(t->name),
+      dtype_text(t->type));
+  put_dims(o, t->rank, t->dim);
+  put(o, " declared (");
+  for (int k = 0; k < t->rank; k++) put(o, "%s%d", k ? ", " : "", t->declared[k]);
+  put(o, ") %" PRId64 " bytes at ", t->bytes);
+  put_ref(o, t->at);
+  if (t->of >= 0) put(o, " of t%" PRId32, t->of);
+  bool starts = t->kind == TENSOR_PARAM || t->kind == TENSOR_STATE || t->kind == TENSOR_SLOT;
+  if (starts) put_init(o, &t->init);
+  put(o, "\n");
+  int64_t n = 1;
+  for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
+  if (t->kind != TENSOR_CONSTANT || !t->data) return;
+  put(o, "  data");
+  for (int64_t k = 0; k < n; k++) put(o, " %.17g", t->data[k]);
+  put(o, "\n");
+}
+
+static void put_indented(const Out *o, const char *text) {
+  while (text && *text) {
+    size_t n = strcspn(text, "\n");
+    put(o, "  | %.*s\n", (int)n, text);
+    text += n + (text[n] == '\n');
+  }
+}
+
+static void put_kernel(const Out *o, uint32_t i) {
+  const ProgKernel *k = &o->p->kernel[i];
+  put(o, "kernel k%" PRIu32 " = %s pointers %u slots %u numbers %u partial %" PRId64 " bytes\n", i,
+      or_dash(k->name), k->nptr, k->nslot, k->nnum, k->partial_bytes);
+  put_indented(o, k->text);
+}
+
+static void put_check(const Out *o, uint32_t i) {
+  const Check *c = &o->p->check[i];
+  put(o, "check %" PRIu32 " = %s in 0..%s = %" PRId64 " position ", i, or_dash(c->value),
+      or_dash(c->dim), c->size);
+  put_dims(o, c->rank, c->loop);
+  put(o, "\n");
+}
+
+static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
+  put(o, "    units ");
+  put_size(o, s->units);
+  put(o, " pointers (");
+  for (int i = 0; i < k->nptr; i++) {
+    put(o, "%s", i ? ", " : "");
+    put_ref(o, s->ptr[i]);
+  }
+  put(o, ") slots (");
+  for (int i = 0; i < k->nslot; i++) put(o, "%ss%" PRId32, i ? ", " : "", s->slot[i]);
+  put(o, ") numbers (");
+  for (int i = 0; i < k->nnum; i++) put(o, "%s%.17g", i ? ", " : "", s->num[i]);
+  put(o, ")\n");
+}
+
+static void put_launch(const Out *o, const KernelLaunch *l) {
+  const ProgKernel *k = &o->p->kernel[l->kernel];
+  put(o, "kernel k%" PRIu32 " %s grain %" PRId64 " chunks %" PRId64, l->kernel, or_dash(k->name),
+      l->grain, l->chunks);
+  if (k->partial_bytes) {
+    put(o, " partial at ");
+    put_ref(o, l->partial);
+  }
+  put(o, "\n");
+  for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
+}
+
+static void put_product(const Out *o, const Product *x) {
+  put(o, "product %s m = ", dtype_text(x->type));
+  put_size(o, x->m);
+  put(o, ", n = ");
+  put_size(o, x->n);
+  put(o, ", k = ");
+  put_size(o, x->k);
+  put(o, "; a = ");
+  put_ref(o, x->a);
+  put(o, "%s by %" PRId64 ", b = ", x->ta ? " transposed" : "", x->lda);
+  put_ref(o, x->b);
+  put(o, "%s by %" PRId64 ", c = ", x->tb ? " transposed" : "", x->ldb);
+  put_ref(o, x->c);
+  put(o, " by %" PRId64 "\n", x->ldc);
+  for (int i = 0; i < x->nbatch; i++) {
+    put(o, "    batch ");
+    put_size(o, x->batch[i].count);
+    put(o, " strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n", x->batch[i].a, x->batch[i].b,
+        x->batch[i].c);
+  }
+}
+
+static void put_ordered(const Out *o, const Ordered *x) {
+  static const char *const kinds[] = {"cumsum", "cummax", "cum_index", "argsort", "top_k"};
+  static const char *const flags[] = {" exclusive", " reverse", " descending"};
+  put(o, "%s", kinds[x->kind]);
+  for (unsigned i = 0; i < countof(flags); i++)
+    if (x->flags >> i & 1) put(o, "%s", flags[i]);
+  put(o, " %s n = ", dtype_text(x->type));
+  put_size(o, x->n);
+  if (x->k) put(o, " k = %" PRId64, x->k);
+  put(o, "; ");
+  put_ref(o, x->src);
+  put(o, " by %" PRId64 " -> ", x->src_step);
+  put_ref(o, x->dst);
+  put(o, " by %" PRId64 "\n", x->dst_step);
+  for (int i = 0; i < x->nrows; i++) {
+    put(o, "    rows ");
+    put_size(o, x->row[i].count);
+    put(o, " strides (%" PRId64 ", %" PRId64 ")\n", x->row[i].src, x->row[i].dst);
+  }
+}
+
+static void put_block(const Out *o, int rank, const int64_t *block, const Size *valid) {
+  put(o, " [");
+  for (int i = 0; i < rank; i++) {
+    put(o, "%s%" PRId64, i ? ", " : "", block[i]);
+    if (valid[i].slot >= 0 || valid[i].base != block[i]) {
+      put(o, " valid ");
+      put_size(o, valid[i]);
+    }
+  }
+  put(o, "]");
+}
+
+static void put_collective(const Out *o, const Collective *c) {
+  static const char *const monoids[] = {"none", "sum", "max", "min", "prod"};
+  put(o, "%s over ", coll_text(c->kind));
+  put_axes(o, c->axes);
+  if (c->to.n) {
+    put(o, " to ");
+    put_axes(o, c->to);
+  }
+  put(o, " %s %s %" PRId64 " bytes, %" PRId64 " on wire, %s%s%s\n", dtype_text(c->type),
+      monoids[c->monoid < countof(monoids) ? c->monoid : 0], c->bytes, c->wire_bytes,
+      c->backward ? "backward" : "forward", c->why ? ": " : "", c->why ? c->why : "");
+  for (uint32_t i = 0; i < c->nparts; i++) {
+    const CollPart *x = &c->part[i];
+    put(o, "    %s: ", or_dash(x->value));
+    put_ref(o, x->src);
+    put_block(o, x->rank, x->src_block, x->src_valid);
+    put(o, " -> ");
+    put_ref(o, x->dst);
+    put_block(o, x->rank, x->dst_block, x->dst_valid);
+    if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
+    if (x->cut >= 0) put(o, " cut %d", x->cut);
+    if (x->whole) put(o, " of %" PRId64, x->whole);
+    if (x->reach.affine.divisor) put_reach(o, &x->reach);
+    for (int d = 0; d < x->rank; d++) {
+      if (!x->moved[d].whole) continue;
+      put(o, " moved %d of %" PRId64 ", ", d, x->moved[d].whole);
+      put_axes(o, x->moved[d].from);
+      put(o, " to ");
+      put_axes(o, x->moved[d].to);
+    }
+    put(o, "\n");
+  }
+}
+
+static void put_instr(const Out *o, uint32_t i) {
+  const Instr *x = &o->p->instr[i];
+  put(o, "%4" PRIu32 " ", i);
+  switch (x->kind) {
+  case INSTR_KERNEL: put_launch(o, &x->u.kernel); break;
+  case INSTR_PRODUCT: put_product(o, &x->u.product); break;
+  case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
+  case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
+  case INSTR_FILL:
+    put(o, "fill ");
+    put_ref(o, x->u.fill.dst);
+    put(o, " %" PRId64 " bytes\n", x->u.fill.bytes);
+    break;
+  case INSTR_COPY:
+    put(o, "copy ");
+    put_ref(o, x->u.copy.dst);
+    put(o, " = ");
+    put_ref(o, x->u.copy.src);
+    put(o, " %" PRId64 " bytes\n", x->u.copy.bytes);
+    break;
+  case INSTR_COMMIT: put(o, "commit\n"); break;
+  case INSTR_LOOP:
+    put(o, "loop %s = ", or_dash(x->u.loop.dim));
+    put_size(o, x->u.loop.count);
+    put(o, "%s to %" PRIu32 "\n", x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
+    break;
+  case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
+  }
+}
+
+static void put_program(const Out *o) {
+  const Program *p = o->p;
+  put(o, "program for %s of %s mesh (", or_dash(p->for_), or_dash(p->model));
+  for (int i = 0; i < p->mesh.naxes; i++)
+    put(o, "%s%s = %" PRId64, i ? ", " : "", p->mesh.axis[i].name, p->mesh.axis[i].size);
+  put(o, ") over %s work %" PRId64 " bytes, %" PRId64 " flops in products\n", or_dash(p->over),
+      p->arena_bytes, p->flops);
+  for (uint32_t i = 0; i < p->nslots; i++) put_slot(o, i);
+  for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(o, i);
+  for (uint32_t i = 0; i < p->nkernels; i++) put_kernel(o, i);
+  for (uint32_t i = 0; i < p->nchecks; i++) put_check(o, i);
+  for (uint32_t i = 0; i < p->ninstrs; i++) put_instr(o, i);
+}
+
+char *program_print(Arena *a, const Program *p) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *file = mem_stream(&text, &n);
+  put_program(&(Out){.p = p, .file = file});
+  mem_stream_close(file);
+  char *copy = arena_text(a, text, n);
+  free(text);
+  return copy;
+}
+
+static bool reach_equal(const Reach *a, const Reach *b) {
+  return a->of_size == b->of_size && a->tap_size == b->tap_size && axes_equal(a->of_axes, b->of_axes) &&
+         axes_equal(a->tap_axes, b->tap_axes) && memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
+}
+
+bool slot_equal(const Slot *a, const Slot *b) {
+  return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
+         a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
+         a->scale == b->scale && a->div == b->div && a->times == b->times && reach_equal(&a->reach, &b->reach);
+}

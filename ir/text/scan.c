@@ -1,0 +1,352 @@
+// Words, numbers, lists and comments of graph text: see scan_internal.h.
+#include "ir/text/scan_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILES = 10000, LONGEST_NUMBER = 63 };
+
+static Pos place_of(const Scan *s, const char *at) {
+  uint32_t col = 1;
+  for (const char *p = s->line_start; p < at; p++) col += ((unsigned char)*p & 0xc0) != 0x80;
+  return (Pos){.source = s->source, .line = s->line, .col = col};
+}
+
+bool scan_fail(Scan *s, const char *at, const char *fmt, ...) {
+  if (s->failed) return false;
+  s->failed = true;
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(s->arena, fmt, ap);
+  va_end(ap);
+  diag_error(s->diag, DIAG_SYNTAX, place_of(s, at), "%s", text);
+  return false;
+}
+
+static void skip_blanks(Scan *s) {
+  while (s->p < s->end && (*s->p == ' ' || *s->p == '\t')) s->p++;
+}
+
+const char *scan_here(Scan *s) {
+  skip_blanks(s);
+  return s->p;
+}
+
+static bool at_line_end(const Scan *s) {
+  return s->p == s->end || *s->p == '\n' ||
+         (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
+}
+
+static void skip_to_line_end(Scan *s) {
+  const char *stop = memchr(s->p, '\n', (size_t)(s->end - s->p));
+  s->p = stop ? stop : s->end;
+}
+
+bool scan_line(Scan *s) {
+  while (!s->failed) {
+    if (s->line) skip_to_line_end(s);
+    if (s->line && s->p < s->end) s->p++;
+    if (s->p == s->end) return false;
+    s->line++;
+    s->line_start = s->p;
+    skip_blanks(s);
+    if (!at_line_end(s) && *s->p != '#') return true;
+  }
+  return false;
+}
+
+bool scan_accept(Scan *s, const char *mark) {
+  skip_blanks(s);
+  size_t n = strlen(mark);
+  if (s->failed || (size_t)(s->end - s->p) < n || memcmp(s->p, mark, n) != 0) return false;
+  s->p += n;
+  return true;
+}
+
+bool scan_expect(Scan *s, const char *mark) {
+  return scan_accept(s, mark) || scan_fail(s, s->p, "expected %s", mark);
+}
+
+bool scan_accept_word(Scan *s, const char *word) {
+  skip_blanks(s);
+  const char *here = s->p;
+  if (!scan_accept(s, word)) return false;
+  if (s->p == s->end || !is_word_char((unsigned char)*s->p)) return true;
+  s->p = here;
+  return false;
+}
+
+static int hex_digit(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// One character after a backslash at s->p; -1 if there is no such escape.
+static int escaped(Scan *s) {
+  if (s->p == s->end) return -1;
+  char c = *s->p++;
+  if (c == '\\' || c == '"') return c;
+  if (c == 'n') return '\n';
+  if (c == 't') return '\t';
+  if (c != 'x' || s->end - s->p < 2) return -1;
+  int high = hex_digit(s->p[0]), low = hex_digit(s->p[1]);
+  if (high < 0 || low < 0 || high + low == 0) return -1;
+  s->p += 2;
+  return high * 16 + low;
+}
+
+// Text up to a quote (passed) or to the end of the line, escapes undone.
+static const char *unescape(Scan *s, bool quoted) {
+  const char *from = s->p;
+  size_t n = 0;
+  const char *stop = from;
+  while (stop < s->end && *stop != '\n' && !(quoted && *stop == '"'))
+    stop += *stop == '\\' && s->end - stop > 1 ? 2 : 1;
+  if (quoted && (stop == s->end || *stop != '"')) {
+    scan_fail(s, from, "the string has no end");
+    return NULL;
+  }
+  char *text = arena_alloc(s->arena, (size_t)(stop - from) + 1);
+  for (;;) {
+    if (quoted ? s->p == stop : at_line_end(s)) break;
+    int c = s->p < stop ? (unsigned char)*s->p++ : -1;
+    if (c == '\\')
+      c = escaped(s);
+    else if (c < 0x20 || c == 0x7f)
+      c = -1;
+    if (c < 0) {
+      scan_fail(s, s->p < stop ? s->p : stop, quoted ? "bad string" : "bad text");
+      return NULL;
+    }
+    text[n++] = (char)c;
+  }
+  s->p += quoted;
+  return intern_n(s->names, text, n);
+}
+
+typedef bool CharTest(unsigned char c);
+static bool word_char(unsigned char c) { return is_word_char(c); }
+static bool comment_char(unsigned char c) { return is_comment_char(c); }
+
+static const char *any_word(Scan *s, CharTest *belongs) {
+  if (scan_accept(s, "\"")) return unescape(s, true);
+  const char *from = s->p;
+  while (s->p < s->end && belongs((unsigned char)*s->p)) s->p++;
+  if (!s->failed && s->p > from) return intern_n(s->names, from, (size_t)(s->p - from));
+  scan_fail(s, from, "expected a name");
+  return NULL;
+}
+
+const char *scan_word(Scan *s) { return any_word(s, word_char); }
+
+// Copies a number's characters to text[0..LONGEST_NUMBER].
+static bool number_text(Scan *s, char *text) {
+  skip_blanks(s);
+  size_t n = 0;
+  while (s->p + n < s->end && is_word_char((unsigned char)s->p[n]) && n <= LONGEST_NUMBER) n++;
+  if (s->failed || n == 0 || n > LONGEST_NUMBER) return scan_fail(s, s->p, "expected a number");
+  memcpy(text, s->p, n);
+  text[n] = 0;
+  return true;
+}
+
+bool scan_long(Scan *s, int64_t low, int64_t high, int64_t *out) {
+  char text[LONGEST_NUMBER + 1], *end;
+  if (!number_text(s, text)) return false;
+  errno = 0;
+  long long x = strtoll(text, &end, 10);
+  if (*end || errno) return scan_fail(s, s->p, "%s is not an integer", text);
+  if (x < low || x > high)
+    return scan_fail(s, s->p, "%lld is not within %" PRId64 " to %" PRId64, x, low, high);
+  s->p += strlen(text);
+  *out = x;
+  return true;
+}
+
+bool scan_seed(Scan *s, uint64_t *out) {
+  char text[LONGEST_NUMBER + 1], *end;
+  if (!number_text(s, text)) return false;
+  errno = 0;
+  unsigned long long x = strtoull(text, &end, 10);
+  if (*end || errno || *text == '-') return scan_fail(s, s->p, "%s is not a seed", text);
+  s->p += strlen(text);
+  *out = x;
+  return true;
+}
+
+bool scan_real(Scan *s, double *out) {
+  char text[LONGEST_NUMBER + 1], *end;
+  if (!number_text(s, text)) return false;
+  double x = strtod(text, &end);
+  if (*end) return scan_fail(s, s->p, "%s is not a number", text);
+  s->p += strlen(text);
+  *out = x;
+  return true;
+}
+
+bool scan_reals(Scan *s, int64_t *n, const double **out) {
+  VEC(double) v = {0};
+  if (!scan_expect(s, "[")) return false;
+  while (!scan_accept(s, "]")) {
+    double x = 0;
+    if ((v.n && !scan_expect(s, ",")) || !scan_real(s, &x)) return false;
+    vec_push(s->arena, v) = x;
+  }
+  *n = v.n;
+  *out = v.at;
+  return true;
+}
+
+bool scan_type(Scan *s, Dtype *out) {
+  const char *at = scan_here(s), *text = scan_word(s);
+  if (!text) return false;
+  return dtype_parse(text, out) || scan_fail(s, at, "no element type is called %s", text);
+}
+
+int scan_choice(Scan *s, const Choice *c) {
+  const char *at = scan_here(s), *text = scan_word(s);
+  if (!text) return -1;
+  int i = choice_find(c, text);
+  if (i < 0) scan_fail(s, at, "%s is unknown here", text);
+  return i;
+}
+
+bool scan_node(Scan *s, NodeId last, NodeId *out) {
+  int64_t n;
+  if (!scan_expect(s, "%") || !scan_long(s, 0, last, &n)) return false;
+  *out = (NodeId)n;
+  return true;
+}
+
+// -- records
+// ------------------------------------------------------------------------------------------
+
+static bool scan_field(Scan *s, const Field *f, void *record) {
+  char *p = (char *)record + f->offset;
+  union {
+    double real;
+    int64_t long_;
+    uint64_t seed;
+    int small;
+    SyntheticKind choice;
+    const char *text;
+    bool yes;
+  } v;
+  if (f->kind != FIELD_BOOL && !scan_expect(s, "=")) return false;
+  switch (f->kind) {
+  case FIELD_REAL:
+    if (!scan_real(s, &v.real)) return false;
+    memcpy(p, &v.real, sizeof v.real);
+    return true;
+  case FIELD_INT:
+    if (!scan_long(s, INT32_MIN, INT32_MAX, &v.long_)) return false;
+    v.small = (int)v.long_;
+    memcpy(p, &v.small, sizeof v.small);
+    return true;
+  case FIELD_LONG:
+    if (!scan_long(s, INT64_MIN, INT64_MAX, &v.long_)) return false;
+    memcpy(p, &v.long_, sizeof v.long_);
+    return true;
+  case FIELD_SEED:
+    if (!scan_seed(s, &v.seed)) return false;
+    memcpy(p, &v.seed, sizeof v.seed);
+    return true;
+  case FIELD_BOOL:
+    v.yes = true;
+    memcpy(p, &v.yes, sizeof v.yes);
+    return true;
+  case FIELD_TEXT:
+    v.text = scan_word(s);
+    memcpy(p, &v.text, sizeof v.text);
+    return v.text != NULL;
+  case FIELD_CHOICE: {
+    int i = scan_choice(s, f->choice);
+    if (i < 0) return false;
+    v.choice = (SyntheticKind)i;
+    memcpy(p, &v.choice, sizeof v.choice);
+    return true;
+  }
+  }
+  return false;
+}
+
+static const Field *field_find(const Record *r, const char *name) {
+  for (int i = 0; i < r->n; i++)
+    if (strcmp(r->field[i].name, name) == 0) return &r->field[i];
+  return NULL;
+}
+
+bool scan_record(Scan *s, const Record *r, void *record) {
+  if (!scan_expect(s, "{")) return false;
+  for (bool first = true; !scan_accept(s, "}"); first = false) {
+    if (!first && !scan_expect(s, ",")) return false;
+    const char *at = scan_here(s), *name = scan_word(s);
+    if (!name) return false;
+    const Field *f = field_find(r, name);
+    if (!f) return scan_fail(s, at, "no field is called %s", name);
+    if (!scan_field(s, f, record)) return false;
+  }
+  return true;
+}
+
+// -- comments
+// -------------------------------------------------------------------------------------------
+
+static bool file_source(Scan *s, const char *name, uint32_t *out) {
+  for (uint32_t i = s->file.n; i-- > 0;) {
+    if (s->file.at[i] != name) continue;
+    *out = s->file_source.at[i];
+    return true;
+  }
+  if (s->file.n == MAX_FILES) return scan_fail(s, s->p, "more than %d files", MAX_FILES);
+  vec_push(s->arena, s->file) = name;
+  *out = vec_push(s->arena, s->file_source) = diag_source(s->diag, name, NULL, 0);
+  return true;
+}
+
+// A part that is absent is written "-".
+static bool accept_absent(Scan *s) {
+  skip_blanks(s);
+  if (s->p == s->end || *s->p != '-') return false;
+  if (s->end - s->p > 1 && is_comment_char((unsigned char)s->p[1])) return false;
+  s->p++;
+  return true;
+}
+
+// "file:line:col", "file:line" or "-".
+static bool scan_place(Scan *s, Pos *out) {
+  if (accept_absent(s)) return true;
+  const char *name = any_word(s, comment_char);
+  int64_t line, col = 0;
+  if (!name || !scan_expect(s, ":") || !scan_long(s, 1, UINT32_MAX, &line)) return false;
+  bool more = s->end - s->p > 1 && s->p[0] == ':' && s->p[1] != ' ';
+  if (more && (!scan_expect(s, ":") || !scan_long(s, 1, UINT32_MAX, &col))) return false;
+  out->line = (uint32_t)line;
+  out->col = (uint32_t)col;
+  return file_source(s, name, &out->source);
+}
+
+static bool scan_value(Scan *s, const char **value) {
+  return accept_absent(s) || (*value = any_word(s, comment_char)) != NULL;
+}
+
+static void skip_note(Scan *s) {
+  while (!at_line_end(s) && !(s->end - s->p > 3 && memcmp(s->p, "  # ", 4) == 0)) s->p++;
+}
+
+bool scan_origin(Scan *s, Pos *at, const char **value, const char **why) {
+  *at = (Pos){0};
+  if (value && scan_accept(s, "@")) skip_note(s);
+  if (scan_accept(s, "#")) {
+    skip_blanks(s);
+    if (!scan_place(s, at)) return false;
+    if (value && scan_accept(s, ":") && !scan_value(s, value)) return false;
+    if (why && scan_accept(s, ":")) {
+      if (s->p < s->end && *s->p == ' ') s->p++;
+      if (!(*why = unescape(s, false))) return false;
+    }
+  }
+  skip_blanks(s);
+  return at_line_end(s) || scan_fail(s, s->p, "unexpected text");
+}

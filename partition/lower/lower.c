@@ -1,0 +1,373 @@
+// From placed values to the graph of one processor: block dims, and conversions as collective nodes.
+//
+//   %4 = contract(%3, %2) {dims=[h]} : f32[b, o]        sum over cols
+//   %5 = relu(%4) : f32[b, o]                           whole
+// becomes
+//   %4 = contract(%3, %2) {dims=[h/cols]} : f32[b, o]
+//   %5 = all_reduce(%4) {monoid=sum axes=[cols]} : f32[b, o]  # h is summed and split over cols; needed whole by relu
+//   %6 = relu(%5) : f32[b, o]
+//
+// A value exists in versions, one for each state in which it is read; each is made once. Versions
+// without terms come from the home version, so that terms are summed once.
+#include "partition/sharding/sharding_internal.h"
+
+#include <string.h>
+
+typedef struct Version {
+  State s;
+  NodeId node;
+  struct Version *next;
+} Version;
+
+typedef struct Lower {
+  const Plan *p;
+  const Graph *g;
+  Graph *out;
+  Arena *scratch;
+  Version **version; // of node: the computed one is the last of the list
+} Lower;
+
+static const Version *find_version(const Lower *l, NodeId n, const State *s) {
+  int ndims = graph_node(l->g, n)->dims.n;
+  for (const Version *v = l->version[n]; v; v = v->next)
+    if (state_equal(&v->s, s, ndims)) return v;
+  return NULL;
+}
+
+static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId node) {
+  Version *v = arena_new_of(l->scratch, Version);
+  *v = (Version){.s = *s, .node = node, .next = l->version[n]};
+  return l->version[n] = v;
+}
+
+// -- why a value is converted ---------------------------------------------------------------------------
+
+// The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
+static const char *summed_dim(const Lower *l, NodeId n, int axis) {
+  int inner;
+  NodeId begin = plan_terms_begin(l->p, n, axis, &inner);
+  return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
+}
+
+// Who reads a version: a node, or an output.
+typedef struct Reader {
+  const Node *node;
+  const Output *output;
+} Reader;
+
+static const char *use_text(const Lower *l, const Reader *user, const char *how) {
+  Arena *a = l->out->arena;
+  if (!user->node) {
+    const char *kind = user->output->kind == OUT_UPDATE ? "the update of" : "the output";
+    return arena_printf(a, "needed %s by %s %s", how, kind, user->output->name);
+  }
+  const char *name = op_row((Op)user->node->op)->text;
+  if (!user->node->origin.pos.line) return arena_printf(a, "needed %s by %s", how, name);
+  return arena_printf(a, "needed %s by %s at line %u", how, name, user->node->origin.pos.line);
+}
+
+static const char *state_after(const Lower *l, NodeId n, const Step *s) {
+  const Dims *dims = &graph_node(l->g, n)->dims;
+  if (s->to < 0) return "whole";
+  return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
+}
+
+static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reader *user) {
+  const Graph *g = l->g;
+  const char *axes = axes_text(l->scratch, g->mesh, s->axes);
+  const char *use = use_text(l, user, state_after(l, n, s));
+  Arena *a = l->out->arena;
+  if (s->op == OP_OWN_TERM) return arena_printf(a, "added to terms over %s: counted once", axes);
+  if (s->op == OP_SLICE_OWN) return arena_printf(a, "whole over %s; %s", axes, use);
+  if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
+    const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
+    return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how, axes, use);
+  }
+  if (s->from < 0)
+    return arena_printf(a, "it is split otherwise over %s; %s", axes,
+                        use_text(l, user, arena_printf(l->scratch, "as %s", state_text(l->scratch, g, &graph_node(g, n)->dims, &s->state))));
+  const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
+  return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
+}
+
+// -- conversions ----------------------------------------------------------------------------------------
+
+static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
+  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
+}
+
+static NodeId reader_id(const Lower *l, const Reader *user) { return user->node ? (NodeId)(user->node - l->g->node.at) : 0; }
+
+static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Reader *user) {
+  const Node *node = graph_node(l->g, n);
+  DimId from[MAX_RANK], to[MAX_RANK];
+  Attr attr = {.axes = s->axes, .dims = from, .to = to};
+  int gone = s->from >= 0 ? s->from : -1;
+  if (gone >= 0) from[attr.ndims++] = block_of(l, n, gone, before), to[attr.nto++] = block_of(l, n, gone, &s->state);
+  if (s->to >= 0 && s->to != gone)
+    from[attr.ndims++] = block_of(l, n, s->to, before), to[attr.nto++] = block_of(l, n, s->to, &s->state);
+  for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0; k++) // straight to the last state
+    if (!axes_equal(before->cut[k], s->state.cut[k]))
+      from[attr.ndims++] = block_of(l, n, k, before), to[attr.nto++] = block_of(l, n, k, &s->state);
+  bool reduces = s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
+  if (reduces) attr.monoid = before->monoid;
+  l->out->origin = node->origin;
+  l->out->origin.of = n;
+  l->out->origin.reader = reader_id(l, user);
+  l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
+  if (l->p->graph->subject[n].name) l->out->origin.value = l->p->graph->subject[n].name;
+  if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
+  return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr) : lower_below(l->out, s->op, value, &attr);
+}
+
+// Sums of narrow floats are kept in f32 until they are complete.
+static NodeId finish_type(Lower *l, NodeId n, NodeId value, const State *s) {
+  Dtype type = (Dtype)graph_node(l->g, n)->type;
+  if (s->partial.n || graph_node(l->out, value)->type == type) return value;
+  l->out->origin = graph_node(l->g, n)->origin;
+  return graph_cast(l->out, value, type);
+}
+
+static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want, const Reader *user) {
+  Step step[MAX_STEPS];
+  const Node *node = graph_node(l->g, n);
+  Dtype type = (Dtype)graph_node(l->out, v->node)->type;
+  double bytes;
+  int count = convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
+  for (int i = 0; i < count; i++) {
+    NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
+    value = finish_type(l, n, value, &step[i].state);
+    v = add_version(l, n, &step[i].state, value);
+  }
+  return v;
+}
+
+// The finished version from which `want` costs least; of equals the oldest.
+static const Version *best_version(const Lower *l, NodeId n, const State *want) {
+  const Version *best = NULL;
+  const Node *node = graph_node(l->g, n);
+  Step step[MAX_STEPS];
+  double least = 0, bytes;
+  for (const Version *v = l->version[n]; v; v = v->next) {
+    if (v->s.partial.n) continue;
+    convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, &v->s, want, step, &bytes);
+    if (!best || bytes <= least) best = v, least = bytes;
+  }
+  return best;
+}
+
+static const Version *computed(const Lower *l, NodeId n) {
+  const Version *v = l->version[n];
+  while (v->next) v = v->next;
+  return v;
+}
+
+static double path_bytes(const Lower *l, NodeId n, const State *from, const State *to) {
+  const Node *node = graph_node(l->g, n);
+  Step step[MAX_STEPS];
+  double bytes;
+  convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step, &bytes);
+  return bytes;
+}
+
+// Makes a version that another reader of n wants, if `want` then costs so much less that both cost less in this order:
+// blocks of a value that is gathered anyway are free.
+static void make_before(Lower *l, NodeId n, const State *want, const Reader *user) {
+  const State *from = &best_version(l, n, want)->s;
+  double own = path_bytes(l, n, from, want);
+  if (own <= 0) return;
+  for (uint32_t k = l->p->graph->use_start[n]; k < l->p->graph->use_start[n + 1]; k++) {
+    NodeId u = l->p->graph->use[k];
+    const Node *other = graph_node(l->g, u);
+    for (int i = 0; i < other->nargs; i++) {
+      if (other->args[i] != n) continue;
+      State need = plan_need(l->p, u, i);
+      if (need.partial.n || find_version(l, n, &need) || state_equal(&need, want, graph_node(l->g, n)->dims.n)) continue;
+      double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need), back = path_bytes(l, n, want, &need);
+      double first = there + path_bytes(l, n, &need, want), second = own + (back < there ? back : there);
+      if (first >= second) continue;
+      walk_path(l, n, best_version(l, n, &need), &need, user);
+      return;
+    }
+  }
+}
+
+// Value n in state `want`.
+static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *user) {
+  const Version *v = find_version(l, n, want);
+  if (v) return v->node;
+  const State *home = &l->p->door.reduced[n];
+  const Version *made = computed(l, n);
+  bool terms = want->partial.n && made->s.monoid == want->monoid;
+  if (terms) return walk_path(l, n, made, want, user)->node;
+  if (!find_version(l, n, home)) walk_path(l, n, made, home, user);
+  if (!find_version(l, n, want)) make_before(l, n, want, user);
+  v = find_version(l, n, want);
+  return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
+}
+
+// -- nodes over block dims -------------------------------------------------------------------------------
+
+static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
+  DimId *out = arena_array(l->scratch, DimId, n + 1);
+  for (int i = 0; i < n; i++) out[i] = dim_block(l->out->dims, l->g->mesh, list[i], axes[i]);
+  return out;
+}
+
+// Cuts of dims of the list as they stand in a value in state s; dims that it lacks are whole.
+static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const State *s) {
+  Axes axes[MAX_RANK] = {{0}};
+  for (int i = 0; i < n; i++) {
+    int k = dims_index(dims, list[i]);
+    if (k >= 0) axes[i] = s->cut[k];
+  }
+  return map_list(l, n, list, axes);
+}
+
+static Attr map_attr(Lower *l, NodeId n) {
+  const Node *node = graph_node(l->g, n);
+  Attr attr = node->attr;
+  const State *at = &l->p->door.at[n];
+  if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
+  attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
+  OpClass cls = op_row((Op)node->op)->cls;
+  if (cls == SOURCE || node->op == OP_BROADCAST)
+    attr.dims = map_dims(l, attr.ndims, attr.dims, &node->dims, at);
+  bool moves = node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE;
+  if (moves || ((cls == WINDOW || cls == ORDERED) && !node_inner(node))) {
+    State need = plan_need(l->p, n, 0);
+    attr.dims = map_dims(l, attr.ndims, attr.dims, &graph_node(l->g, node->args[0])->dims, &need);
+  }
+  return attr;
+}
+
+static NodeId block_valid(Graph *g, DimId d) {
+  Dims over = {.n = 1, .at = {d}};
+  if (!dim_uneven(g->dims, g->mesh, d)) return graph_const(g, TYPE_I32, (double)dim_get(g->dims, d)->size);
+  return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
+}
+
+// ids as indices into the own block of d, and which of them are in it.
+static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
+  NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
+  NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
+  NodeId last = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, valid, one), zero);
+  *own = graph_binary(g, OP_AND, graph_binary(g, OP_LE, zero, local), graph_binary(g, OP_LT, local, valid));
+  NodeId clip[3] = {local, zero, last};
+  return graph_add(g, OP_CLIP, 3, clip, NULL);
+}
+
+static NodeId lower_take(Lower *l, NodeId *args, const Attr *attr) {
+  Graph *g = l->out;
+  if (!dim_get(g->dims, attr->dims[0])->axes.n) return graph_add(g, OP_TAKE, 2, args, attr);
+  NodeId own, local[2] = {args[0], local_ids(g, args[1], attr->dims[0], &own)};
+  NodeId found = graph_add(g, OP_TAKE, 2, local, attr);
+  return graph_where(g, own, found, graph_const(g, (Dtype)graph_node(g, found)->type, 0));
+}
+
+static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
+  Graph *g = l->out;
+  if (!dim_get(g->dims, attr->to[0])->axes.n) return graph_add(g, OP_SCATTER_ADD, 2, args, attr);
+  NodeId own, ids = local_ids(g, args[1], attr->to[0], &own);
+  NodeId zero = graph_const(g, (Dtype)graph_node(g, args[0])->type, 0);
+  NodeId local[2] = {graph_where(g, own, args[0], zero), ids};
+  return graph_add(g, OP_SCATTER_ADD, 2, local, attr);
+}
+
+// Terms of narrow floats are computed in f32.
+static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
+  const Node *node = graph_node(l->g, n);
+  Dtype wide = dtype_accumulator((Dtype)node->type);
+  const State *at = &l->p->door.at[n];
+  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type || !dtype_is_float(wide)) return;
+  if (node->op == OP_CONTRACT) attr->type = wide;
+  if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
+}
+
+// Of what a window brings in from other processors.
+static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
+  NodeId source = node->args[0];
+  const Dim *have = dim_get(l->out->dims, attr->dims[0]);
+  Origin o = graph_node(l->g, source)->origin;
+  if (l->p->graph->subject[source].name) o.value = l->p->graph->subject[source].name;
+  o.backward |= node->origin.backward;
+  o.of = source;
+  o.reader = reader_id(l, &(Reader){.node = node});
+  o.why = NULL;
+  if (l->p->silent) return o;
+  const char *how = arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
+  o.why = arena_printf(l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
+                       axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
+  return o;
+}
+
+static NodeId lower_ordered(Lower *l, const Node *node, const NodeId *args, const Attr *attr) {
+  bool cut = dim_get(l->out->dims, attr->dims[0])->axes.n > 0;
+  if (cut && node->op == OP_TOP_K) return lower_top_k(l->out, args[0], attr);
+  if (cut) return lower_cumulated(l->out, (Op)node->op, args[0], attr);
+  return graph_add(l->out, (Op)node->op, 1, args, attr);
+}
+
+// What a loop hands out is converted within its steps, so before the loop is run.
+static void convert_collected(Lower *l, NodeId scan) {
+  for (uint32_t k = l->p->graph->use_start[scan]; k < l->p->graph->use_start[scan + 1]; k++) {
+    const Node *user = graph_node(l->g, l->p->graph->use[k]);
+    if (user->op != OP_COLLECT) continue;
+    State need = plan_need(l->p, l->p->graph->use[k], 1);
+    version_for(l, user->args[1], &need, &(Reader){.node = user});
+  }
+}
+
+static NodeId lower_node(Lower *l, NodeId n) {
+  const Node *node = graph_node(l->g, n);
+  NodeId args[MAX_ARGS];
+  if (node->op == OP_SCAN) convert_collected(l, n);
+  for (int i = 0; i < node->nargs; i++) {
+    State need = plan_need(l->p, n, i);
+    args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
+  }
+  l->out->origin = node->origin;
+  l->out->origin.of = l->out->origin.reader = n;
+  if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
+    Dims dims = state_dims(l->g, &node->dims, &l->p->door.at[n]);
+    return graph_decl_node_over(l->out, node->attr.decl, &dims);
+  }
+  Attr attr = map_attr(l, n);
+  widen(l, n, args, &attr);
+  if (node->op == OP_TAKE) return lower_take(l, args, &attr);
+  if (node->op == OP_PIN) return args[0];
+  if (op_row((Op)node->op)->cls == ORDERED) return lower_ordered(l, node, args, &attr);
+  if (op_row((Op)node->op)->cls == WINDOW) {
+    Origin halo = attr.nto ? halo_origin(l, node, &attr) : (Origin){0};
+    return lower_window(l->out, node->nargs, args, &attr, &halo);
+  }
+  if (node->op == OP_SCATTER_ADD) return lower_scatter(l, args, &attr);
+  return graph_add(l->out, (Op)node->op, node->nargs, args, &attr);
+}
+
+static void lower_outputs(Lower *l) {
+  for (uint32_t o = 0; o < l->g->output.n; o++) {
+    Output out = l->g->output.at[o];
+    State need = plan_output_need(l->p, &out);
+    out.value = version_for(l, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
+    vec_push(l->out->arena, l->out->output) = out;
+  }
+}
+
+Graph *lower(Arena *a, const Placement *placement) {
+  const Plan *p = plan_of(placement);
+  const Graph *g = placement->graph;
+  Lower l = {.p = p, .g = g, .out = graph_like(a, g, STAGE_LOWER), .scratch = arena_new()};
+  l.version = arena_array(l.scratch, Version *, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    bug_context("lower", n);
+    NodeId node = lower_node(&l, n);
+    const State *at = &placement->at[n];
+    Dims want = state_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
+    if (!dims_equal(&want, &got)) BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
+    add_version(&l, n, at, node);
+  }
+  lower_outputs(&l);
+  arena_free(l.scratch);
+  return graph_trim(a, l.out, STAGE_LOWER);
+}

@@ -1,0 +1,105 @@
+// Ordered operations along a dim that axes cut: local work, one small all_gather, local work.
+//
+//   cumsum   the own sums, plus what the blocks before add up to: one total of each is gathered
+//   top_k    the largest k of the own block are gathered from all, and the largest k of these taken
+//
+// Candidates of top_k travel as keys (value, inverted global index): equal values are ranked by index with
+// nothing more to compare, and what pads a short block (key 0) is below all of them.
+#include <math.h>
+
+#include "partition/sharding/sharding_internal.h"
+
+// A whole dim that a name belongs to, made at first use.
+static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
+  const char *name = arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
+  DimId d = dim_find(g->dims, name);
+  return d ? d : dim_add(g->dims, name, size, (Pos){0});
+}
+
+// What one processor has of `x` as its block of a dim, gathered from all over the axes of dim `block`.
+static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
+  Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
+  const char *before = g->origin.why;
+  g->origin.why = why;
+  NodeId out = graph_add(g, OP_ALL_GATHER, 1, &x, &attr);
+  g->origin.why = before;
+  return out;
+}
+
+static const char *why_split(Graph *g, DimId block, const char *what) {
+  const Dim *d = dim_get(g->dims, block);
+  return arena_printf(g->arena, "%s is split over %s; %s", dim_get(g->dims, d->whole)->name,
+                      axes_text(g->arena, g->mesh, d->axes), what);
+}
+
+// -- cumsum, cummax -----------------------------------------------------------------------------------------
+
+static double least(Dtype t) {
+  if (dtype_is_float(t)) return -(double)INFINITY;
+  if (t == TYPE_I32) return (double)INT32_MIN;
+  return t == TYPE_I64 ? (double)INT64_MIN : 0;
+}
+
+// Narrow numbers are cumulated wide, so that the prefix is not rounded twice.
+static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
+
+NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
+  bool sum = op == OP_CUMSUM;
+  Dtype narrow = (Dtype)graph_node(g, x)->type, type = sum ? wide_type(narrow) : narrow;
+  DimId d = attr->dims[0];
+  Axes axes = dim_get(g->dims, d)->axes;
+  DimId parts = own_dim(g, d, "parts", axes_size(g->mesh, axes)), part = dim_block(g->dims, g->mesh, parts, axes);
+  Dims along = {.n = 1, .at = {d}}, one = {.n = 1, .at = {part}}, all = {.n = 1, .at = {parts}};
+  x = graph_cast(g, x, type);
+  NodeId local = graph_add(g, op, 1, &x, attr);
+  NodeId total = graph_reduce(g, sum ? OP_SUM : OP_MAX, x, &along);
+  Dims to = graph_node(g, total)->dims;
+  if (!dims_add(g->dims, &to, part)) BUG("totals have too many dims");
+  total = graph_broadcast(g, total, &to);
+  total = gather(g, total, part, parts, axes, why_split(g, d, "each block needs what those before it add up to"));
+  NodeId own = graph_reduce(g, OP_MIN, graph_index(g, part), &one), other = graph_index(g, parts);
+  bool reverse = attr->flags & ORDER_REVERSE;
+  NodeId before = graph_binary(g, OP_LT, reverse ? own : other, reverse ? other : own);
+  NodeId none = graph_const(g, type, sum ? 0 : least(type));
+  NodeId prefix = graph_reduce(g, sum ? OP_SUM : OP_MAX, graph_where(g, before, total, none), &all);
+  return graph_cast(g, graph_binary(g, sum ? OP_ADD : OP_MAXIMUM, local, prefix), narrow);
+}
+
+// -- top_k --------------------------------------------------------------------------------------------------
+
+// x over full blocks: element i of the own block at i, then zeros. Blocks of the new dim do not begin where
+// those of d do.
+static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
+  if (!dim_uneven(g->dims, g->mesh, d)) return x;
+  const Dim *dim = dim_get(g->dims, d);
+  DimId padded = own_dim(g, d, "full", dim->size * axes_size(g->mesh, dim->axes));
+  *out = dim_block(g->dims, g->mesh, padded, dim->axes);
+  NodeId start = graph_binary(g, OP_SUB, block_start(g, d), block_start(g, *out));
+  Attr attr = {.ndims = 1, .dims = &d, .nto = 1, .to = out, .affine = {.out = 1, .divisor = 1}};
+  return graph_add(g, OP_WINDOW_AT, 2, (NodeId[]){x, start}, &attr);
+}
+
+// The k largest of x along d, which become dim `to`.
+static NodeId largest(Graph *g, NodeId x, DimId d, DimId to) {
+  Attr top = {.ndims = 1, .dims = &d, .nto = 1, .to = &to}, take = {.ndims = 1, .dims = &d};
+  NodeId best = graph_add(g, OP_TOP_K, 1, &x, &top);
+  return graph_add(g, OP_TAKE, 2, (NodeId[]){x, best}, &take);
+}
+
+NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
+  DimId d = attr->dims[0], full = d;
+  Axes axes = dim_get(g->dims, d)->axes;
+  int64_t k = dim_get(g->dims, attr->to[0])->size, block = dim_get(g->dims, d)->size;
+  int64_t each = k < block ? k : block;
+  DimId all = own_dim(g, d, "best", each * axes_size(g->mesh, axes)), own = dim_block(g->dims, g->mesh, all, axes);
+  NodeId key = fill_block(g, graph_binary(g, OP_ARG_KEY, x, graph_index(g, d)), d, &full);
+  key = gather(g, largest(g, key, full, own), own, all, axes, why_split(g, d, "the largest of each block are compared"));
+  return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
+}
+
+// A scalar of the own block of d: its first global index, or its number of valid elements. Written as
+// reductions over the block, which only see valid elements.
+NodeId block_start(Graph *g, DimId d) {
+  Dims over = {.n = 1, .at = {d}};
+  return graph_reduce(g, OP_MIN, graph_index(g, d), &over);
+}

@@ -1,0 +1,59 @@
+// Work and sizes of one processor, for `check`.
+#include <math.h>
+
+#include "partition/sharding/sharding_internal.h"
+
+// Multiply-adds of all contractions, two flops each.
+static int64_t product_flops(const Graph *g) {
+  int64_t total = 0;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op != OP_CONTRACT) continue;
+    int64_t flops;
+    if (!size_mul(2, region_times(g, node->region), &flops)) return INT64_MAX;
+    for (int i = 0; i < node->dims.n; i++)
+      if (!size_mul(flops, dim_get(g->dims, node->dims.at[i])->size, &flops)) return INT64_MAX;
+    for (int i = 0; i < node->attr.ndims; i++)
+      if (!size_mul(flops, dim_get(g->dims, node->attr.dims[i])->size, &flops)) return INT64_MAX;
+    if (!size_add(total, flops, &total)) return INT64_MAX;
+  }
+  return total;
+}
+
+// Elements of all blocks of a declared tensor, and those of them that are valid.
+static void block_elements(const Graph *g, const Node *n, double *held, double *valid) {
+  for (int64_t r = 0; r < mesh_size(g->mesh); r++) {
+    double block = 1, own = 1;
+    for (int i = 0; i < n->dims.n; i++) {
+      const Dim *d = dim_get(g->dims, n->dims.at[i]);
+      block *= (double)d->size;
+      own *= (double)dim_valid(g->dims, g->mesh, n->dims.at[i], r, dim_get(g->dims, d->whole)->size);
+    }
+    *held += block;
+    *valid += own;
+  }
+}
+
+PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
+  PartitionFacts f = {.flops = product_flops(lowered), .flops_whole = product_flops(whole)};
+  double held = 0, valid = 0;
+  for (uint32_t d = 0; d < lowered->decl.n; d++) {
+    const Decl *decl = &lowered->decl.at[d];
+    if (!decl->node) continue;
+    int64_t bytes = node_bytes(lowered, decl->node);
+    if (decl->kind == DECL_PARAM || decl->kind == DECL_STATE) f.parameter_bytes += bytes;
+    if (decl->kind == DECL_SLOT) f.optimizer_bytes += bytes;
+    block_elements(lowered, graph_node(lowered, decl->node), &held, &valid);
+  }
+  if (f.flops_whole)
+    f.redundant_flops = (double)f.flops * (double)mesh_size(lowered->mesh) / (double)f.flops_whole - 1;
+  if (fabs(f.redundant_flops) < 1e-12) f.redundant_flops = 0;
+  f.padding = held > 0 ? 1 - valid / held : 0;
+  return f;
+}
+
+void partition_facts_again(PartitionFacts *f, const Graph *kept) {
+  int64_t flops = product_flops(kept);
+  f->flops_again += flops - f->flops;
+  f->flops = flops;
+}

@@ -1,0 +1,121 @@
+// Chooses the state of every value: cuts first, then where partial sums are reduced.
+//
+//   1. forward   rules of the layout, what arguments bring, one role table (place_roles.c, choices: place_choose.c)
+//                products see what other users have gathered (place_share.c), in a second round all of them
+//                carries of loops see their next values too, until nothing changes (place_region.c)
+//   2. backward  a value that all users want cut is computed cut (place_users.c; the gradient that meets a cut slot
+//                of the optimiser: its reduction becomes a reduce-scatter; what windows read in blocks)
+//                the norm of the gradients does not mind and sums its squares block by block
+//                moves that pay for several nodes together (place_improve.c), with 3. to 5. for what they lead to
+//   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)
+//   4. reduce    per axis the minimum cut of the linear regions (reduce.c)
+//   5. settle    a value that is wanted in one state only goes there without a stop at home
+#include "partition/sharding/sharding_internal.h"
+
+#include <string.h>
+
+static const char *rule_text(const Plan *p, const LayoutRule *r, DimId d) {
+  const char *dim = r->dim ? dim_get(p->door.graph->dims, d)->name : "all";
+  const char *axes = r->none ? "none" : axes_text(p->arena, p->door.graph->mesh, r->axes);
+  const char *soft = r->soft ? "soft " : "";
+  if (!r->pos.line) return arena_printf(p->arena, "%s%s -> %s (layout)", soft, dim, axes);
+  return arena_printf(p->arena, "%s%s -> %s (layout, line %u)", soft, dim, axes, r->pos.line);
+}
+
+static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
+  const Wish *w = p->wish[n];
+  const Node *node = graph_node(p->door.graph, n);
+  if (node->op == OP_PIN)
+    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+                        p->door.graph->mesh->axis[axis].name, node->origin.pos.line);
+  if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
+  if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
+  return arena_printf(p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+                      p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
+}
+
+const char *placement_why(const Placement *placement, NodeId n) {
+  const Plan *p = plan_of(placement);
+  const Graph *g = p->door.graph;
+  const Node *node = graph_node(g, n);
+  const State *at = &p->door.at[n], *home = &p->door.reduced[n];
+  const char *text = "";
+  for (int k = 0; k < node->dims.n; k++)
+    for (int i = 0; i < home->cut[k].n; i++)
+      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", said_by(p, n, k, home->cut[k].at[i]));
+  for (int i = 0; i < node_inner(node); i++)
+    if (p->inner[n] && p->inner[n][i].n)
+      text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
+                          dim_get(g->dims, node->attr.dims[i])->name, node->op == OP_TOP_K ? "searched" : "summed",
+                          axes_text(p->arena, g->mesh, p->inner[n][i]));
+  if (at->partial.n && !*text) text = "takes terms and gives terms";
+  return *text ? text : "no rule names its dims";
+}
+
+static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
+  uint32_t n = graph_count(g) + 1;
+  Plan *p = arena_new_of(a, Plan);
+  p->arena = a;
+  p->machine = machine;
+  p->graph = of;
+  p->door = (Placement){.graph = g, .layout = layout};
+  p->door.at = arena_array(a, State, n);
+  p->door.reduced = arena_array(a, State, n);
+  p->wish = arena_array(a, const Wish *, n);
+  p->inner = arena_array(a, Axes *, n);
+  p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
+  p->forced = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
+  return p;
+}
+
+static void resolve_wishes(Plan *p) {
+  const PlaceGraph *of = p->graph;
+  Wish *wish = arena_array(p->arena, Wish, of->nwishers);
+  for (uint32_t i = 0; i < of->nwishers; i++) {
+    wish_resolve(p->door.graph, p->door.layout, &of->wisher[i].subject, &wish[i]);
+    if (!of->wisher[i].given) memset(wish[i].soft, 0, sizeof wish[i].soft);
+  }
+  for (NodeId n = 1; n <= graph_count(p->door.graph); n++) p->wish[n] = &wish[of->wisher_of[n]];
+}
+
+static void place_all(Plan *p) {
+  uint32_t n = graph_count(p->door.graph);
+  resolve_wishes(p);
+  for (NodeId u = 1; u <= n; u++) {
+    bug_context("place", u);
+    p->chosen = u - 1;
+    plan_choose(p, u);
+  }
+  p->chosen = n;
+  plan_choose_shared(p);
+  plan_settle_carries(p);
+  for (NodeId u = n; u > 0; u--) plan_pull_back(p, u);
+  plan_follow_some(p);
+}
+
+Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  place_all(p);
+  plan_improve(p);
+  return &p->door;
+}
+
+Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  place_all(p);
+  plan_finish(p);
+  return &p->door;
+}
+
+Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
+  Plan *p = plan_new(a, of, g, layout, machine);
+  p->silent = true;
+  place_all(p);
+  plan_finish(p);
+  return &p->door;
+}
+
+const char *placement_note(const void *placement, NodeId n) {
+  const Plan *p = plan_of(placement);
+  return state_text(p->arena, p->door.graph, &graph_node(p->door.graph, n)->dims, &p->door.at[n]);
+}

@@ -1,0 +1,192 @@
+// Where values that arguments have cut are gathered: once, before what is made of them.
+//
+// The gradient of a weight comes out cut when the activations that it is made of are. If the weight is whole, its
+// update and those of the optimiser's slots would each be computed in blocks and gathered; the gradient alone is less,
+// and what it is made of may be less still:
+//
+//   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])      v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
+//   gathered: v' and w'  =>  g  =>  a, if that is worth computing all of g everywhere
+#include "partition/sharding/sharding_internal.h"
+
+enum { MAX_BEHIND = 64 };
+
+typedef struct Behind {
+  Plan *p;
+  const Graph *g;
+  int axis;
+  DimId d;
+  NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is cut alike
+  bool gathered[MAX_BEHIND], leads[MAX_BEHIND]; // somebody reads it whole; or what is made of it
+  int n;
+  const uint32_t *first, *next; // outputs of a node, numbered from 1
+} Behind;
+
+static bool cut_so(const Behind *b, NodeId n, const State *s) {
+  int k = dims_index(&graph_node(b->g, n)->dims, b->d);
+  return k >= 0 && axes_has(s->cut[k], b->axis);
+}
+
+static int found(const Behind *b, NodeId n) {
+  for (int i = 0; i < b->n; i++)
+    if (b->node[i] == n) return i;
+  return -1;
+}
+
+// A rule names the axis for n, or n is no free choice.
+static bool is_bound(const Plan *p, NodeId n, int axis) {
+  const Node *node = graph_node(p->door.graph, n);
+  if (node->attr.decl || node->op == OP_PIN) return true;
+  for (int k = 0; k < node->dims.n; k++)
+    if (axes_has(p->wish[n]->hard[k], axis) || axes_has(p->wish[n]->soft[k], axis)) return true;
+  return false;
+}
+
+static bool goes_on(const Behind *b, NodeId u) {
+  const Node *n = graph_node(b->g, u);
+  return op_row((Op)n->op)->cls == POINTWISE && cut_so(b, u, &b->p->door.at[u]) && cut_so(b, u, &b->p->door.reduced[u]) &&
+         !is_bound(b->p, u, b->axis);
+}
+
+static bool read_whole(const Behind *b, NodeId n) {
+  for (uint32_t o = b->first[n]; o; o = b->next[o]) {
+    const Output *out = &b->g->output.at[o - 1];
+    State need = plan_output_need(b->p, out);
+    if (out->kind == OUT_UPDATE && !cut_so(b, n, &need)) return true;
+  }
+  for (uint32_t k = b->p->graph->use_start[n]; k < b->p->graph->use_start[n + 1]; k++) {
+    const Node *user = graph_node(b->g, b->p->graph->use[k]);
+    for (int i = 0; i < user->nargs; i++) {
+      if (user->args[i] != n) continue;
+      State need = plan_need(b->p, b->p->graph->use[k], i);
+      if (!cut_so(b, n, &need)) return true;
+    }
+  }
+  return false;
+}
+
+// What it meets there and was cut for it alone: 0.9 * v. False when that is too much.
+static bool join_partners(Behind *b) {
+  for (int i = 1; i < b->n; i++)
+    for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
+      NodeId arg = graph_node(b->g, b->node[i])->args[a];
+      if (found(b, arg) >= 0 || !goes_on(b, arg)) continue;
+      if (b->n == MAX_BEHIND) return false;
+      b->leads[b->n] = true, b->gathered[b->n] = false;
+      b->node[b->n++] = arg;
+    }
+  return true;
+}
+
+// All that is made of n element by element and cut alike; false when that is too much.
+static bool look_behind(Behind *b, NodeId n) {
+  b->n = 1, b->node[0] = n;
+  for (int i = 0; i < b->n; i++) {
+    NodeId x = b->node[i];
+    b->gathered[i] = b->leads[i] = read_whole(b, x);
+    for (uint32_t k = b->p->graph->use_start[x]; k < b->p->graph->use_start[x + 1]; k++) {
+      NodeId u = b->p->graph->use[k];
+      if (!goes_on(b, u) || found(b, u) >= 0) continue;
+      if (b->n == MAX_BEHIND) return false;
+      b->node[b->n++] = u;
+    }
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (int i = 1; i < b->n; i++) // arguments of what leads there
+      for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
+        int k = found(b, graph_node(b->g, b->node[i])->args[a]);
+        if (k >= 0 && !b->leads[k]) b->leads[k] = more = true;
+      }
+  }
+  return join_partners(b);
+}
+
+// Whether nothing else that is cut over the axis would have to be gathered for it.
+static bool alone(const Behind *b) {
+  for (int i = 1; i < b->n; i++) {
+    const Node *node = graph_node(b->g, b->node[i]);
+    for (int a = 0; b->leads[i] && a < node->nargs; a++) {
+      NodeId arg = node->args[a];
+      int k = found(b, arg);
+      if (k > 0 && !b->leads[k]) return false;
+      if (k < 0 && state_cut_by(&b->p->door.reduced[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0) return false;
+    }
+  }
+  return true;
+}
+
+static void make_whole(Plan *p, NodeId n, State *s, int axis) { state_remove(s, graph_node(p->door.graph, n)->dims.n, axis); }
+
+// The bytes that gathering the arguments sends, when they are all that has to be.
+static double argument_bytes(const Behind *b, NodeId n) {
+  const Node *node = graph_node(b->g, n);
+  double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
+  for (int i = 0; i < node->nargs; i++) {
+    const State *home = &b->p->door.reduced[node->args[i]];
+    if (state_cut_by(home, graph_node(b->g, node->args[i])->dims.n, b->axis) >= 0)
+      bytes += (p - 1) * (double)state_bytes(b->g, node->args[i], home);
+  }
+  return bytes;
+}
+
+// Multiplications and additions of the own block of contraction n.
+static double own_flops(const Behind *b, NodeId n) {
+  const Node *node = graph_node(b->g, n);
+  double flops = 2 * (double)state_elements(b->g, &node->dims, &b->p->door.at[n]);
+  for (int i = 0; i < node->attr.ndims; i++)
+    flops *= (double)block_length(b->g->mesh, dim_get(b->g->dims, node->attr.dims[i])->size, b->p->inner[n][i]);
+  return flops;
+}
+
+// Whether n is better computed whole from gathered arguments: fewer bytes, at no more than twice the time that they take.
+static bool worth_repeating(const Behind *b, NodeId n) {
+  if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->door.at[n].partial.n) return false;
+  double p = (double)b->g->mesh->axis[b->axis].size;
+  double saved = (p - 1) * (double)state_bytes(b->g, n, &b->p->door.at[n]) - argument_bytes(b, n);
+  double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
+  return saved > 0 && (p - 1) * own_flops(b, n) / b->p->machine->flops <= 2 * saved / bandwidth;
+}
+
+static void gather_value(Behind *b, NodeId n) {
+  double bytes = 0;
+  if (!look_behind(b, n) || !alone(b)) return;
+  for (int i = 0; i < b->n; i++)
+    if (b->gathered[i]) bytes += (double)state_bytes(b->g, b->node[i], &b->p->door.reduced[b->node[i]]);
+  double own = (double)state_bytes(b->g, n, &b->p->door.at[n]);
+  bool repeat = worth_repeating(b, n);
+  if (bytes < own || (bytes <= own && !repeat)) return; // as many bytes: then at least each its own block
+  make_whole(b->p, n, &b->p->door.reduced[n], b->axis);
+  for (int i = 1; i < b->n; i++) {
+    if (!b->leads[i]) continue;
+    make_whole(b->p, b->node[i], &b->p->door.at[b->node[i]], b->axis);
+    make_whole(b->p, b->node[i], &b->p->door.reduced[b->node[i]], b->axis);
+  }
+  if (repeat) make_whole(b->p, n, &b->p->door.at[n], b->axis);
+}
+
+static void index_outputs(const Graph *g, Behind *b, Arena *scratch) {
+  uint32_t *first = arena_array(scratch, uint32_t, graph_count(g) + 1), *next = arena_array(scratch, uint32_t, g->output.n + 1);
+  for (uint32_t o = g->output.n; o > 0; o--) {
+    NodeId n = g->output.at[o - 1].value;
+    next[o] = first[n];
+    first[n] = o;
+  }
+  b->first = first, b->next = next;
+}
+
+void plan_gather_points(Plan *p, int axis) {
+  const Graph *g = p->door.graph;
+  Arena *scratch = arena_new();
+  Behind b = {.p = p, .g = g, .axis = axis};
+  index_outputs(g, &b, scratch);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    OpClass cls = op_row((Op)node->op)->cls;
+    if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis)) continue;
+    int k = state_cut_by(&p->door.at[n], node->dims.n, axis);
+    if (k < 0 || !axes_equal(p->door.at[n].cut[k], p->door.reduced[n].cut[k])) continue;
+    b.d = node->dims.at[k];
+    gather_value(&b, n);
+  }
+  arena_free(scratch);
+}

@@ -1,0 +1,128 @@
+// What all placements of a graph share, whatever the layout: who reads what, the roles of dims, carries, and which
+// nodes a layout wishes the same of.
+#include "partition/sharding/sharding_internal.h"
+
+#include <string.h>
+
+static void find_uses(PlaceGraph *p, Arena *a, const Graph *g) {
+  uint32_t n = graph_count(g), total = 0;
+  p->use_start = arena_array(a, NodeId, n + 2);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) p->use_start[graph_node(g, u)->args[i]]++, total++;
+  p->use = arena_array(a, NodeId, total + 1);
+  for (uint32_t i = 0, sum = 0; i <= n + 1; i++) {
+    uint32_t here = p->use_start[i];
+    p->use_start[i] = sum;
+    sum += here;
+  }
+  uint32_t *fill = arena_array(a, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
+      NodeId arg = graph_node(g, u)->args[i];
+      p->use[p->use_start[arg] + fill[arg]++] = u;
+    }
+}
+
+static void find_outputs(PlaceGraph *p, Arena *a, const Graph *g) {
+  p->output = arena_array(a, uint32_t, graph_count(g) + 1);
+  p->next_output = arena_array(a, uint32_t, g->output.n + 1);
+  for (uint32_t o = g->output.n; o > 0; o--) {
+    NodeId n = g->output.at[o - 1].value;
+    p->next_output[o] = p->output[n];
+    p->output[n] = o;
+  }
+}
+
+static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
+  uint32_t n = graph_count(g), args = 0, dims = 0;
+  p->arg_start = arena_array(a, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++) {
+    p->arg_start[u] = args;
+    args += graph_node(g, u)->nargs;
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) dims += graph_node(g, graph_node(g, u)->args[i])->dims.n;
+  }
+  p->role_start = arena_array(a, uint32_t, args + 1);
+  p->role = arena_array(a, Role, dims + 1);
+  args = dims = 0;
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
+      p->role_start[args++] = dims;
+      for (int j = 0; j < graph_node(g, graph_node(g, u)->args[i])->dims.n; j++) p->role[dims++] = role_of(g, u, i, j);
+    }
+}
+
+static void find_carries(PlaceGraph *p, Arena *a, const Graph *g) {
+  NodeId *scan = region_scans(a, g);
+  p->next = arena_array(a, NodeId, graph_count(g) + 1);
+  p->carry = arena_array(a, NodeId *, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op == OP_SCAN) p->carry[n] = arena_array(a, NodeId, node->nargs + 1);
+  }
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op != OP_CARRY) continue;
+    p->next[n] = carry_next(g, scan, n);
+    if (p->next[n]) p->carry[scan[node->region]][node->attr.key] = n;
+  }
+}
+
+static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
+  p->given = arena_array(a, bool, graph_count(g) + 1);
+  p->fed = arena_array(a, bool, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    p->given[n] = node->attr.decl != 0 || node->op == OP_CARRY;
+    p->fed[n] = node->op == OP_INPUT || node->op == OP_CARRY;
+    for (int i = 0; i < node->nargs; i++) {
+      p->given[n] |= p->given[node->args[i]];
+      p->fed[n] |= p->fed[node->args[i]];
+    }
+  }
+}
+
+// -- wishes ------------------------------------------------------------------------------------------------
+
+static uint64_t wisher_hash(const Wisher *w) {
+  uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^ (uintptr_t)w->subject.param << 17;
+  for (int i = 0; i < w->subject.dims.n; i++) h = (h ^ w->subject.dims.at[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 32;
+}
+
+static bool same_wisher(const Wisher *x, const Wisher *y) {
+  const Subject *a = &x->subject, *b = &y->subject;
+  return x->given == y->given && a->scope == b->scope && a->name == b->name && a->param == b->param && dims_equal(&a->dims, &b->dims);
+}
+
+// Names that are not interned are unlike each other, which costs a wish more.
+static void find_wishers(PlaceGraph *p, Arena *a, const Graph *g) {
+  uint32_t n = graph_count(g), cap = 64;
+  while (cap < 2 * n) cap *= 2;
+  Arena *scratch = arena_new();
+  uint32_t *slot = arena_array(scratch, uint32_t, cap); // 1 + index
+  p->wisher = arena_array(a, Wisher, n + 1);
+  p->wisher_of = arena_array(a, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++) {
+    Wisher w = {p->subject[u], p->given[u]};
+    uint32_t i = (uint32_t)wisher_hash(&w) & (cap - 1);
+    while (slot[i] && !same_wisher(&p->wisher[slot[i] - 1], &w)) i = (i + 1) & (cap - 1);
+    if (!slot[i]) {
+      p->wisher[p->nwishers] = w;
+      slot[i] = ++p->nwishers;
+    }
+    p->wisher_of[u] = slot[i] - 1;
+  }
+  arena_free(scratch);
+}
+
+const PlaceGraph *place_graph(Arena *a, const Graph *g) {
+  PlaceGraph *p = arena_new_of(a, PlaceGraph);
+  find_uses(p, a, g);
+  find_outputs(p, a, g);
+  find_roles(p, a, g);
+  find_carries(p, a, g);
+  find_given(p, a, g);
+  p->subject = subjects_of_nodes(a, g);
+  find_wishers(p, a, g);
+  return p;
+}

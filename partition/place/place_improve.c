@@ -1,0 +1,386 @@
+// Moves that pay for several nodes together: each is tried on the whole neighbourhood, and kept if that sends less.
+//
+// Nodes choose their states one by one, from what their arguments are. A move changes one choice, lets what follows
+// from it choose again, and counts what all values concerned send before and after. A state that one user has
+// paid for is free for the others, so that moves see what no node sees alone:
+//
+//   home    a sum is scattered because some of its users want it so: the others, a norm of gradients or the mean of a
+//           row, go on in blocks
+//   slot    a product, a lookup is cut along another dim, over which its arguments are exchanged (all_to_all), or
+//           which others have them in already
+//   gather  all users of a value choose as if it were there whole: three projections of one activation
+//
+//   q, k, v = contract(n[t/cols], w_i[heads/cols])   cut by t each would gather w_i and exchange its result;
+//                                                    n is gathered once, all three are cut by heads
+#include "partition/place/improve_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MIN_TRIALS = 64 };
+static const double SMALL = 1.0 / 256; // of all bytes, and of all work
+
+// The states of all nodes, as they stand in a plan.
+typedef struct States {
+  State *at, *home;
+  Axes **inner;
+  uint8_t *linear;
+} States;
+
+// -- trials ----------------------------------------------------------------------------------------------
+
+static bool save(Improve *m, NodeId n) {
+  if (m->nold == 2 * MAX_CHANGED) return false;
+  m->old[m->nold++] = (Change){n, m->p->door.at[n], m->p->door.reduced[n], m->p->inner[n]};
+  return true;
+}
+
+static bool wait_for(Improve *m, NodeId u) {
+  int i = 0;
+  while (i < m->npending && m->pending[i] > u) i++; // descending: the next one is last
+  if (i < m->npending && m->pending[i] == u) return true;
+  if (m->npending == MAX_CHANGED) return false;
+  memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
+  m->pending[i] = u;
+  m->npending++;
+  return true;
+}
+
+static bool wait_users(Improve *m, NodeId n) {
+  for (uint32_t i = m->p->graph->use_start[n]; i < m->p->graph->use_start[n + 1]; i++)
+    if (!wait_for(m, m->p->graph->use[i])) return false;
+  return true;
+}
+
+static bool is_free(const Improve *m, NodeId u) {
+  const Node *node = graph_node(m->g, u);
+  return node->op != OP_CARRY && node->op != OP_PIN && node->op != OP_SCAN && op_row((Op)node->op)->cls != SOURCE;
+}
+
+// Handed out: it stays where it is.
+static bool is_shown(const Improve *m, NodeId n) {
+  for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o])
+    if (m->g->output.at[o - 1].kind == OUT_VALUE) return true;
+  return false;
+}
+
+// Chooses u again; its users too if that changes it. False when that is too much.
+static bool choose_node(Improve *m, NodeId u) {
+  Plan *p = m->p;
+  if (!is_free(m, u)) return true;
+  State at = p->door.at[u], home = p->door.reduced[u];
+  Axes *inner = p->inner[u];
+  int ndims = graph_node(m->g, u)->dims.n;
+  plan_choose_again(p, u);
+  bool moved = !state_equal(&home, &p->door.reduced[u], ndims);
+  bool same = !moved && state_equal(&at, &p->door.at[u], ndims);
+  State new_at = p->door.at[u], new_home = p->door.reduced[u];
+  Axes *new_inner = p->inner[u];
+  p->door.at[u] = at, p->door.reduced[u] = home, p->inner[u] = inner;
+  if (same) return true;
+  if ((moved && is_shown(m, u)) || !save(m, u)) return false;
+  p->door.at[u] = new_at, p->door.reduced[u] = new_home, p->inner[u] = new_inner;
+  return !moved || wait_users(m, u);
+}
+
+// What all users want cut is computed so, as far back as that goes.
+static bool pull_back(Improve *m, NodeId n) {
+  Plan *p = m->p;
+  if (!is_free(m, n) || is_shown(m, n)) return true;
+  Change before = {n, p->door.at[n], p->door.reduced[n], p->inner[n]};
+  int ndims = graph_node(m->g, n)->dims.n;
+  plan_pull_back(p, n);
+  if (state_equal(&before.home, &p->door.reduced[n], ndims) && state_equal(&before.at, &p->door.at[n], ndims)) return true;
+  if (m->nold == 2 * MAX_CHANGED) {
+    p->door.at[n] = before.at, p->door.reduced[n] = before.home;
+    return false;
+  }
+  m->old[m->nold++] = before;
+  return true;
+}
+
+// All that waits chooses again, in order.
+static bool spread(Improve *m) {
+  while (m->npending > 0)
+    if (!choose_node(m, m->pending[--m->npending])) return false;
+  return true;
+}
+
+static bool follow(Improve *m) {
+  if (!spread(m)) return false;
+  for (int i = m->nold - 1; i >= 0; i--)
+    if (!pull_back(m, m->old[i].n)) return false;
+  for (int i = 0; i < m->nold; i++)
+    for (int a = 0; a < graph_node(m->g, m->old[i].n)->nargs; a++)
+      if (!pull_back(m, graph_node(m->g, m->old[i].n)->args[a])) return false;
+  return true;
+}
+
+// What the trial concerns: what it changed, and the arguments of that.
+static int find_counted(Improve *m, Counted *list) {
+  int n = 0;
+  m->round++;
+  for (int i = 0; i < m->nold; i++) {
+    const Node *node = graph_node(m->g, m->old[i].n);
+    for (int a = -1; a < node->nargs; a++) {
+      NodeId v = a < 0 ? m->old[i].n : node->args[a];
+      if (m->seen[v] == m->round) continue;
+      if (n == MAX_COUNTED) return -1;
+      m->seen[v] = m->round;
+      list[n++].n = v;
+    }
+  }
+  return n;
+}
+
+static double work_of_changed(Improve *m) {
+  double sum = 0;
+  m->round++;
+  for (int i = 0; i < m->nold; i++) {
+    if (m->seen[m->old[i].n] == m->round) continue;
+    m->seen[m->old[i].n] = m->round;
+    sum += improve_work(m, m->old[i].n);
+  }
+  return sum;
+}
+
+// Exchanges the states of now and before. A node may stand there twice.
+static void swap_states(Improve *m, bool back) {
+  for (int k = 0; k < m->nold; k++) {
+    Change *c = &m->old[back ? m->nold - 1 - k : k];
+    Change now = {c->n, m->p->door.at[c->n], m->p->door.reduced[c->n], m->p->inner[c->n]};
+    m->p->door.at[c->n] = c->at, m->p->door.reduced[c->n] = c->home, m->p->inner[c->n] = c->inner;
+    *c = now;
+  }
+}
+
+static bool is_changed(const Improve *m, NodeId n) {
+  for (int i = 0; i < m->nold; i++)
+    if (m->old[i].n == n) return true;
+  return false;
+}
+
+// Bytes that a trial saves. A sum that went on as terms cost nothing here, and what it was summed as did: what a
+// value has sent is what it sends at its best.
+static double saved_bytes(const Improve *m, const Counted *list, int n) {
+  double saved = 0;
+  for (int i = 0; i < n; i++)
+    if (list[i].before != list[i].after || is_changed(m, list[i].n)) saved += m->sent[list[i].n] - list[i].after;
+  return saved;
+}
+
+static void keep(Improve *m, const Counted *list, int n) {
+  swap_states(m, false);
+  for (int i = 0; i < n; i++)
+    if (list[i].before != list[i].after || is_changed(m, list[i].n)) m->sent[list[i].n] = list[i].after;
+  m->kept = true;
+}
+
+// Ends a trial: keeps what it changed if that costs less.
+static bool decide(Improve *m, bool good) {
+  Counted *list = m->counted;
+  bool kept = false;
+  int n = 0;
+  good = good && follow(m) && (n = find_counted(m, list)) > 0;
+  if (good) {
+    double work = work_of_changed(m);
+    for (int i = 0; i < n; i++) list[i].after = improve_cost(m, list[i].n);
+    swap_states(m, true);
+    for (int i = 0; i < n; i++) list[i].before = improve_cost(m, list[i].n);
+    work -= work_of_changed(m);
+    kept = saved_bytes(m, list, n) > m->least && work <= m->spare;
+    if (kept) m->spare -= work, keep(m, list, n);
+  } else if (m->nold > 0) {
+    swap_states(m, true);
+  }
+  m->nold = m->npending = 0;
+  m->trials++;
+  return kept;
+}
+
+// -- moves -----------------------------------------------------------------------------------------------
+
+static bool has_room(const Improve *m) { return m->trials < m->most; }
+
+// Cuts dim k of n at home over the axis; what is no sum is computed so.
+static bool move_home(Improve *m, NodeId n, int axis, int k) {
+  Plan *p = m->p;
+  State *at = &p->door.at[n], *home = &p->door.reduced[n];
+  Axes cut = home->cut[k];
+  axes_append(&cut, axis);
+  if (!axes_has(at->partial, axis) && !axes_equal(cut_allowed(m->g, n, k, cut), cut)) return false;
+  if (!save(m, n)) return false;
+  home->cut[k] = cut;
+  if (!axes_has(at->partial, axis) && axes_starts(cut, at->cut[k])) at->cut[k] = cut;
+  return decide(m, wait_users(m, n));
+}
+
+// Dims of n (bits) that a user wants cut, or, behind pointwise work, one of its users.
+static uint32_t wanted_cuts(const Improve *m, NodeId n, int axis, bool *whole) {
+  const Plan *p = m->p;
+  const Dims *dims = &graph_node(m->g, n)->dims;
+  Reads r;
+  improve_needs(m, n, &r);
+  uint32_t cuts = r.axis[axis].cuts;
+  *whole = r.axis[axis].whole;
+  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
+    const Node *user = graph_node(m->g, p->graph->use[i]);
+    if (op_row((Op)user->op)->cls != POINTWISE) continue;
+    improve_needs(m, p->graph->use[i], &r);
+    for (int k = 0; k < user->dims.n; k++) {
+      int at = dims_index(dims, user->dims.at[k]);
+      if (at >= 0 && r.axis[axis].cuts >> k & 1) cuts |= 1u << at;
+    }
+  }
+  return cuts;
+}
+
+// As any of its users wants it.
+static void try_homes(Improve *m, NodeId n, int axis) {
+  const Plan *p = m->p;
+  const Node *node = graph_node(m->g, n);
+  bool whole;
+  if (node->attr.decl || !is_free(m, n) || is_shown(m, n) || state_cut_by(&p->door.reduced[n], node->dims.n, axis) >= 0) return;
+  uint32_t cuts = wanted_cuts(m, n, axis, &whole);
+  for (int k = 0; k < node->dims.n && whole && has_room(m); k++)
+    if (cuts >> k & 1 && !p->wish[n]->whole[k] && move_home(m, n, axis, k)) return;
+}
+
+static bool has_slots(const Improve *m, NodeId u) {
+  OpClass cls = op_row((Op)graph_node(m->g, u)->op)->cls;
+  return cls == CONTRACT || cls == GATHER;
+}
+
+static int slot_now(const Improve *m, NodeId u, int axis) {
+  const Node *node = graph_node(m->g, u);
+  for (int i = 0; i < node_inner(node); i++)
+    if (axes_has(m->p->inner[u][i], axis)) return node->dims.n + i;
+  return state_cut_by(&m->p->door.at[u], node->dims.n, axis);
+}
+
+static bool can_cut(const Improve *m, NodeId u, int axis, int slot) {
+  const Node *node = graph_node(m->g, u);
+  Axes one = {.n = 1, .at = {(uint8_t)axis}};
+  if (slot < 0) return true;
+  int64_t parts = m->g->mesh->axis[axis].size;
+  if (slot >= node->dims.n) return dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >= parts;
+  return !m->p->wish[u]->whole[slot] && cut_allowed(m->g, u, slot, one).n && dim_get(m->g->dims, node->dims.at[slot])->size >= parts;
+}
+
+static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
+  uint8_t *forced = &m->p->forced[u * MAX_AXES + (uint32_t)axis], before = *forced;
+  *forced = (uint8_t)(slot + 2);
+  bool kept = decide(m, choose_node(m, u));
+  if (!kept) *forced = before;
+  return kept;
+}
+
+static void try_slots(Improve *m, NodeId u, int axis) {
+  const Node *node = graph_node(m->g, u);
+  int now = slot_now(m, u, axis);
+  for (int s = -1; s < node->dims.n + node_inner(node) && has_room(m); s++)
+    if (s != now && can_cut(m, u, axis, s) && move_slot(m, u, axis, s)) return;
+}
+
+// All users of n choose as if n were whole.
+static void try_gather(Improve *m, NodeId n, int axis) {
+  Plan *p = m->p;
+  p->as_gathered = n, p->gathered_axis = axis;
+  bool good = wait_users(m, n) && spread(m);
+  p->as_gathered = 0;
+  if (!decide(m, good)) return;
+  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
+    if (has_slots(m, p->graph->use[i])) p->forced[p->graph->use[i] * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, p->graph->use[i], axis) + 2);
+}
+
+// What u and its arguments send is worth trials.
+static bool is_hot(const Improve *m, NodeId u) {
+  const Node *node = graph_node(m->g, u);
+  double sum = improve_cost(m, u);
+  for (int i = 0; i < node->nargs && sum <= m->least; i++) sum += improve_cost(m, node->args[i]);
+  return sum > m->least;
+}
+
+static void improve_axis(Improve *m, int axis) {
+  const Graph *g = m->g;
+  const Plan *p = m->p;
+  double least = fmax(SMALL * m->total, m->call);
+  m->least = 0; // no call more
+  for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
+    if (!improve_is_term(m, n, axis)) continue;
+    try_homes(m, n, axis);
+    for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1] && has_room(m); i++)
+      if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE) try_homes(m, p->graph->use[i], axis);
+  }
+  m->least = least;
+  for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
+    if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 && state_cut_by(&p->door.reduced[n], graph_node(g, n)->dims.n, axis) >= 0 &&
+        improve_cost(m, n) > m->least) try_gather(m, n, axis);
+  for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
+    if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
+}
+
+// Room for other states of all nodes, which begin as those of p.
+static States copy_states(const Plan *p) {
+  uint32_t n = graph_count(p->door.graph) + 1;
+  States s = {arena_copy(p->arena, p->door.at, n * sizeof *s.at), arena_copy(p->arena, p->door.reduced, n * sizeof *s.home),
+              arena_array(p->arena, Axes *, n), arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
+  for (NodeId u = 1; u < n; u++) {
+    int inner = node_inner(graph_node(p->door.graph, u));
+    if (p->inner[u]) s.inner[u] = arena_copy(p->arena, p->inner[u], (size_t)inner * sizeof(Axes));
+  }
+  return s;
+}
+
+static void exchange_states(Plan *p, States *s) {
+  States now = {p->door.at, p->door.reduced, p->inner, p->linear};
+  p->door.at = s->at, p->door.reduced = s->home, p->inner = s->inner, p->linear = s->linear;
+  *s = now;
+}
+
+static double all_costs(Improve *m, double *sent) {
+  double sum = 0;
+  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += sent[n] = improve_cost(m, n);
+  return sum;
+}
+
+// Weighted bytes of all collectives of the program that p leads to.
+static double lowered_bytes(Plan *p) {
+  Arena *scratch = arena_new();
+  const Graph *lowered = collectives_share(scratch, lower(scratch, &p->door));
+  double sum = 0;
+  CollKind kind;
+  for (NodeId n = 1; n <= graph_count(lowered); n++) {
+    const Node *node = graph_node(lowered, n);
+    if (coll_of((Op)node->op, &kind))
+      sum += coll_weight(p->machine, lowered->mesh, kind, node->attr.axes, coll_call_bytes(lowered, &n, 1)) * (double)region_times(lowered, node->region);
+  }
+  arena_free(scratch);
+  return sum;
+}
+
+void plan_improve(Plan *p) {
+  const Graph *g = p->door.graph;
+  uint32_t n = graph_count(g) + 1;
+  States start = copy_states(p);
+  plan_finish(p);
+  Arena *scratch = arena_new();
+  Improve *m = arena_new_of(scratch, Improve);
+  *m = (Improve){.p = p, .g = g, .seen = arena_array(scratch, uint32_t, n), .terms = arena_array(scratch, uint8_t, n), .sent = arena_array(scratch, double, n)};
+  m->call = p->machine->latency * p->machine->bandwidth;
+  for (int a = 0; a < g->mesh->naxes; a++) m->weight[a] = p->machine->bandwidth / machine_link(p->machine, g->mesh->axis[a].name).bandwidth;
+  m->total = all_costs(m, m->sent);
+  m->most = MIN_TRIALS + n / 2;
+  if (m->total > 0) {
+    exchange_states(p, &start);
+    improve_terms(m);
+    for (NodeId u = 1; u < n; u++) m->spare += SMALL * improve_work(m, u);
+    for (int a = 0; a < g->mesh->naxes; a++)
+      if (g->mesh->axis[a].size > 1) improve_axis(m, a);
+    if (m->kept) plan_finish(p);
+    double bytes = m->kept ? lowered_bytes(p) : 0;
+    exchange_states(p, &start);
+    if (m->kept && bytes < lowered_bytes(p)) exchange_states(p, &start);
+  }
+  arena_free(scratch);
+}

@@ -1,0 +1,124 @@
+// The one table of roles: what a cut of an argument's dim means for the result, by class of operation.
+//
+//   class      dim                                   a cut over axis a
+//   pointwise  any                                   stays; arguments without it are sliced, free
+//   reduce     kept | reduced                        stays | the result is partial over a
+//   contract   kept | summed                         stays | partial over a
+//   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
+//              fast dims of a merge                  whole
+//   gather     looked up | other                     partial over a | stays
+//   window     read along | other                    the new dim is cut so, halos are exchanged | stays
+//              one place, or a computed one          partial over a: each owner its own elements, else zeros
+//   region     the dim that the loop runs over       whole
+//              other                                 stays; a carry's next value comes in its state
+//              sorted | other                        whole | stays
+#include "partition/sharding/sharding_internal.h"
+
+static int listed(const DimId *list, int n, DimId d) {
+  for (int i = 0; i < n; i++)
+    if (list[i] == d) return i;
+  return -1;
+}
+
+static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)}; }
+
+static Role inner_or_keep(const Node *n, DimId d) {
+  int s = listed(n->attr.dims, n->attr.ndims, d);
+  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = (int8_t)s};
+}
+
+static Role move_role(const Node *n, DimId d) {
+  int s = listed(n->attr.dims, n->attr.ndims, d);
+  if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
+  if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
+  if (s > 0) return (Role){.kind = ROLE_WHOLE};
+  return keep(n, n->attr.to[0]);
+}
+
+// A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
+static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
+  Role r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
+  Dtype type = (Dtype)graph_node(g, n->args[0])->type;
+  if (r.kind == ROLE_INNER && dtype_bytes(type) == 1) r.kind = ROLE_WHOLE;
+  return r;
+}
+
+// Owners fill in their own elements only where others fill in zeros, and zeros add up.
+static bool window_sums(const Node *n) {
+  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 && dtype_bytes((Dtype)n->type) > 1;
+}
+
+static Role window_role(const Node *n, DimId d) {
+  if (d != n->attr.dims[0]) return keep(n, d);
+  if (window_sums(n)) return (Role){.kind = ROLE_INNER};
+  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (Role){.kind = ROLE_WHOLE};
+  Role r = keep(n, n->attr.to[0]);
+  r.reach = true;
+  return r;
+}
+
+static Role ordered_role(const Graph *g, const Node *n, DimId d) {
+  if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
+  bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <= 4; // candidates travel as keys of 8 bytes
+  return (Role){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_WHOLE};
+}
+
+// What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
+static Role region_role(const Node *n, DimId d) {
+  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0])) return (Role){.kind = ROLE_WHOLE};
+  return keep(n, d);
+}
+
+Role role_of(const Graph *g, NodeId id, int i, int j) {
+  const Node *n = graph_node(g, id);
+  DimId d = graph_node(g, n->args[i])->dims.at[j];
+  switch (op_row((Op)n->op)->cls) {
+  case SOURCE: break;
+  case POINTWISE: return keep(n, d);
+  case REDUCE:
+  case CONTRACT: return inner_or_keep(n, d);
+  case MOVE: return move_role(n, d);
+  case GATHER: return gather_role(g, n, i, d);
+  case WINDOW: return window_role(n, d);
+  case ORDERED: return ordered_role(g, n, d);
+  case REGION: return region_role(n, d);
+  case COLLECTIVE: break;
+  }
+  BUG("%s has no arguments to place", op_row((Op)n->op)->text);
+}
+
+int node_inner(const Node *n) {
+  OpClass cls = op_row((Op)n->op)->cls;
+  bool inner = cls == REDUCE || cls == CONTRACT || cls == GATHER || n->op == OP_TOP_K;
+  return inner || (cls == WINDOW && window_sums(n)) ? n->attr.ndims : 0;
+}
+
+Monoid node_monoid(const Node *n) {
+  if (!node_inner(n) || n->op == OP_TOP_K) return MONOID_NONE;
+  if (n->op == OP_MAX || n->op == OP_ANY) return MONOID_MAX;
+  if (n->op == OP_MIN || n->op == OP_ALL) return MONOID_MIN;
+  return n->op == OP_PROD ? MONOID_PROD : MONOID_SUM;
+}
+
+// Blocks of the slow dim times the fast size must be blocks of the merged dim, at every level.
+static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
+  int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
+  for (int i = 0; i < axes.n; i++) {
+    int64_t p = g->mesh->axis[axes.at[i]].size;
+    n = ceil_div(n, p), m = ceil_div(m, p);
+    if (n * fast != m) return axes_head(axes, i);
+  }
+  return axes;
+}
+
+Axes cut_allowed(const Graph *g, NodeId id, int k, Axes axes) {
+  const Node *n = graph_node(g, id);
+  DimId d = n->dims.at[k];
+  if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};
+  if ((n->op == OP_ARGSORT || n->op == OP_CUM_INDEX) && d == n->attr.dims[0]) return (Axes){0};
+  if (n->op == OP_TOP_K && d == n->attr.to[0]) return (Axes){0};
+  if (n->op == OP_MERGE && d == n->attr.to[0]) return aligned(g, n->attr.dims[0], d, axes);
+  if (n->op != OP_SPLIT) return axes;
+  int t = listed(n->attr.to, n->attr.nto, d);
+  return t < 0 ? axes : t > 0 ? (Axes){0} : aligned(g, d, n->attr.dims[0], axes);
+}

@@ -1,0 +1,42 @@
+// Conversions that uses of a value share: the second is free.
+//
+// A node that would have an argument gathered pays nothing for it when another user reads that argument whole anyway.
+// Windows are looked through, since conversions go below them (lower_window.c).
+//
+//   dw = contract(window(a), dy[o/cols]) reads dy whole;   da = contract(w, window(dy))
+//   so da is better computed cut as w is, from dy as it was gathered, than as terms that have to be summed
+#include "partition/sharding/sharding_internal.h"
+
+enum { MAX_THROUGH = 16 }; // windows over one value
+
+bool plan_window_passes(const Node *n, DimId d) {
+  if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
+  for (int i = 0; i < n->attr.nto; i++)
+    if (n->attr.to[i] == d) return false;
+  return true;
+}
+
+// Whether node u, which has its state, reads argument i whole over the axis.
+static bool reads_whole(const Plan *p, NodeId u, int i, int axis) {
+  State need = plan_need(p, u, i);
+  return !axes_has(need.partial, axis) && state_cut_by(&need, graph_node(p->door.graph, graph_node(p->door.graph, u)->args[i])->dims.n, axis) < 0;
+}
+
+bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) {
+  const Graph *g = p->door.graph;
+  NodeId value[MAX_THROUGH];
+  int n = 1;
+  while (plan_window_passes(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
+  if (arg == p->as_gathered && axis == p->gathered_axis) return true;
+  value[0] = arg;
+  for (int v = 0; v < n; v++)
+    for (uint32_t k = p->graph->use_start[value[v]]; k < p->graph->use_start[value[v] + 1]; k++) {
+      NodeId u = p->graph->use[k];
+      const Node *user = graph_node(g, u);
+      if (u == but || u > p->chosen) continue;
+      if (plan_window_passes(user, d) && n < MAX_THROUGH) value[n++] = u;
+      for (int i = 0; i < user->nargs && !plan_window_passes(user, d); i++)
+        if (user->args[i] == value[v] && reads_whole(p, u, i, axis)) return true;
+    }
+  return false;
+}

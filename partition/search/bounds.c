@@ -1,0 +1,436 @@
+// Bounds of layouts, axis by axis. Parts that every set cuts alike are one class, so that a bound is a
+// short sum of products.
+#include <math.h>
+#include <string.h>
+
+#include "partition/search/bounds_internal.h"
+
+enum { EVEN = 255 };
+
+// What cuts a part or value, set by set over all kinds; equal ones are a class.
+typedef struct Class {
+  uint64_t hash;
+  const uint8_t *code;
+  double amount;
+  double *flow[FLOWS];          // of values: seconds, set by set
+  bool uneven;
+  int64_t size[MAX_PART_DIMS];  // of the dim with code i + 1, where blocks of it may be short
+} Class;
+
+typedef struct KindTable {
+  double size;
+  uint32_t n;
+  uint32_t first;   // its first set among those of all kinds
+  // n rows of one number a class, then one of the best of all rows
+  double *share, *upper, *held, *left, *passed, *flow[FLOWS];
+  bool *moved;      // whether a set moves a value
+  double *best_share, *best_held, *best_left, *least_flow;
+  double *latency;  // of set
+} KindTable;
+
+typedef struct Depth { // axes before this one have their sets
+  double *share, *upper, *held;  // products
+  double *flow[FLOWS];           // of values: seconds so far
+  bool *moved;                   // whether that is any
+  double *left, *passed;         // share that stays; that, of values that axes before move
+  double *weight, *rest_flow;    // of this level: amounts times all but the share of axis k
+  double *rest_share, *rest_held, *rest_left; // the best shares of axes behind
+  double latency;
+} Depth;
+
+struct Least {
+  Arena *a;
+  const SearchTask *task;
+  uint32_t nsets;
+  uint32_t nparts, npositive, nheld, nvalues;
+  Class *part, *held, *value; // parts: positive amounts first
+  uint32_t *part_class, *value_class; // 1 + the index of its class, 0: none
+  bool together;              // what the first axes do is exact
+  KindTable *kind;
+  int naxes;
+  const KindTable *axis[MAX_AXES];
+  uint32_t chosen[MAX_AXES];
+  Depth depth[MAX_AXES + 1];
+};
+
+static double min_of(double x, double y) { return x < y ? x : y; }
+static double max_of(double x, double y) { return x > y ? x : y; }
+
+// -- classes -----------------------------------------------------------------------------------------------
+
+typedef struct Classes {
+  VEC(Class) at;
+} Classes;
+
+static uint64_t hash_bytes(const uint8_t *bytes, uint32_t n) {
+  uint64_t h = UINT64_C(14695981039346656037);
+  for (uint32_t i = 0; i < n; i++) h = (h ^ bytes[i]) * UINT64_C(1099511628211);
+  return h;
+}
+
+static uint32_t find_class(const Least *l, Classes *c, const Class *x) {
+  for (uint32_t i = 0; i < c->at.n; i++) {
+    const Class *y = &c->at.at[i];
+    if (y->hash == x->hash && !memcmp(x->size, y->size, sizeof x->size) && !memcmp(x->code, y->code, l->nsets)) return i;
+  }
+  vec_push(l->a, c->at) = *x;
+  Class *y = &c->at.at[c->at.n - 1];
+  y->code = arena_copy(l->a, x->code, l->nsets);
+  return c->at.n - 1;
+}
+
+// The cuts of a part by the sets of all kinds. Dims whose blocks are never short are all alike; others are numbered
+// as they appear.
+static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds, AxisKind *const *kind, int64_t most, uint8_t *code) {
+  const Part *p = &parts->part.at[i];
+  Class c = {.code = code};
+  uint8_t number[MAX_PART_DIMS] = {0}, n = 0;
+  uint32_t at = 0;
+  for (uint32_t k = 0; k < nkinds; k++)
+    for (uint32_t s = 0; s < kind[k]->n; s++) {
+      uint8_t cut = kind[k]->alone[s].cut[i];
+      if (!cut || p->size[cut - 1] % most == 0) {
+        code[at++] = cut ? EVEN : 0;
+        continue;
+      }
+      if (!number[cut - 1]) {
+        c.size[n] = p->size[cut - 1];
+        number[cut - 1] = ++n;
+      }
+      code[at++] = number[cut - 1];
+    }
+  c.uneven = n > 0;
+  c.hash = hash_bytes(code, at);
+  return c;
+}
+
+// Positive amounts first.
+static void sort_parts(Least *l, const Classes *c, uint32_t nparts) {
+  uint32_t *place = arena_array(l->a, uint32_t, c->at.n + 1);
+  l->part = arena_array(l->a, Class, c->at.n + 1);
+  for (int sign = 0; sign < 2; sign++) {
+    for (uint32_t i = 0; i < c->at.n; i++) {
+      if ((c->at.at[i].amount < 0) != (sign == 1)) continue;
+      l->part[l->nparts++] = c->at.at[i];
+      place[i + 1] = l->nparts;
+    }
+    if (!sign) l->npositive = l->nparts;
+  }
+  for (uint32_t i = 0; i < nparts; i++) l->part_class[i] = place[l->part_class[i]];
+}
+
+static void find_parts(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind, int64_t most) {
+  Classes time = {0}, held = {0};
+  uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
+  l->part_class = arena_array(l->a, uint32_t, parts->part.n + 1);
+  for (uint32_t i = 0; i < parts->part.n; i++) {
+    const Part *p = &parts->part.at[i];
+    Class c = class_of_part(parts, i, nkinds, kind, most, code);
+    Classes *all = p->held ? &held : &time;
+    uint32_t of = find_class(l, all, &c);
+    all->at.at[of].amount += p->amount;
+    if (!p->held) l->part_class[i] = of + 1;
+  }
+  l->held = held.at.at, l->nheld = held.at.n;
+  sort_parts(l, &time, parts->part.n);
+}
+
+// How the sets of all kinds change a value; false when none moves it.
+static bool codes_of_value(uint32_t value, uint32_t nkinds, AxisKind *const *kind, uint8_t *code) {
+  bool any = false;
+  for (uint32_t k = 0; k < nkinds; k++)
+    for (uint32_t s = 0; s < kind[k]->n; s++) {
+      const Alone *x = &kind[k]->alone[s];
+      *code++ = x->change[value];
+      for (int f = 0; f < FLOWS; f++) any |= x->flow[f][value] > 0;
+    }
+  return any;
+}
+
+static void add_flows(Least *l, Class *c, double weight, uint32_t value, uint32_t nkinds, AxisKind *const *kind) {
+  for (int f = 0; f < FLOWS; f++) {
+    if (!c->flow[f]) c->flow[f] = arena_array(l->a, double, l->nsets);
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < nkinds; k++)
+      for (uint32_t s = 0; s < kind[k]->n; s++) c->flow[f][at++] += weight * kind[k]->alone[s].flow[f][value];
+  }
+}
+
+static void find_values(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind) {
+  Classes values = {0};
+  uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
+  l->value_class = arena_array(l->a, uint32_t, parts->nvalues + 1);
+  for (uint32_t v = 0; v < parts->nvalues; v++) {
+    if (!codes_of_value(v, nkinds, kind, code)) continue;
+    Class c = {.code = code, .hash = hash_bytes(code, l->nsets)};
+    uint32_t of = find_class(l, &values, &c);
+    add_flows(l, &values.at.at[of], parts->weight[v], v, nkinds, kind);
+    l->value_class[v] = of + 1;
+  }
+  l->value = values.at.at, l->nvalues = values.at.n;
+}
+
+// -- tables of an axis ---------------------------------------------------------------------------------------
+
+// The share of a class that stays: the least, or the most that it can be beside other axes.
+static double share_of(const Class *c, uint32_t set, double p, bool most) {
+  uint8_t code = c->code[set];
+  if (!code) return 1;
+  if (!most || code == EVEN) return 1 / p;
+  double n = (double)c->size[code - 1];
+  return ceil(n / p) / n;
+}
+
+static double *rows_of(Least *l, const KindTable *t, uint32_t n, const Class *c, bool most) {
+  double *rows = arena_array(l->a, double, (size_t)n * t->n + 1), *at = rows;
+  for (uint32_t s = 0; s < t->n; s++)
+    for (uint32_t i = 0; i < n; i++) *at++ = share_of(&c[i], t->first + s, t->size, most);
+  return rows;
+}
+
+static double *least_of_rows(Least *l, uint32_t n, uint32_t rows, const double *at, double most) {
+  double *out = arena_array(l->a, double, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    out[i] = most;
+    for (uint32_t s = 0; s < rows; s++) out[i] = min_of(out[i], at[s * n + i]);
+  }
+  return out;
+}
+
+static bool is_some(double x) { return x < 0 || x > 0; }
+
+static void fill_values(Least *l, KindTable *t) {
+  size_t n = (size_t)l->nvalues * t->n + 1, at = 0;
+  t->left = arena_array(l->a, double, n);
+  t->passed = arena_array(l->a, double, n);
+  double *any = arena_array(l->a, double, n);
+  t->moved = arena_array(l->a, bool, n);
+  for (int f = 0; f < FLOWS; f++) t->flow[f] = arena_array(l->a, double, n);
+  for (uint32_t s = 0; s < t->n; s++)
+    for (uint32_t i = 0; i < l->nvalues; i++, at++) {
+      uint8_t code = l->value[i].code[t->first + s];
+      t->left[at] = code == CHANGE_CUT ? 1 / t->size : 1;
+      t->passed[at] = code == CHANGE_MOVED ? 1 / t->size : 1;
+      any[at] = code ? 1 / t->size : 1;
+      for (int f = 0; f < FLOWS; f++) {
+        t->flow[f][at] = l->value[i].flow[f][t->first + s];
+        t->moved[at] |= is_some(t->flow[f][at]);
+      }
+    }
+  t->best_left = least_of_rows(l, l->nvalues, t->n, any, 1);
+  t->least_flow = arena_array(l->a, double, l->nvalues + 1);
+  for (int f = 0; f < FLOWS; f++) {
+    const double *least = least_of_rows(l, l->nvalues, t->n, t->flow[f], 0);
+    for (uint32_t i = 0; i < l->nvalues; i++) t->least_flow[i] += least[i];
+  }
+}
+
+static void fill_kind(Least *l, KindTable *t, const AxisKind *k) {
+  t->share = rows_of(l, t, l->nparts, l->part, false);
+  t->upper = rows_of(l, t, l->nparts, l->part, true);
+  t->held = rows_of(l, t, l->nheld, l->held, false);
+  t->best_share = least_of_rows(l, l->nparts, t->n, t->share, 1);
+  t->best_held = least_of_rows(l, l->nheld, t->n, t->held, 1);
+  fill_values(l, t);
+  t->latency = arena_array(l->a, double, t->n);
+  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = k->alone[s].price.latency;
+}
+
+static double *ones(Arena *a, uint32_t n) {
+  double *out = arena_array(a, double, n + 1);
+  for (uint32_t i = 0; i < n; i++) out[i] = 1;
+  return out;
+}
+
+static void depth_new(Least *l, Depth *d) {
+  double **per_part[] = {&d->share, &d->upper, &d->weight, &d->rest_share};
+  double **per_value[] = {&d->left, &d->passed, &d->rest_left, &d->rest_flow};
+  for (size_t i = 0; i < countof(per_part); i++) *per_part[i] = ones(l->a, l->nparts);
+  for (size_t i = 0; i < countof(per_value); i++) *per_value[i] = ones(l->a, l->nvalues);
+  for (int f = 0; f < FLOWS; f++) d->flow[f] = arena_array(l->a, double, l->nvalues + 1);
+  d->moved = arena_array(l->a, bool, l->nvalues + 1);
+  d->held = ones(l->a, l->nheld);
+  d->rest_held = ones(l->a, l->nheld);
+}
+
+Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind, int64_t most) {
+  Least *l = arena_new_of(a, Least);
+  *l = (Least){.a = a, .task = task, .kind = arena_array(a, KindTable, nkinds + 1)};
+  for (uint32_t k = 0; k < nkinds; k++) {
+    l->kind[k] = (KindTable){.size = (double)kind[k]->size, .n = kind[k]->n, .first = l->nsets};
+    l->nsets += kind[k]->n;
+  }
+  find_parts(l, parts, nkinds, kind, most);
+  find_values(l, parts, nkinds, kind);
+  for (uint32_t k = 0; k < nkinds; k++) fill_kind(l, &l->kind[k], kind[k]);
+  for (int k = 0; k <= MAX_AXES; k++) depth_new(l, &l->depth[k]);
+  return l;
+}
+
+// -- bounds ------------------------------------------------------------------------------------------------
+
+void least_begin(Least *l, int naxes, const uint32_t kind[]) {
+  l->naxes = naxes;
+  l->together = false;
+  for (int k = 0; k < naxes; k++) l->axis[k] = &l->kind[kind[k]];
+  for (int k = naxes - 1; k >= 0; k--) {
+    Depth *d = &l->depth[k], *behind = &l->depth[k + 1];
+    const KindTable *t = k + 1 < naxes ? l->axis[k + 1] : NULL;
+    for (uint32_t i = 0; i < l->nparts; i++) d->rest_share[i] = t ? behind->rest_share[i] * t->best_share[i] : 1;
+    for (uint32_t i = 0; i < l->nheld; i++) d->rest_held[i] = t ? behind->rest_held[i] * t->best_held[i] : 1;
+    for (uint32_t i = 0; i < l->nvalues; i++) {
+      d->rest_left[i] = t ? behind->rest_left[i] * t->best_left[i] : 1;
+      d->rest_flow[i] = t ? behind->rest_flow[i] + t->least_flow[i] : 0;
+    }
+  }
+}
+
+void least_enter(Least *l, int k) {
+  Depth *d = &l->depth[k];
+  for (uint32_t i = 0; i < l->npositive; i++) d->weight[i] = l->part[i].amount * d->share[i] * d->rest_share[i];
+}
+
+static double parts_with(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+  const double *share = t->share + (size_t)set * l->nparts, *upper = t->upper + (size_t)set * l->nparts;
+  double a = 0, b = 0;
+  uint32_t i = 0;
+  for (; i + 1 < l->npositive; i += 2) a += d->weight[i] * share[i], b += d->weight[i + 1] * share[i + 1];
+  if (i < l->npositive) a += d->weight[i] * share[i];
+  for (i = l->npositive; i < l->nparts; i++) b += l->part[i].amount * min_of(d->upper[i], upper[i]);
+  return a + b;
+}
+
+// Value i when axis k has the set, flow by flow.
+//   Sums and gathers over several axes of p, q processors: (1 - 1/p) + (1 - 1/q) / p of the bytes, whichever comes first;
+//   memory is read and written once. Values that others cut are smaller.
+//   Blocks that go elsewhere stay blocks: axes that cut or move them shrink them alike.
+//   Edges are as long as those of the axis that needs most.
+static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at, double out[FLOWS]) {
+  double left = t->left[at], passed = t->passed[at], mine = d->left[i], behind = d->passed[i];
+  double now = d->flow[FLOW_JOIN][i] * left, more = t->flow[FLOW_JOIN][at] * mine;
+  out[FLOW_JOIN] = min_of(now + more * behind, now * passed + more);
+  now = d->flow[FLOW_JOIN_MEMORY][i] * left, more = t->flow[FLOW_JOIN_MEMORY][at] * mine;
+  out[FLOW_JOIN_MEMORY] = min_of(max_of(now, more * behind), max_of(now * passed, more));
+  now = d->flow[FLOW_SEND][i] * left * passed, more = t->flow[FLOW_SEND][at] * mine * behind;
+  out[FLOW_SEND] = min_of(now + more * behind, now * passed + more);
+  out[FLOW_SEND_MEMORY] = max_of(d->flow[FLOW_SEND_MEMORY][i] * left * passed, t->flow[FLOW_SEND_MEMORY][at] * mine * behind);
+  out[FLOW_HALO] = max_of(d->flow[FLOW_HALO][i] * left, t->flow[FLOW_HALO][at] * mine);
+}
+
+static double values_with(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+  size_t row = (size_t)set * l->nvalues;
+  double all = 0, flow[FLOWS];
+  for (uint32_t i = 0; i < l->nvalues; i++) {
+    if (!d->moved[i] && !t->moved[row + i]) {
+      all += d->rest_flow[i];
+      continue;
+    }
+    flows_with(d, i, t, row + i, flow);
+    double x = 0;
+    for (int f = 0; f < FLOWS; f++) x += flow[f];
+    all += (x > 0 ? x * d->rest_left[i] : x) + d->rest_flow[i];
+  }
+  return all;
+}
+
+// What short blocks cost beyond equal ones.
+static double short_blocks(const Least *l, int k, uint32_t set) {
+  const Depth *d = &l->depth[k];
+  double all = 0;
+  for (uint32_t i = 0; i < l->npositive; i++) {
+    const Class *c = &l->part[i];
+    if (!c->uneven) continue;
+    double over[MAX_PART_DIMS] = {0}, true_share = 1, equal = 1;
+    for (int j = 0; j <= k; j++) {
+      uint8_t code = c->code[l->axis[j]->first + (j < k ? l->chosen[j] : set)];
+      if (!code) continue;
+      equal /= l->axis[j]->size;
+      if (code == EVEN) true_share /= l->axis[j]->size;
+      else over[code - 1] = (over[code - 1] > 0 ? over[code - 1] : 1) * l->axis[j]->size;
+    }
+    for (int s = 0; s < MAX_PART_DIMS; s++)
+      if (over[s] > 0) true_share *= ceil((double)c->size[s] / over[s]) / (double)c->size[s];
+    all += c->amount * (true_share - equal) * d->rest_share[i];
+  }
+  return all;
+}
+
+static bool too_large(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+  double bytes = 0;
+  const double *share = t->held + (size_t)set * l->nheld;
+  for (uint32_t i = 0; i < l->nheld; i++)
+    bytes += l->held[i].amount * (l->held[i].amount > 0 ? d->held[i] * share[i] * d->rest_held[i] : 1);
+  return bytes > l->task->memory * (1 + 1e-9);
+}
+
+double least_with(Least *l, int k, uint32_t set, double limit) {
+  const Depth *d = &l->depth[k];
+  const KindTable *t = l->axis[k];
+  double seconds = parts_with(l, d, t, set) + max_of(d->latency, t->latency[set]);
+  if (seconds >= limit) return seconds;
+  seconds += values_with(l, d, t, set);
+  if (seconds >= limit) return seconds;
+  if (!l->together) seconds += short_blocks(l, k, set);
+  return seconds < limit && too_large(l, d, t, set) ? (double)INFINITY : seconds;
+}
+
+void least_take(Least *l, int k, uint32_t set) {
+  const Depth *d = &l->depth[k];
+  Depth *to = &l->depth[k + 1];
+  const KindTable *t = l->axis[k];
+  size_t parts = (size_t)set * l->nparts, held = (size_t)set * l->nheld, values = (size_t)set * l->nvalues;
+  for (uint32_t i = 0; i < l->nparts; i++) {
+    to->share[i] = d->share[i] * t->share[parts + i];
+    to->upper[i] = min_of(d->upper[i], t->upper[parts + i]);
+  }
+  for (uint32_t i = 0; i < l->nheld; i++) to->held[i] = d->held[i] * t->held[held + i];
+  for (uint32_t i = 0; i < l->nvalues; i++) {
+    double left = t->left[values + i], passed = t->passed[values + i], flow[FLOWS];
+    flows_with(d, i, t, values + i, flow);
+    for (int f = 0; f < FLOWS; f++) to->flow[f][i] = flow[f];
+    to->moved[i] = d->moved[i] || t->moved[values + i];
+    to->left[i] = d->left[i] * left;
+    to->passed[i] = d->passed[i] * passed;
+  }
+  to->latency = max_of(d->latency, t->latency[set]);
+  l->chosen[k] = set;
+}
+
+// -- two axes together ---------------------------------------------------------------------------------------
+
+struct LeastPair {
+  double *share, *flow[FLOWS];
+  double latency;
+};
+
+const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *together) {
+  LeastPair *p = arena_new_of(l->a, LeastPair);
+  *p = (LeastPair){.share = arena_array(l->a, double, l->nparts + 1), .latency = together->price.latency};
+  for (uint32_t i = 0; i < parts->part.n; i++)
+    if (l->part_class[i]) p->share[l->part_class[i] - 1] += parts->part.at[i].amount * together->share[i];
+  for (uint32_t i = 0; i < l->nparts; i++) p->share[i] = l->part[i].amount != 0 ? p->share[i] / l->part[i].amount : 1;
+  for (int f = 0; f < FLOWS; f++) {
+    p->flow[f] = arena_array(l->a, double, l->nvalues + 1);
+    for (uint32_t v = 0; v < parts->nvalues; v++)
+      if (l->value_class[v]) p->flow[f][l->value_class[v] - 1] += parts->weight[v] * together->flow[f][v];
+  }
+  return p;
+}
+
+void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPair *pair, const uint32_t set[2]) {
+  least_begin(l, naxes, kind);
+  least_take(l, 0, set[0]);
+  least_take(l, 1, set[1]);
+  Depth *d = &l->depth[2];
+  for (uint32_t i = 0; i < l->nparts; i++) {
+    d->share[i] = pair->share[i];
+    d->upper[i] = min_of(d->upper[i], max_of(pair->share[i], 0));
+  }
+  for (int f = 0; f < FLOWS; f++) memcpy(d->flow[f], pair->flow[f], sizeof(double) * l->nvalues);
+  for (uint32_t i = 0; i < l->nvalues; i++) {
+    d->moved[i] = false;
+    for (int f = 0; f < FLOWS; f++) d->moved[i] |= is_some(pair->flow[f][i]);
+  }
+  d->latency = pair->latency;
+  l->together = true;
+}

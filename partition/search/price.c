@@ -1,0 +1,411 @@
+// What a layout costs: the graph of one processor is made and counted, not run.
+#include <math.h>
+
+#include "partition/search/price_internal.h"
+
+// Of a value that stands in memory: it is written once and read by each of its users.
+static bool stands_in_memory(const Node *n) {
+  static const bool in_memory[] = {[REDUCE] = true, [CONTRACT] = true, [GATHER] = true, [COLLECTIVE] = true,
+                                   [WINDOW] = false, [ORDERED] = true, [REGION] = true, [SOURCE] = false,
+                                   [POINTWISE] = false, [MOVE] = false};
+  return in_memory[op_row((Op)n->op)->cls];
+}
+
+static bool is_declared(const Node *n) { return n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_STATE; }
+
+static bool is_read(const Node *n) { return stands_in_memory(n) || is_declared(n); }
+
+static double dims_count(const Graph *g, int n, const DimId *dims) {
+  double count = 1;
+  for (int i = 0; i < n; i++) count *= (double)dim_get(g->dims, dims[i])->size;
+  return count;
+}
+
+// Multiply-adds, two flops each.
+static double node_flops(const Graph *g, NodeId n) {
+  const Node *node = graph_node(g, n);
+  if (node->op != OP_CONTRACT) return 0;
+  return 2 * (double)region_times(g, node->region) * dims_count(g, node->dims.n, node->dims.at) *
+         dims_count(g, node->attr.ndims, node->attr.dims);
+}
+
+// The nearest values behind pointwise ones and moves are what a user really reads; counting direct
+// arguments that stand in memory comes near enough: fused kernels read each of them once.
+static double node_traffic(const Graph *g, NodeId n) {
+  const Node *node = graph_node(g, n);
+  double bytes = stands_in_memory(node) ? (double)node_bytes(g, n) : 0;
+  for (int i = 0; i < node->nargs; i++)
+    if (is_read(graph_node(g, node->args[i]))) bytes += (double)node_bytes(g, node->args[i]);
+  return bytes * (double)region_times(g, node->region);
+}
+
+// Forward values that the backward pass reads, and what is fed.
+static bool *kept_values(Arena *a, const Graph *g) {
+  bool *kept = arena_array(a, bool, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    kept[n] = node->op == OP_INPUT;
+    for (int i = 0; i < node->nargs && node->origin.backward; i++) {
+      const Node *arg = graph_node(g, node->args[i]);
+      kept[node->args[i]] |= !arg->origin.backward && stands_in_memory(arg);
+    }
+  }
+  return kept;
+}
+
+// Of parameters, states and slots.
+static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
+
+static void price_add(Price *sum, const Price *p, double weight) {
+  sum->flops += weight * p->flops;
+  sum->traffic += weight * p->traffic;
+  sum->wire += weight * p->wire;
+  sum->transfer += weight * p->transfer;
+  sum->latency += weight * p->latency;
+  sum->memory += weight * p->memory;
+}
+
+typedef struct Call {
+  const Bucket *bucket;
+  double times, wire, seconds, latency;
+} Call;
+
+static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
+  const Node *first = graph_node(g, b->node[0]);
+  CollKind kind;
+  if (!coll_of((Op)first->op, &kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
+  int64_t bytes = coll_call_bytes(g, b->node, b->n);
+  return (Call){.bucket = b,
+                .times = (double)region_times(g, first->region),
+                .wire = (double)coll_wire_bytes(kind, axes_size(g->mesh, first->attr.axes), bytes),
+                .seconds = coll_seconds(machine, g->mesh, kind, first->attr.axes, bytes),
+                .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
+}
+
+typedef struct Taken { // where flows of a model are counted
+  const Graph *whole;
+  const Edges *edges;
+  double *flow[FLOWS];
+} Taken;
+
+// Whether it makes of blocks or terms what processors hold together; else blocks go elsewhere.
+static bool joins(const Node *n) { return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER; }
+
+static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
+  for (uint32_t i = 0; i < edges->n; i++)
+    if (edges->at[i].source == source && edges->at[i].d == d) return i;
+  return edges->n;
+}
+
+// Where what collective n of a lowered graph moves is counted.
+static uint32_t value_of(const Graph *lowered, const Node *n, const Taken *x) {
+  uint32_t value = n->origin.group;
+  if (n->op != OP_HALO) return value;
+  uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr.dims[0])->whole);
+  return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
+}
+
+// Seconds of a call, without latency, for the values that it moves, by the bytes of each.
+static void share_call(const Graph *g, const Call *c, const Taken *x) {
+  const Node *first = graph_node(g, c->bucket->node[0]);
+  Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
+  double all = 0;
+  for (uint32_t i = 0; i < c->bucket->n; i++) all += (double)coll_call_bytes(g, &c->bucket->node[i], 1);
+  for (uint32_t i = 0; i < c->bucket->n && all > 0; i++)
+    x->flow[flow][value_of(g, graph_node(g, c->bucket->node[i]), x)] +=
+        c->times * (c->seconds - c->latency) * (double)coll_call_bytes(g, &c->bucket->node[i], 1) / all;
+}
+
+// `x`, if not NULL: what is on the wire by the values that nodes remember.
+static Price price_of(Arena *a, const Graph *g, const Machine *machine, const Taken *x) {
+  Price p = {0};
+  const Buckets *buckets = collectives_pack(a, g, machine);
+  for (uint32_t i = 0; i < buckets->n; i++) {
+    Call c = call_of(g, machine, &buckets->bucket[i]);
+    p.wire += c.times * c.wire;
+    p.transfer += c.times * c.seconds;
+    p.latency += c.times * c.latency;
+    if (x) share_call(g, &c, x);
+  }
+  bool *kept = kept_values(a, g);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    p.flops += node_flops(g, n);
+    p.traffic += node_traffic(g, n);
+    if (kept[n]) p.memory += (double)node_bytes(g, n);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (g->output.at[i].kind == OUT_UPDATE) p.traffic += (double)node_bytes(g, g->output.at[i].value);
+  for (uint32_t d = 0; d < g->decl.n; d++)
+    if (is_held(&g->decl.at[d])) p.memory += (double)node_bytes(g, g->decl.at[d].node);
+  return p;
+}
+
+// The pin's rules for axes that mesh `to` has, found by name; `from` is the mesh of its graph. The other rules are
+// dropped: a search also prices meshes of one or two axes of a candidate.
+static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
+  Attr old = *pin;
+  DimId *dims = arena_array(a, DimId, old.ndims + 1);
+  pin->dims = dims;
+  pin->ndims = pin->axes.n = 0;
+  for (int i = 0; i < old.ndims; i++) {
+    int axis = mesh_axis(to, from->axis[old.axes.at[i]].name);
+    if (axis < 0) continue;
+    dims[pin->ndims++] = old.dims[i];
+    pin->axes.at[pin->axes.n++] = (uint8_t)axis;
+  }
+}
+
+static void move_pins(Arena *a, Graph *g, const Mesh *from) {
+  bool own = false; // `g` has a copy of the nodes
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op != OP_PIN) continue;
+    if (!own) g->node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
+    own = true;
+    move_pin(a, &g->node.at[n].attr, from, g->mesh);
+  }
+}
+
+// Its nodes under another mesh; dims of its own get the blocks.
+static Graph under_mesh(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
+  Graph out = *g;
+  out.dims = dim_table_whole(a, g->dims);
+  out.mesh = mesh;
+  out.layout = *layout;
+  move_pins(a, &out, g->mesh);
+  return out;
+}
+
+static double price_seconds(const Machine *m, const Price *p) { return p->flops / m->flops + p->traffic / m->memory_rate + p->transfer; }
+
+Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) {
+  Price sum = {0};
+  for (uint32_t i = 0; i < t->nterms; i++) {
+    Arena *a = arena_new();
+    Graph g = under_mesh(a, t->term[i].graph, mesh, layout);
+    Price one = price_of(a, collectives_share(a, lower(a, place_silent(a, t->term[i].known, &g, layout, t->machine))), t->machine, NULL);
+    price_add(&sum, &one, t->term[i].weight);
+    arena_free(a);
+  }
+  sum.seconds = price_seconds(t->machine, &sum);
+  return sum;
+}
+
+// -- parts -----------------------------------------------------------------------------------------------
+
+typedef struct Taking { // a model apart, whole (plan NULL) or placed
+  const Graph *g;
+  const Plan *plan;
+  double weight;
+  const Machine *machine;
+  Arena *a;
+  PartTable *table;  // gets the parts, or
+  uint8_t *cut;      // what is cut, one a part
+  double *share;
+} Taking;
+
+static void take_part(Taking *t, bool held, double amount, const Graph *g, int ndims, const DimId *dims, const Axes *axes) {
+  if (t->cut) {
+    *t->cut = 0, *t->share = 1;
+    for (int i = 0; i < ndims; i++) {
+      if (!axes[i].n) continue;
+      int64_t size = dim_get(g->dims, dims[i])->size;
+      if (!*t->cut) *t->cut = (uint8_t)(1 + i);
+      *t->share *= (double)block_length(g->mesh, size, axes[i]) / (double)size;
+    }
+    t->cut++, t->share++;
+    return;
+  }
+  Part p = {.amount = amount * t->weight, .held = held, .ndims = (uint8_t)ndims};
+  for (int i = 0; i < ndims; i++) p.size[i] = dim_get(g->dims, dims[i])->size;
+  vec_push(t->a, t->table->part) = p;
+}
+
+static void take_value(Taking *t, bool held, double amount, NodeId n, const State *s) {
+  const Dims *dims = &graph_node(t->g, n)->dims;
+  take_part(t, held, amount, t->g, dims->n, dims->at, s ? s->cut : NULL);
+}
+
+static void take_work(Taking *t, NodeId n) {
+  const Node *node = graph_node(t->g, n);
+  DimId dims[MAX_PART_DIMS];
+  Axes axes[MAX_PART_DIMS] = {{0}};
+  int k = 0;
+  for (int i = 0; i < node->dims.n; i++, k++) {
+    dims[k] = node->dims.at[i];
+    if (t->plan) axes[k] = t->plan->door.at[n].cut[i];
+  }
+  for (int i = 0; i < node->attr.ndims; i++, k++) {
+    dims[k] = node->attr.dims[i];
+    if (t->plan) axes[k] = t->plan->inner[n][i];
+  }
+  take_part(t, false, node_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
+}
+
+// A processor reads at least what its block of the result is made of.
+static void take_window(Taking *t, NodeId n, double second) {
+  const Node *node = graph_node(t->g, n);
+  double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
+  State s = t->plan ? plan_need(t->plan, n, 0) : (State){0};
+  int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
+  if (t->plan && state_cut_by(&s, graph_node(t->g, node->args[0])->dims.n, 0) < 0)
+    for (int i = 0; i < node->attr.nto; i++) axes_join(&s.cut[from], t->plan->door.at[n].cut[dims_index(&node->dims, node->attr.to[i])]);
+  take_value(t, false, second * bytes, node->args[0], &s);
+}
+
+static void take_traffic(Taking *t, NodeId n) {
+  const Node *node = graph_node(t->g, n);
+  double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
+  if (stands_in_memory(node)) take_value(t, false, second * (double)node_bytes(t->g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId arg = node->args[i];
+    if (!is_read(graph_node(t->g, arg))) continue;
+    if (op_row((Op)node->op)->cls == WINDOW && node->attr.nto) {
+      take_window(t, n, second);
+      continue;
+    }
+    State need = t->plan ? plan_need(t->plan, n, i) : (State){0};
+    take_value(t, false, second * (double)node_bytes(t->g, arg), arg, &need);
+  }
+}
+
+static bool cuts(const State *s, int ndims, int but) {
+  int k = state_cut_by(s, ndims, 0);
+  return k >= 0 && k != but;
+}
+
+// A state of n in which the axis cuts it, if there is one: of terms, sums, and what users read. Not along dim `but`.
+static State most_cut(const Plan *p, NodeId n, int but) {
+  const Graph *g = p->door.graph;
+  State whole = {0}, all[2] = {p->door.at[n], p->door.reduced[n]};
+  int ndims = graph_node(g, n)->dims.n;
+  for (int i = 0; i < 2; i++)
+    if (cuts(&all[i], ndims, but)) return all[i];
+  for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++)
+    for (int i = 0; i < graph_node(g, p->graph->use[k])->nargs; i++) {
+      if (graph_node(g, p->graph->use[k])->args[i] != n) continue;
+      State need = plan_need(p, p->graph->use[k], i);
+      if (cuts(&need, ndims, but)) return need;
+    }
+  return whole;
+}
+
+static void take_graph(Taking *t, Arena *scratch) {
+  const Graph *g = t->g;
+  bool *kept = kept_values(scratch, g);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op == OP_CONTRACT) take_work(t, n);
+    take_traffic(t, n);
+    State s = kept[n] && t->plan ? most_cut(t->plan, n, -1) : (State){0};
+    if (kept[n]) take_value(t, true, (double)node_bytes(g, n), n, &s);
+  }
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *out = &g->output.at[i];
+    if (out->kind != OUT_UPDATE) continue;
+    State s = t->plan ? plan_output_need(t->plan, out) : (State){0};
+    take_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value, &s);
+  }
+  for (uint32_t d = 0; d < g->decl.n; d++) {
+    NodeId n = g->decl.at[d].node;
+    if (is_held(&g->decl.at[d])) take_value(t, true, (double)node_bytes(g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
+  }
+}
+
+// Nodes remember their numbers in a field that lowering hands on and nothing here reads.
+static const Graph *with_numbers(Arena *a, const Graph *g) {
+  Graph *out = arena_new_of(a, Graph);
+  *out = *g;
+  out->node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
+  for (NodeId n = 1; n <= graph_count(g); n++) out->node.at[n].origin.group = n;
+  return out;
+}
+
+static void find_edges(Arena *a, const Graph *g, Edges *out) {
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op != OP_WINDOW || !node->attr.nto || find_edge(out, node->args[0], node->attr.dims[0]) < out->n) continue;
+    vec_push(a, *out) = (Edge){node->args[0], node->attr.dims[0]};
+  }
+}
+
+static uint32_t values_of(const PartTable *p, uint32_t term) { return graph_count(p->graph[term]) + 1 + p->edge[term].n; }
+
+PartTable *parts_new(Arena *a, const SearchTask *t) {
+  PartTable *p = arena_new_of(a, PartTable);
+  *p = (PartTable){.nterms = t->nterms, .graph = arena_array(a, const Graph *, t->nterms), .edge = arena_array(a, Edges, t->nterms)};
+  for (uint32_t i = 0; i < t->nterms; i++) {
+    p->graph[i] = with_numbers(a, t->term[i].graph);
+    find_edges(a, p->graph[i], &p->edge[i]);
+    p->nvalues += values_of(p, i);
+    Taking x = {.g = p->graph[i], .weight = t->term[i].weight, .machine = t->machine, .a = a, .table = p};
+    take_graph(&x, a);
+  }
+  p->weight = arena_array(a, double, p->nvalues);
+  uint32_t value = 0;
+  for (uint32_t i = 0; i < t->nterms; i++)
+    for (uint32_t n = values_of(p, i); n > 0; n--) p->weight[value++] = t->term[i].weight;
+  return p;
+}
+
+// The traffic of collectives counts with what they move: their own, and that of reading what pointwise work made.
+static void move_traffic(const Graph *lowered, const Machine *machine, const Taken *x) {
+  for (NodeId n = 1; n <= graph_count(lowered); n++) {
+    const Node *node = graph_node(lowered, n);
+    double second = (double)region_times(lowered, node->region) / machine->memory_rate;
+    if (op_row((Op)node->op)->cls == COLLECTIVE) {
+      x->flow[joins(node) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, node, x)] +=
+          node_traffic(lowered, n) / machine->memory_rate;
+      continue;
+    }
+    for (int i = 0; i < node->nargs; i++) {
+      const Node *arg = graph_node(lowered, node->args[i]);
+      uint32_t value = arg->origin.group;
+      if (op_row((Op)arg->op)->cls == COLLECTIVE && !(value && is_read(graph_node(x->whole, value))))
+        x->flow[joins(arg) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, arg, x)] += second * (double)node_bytes(lowered, node->args[i]);
+    }
+  }
+}
+
+static bool flows(const Taken *x, uint32_t value) {
+  for (int f = 0; f < FLOWS; f++)
+    if (x->flow[f][value] > 0) return true;
+  return false;
+}
+
+// A cut along another dim shortens edges; one along their own dim does not.
+static void find_changes(const Plan *p, const Taken *x, uint8_t *change) {
+  uint32_t n = graph_count(x->whole) + 1;
+  for (NodeId i = 1; i < n; i++) {
+    State s = most_cut(p, i, -1);
+    bool cut = state_cut_by(&s, graph_node(x->whole, i)->dims.n, 0) >= 0;
+    change[i] = flows(x, i) ? CHANGE_MOVED : cut ? CHANGE_CUT : 0;
+  }
+  for (uint32_t i = 0; i < x->edges->n; i++) {
+    const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
+    State s = most_cut(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
+    change[n + i] = state_cut_by(&s, dims->n, 0) >= 0 ? CHANGE_CUT : flows(x, n + i) ? CHANGE_MOVED : 0;
+  }
+}
+
+Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh, const Layout *layout) {
+  Alone out = {.cut = arena_array(a, uint8_t, parts->part.n + 1), .share = arena_array(a, double, parts->part.n + 1),
+               .change = arena_array(a, uint8_t, parts->nvalues)};
+  for (int f = 0; f < FLOWS; f++) out.flow[f] = arena_array(a, double, parts->nvalues);
+  Taking x = {.machine = t->machine, .cut = out.cut, .share = out.share};
+  for (uint32_t i = 0, first = 0; i < t->nterms; first += values_of(parts, i++)) {
+    Arena *scratch = arena_new();
+    Graph g = under_mesh(scratch, parts->graph[i], mesh, layout);
+    Placement *p = place_silent(scratch, t->term[i].known, &g, layout, t->machine);
+    const Graph *lowered = collectives_share(scratch, lower(scratch, p));
+    Taken taken = {.whole = &g, .edges = &parts->edge[i]};
+    for (int f = 0; f < FLOWS; f++) taken.flow[f] = out.flow[f] + first;
+    Price one = price_of(scratch, lowered, t->machine, &taken);
+    price_add(&out.price, &one, t->term[i].weight);
+    move_traffic(lowered, t->machine, &taken);
+    x.g = &g, x.plan = plan_of(p), x.a = scratch;
+    take_graph(&x, scratch);
+    find_changes(plan_of(p), &taken, out.change + first);
+    arena_free(scratch);
+  }
+  out.price.seconds = price_seconds(t->machine, &out.price);
+  return out;
+}

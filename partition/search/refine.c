@@ -1,0 +1,103 @@
+// Beyond a layout of dims: rules for parameters, gradients and optimisers and soft rules that make it cheaper or smaller;
+// and shapes of meshes.
+#include <string.h>
+
+#include "partition/search/space_internal.h"
+
+bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
+  if (a->price.seconds != b->price.seconds) return a->price.seconds < b->price.seconds;
+  if (a->price.memory != b->price.memory) return a->price.memory < b->price.memory;
+  return a->layout.n < b->layout.n;
+}
+
+// -- rules beyond dims -----------------------------------------------------------------------------------
+
+static bool gains(const SearchTask *t, const Price *now, const Price *then, SearchAim aim) {
+  switch (aim) {
+  case SEARCH_FASTER: return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
+  case SEARCH_SMALLER: return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
+  case SEARCH_SMALLEST: return now->memory < 0.99 * then->memory;
+  }
+  BUG("no aim %d", (int)aim);
+}
+
+static bool better(const SearchChoice *a, const SearchChoice *b, SearchAim aim) {
+  return aim == SEARCH_FASTER ? search_cheaper(a, b) : a->price.memory < b->price.memory;
+}
+
+static bool has_target(const Layout *l, const LayoutRule *r) {
+  for (uint32_t i = 0; i < l->n; i++) {
+    const LayoutRule *x = &l->rule[i];
+    if (x->scope == r->scope && x->soft == r->soft && (x->dim == r->dim || (x->dim && r->dim && !strcmp(x->dim, r->dim))))
+      return true;
+  }
+  return false;
+}
+
+static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r, SearchRules *out) {
+  if (has_target(&from->layout, r)) return;
+  SearchChoice c = {.mesh = from->mesh, .layout = {from->layout.n + 1, NULL}};
+  c.layout.rule = arena_array(a, LayoutRule, c.layout.n);
+  memcpy(c.layout.rule, from->layout.rule, from->layout.n * sizeof *c.layout.rule);
+  c.layout.rule[from->layout.n] = *r;
+  c.price = search_price(t, c.mesh, &c.layout);
+  vec_push(a, out->rule) = c;
+}
+
+static void try_axes(Arena *a, const SearchTask *t, const Space *s, const SearchChoice *from, Axes axes, SearchRules *out) {
+  static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
+  for (size_t i = 0; i < countof(scopes); i++) {
+    LayoutRule all = {.scope = scopes[i], .axes = axes};
+    try_rule(a, t, from, &all, out);
+  }
+  for (uint32_t d = 0; d < s->ndims; d++) {
+    LayoutRule soft = {.dim = s->dim[d]->name, .soft = true, .axes = axes};
+    if (s->dim[d]->size >= axes_size(from->mesh, axes)) try_rule(a, t, from, &soft, out);
+  }
+}
+
+SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from) {
+  Space s;
+  SearchRules out = {0};
+  space_dims(&s, a, t);
+  Axes all = {0};
+  for (int k = 0; k < from->mesh->naxes; k++) {
+    all.at[all.n++] = (uint8_t)k;
+    try_axes(a, t, &s, from, (Axes){1, {(uint8_t)k}}, &out);
+  }
+  if (all.n > 1) try_axes(a, t, &s, from, all, &out);
+  return out;
+}
+
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, SearchRules *rules, SearchAim aim) {
+  SearchChoice now = *from;
+  for (;;) {
+    if (!rules->rule.n) *rules = search_rules(a, t, &now);
+    SearchChoice best = now;
+    for (uint32_t i = 0; i < rules->rule.n; i++) {
+      const SearchChoice *c = &rules->rule.at[i];
+      if (gains(t, &c->price, &now.price, aim) && better(c, &best, aim)) best = *c;
+    }
+    if (best.layout.n == now.layout.n) return now;
+    now = best;
+    *rules = (SearchRules){0};
+  }
+}
+
+// -- shapes of meshes ------------------------------------------------------------------------------------
+
+uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike, const Mesh **out) {
+  VEC(Mesh) list = {0};
+  for (int64_t x = 2; x <= processors; x++) {
+    if (processors % x) continue;
+    for (int64_t y = 1; y <= processors / x; y++) {
+      int64_t z = processors / x / y;
+      if (processors / x % y || (y == 1 && z > 1) || (!unlike && (y > x || z > y))) continue;
+      Mesh m = {.axis = {{.name = names[0], .size = x}, {.name = names[1], .size = y}, {.name = names[2], .size = z}}};
+      m.naxes = (uint8_t)(1 + (y > 1) + (z > 1));
+      vec_push(a, list) = m;
+    }
+  }
+  *out = list.at;
+  return list.n;
+}

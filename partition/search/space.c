@@ -1,0 +1,145 @@
+// Dims, sets of dims, and what each set costs alone on an axis.
+#include <string.h>
+
+#include "partition/search/space_internal.h"
+
+static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
+  Arena *a = arena_new();
+  Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
+  Graph g = *s->task->model;
+  g.dims = dim_table_whole(a, g.dims);
+  g.mesh = &mesh;
+  bool fit = layout_check(&g, &(Layout){n, rule}, diag_new(a));
+  arena_free(a);
+  return fit;
+}
+
+static LayoutRule rule_on_first(const Dim *d) { return (LayoutRule){.dim = d->name, .axes = {1, {0}}}; }
+
+static bool dim_is_used(const SearchTask *t, DimId d) {
+  for (uint32_t i = 0; i < t->nterms; i++)
+    for (NodeId n = 1; n <= graph_count(t->term[i].graph); n++)
+      if (dims_has(&graph_node(t->term[i].graph, n)->dims, d)) return true;
+  return false;
+}
+
+// Dims that a user can name: declared in the file, not in a function or a round.
+void space_dims(Space *s, Arena *a, const SearchTask *t) {
+  *s = (Space){.task = t, .a = a, .whole = true};
+  const DimTable *dims = t->model->dims;
+  for (DimId d = 1; d <= dim_count(dims) && s->ndims < MAX_DIMS; d++) {
+    const Dim *dim = dim_get(dims, d);
+    if (dim->whole != d || dim->size < 2 || strchr(dim->name, '.') || !dim_is_used(t, d)) continue;
+    LayoutRule alone = rule_on_first(dim);
+    if (rules_fit(s, 1, &alone)) s->dim[s->ndims++] = dim;
+  }
+}
+
+static void find_clashes(Space *s) {
+  for (uint32_t i = 0; i < s->ndims; i++)
+    for (uint32_t j = 0; j < i; j++) {
+      LayoutRule both[2] = {rule_on_first(s->dim[i]), rule_on_first(s->dim[j])};
+      if (rules_fit(s, 2, both)) continue;
+      s->clash[i] |= (DimSet)1 << j;
+      s->clash[j] |= (DimSet)1 << i;
+    }
+}
+
+static void find_sets(Space *s) {
+  s->set = arena_array(s->a, DimSet, MAX_SETS);
+  s->nsets = 1; // the empty one
+  for (uint32_t d = 0; d < s->ndims; d++)
+    for (uint32_t i = 0, n = s->nsets; i < n; i++) {
+      if (s->set[i] & s->clash[d]) continue;
+      if (s->nsets == MAX_SETS) {
+        s->whole = false;
+        return;
+      }
+      s->set[s->nsets++] = s->set[i] | (DimSet)1 << d;
+    }
+}
+
+bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out) {
+  *out = (Layout){.rule = arena_array(a, LayoutRule, s->ndims + 1)};
+  for (uint32_t d = 0; d < s->ndims; d++) {
+    LayoutRule r = {.dim = s->dim[d]->name};
+    int64_t parts = 1;
+    for (int k = 0; k < v->mesh->naxes; k++) {
+      if (!(set[k] >> d & 1)) continue;
+      r.axes.at[r.axes.n++] = v->order[k];
+      parts *= v->mesh->axis[v->order[k]].size;
+    }
+    if (parts > s->dim[d]->size) return false;
+    if (r.axes.n) out->rule[out->n++] = r;
+  }
+  return true;
+}
+
+// The axis's name where a pin of the model names it, else NULL.
+static const char *pinned_name(const Space *s, const MeshAxis *axis) {
+  const Graph *model = s->task->model;
+  int k = mesh_axis(model->mesh, axis->name);
+  return k >= 0 && axis_is_pinned(model, k) ? axis->name : NULL;
+}
+
+static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis) {
+  AxisKind *k = arena_new_of(s->a, AxisKind);
+  *k = (AxisKind){.size = axis->size, .link = machine_link(s->task->machine, axis->name), .pinned = pinned_name(s, axis),
+                  .set = arena_array(s->a, DimSet, s->nsets), .alone = arena_array(s->a, Alone, s->nsets)};
+  Mesh *mesh = arena_new_of(s->a, Mesh);
+  *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
+  View view = {.mesh = mesh};
+  uint32_t nsets = axis->size > 1 ? s->nsets : 1; // one processor splits nothing
+  for (uint32_t i = 0; i < nsets; i++) {
+    Layout layout;
+    if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
+    k->alone[k->n] = price_alone(s->a, s->task, parts, mesh, &layout);
+    k->set[k->n++] = s->set[i];
+  }
+  return k;
+}
+
+static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
+  Link link = machine_link(s->task->machine, axis->name);
+  const char *pinned = pinned_name(s, axis);
+  for (uint32_t i = 0; i < s->kind.n; i++) {
+    const AxisKind *k = s->kind.at[i];
+    bool same_pin = pinned ? k->pinned && !strcmp(pinned, k->pinned) : !k->pinned;
+    if (same_pin && k->size == axis->size && k->link.latency == link.latency && k->link.bandwidth == link.bandwidth) return i;
+  }
+  vec_push(s->a, s->kind) = kind_new(s, parts, axis);
+  return s->kind.n - 1;
+}
+
+static bool same_kinds(const View *x, const View *y) {
+  return x->mesh == y->mesh && !memcmp(x->kind, y->kind, sizeof x->kind);
+}
+
+const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+// All orders of three axes, of more their own. Axes of one kind change places in none.
+static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
+  View own = {.mesh = mesh, .first = true};
+  for (int k = 0; k < mesh->naxes; k++) own.order[k] = (uint8_t)k, own.kind[k] = kind_of(s, parts, &mesh->axis[k]);
+  uint32_t before = s->view.n;
+  vec_push(s->a, s->view) = own;
+  for (int o = 1; o < 6 && mesh->naxes <= 3; o++) {
+    View v = {.mesh = mesh};
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+      if (space_orders[o][k] >= mesh->naxes) continue;
+      v.order[n] = space_orders[o][k];
+      v.kind[n++] = own.kind[space_orders[o][k]];
+    }
+    bool isnew = true;
+    for (uint32_t i = before; i < s->view.n; i++) isnew &= !same_kinds(&v, &s->view.at[i]);
+    if (isnew) vec_push(s->a, s->view) = v;
+  }
+}
+
+void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts) {
+  space_dims(s, a, t);
+  find_clashes(s);
+  find_sets(s);
+  for (uint32_t i = 0; i < t->nmeshes; i++) add_views(s, parts, &t->mesh[i]);
+}

@@ -1,0 +1,94 @@
+// Arithmetic of states: lists of axes, block lengths, comparison and text.
+#include "partition/sharding/sharding_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void axes_append(Axes *s, int axis) {
+  if (!axes_has(*s, axis)) s->at[s->n++] = (uint8_t)axis;
+}
+
+void axes_remove(Axes *s, int axis) {
+  int n = 0;
+  for (int i = 0; i < s->n; i++)
+    if (s->at[i] != axis) s->at[n++] = s->at[i];
+  for (int i = n; i < s->n; i++) s->at[i] = 0;
+  s->n = (uint8_t)n;
+}
+
+void axes_join(Axes *s, Axes more) {
+  for (int i = 0; i < more.n; i++) axes_append(s, more.at[i]);
+}
+
+Axes axes_head(Axes s, int n) {
+  for (int i = n; i < s.n; i++) s.at[i] = 0;
+  if (n < s.n) s.n = (uint8_t)n;
+  return s;
+}
+
+bool axes_starts(Axes s, Axes prefix) {
+  if (prefix.n > s.n) return false;
+  for (int i = 0; i < prefix.n; i++)
+    if (s.at[i] != prefix.at[i]) return false;
+  return true;
+}
+
+Axes axes_sorted(Axes s) {
+  if (s.n < 2) return s;
+  Axes out = {0};
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    if (axes_has(s, axis)) axes_append(&out, axis);
+  return out;
+}
+
+int state_cut_by(const State *s, int ndims, int axis) {
+  for (int i = 0; i < ndims; i++)
+    if (axes_has(s->cut[i], axis)) return i;
+  return -1;
+}
+
+void state_remove(State *s, int ndims, int axis) {
+  for (int i = 0; i < ndims; i++) axes_remove(&s->cut[i], axis);
+}
+
+bool state_equal(const State *a, const State *b, int ndims) {
+  for (int i = 0; i < ndims; i++)
+    if (!axes_equal(a->cut[i], b->cut[i])) return false;
+  if (!a->partial.n || !b->partial.n) return a->partial.n == b->partial.n;
+  return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;
+}
+
+int64_t block_length(const Mesh *m, int64_t n, Axes axes) {
+  for (int i = 0; i < axes.n; i++) n = ceil_div(n, m->axis[axes.at[i]].size);
+  return n;
+}
+
+int64_t state_elements(const Graph *g, const Dims *dims, const State *s) {
+  int64_t n = 1;
+  for (int i = 0; i < dims->n; i++)
+    n *= block_length(g->mesh, dim_get(g->dims, dims->at[i])->size, s->cut[i]);
+  return n;
+}
+
+int64_t state_bytes(const Graph *g, NodeId n, const State *s) {
+  const Node *node = graph_node(g, n);
+  return state_elements(g, &node->dims, s) * dtype_bytes((Dtype)node->type);
+}
+
+Dims state_dims(const Graph *g, const Dims *dims, const State *s) {
+  Dims out = *dims;
+  for (int i = 0; i < dims->n; i++)
+    if (s->cut[i].n) out.at[i] = dim_block(g->dims, g->mesh, dims->at[i], s->cut[i]);
+  return out;
+}
+
+const char *state_text(Arena *a, const Graph *g, const Dims *dims, const State *s) {
+  const char *text = "";
+  if (s->partial.n)
+    text = arena_printf(a, "%s over %s", monoid_text(s->monoid), axes_text(a, g->mesh, s->partial));
+  for (int i = 0; i < dims->n; i++)
+    if (s->cut[i].n)
+      text = arena_printf(a, "%s%s%s/%s", text, *text ? (s->partial.n && !strchr(text, '/') ? ", " : " ") : "",
+                          dim_get(g->dims, dims->at[i])->name, axes_text(a, g->mesh, s->cut[i]));
+  return *text ? text : "whole";
+}

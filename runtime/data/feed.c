@@ -1,0 +1,306 @@
+// Feed: batches of a data block, read ahead by a thread of its own into a ring of slots.
+//
+// The order of an epoch is a keyed permutation computed on demand, so the position is three
+// integers and any mesh sees the same samples in the same order.
+#include "runtime/data/source_internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = 512 };
+
+typedef struct RingSlot {
+  void **data;
+  int64_t rows; // 0: end of an epoch; -1: error
+} RingSlot;
+
+struct Feed {
+  uint32_t n;
+  FeedInput *input;
+  RowSource *source;
+  int64_t batch, rows;
+  bool shuffle, keep_last;
+  uint64_t seed;
+  char *scratch, *row; // of the reading thread
+  RingSlot ring[DEPTH];
+  pthread_t thread;
+  pthread_mutex_t lock; // of all below
+  pthread_cond_t filled, emptied;
+  int first, count; // slots that are ready, from `first`
+  bool held;        // slot `first` is in the hands of the caller
+  bool started, stop;
+  char fault[FAULT];
+  Pos fault_pos;
+  double wait;
+  struct { atomic_llong from, to; } *rows_of[2]; // of a whole batch and of an incomplete one, by input: those that are wanted
+  int64_t first_epoch, first_row; // where reading begins
+  int64_t at_epoch, at_row;       // of the batch after the one that the caller has
+};
+
+// -- reading thread
+// ---------------------------------------------------------------------------------------
+
+// A row into its places of a batch of `rows` rows: elements before the batch axis are strided.
+static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
+                      const char *row, char *out) {
+  int64_t inner = dtype_bytes(in->type), outer;
+  for (int i = in->over + 1; i < in->rank; i++) inner *= in->size[i];
+  outer = row_elements * dtype_bytes(in->type) / (inner ? inner : 1);
+  for (int64_t o = 0; o < outer; o++)
+    memcpy(out + (o * rows + r) * inner, row + o * inner, (size_t)inner);
+}
+
+static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t rows, char *why,
+                 uint32_t *which) {
+  for (uint32_t i = 0; i < f->n; i++) {
+    const RowSource *s = &f->source[i];
+    const FeedInput *in = &f->input[i];
+    int64_t bytes = s->row_elements * dtype_bytes(in->type);
+    *which = i;
+    int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from), to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
+    for (int64_t r = from; r < rows && r < to_row; r++) {
+      int64_t row = f->shuffle ? rng_permute(key, f->rows, first + r) : first + r;
+      bool straight = in->over == 0;
+      char *to = straight ? (char *)slot->data[i] + r * bytes : f->row;
+      if (!source_row(s, row, f->scratch, to, why)) return false;
+      if (!straight) place_row(in, s->row_elements, rows, r, f->row, slot->data[i]);
+    }
+  }
+  return true;
+}
+
+// A free slot, or NULL when the feed is being closed.
+static RingSlot *wait_free(Feed *f) {
+  pthread_mutex_lock(&f->lock);
+  while (f->count == DEPTH && !f->stop) pthread_cond_wait(&f->emptied, &f->lock);
+  RingSlot *slot = f->stop ? NULL : &f->ring[(f->first + f->count) % DEPTH];
+  pthread_mutex_unlock(&f->lock);
+  return slot;
+}
+
+static void hand_over(Feed *f, RingSlot *slot, int64_t rows) {
+  pthread_mutex_lock(&f->lock);
+  slot->rows = rows;
+  f->count++;
+  pthread_cond_signal(&f->filled);
+  pthread_mutex_unlock(&f->lock);
+}
+
+static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
+  pthread_mutex_lock(&f->lock);
+  snprintf(f->fault, sizeof f->fault, "%s (input %s)", why, f->input[which].name);
+  f->fault_pos = f->input[which].pos;
+  pthread_mutex_unlock(&f->lock);
+  hand_over(f, slot, -1);
+}
+
+// One epoch from row `first` and its end mark; false when reading stops for good.
+static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
+  for (int64_t rows = -1; rows != 0; first += rows) {
+    RingSlot *slot = wait_free(f);
+    if (!slot) return false;
+    rows = clamp64(f->rows - first, 0, f->batch);
+    if (rows < f->batch && !f->keep_last) rows = 0;
+    char why[WHY];
+    uint32_t which = 0;
+    if (!fill(f, slot, key, first, rows, why, &which)) {
+      fail(f, slot, which, why);
+      return false;
+    }
+    hand_over(f, slot, rows);
+  }
+  return true;
+}
+
+static void *read_ahead(void *feed) {
+  Feed *f = feed;
+  (void)mem_doing("reading data", NULL);
+  uint64_t shuffle = rng_key(f->seed, "shuffle");
+  int64_t epoch = f->first_epoch, row = f->first_row;
+  while (read_epoch(f, rng_key(shuffle + (uint64_t)epoch++, "epoch"), row)) row = 0;
+  return NULL;
+}
+
+// -- opening
+// ------------------------------------------------------------------------------------------------
+
+// Rows of the data set: those that the sources agree on. A stream may have one row more than
+// another, which its offset took; synthetic sources have any number, alone 64 batches an epoch.
+static bool agree_on_rows(Feed *f, Diag *d) {
+  const RowSource *first = NULL;
+  int64_t rows = SYNTHETIC_BATCHES * f->batch;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const RowSource *s = &f->source[i];
+    if (s->endless) continue;
+    int64_t slack = first && s->sliding && first->sliding ? 1 : 0;
+    if (first && (s->rows > rows + slack || s->rows < rows - slack)) {
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+                 "%s has %lld rows for input %s, and %s has %lld for input %s",
+                 s->path ? s->path : "synthetic(...)", (long long)s->rows, s->input->name,
+                 first->path ? first->path : "synthetic(...)", (long long)first->rows,
+                 first->input->name);
+      return false;
+    }
+    rows = first && rows < s->rows ? rows : s->rows;
+    if (!first) first = s;
+  }
+  f->rows = rows;
+  if (feed_batches(f) > 0) return true;
+  diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
+             "the data has %lld rows, fewer than a batch of %lld", (long long)rows,
+             (long long)f->batch);
+  return false;
+}
+
+static void make_room(Feed *f) {
+  int64_t scratch = 1, row = 1;
+  for (uint32_t i = 0; i < f->n; i++) {
+    int64_t bytes = f->source[i].row_elements * dtype_bytes(f->input[i].type);
+    if (source_scratch(&f->source[i]) > scratch) scratch = source_scratch(&f->source[i]);
+    if (bytes > row) row = bytes;
+  }
+  f->scratch = mem_alloc((size_t)scratch);
+  f->row = mem_alloc((size_t)row);
+  for (int k = 0; k < DEPTH; k++) {
+    f->ring[k].data = mem_zeroed(f->n + 1u, sizeof(void *));
+    for (uint32_t i = 0; i < f->n; i++) {
+      int64_t bytes;
+      if (!size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes)) mem_exhausted(0);
+      f->ring[k].data[i] = mem_alloc((size_t)bytes + 1);
+    }
+  }
+}
+
+static bool start(Feed *f, Diag *d) {
+  f->started = pthread_create(&f->thread, NULL, read_ahead, f) == 0;
+  if (!f->started) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no thread to read data");
+    diag_hint(d, "raise the limit of processes (ulimit -u) or of memory (ulimit -v)");
+  }
+  return f->started;
+}
+
+Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
+                bool keep_last, const char *directory, Diag *d) {
+  (void)mem_doing("opening data", NULL);
+  Feed *f = mem_zeroed(1, sizeof *f);
+  f->input = mem_alloc(sizeof *input * (n + 1u));
+  f->source = mem_zeroed(n + 1u, sizeof *f->source);
+  for (int k = 0; k < 2; k++) f->rows_of[k] = mem_zeroed(n + 1u, sizeof *f->rows_of[k]);
+  f->n = n;
+  f->batch = batch;
+  f->shuffle = shuffle;
+  f->seed = seed;
+  f->keep_last = keep_last;
+  pthread_mutex_init(&f->lock, NULL);
+  pthread_cond_init(&f->filled, NULL);
+  pthread_cond_init(&f->emptied, NULL);
+  bool ok = true;
+  for (uint32_t i = 0; i < n; i++) {
+    f->input[i] = input[i];
+    for (int k = 0; k < 2; k++) atomic_init(&f->rows_of[k][i].to, INT64_MAX);
+    ok = source_open(&f->source[i], &f->input[i], directory, seed, d) && ok;
+  }
+  if (ok && agree_on_rows(f, d)) {
+    make_room(f);
+    if (start(f, d)) return f;
+  }
+  feed_close(f);
+  return NULL;
+}
+
+static void stop(Feed *f) {
+  pthread_mutex_lock(&f->lock);
+  f->stop = true;
+  pthread_cond_signal(&f->emptied);
+  pthread_mutex_unlock(&f->lock);
+  if (f->started) pthread_join(f->thread, NULL);
+  f->started = false;
+}
+
+bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d) {
+  stop(f);
+  f->stop = f->held = false;
+  f->first = f->count = 0;
+  f->first_epoch = f->at_epoch = epoch;
+  f->first_row = f->at_row = row;
+  return start(f, d);
+}
+
+void feed_position(const Feed *f, int64_t *epoch, int64_t *row) {
+  *epoch = f->at_epoch;
+  *row = f->at_row;
+}
+
+void feed_close(Feed *f) {
+  if (!f) return;
+  stop(f);
+  for (uint32_t i = 0; i < f->n; i++) source_close(&f->source[i]);
+  for (int k = 0; k < DEPTH; k++) {
+    for (uint32_t i = 0; f->ring[k].data && i < f->n; i++) free(f->ring[k].data[i]);
+    free(f->ring[k].data);
+  }
+  pthread_cond_destroy(&f->filled);
+  pthread_cond_destroy(&f->emptied);
+  pthread_mutex_destroy(&f->lock);
+  free(f->scratch);
+  free(f->row);
+  free(f->source);
+  free(f->rows_of[0]);
+  free(f->rows_of[1]);
+  free(f->input);
+  free(f);
+}
+
+// -- the caller's side
+// ------------------------------------------------------------------------------------------
+
+void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to) {
+  for (int k = 0; k < 2; k++) {
+    atomic_store(&f->rows_of[k][input].from, from);
+    atomic_store(&f->rows_of[k][input].to, to);
+  }
+}
+
+void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to) {
+  atomic_store(&f->rows_of[1][input].from, from);
+  atomic_store(&f->rows_of[1][input].to, to);
+}
+
+int64_t feed_rows(const Feed *f) { return f->rows; }
+int64_t feed_batches(const Feed *f) {
+  return f->keep_last ? ceil_div(f->rows, f->batch) : f->rows / f->batch;
+}
+int64_t feed_batch(const Feed *f) { return f->batch; }
+double feed_wait_seconds(const Feed *f) { return f->wait; }
+uint32_t feed_inputs(const Feed *f, const FeedInput **out) {
+  *out = f->input;
+  return f->n;
+}
+
+int64_t feed_next(Feed *f, const void **data) {
+  double began = clock_seconds();
+  pthread_mutex_lock(&f->lock);
+  if (f->held) {
+    f->first = (f->first + 1) % DEPTH;
+    f->count--;
+    f->held = false;
+    pthread_cond_signal(&f->emptied);
+  }
+  while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
+  const RingSlot *slot = &f->ring[f->first];
+  int64_t rows = slot->rows;
+  f->held = rows >= 0; // an error stays
+  if (rows > 0) f->at_row += rows;
+  if (rows == 0) f->at_epoch++, f->at_row = 0;
+  f->wait += clock_seconds() - began;
+  pthread_mutex_unlock(&f->lock);
+  for (uint32_t i = 0; i < f->n; i++) data[i] = slot->data[i];
+  return rows;
+}
+
+void feed_fault(const Feed *f, Diag *d) {
+  diag_error(d, DIAG_DATA_TYPE, f->fault_pos, "%s", f->fault);
+}

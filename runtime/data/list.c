@@ -1,0 +1,252 @@
+// What a file holds, by its headers: names, types and shapes of arrays, columns of a CSV file.
+#include "runtime/files/csv_internal.h"
+#include "runtime/runtime_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool ends(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static ArrayInfo info_of(const char *name, const ArrayPlace *p) {
+  ArrayInfo x = {.name = name,
+                 .type = raw_text(p->raw),
+                 .usable = true,
+                 .rank = p->rank,
+                 .elements = p->elements,
+                 .bytes = p->elements * p->raw.bytes};
+  memcpy(x.size, p->size, sizeof x.size);
+  return x;
+}
+
+static bool list_one(Arena *a, const ArrayPlace *p, ArrayList *out) {
+  out->at = arena_array(a, ArrayInfo, 1);
+  out->at[out->n++] = info_of("", p);
+  return true;
+}
+
+static bool list_npy(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  ArrayPlace p;
+  return npy_find(f, &p, why) && list_one(a, &p, out);
+}
+
+static bool list_npz(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  const char **name;
+  uint32_t n = 0;
+  if (!npz_names(a, f, &name, why)) return false;
+  while (name[n]) n++;
+  out->at = arena_array(a, ArrayInfo, n + 1);
+  for (; out->n < n; out->n++) {
+    ArrayPlace p;
+    char *bytes;
+    int64_t size;
+    if (!npz_member(f, name[out->n], &bytes, &size, why)) return false;
+    bool ok = npy_header((unsigned char *)bytes, size, &p, why);
+    free(bytes);
+    if (!ok) return false;
+    out->at[out->n] = info_of(name[out->n], &p);
+  }
+  return true;
+}
+
+static bool list_idx(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  ArrayPlace p = {0};
+  return idx_place(f, &p, why) && list_one(a, &p, out);
+}
+
+// -- csv
+// -----------------------------------------------------------------------------------------------
+
+static void count_field(CsvColumn *c, const char *text) {
+  double x;
+  if (!*text) {
+    c->missing++;
+  } else if (!csv_number(text, &x)) {
+    c->others++;
+  } else {
+    c->low = c->numbers && c->low < x ? c->low : x;
+    c->high = c->numbers && c->high > x ? c->high : x;
+    c->numbers++;
+  }
+}
+
+static bool count_record(const Csv *c, ArrayList *out, char *why) {
+  if (c->n != out->ncolumns)
+    return why_not(why, "line %lld: %zu columns, but the first line has %u", (long long)c->began,
+                   c->n, out->ncolumns);
+  for (uint32_t i = 0; i < out->ncolumns; i++) count_field(&out->column[i], c->field[i].text);
+  out->rows++;
+  return true;
+}
+
+static bool list_records(Arena *a, char *text, int64_t n, ArrayList *out, char *why) {
+  Csv first = csv_open(text, n);
+  bool any = csv_next(&first);
+  Csv next = {.at = first.at, .end = first.end, .line = first.line};
+  bool more = any && csv_next(&next), ok = any || why_not(why, "has no rows"),
+       header = more && csv_header(&first, &next, -1, -1);
+  out->ncolumns = (uint32_t)first.n;
+  out->column = arena_array(a, CsvColumn, first.n + 1);
+  for (uint32_t i = 0; header && i < out->ncolumns; i++)
+    out->column[i].name = arena_text(a, first.field[i].text, strlen(first.field[i].text));
+  if (any && !header) ok = count_record(&first, out, why);
+  for (; ok && more; more = csv_next(&next)) ok = count_record(&next, out, why);
+  if (first.broken || (ok && next.broken))
+    ok = why_not(why, "line %lld: a quoted field does not end",
+                 (long long)(first.broken ? first.began : next.began));
+  free(first.field);
+  free(next.field);
+  return ok;
+}
+
+static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
+  int64_t n;
+  char why[WHY], *text = csv_load(path, &n, d, at);
+  bool ok = text && list_records(a, text, n, out, why);
+  if (text && !ok) diag_error(d, DIAG_FILE_MALFORMED, at, "%s: %s", path, why);
+  free(text);
+  return ok;
+}
+
+// -- other files
+// ---------------------------------------------------------------------------------------
+
+// Text has no control characters but those of lines; else it is bytes, tokens for instance.
+static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
+  enum { PIECE = 65536 };
+  unsigned char b[PIECE];
+  bool text = true;
+  for (int64_t i = 0; i < f->size; i += PIECE) {
+    int64_t n = f->size - i < PIECE ? f->size - i : PIECE;
+    if (!datafile_read(f, i, n, b, why)) return false;
+    for (int64_t k = 0; k < n; k++) {
+      text = text && (b[k] >= 32 || strchr("\t\r\n\f", b[k])) && b[k] != 0;
+      out->rows += b[k] == '\n' || (i + k + 1 == f->size && b[k] != '\n');
+    }
+  }
+  out->format = text ? "text" : "bytes";
+  if (!text) out->rows = 0;
+  ArrayPlace p = {.raw = {'u', 1, false}, .rank = 1, .size = {f->size}, .elements = f->size};
+  return list_one(a, &p, out);
+}
+
+static bool looks_like_idx(const Datafile *f) {
+  ArrayPlace p = {0};
+  char why[WHY];
+  return idx_place(f, &p, why) &&
+         (ends(f->path, ".gz") || f->size == p.offset + p.elements * p.raw.bytes);
+}
+
+typedef bool ListFormat(Arena *a, const Datafile *f, ArrayList *out, char *why);
+static const struct {
+  const char *name;
+  ListFormat *list;
+} formats[] = {[FORMAT_NPY] = {"npy", list_npy},
+               [FORMAT_NPZ] = {"npz", list_npz},
+               [FORMAT_SAFETENSORS] = {"safetensors", safetensors_list}};
+
+static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos at) {
+  char why[WHY];
+  ArrayFormat format = array_format(f);
+  ListFormat *list = list_bytes;
+  if (format == FORMAT_NPY || format == FORMAT_NPZ || format == FORMAT_SAFETENSORS) {
+    out->format = formats[format].name;
+    list = formats[format].list;
+  } else if (ends(f->path, "-ubyte") || ends(f->path, ".gz") || looks_like_idx(f)) {
+    out->format = "idx";
+    list = list_idx;
+  }
+  if (list(a, f, out, why)) return true;
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", f->path, why);
+  return false;
+}
+
+// -- several files as one
+// -----------------------------------------------------------------------------
+
+// The arrays of a file under the names that `name` gives, NULL: their own; `only` those of that name.
+static bool append_file(Arena *a, const char *path, const char *name, const char *only,
+                        ArrayList *out, Diag *d, Pos at) {
+  ArrayList one;
+  Datafile f;
+  if (!datafile_open(&f, path, d, at)) return false;
+  bool index = array_format(&f) == FORMAT_INDEX; // it might name itself
+  datafile_close(&f);
+  if (index) {
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors", path);
+    return false;
+  }
+  if (!array_list(a, path, &one, d, at)) return false;
+  for (uint32_t i = 0; i < one.n; i++) {
+    if (only && strcmp(one.at[i].name, only) != 0) continue;
+    out->at[out->n] = one.at[i];
+    if (name) out->at[out->n].name = name;
+    out->n++;
+    return true;
+  }
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s has no tensor '%s'", path, only ? only : "");
+  return false;
+}
+
+static bool list_shards(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
+  const char **name;
+  if (!array_names(a, path, &name, d, at)) return false;
+  uint32_t n = 0;
+  while (name[n]) n++;
+  out->format = "shards";
+  out->at = arena_array(a, ArrayInfo, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    char *shard;
+    if (!array_file(path, name[i], &shard, d, at)) return false;
+    bool ok = append_file(a, arena_text(a, shard, strlen(shard)), NULL, name[i], out, d, at);
+    free(shard);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+static int by_name(const void *x, const void *y) {
+  return strcmp(((const ArrayInfo *)x)->name, ((const ArrayInfo *)y)->name);
+}
+
+static bool list_folder(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
+  VEC(const char *) names = {0};
+  DIR *folder = mem_opendir(path);
+  if (!folder) {
+    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the folder %s: %s", path, strerror(errno));
+    return false;
+  }
+  for (const struct dirent *entry; (entry = readdir(folder));)
+    if (ends(entry->d_name, ".npy"))
+      vec_push(a, names) = arena_text(a, entry->d_name, strlen(entry->d_name) - 4);
+  closedir(folder);
+  out->format = "folder";
+  out->at = arena_array(a, ArrayInfo, names.n + 1);
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < names.n; i++)
+    ok = append_file(a, arena_printf(a, "%s/%s.npy", path, names.at[i]), names.at[i], NULL, out, d,
+                     at);
+  if (out->n) qsort(out->at, out->n, sizeof *out->at, by_name);
+  for (uint32_t i = 0; i < out->n; i++) out->bytes += out->at[i].bytes;
+  return ok;
+}
+
+bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
+  struct stat info;
+  Datafile f;
+  *out = (ArrayList){.format = "csv"};
+  if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return list_folder(a, path, out, d, at);
+  if (!datafile_open(&f, path, d, at)) return false;
+  out->bytes = f.size;
+  bool shards = array_format(&f) == FORMAT_INDEX,
+       ok = shards               ? list_shards(a, path, out, d, at)
+            : ends(path, ".csv") ? list_csv(a, path, out, d, at)
+                                 : list_file(a, &f, out, d, at);
+  datafile_close(&f);
+  return ok;
+}

@@ -1,0 +1,140 @@
+// Sources of rows: opening by kind, the range of rows, the fit of a row to its input, reading one
+// row.
+#include "runtime/data/source_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool source_synthetic(RowSource *s, Diag *d) {
+  (void)d;
+  s->endless = true;
+  s->rank = 0;
+  for (int i = 0; i < s->input->rank; i++)
+    if (i != s->input->over) s->size[s->rank++] = s->input->size[i];
+  return true;
+}
+
+typedef bool Open(RowSource *s, Diag *d);
+static Open *const openers[] = {
+    [SOURCE_CSV] = source_csv,
+    [SOURCE_NPY] = source_array,
+    [SOURCE_NPZ] = source_array,
+    [SOURCE_SAFETENSORS] = source_array,
+    [SOURCE_IDX] = source_idx,
+    [SOURCE_CIFAR10] = source_cifar10,
+    [SOURCE_TOKENS] = source_stream,
+    [SOURCE_TEXT] = source_stream,
+    [SOURCE_SYNTHETIC] = source_synthetic,
+};
+
+static const char *label(const RowSource *s) { return s->path ? s->path : "synthetic(...)"; }
+
+static bool take_range(RowSource *s, Diag *d) {
+  const DataSource *w = s->input->source;
+  bool to_end = w->row_last <= 0;
+  if (s->endless) {
+    if (to_end && w->row_first == 0) return true;
+    s->endless = to_end;
+    s->rows = w->row_last;
+  }
+  if (s->rows == 0 && !s->endless) {
+    if (s->sliding)
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld tokens for the input %s", s->path, (long long)s->row_elements, s->input->name);
+    else
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
+    return false;
+  }
+  int64_t last = to_end ? s->rows : w->row_last;
+  if (w->row_first < 0 || (!s->endless && (last > s->rows || w->row_first >= last))) {
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+               "rows %lld..%lld of %s are asked for, which has %lld", (long long)w->row_first,
+               (long long)last, label(s), (long long)s->rows);
+    return false;
+  }
+  int64_t elements;
+  if (!size_mul(last, s->row_elements, &elements)) {
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%lld rows of %lld elements are more than can be counted", (long long)last,
+               (long long)s->row_elements);
+    return false;
+  }
+  s->first = w->row_first;
+  s->rows = last - w->row_first;
+  return true;
+}
+
+static bool check_row(const RowSource *s, Diag *d) {
+  int64_t want[MAX_RANK];
+  int n = 0;
+  char a[256], b[256];
+  for (int i = 0; i < s->input->rank; i++)
+    if (i != s->input->over) want[n++] = s->input->size[i];
+  if (sizes_fit(s->rank, s->size, n, want)) return true;
+  diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "a row of %s is %s, and a row of input %s is %s",
+             label(s), sizes_text(s->rank, s->size, a, sizeof a), s->input->name,
+             sizes_text(n, want, b, sizeof b));
+  diag_hint(d, "axes may be split or merged with their neighbours, not reordered");
+  return false;
+}
+
+bool source_open(RowSource *s, const FeedInput *input, const char *directory, uint64_t seed,
+                 Diag *d) {
+  const DataSource *w = input->source;
+  *s = (RowSource){.input = input, .file = {.fd = -1}, .scale = 1, .row_elements = 1};
+  s->key = rng_key(seed, input->name);
+  if (w->kind != SOURCE_SYNTHETIC) {
+    s->path = path_under(directory, w->path);
+  }
+  for (int i = 0; i < input->rank; i++)
+    if (i != input->over) s->row_elements *= input->size[i];
+  return openers[w->kind](s, d) && take_range(s, d) && check_row(s, d);
+}
+
+void source_close(RowSource *s) {
+  if (s->file.fd >= 0) datafile_close(&s->file);
+  free(s->memory);
+  free(s->line);
+  free(s->path);
+  *s = (RowSource){.file = {.fd = -1}};
+}
+
+int64_t source_scratch(const RowSource *s) {
+  return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
+}
+
+// Draws are counted by row and place in the row: the same for every batch size and mesh.
+enum { PIECE = 256 };
+static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
+  const DataSource *w = s->input->source;
+  Init init = {.kind = w->synthetic == SYNTHETIC_NORMAL ? INIT_NORMAL : INIT_UNIFORM, .b = 1};
+  int64_t index[PIECE];
+  for (int64_t i = 0; i < n; i++) index[i] = first + i;
+  rng_draw(&init, s->key, n, index, x);
+  if (w->synthetic != SYNTHETIC_INTEGERS) return;
+  for (int64_t i = 0; i < n; i++) x[i] = w->low + floor(x[i] * (w->high - w->low));
+}
+
+static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char *why) {
+  int64_t n = s->row_elements, first = (s->first + row) * n, bad;
+  for (int64_t i = 0; i < n; i += PIECE) draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
+  if (raw_from_doubles(x, n, s->input->type, out, &bad)) return true;
+  return why_not(why, "synthetic value %g of input %s is not a value of %s", x[bad], s->input->name,
+                 dtype_text(s->input->type));
+}
+
+bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why) {
+  if (s->input->source->kind == SOURCE_SYNTHETIC) return draw_row(s, row, scratch, out, why);
+  int64_t at = s->base + (s->first + row) * s->stride, bad;
+  const char *bytes = s->memory ? s->memory + at : scratch;
+  char reason[WHY];
+  if (!s->memory && !datafile_read(&s->file, at, s->row_elements * s->raw.bytes, scratch, reason))
+    return why_not(why, "%.120s %s", s->path, reason);
+  if (raw_convert(s->raw, bytes, s->row_elements, s->scale, s->input->type, out, &bad)) return true;
+  double value = raw_value(s->raw, bytes + bad * s->raw.bytes) * s->scale;
+  long long column = bad + s->column, place = s->first + row;
+  if (s->line)
+    return why_not(why, "%.90s:%lld: column %lld: %.17g is not a value of %s", s->path,
+                   (long long)s->line[place], column, value, dtype_text(s->input->type));
+  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path, place, column, value,
+                 dtype_text(s->input->type));
+}

@@ -1,0 +1,158 @@
+// Rows from binary data sets: idx (MNIST), CIFAR-10, and streams of tokens or bytes.
+#include "runtime/data/source_internal.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool malformed(const RowSource *s, Diag *d, const char *why) {
+  diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
+  return false;
+}
+
+// -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements
+// ----------------------------------
+
+enum { IDX_HEAD = 4 + 4 * 255 };
+
+static bool idx_type(unsigned char code, Raw *out) {
+  static const struct {
+    unsigned char code;
+    Raw raw;
+  } types[] = {{0x08, {'u', 1, true}}, {0x09, {'i', 1, true}}, {0x0B, {'i', 2, true}},
+               {0x0C, {'i', 4, true}}, {0x0D, {'f', 4, true}}, {0x0E, {'f', 8, true}}};
+  for (size_t i = 0; i < countof(types); i++)
+    if (types[i].code == code) {
+      *out = types[i].raw;
+      return true;
+    }
+  return false;
+}
+
+static bool idx_header(const unsigned char *b, int64_t n, ArrayPlace *p, char *why) {
+  if (n < 4) return why_not(why, "ends at byte %lld, inside its header", (long long)n);
+  for (int i = 0; i < 2; i++)
+    if (b[i] != 0) return why_not(why, "is no idx file: byte %d is 0x%02X, not 0", i, b[i]);
+  if (!idx_type(b[2], &p->raw)) return why_not(why, "is no idx file: type 0x%02X at byte 2", b[2]);
+  p->rank = b[3];
+  if (p->rank < 1 || p->rank > MAX_RANK)
+    return why_not(why, "is no idx file: %d axes at byte 3", b[3]);
+  p->offset = 4 + 4 * p->rank;
+  if (n < p->offset) return why_not(why, "ends at byte %lld, inside its header", (long long)n);
+  for (int i = 0; i < p->rank; i++) {
+    const unsigned char *q = b + 4 + 4 * i;
+    p->size[i] = (int64_t)q[0] << 24 | q[1] << 16 | q[2] << 8 | q[3];
+  }
+  return place_count(p) || why_not(why, "claims more than 2^40 elements at byte 4");
+}
+
+static bool is_gzip(const char *path) {
+  size_t n = strlen(path);
+  return n > 3 && strcmp(path + n - 3, ".gz") == 0;
+}
+
+static bool idx_size(int64_t have, int64_t want, char *why) {
+  return have == want || why_not(why, "has %lld bytes%s, its header at byte 4 asks for %lld",
+                                 (long long)have, have > want ? " or more" : "", (long long)want);
+}
+
+static bool idx_elements(RowSource *s, const ArrayPlace *p, char *why) {
+  int64_t n, want = p->offset + p->elements * p->raw.bytes;
+  if (!is_gzip(s->path)) return idx_size(s->file.size, want, why);
+  return gzip_inflate(s->path, want + 1, &s->memory, &n, why) && idx_size(n, want, why);
+}
+
+// The header alone is inflated, so that no more is held than it asks for.
+bool idx_place(const Datafile *f, ArrayPlace *p, char *why) {
+  unsigned char plain[IDX_HEAD];
+  char *head;
+  int64_t n = f->size < IDX_HEAD ? f->size : IDX_HEAD;
+  if (!is_gzip(f->path)) return datafile_read(f, 0, n, plain, why) && idx_header(plain, n, p, why);
+  if (!gzip_inflate(f->path, IDX_HEAD, &head, &n, why)) return false;
+  bool ok = idx_header((unsigned char *)head, n, p, why);
+  free(head);
+  return ok;
+}
+
+bool source_idx(RowSource *s, Diag *d) {
+  char why[WHY];
+  ArrayPlace p = {0};
+  if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
+  if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why)) return malformed(s, d, why);
+  s->raw = p.raw;
+  s->base = p.offset;
+  s->rows = p.size[0];
+  s->rank = p.rank - 1;
+  s->stride = p.raw.bytes;
+  for (int i = 1; i < p.rank; i++) s->stride *= s->size[i - 1] = p.size[i];
+  s->scale = s->input->source->scale;
+  return true;
+}
+
+// -- CIFAR-10: records of a label and 3 x 32 x 32 bytes, in one or several files
+// ---------------------------------
+
+enum { CIFAR_RECORD = 3073 };
+
+static bool append_file(RowSource *s, const char *path, int64_t *bytes, Diag *d) {
+  Datafile f;
+  char why[WHY];
+  if (!datafile_open(&f, path, d, s->input->pos)) return false;
+  bool ok = f.size % CIFAR_RECORD == 0 ||
+            why_not(why, "has %lld bytes, no multiple of %d", (long long)f.size, CIFAR_RECORD);
+  if (ok) s->memory = mem_grow(s->memory, (size_t)(*bytes + f.size) + 1);
+  ok = ok && datafile_read(&f, 0, f.size, s->memory + *bytes, why);
+  if (!ok) diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", path, why);
+  *bytes += f.size;
+  datafile_close(&f);
+  return ok;
+}
+
+bool source_cifar10(RowSource *s, Diag *d) {
+  const DataSource *w = s->input->source;
+  bool labels = w->key && strcmp(w->key, "labels") == 0;
+  int64_t bytes = 0;
+  glob_t g;
+  int found = glob(s->path, 0, NULL, &g);
+  if (found == GLOB_NOSPACE) mem_exhausted(0);
+  if (found != 0) {
+    diag_error(d, DIAG_FILE_MISSING, s->input->pos, "no file matches %s", s->path);
+    return false;
+  }
+  bool ok = true;
+  for (size_t i = 0; ok && i < g.gl_pathc; i++) ok = append_file(s, g.gl_pathv[i], &bytes, d);
+  globfree(&g);
+  s->raw = raw_of(TYPE_U8);
+  s->scale = labels ? 1 : w->scale;
+  s->base = labels ? 0 : 1;
+  s->stride = CIFAR_RECORD;
+  s->rows = bytes / CIFAR_RECORD;
+  s->rank = labels ? 0 : 3;
+  s->size[0] = 3;
+  s->size[1] = s->size[2] = 32;
+  return ok;
+}
+
+// -- tokens, text: row i is the elements from i * n + offset
+// -----------------------------------------------------
+
+bool source_stream(RowSource *s, Diag *d) {
+  const DataSource *w = s->input->source;
+  char why[WHY];
+  if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
+  s->raw = (Raw){'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false};
+  int64_t bytes = s->file.size - w->skip;
+  int64_t offset = 0;
+  if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % s->raw.bytes != 0 || !size_mul(w->offset, s->raw.bytes, &offset) ||
+      !size_add(offset, w->skip, &s->base)) {
+    why_not(why, "has %lld bytes, from byte %lld on no whole number of tokens of %d bytes",
+            (long long)s->file.size, (long long)w->skip, s->raw.bytes);
+    return malformed(s, d, why);
+  }
+  s->stride = s->row_elements * s->raw.bytes;
+  s->rows = clamp64(bytes / s->raw.bytes - w->offset, 0, INT64_MAX) / s->row_elements;
+  s->sliding = true;
+  s->rank = 1;
+  s->size[0] = s->row_elements;
+  return true;
+}

@@ -1,0 +1,461 @@
+// Binding: memory of the processors, and a Program's references and slots as addresses and numbers,
+// so that a step looks nothing up and allocates nothing.
+#define _GNU_SOURCE
+#include "runtime/exec/exec_internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
+
+// -- memory
+// -----------------------------------------------------------------------------------------
+
+// The tensor of e->share that tensor t of e->program uses, or -1.
+static int32_t shared_tensor(const Exec *e, uint32_t t) {
+  const ProgTensor *x = &e->program->tensor[t];
+  if (!e->share || x->kind == TENSOR_CONSTANT) return -1;
+  return program_tensor(e->share->program, x->kind, x->name);
+}
+
+static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
+  bool same = a->type == b->type && a->rank == b->rank && a->bytes == b->bytes;
+  for (int d = 0; same && d < a->rank; d++)
+    same = a->dim[d].whole == b->dim[d].whole && a->dim[d].block == b->dim[d].block &&
+           axes_equal(a->dim[d].axes, b->dim[d].axes) &&
+           strcmp(a->dim[d].name, b->dim[d].name) == 0;
+  return same;
+}
+
+// Places persistent tensors one behind the other; those of e->share take no room.
+static bool lay_out(Exec *e, Diag *d) {
+  const Program *p = e->program;
+  e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
+  e->own_bytes = 0;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    e->own_offset[t] = -1;
+    if (!tensor_is_persistent(p, t)) continue;
+    int32_t other = shared_tensor(e, t);
+    if (other >= 0 && !same_blocks(&p->tensor[t], &e->share->program->tensor[other])) {
+      diag_error(d, DIAG_FAILURE, p->tensor[t].pos,
+                 "%s is laid out differently in the programs for %s and %s", p->tensor[t].name,
+                 e->share->program->for_, p->for_);
+      return false;
+    }
+    if (other >= 0) continue;
+    e->own_offset[t] = e->own_bytes;
+    e->own_bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+  }
+  return true;
+}
+
+static bool enough_memory(const Exec *e, Diag *d) {
+  int64_t each, needed, available = memory_free_bytes();
+  int64_t here = e->ranks ? ranks_seen(e->ranks) : e->processors;
+  bool fits = size_add(e->own_bytes, e->program->arena_bytes, &each) &&
+              size_mul(each, here, &needed) && needed <= available;
+  if (fits) return true;
+  double gib = 1024.0 * 1024.0 * 1024.0;
+  diag_error(
+      d, DIAG_NO_MEMORY, (Pos){0},
+      "out of memory: %lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
+      "available in all",
+      (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+      (double)e->own_bytes / gib, (double)available / gib);
+  diag_hint(d, "take a smaller batch, or split more dims over the mesh");
+  return false;
+}
+
+enum { HUGE_PAGE = 2 << 20 };
+
+// Bytes to map for a memory of n: at least a page, so that an address always exists; of a large memory
+// whole huge pages.
+static size_t map_bytes(int64_t n) {
+  int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
+  return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
+}
+
+static void *map_aligned(size_t n, size_t align) {
+  char *at = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return NULL;
+  size_t before = (align - (uintptr_t)at % align) % align;
+  if (before) munmap(at, before);
+  if (align > before) munmap(at + before + n, align - before);
+  return at + before;
+}
+
+// Zeroed, with its pages present; NULL when there is no room.
+static char *map_memory(int64_t bytes) {
+  size_t n = map_bytes(bytes);
+  char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
+  if (!at) return NULL;
+#ifdef MADV_HUGEPAGE
+  if (n >= HUGE_PAGE) madvise(at, n, MADV_HUGEPAGE);
+#endif
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(at, n, MADV_POPULATE_WRITE) == 0) return at;
+#endif
+  memset(at, 0, n);
+  return at;
+}
+
+static void unmap_memory(char *at, int64_t bytes) {
+  if (at) munmap(at, map_bytes(bytes));
+}
+
+static char *address(const Context *c, Ref r) {
+  char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
+  return at ? at + r.offset : NULL; // NULL: on another machine
+}
+
+// Persistent tensors first: others may be a view of one.
+static void place_tensors(Exec *e, Context *c) {
+  const Program *p = e->program;
+  int64_t index = c - e->context;
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    if (!tensor_is_persistent(p, t)) continue;
+    int32_t other = shared_tensor(e, t);
+    if (other >= 0)
+      c->tensor[t] = e->share->context[index].tensor[other];
+    else
+      c->tensor[t] = c->own ? c->own + e->own_offset[t] : NULL;
+  }
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (!tensor_is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
+}
+
+typedef struct ConstantFill {
+  const ProgTensor *tensor;
+  char *block;
+} ConstantFill;
+static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const ConstantFill *f = context;
+  int64_t bytes = dtype_bytes(f->tensor->type);
+  for (int64_t i = 0; i < n; i++)
+    dtype_store(f->tensor->type, f->block + (at + i) * bytes,
+                dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
+}
+
+// Constants are given in physical order, so a visit must count that as the declared one.
+static void fill_constants(const Exec *e, const Context *c) {
+  for (uint32_t t = 0; t < e->program->ntensors; t++) {
+    ProgTensor x = e->program->tensor[t];
+    if (x.kind != TENSOR_CONSTANT || !x.data) continue;
+    for (uint8_t d = 0; d < x.rank; d++) x.declared[d] = d;
+    ConstantFill f = {&x, c->tensor[t]};
+    block_visit(e->program, &x, c->processor, -1, fill_run, &f);
+  }
+}
+
+// -- instructions
+// -------------------------------------------------------------------------------------
+
+static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
+  const ProgKernel *k = &e->program->kernel[l->kernel];
+  b->kernel = k;
+  b->nsets = l->nsets;
+  b->grain = l->grain > 0 ? l->grain : 1;
+  b->partial = address(c, l->partial);
+  b->set = arena_array(e->memory, BoundSet, l->nsets);
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    BoundSet *set = &b->set[s];
+    set->ptr = arena_array(e->memory, void *, k->nptr + 1u);
+    set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
+    set->num = l->set[s].num;
+    for (int i = 0; i < k->nptr; i++) {
+      set->ptr[i] = address(c, l->set[s].ptr[i]);
+      if (l->set[s].ptr[i].stride) set->ref = l->set[s].ptr;
+    }
+  }
+}
+
+static void bind_collective(Exec *e, const Context *c, const Collective *w, CommMember *m,
+                            BoundInstr *b) {
+  void **src = arena_array(e->memory, void *, w->nparts + 1);
+  void **dst = arena_array(e->memory, void *, w->nparts + 1);
+  for (uint32_t i = 0; i < w->nparts; i++) {
+    src[i] = address(c, w->part[i].src);
+    dst[i] = address(c, w->part[i].dst);
+  }
+  m->processor = c->processor;
+  m->src = b->u.valid.from = src;
+  m->dst = b->u.valid.to = dst;
+  m->src_valid = b->u.valid.src = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
+  m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
+}
+
+static void bind_instr(Exec *e, const Context *c, uint32_t i) {
+  const Instr *in = &e->program->instr[i];
+  BoundInstr *b = &c->instr[i];
+  b->kind = in->kind;
+  switch (in->kind) {
+  case INSTR_KERNEL:
+    bind_kernel(e, c, &in->u.kernel, &b->u.kernel);
+    if (i == e->spoilt && c->processor == e->spoil.processor)
+      b->u.kernel.set[0].num = exec_spoilt_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
+    break;
+  case INSTR_PRODUCT:
+    b->u.product.what = &in->u.product;
+    b->u.product.a = address(c, in->u.product.a);
+    b->u.product.b = address(c, in->u.product.b);
+    b->u.product.c = address(c, in->u.product.c);
+    break;
+  case INSTR_ORDERED:
+    b->u.ordered.what = &in->u.ordered;
+    b->u.ordered.src = address(c, in->u.ordered.src);
+    b->u.ordered.dst = address(c, in->u.ordered.dst);
+    break;
+  case INSTR_COLLECTIVE:
+    bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
+    break;
+  case INSTR_FILL:
+    b->u.copy.dst = address(c, in->u.fill.dst);
+    b->u.copy.to = in->u.fill.dst;
+    b->u.copy.src = NULL;
+    b->u.copy.bytes = in->u.fill.bytes;
+    b->solo = b->u.copy.bytes < SOLO_BYTES;
+    break;
+  case INSTR_COPY:
+    b->u.copy.dst = address(c, in->u.copy.dst);
+    b->u.copy.src = address(c, in->u.copy.src);
+    b->u.copy.to = in->u.copy.dst;
+    b->u.copy.from = in->u.copy.src;
+    b->u.copy.bytes = in->u.copy.bytes;
+    b->solo = b->u.copy.bytes < SOLO_BYTES;
+    break;
+  case INSTR_LOOP:
+    for (uint32_t k = i + 1; k < in->u.loop.end; k++)
+      b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;
+    break;
+  case INSTR_END: b->u.loop = c->instr[in->u.end.begin].u.loop; break;
+  case INSTR_COMMIT: break;
+  }
+}
+
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s) {
+  const Collective *w = &e->program->instr[i].u.collective;
+  const Context *context = &e->context[c];
+  if (!context->arena) return;
+  for (uint32_t k = 0; k < w->nparts; k++) {
+    Ref src = w->part[k].src, dst = w->part[k].dst;
+    const BoundInstr *b = &context->instr[i];
+    if (src.stride) b->u.valid.from[k] = address(context, src) + ref_moved(src, s->depth, s->at);
+    if (dst.stride) b->u.valid.to[k] = address(context, dst) + ref_moved(dst, s->depth, s->at);
+  }
+}
+
+// -- sizes: what follows from slots
+// -----------------------------------------------------------------------
+
+static int64_t size_value(const Context *c, Size s) {
+  return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
+}
+
+static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b) {
+  b->chunks = b->units = 0;
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    BoundSet *set = &b->set[s];
+    for (int i = 0; i < b->kernel->nslot; i++) {
+      int32_t slot = l->set[s].slot[i];
+      set->slot[i] = slot < 0 ? 0 : c->slot[slot];
+    }
+    set->units = size_value(c, l->set[s].units);
+    set->chunks = ceil_div(set->units, b->grain);
+    set->first = b->chunks;
+    b->chunks += set->chunks;
+    b->units += set->units;
+  }
+}
+
+static void size_product(const Context *c, BoundProduct *b) {
+  b->m = size_value(c, b->what->m);
+  b->n = size_value(c, b->what->n);
+  b->k = size_value(c, b->what->k);
+  b->batches = 1;
+  for (int i = 0; i < b->what->nbatch; i++) {
+    b->count[i] = size_value(c, b->what->batch[i].count);
+    b->batches *= b->count[i];
+  }
+}
+
+static void size_ordered(const Context *c, BoundOrdered *b) {
+  b->n = size_value(c, b->what->n);
+  b->rows = 1;
+  for (int i = 0; i < b->what->nrows; i++) {
+    b->count[i] = size_value(c, b->what->row[i].count);
+    b->rows *= b->count[i];
+  }
+}
+
+static void size_collective(const Context *c, const Collective *w, BoundInstr *b) {
+  for (uint32_t i = 0; i < w->nparts; i++)
+    for (int d = 0; d < w->part[i].rank; d++) {
+      b->u.valid.src[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].src_valid[d]);
+      b->u.valid.dst[i * MAX_RANK + (uint32_t)d] = size_value(c, w->part[i].dst_valid[d]);
+    }
+}
+
+static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
+  switch (in->kind) {
+  case INSTR_KERNEL:
+    size_kernel(c, &in->u.kernel, &b->u.kernel);
+    b->solo = b->u.kernel.units <= b->u.kernel.grain; // no more than a chunk, though over many sets
+    break;
+  case INSTR_PRODUCT: {
+    size_product(c, &b->u.product);
+    const BoundProduct *p = &b->u.product;
+    b->solo = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batches < SOLO_FLOPS;
+    break;
+  }
+  case INSTR_ORDERED:
+    size_ordered(c, &b->u.ordered);
+    b->solo = b->u.ordered.rows * b->u.ordered.n < SOLO_ORDERED;
+    break;
+  case INSTR_COLLECTIVE: size_collective(c, &in->u.collective, b); break;
+  case INSTR_LOOP: b->u.loop.count = size_value(c, in->u.loop.count); break;
+  case INSTR_FILL:
+  case INSTR_COPY:
+  case INSTR_END:
+  case INSTR_COMMIT: break;
+  }
+}
+
+static bool is_shared(const BoundInstr *b) {
+  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT && b->kind != INSTR_LOOP &&
+         b->kind != INSTR_END;
+}
+
+// Loops in which nothing is worth sharing: inner ones stand behind their outer ones.
+static void find_solo_loops(const Program *p, Context *c) {
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_LOOP) continue;
+    bool solo = true;
+    for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++) solo = solo && !is_shared(&c->instr[k]);
+    c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
+    c->instr[p->instr[i].u.loop.end].u.loop = c->instr[i].u.loop;
+  }
+}
+
+static bool is_own(const Exec *e, int64_t r) { return r >= e->first && r < e->first + e->own; }
+
+void exec_bind_sizes(Exec *e) {
+  const Program *p = e->program;
+  e->small = true;
+  for (int64_t r = 0; r < e->processors; r++) {
+    Context *c = &e->context[r];
+    for (uint32_t s = 0; s < p->nslots; s++)
+      c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
+    for (uint32_t i = 0; i < p->ninstrs; i++) {
+      if (!is_own(e, r) && p->instr[i].kind != INSTR_COLLECTIVE) continue;
+      size_instr(c, &p->instr[i], &c->instr[i]);
+      if (is_shared(&c->instr[i])) e->small = false;
+    }
+    if (is_own(e, r)) find_solo_loops(p, c);
+  }
+  program_count(p, e->first, e->rows, e->moves);
+}
+
+// -- whole
+// ------------------------------------------------------------------------------------------------
+
+static void bind_calls(Exec *e) {
+  const Program *p = e->program;
+  e->call = arena_array(e->memory, CommCall, p->ninstrs + 1);
+  e->member = arena_array(e->memory, CommMember *, p->ninstrs + 1);
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
+    e->member[i] = arena_array(e->memory, CommMember, e->processors);
+    e->call[i] = (CommCall){&p->instr[i].u.collective, 0, e->processors, e->member[i]};
+  }
+}
+
+static bool no_memory(const Exec *e, int64_t r, Diag *d) {
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes for processor %lld could not be allocated",
+             (long long)(e->own_bytes + e->program->arena_bytes), (long long)r);
+  return false;
+}
+
+// Memory that the machine's other ranks see. They measure what is free before anybody takes it.
+static bool share_memory(Exec *e, Diag *d) {
+  if (!e->ranks || !ranks_meet_near(e->ranks, false)) return !e->ranks;
+  e->kept = ranks_window(e->ranks, e->own_bytes);
+  e->work = e->kept ? ranks_window(e->ranks, e->program->arena_bytes) : NULL;
+  return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
+}
+
+// Counts what the processor gets.
+static char *memory_of(const Exec *e, Context *c, const Window *w, int64_t bytes) {
+  c->bytes += bytes;
+  return e->ranks ? window_at(w, c->processor) : map_memory(bytes);
+}
+
+static bool bind_context(Exec *e, int64_t r, Diag *d) {
+  const Program *p = e->program;
+  Context *c = &e->context[r];
+  c->processor = r;
+  c->own = memory_of(e, c, e->kept, e->own_bytes);
+  c->arena = memory_of(e, c, e->work, p->arena_bytes);
+  if (is_own(e, r) && (!c->own || !c->arena)) return no_memory(e, r, d);
+  c->tensor = arena_array(e->memory, char *, p->ntensors + 1);
+  c->slot = arena_array(e->memory, int64_t, p->nslots + 1);
+  c->instr = arena_array(e->memory, BoundInstr, p->ninstrs + 1);
+  place_tensors(e, c);
+  if (is_own(e, r)) fill_constants(e, c);
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
+  return true;
+}
+
+static void bind_moved(Exec *e) {
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < e->program->nkernels; k++)
+    if (e->program->kernel[k].nptr > most) most = e->program->kernel[k].nptr;
+  e->moved = arena_array(e->memory, void **, e->workers);
+  for (int w = 0; w < e->workers; w++) e->moved[w] = arena_array(e->memory, void *, most + 16);
+}
+
+static bool bind_scratch(Exec *e, Diag *d) {
+  int64_t all;
+  e->scratch_bytes = program_scratch(e->program);
+  if (e->scratch_bytes == 0) return true;
+  if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes a worker to sort in could not be allocated", (long long)e->scratch_bytes);
+  return false;
+}
+
+bool exec_bind(Exec *e, Diag *d) {
+  if (!lay_out(e, d) || !enough_memory(e, d) || !share_memory(e, d)) return false;
+  bind_moved(e);
+  e->context = arena_array(e->memory, Context, e->processors);
+  bind_calls(e);
+  for (int64_t r = 0; r < e->processors; r++)
+    if (!bind_context(e, r, d)) return false;
+  exec_bind_sizes(e);
+  return bind_scratch(e, d);
+}
+
+void exec_unbind(Exec *e) {
+  window_free(e->kept);
+  window_free(e->work);
+  for (int64_t r = 0; !e->ranks && e->context && r < e->processors; r++) {
+    unmap_memory(e->context[r].own, e->own_bytes);
+    unmap_memory(e->context[r].arena, e->program->arena_bytes);
+  }
+  unmap_memory(e->scratch, e->scratch_bytes * e->workers);
+}
+
+void exec_rows(Exec *e, int64_t rows) {
+  if (rows == e->rows) return;
+  e->rows = rows;
+  exec_bind_sizes(e);
+}
+
+void exec_copy(Exec *to, const Exec *from) {
+  const Program *p = to->program;
+  if (p != from->program) BUG("memory of another program");
+  exec_rows(to, from->rows);
+  for (int64_t r = to->first; r < to->first + to->own; r++)
+    for (uint32_t t = 0; t < p->ntensors; t++)
+      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT)
+        memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
+}

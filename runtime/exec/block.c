@@ -1,0 +1,123 @@
+// Blocks: which elements of a whole tensor a processor holds, and where they stand in its buffer.
+//
+// Blocks nest (decision 8). A visit goes over the valid elements of a block in runs along its last
+// physical dim and says for each run where it stands in the block and in the whole tensor, whose
+// elements are counted in declared order:
+//
+//   x[b = 5, d = 3], b over 2 processors, processor 1: runs (at 0, index 9, n 3), (at 3, index 12,
+//   n 3)
+#include "runtime/exec/exec_internal.h"
+
+#include <string.h>
+
+// Length of the blocks after the first `level` + 1 axes of d. A merged or split dim may have a
+// block that is not the nested quotient of its size: then its own block length counts.
+static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
+  int64_t nested = d->whole, length = d->whole, inner = d->block;
+  for (int i = 0; i < d->axes.n; i++) {
+    nested = ceil_div(nested, m->axis[d->axes.at[i]].size);
+    if (i == level) length = nested;
+    if (i > level) inner *= m->axis[d->axes.at[i]].size;
+  }
+  return nested == d->block ? length : inner;
+}
+
+static void block_bounds(const Mesh *m, const ProgDim *d, int64_t r, int64_t rows, int64_t *offset,
+                         int64_t *valid) {
+  *offset = 0;
+  *valid = rows;
+  for (int i = 0; i < d->axes.n; i++) {
+    int64_t length = level_block(m, d, i);
+    int64_t skipped = mesh_coord(m, r, d->axes.at[i]) * length;
+    *offset += skipped;
+    *valid = clamp64(*valid - skipped, 0, length);
+  }
+}
+
+int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r) {
+  int64_t offset, valid;
+  block_bounds(m, d, r, d->whole, &offset, &valid);
+  return offset;
+}
+
+int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows) {
+  int64_t offset, valid;
+  bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
+  block_bounds(&p->mesh, d, r, fewer ? rows : d->whole, &offset, &valid);
+  return valid;
+}
+
+// The axes that cut no dim of t.
+static Axes uncut(const Mesh *m, const ProgTensor *t) {
+  Axes rest = {0};
+  for (int a = 0; a < m->naxes; a++) {
+    bool cuts = false;
+    for (int d = 0; d < t->rank; d++) cuts = cuts || axes_has(t->dim[d].axes, a);
+    if (!cuts) rest.at[rest.n++] = (uint8_t)a;
+  }
+  return rest;
+}
+
+int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) { return axes_rank(m, uncut(m, t), r); }
+int64_t block_replicas(const Mesh *m, const ProgTensor *t) { return axes_size(m, uncut(m, t)); }
+bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) { return block_replica(m, t, r) == 0; }
+
+void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
+                 void *context) {
+  int64_t valid[MAX_RANK], block_stride[MAX_RANK], whole_stride[MAX_RANK], counter[MAX_RANK] = {0};
+  int64_t stride = 1, at = 0, index = 0;
+  for (int i = t->rank - 1; i >= 0; i--) { // declared order, of the whole tensor
+    const ProgDim *d = &t->dim[t->declared[i]];
+    whole_stride[t->declared[i]] = stride;
+    bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
+    stride *= fewer ? rows : d->whole;
+  }
+  stride = 1;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    block_stride[d] = stride;
+    stride *= t->dim[d].block;
+    valid[d] = block_valid(p, &t->dim[d], r, rows);
+    if (valid[d] == 0) return;
+    index += block_offset(&p->mesh, &t->dim[d], r) * whole_stride[d];
+  }
+  int last = t->rank - 1;
+  if (last < 0) {
+    run(context, 0, 0, 1, 1);
+    return;
+  }
+  for (;;) {
+    run(context, at, index, whole_stride[last], valid[last]);
+    int d = last - 1;
+    for (; d >= 0; d--) {
+      at += block_stride[d];
+      index += whole_stride[d];
+      if (++counter[d] < valid[d]) break;
+      at -= counter[d] * block_stride[d];
+      index -= counter[d] * whole_stride[d];
+      counter[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride, const char *src,
+              const int64_t *src_stride) {
+  int64_t counter[MAX_RANK] = {0}, to = 0, from = 0, run = 1;
+  int last = rank - 1;
+  for (int d = 0; d < rank; d++)
+    if (size[d] == 0) return;
+  if (rank > 0 && dst_stride[last] == 1 && src_stride[last] == 1) run = size[last--];
+  for (;;) {
+    memcpy(dst + to * each, src + from * each, (size_t)(run * each));
+    int d = last;
+    for (; d >= 0; d--) {
+      to += dst_stride[d];
+      from += src_stride[d];
+      if (++counter[d] < size[d]) break;
+      to -= counter[d] * dst_stride[d];
+      from -= counter[d] * src_stride[d];
+      counter[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}

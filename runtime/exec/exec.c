@@ -1,0 +1,560 @@
+// Executor: workers walk the instructions of a bound Program for the processors of a mesh.
+//
+// A processor is a context (decision 22). With as many contexts as workers or more, each worker has
+// some and runs them one after the other up to the next collective, so that nobody waits in
+// between:
+//
+//   4 processors, 2 workers:  worker 0: kernels of 0, kernels of 1 |barrier| collective |barrier|
+//   ...
+//                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier|
+//                             ...
+//
+// With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
+// Chunks are the same for every number of workers (decision 18), and so are the bits.
+#include "ir/base/philox.h"
+#include "runtime/exec/exec_internal.h"
+#include "runtime/exec/trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- one instruction
+// ------------------------------------------------------------------------------------
+
+// The contexts of a worker, and its place among those who share one.
+typedef struct Seat {
+  int64_t first, last; // contexts
+  int member, members;
+} Seat;
+
+static Seat seat_of(const Exec *e, int worker, int crew) {
+  int64_t p = e->own, w = crew, first = e->first;
+  if (p >= w) return (Seat){first + worker * p / w, first + (worker + 1) * p / w, 0, 1};
+  int64_t context = worker * p / w; // context c has the workers from ceil(c*w/p) to the next's
+  int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
+  return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
+}
+
+static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s, const Steps *steps) {
+  Fault *f = &e->fault[context * e->workers + worker];
+  if (s->code == 0 || f->status.code != 0) return;
+  *f = (Fault){.instr = instr, .status = *s};
+  for (int i = 0; i < steps->depth && i < TOLD_DEPTH; i++) f->at[i] = steps->at[i];
+}
+
+// The pointers of a set where the loops around it stand; every worker has its own.
+static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n, const Steps *steps) {
+  if (!set->ref || steps->depth == 0) return set->ptr;
+  void **moved = e->moved[worker];
+  for (int i = 0; i < n; i++)
+    moved[i] = (char *)set->ptr[i] + ref_moved(set->ref[i], steps->depth, steps->at);
+  return moved;
+}
+
+// Chunks lo..hi-1 of a launch, counted over its sets.
+static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo,
+                       int64_t hi, const Steps *steps) {
+  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  int64_t partial = b->kernel->partial_bytes;
+  Status status = {0};
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    int64_t from = lo > set->first ? lo - set->first : 0;
+    int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
+    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
+                       set->slot, set->num, NULL, &status, e->step, philox_seed(e->seed), 0};
+    // Without partial results neighbouring chunks are one call: their bits are the same.
+    int64_t stride = partial ? 1 : to - from;
+    for (int64_t c = from; c < to; c += stride) {
+      int64_t end = (c + stride) * b->grain;
+      call.partial = b->partial + (set->first + c) * partial;
+      b->kernel->run(&call, c * b->grain, end < set->units ? end : set->units);
+      note_fault(e, context, worker, instr, &status, steps);
+    }
+  }
+}
+
+static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker, const Steps *steps) {
+  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  Status status = {0};
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps), set->slot,
+                       set->num, b->partial + set->first * b->kernel->partial_bytes,
+                       &status,  e->step, philox_seed(e->seed), 0};
+    b->kernel->combine(&call, set->chunks);
+  }
+  note_fault(e, context, worker, instr, &status, steps);
+}
+
+// Rows [0, n) dealt to `members` in multiples of `unit`.
+static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
+  int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
+  *lo = clamp64(each * member, 0, n);
+  *hi = clamp64(*lo + each, 0, n);
+}
+
+// Panel [m0, m1) x [n0, n1) of one product of the batch.
+static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
+                      int64_t n1) {
+  const Product *w = b->what;
+  int64_t a = 0, bb = 0, c = 0;
+  for (int i = w->nbatch - 1; i >= 0; i--) {
+    int64_t at = batch % b->count[i];
+    batch /= b->count[i];
+    a += at * w->batch[i].a;
+    bb += at * w->batch[i].b;
+    c += at * w->batch[i].c;
+  }
+  int64_t bytes = dtype_bytes(w->type);
+  a += w->ta ? m0 : m0 * w->lda;
+  bb += w->tb ? n0 * w->ldb : n0;
+  c += m0 * w->ldc + n0;
+  blas_gemm(w->type, w->ta, w->tb, m1 - m0, n1 - n0, b->k, b->a + a * bytes, w->lda,
+            b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
+}
+
+static void run_product(const BoundProduct *at_base, int member, int members, const Steps *steps) {
+  BoundProduct moved = *at_base;
+  const BoundProduct *b = &moved;
+  moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
+  moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
+  moved.c += ref_moved(moved.what->c, steps->depth, steps->at);
+  int64_t lo = 0, hi = b->batches, m0 = 0, m1 = b->m, n0 = 0, n1 = b->n;
+  if (b->batches >= 2 * members)
+    share_of(b->batches, 1, member, members, &lo, &hi);
+  else if (b->m >= b->n)
+    share_of(b->m, 16, member, members, &m0, &m1);
+  else
+    share_of(b->n, 32, member, members, &n0, &n1);
+  if (m0 == m1 || n0 == n1) return;
+  for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1);
+}
+
+static void run_copy(const BoundInstr *b, int member, int members, const Steps *steps) {
+  int64_t lo, hi, from = ref_moved(b->u.copy.from, steps->depth, steps->at);
+  share_of(b->u.copy.bytes, 4096, member, members, &lo, &hi);
+  char *dst = (char *)b->u.copy.dst + ref_moved(b->u.copy.to, steps->depth, steps->at) + lo;
+  if (b->kind == INSTR_FILL)
+    memset(dst, 0, (size_t)(hi - lo));
+  else
+    memmove(dst, (const char *)b->u.copy.src + from + lo, (size_t)(hi - lo));
+}
+
+static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member, int members,
+                        const Steps *steps) {
+  BoundOrdered moved = *at_base;
+  moved.src += ref_moved(moved.what->src, steps->depth, steps->at);
+  moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
+  int64_t lo, hi;
+  share_of(moved.rows, ordered_unit(&moved), member, members, &lo, &hi);
+  ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
+}
+
+// The chunk with which the part of a member begins: parts are equal in units, because the chunks of
+// a small set are small.
+static int64_t first_chunk(const BoundKernel *b, int member, int members) {
+  int64_t unit = b->units / members * member + b->units % members * member / members;
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    if (unit < set->units) return set->first + ceil_div(unit, b->grain);
+    unit -= set->units;
+  }
+  return b->chunks;
+}
+
+// The call of the first set, for who watches.
+static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
+  const BoundSet *set = &b->u.kernel.set[0];
+  KernelCall call = {.ptr = pointers(e, worker, set, b->u.kernel.kernel->nptr, steps), .slot = set->slot,
+                     .num = e->program->instr[i].u.kernel.set[0].num, .step = e->step, .seed = philox_seed(e->seed)};
+  e->probe->before(e->probe->self, e->program->instr[i].u.kernel.kernel, i, &call);
+}
+
+static void probed(const Exec *e, int64_t context, uint32_t i) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
+  e->probe->after(e->probe->self, i);
+}
+
+static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
+                      const Steps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members, steps);
+  if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
+  if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
+  if (b->kind != INSTR_KERNEL) return;
+  const BoundKernel *k = &b->u.kernel;
+  run_chunks(e, context, i, worker, first_chunk(k, member, members),
+             first_chunk(k, member + 1, members), steps);
+}
+
+// -- loops
+// ----------------------------------------------------------------------------------------------
+
+// Goes into the loop that begins at instruction i; false when it has no step.
+static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+  if (b->u.loop.count == 0) return false;
+  s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
+  return true;
+}
+
+// From the end of the loop that begins at `begin` to its next step; false after the last one.
+static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, Steps *s) {
+  int64_t *at = &s->at[s->depth - 1];
+  *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
+  if (*at >= 0 && *at < b->u.loop.count) return true;
+  s->depth--;
+  return false;
+}
+
+// The instruction behind loop mark i, which may be the first of the loop's next step.
+static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+  const Instr *in = &e->program->instr[i];
+  if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
+  return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
+}
+
+// The time since the last stamp belongs to instruction i.
+static void profile_stamp(Exec *e, uint32_t i, int worker) {
+  if (!e->timed || worker != 0) return;
+  double t = clock_seconds();
+  e->seconds[i] += t - e->stamp;
+  e->stamp = t;
+}
+
+static double trace_start(const Exec *e) { return e->trace ? clock_seconds() : 0; }
+
+static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, double began) {
+  if (e->trace) trace_add(e->trace, worker, e->context[context].processor, i, e->step, 0, began);
+}
+
+// -- a segment: instructions between two meetings of all
+// ------------------------------------------------------
+
+static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  probe(e, context, i, worker, steps);
+  run_instr(e, context, i, worker, 0, 1, steps);
+  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker, steps);
+  probed(e, context, i);
+}
+
+// Small instructions are all done by member 0, so the members meet only around shared ones.
+// Loops that stand whole in the segment are run here.
+static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
+                        Steps *steps) {
+  bool apart = false; // member 0 may be ahead of the others
+  for (uint32_t i = lo; i < hi; i++) {
+    const BoundInstr *b = &e->context[context].instr[i];
+    if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
+      bool skips = b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 alone is busy there
+      apart = apart || b->u.loop.solo;
+      i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
+      continue;
+    }
+    double began = trace_start(e);
+    if (s.members == 1 || b->solo) {
+      if (s.member == 0) run_alone(e, context, i, worker, steps);
+      if (s.member == 0) trace_end(e, context, i, worker, began);
+      if (e->nonfinite) e->look(e, context, i, steps);
+      profile_stamp(e, i, worker);
+      apart = true;
+      continue;
+    }
+    Barrier *meet = e->of_context[context];
+    if (e->probe && s.member == 0) probe(e, context, i, worker, steps);
+    if (apart || e->probe) barrier_wait(meet);
+    run_instr(e, context, i, worker, s.member, s.members, steps);
+    barrier_wait(meet);
+    apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
+    if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
+    if (e->probe && s.member == 0) probed(e, context, i);
+    apart = apart || e->probe;
+    if (s.member == 0) trace_end(e, context, i, worker, began);
+    profile_stamp(e, i, worker);
+  }
+}
+
+// -- a step
+// ---------------------------------------------------------------------------------------------------
+
+static bool is_faulty(const Exec *e) {
+  for (int64_t i = 0; i < e->processors * e->workers; i++)
+    if (e->fault[i].status.code != 0) return true;
+  return false;
+}
+
+static bool is_finite(const Exec *e) {
+  if (e->watched < 0) return true;
+  const ProgTensor *t = &e->program->tensor[e->watched];
+  for (int64_t r = e->first; r < e->first + e->own; r++)
+    if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->watched]))) return false;
+  return true;
+}
+
+// The first fault of a rank, as it tells the others.
+typedef struct ToldFault {
+  int64_t context, value, position, at[TOLD_DEPTH];
+  uint32_t instr, code;
+} ToldFault;
+_Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
+
+static void take_fault(Exec *e, const ToldFault *t) {
+  Fault *f = &e->fault[t->context * e->workers];
+  if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
+    *f = (Fault){t->instr, {.code = t->code, .value = t->value, .position = t->position}, {t->at[0], t->at[1]}};
+}
+
+// Ranks agree on the result of a step; then each knows the faults of all.
+static void ranks_judge(Exec *e) {
+  enum { ASKED = 256 };
+  Note mine = {.what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
+  ToldFault told = {0};
+  const Note *const *all;
+  const Fault *f = exec_first_fault(e);
+  if (f)
+    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position, {f->at[0], f->at[1]}, f->instr, f->status.code};
+  memcpy(mine.data, &told, sizeof told);
+  if (!ranks_meet(e->ranks, &mine, false, &all)) {
+    e->result = STEP_FAILED;
+    return;
+  }
+  for (int i = 0; i < ranks_count(e->ranks); i++) {
+    memcpy(&told, all[i]->data, sizeof told);
+    take_fault(e, &told);
+    StepResult theirs = (StepResult)(all[i]->value % ASKED);
+    e->asked = e->asked || all[i]->value >= ASKED;
+    if (theirs != STEP_OK && (e->result == STEP_OK || theirs < e->result)) e->result = theirs;
+  }
+}
+
+// What the processors' status words say together.
+static void judge(Exec *e) {
+  if (e->result != STEP_OK) return;
+  if (is_faulty(e))
+    e->result = STEP_BAD_INDEX;
+  else if (!is_finite(e))
+    e->result = STEP_NOT_FINITE;
+  if (e->ranks && !e->judged) ranks_judge(e);
+  e->judged = true;
+}
+
+static bool all_meet(const Exec *e, uint32_t i) {
+  const BoundInstr *b = &e->context[e->first].instr[i];
+  if (b->kind == INSTR_LOOP || b->kind == INSTR_END) return b->u.loop.meets;
+  return b->kind == INSTR_COLLECTIVE || b->kind == INSTR_COMMIT;
+}
+
+static void wait_all(Exec *e) {
+  if (e->crew > 1) barrier_wait(e->all);
+}
+
+// All workers come here at instruction i; false ends the step. The first worker of a context says where
+// its operands are before all have come, and not before all have left the last call.
+static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
+  const Instr *in = &e->program->instr[i];
+  for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++) exec_move_operands(e, c, i, steps);
+  for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
+    if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
+  if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
+  wait_all(e);
+  if (in->kind == INSTR_COMMIT) {
+    if (worker == 0) {
+      judge(e);
+      e->stop = e->result != STEP_OK || !e->commit;
+    }
+    wait_all(e);
+    return !e->stop;
+  }
+  bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
+  if (!ok && worker == 0) e->result = STEP_FAILED;
+  wait_all(e);
+  if (e->spoil.call >= 0 && !e->spoil.kernel) {
+    if (worker == 0 && ok) exec_spoil(e, i);
+    wait_all(e);
+  }
+  return e->result != STEP_FAILED;
+}
+
+static void run_worker(void *exec, int worker) {
+  Exec *e = exec;
+  Seat s = seat_of(e, worker, e->crew);
+  uint32_t n = e->program->ninstrs, i = 0;
+  Steps steps = {0};
+  if (e->timed && worker == 0) e->stamp = clock_seconds();
+  for (;;) {
+    uint32_t end = i;
+    while (end < n && !all_meet(e, end)) end++;
+    for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
+    if (end == n) return;
+    const BoundInstr *b = &e->context[e->first].instr[end];
+    if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
+      i = loop_pass(e, b, end, &steps);
+      continue;
+    }
+    double began = trace_start(e);
+    bool goes_on = meet(e, end, worker, s, &steps);
+    for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
+      trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
+    for (int64_t c = s.first; c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
+      e->look(e, c, end, &steps);
+    profile_stamp(e, end, worker);
+    if (!goes_on) return;
+    i = end + 1;
+  }
+}
+
+// A step of a small program may be over before a second worker wakes. With one processor the others
+// would have nothing to do; with several it is tried, 16 steps each way, again every 4,096 steps.
+// The choice changes no bit: such a program has nothing that is cut by the number of workers.
+enum { TRIAL = 16, TRIAL_EVERY = 4096 };
+
+static int trial_of(const Exec *e) {
+  int64_t n = e->steps % TRIAL_EVERY;
+  return n < TRIAL ? 0 : n < 2 * TRIAL ? 1 : -1;
+}
+
+static void choose_crew(Exec *e) {
+  int trial = trial_of(e);
+  bool alone =
+      e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
+  e->crew = alone || e->probe ? 1 : e->workers;
+  if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
+}
+
+static void run_crew(Exec *e) {
+  double began = clock_seconds();
+  if (e->crew == 1)
+    run_worker(e, 0);
+  else
+    team_run(e->team, run_worker, e);
+  int trial = trial_of(e);
+  if (trial >= 0) e->spent[trial] += clock_seconds() - began;
+  e->steps++;
+}
+
+StepResult exec_step(Exec *e, int64_t step, bool commit) {
+  e->step = step;
+  e->commit = commit;
+  e->judged = e->stop = false;
+  e->result = STEP_OK;
+  memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
+  choose_crew(e);
+  run_crew(e);
+  exec_foresee(e);
+  judge(e);
+  return e->result;
+}
+
+// -- making one
+// ---------------------------------------------------------------------------------------------
+
+static bool check_kernels(const Program *p, Diag *d) {
+  for (uint32_t k = 0; k < p->nkernels; k++)
+    if (!p->kernel[k].run || (p->kernel[k].partial_bytes && !p->kernel[k].combine)) {
+      diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
+      return false;
+    }
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_PRODUCT && !blas_open(NULL)) {
+      diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+                 "the program has matrix products and there is no BLAS");
+      diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
+      return false;
+    }
+  return true;
+}
+
+// With ranks the cores are shared out over those of the machine.
+static int workers_wanted(const ExecOptions *opt) {
+  int n = opt->threads > 0 ? opt->threads : cores_available();
+  if (!opt->ranks) return n;
+  if (opt->threads == 0) return ranks_cores(opt->ranks, n);
+  return n / ranks_near(opt->ranks) > 1 ? n / ranks_near(opt->ranks) : 1;
+}
+
+static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
+  if (opt->share) {
+    e->team = team_share(opt->share->team);
+  } else {
+    e->team = team_new(workers_wanted(opt));
+  }
+  if (!e->team) {
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
+    diag_hint(d, "use fewer threads (--threads), or raise the limit of processes (ulimit -u)");
+    return false;
+  }
+  e->workers = team_workers(e->team);
+  bool spin = team_spins(e->team);
+  e->all = barrier_new(e->workers, spin);
+  e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers) : comm_local(&e->program->mesh, e->workers);
+  e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
+  e->of_context = arena_array(e->memory, Barrier *, e->processors);
+  for (int w = 0; w < e->workers; w++) {
+    Seat s = seat_of(e, w, e->workers);
+    if (s.members == 1 || s.member != 0) continue;
+    e->of_context[s.first] = barrier_new(s.members, spin);
+  }
+  return true;
+}
+
+static bool reserve_blas(const Exec *e, Diag *d) {
+  bool products = false;
+  for (uint32_t i = 0; i < e->program->ninstrs; i++) products |= e->program->instr[i].kind == INSTR_PRODUCT;
+  if (!products || blas_reserve(e->workers)) return true;
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of addresses each", e->workers);
+  diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
+  return false;
+}
+
+static int32_t watched_tensor(const Program *p, const char *name) {
+  int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
+  return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
+}
+
+Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
+  if (!check_kernels(p, d)) return NULL;
+  (void)mem_doing("taking the memory of the program for", p->for_);
+  Exec *e = mem_zeroed(1, sizeof *e);
+  e->program = p;
+  e->share = opt->share;
+  e->seed = opt->seed;
+  e->directory = opt->directory;
+  e->spoil = opt->spoil ? *opt->spoil : (ExecFault){.call = -1};
+  e->spoilt = exec_spoilt(e);
+  e->probe = opt->probe;
+  e->rows = -1;
+  e->watched = watched_tensor(p, opt->watch);
+  e->memory = arena_new();
+  e->processors = mesh_size(&p->mesh);
+  e->ranks = opt->ranks;
+  e->first = opt->ranks ? ranks_first(opt->ranks) : 0;
+  e->own = opt->ranks ? ranks_each(opt->ranks) : e->processors;
+  if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
+  e->timed = opt->profile;
+  if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
+  exec_free(e);
+  return NULL;
+}
+
+void exec_free(Exec *e) {
+  if (!e) return;
+  team_free(e->team);
+  exec_unbind(e);
+  comm_free(e->comm);
+  barrier_free(e->all);
+  for (int64_t c = 0; e->of_context && c < e->processors; c++) barrier_free(e->of_context[c]);
+  arena_free(e->memory);
+  free(e);
+}
+
+bool exec_asked(const Exec *e) { return e->ranks ? e->asked : stop_signal() != 0; }
+const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
+int exec_workers(const Exec *e) { return e->workers; }
+const double *exec_profile(const Exec *e) { return e->seconds; }
+void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }
+int64_t exec_bytes(const Exec *e) { return e->context[e->first].bytes; }

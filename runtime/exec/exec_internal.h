@@ -1,0 +1,176 @@
+// A Program bound to the processors of a mesh: addresses and sizes in place of references and
+// slots.
+#ifndef RUNTIME_BOUND_H
+#define RUNTIME_BOUND_H
+
+#include "collectives/ranks/ranks.h"
+#include "runtime/runtime_internal.h"
+#include "runtime/exec/ordered_internal.h"
+
+typedef struct BoundSet {
+  void **ptr;
+  const Ref *ref; // NULL: no pointer moves in loops
+  int64_t *slot;
+  const double *num;
+  int64_t units, chunks; // chunks at present extents
+  int64_t first;         // number of its first chunk: place of its partial results
+} BoundSet;
+
+typedef struct BoundKernel {
+  const ProgKernel *kernel;
+  uint32_t nsets;
+  BoundSet *set;
+  char *partial;
+  int64_t grain, chunks, units; // chunks and units of all sets
+} BoundKernel;
+
+typedef struct BoundProduct {
+  const Product *what;
+  const char *a, *b;
+  char *c;
+  int64_t m, n, k, batches;
+  int64_t count[MAX_RANK];
+} BoundProduct;
+
+typedef struct BoundInstr {
+  InstrKind kind;
+  bool solo; // too small to share: the first worker of a context does it
+  union {
+    BoundKernel kernel;
+    BoundProduct product;
+    BoundOrdered ordered;
+    struct {
+      void *dst;
+      const void *src;
+      Ref to, from; // what they were bound from
+      int64_t bytes;
+    } copy; // FILL: src NULL
+    struct {
+      int64_t *src, *dst;
+      void **from, **to;
+    } valid; // COLLECTIVE: extents of this processor's operands, and where they are
+    struct {
+      int64_t count;
+      bool meets; // all workers meet in it
+      bool solo;  // all in it is solo
+    } loop;       // and END
+  } u;
+} BoundInstr;
+
+// The steps at which the loops around an instruction are, outermost first.
+typedef struct Steps {
+  int depth;
+  int64_t at[LOOP_DEPTH];
+} Steps;
+
+// A processor: its memory and its view of every instruction. Of a processor of another rank collectives only;
+// its memory is NULL on another machine.
+typedef struct Context {
+  int64_t processor;
+  char *arena, *own; // work memory; persistent tensors of this program
+  char **tensor;     // address of every tensor of the directory
+  int64_t *slot;
+  BoundInstr *instr;
+  int64_t bytes;     // of own and arena, as they were asked for
+} Context;
+
+// The first error that a worker saw in a context.
+enum { TOLD_DEPTH = 2 }; // loops whose steps a fault has, outermost first
+typedef struct Fault {
+  uint32_t instr;
+  Status status; // code 0: none
+  int64_t at[TOLD_DEPTH];
+} Fault;
+
+struct Exec {
+  const Program *program;
+  const Exec *share;
+  const char *directory;
+  uint64_t seed;
+  Arena *memory; // of everything but tensors
+  Team *team;
+  Barrier *all;         // of all workers
+  Barrier **of_context; // one a context when it has several workers
+  Comm *comm;
+  Ranks *ranks; // NULL: all processors are of this process
+  int workers;
+  int64_t processors; // of the mesh
+  int64_t first, own; // those of this process
+  Window *kept, *work; // with ranks: memory of Context.own and Context.arena
+  Context *context;
+  char *scratch;          // of ordered instructions, for every worker
+  int64_t scratch_bytes;  // of one worker
+  int64_t own_bytes;   // persistent, of one processor, shared ones not counted
+  int64_t *own_offset; // of every tensor in Context.own, -1: shared or in the arena
+  CommCall *call;      // of every instruction
+  CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
+  void ***moved;       // of every worker: room for the pointers of a kernel in a loop
+  int64_t rows;
+  uint64_t sequence;
+  ProgramCount moves[2]; // of a step with these rows: up to the COMMIT, behind it
+  ProgramCount moved_as_planned; // of all steps so far
+  bool interrupted;      // a step broke off among its collectives
+  ExecFault spoil;
+  uint32_t spoilt;        // instruction of a kernel fault, UINT32_MAX: none
+  const ExecProbe *probe; // or NULL
+  bool small;      // no instruction is worth sharing: see choose_crew
+  int crew;        // workers that run a step
+  int64_t steps;   // done so far
+  double spent[2]; // seconds of trial steps by all workers, by one
+  // of the step under way
+  int64_t step;
+  bool commit, stop, judged;
+  bool asked; // a rank has been asked to stop
+  StepResult result;
+  Fault *fault;    // [context * workers + worker]
+  int32_t watched; // tensor, -1: none
+  double *seconds; // of every instruction, NULL: no profile
+  bool timed;      // it is kept at present
+  double stamp;    // when the last one ended
+  struct Probe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
+  void (*look)(struct Exec *e, int64_t context, uint32_t i, const Steps *steps); // with nonfinite: after instruction i
+  struct Trace *trace; // gets what the workers run, or NULL (runtime/exec/trace.h)
+};
+
+typedef struct Probe Probe; // probe.c
+
+// Memory of tensors, and all references of p resolved. False after an error in d.
+MUST_USE bool exec_bind(Exec *e, Diag *d);
+void exec_unbind(Exec *e);
+// Counts what the step that has ended should have moved (self_check.c).
+void exec_foresee(Exec *e);
+// Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is the call.
+void exec_spoil(Exec *e, uint32_t i);
+// The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the set that it gets.
+uint32_t exec_spoilt(const Exec *e);
+const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num);
+// Operands of collective i in context c, where the loops around it stand.
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
+// The first fault by order of instructions, then by global position, or NULL.
+const Fault *exec_first_fault(const Exec *e);
+// Slots and whatever follows from them, for e->rows.
+void exec_bind_sizes(Exec *e);
+
+// Where processor r's block of a dim begins, and its valid length when the dim `over` has `rows`
+// rows.
+int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
+int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
+// With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more; *first_says, or
+// NULL, becomes what it is on rank 0. False after the end of the run.
+MUST_USE bool exec_show(const Exec *e, bool done, bool *first_says);
+// Processor r's block of tensor t, brought into `room`, of exec_room bytes, where it is on another machine. All
+// ranks call it together, between two exec_show. NULL after the end of the run.
+const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
+int64_t exec_room(const Exec *e);
+// Number of r among the processors that hold the same block of tensor t, and how many there are.
+int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
+int64_t block_replicas(const Mesh *m, const ProgTensor *t);
+// True if r is the first of them.
+bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
+// Visits the valid elements of processor r's block of t in runs along the last physical dim:
+// block[at..] with stride 1, whole[index..] with stride `step`, n elements. `rows` as exec_rows.
+typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
+void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
+                 void *context);
+
+#endif

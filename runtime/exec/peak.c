@@ -1,0 +1,103 @@
+// FMA peak and copy rate: what no kernel on this machine can beat.
+#include "runtime/runtime_internal.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_BYTES = 64 << 20 };
+
+typedef float Wide __attribute__((vector_size(64)));
+
+// Independent chains, as many as hide the latency and fit in registers.
+#define FMA_LOOP(name, target_attribute)                                                 \
+  target_attribute static float name(void) {                                             \
+    Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                      \
+    __asm__ volatile("" : "+m"(x), "+m"(y));                                             \
+    for (int i = 0; i < ACCUMULATORS; i++) acc[i] = x * (float)i;                        \
+    for (int r = 0; r < ROUNDS; r++) {                                                   \
+      for (int i = 0; i < ACCUMULATORS; i++) acc[i] = acc[i] * y + x;                    \
+    }                                                                                    \
+    Wide sum = acc[0];                                                                   \
+    for (int i = 1; i < ACCUMULATORS; i++) sum += acc[i];                                \
+    return sum[0];                                                                       \
+  }
+// The accumulators stay in registers only if the inner loop is unrolled whole.
+#if defined(__clang__)
+#define UNROLLED
+#else
+#define UNROLLED optimize("O3"),
+#endif
+#if defined(__x86_64__)
+FMA_LOOP(fma_512, __attribute__((UNROLLED target("avx512f,fma"), noinline)))
+FMA_LOOP(fma_256, __attribute__((UNROLLED target("avx2,fma"), noinline)))
+#endif
+FMA_LOOP(fma_any, __attribute__((noinline)))
+
+static float (*fma_best(void))(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return fma_512;
+  if (__builtin_cpu_supports("avx2")) return fma_256;
+#endif
+  return fma_any;
+}
+
+static void *fma_thread(void *unused) {
+  (void)unused;
+  volatile float sink = fma_best()(); // the loop must not be optimised away
+  (void)sink;
+  return NULL;
+}
+
+typedef struct CopyJob {
+  char *to, *from;
+  size_t bytes;
+} CopyJob;
+static void *copy_thread(void *job) {
+  const CopyJob *c = job;
+  memcpy(c->to, c->from, c->bytes);
+  return NULL;
+}
+
+// Seconds until `threads` threads have run f over job[i] (stride bytes apart).
+static double run_threads(int threads, void *(*f)(void *), void *job, size_t stride) {
+  pthread_t id[MAX_THREADS];
+  int made = 1;
+  double start = clock_seconds();
+  while (made < threads && pthread_create(&id[made], NULL, f, job ? (char *)job + stride * (size_t)made : NULL) == 0)
+    made++;
+  f(job);
+  for (int i = 1; i < made; i++) pthread_join(id[i], NULL);
+  return made == threads ? clock_seconds() - start : (double)INFINITY;
+}
+
+static int at_most(int threads) { return threads < MAX_THREADS ? threads : MAX_THREADS; }
+
+double peak_flops(int threads) {
+  threads = at_most(threads);
+  double flops = 2.0 * (sizeof(Wide) / sizeof(float)) * ACCUMULATORS * ROUNDS * threads, best = 0;
+  for (int i = 0; i < REPEATS; i++) {
+    double rate = flops / run_threads(threads, fma_thread, NULL, 0);
+    if (rate > best) best = rate;
+  }
+  return best;
+}
+
+double peak_copy(int threads) {
+  threads = at_most(threads);
+  char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
+  CopyJob job[MAX_THREADS];
+  double best = 0;
+  memset(from, 1, COPY_BYTES);
+  memset(to, 2, COPY_BYTES);
+  size_t part = COPY_BYTES / (size_t)threads;
+  for (int i = 0; i < threads; i++) job[i] = (CopyJob){to + part * (size_t)i, from + part * (size_t)i, part};
+  for (int i = 0; i < 4 * REPEATS; i++) {
+    double rate = 2.0 * (double)part * threads / run_threads(threads, copy_thread, job, sizeof *job);
+    if (rate > best) best = rate;
+  }
+  free(from);
+  free(to);
+  return best;
+}

@@ -1,0 +1,148 @@
+// Where a step stops being finite: the results of every instruction are looked at as soon as it has run, by one worker, so
+// that the first one is found. The program should have one kernel an operation (--no-fuse).
+#include "runtime/exec/exec_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t GIVEN = UINT32_MAX; // in place of an instruction: a tensor that the step begins with
+
+// As ranks tell it to one another.
+typedef struct Found {
+  int64_t order; // instructions that the processor had run, 0: the step begins with it; -1: nothing
+  int64_t processor, element, round;
+  double value;
+  uint32_t instr, made; // of GIVEN: the tensor
+} Found;
+_Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
+
+struct Probe {
+  int64_t *count; // of each context: instructions so far
+  bool *seen;     // of each context: what was found first is there
+  Found first;    // of all contexts of this process
+};
+
+// Valid elements of a block along d. Halos have no interval of their own here.
+static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
+  int64_t left = d->axes.n ? d->whole - block_offset(m, d, r) : d->block;
+  return clamp64(left, 0, d->block);
+}
+
+// The first element that is not finite, -1: none. dim: slowest first.
+static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim, const char *block, double *value) {
+  int64_t n = 1, bytes = dtype_bytes(type);
+  for (int i = 0; i < rank; i++) n *= dim[i].block;
+  for (int64_t e = 0; e < n; e++) {
+    *value = dtype_load(type, block + e * bytes);
+    if (isfinite(*value)) continue;
+    int64_t rest = e;
+    bool valid = true;
+    for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--) valid &= rest % dim[i].block < valid_of(m, &dim[i], r);
+    if (valid) return e;
+  }
+  return -1;
+}
+
+static bool earlier(const Found *a, const Found *b) {
+  if (b->order < 0) return a->order >= 0;
+  return a->order >= 0 && (a->order < b->order || (a->order == b->order && a->processor < b->processor));
+}
+
+static void found(Exec *e, int64_t context, Found f) {
+  e->nonfinite->seen[context] = true;
+  if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
+}
+
+static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m, const Steps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  const Instr *in = &e->program->instr[i];
+  const BoundSet *set;
+  switch (b->kind) {
+  case INSTR_KERNEL:
+    set = &b->u.kernel.set[m->set];
+    return (const char *)set->ptr[m->ptr] + (set->ref ? ref_moved(set->ref[m->ptr], steps->depth, steps->at) : 0);
+  case INSTR_PRODUCT: return b->u.product.c + ref_moved(in->u.product.c, steps->depth, steps->at);
+  case INSTR_ORDERED: return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);
+  case INSTR_COLLECTIVE: return b->u.valid.to[m->ptr];
+  default: return NULL;
+  }
+}
+
+// Looks at what instruction i has written in the context.
+static void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps) {
+  Probe *p = e->nonfinite;
+  int64_t order = ++p->count[context], r = e->context[context].processor;
+  for (uint32_t k = 0; k < e->program->note[i].nmade && !p->seen[context]; k++) {
+    const Made *m = &e->program->note[i].made[k];
+    const char *block = dtype_is_float(m->type) ? result_of(e, context, i, m, steps) : NULL;
+    double value;
+    int64_t at = block ? look(&e->program->mesh, r, m->type, m->rank, m->dim, block, &value) : -1;
+    if (at >= 0) found(e, context, (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k});
+  }
+}
+
+static void look_at_given(Exec *e) {
+  for (uint32_t t = 0; t < e->program->ntensors; t++) {
+    const ProgTensor *x = &e->program->tensor[t];
+    if (x->kind > TENSOR_SLOT || !dtype_is_float(x->type)) continue;
+    for (int64_t c = e->first; c < e->first + e->own; c++) {
+      double value;
+      int64_t r = e->context[c].processor;
+      int64_t at = e->nonfinite->seen[c] ? -1 : look(&e->program->mesh, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
+      if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t});
+    }
+  }
+}
+
+// The first of all ranks.
+static bool agree(Exec *e) {
+  Note mine = {.what = NOTE_STEP, .sequence = e->sequence};
+  const Note *const *all;
+  if (!e->ranks) return true;
+  memcpy(mine.data, &e->nonfinite->first, sizeof e->nonfinite->first);
+  if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
+  for (int i = 0; i < ranks_count(e->ranks); i++) {
+    Found f;
+    memcpy(&f, all[i]->data, sizeof f);
+    if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
+  }
+  return true;
+}
+
+static void describe(const Exec *e, NotFinite *out) {
+  const Program *p = e->program;
+  const Found *f = &e->nonfinite->first;
+  const bool given = f->instr == GIVEN;
+  const Made *m = given ? NULL : &p->note[f->instr].made[f->made];
+  const ProgTensor *t = given ? &p->tensor[f->made] : NULL;
+  const ProgDim *dim = given ? t->dim : m->dim;
+  *out = (NotFinite){.found = true, .given = given, .processor = f->processor, .round = f->round, .value = f->value,
+                     .name = given ? t->name : m->value, .op = given ? NULL : m->op, .backward = !given && m->backward,
+                     .pos = given ? t->pos : m->pos};
+  int rank = given ? t->rank : m->rank;
+  int64_t index[MAX_RANK], rest = f->element;
+  for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--) index[i] = block_offset(&p->mesh, &dim[i], f->processor) + rest % dim[i].block;
+  for (int i = 0; i < rank; i++) {
+    size_t n = strlen(out->where);
+    snprintf(out->where + n, sizeof out->where - n, "%s%s=%lld", n ? ", " : "", dim[i].name, (long long)index[i]);
+  }
+}
+
+bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
+  Probe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count), .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
+             .first = {.order = -1}};
+  *out = (NotFinite){0};
+  bool good = e->program->note != NULL;
+  if (good) {
+    e->nonfinite = &p;
+    e->look = probe_look;
+    look_at_given(e);
+    good = exec_step(e, step, false) != STEP_FAILED && agree(e);
+    if (good && p.first.order >= 0) describe(e, out);
+    e->nonfinite = NULL;
+  }
+  free(p.count);
+  free(p.seen);
+  return good;
+}

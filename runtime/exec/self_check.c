@@ -1,0 +1,51 @@
+// Compares what a run did with what the program predicted: bytes moved and memory taken.
+#include "runtime/exec/exec_internal.h"
+
+#include <string.h>
+
+#define REPORT "this is a fault of meshc: please report it with the model and the options"
+
+// A step that a communicator's failure ends has moved nobody knows what.
+void exec_foresee(Exec *e) {
+  if (e->result == STEP_FAILED) e->interrupted = true;
+  program_count_add(&e->moved_as_planned, &e->moves[0]);
+  if (!e->stop) program_count_add(&e->moved_as_planned, &e->moves[1]);
+}
+
+const ProgramCount *exec_predicted(const Exec *e) { return &e->moved_as_planned; }
+
+static bool same_count(const Exec *e, CollKind k, const char *what, int64_t counted, int64_t predicted, Diag *d) {
+  if (counted == predicted) return true;
+  diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: %lld %s counted, %lld predicted in %lld steps", coll_text(k), e->program->for_,
+             (long long)counted, what, (long long)predicted, (long long)e->steps);
+  diag_hint(d, REPORT);
+  return false;
+}
+
+// What the processor should have got: the program's memory without what another program shares.
+static int64_t bytes_expected(const Exec *e) {
+  int64_t bytes = program_bytes(e->program);
+  for (uint32_t t = 0; e->share && t < e->program->ntensors; t++)
+    if (tensor_is_persistent(e->program, t) && e->own_offset[t] < 0)
+      bytes -= ceil_div(e->program->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+  return bytes;
+}
+
+bool exec_check(const Exec *e, Diag *d) {
+  const CommCount *got = &e->comm->count;
+  const ProgramCount *want = &e->moved_as_planned;
+  bool good = true;
+  for (int k = 0; k < COLL_COUNT && !e->interrupted; k++) {
+    good &= same_count(e, (CollKind)k, "calls", got->calls[k], want->calls[k], d);
+    good &= same_count(e, (CollKind)k, "bytes", got->bytes[k], want->bytes[k], d);
+    good &= same_count(e, (CollKind)k, "bytes on the wire", got->wire_bytes[k], want->wire_bytes[k], d);
+  }
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
+    if (e->context[r].bytes == bytes_expected(e)) continue;
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "processor %lld has %lld bytes for %s, %lld were predicted", (long long)r,
+               (long long)e->context[r].bytes, e->program->for_, (long long)bytes_expected(e));
+    diag_hint(d, REPORT);
+    return false;
+  }
+  return good;
+}

@@ -1,0 +1,212 @@
+// Tensors from and to outside: whole arrays in declared order against the blocks of all processors,
+// and the message about an element that left its range.
+#include "runtime/exec/exec_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Move {
+  char *block;
+  const char *in; // whole; or NULL: out
+  char *out;
+  Dtype type, whole_type;
+} Move;
+
+static void write_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Move *m = context;
+  int64_t to = dtype_bytes(m->type), from = dtype_bytes(m->whole_type);
+  char *dst = m->block + at * to;
+  const char *src = m->in + index * from;
+  if (m->type == m->whole_type && step == 1) {
+    memcpy(dst, src, (size_t)(n * to));
+  } else if (m->type == m->whole_type) {
+    for (int64_t i = 0; i < n; i++) memcpy(dst + i * to, src + i * step * from, (size_t)to);
+  } else {
+    for (int64_t i = 0; i < n; i++)
+      dtype_store(m->type, dst + i * to,
+                  dtype_round(m->type, dtype_load(m->whole_type, src + i * step * from)));
+  }
+}
+
+static void read_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  const Move *m = context;
+  int64_t bytes = dtype_bytes(m->type);
+  const char *src = m->block + at * bytes;
+  char *dst = m->out + index * bytes;
+  if (step == 1) {
+    memcpy(dst, src, (size_t)(n * bytes));
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) memcpy(dst + i * step * bytes, src + i * bytes, (size_t)bytes);
+}
+
+void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole) {
+  int32_t i = program_tensor(e->program, kind, name);
+  if (i < 0) return;
+  const ProgTensor *t = &e->program->tensor[i];
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
+    Move m = {e->context[r].tensor[i], whole, NULL, t->type, type};
+    block_visit(e->program, t, r, e->rows, write_run, &m);
+  }
+}
+
+static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
+
+static void want(const Exec *e, Feed *f, void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(f, &input);
+  for (uint32_t i = 0; e->ranks && i < n; i++) {
+    int32_t t = program_tensor(e->program, TENSOR_INPUT, input[i].name);
+    if (t < 0 || e->program->tensor[t].rank != input[i].rank) continue;
+    const ProgTensor *x = &e->program->tensor[t];
+    const ProgDim *d = &x->dim[x->declared[input[i].over]];
+    int64_t from = INT64_MAX, to = 0;
+    for (int64_t r = e->first; r < e->first + e->own; r++) {
+      int64_t first = block_offset(&e->program->mesh, d, r), end = first + block_valid(e->program, d, r, -1);
+      if (first < from) from = first;
+      if (end > to) to = end;
+    }
+    say(f, i, from, to);
+  }
+}
+
+void exec_want(const Exec *e, Feed *f) { want(e, f, feed_want); }
+void exec_want_last(const Exec *e, Feed *f) { want(e, f, feed_want_last); }
+
+bool exec_show(const Exec *e, bool done, bool *first_says) {
+  Note mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
+  const Note *const *all;
+  if (!e->ranks) return true;
+  if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
+  if (first_says) *first_says = all[0]->value;
+  return true;
+}
+
+const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
+  const char *block = e->context[r].tensor[t];
+  if (!e->ranks || all_seen(e)) return block;
+  if (!ranks_bring(e->ranks, r, block, e->program->tensor[t].bytes, room)) return NULL;
+  return block ? block : room;
+}
+
+int64_t exec_room(const Exec *e) {
+  int64_t most = 0;
+  for (uint32_t t = 0; e->ranks && !all_seen(e) && t < e->program->ntensors; t++)
+    if (e->program->tensor[t].bytes > most) most = e->program->tensor[t].bytes;
+  return most;
+}
+
+int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
+  int32_t i = program_tensor(e->program, kind, name);
+  return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
+}
+
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) { exec_read_replica(e, kind, name, 0, whole); }
+
+void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica, void *whole) {
+  int32_t i = program_tensor(e->program, kind, name);
+  if (i < 0) BUG("program has no tensor %s", name);
+  const ProgTensor *t = &e->program->tensor[i];
+  if (!exec_show(e, false, NULL)) return; // what went wrong is seen at the next meeting
+  char *room = mem_alloc((size_t)exec_room(e) + 1);
+  for (int64_t r = 0; r < e->processors; r++) {
+    if (block_replica(&e->program->mesh, t, r) != replica) continue;
+    const char *block = exec_block(e, (uint32_t)i, r, room);
+    if (!block) break;
+    Move m = {(char *)(uintptr_t)block, NULL, whole, t->type, t->type};
+    if (whole) block_visit(e->program, t, r, e->rows, read_run, &m);
+  }
+  free(room);
+  if (!exec_show(e, true, NULL)) return;
+}
+
+double exec_scalar(const Exec *e, const char *output) {
+  int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
+  if (i < 0) BUG("program has no output %s", output);
+  return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
+}
+
+// -- faults
+// ---------------------------------------------------------------------------------------------
+
+// Global counters of the loops of a check at flat position `at` on processor r; the position counts
+// block lengths.
+static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
+  for (int d = c->rank - 1; d >= 0; d--) {
+    int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
+    out[d] = block_offset(&p->mesh, &c->loop[d], r) + at % n;
+    at /= n;
+  }
+}
+
+static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return a[i] < b[i];
+  return false;
+}
+
+// The first fault by order of instructions, then by global position: the same one on every mesh.
+static const Fault *find_fault(const Exec *e, int64_t *position) {
+  const Fault *best = NULL;
+  for (int64_t i = 0; i < e->processors * e->workers; i++) {
+    const Fault *f = &e->fault[i];
+    if (f->status.code == 0 || f->status.code > e->program->nchecks) continue;
+    if (best && f->instr > best->instr) continue;
+    const Check *c = &e->program->check[f->status.code - 1];
+    int64_t at[MAX_RANK] = {0};
+    unflatten(e->program, c, i / e->workers, f->status.position, at);
+    bool same = best && f->instr == best->instr && f->status.code == best->status.code;
+    if (best && f->instr == best->instr && (!same || !is_earlier(at, position, c->rank))) continue;
+    best = f;
+    memcpy(position, at, sizeof at);
+  }
+  return best;
+}
+
+const Fault *exec_first_fault(const Exec *e) {
+  int64_t position[MAX_RANK];
+  return find_fault(e, position);
+}
+
+// ", in step 3 of the scan over t": of the loops around the instruction, outermost first.
+static void loops_text(const Program *p, const Fault *f, char *out, size_t room) {
+  int depth = 0;
+  size_t n = 0;
+  for (uint32_t i = 0; i < f->instr && depth < TOLD_DEPTH && n < room; i++) {
+    const Instr *in = &p->instr[i];
+    if (in->kind != INSTR_LOOP || in->u.loop.end < f->instr) continue;
+    n += (size_t)snprintf(out + n, room - n, ", in step %lld of the scan over %s", (long long)f->at[depth], in->u.loop.dim);
+    depth++;
+  }
+}
+
+void exec_fault(const Exec *e, Diag *d) {
+  if (e->ranks && e->result == STEP_FAILED) { // what ended the run is said when the rank leaves
+    diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+    return;
+  }
+  if (e->result == STEP_FAILED) {
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s", e->comm->error);
+    return;
+  }
+  int64_t position[MAX_RANK] = {0};
+  const Fault *f = find_fault(e, position);
+  if (!f) {
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "a step failed and no processor says why");
+    return;
+  }
+  const Check *c = &e->program->check[f->status.code - 1];
+  char where[512] = "";
+  size_t n = 0;
+  for (int i = 0; i < c->rank && n < sizeof where; i++)
+    if (!(c->without >> i & 1))
+      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "", c->loop[i].name,
+                            (long long)position[i]);
+  char loops[256] = "";
+  loops_text(e->program, f, loops, sizeof loops);
+  diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s%s",
+             c->value ? c->value : "an index", n ? "[" : "", where, n ? "]" : "",
+             (long long)f->status.value, (long long)(c->size - 1), c->dim ? " of dim " : "",
+             c->dim ? c->dim : "", loops);
+}

@@ -1,0 +1,194 @@
+// Traces: every worker notes what it ran in a list of its own; the lists are put together when they are written.
+#include "runtime/exec/trace.h"
+#include "runtime/exec/exec_internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 1 << 20 }; // of one worker; later ones are left out
+
+typedef struct TraceEvent {
+  int64_t processor, step;
+  uint64_t sequence;
+  uint32_t instr;
+  double began, ended;
+} TraceEvent;
+typedef struct TraceList {
+  size_t n, room;
+  TraceEvent *at;
+} TraceList;
+struct Trace {
+  int workers;
+  TraceList list[];
+};
+
+Trace *trace_new(int workers) {
+  Trace *t = mem_zeroed(1, sizeof *t + sizeof *t->list * (size_t)workers);
+  t->workers = workers;
+  return t;
+}
+
+void trace_free(Trace *t) {
+  for (int w = 0; t && w < t->workers; w++) free(t->list[w].at);
+  free(t);
+}
+
+void exec_trace(Exec *e, Trace *t) { e->trace = t; }
+
+void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step, uint64_t sequence, double began) {
+  TraceList *l = &t->list[worker];
+  if (l->n == MOST_EVENTS) return;
+  if (l->n == l->room) {
+    l->room = l->room ? 2 * l->room : 1024;
+    l->at = mem_grow(l->at, l->room * sizeof *l->at);
+  }
+  l->at[l->n++] = (TraceEvent){processor, step, sequence, instr, began, clock_seconds()};
+}
+
+// -- writing -------------------------------------------------------------------------------------------
+
+enum { COMPUTE, COMMUNICATE };
+
+typedef struct Writer {
+  const Exec *e;
+  Aside out;
+  double origin;
+  bool first;
+} Writer;
+
+static void put_event(Writer *w, json_t *event) {
+  char *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  if (!w->first) aside_put(&w->out, ",\n", 2);
+  w->first = false;
+  if (text) aside_put(&w->out, text, strlen(text));
+  free(text);
+  json_decref(event);
+}
+
+static void put_name(Writer *w, int64_t r, int track, const char *what, const char *name) {
+  put_event(w, json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", (json_int_t)r, "tid", track,
+                         "args", "name", name));
+}
+
+static void put_processors(Writer *w) {
+  const Mesh *m = &w->e->program->mesh;
+  for (int64_t r = w->e->first; r < w->e->first + w->e->own; r++) {
+    char name[512];
+    size_t n = (size_t)snprintf(name, sizeof name, "processor %lld", (long long)r);
+    for (int a = 0; a < m->naxes && n < sizeof name; a++)
+      n += (size_t)snprintf(name + n, sizeof name - n, " %s=%lld", m->axis[a].name, (long long)mesh_coord(m, r, a));
+    put_name(w, r, 0, "process_name", name);
+    put_name(w, r, COMPUTE, "thread_name", "compute");
+    put_name(w, r, COMMUNICATE, "thread_name", "communication");
+  }
+}
+
+// Collectives are named by what they do, all else by the value that it makes.
+static const char *instr_name(const Program *p, uint32_t i) {
+  Pos pos;
+  const Instr *in = &p->instr[i];
+  return in->kind == INSTR_COLLECTIVE ? coll_text(in->u.collective.kind) : program_instr_name(p, i, &pos);
+}
+
+static void put_note(const Program *p, uint32_t i, json_t *args) {
+  Pos pos;
+  const char *value = program_instr_name(p, i, &pos);
+  const InstrNote *note = p->note ? &p->note[i] : NULL;
+  const Instr *in = &p->instr[i];
+  if (in->kind == INSTR_KERNEL) json_object_set_new(args, "kernel", json_string(p->kernel[in->u.kernel.kernel].name));
+  if (!note) return;
+  json_object_set_new(args, "value", json_string(value));
+  if (pos.line) json_object_set_new(args, "line", json_integer(pos.line));
+  if (note->nmade) json_object_set_new(args, "op", json_string(program_instr_made(p, i)->op));
+  if (note->nmade > 1) json_object_set_new(args, "values", json_integer(note->nmade));
+  json_object_set_new(args, "bytes", json_integer(note->bytes));
+  json_object_set_new(args, "flops", json_integer(note->flops));
+}
+
+static void put_ran(Writer *w, const TraceEvent *x) {
+  const Program *p = w->e->program;
+  const Instr *in = &p->instr[x->instr];
+  bool collective = in->kind == INSTR_COLLECTIVE;
+  json_t *args = json_pack("{s:i, s:I}", "instruction", (int)x->instr, "step", (json_int_t)x->step);
+  if (!collective) put_note(p, x->instr, args);
+  if (collective) {
+    const Collective *c = &in->u.collective;
+    json_object_set_new(args, "value", json_string(c->nparts && c->part[0].value ? c->part[0].value : ""));
+    json_object_set_new(args, "bytes", json_integer(c->bytes));
+    json_object_set_new(args, "line", json_integer(c->pos.line));
+    json_object_set_new(args, "why", json_string(c->why ? c->why : ""));
+  }
+  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:o}", "ph", "X", "name", instr_name(p, x->instr), "cat",
+                         collective ? "collective" : "kernel", "pid", (json_int_t)x->processor, "tid",
+                         collective ? COMMUNICATE : COMPUTE, "ts", 1e6 * (x->began - w->origin), "dur",
+                         1e6 * (x->ended - x->began), "args", args));
+}
+
+// An arrow from the part of the first processor of the group to that of x.
+static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
+  json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
+  const char *name = instr_name(w->e->program, x->instr);
+  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "s", "name", name, "cat", "collective", "id", id,
+                         "pid", (json_int_t)from->processor, "tid", COMMUNICATE, "ts", 1e6 * (from->began - w->origin)));
+  put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "f", "bp", "e", "name", name, "cat",
+                         "collective", "id", id, "pid", (json_int_t)x->processor, "tid", COMMUNICATE, "ts",
+                         1e6 * (x->ended - w->origin)));
+}
+
+static int by_call(const void *a, const void *b) {
+  const TraceEvent *x = a, *y = b;
+  if (x->sequence != y->sequence) return x->sequence < y->sequence ? -1 : 1;
+  return (x->processor > y->processor) - (x->processor < y->processor);
+}
+
+// all[0..n) are the parts of collectives, in order of calls and processors.
+static void put_arrows(Writer *w, size_t n, const TraceEvent *all) {
+  const Mesh *m = &w->e->program->mesh;
+  for (size_t i = 0, call = 0; i < n; i++) {
+    if (all[i].sequence != all[call].sequence) call = i;
+    Axes axes = w->e->program->instr[all[i].instr].u.collective.axes;
+    int64_t first = axes_peer(m, axes, all[i].processor, 0);
+    for (size_t k = call; first != all[i].processor && k < i; k++)
+      if (all[k].processor == first) put_arrow(w, &all[k], &all[i]);
+  }
+}
+
+static void put_events(Writer *w, const Trace *t) {
+  size_t total = 0, parts = 0;
+  for (int i = 0; i < t->workers; i++) total += t->list[i].n;
+  TraceEvent *all = mem_alloc(sizeof *all * (total + 1));
+  for (int i = 0; i < t->workers; i++)
+    for (size_t k = 0; k < t->list[i].n; k++) {
+      const TraceEvent *x = &t->list[i].at[k];
+      put_ran(w, x);
+      if (w->e->program->instr[x->instr].kind == INSTR_COLLECTIVE) all[parts++] = *x;
+    }
+  if (parts) {
+    qsort(all, parts, sizeof *all, by_call);
+    put_arrows(w, parts, all);
+  }
+  free(all);
+}
+
+static double first_moment(const Trace *t) {
+  double least = 0;
+  bool any = false;
+  for (int w = 0; w < t->workers; w++)
+    if (t->list[w].n && (!any || t->list[w].at[0].began < least)) {
+      least = t->list[w].at[0].began;
+      any = true;
+    }
+  return least;
+}
+
+bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d) {
+  Writer w = {.e = e, .origin = first_moment(t), .first = true};
+  static const char begin[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", end[] = "\n]}\n";
+  if (!aside_open(&w.out, path, d)) return false;
+  aside_put(&w.out, begin, sizeof begin - 1);
+  put_processors(&w);
+  put_events(&w, t);
+  aside_put(&w.out, end, sizeof end - 1);
+  return aside_close(&w.out, d);
+}

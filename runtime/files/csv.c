@@ -1,0 +1,103 @@
+// CSV text into records and fields: commas, quotes ("" inside quotes is one), any line ends.
+#include "runtime/files/csv_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *csv_load(const char *path, int64_t *n, Diag *d, Pos at) {
+  Datafile f;
+  char why[WHY];
+  if (!datafile_open(&f, path, d, at)) return NULL;
+  char *text = mem_alloc((size_t)f.size + 1);
+  bool ok = datafile_read(&f, 0, f.size, text, why);
+  char *zero = ok ? memchr(text, 0, (size_t)f.size) : NULL;
+  if (zero) ok = why_not(why, "is no text: it has a zero byte at byte %lld", (long long)(zero - text));
+  *n = f.size;
+  datafile_close(&f);
+  if (ok) return text;
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  free(text);
+  return NULL;
+}
+
+Csv csv_open(char *text, int64_t n) {
+  Csv c = {.at = text, .end = text + n, .line = 1};
+  if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) c.at += 3;
+  return c;
+}
+
+static void add_field(Csv *c, char *text) {
+  if (c->n == c->room) {
+    c->room = c->room ? 2 * c->room : 16;
+    c->field = mem_grow(c->field, c->room * sizeof *c->field);
+  }
+  c->field[c->n++] = (Field){text};
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+// Copies a quoted field over its quotes; leaves `at` behind the closing one.
+static bool unquote(Csv *c, char *out) {
+  for (c->at++; c->at < c->end; c->at++) {
+    if (*c->at == '\n') c->line++;
+    if (*c->at == '"') {
+      if (c->at + 1 == c->end || c->at[1] != '"') {
+        c->at++;
+        *out = 0;
+        return true;
+      }
+      c->at++;
+    }
+    *out++ = *c->at;
+  }
+  return false;
+}
+
+// Reads a field; *more says that another follows in this record.
+static bool next_field(Csv *c, bool *more) {
+  while (c->at < c->end && is_blank(*c->at)) c->at++;
+  char *text = c->at, *last;
+  bool quoted = c->at < c->end && *c->at == '"';
+  if (quoted && !unquote(c, text)) return false;
+  char *plain = c->at;
+  while (c->at < c->end && *c->at != ',' && *c->at != '\n') c->at++;
+  last = c->at;
+  *more = c->at < c->end && *c->at == ',';
+  if (c->at < c->end && *c->at == '\n') c->line++;
+  if (c->at < c->end) c->at++;
+  while (last > plain && (is_blank(last[-1]) || last[-1] == '\r')) last--;
+  if (quoted && last > plain) return false; // text behind the closing quote
+  if (!quoted) *last = 0;
+  add_field(c, text);
+  return true;
+}
+
+bool csv_next(Csv *c) {
+  do {
+    bool more = true;
+    c->n = 0;
+    c->began = c->line;
+    if (c->at == c->end) return false;
+    while (more)
+      if (!next_field(c, &more)) return !(c->broken = true);
+  } while (c->n == 1 && c->field[0].text[0] == 0);
+  return true;
+}
+
+bool csv_number(const char *text, double *out) {
+  char *end;
+  if (!*text || strspn(text, "+-.0123456789eE") != strlen(text)) return false;
+  *out = strtod(text, &end);
+  return *end == 0 && isfinite(*out);
+}
+
+bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last) {
+  double x;
+  for (size_t i = 0; i < first->n; i++) {
+    if (csv_number(first->field[i].text, &x)) continue;
+    bool asked = (int64_t)i >= asked_first && (int64_t)i < asked_last;
+    if (asked || (i < second->n && csv_number(second->field[i].text, &x))) return true;
+  }
+  return false;
+}

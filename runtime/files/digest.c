@@ -1,0 +1,100 @@
+// Digests of the data files that this process opens: name, size and a checksum. Ranks compare them before the first
+// step, because ranks that read different files would train on silently.
+//
+// A sampled checksum covers small files whole, and of larger ones the first and the last block and equally spaced ones
+// between them; it does not see a change elsewhere in a file of the same size.
+#include "runtime/runtime_internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 4096, BLOCKS = 64, PIECE = 1 << 20 };
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static DigestMode mode;
+static FileDigest *list;
+static uint32_t count, room;
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// The folder may differ between machines, so the key is the name in it, and how many files of this name came before.
+static uint64_t key_of(const char *path) {
+  uint64_t h = 14695981039346656037u; // FNV-1a
+  const char *name = base_name(path);
+  for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
+  for (uint32_t i = 0; i < count; i++) h += strcmp(base_name(list[i].path), name) == 0;
+  return h;
+}
+
+// NULL: recorded before.
+static FileDigest *add(const char *path) {
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(list[i].path, path) == 0) return NULL;
+  if (count == room) {
+    room = room ? 2 * room : 16;
+    list = mem_grow(list, room * sizeof *list);
+  }
+  char *own = mem_text(path);
+  list[count] = (FileDigest){.path = own, .key = key_of(path)};
+  list[count].name = base_name(own);
+  return &list[count++];
+}
+
+static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uint32_t *sum) {
+  char why[WHY];
+  if (!datafile_read(f, at, n, bytes, why)) return false;
+  *sum = crc32c(*sum, bytes, (size_t)n);
+  return true;
+}
+
+// A file that cannot be read has no checksum; its reader says why.
+static uint32_t checksum(const Datafile *f, bool full) {
+  char *bytes = mem_alloc(PIECE);
+  uint32_t sum = 0;
+  bool good = true;
+  if (full || f->size <= (int64_t)BLOCK * BLOCKS) {
+    for (int64_t at = 0; good && at < f->size; at += PIECE)
+      good = add_piece(f, at, f->size - at < PIECE ? f->size - at : PIECE, bytes, &sum);
+  } else {
+    for (int64_t i = 0; good && i < BLOCKS; i++)
+      good = add_piece(f, (f->size - BLOCK) / (BLOCKS - 1) * i + (f->size - BLOCK) % (BLOCKS - 1) * i / (BLOCKS - 1), BLOCK,
+                       bytes, &sum);
+  }
+  free(bytes);
+  return good ? sum : 0;
+}
+
+void digest_record(DigestMode how) {
+  pthread_mutex_lock(&gate);
+  mode = how;
+  pthread_mutex_unlock(&gate);
+}
+
+void digest_file(const Datafile *f) {
+  pthread_mutex_lock(&gate);
+  FileDigest *d = mode == DIGEST_OFF ? NULL : add(f->path);
+  if (d) {
+    d->size = f->size;
+    d->sum = checksum(f, mode == DIGEST_FULL);
+  }
+  pthread_mutex_unlock(&gate);
+}
+
+void digest_text(const char *path, const char *text, size_t n) {
+  pthread_mutex_lock(&gate);
+  FileDigest *d = mode == DIGEST_OFF ? NULL : add(path);
+  if (d) {
+    d->size = (int64_t)n;
+    d->sum = crc32c(0, text, n);
+  }
+  pthread_mutex_unlock(&gate);
+}
+
+uint32_t digest_list(const FileDigest **out) {
+  *out = list;
+  return count;
+}

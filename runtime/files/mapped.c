@@ -1,0 +1,74 @@
+// Mapped files that shrink while they are read: the access to a page that the file no longer has is SIGBUS. The handler
+// knows the mapped ranges, says which file it was, and ends the process with exit code 5, as a malformed file does.
+// Other SIGBUS take their way.
+#include "ir/base/abrupt.h"
+#include "runtime/runtime_internal.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_MAPPED = 64, MESSAGE = 1024, EXIT_DATA = 5 };
+
+typedef struct MappedRange {
+  atomic_bool taken;
+  atomic_uintptr_t from, to; // from 0: not in use
+  char message[MESSAGE];
+} MappedRange;
+static MappedRange range[MOST_MAPPED];
+static struct sigaction before;
+static atomic_bool ending;
+
+// Calls only what is safe in a signal handler. Of several threads the first one speaks.
+static void end_process(const MappedRange *r) {
+  while (atomic_exchange(&ending, true)) pause();
+  abrupt_say(DIAG_FILE_MALFORMED, r->message, "replace a file by renaming a complete one");
+  _exit(EXIT_DATA);
+}
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+  uintptr_t at = (uintptr_t)info->si_addr;
+  (void)context;
+  for (int i = 0; i < MOST_MAPPED; i++) {
+    uintptr_t from = atomic_load(&range[i].from);
+    if (from && at >= from && at < atomic_load(&range[i].to)) end_process(&range[i]);
+  }
+  sigaction(number, &before, NULL); // the access is made again
+}
+
+// Again where a library has put its own in its place.
+static void install(void) {
+  struct sigaction action, now;
+  if (sigaction(SIGBUS, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault)) return;
+  before = now;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, NULL);
+}
+
+bool mapped_add(const void *at, size_t n, const char *path) {
+  int i = 0;
+  while (i < MOST_MAPPED && atomic_exchange(&range[i].taken, true)) i++;
+  if (i == MOST_MAPPED) return false;
+  MappedRange *r = &range[i];
+  Arena *a = arena_new();
+  snprintf(r->message, sizeof r->message, "%.800s became shorter while it was read, or its disk failed",
+           text_shown(a, path));
+  arena_free(a);
+  atomic_store(&r->to, (uintptr_t)at + n);
+  atomic_store(&r->from, (uintptr_t)at);
+  install();
+  return true;
+}
+
+void mapped_remove(const void *at) {
+  for (int i = 0; i < MOST_MAPPED; i++) {
+    if (atomic_load(&range[i].from) != (uintptr_t)at) continue;
+    atomic_store(&range[i].from, 0);
+    atomic_store(&range[i].taken, false);
+    return;
+  }
+}

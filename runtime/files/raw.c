@@ -1,0 +1,162 @@
+// Elements as files hold them, and conversions that lose nothing (floats may round to narrower
+// floats).
+#include "runtime/runtime_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+Raw raw_of(Dtype t) {
+  static const Raw raw[TYPE_COUNT] = {
+      [TYPE_F32] = {'f', 4, false},  [TYPE_BF16] = {'b', 2, false}, [TYPE_F16] = {'f', 2, false},
+      [TYPE_F64] = {'f', 8, false},  [TYPE_I32] = {'i', 4, false},  [TYPE_U8] = {'u', 1, false},
+      [TYPE_BOOL] = {'?', 1, false}, [TYPE_I64] = {'i', 8, false},  [TYPE_U64] = {'u', 8, false},
+  };
+  return raw[t];
+}
+
+Dtype raw_type(Raw r) {
+  if (r.kind == 'f') return r.bytes == 8 ? TYPE_F64 : r.bytes == 4 ? TYPE_F32 : TYPE_F16;
+  if (r.kind == 'b') return TYPE_BF16;
+  if (r.kind == '?') return TYPE_BOOL;
+  if (r.kind == 'u')
+    return r.bytes == 8 ? TYPE_U64 : r.bytes == 4 ? TYPE_I64 : r.bytes == 2 ? TYPE_I32 : TYPE_U8;
+  return r.bytes == 8 ? TYPE_I64 : TYPE_I32;
+}
+
+const char *raw_text(Raw r) {
+  static const struct {
+    char kind;
+    uint8_t bytes;
+    const char *text;
+  } rows[] = {{'f', 2, "f16"}, {'f', 4, "f32"}, {'f', 8, "f64"}, {'b', 2, "bf16"}, {'?', 1, "bool"},
+              {'i', 1, "i8"},  {'i', 2, "i16"}, {'i', 4, "i32"}, {'i', 8, "i64"},  {'u', 1, "u8"},
+              {'u', 2, "u16"}, {'u', 4, "u32"}, {'u', 8, "u64"}};
+  for (size_t i = 0; i < countof(rows); i++)
+    if (rows[i].kind == r.kind && rows[i].bytes == r.bytes) return rows[i].text;
+  BUG("no element of %d bytes of kind %c", r.bytes, r.kind);
+}
+
+// The bits of one element, zero-extended.
+static uint64_t bits_at(Raw r, const unsigned char *p) {
+  uint64_t x = 0;
+  for (int i = 0; i < r.bytes; i++) x = x << 8 | p[r.big ? i : r.bytes - 1 - i];
+  return x;
+}
+
+static int64_t signed_bits(Raw r, uint64_t x) {
+  int shift = 64 - 8 * r.bytes;
+  return (int64_t)(x << shift) >> shift;
+}
+
+static double float_bits(Raw r, uint64_t x) {
+  union {
+    uint16_t h;
+    uint32_t w;
+    uint64_t d;
+    float f;
+    double g;
+  } u;
+  if (r.bytes == 8) {
+    u.d = x;
+    return u.g;
+  }
+  if (r.bytes == 4) {
+    u.w = (uint32_t)x;
+    return (double)u.f;
+  }
+  u.h = (uint16_t)x;
+  return dtype_load(r.kind == 'b' ? TYPE_BF16 : TYPE_F16, &u.h);
+}
+
+double raw_value(Raw r, const void *p) {
+  uint64_t x = bits_at(r, p);
+  if (r.kind == 'f' || r.kind == 'b') return float_bits(r, x);
+  if (r.kind == 'i') return (double)signed_bits(r, x);
+  return r.kind == '?' ? x != 0 : (double)x;
+}
+
+// A number into `to`; false when its value would be lost. `whole`: the source counts, so that even
+// a float must hold it exactly.
+static bool store_value(double x, bool whole, Dtype to, char *dst) {
+  double y = dtype_round(to, x);
+  bool kept;
+  if (to == TYPE_BOOL)
+    kept = x == 0 || x == 1;
+  else if (dtype_is_float(to) && !whole)
+    kept = isnan(x) || isinf(y) == isinf(x);
+  else
+    kept = y == x;
+  if (kept) dtype_store(to, dst, y);
+  return kept;
+}
+
+// 64-bit integers beyond 2^53 go around doubles.
+static bool store_wide(Raw r, uint64_t x, Dtype to, char *dst) {
+  bool negative = r.kind == 'i' && (int64_t)x < 0;
+  if ((to == TYPE_I64 && (r.kind == 'i' || x <= INT64_MAX)) || (to == TYPE_U64 && !negative)) {
+    memcpy(dst, &x, sizeof x);
+    return true;
+  }
+  if (!dtype_is_float(to)) return false;
+  double y = negative ? (double)(int64_t)x : (double)x;
+  bool exact = negative ? y >= -0x1p63 && (int64_t)y == (int64_t)x : y < 0x1p64 && (uint64_t)y == x;
+  return exact && store_value(y, true, to, dst);
+}
+
+static bool is_wide(Raw r, uint64_t x) {
+  if (r.bytes != 8 || (r.kind != 'i' && r.kind != 'u')) return false;
+  int64_t s = (int64_t)x;
+  return r.kind == 'u' ? x > (uint64_t)1 << 53 : s > (int64_t)1 << 53 || s < -((int64_t)1 << 53);
+}
+
+static bool same_bytes(Raw r, Dtype to) {
+  Raw t = raw_of(to);
+  return r.kind == t.kind && r.bytes == t.bytes && (!r.big || r.bytes == 1) && r.kind != '?';
+}
+
+// Bytes to f32, the case of images; a scale is applied in double and rounded once.
+static void bytes_to_f32(const unsigned char *src, int64_t n, double scale, char *dst) {
+  float table[256];
+  for (int i = 0; i < 256; i++) table[i] = (float)(i * scale);
+  for (int64_t i = 0; i < n; i++) memcpy(dst + 4 * i, &table[src[i]], 4);
+}
+
+bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
+                 int64_t *bad) {
+  const unsigned char *p = src;
+  char *q = dst;
+  bool plain = scale == 1; // exactly: no arithmetic asked for
+  if (plain && same_bytes(r, to)) {
+    memcpy(dst, src, (size_t)(n * r.bytes));
+    return true;
+  }
+  if (r.kind == 'u' && r.bytes == 1 && to == TYPE_F32) {
+    bytes_to_f32(p, n, scale, q);
+    return true;
+  }
+  bool whole = plain && r.kind != 'f' && r.kind != 'b';
+  for (int64_t i = 0; i < n; i++, p += r.bytes, q += dtype_bytes(to)) {
+    uint64_t x = bits_at(r, p);
+    bool kept = plain && is_wide(r, x) ? store_wide(r, x, to, q)
+                                       : store_value(raw_value(r, p) * scale, whole, to, q);
+    if (kept) continue;
+    *bad = i;
+    return false;
+  }
+  return true;
+}
+
+// False when a finite number is beyond floats.
+static bool doubles_to_f32(const double *src, int64_t n, float *dst) {
+  int lost = 0;
+  for (int64_t i = 0; i < n; i++) {
+    dst[i] = (float)src[i];
+    lost |= isinf(dst[i]) && !isinf(src[i]);
+  }
+  return !lost;
+}
+
+bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad) {
+  if (to == TYPE_F32 && doubles_to_f32(src, n, dst)) return true;
+  return raw_convert(raw_of(TYPE_F64), src, n, 1, to, dst, bad);
+}

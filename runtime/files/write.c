@@ -1,0 +1,256 @@
+// Writers of .npy, .npz and .safetensors. bf16 is written as f32, which every reader knows.
+#include "runtime/runtime_internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { NPY_TEXT = 1024, PIECE = 4096 };
+
+static Dtype written_type(Dtype t) { return t == TYPE_BF16 ? TYPE_F32 : t; }
+static int64_t written_bytes(const Array *x) {
+  return x->elements * dtype_bytes(written_type(x->type));
+}
+
+// The elements in their written type, piece by piece, to `put`.
+typedef void Put(void *to, const void *bytes, size_t n);
+static void put_elements(const Array *x, Put *put, void *to) {
+  if (written_type(x->type) == x->type) {
+    put(to, x->data, (size_t)written_bytes(x));
+    return;
+  }
+  float piece[PIECE];
+  for (int64_t at = 0; at < x->elements; at += PIECE) {
+    int64_t n = x->elements - at < PIECE ? x->elements - at : PIECE;
+    for (int64_t i = 0; i < n; i++)
+      piece[i] = (float)dtype_load(TYPE_BF16, (const uint16_t *)x->data + at + i);
+    put(to, piece, (size_t)n * sizeof *piece);
+  }
+}
+
+static void put_file(void *to, const void *bytes, size_t n) { aside_put(to, bytes, n); }
+
+bool npy_write(const char *path, const Array *x, Diag *d) {
+  Aside w;
+  char text[NPY_TEXT];
+  if (!aside_open(&w, path, d)) return false;
+  aside_put(&w, text, npy_header_text(x, written_type(x->type), text, sizeof text));
+  put_elements(x, put_file, &w);
+  return aside_close(&w, d);
+}
+
+static void put_stream(void *to, const void *bytes, size_t n) {
+  if (n) (void)!fwrite(bytes, 1, n, to);
+}
+
+void npy_put(FILE *out, const Array *x) {
+  char text[NPY_TEXT];
+  put_stream(out, text, npy_header_text(x, written_type(x->type), text, sizeof text));
+  put_elements(x, put_stream, out);
+}
+
+// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset
+// ----------------------------
+
+typedef struct Crc {
+  uLong value;
+} Crc;
+static void put_crc(void *to, const void *bytes, size_t n) {
+  Crc *c = to;
+  for (size_t at = 0; at < n; at += 1 << 30) {
+    size_t m = n - at < 1u << 30 ? n - at : 1u << 30;
+    c->value = crc32(c->value, (const unsigned char *)bytes + at, (unsigned)m);
+  }
+}
+
+static size_t little(char *out, uint64_t x, size_t n) {
+  for (size_t i = 0; i < n; i++) out[i] = (char)(x >> (8 * i));
+  return n;
+}
+
+typedef struct Entry {
+  uint64_t size, offset;
+  uint32_t crc;
+} Entry;
+
+static uint64_t low32(uint64_t x) { return x < UINT32_MAX ? x : UINT32_MAX; }
+
+// The fields that local and central headers share, from "version needed" to "extra length".
+static size_t common_fields(char *out, const Entry *e, size_t name, size_t extra) {
+  size_t n = little(out, extra ? 45 : 20, 2);
+  n += little(out + n, 0x0800, 2); // names are UTF-8
+  n += little(out + n, 0, 2);      // stored
+  n += little(out + n, 0, 2);      // time
+  n += little(out + n, 0x21, 2);   // date: 1 January 1980, so that equal arrays give equal files
+  n += little(out + n, e->crc, 4);
+  n += little(out + n, low32(e->size), 4);
+  n += little(out + n, low32(e->size), 4);
+  n += little(out + n, name, 2);
+  n += little(out + n, extra, 2);
+  return n;
+}
+
+// The zip64 field; empty when everything fits.
+static size_t extra_field(char *out, const Entry *e, bool central) {
+  size_t n = 4;
+  if (low32(e->size) == UINT32_MAX) {
+    n += little(out + n, e->size, 8);
+    n += little(out + n, e->size, 8);
+  }
+  if (central && low32(e->offset) == UINT32_MAX) n += little(out + n, e->offset, 8);
+  if (n == 4) return 0;
+  little(out, 1, 2);
+  little(out + 2, n - 4, 2);
+  return n;
+}
+
+static uint64_t put_local(Aside *w, const NamedArray *x, Entry *e) {
+  char text[NPY_TEXT], head[128], extra[32], name[512];
+  size_t ntext = npy_header_text(&x->array, written_type(x->array.type), text, sizeof text);
+  size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
+  if (nname >= sizeof name) w->failed = true;
+  nname = nname < sizeof name ? nname : sizeof name - 1;
+  Crc crc = {crc32(0, NULL, 0)};
+  put_crc(&crc, text, ntext);
+  put_elements(&x->array, put_crc, &crc);
+  e->crc = (uint32_t)crc.value;
+  e->size = ntext + (uint64_t)written_bytes(&x->array);
+  size_t nextra = extra_field(extra, e, false);
+  size_t n = little(head, 0x04034b50, 4);
+  n += common_fields(head + n, e, nname, nextra);
+  aside_put(w, head, n);
+  aside_put(w, name, nname);
+  aside_put(w, extra, nextra);
+  aside_put(w, text, ntext);
+  put_elements(&x->array, put_file, w);
+  return n + nname + nextra + e->size;
+}
+
+static uint64_t put_central(Aside *w, const NamedArray *x, const Entry *e) {
+  char head[128], extra[32], name[512];
+  size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
+  nname = nname < sizeof name ? nname : sizeof name - 1;
+  size_t nextra = extra_field(extra, e, true);
+  size_t n = little(head, 0x02014b50, 4);
+  n += little(head + n, 45, 2); // made by
+  n += common_fields(head + n, e, nname, nextra);
+  n += little(head + n, 0, 8); // comment length, disk, inner and half of the outer attributes
+  n += little(head + n, 0, 2);
+  n += little(head + n, low32(e->offset), 4);
+  aside_put(w, head, n);
+  aside_put(w, name, nname);
+  aside_put(w, extra, nextra);
+  return n + nname + nextra;
+}
+
+static void put_end(Aside *w, uint32_t count, uint64_t start, uint64_t bytes) {
+  char b[98];
+  size_t n = 0;
+  if (count >= UINT16_MAX || start + bytes >= UINT32_MAX) {
+    n += little(b, 0x06064b50, 4);
+    n += little(b + n, 44, 8);
+    n += little(b + n, 45, 2);
+    n += little(b + n, 45, 2);
+    n += little(b + n, 0, 8);
+    n += little(b + n, count, 8);
+    n += little(b + n, count, 8);
+    n += little(b + n, bytes, 8);
+    n += little(b + n, start, 8);
+    n += little(b + n, 0x07064b50, 4);
+    n += little(b + n, 0, 4);
+    n += little(b + n, start + bytes, 8);
+    n += little(b + n, 1, 4);
+  }
+  uint64_t shown = count < UINT16_MAX ? count : UINT16_MAX;
+  n += little(b + n, 0x06054b50, 4);
+  n += little(b + n, 0, 4);
+  n += little(b + n, shown, 2);
+  n += little(b + n, shown, 2);
+  n += little(b + n, low32(bytes), 4);
+  n += little(b + n, low32(start), 4);
+  n += little(b + n, 0, 2);
+  aside_put(w, b, n);
+}
+
+bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
+  Aside w;
+  if (!aside_open(&w, path, d)) return false;
+  Entry *e = mem_zeroed(n + 1u, sizeof *e);
+  uint64_t at = 0, bytes = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    e[i].offset = at;
+    at += put_local(&w, &x[i], &e[i]);
+  }
+  for (uint32_t i = 0; i < n; i++) bytes += put_central(&w, &x[i], &e[i]);
+  put_end(&w, n, at, bytes);
+  free(e);
+  return aside_close(&w, d);
+}
+
+// -- safetensors
+// ----------------------------------------------------------------------------------------------
+
+const char *safetensors_type(Dtype t) {
+  static const char *const name[TYPE_COUNT] = {
+      [TYPE_F32] = "F32",   [TYPE_BF16] = "BF16", [TYPE_F16] = "F16",
+      [TYPE_F64] = "F64",   [TYPE_I32] = "I32",   [TYPE_U8] = "U8",
+      [TYPE_BOOL] = "BOOL", [TYPE_I64] = "I64",   [TYPE_U64] = "U64"};
+  return name[t];
+}
+
+// Tensors whose size is a multiple of 64 first, then wide elements before narrow ones: all are
+// aligned.
+static int order_rank(const Array *x) {
+  return written_bytes(x) % 64 == 0 ? 0 : 16 - (int)dtype_bytes(written_type(x->type));
+}
+static int by_order(const void *a, const void *b) {
+  const NamedArray *x = *(const NamedArray *const *)a, *y = *(const NamedArray *const *)b;
+  int p = order_rank(&x->array), q = order_rank(&y->array);
+  return p != q ? p - q : strcmp(x->name, y->name);
+}
+
+static char *header_text(uint32_t n, const NamedArray **order) {
+  json_t *root = json_object();
+  int64_t at = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const Array *x = &order[i]->array;
+    json_t *shape = json_array();
+    for (int k = 0; k < x->rank; k++) json_array_append_new(shape, json_integer(x->size[k]));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(written_type(x->type)), "shape", shape,
+                              "data_offsets", (json_int_t)at, (json_int_t)(at + written_bytes(x)));
+    json_object_set_new(root, order[i]->name, entry);
+    at += written_bytes(x);
+  }
+  // A name twice, or one that is no UTF-8, left no entry.
+  bool complete = json_object_size(root) == n;
+  char *text = complete ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  json_decref(root);
+  return text;
+}
+
+static bool put_safetensors(Aside *w, uint32_t n, const NamedArray **order) {
+  char *text = header_text(n, order);
+  if (!text) return false;
+  size_t length = strlen(text),
+         padded = (8 + length + 63) / 64 * 64 - 8; // data at a multiple of 64
+  char size[8];
+  little(size, padded, 8);
+  aside_put(w, size, 8);
+  aside_put(w, text, length);
+  for (size_t i = length; i < padded; i++) aside_put(w, " ", 1);
+  for (uint32_t i = 0; i < n; i++) put_elements(&order[i]->array, put_file, w);
+  free(text);
+  return true;
+}
+
+bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
+  Aside w;
+  if (!aside_open(&w, path, d)) return false;
+  const NamedArray **order = mem_zeroed(n + 1u, sizeof *order);
+  for (uint32_t i = 0; i < n; i++) order[i] = &x[i];
+  if (n) qsort(order, n, sizeof *order, by_order);
+  if (!put_safetensors(&w, n, order)) w.failed = true;
+  free(order);
+  return aside_close(&w, d);
+}

@@ -1,0 +1,475 @@
+// Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything of it is used.
+#include "runtime/exec/exec_internal.h"
+#include "runtime/train/checkpoint_folder_internal.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct CheckpointShard {
+  const char *path;
+  int64_t bytes;
+  uint32_t sum;
+} CheckpointShard;
+typedef struct CheckpointPiece {
+  uint32_t shard;
+  int64_t at[MAX_RANK], size[MAX_RANK], elements;
+} CheckpointPiece;
+
+enum { MANIFEST_MOST = 1 << 30 };
+static const int64_t MOST = INT64_C(1) << 53; // of counts of steps and rows, so that sums of them stay integers
+
+// -- which one -----------------------------------------------------------------------------------------
+
+static bool has_manifest(Arena *a, const char *path) {
+  return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
+}
+
+// The folder of the newest complete checkpoint under path, or path itself; NULL where there is none. *skipped gets the
+// number of newer ones in `all`.
+static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
+  *all = (StepList){0};
+  *skipped = 0;
+  if (has_manifest(a, path)) return path;
+  *all = checkpoint_steps(a, path);
+  while (*skipped < all->n && !all->at[*skipped].complete) ++*skipped;
+  return *skipped < all->n ? arena_printf(a, "%s/%s", path, all->at[*skipped].name) : NULL;
+}
+
+bool checkpoint_exists(const char *path) {
+  Arena *a = arena_new();
+  StepList all;
+  uint32_t skipped;
+  bool found = find_checkpoint(a, path, &all, &skipped) != NULL;
+  arena_free(a);
+  return found;
+}
+
+const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
+  StepList all = checkpoint_steps(a, directory);
+  for (uint32_t i = 0; i < all.n; i++)
+    if (all.at[i].step == step && all.at[i].complete) return arena_printf(a, "%s/%s", directory, all.at[i].name);
+  return NULL;
+}
+
+// -- the manifest --------------------------------------------------------------------------------------
+
+typedef struct Reader {
+  Arena *a;
+  Diag *d;
+  Pos at;
+  const char *file; // the manifest
+  Checkpoint *out;
+} Reader;
+
+// What to do about a damaged checkpoint: the newest complete one before it, where there is one.
+static void hint_older(Arena *a, const char *path, Diag *d) {
+  const char *slash = strrchr(path, '/'), *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
+  int64_t step = checkpoint_step(slash ? slash + 1 : path);
+  StepList all = checkpoint_steps(a, folder);
+  uint32_t i = 0;
+  while (i < all.n && (all.at[i].step >= step || !all.at[i].complete)) i++;
+  if (step < 0 || i == all.n) return;
+  diag_hint(d, "the checkpoint before it is %s/%s: train --resume=%lld goes on from it, --checkpoint %s/%s reads it", folder,
+            all.at[i].name, (long long)all.at[i].step, folder, all.at[i].name);
+}
+
+static bool malformed(const Reader *r, const char *what) {
+  diag_error(r->d, DIAG_FILE_MALFORMED, r->at, "%s %s", r->file, what);
+  hint_older(r->a, r->out->path, r->d);
+  return false;
+}
+
+// The whole text; its last member is the checksum of what stands before it.
+static char *read_text(const Reader *r, size_t *n) {
+  Datafile f;
+  char why[WHY], *text = NULL;
+  if (!datafile_open(&f, r->file, r->d, r->at)) return NULL;
+  if (f.size <= MANIFEST_MOST) text = mem_alloc((size_t)f.size + 1);
+  *n = (size_t)f.size;
+  if (!text || !datafile_read(&f, 0, f.size, text, why)) {
+    free(text);
+    text = NULL;
+    (void)malformed(r, "cannot be read");
+  } else {
+    text[*n] = '\0';
+  }
+  datafile_close(&f);
+  return text;
+}
+
+static bool sum_holds(const char *text, size_t n) {
+  static const char key[] = " \"crc32c\": \"", end[] = "\"\n}\n";
+  size_t tail = sizeof key - 1 + 8 + sizeof end - 1;
+  char want[9];
+  if (n < tail || memcmp(text + n - tail, key, sizeof key - 1) != 0) return false;
+  snprintf(want, sizeof want, "%08x", crc32c(0, text, n - tail));
+  return memcmp(text + n - tail + sizeof key - 1, want, 8) == 0 && strcmp(text + n - sizeof end + 1, end) == 0;
+}
+
+static json_t *read_manifest(const Reader *r) {
+  size_t n;
+  json_error_t e;
+  char *text = read_text(r, &n);
+  if (!text) return NULL;
+  json_t *root = NULL;
+  if (!sum_holds(text, n))
+    (void)malformed(r, "is damaged: its checksum does not fit");
+  else if (!(root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e)))
+    (void)malformed(r, arena_printf(r->a, "is no JSON: line %d: %.120s", e.line, e.text));
+  free(text);
+  return root;
+}
+
+static const char *text_of(const Reader *r, json_t *x) {
+  const char *s = json_string_value(x);
+  return s ? arena_text(r->a, s, strlen(s)) : "";
+}
+
+static bool read_note(const Reader *r, json_t *root) {
+  CheckpointNote *n = &r->out->note;
+  json_int_t step, before, skipped = 0, seed, epoch, row, evaluated, worse, best_step;
+  json_t *best;
+  const char *schema = "";
+  int bad = json_unpack(root, "{s:s, s:I, s:I, s?I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}", "schema", &schema, "step", &step,
+                        "before", &before, "skipped", &skipped, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
+                        &worse, "best_step", &best_step, "best", &best);
+  if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
+  const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
+  for (size_t i = 0; i < countof(count); i++)
+    if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
+  *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,
+                        .best_step = best_step, .worse = worse, .skipped = skipped,
+                        .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
+  r->out->model = text_of(r, json_object_get(root, "model"));
+  r->out->version = text_of(r, json_object_get(root, "version"));
+  return true;
+}
+
+static void read_mesh(const Reader *r, json_t *mesh) {
+  const char *key, *text = "";
+  json_t *value;
+  json_object_foreach(mesh, key, value) text =
+      arena_printf(r->a, "%s%s%s=%lld", text, *text ? " " : "", key, (long long)json_integer_value(value));
+  r->out->mesh = *text ? text : "one processor";
+}
+
+static bool read_shards(const Reader *r, json_t *list) {
+  Checkpoint *c = r->out;
+  c->shard = arena_array(r->a, CheckpointShard, json_array_size(list) + 1);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *file, *sum;
+    json_int_t bytes;
+    char *end;
+    if (json_unpack(json_array_get(list, i), "{s:s, s:I, s:s}", "file", &file, "bytes", &bytes, "crc32c", &sum) != 0)
+      return malformed(r, "has a broken entry of a shard");
+    if (strchr(file, '/') || file[0] == '.') return malformed(r, "names a shard outside its folder");
+    c->shard[c->nshards++] = (CheckpointShard){.path = arena_printf(r->a, "%s/%s", c->path, file), .bytes = bytes,
+                                               .sum = (uint32_t)strtoul(sum, &end, 16)};
+    if (bytes < 0 || !size_add(c->bytes, bytes, &c->bytes)) return malformed(r, "gives a shard a size that cannot be");
+  }
+  return true;
+}
+
+static bool read_numbers(json_t *list, int n, int64_t *out) {
+  if (json_array_size(list) != (size_t)n) return false;
+  for (int i = 0; i < n; i++) {
+    json_t *x = json_array_get(list, (size_t)i);
+    if (!json_is_integer(x)) return false;
+    out[i] = json_integer_value(x);
+  }
+  return true;
+}
+
+static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, CheckpointPiece *p) {
+  json_int_t shard;
+  json_t *at, *size;
+  if (json_unpack(x, "{s:I, s:o, s:o}", "shard", &shard, "at", &at, "size", &size) != 0 || shard < 0 ||
+      shard >= (json_int_t)r->out->nshards || !read_numbers(at, t->rank, p->at) || !read_numbers(size, t->rank, p->size))
+    return malformed(r, arena_printf(r->a, "has a broken piece of %s", t->name));
+  p->shard = (uint32_t)shard;
+  p->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] || p->at[i] > t->size[i] - p->size[i])
+      return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
+    p->elements *= p->size[i]; // at most those of t
+  }
+  return true;
+}
+
+// -- whether pieces tile their tensor: each corner of a box counts +1 or -1, by the parity of its upper sides. The sums
+// of all boxes at all points are those of the whole tensor if and only if every element is in exactly one box.
+
+typedef struct Corner {
+  int64_t at; // index in a tensor that has one element more along each dim
+  int sign;
+} Corner;
+
+static int by_place(const void *a, const void *b) {
+  const Corner *x = a, *y = b;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+// The corners of a box in the dims of `split`, of which there are n.
+static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size, const int *split, int n, int sign,
+                          Corner *out) {
+  for (unsigned k = 0; k < 1u << n; k++) {
+    out[k] = (Corner){0, sign};
+    for (int i = 0; i < n; i++) {
+      bool upper = k >> i & 1;
+      out[k].at = out[k].at * (t->size[split[i]] + 1) + at[split[i]] + (upper ? size[split[i]] : 0);
+      if (upper) out[k].sign = -out[k].sign;
+    }
+  }
+  return (size_t)1 << n;
+}
+
+static int split_dims(const CheckpointTensor *t, int *split) {
+  int n = 0;
+  for (int i = 0; i < t->rank; i++) {
+    bool is_split = false;
+    for (uint32_t k = 0; k < t->npieces; k++) is_split |= t->piece[k].size[i] != t->size[i];
+    if (is_split) split[n++] = i;
+  }
+  return n;
+}
+
+static bool pieces_tile(const CheckpointTensor *t) {
+  static const int64_t origin[MAX_RANK];
+  int split[MAX_RANK], n = split_dims(t, split);
+  if (n > MAX_AXES) return false; // no mesh splits so many dims
+  size_t each = (size_t)1 << n, total = 0;
+  Corner *corner = mem_zeroed(t->npieces + 1u, each * sizeof *corner);
+  for (uint32_t k = 0; k < t->npieces; k++) total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
+  total += put_corners(t, origin, t->size, split, n, -1, corner + total);
+  qsort(corner, total, sizeof *corner, by_place);
+  int64_t sum = 0;
+  for (size_t k = 0; k < total; k++) {
+    sum += corner[k].sign;
+    if ((k + 1 == total || corner[k + 1].at != corner[k].at) && sum != 0) break;
+  }
+  free(corner);
+  return sum == 0;
+}
+
+static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
+  if (json_array_size(dims) > MAX_RANK) return malformed(r, "has a tensor of too many dims");
+  t->rank = (int)json_array_size(dims);
+  t->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    json_t *dim = json_array_get(dims, (size_t)i);
+    t->dim[i] = text_of(r, json_array_get(dim, 0));
+    t->size[i] = json_integer_value(json_array_get(dim, 1));
+    if (t->size[i] < 1 || !size_mul(t->elements, t->size[i], &t->elements) || t->elements > INT64_C(1) << 40)
+      return malformed(r, arena_printf(r->a, "gives %s a size that cannot be", t->name));
+  }
+  return true;
+}
+
+static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
+  json_t *name, *kind, *type, *dims, *pieces;
+  if (json_unpack(x, "{s:o, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "type", &type, "dims", &dims, "pieces",
+                  &pieces) != 0)
+    return malformed(r, "has a broken entry of a tensor");
+  t->name = text_of(r, name);
+  t->kind = text_of(r, kind);
+  int found = 0;
+  while (found < TYPE_COUNT && strcmp(dtype_text((Dtype)found), text_of(r, type)) != 0) found++;
+  if (found == TYPE_COUNT) return malformed(r, arena_printf(r->a, "gives %s an unknown type", t->name));
+  t->type = (Dtype)found;
+  if (!read_dims(r, dims, t)) return false;
+  t->piece = arena_array(r->a, CheckpointPiece, json_array_size(pieces) + 1);
+  if (json_array_size(pieces) > r->out->nshards) return malformed(r, arena_printf(r->a, "has more pieces of %s than shards", t->name));
+  for (size_t i = 0; i < json_array_size(pieces); i++)
+    if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces++])) return false;
+  return pieces_tile(t) || malformed(r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
+}
+
+static bool read_tensors(const Reader *r, json_t *list) {
+  Checkpoint *c = r->out;
+  c->tensor = arena_array(r->a, CheckpointTensor, json_array_size(list) + 1);
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!read_tensor(r, json_array_get(list, i), &c->tensor[c->ntensors++])) return false;
+  return true;
+}
+
+static void no_checkpoint(const char *path, Diag *d, Pos at) {
+  struct stat info;
+  if (stat(path, &info) != 0)
+    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the checkpoint %s: %s", path, strerror(errno));
+  else
+    diag_error(d, DIAG_FILE_MISSING, at, "%s is no checkpoint and holds none", path);
+  diag_hint(d, "meshc train --checkpoint-dir DIR writes DIR/step-N");
+}
+
+static void warn_skipped(const char *path, const StepList *all, uint32_t skipped, Diag *d, Pos at) {
+  for (uint32_t i = 0; i < skipped; i++)
+    diag_warning(d, DIAG_CHECKPOINT_SKIPPED, at, "%s/%s is passed over: it has no manifest.json, so it is no complete checkpoint",
+                 path, all->at[i].name);
+}
+
+Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
+  StepList all;
+  uint32_t skipped;
+  const char *folder = find_checkpoint(a, path, &all, &skipped);
+  if (!folder) {
+    no_checkpoint(path, d, at);
+    return NULL;
+  }
+  warn_skipped(path, &all, skipped, d, at);
+  Checkpoint *c = arena_new_of(a, Checkpoint);
+  c->path = folder;
+  Reader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
+  json_t *root = read_manifest(&r);
+  if (!root) return NULL;
+  read_mesh(&r, json_object_get(root, "mesh"));
+  bool good = read_note(&r, root) && read_shards(&r, json_object_get(root, "shards")) &&
+              read_tensors(&r, json_object_get(root, "tensors"));
+  json_decref(root);
+  return good ? c : NULL;
+}
+
+// -- loading -------------------------------------------------------------------------------------------
+
+static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
+  const char *slash = strrchr(s->path, '/');
+  Arena *a = arena_new();
+  if (slash) hint_older(a, arena_text(a, s->path, (size_t)(slash - s->path)), d);
+  arena_free(a);
+  return false;
+}
+
+static bool check_shard(const CheckpointShard *s, const Datafile *f, Diag *d, Pos at) {
+  enum { PIECE = 1 << 22 };
+  char why[WHY], *piece = mem_alloc(PIECE);
+  uint32_t sum = 0;
+  bool good = true;
+  if (f->size != s->bytes) {
+    snprintf(why, sizeof why, "is torn: it has %lld of %lld bytes", (long long)f->size, (long long)s->bytes);
+    free(piece);
+    return damaged(s, d, at, why);
+  }
+  for (int64_t i = 0; good && i < s->bytes; i += PIECE) {
+    int64_t n = s->bytes - i < PIECE ? s->bytes - i : PIECE;
+    good = datafile_read(f, i, n, piece, why);
+    if (good) sum = crc32c(sum, piece, (size_t)n);
+  }
+  free(piece);
+  if (!good) return damaged(s, d, at, why);
+  return sum == s->sum || damaged(s, d, at, "is damaged: its checksum does not fit");
+}
+
+typedef struct Loader {
+  const Checkpoint *c;
+  Datafile *file; // of every shard
+  Diag *d;
+  Pos at;
+} Loader;
+
+static bool open_shards(Loader *l) {
+  for (uint32_t i = 0; i < l->c->nshards; i++) {
+    if (!datafile_open(&l->file[i], l->c->shard[i].path, l->d, l->at)) {
+      l->file[i].fd = -1;
+      return false;
+    }
+    if (!check_shard(&l->c->shard[i], &l->file[i], l->d, l->at)) return false;
+  }
+  return true;
+}
+
+static bool load_piece(const Loader *l, const CheckpointTensor *t, const CheckpointPiece *p, char *whole) {
+  const CheckpointShard *s = &l->c->shard[p->shard];
+  ArrayPlace place;
+  char why[WHY];
+  int64_t to[MAX_RANK], from[MAX_RANK], next_to = 1, next_from = 1, at = 0, each = dtype_bytes(t->type);
+  if (!safetensors_find(&l->file[p->shard], t->name, &place, why)) return damaged(s, l->d, l->at, why);
+  if (place.elements != p->elements || place.raw.bytes != each) return damaged(s, l->d, l->at, "is not as its manifest says");
+  for (int i = t->rank - 1; i >= 0; i--) {
+    to[i] = next_to;
+    from[i] = next_from;
+    at += p->at[i] * next_to;
+    next_to *= t->size[i];
+    next_from *= p->size[i];
+  }
+  char *block = mem_alloc((size_t)(p->elements * each));
+  bool good = datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
+  if (good) box_copy(t->rank, p->size, each, whole + at * each, to, block, from);
+  free(block);
+  return good || damaged(s, l->d, l->at, why);
+}
+
+static const CheckpointTensor *find_tensor(const Checkpoint *c, const char *name) {
+  for (uint32_t i = 0; i < c->ntensors; i++)
+    if (strcmp(c->tensor[i].name, name) == 0) return &c->tensor[i];
+  return NULL;
+}
+
+static bool shape_fits(const Loader *l, const CheckpointTensor *x, const ProgTensor *t) {
+  int64_t size[MAX_RANK];
+  bool same = x->rank == t->rank;
+  for (int i = 0; i < t->rank; i++) {
+    size[i] = t->dim[t->declared[i]].whole;
+    same = same && x->size[i] == size[i];
+  }
+  if (same) return true;
+  char got[256], want[256];
+  diag_error(l->d, DIAG_DATA_SHAPE, l->at, "%s holds %s for %s, the model declares %s", l->c->path,
+             sizes_text(x->rank, x->size, got, sizeof got), t->name, sizes_text(t->rank, size, want, sizeof want));
+  if (t->pos.line) diag_note(l->d, t->pos, "declared here");
+  return false;
+}
+
+static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const CheckpointTensor *x) {
+  if (!shape_fits(l, x, t)) return false;
+  Array whole = {.type = x->type, .rank = x->rank, .elements = x->elements};
+  memcpy(whole.size, x->size, sizeof whole.size);
+  whole.data = mem_alloc((size_t)(x->elements * dtype_bytes(x->type)));
+  bool good = true;
+  for (uint32_t i = 0; good && i < x->npieces; i++) good = load_piece(l, x, &x->piece[i], whole.data);
+  good = good && array_holds(&whole, t->type, t->name, l->d, l->at);
+  if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
+  array_free(&whole);
+  return good;
+}
+
+// average.NAME in place of NAME where it is wanted and there.
+static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
+  char name[1024];
+  snprintf(name, sizeof name, "average.%s", t->name);
+  const CheckpointTensor *x = average && t->kind == TENSOR_PARAM ? find_tensor(c, name) : NULL;
+  return x ? x : find_tensor(c, t->name);
+}
+
+static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
+  bool good = true;
+  for (uint32_t i = 0; i < e->program->ntensors; i++) {
+    const ProgTensor *t = &e->program->tensor[i];
+    if (t->kind != TENSOR_PARAM && t->kind != TENSOR_STATE && !(slots && t->kind == TENSOR_SLOT)) continue;
+    const CheckpointTensor *x = tensor_for(l->c, t, average);
+    if (x) {
+      good = load_tensor(l, e, t, x) && good;
+      continue;
+    }
+    diag_error(l->d, DIAG_PARAM_MISSING, l->at, "the checkpoint %s holds no value for %s", l->c->path, t->name);
+    diag_hint(l->d, "it is of the model %s; go on with the model that wrote it", l->c->model);
+    if (t->pos.line) diag_note(l->d, t->pos, "declared here");
+    good = false;
+  }
+  return good;
+}
+
+bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d, Pos at) {
+  (void)mem_doing("loading the checkpoint", c->path);
+  Loader l = {c, mem_zeroed(c->nshards + 1u, sizeof(Datafile)), d, at};
+  for (uint32_t i = 0; i < c->nshards; i++) l.file[i].fd = -1;
+  bool good = open_shards(&l) && load_tensors(&l, e, slots, average);
+  for (uint32_t i = 0; i < c->nshards; i++)
+    if (l.file[i].fd >= 0) datafile_close(&l.file[i]);
+  free(l.file);
+  return good;
+}

@@ -1,0 +1,506 @@
+// Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that brings it to disk
+// in an order in which no moment leaves a torn checkpoint: shards, manifest, folder, rename, parent.
+#include "runtime/exec/exec_internal.h"
+#include "runtime/train/checkpoint_folder_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_NAME = 64, WORDS = 512 };
+
+// A shard in memory: the bytes of its file.
+typedef struct Shard {
+  int64_t processor;
+  char *bytes;
+  size_t n;
+} Shard;
+
+struct Saver {
+  const Exec *exec;
+  char *directory;
+  int folder, lock;        // of the directory; -1: another rank writes
+  const char *model;
+  int64_t keep, best_step; // of D/best, -1: none
+  // of the checkpoint under way
+  int64_t step;
+  bool best;
+  uint32_t nshards;
+  Shard *shard;
+  json_t *manifest;
+  pthread_t thread;
+  bool running;
+  atomic_bool done;
+  int error; // errno, 0: written
+  char *path, *failed; // of the checkpoint; what could not be written
+};
+
+static char *step_path(const Saver *s, int64_t step) {
+  char name[FILE_NAME];
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  return path_under(s->directory, name);
+}
+
+// -- the copy ------------------------------------------------------------------------------------------
+
+static const char *kind_text(TensorKind k) {
+  return k == TENSOR_PARAM ? "param" : k == TENSOR_STATE ? "state" : k == TENSOR_SLOT ? "slot" : NULL;
+}
+
+// Where processor r's block of t stands in the whole tensor, in declared order. False: it has none to write.
+typedef struct Box {
+  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements; // stride: in the processor's buffer
+} Box;
+static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, Box *out) {
+  const Program *p = e->program;
+  if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
+  int64_t stride[MAX_RANK], next = 1;
+  for (int k = t->rank - 1; k >= 0; k--) {
+    stride[k] = next;
+    next *= t->dim[k].block;
+  }
+  out->elements = 1;
+  for (int i = 0; i < t->rank; i++) {
+    const ProgDim *d = &t->dim[t->declared[i]];
+    out->at[i] = block_offset(&p->mesh, d, r);
+    out->size[i] = block_valid(p, d, r, -1);
+    out->stride[i] = stride[t->declared[i]];
+    out->elements *= out->size[i];
+  }
+  return out->elements > 0;
+}
+
+// Wide elements first, so that all are aligned.
+enum { WIDEST = 8 };
+
+static json_t *numbers(int n, const int64_t *x) {
+  json_t *out = json_array();
+  for (int i = 0; i < n; i++) json_array_append_new(out, json_integer(x[i]));
+  return out;
+}
+
+// The header of a shard; *bytes gets the size of its data.
+static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
+  json_t *root = json_object();
+  *bytes = 0;
+  for (int64_t each = WIDEST; each > 0; each /= 2)
+    for (uint32_t i = 0; i < e->program->ntensors; i++) {
+      const ProgTensor *t = &e->program->tensor[i];
+      Box b;
+      if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
+      int64_t end = *bytes + b.elements * each;
+      json_object_set_new(root, t->name,
+                          json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(t->type), "shape",
+                                    numbers(t->rank, b.size), "data_offsets", (json_int_t)*bytes, (json_int_t)end));
+      *bytes = end;
+    }
+  char *text = json_dumps(root, JSON_COMPACT);
+  json_decref(root);
+  return text;
+}
+
+// `to` NULL: what this rank has is shown to the one that writes.
+static bool fill_shard(const Exec *e, int64_t r, char *to) {
+  char *room = mem_alloc((size_t)exec_room(e) + 1);
+  for (int64_t each = WIDEST; each > 0; each /= 2)
+    for (uint32_t i = 0; i < e->program->ntensors; i++) {
+      const ProgTensor *t = &e->program->tensor[i];
+      Box b;
+      int64_t stride[MAX_RANK], next = 1;
+      if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
+      const char *block = exec_block(e, i, r, room);
+      if (!block) return free(room), false;
+      if (!to) continue;
+      for (int k = t->rank - 1; k >= 0; k--) {
+        stride[k] = next;
+        next *= b.size[k];
+      }
+      box_copy(t->rank, b.size, each, to, stride, block, b.stride);
+      to += b.elements * each;
+    }
+  free(room);
+  return true;
+}
+
+static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
+
+// False without memory. A processor that has nothing first gets no shard.
+static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
+  int64_t data;
+  char *header = header_of(e, r, &data);
+  size_t n = header ? strlen(header) : 0, padded = (n + 7) / 8 * 8;
+  *out = (Shard){.processor = r};
+  if (header && data > 0 && !writes(e)) {
+    bool shown = fill_shard(e, r, NULL);
+    free(header);
+    return shown;
+  }
+  if (header && data > 0) {
+    out->n = 8 + padded + (size_t)data;
+    out->bytes = mem_alloc(out->n);
+  }
+  if (out->bytes) {
+    for (int i = 0; i < 8; i++) out->bytes[i] = (char)(padded >> (8 * i));
+    memset(out->bytes + 8, ' ', padded);
+    memcpy(out->bytes + 8, header, n);
+    if (!fill_shard(e, r, out->bytes + 8 + padded)) {
+      free(out->bytes);
+      out->bytes = NULL;
+    }
+  }
+  bool good = header && (data == 0 || out->bytes);
+  free(header);
+  return good;
+}
+
+static void free_copy(Saver *s) {
+  for (uint32_t i = 0; i < s->nshards; i++) free(s->shard[i].bytes);
+  free(s->shard);
+  json_decref(s->manifest);
+  s->shard = NULL;
+  s->manifest = NULL;
+  s->nshards = 0;
+}
+
+static bool copy_shards(Saver *s) {
+  const Exec *e = s->exec;
+  s->shard = mem_zeroed((size_t)e->processors, sizeof *s->shard);
+  for (int64_t r = 0; r < e->processors; r++) {
+    Shard one;
+    if (!copy_shard(e, r, &one)) return false;
+    if (one.bytes) s->shard[s->nshards++] = one;
+  }
+  return true;
+}
+
+// -- the manifest --------------------------------------------------------------------------------------
+
+static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < s->nshards; i++) {
+    Box b;
+    if (!box_of(s->exec, t, s->shard[i].processor, &b)) continue;
+    json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at", numbers(t->rank, b.at), "size",
+                                         numbers(t->rank, b.size)));
+  }
+  return out;
+}
+
+static json_t *tensors_json(const Saver *s) {
+  const Program *p = s->exec->program;
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    json_t *dims = json_array();
+    for (int k = 0; kind_text(t->kind) && k < t->rank; k++) {
+      const ProgDim *d = &t->dim[t->declared[k]];
+      json_array_append_new(dims, json_pack("[s, I]", d->name, (json_int_t)d->whole));
+    }
+    if (kind_text(t->kind))
+      json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", t->name, "kind", kind_text(t->kind),
+                                           "type", dtype_text(t->type), "dims", dims, "pieces", pieces_json(s, t)));
+    else
+      json_decref(dims);
+  }
+  return out;
+}
+
+static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
+  const Mesh *m = &s->exec->program->mesh;
+  json_t *mesh = json_object();
+  for (int i = 0; i < m->naxes; i++) json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
+  json_t *best = isfinite(n->best) ? json_real(n->best) : json_null();
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}", "schema",
+                   "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step", (json_int_t)n->step, "before",
+                   (json_int_t)n->before, "skipped", (json_int_t)n->skipped, "seed",
+                   (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row, "evaluation",
+                   "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
+                   (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
+}
+
+// The text with the checksum of all before it as its last member; malloc'd, NULL without memory.
+static char *manifest_text(const json_t *manifest) {
+  char *body = json_dumps(manifest, JSON_INDENT(1));
+  size_t n = body ? strlen(body) : 0;
+  if (!body) return NULL;
+  char *text = mem_grow(body, n + WORDS);
+  n -= 2; // "\n}"
+  n += (size_t)snprintf(text + n, WORDS, ",\n");
+  snprintf(text + n, WORDS, " \"crc32c\": \"%08x\"\n}\n", crc32c(0, text, n));
+  return text;
+}
+
+// -- on disk -------------------------------------------------------------------------------------------
+
+// errno, and the name under the folder of checkpoints that it is about.
+static bool fails(Saver *s, const char *name) {
+  s->error = errno ? errno : EIO;
+  free(s->failed);
+  s->failed = path_under(s->directory, name);
+  return false;
+}
+
+// A new file of a folder, on disk when it returns.
+static bool write_file(int folder, const char *name, const char *bytes, size_t n) {
+  int fd = disk_open_file(folder, name, true);
+  bool good = fd >= 0 && disk_write(fd, bytes, n) && disk_sync(fd);
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return good;
+}
+
+static json_t *shard_json(const char *name, const Shard *x) {
+  char sum[16];
+  snprintf(sum, sizeof sum, "%08x", crc32c(0, x->bytes, x->n));
+  return json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)x->n, "crc32c", sum);
+}
+
+static bool write_shards(Saver *s, int folder) {
+  char name[FILE_NAME];
+  json_t *shards = json_array();
+  bool good = shards != NULL;
+  for (uint32_t i = 0; good && i < s->nshards; i++) {
+    snprintf(name, sizeof name, "shard-%05u.safetensors", i);
+    good = json_array_append_new(shards, shard_json(name, &s->shard[i])) == 0;
+    if (!good) errno = ENOMEM;
+    good = good && write_file(folder, name, s->shard[i].bytes, s->shard[i].n);
+  }
+  int error = errno;
+  json_object_set_new(s->manifest, "shards", shards);
+  errno = error;
+  return good;
+}
+
+static bool write_manifest(const Saver *s, int folder) {
+  char *text = manifest_text(s->manifest);
+  errno = ENOMEM;
+  bool good = text && write_file(folder, "manifest.json", text, strlen(text));
+  int error = errno;
+  free(text);
+  errno = error;
+  return good;
+}
+
+// D/best is a link that is replaced in one go.
+static bool link_best(Saver *s, int64_t step) {
+  char name[FILE_NAME], fresh[DISK_NAME];
+  snprintf(name, sizeof name, "step-%lld", (long long)step);
+  bool good = disk_free_name(s->folder, "best", "partial", fresh) && disk_link(s->folder, fresh, name);
+  if (good && !disk_rename(s->folder, fresh, "best")) {
+    int error = errno;
+    (void)disk_remove(s->folder, fresh);
+    errno = error;
+    good = false;
+  }
+  s->best_step = step;
+  return (good && disk_sync(s->folder)) || fails(s, "best");
+}
+
+// The oldest but the best, where there are more than `keep`; -1: none is too many.
+static int64_t surplus(const Saver *s) {
+  Arena *a = arena_new();
+  StepList all = checkpoint_steps(a, s->directory);
+  int64_t n = 0, oldest = -1;
+  for (uint32_t i = 0; i < all.n; i++) {
+    if (!all.at[i].own || !all.at[i].complete || all.at[i].step == s->best_step) continue;
+    oldest = all.at[i].step;
+    n++;
+  }
+  arena_free(a);
+  return n > s->keep ? oldest : -1;
+}
+
+// Out of sight first: a folder that is half removed is no checkpoint.
+static void remove_surplus(const Saver *s) {
+  bool good = true;
+  for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
+    char old[FILE_NAME], hidden[DISK_NAME];
+    snprintf(old, sizeof old, "step-%lld", (long long)step);
+    good = disk_free_name(s->folder, old, "partial", hidden) && disk_rename(s->folder, old, hidden);
+    if (good) (void)checkpoint_remove(s->folder, hidden);
+  }
+}
+
+// Shards, manifest and their folder, then the rename and the parent: what has the name step-N is complete.
+static bool write_step(Saver *s, const char *name) {
+  char partial[DISK_NAME];
+  if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777)) return false;
+  int folder = disk_subfolder(s->folder, partial);
+  bool good = folder >= 0 && write_shards(s, folder) && write_manifest(s, folder) && disk_sync(folder);
+  int error = errno;
+  if (folder >= 0) close(folder);
+  errno = error;
+  if (good && disk_rename(s->folder, partial, name)) return disk_sync(s->folder);
+  error = errno;
+  (void)checkpoint_remove(s->folder, partial);
+  errno = error;
+  return false;
+}
+
+static void *write_checkpoint(void *saver) {
+  Saver *s = saver;
+  char name[FILE_NAME];
+  (void)mem_doing("writing the checkpoint", s->path);
+  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  bool good = write_step(s, name) || fails(s, name);
+  good = good && (!s->best || link_best(s, s->step));
+  if (good) remove_surplus(s);
+  atomic_store(&s->done, true);
+  return NULL;
+}
+
+// -- the saver -----------------------------------------------------------------------------------------
+
+static int64_t linked_step(int folder) {
+  char to[FILE_NAME];
+  ssize_t n = readlinkat(folder, "best", to, sizeof to - 1);
+  if (n < 0) return -1;
+  to[n] = '\0';
+  return checkpoint_step(to);
+}
+
+static bool lost(Diag *d) {
+  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+  return false;
+}
+
+// The first rank locks the folder; where it cannot, it ends the run, which the others see when they wait for it.
+static bool open_folder(Saver *s, Diag *d) {
+  if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
+  if (writes(s->exec) && s->folder < 0) return false;
+  return exec_show(s->exec, false, NULL) || lost(d);
+}
+
+Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
+  Saver *s = mem_zeroed(1, sizeof *s);
+  s->directory = mem_text(opt->directory);
+  s->exec = e;
+  s->model = opt->model;
+  s->keep = opt->keep;
+  s->folder = s->lock = s->best_step = -1;
+  if (!open_folder(s, d)) {
+    saver_free(s);
+    return NULL;
+  }
+  if (s->folder >= 0) s->best_step = linked_step(s->folder);
+  return s;
+}
+
+static bool say_failed(const Saver *s, const char *what, int error, Diag *d) {
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot %s: %s", what, strerror(error));
+  diag_hint(d, "older checkpoints in %s are as they were", s->directory);
+  return false;
+}
+
+static bool set_aside(const Saver *s, const char *name, const char *why, Diag *d) {
+  char to[DISK_NAME], what[DISK_NAME + 512];
+  if (checkpoint_set_aside(s->folder, name, to)) {
+    diag_warning(d, DIAG_CHECKPOINT_MOVED, (Pos){0}, "%s/%s %s: it is now %s", s->directory, name, why, to);
+    return true;
+  }
+  snprintf(what, sizeof what, "rename %s/%s", s->directory, name);
+  return say_failed(s, what, errno, d);
+}
+
+bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d) {
+  char why[WHY], best[FILE_NAME];
+  bool good = true;
+  if (s->folder < 0) return true;
+  Arena *a = arena_new();
+  StepList all = checkpoint_steps(a, s->directory);
+  snprintf(why, sizeof why, "is later than step %lld, from which training goes on", (long long)step);
+  snprintf(best, sizeof best, "step-%lld", (long long)best_step);
+  for (uint32_t i = 0; good && i < all.n && all.at[i].step > step; i++) good = set_aside(s, all.at[i].name, why, d);
+  arena_free(a);
+  if (!good || s->best_step <= step) return good;
+  s->best_step = -1;
+  if (best_step > 0 && disk_is_folder(s->folder, best)) good = link_best(s, best_step);
+  else good = disk_remove(s->folder, "best") || errno == ENOENT || fails(s, "best");
+  const char *ignored;
+  return good || saver_poll(s, true, &ignored, d);
+}
+
+static bool start_thread(Saver *s) {
+  atomic_store(&s->done, false);
+  s->error = 0;
+  s->running = pthread_create(&s->thread, NULL, write_checkpoint, s) == 0;
+  if (!s->running) write_checkpoint(s); // then it is written here
+  return true;
+}
+
+// Whether the step is there already; what has its name and is no checkpoint is moved out of the way.
+static bool look_for(Saver *s, bool *is_there, Diag *d) {
+  char name[FILE_NAME], manifest[FILE_NAME + 16];
+  struct stat info;
+  *is_there = false;
+  if (s->folder < 0) return true;
+  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  snprintf(manifest, sizeof manifest, "%s/manifest.json", name);
+  *is_there = faccessat(s->folder, manifest, F_OK, 0) == 0;
+  if (*is_there || fstatat(s->folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return true;
+  return set_aside(s, name, "has no manifest.json, so it is no checkpoint", d);
+}
+
+bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
+  const char *before;
+  if (!saver_poll(s, true, &before, d)) return false;
+  free(s->path);
+  s->path = step_path(s, n->step);
+  s->step = n->step;
+  s->best = best;
+  bool is_there, looked = look_for(s, &is_there, d);
+  if (!looked) return false; // the others see it at their next meeting
+  if (!exec_show(s->exec, false, &is_there)) return lost(d);
+  if (!writes(s->exec)) {
+    bool shown = is_there || (copy_shards(s) && exec_show(s->exec, true, NULL));
+    free_copy(s);
+    return shown || lost(d);
+  }
+  if (is_there) {
+    s->error = 0;
+    return !best || link_best(s, s->step) || saver_poll(s, true, &before, d);
+  }
+  if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
+    return exec_show(s->exec, true, NULL) ? start_thread(s) : lost(d);
+  free_copy(s);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a copy of what the checkpoint of step %lld holds", (long long)n->step);
+  return false;
+}
+
+bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
+  bool under_way = s->shard != NULL;
+  *path = NULL;
+  if (under_way && !wait && !atomic_load(&s->done)) return true;
+  if (s->running) pthread_join(s->thread, NULL);
+  s->running = false;
+  free_copy(s);
+  int error = s->error;
+  s->error = 0;
+  if (error) {
+    char what[WHY];
+    snprintf(what, sizeof what, "write the checkpoint %.160s", s->failed ? s->failed : s->directory);
+    return say_failed(s, what, error, d);
+  }
+  if (under_way) *path = s->path;
+  return true;
+}
+
+void saver_free(Saver *s) {
+  if (!s) return;
+  if (s->running) pthread_join(s->thread, NULL);
+  free_copy(s);
+  free(s->path);
+  free(s->failed);
+  free(s->directory);
+  if (s->folder >= 0) close(s->folder);
+  if (s->lock >= 0) close(s->lock);
+  free(s);
+}

@@ -1,0 +1,153 @@
+// Evaluation: the parts that a program hands out for every batch, put together over all of them in double.
+#include "runtime/exec/exec_internal.h"
+#include "runtime/train/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// log(exp(a) + exp(b))
+static double log_add(double a, double b) {
+  double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
+  return isinf(most) ? most : most + log1p(exp(least - most));
+}
+
+static double combine_part(int how, double sum, double x, int64_t rows) {
+  switch (how) {
+  case PART_SUM: return sum + x;
+  case PART_MAX: return isnan(x) || x > sum ? x : sum;
+  case PART_MIN: return isnan(x) || x < sum ? x : sum;
+  case PART_PROD: return sum * x;
+  case PART_ROW_MEAN: return sum + x * (double)rows;
+  case PART_LOGSUMEXP: return log_add(sum, x);
+  }
+  BUG("no way %d to combine a part", how);
+}
+
+static double empty_part(int how) {
+  static const double empty[] = {[PART_SUM] = 0,
+                                 [PART_MAX] = -(double)INFINITY,
+                                 [PART_MIN] = (double)INFINITY,
+                                 [PART_PROD] = 1,
+                                 [PART_ROW_MEAN] = 0,
+                                 [PART_LOGSUMEXP] = -(double)INFINITY};
+  return empty[how];
+}
+
+void give_batch(Exec *e, Feed *f, const void **data) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(f, &input);
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+}
+
+int say_fault(const Exec *e, StepResult r, Diag *d) {
+  if (r == STEP_NOT_FINITE)
+    diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
+  else
+    exec_fault(e, d);
+  return diag_exit(d);
+}
+
+static int64_t part_elements(const MetricPart *p) { return p->elements > 0 ? p->elements : 1; }
+
+// The parts of all metrics, one after another; rows of a batch, or of all.
+typedef struct Parts {
+  uint32_t n;
+  const Metric *metric;
+  int64_t elements, largest;
+  double *sum;
+  void *read; // one part as the program gives it
+} Parts;
+
+static void parts_open(Parts *p, uint32_t n, const Metric *metric) {
+  *p = (Parts){.n = n, .metric = metric};
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < metric[i].nparts; k++) {
+      int64_t elements = part_elements(&metric[i].part[k]);
+      p->elements += elements;
+      if (elements > p->largest) p->largest = elements;
+    }
+  p->sum = mem_zeroed((size_t)p->elements + 1u, sizeof *p->sum);
+  p->read = mem_zeroed((size_t)p->largest + 1u, sizeof(double)); // the widest type
+  double *to = p->sum;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < metric[i].nparts; k++)
+      for (int64_t e = 0; e < part_elements(&metric[i].part[k]); e++)
+        *to++ = empty_part(metric[i].part[k].how);
+}
+
+static void parts_close(Parts *p) {
+  free(p->sum);
+  free(p->read);
+}
+
+static void part_add(const Exec *e, const MetricPart *part, void *read, int64_t rows, double *sum) {
+  if (part->elements <= 0) {
+    *sum = combine_part(part->how, *sum, exec_scalar(e, part->output), rows);
+    return;
+  }
+  exec_read(e, TENSOR_OUTPUT, part->output, read);
+  for (int64_t i = 0; i < part->elements; i++) {
+    double x = dtype_load(part->type, (const char *)read + i * dtype_bytes(part->type));
+    sum[i] = combine_part(part->how, sum[i], x, rows);
+  }
+}
+
+static void parts_add(Parts *p, const Exec *e, int64_t rows) {
+  double *sum = p->sum;
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t k = 0; k < p->metric[i].nparts; k++) {
+      part_add(e, &p->metric[i].part[k], p->read, rows, sum);
+      sum += part_elements(&p->metric[i].part[k]);
+    }
+}
+
+static void parts_finish(Parts *p, int64_t rows, double *out) {
+  double *sum = p->sum;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const double *first = sum;
+    for (uint32_t k = 0; k < p->metric[i].nparts; k++)
+      for (int64_t e = part_elements(&p->metric[i].part[k]); e > 0; e--, sum++)
+        if (p->metric[i].part[k].how == PART_ROW_MEAN) *sum /= (double)rows;
+    out[i] = p->metric[i].finish(p->metric[i].context, first, rows);
+  }
+}
+
+// Runs all batches of an epoch, an incomplete one by `last` if there is one.
+static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data, int64_t *rows, Progress *progress, Diag *d) {
+  int64_t got;
+  *rows = 0;
+  while ((got = feed_next(f, data)) > 0) {
+    bool incomplete = got < feed_batch(f);
+    Exec *e = incomplete && last ? last : whole;
+    if (exec_asked(whole)) return EXIT_AGAIN; // the caller writes a checkpoint first
+    exec_rows(e, incomplete && !last ? got : -1);
+    give_batch(e, f, data);
+    StepResult r = exec_step(e, 0, false);
+    if (r != STEP_OK) return say_fault(e, r, d);
+    parts_add(parts, e, got);
+    *rows += got;
+    if (progress) progress_show(progress, "%lld of %lld rows", (long long)*rows, (long long)feed_rows(f));
+  }
+  if (got < 0) {
+    feed_fault(f, d);
+    return diag_exit(d);
+  }
+  return 0;
+}
+
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Progress *progress,
+                 Diag *d) {
+  const FeedInput *input;
+  Parts parts;
+  const void **data = mem_zeroed(feed_inputs(f, &input) + 1u, sizeof *data);
+  parts_open(&parts, n, metric);
+  exec_want(e, f);
+  if (last) exec_want_last(last, f);
+  int code = eval_batches(e, last, f, &parts, data, rows, progress, d);
+  exec_rows(e, -1);
+  if (code == 0) parts_finish(&parts, *rows, out);
+  free(data);
+  parts_close(&parts);
+  return code;
+}

@@ -1,0 +1,13 @@
+// What the files of training and evaluation share.
+#ifndef RUNTIME_LOOP_H
+#define RUNTIME_LOOP_H
+
+#include "runtime/train/checkpoint.h"
+#include "runtime/runtime_internal.h"
+
+// Hands a batch to the program's inputs.
+void give_batch(Exec *e, Feed *f, const void **data);
+// Says why a step ended other than STEP_OK; the exit code.
+int say_fault(const Exec *e, StepResult r, Diag *d);
+
+#endif

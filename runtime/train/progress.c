@@ -1,0 +1,55 @@
+// A line of progress on standard error, drawn again and again: at most ten times a second, cut to the width of the terminal.
+#include "runtime/runtime_internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MOST_COLUMNS = 512, USUAL_COLUMNS = 80 };
+static const double redraw_every = 0.1; // seconds
+
+// Asked for at every drawing, so that a change of the window (SIGWINCH) needs no handler.
+static int columns(void) {
+  struct winsize size;
+  int n = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_COLUMNS;
+  return n < MOST_COLUMNS ? n : MOST_COLUMNS;
+}
+
+void progress_start(Progress *p, bool on, double delay) {
+  *p = (Progress){.on = on && isatty(STDERR_FILENO), .due = clock_seconds() + delay};
+}
+
+bool progress_due(const Progress *p) { return p->on && clock_seconds() >= p->due; }
+
+// Bytes of the first n characters: those of UTF-8 that continue one take no column.
+static size_t cut(const char *text, int n) {
+  size_t at = 0;
+  for (; text[at] && (n > 0 || ((unsigned char)text[at] & 0xc0) == 0x80); at++)
+    if (((unsigned char)text[at] & 0xc0) != 0x80) n--;
+  return at;
+}
+
+// The last column stays free, because some terminals start a new line after it.
+void progress_draw(Progress *p, const char *text) {
+  if (!p->on) return;
+  fprintf(stderr, "\r\033[K%.*s", (int)cut(text, columns() - 1), text);
+  fflush(stderr);
+  p->open = true;
+  p->due = clock_seconds() + redraw_every;
+}
+
+void progress_show(Progress *p, const char *fmt, ...) {
+  char text[MOST_COLUMNS];
+  va_list ap;
+  if (!progress_due(p)) return;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  progress_draw(p, text);
+}
+
+void progress_clear(Progress *p) {
+  if (p->open) fputs("\r\033[K", stderr);
+  p->open = false;
+}
