@@ -59,7 +59,9 @@ static bool bench_build(Bench *b, const char *path, int threads, bool profile) {
   Machine machine = machine_default();
   PipelineOptions pipeline = {
       .codegen = {.fuse = true, .products = blas_open(&blas), .for_ = "train"},
-      .code = {.opt = 2}, .machine = &machine, .machine_code = true};
+      .code = {.opt = 2},
+      .machine = &machine,
+      .machine_code = true};
   if (!pipeline_run(b->arena, g, &pipeline, NULL, b->diag, &b->made)) return false;
   ExecOptions exec = {.threads = threads, .profile = profile};
   b->exec = exec_new(b->made.compiled->program, &exec, b->diag);
@@ -120,7 +122,7 @@ static double bench_time(Bench *b, int steps, bool profile, double *best) {
   static double seconds[MAX_STEPS];
   uint32_t n = b->made.compiled->program->ninstrs;
   double *before = arena_array(b->arena, double, n);
-  if (profile) b->spent = arena_array(b->arena, double, n * (uint32_t)steps);
+  if (profile) b->spent = arena_array(b->arena, double, n *(uint32_t)steps);
   for (int i = -WARM; i < steps; i++) {
     double start = now();
     if (exec_step(b->exec, i + WARM, true) != STEP_OK) return (double)NAN;
@@ -136,7 +138,8 @@ static double bench_time(Bench *b, int steps, bool profile, double *best) {
 static void print_profile(Bench *b, int steps) {
   static const char *const kinds[] = {
       [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
-      [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop", [INSTR_END] = "end"};
+      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",       [INSTR_COMMIT] = "commit",
+      [INSTR_LOOP] = "loop",     [INSTR_END] = "end"};
   const Program *p = b->made.compiled->program;
   double *column = arena_array(b->arena, double, steps);
   for (uint32_t i = 0; i < p->ninstrs; i++) {
@@ -194,11 +197,13 @@ int main(int argc, char **argv) {
   const char *blas = "no BLAS";
   blas_open(&blas);
   printf("%s: %d threads, %s, %s\n", argv[1], threads, code_cpu(), blas);
-  printf("fma peak   %8.1f GFLOP/s\ncopy rate  %8.1f GB/s (read + write)\n", flops / 1e9, copy / 1e9);
+  printf("fma peak   %8.1f GFLOP/s\ncopy rate  %8.1f GB/s (read + write)\n", flops / 1e9,
+         copy / 1e9);
   printf("products   %8.3f GFLOP a step, %.3f ms at the peak\n", work / 1e9, 1e3 * work / flops);
-  printf("bytes      %8.3f MB unavoidable, %.3f ms at the copy rate\n", bytes / 1e6, 1e3 * bytes / copy);
-  printf("step       %8.3f ms, median of %d, best %.3f ms; %u launches, %u kernels\n", 1e3 * step, steps,
-         1e3 * best, b.made.compiled->program->ninstrs, b.made.compiled->program->nkernels);
+  printf("bytes      %8.3f MB unavoidable, %.3f ms at the copy rate\n", bytes / 1e6,
+         1e3 * bytes / copy);
+  printf("step       %8.3f ms, median of %d, best %.3f ms; %u launches, %u kernels\n", 1e3 * step,
+         steps, 1e3 * best, b.made.compiled->program->ninstrs, b.made.compiled->program->nkernels);
   // The peaks are the best of several rounds: where others use the machine, compare the best step.
   printf("ratio to the bound %.2f, of the best step %.2f\n", step / bound, best / bound);
   if (profile) print_profile(&b, steps);

@@ -12,62 +12,71 @@
 #include "ir/program/program.h"
 
 typedef struct CodegenOptions {
-  bool fuse;          // false: one kernel a node (--no-fuse)
-  bool products;      // contractions large enough become INSTR_PRODUCT (BLAS); false: generated kernels
+  bool fuse;     // false: one kernel a node (--no-fuse)
+  bool products; // contractions large enough become INSTR_PRODUCT (BLAS); false: generated kernels
   int64_t product_work; // fewest multiplications of such a product; 0: 100,000 and no side below 4
-  const char *for_;   // "train", "eval", "run": Program.for_
-  const char *over;   // dim with a last incomplete batch or NULL
-  bool overlap;       // collectives run beside work: what needs reduced values is put off (Machine.overlap)
-  bool keep;          // parameters and states that nothing uses are in the directory, too: they are to be saved
+  const char *for_;     // "train", "eval", "run": Program.for_
+  const char *over;     // dim with a last incomplete batch or NULL
+  bool overlap;         // collectives run beside work: what needs reduced values is put off
+                        // (Machine.overlap)
+  bool keep; // parameters and states that nothing uses are in the directory, too: they are to be
+             // saved
 } CodegenOptions;
 
-// remat.c. The graph with what stands between checkpoints computed again for the backward pass; g itself when it
-// has none.
+// remat.c. The graph with what stands between checkpoints computed again for the backward pass; g
+// itself when it has none.
 const Graph *remat(Arena *a, const Graph *g);
-// From level 1 on more and more of what else gradients read is computed again, too, cheapest first (remat_marks.c).
+// From level 1 on more and more of what else gradients read is computed again, too, cheapest first
+// (remat_marks.c).
 const Graph *remat_more(Arena *a, const Graph *g, int level);
-// The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many stretches of the forward
-// pass are computed again, the REMAT_TAIL last ones do all of them again, loops step by step, then with their collectives.
+// The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many
+// stretches of the forward pass are computed again, the REMAT_TAIL last ones do all of them again,
+// loops step by step, then with their collectives.
 int remat_levels(Arena *a, const Graph *g);
 const char *remat_text(Arena *a, int level, int levels); // what a level computes again
 enum { REMAT_STRETCHES = 3, REMAT_TAIL = 2 };
 
-// order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared order.
-// The returned graph has the copies that remain (BROADCAST without dims is a copy).
+// order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared
+// order. The returned graph has the copies that remain (BROADCAST without dims is a copy).
 typedef struct Order {
   const Graph *graph;
-  Dims *at;           // Dims used as a list: physical order
+  Dims *at; // Dims used as a list: physical order
 } Order;
 Order *order_choose(Arena *a, const Graph *g);
 const char *order_note(const void *order, NodeId n);
 
-// fuse.c. Every node is in exactly one group; values used outside their group are stored. Cheap values
-// (scalars, broadcasts, index) may be computed again in several groups.
+// fuse.c. Every node is in exactly one group; values used outside their group are stored. Cheap
+// values (scalars, broadcasts, index) may be computed again in several groups.
 typedef enum GroupKind {
-  GROUP_KERNEL, GROUP_PRODUCT, GROUP_COLLECTIVE, GROUP_ORDERED,
-  GROUP_ALIAS,   // a rename, split or merge that moves nothing: the same memory under other dims
-  GROUP_LOOP,    // a scan: the end of its loop, all of whose groups stand before it
-  GROUP_SOURCE,  // declared tensors and constants: already in memory
+  GROUP_KERNEL,
+  GROUP_PRODUCT,
+  GROUP_COLLECTIVE,
+  GROUP_ORDERED,
+  GROUP_ALIAS,  // a rename, split or merge that moves nothing: the same memory under other dims
+  GROUP_LOOP,   // a scan: the end of its loop, all of whose groups stand before it
+  GROUP_SOURCE, // declared tensors and constants: already in memory
 } GroupKind;
 extern const char *const group_kinds[]; // "kernel", "product" ...
 // Why a kernel is not one with an earlier one that it reads.
 typedef struct Apart {
   uint32_t group;
-  const char *why;     // "a reduction runs over other loops than the rest"; NULL: not known
+  const char *why; // "a reduction runs over other loops than the rest"; NULL: not known
 } Apart;
 typedef struct Group {
   GroupKind kind;
   uint32_t nnodes;
-  NodeId *node;        // ascending
+  NodeId *node; // ascending
   uint32_t nstored;
-  NodeId *stored;      // values that leave the group
-  uint32_t launch;     // kernel groups of equal kernels that share one launch have the same number, 0: alone
-  Dims outer, inner;   // of a kernel: the dims of its loops, before they are ordered and joined
+  NodeId *stored; // values that leave the group
+  uint32_t
+      launch; // kernel groups of equal kernels that share one launch have the same number, 0: alone
+  Dims outer, inner; // of a kernel: the dims of its loops, before they are ordered and joined
   int64_t load_bytes, store_bytes; // what one run moves
-  uint32_t merged;     // of a kernel: nodes that merges put together; those that it computes again are not counted
-  double gain;         // by these merges: bytes, and work as bytes
+  uint32_t merged; // of a kernel: nodes that merges put together; those that it computes again are
+                   // not counted
+  double gain;     // by these merges: bytes, and work as bytes
   const char *why;
-  uint32_t napart;     // of a kernel: kernels before it that it reads
+  uint32_t napart; // of a kernel: kernels before it that it reads
   Apart *apart;
 } Group;
 typedef struct Fusion {
@@ -75,32 +84,34 @@ typedef struct Fusion {
   const Order *order;
   const Buckets *buckets;
   uint32_t ngroups;
-  Group *group;        // in an order that can be executed
-  uint32_t *of;        // of[node]: index of the group that computes and stores it
-  bool *again;         // again[node]: kernels that use the value compute it again (constants, broadcasts, scalars)
-  bool *update;        // update[node]: belongs to the update of a persistent tensor, runs after the commit
+  Group *group; // in an order that can be executed
+  uint32_t *of; // of[node]: index of the group that computes and stores it
+  bool *again;  // again[node]: kernels that use the value compute it again (constants, broadcasts,
+                // scalars)
+  bool *update; // update[node]: belongs to the update of a persistent tensor, runs after the commit
 } Fusion;
 // buckets: of order->graph; NULL: each collective alone.
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
 // `dump --stage fuse`: one group a paragraph: kind, nodes, loads, stores, bytes, reason.
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
-// What the operations of a kernel would read and write as kernels of their own, less what it reads and writes.
+// What the operations of a kernel would read and write as kernels of their own, less what it reads
+// and writes.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group);
 
 // A piece of the work arena: what it holds, and the instructions between which it does.
 typedef struct PlanBuffer {
   const char *value;
   int64_t bytes, offset;
-  uint32_t first, last;  // instructions
-  bool kept;             // inputs and outputs: from the start, to the end
-  uint32_t same;         // 1 + the buffer whose memory it took over in place, 0: none
+  uint32_t first, last; // instructions
+  bool kept;            // inputs and outputs: from the start, to the end
+  uint32_t same;        // 1 + the buffer whose memory it took over in place, 0: none
 } PlanBuffer;
 
 // What runs a group and what that costs one processor.
 typedef struct GroupNote {
-  uint32_t instr;        // 1 + the instruction, 0: none
-  uint32_t together;     // groups that this instruction runs
-  int64_t bytes, flops;  // of one run of the group, as those of InstrNote
+  uint32_t instr;       // 1 + the instruction, 0: none
+  uint32_t together;    // groups that this instruction runs
+  int64_t bytes, flops; // of one run of the group, as those of InstrNote
 } GroupNote;
 
 // kernels.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels, kernels[i]
@@ -112,7 +123,7 @@ typedef struct Compiled {
   int64_t live_bytes;       // most bytes live at one instruction: what no plan can beat
   uint32_t nbuffers;
   PlanBuffer *buffer;
-  GroupNote *group;         // of each group of the fusion
+  GroupNote *group; // of each group of the fusion
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
 // directory.c: the tensor of a Program that a declaration, and that an output of g, becomes.
@@ -128,26 +139,29 @@ typedef struct Simulation {
   double *of;                    // of each instruction, all its rounds
 } Simulation;
 Simulation *simulate(Arena *a, const Compiled *c, const Machine *m);
-char *plan_print(Arena *a, const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak
+char *plan_print(Arena *a,
+                 const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak
 
-// The machine code of a program, mapped; frees its memory at the end. The Program must not outlive it.
+// The machine code of a program, mapped; frees its memory at the end. The Program must not outlive
+// it.
 typedef struct Code Code;
 typedef struct CodeOptions {
-  int width;            // vector bits: 128, 256, 512; 0: best of the host
-  int opt;              // 0..3
-  const char *without;  // features of the host that the code does not use, by LLVM's names, "fma,f16c"; NULL: uses all
-  const char *cache;    // directory of the compile cache, NULL: none
+  int width;           // vector bits: 128, 256, 512; 0: best of the host
+  int opt;             // 0..3
+  const char *without; // features of the host that the code does not use, by LLVM's names,
+                       // "fma,f16c"; NULL: uses all
+  const char *cache;   // directory of the compile cache, NULL: none
 } CodeOptions;
 // Compiles what the cache lacks and fills run and combine of every kernel. NULL after an error in d
 // (no LLVM in this build and nothing cached).
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d);
 void code_free(Code *c);
 // `dump --stage llvm|asm`: text of all kernels; NULL after an error.
-char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt, bool assembly,
-                Diag *d);
+char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
+                bool assembly, Diag *d);
 // -- cache_files.c: the folder of the compile cache
 typedef struct CacheEntry {
-  const char *key; // hash of all that the code depends on
+  const char *key;     // hash of all that the code depends on
   int64_t bytes, used; // seconds since 1970, when it was written or last read
 } CacheEntry;
 typedef struct CacheFolder {

@@ -1,9 +1,10 @@
-// Makes the data of the examples: small tasks that a model can learn, the same bytes on every machine.
+// Makes the data of the examples: small tasks that a model can learn, the same bytes on every
+// machine.
 //
 //   generate DIR      writes DIR/shapes_train.bin, DIR/shapes_test.bin, DIR/clicks_train.csv ...
 //
-// Images are drawn, sequences and tables follow rules with a little noise, so that what a model reaches
-// can be stated. One function a data set; the table at the end names them.
+// Images are drawn, sequences and tables follow rules with a little noise, so that what a model
+// reaches can be stated. One function a data set; the table at the end names them.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,13 +22,15 @@ static uint64_t draw(void) {
   return z ^ (z >> 31);
 }
 
-static double uniform(double low, double high) { return low + (high - low) * (double)(draw() >> 11) * 0x1p-53; }
+static double uniform(double low, double high) {
+  return low + (high - low) * (double)(draw() >> 11) * 0x1p-53;
+}
 static int below(int n) { return (int)(draw() % (uint64_t)n); }
 static double normal(void) {
   return sqrt(-2 * log(uniform(1e-12, 1))) * cos(6.283185307179586 * uniform(0, 1));
 }
 
-// -- files ------------------------------------------------------------------------------------------------
+// -- files --------------------------------------------------------------------------------------
 
 static const char *directory, *part; // where to, and train or test
 
@@ -57,13 +60,14 @@ static const char *file_name(const char *stem, const char *kind) {
 }
 
 // NumPy's format, version 1: a header padded to 64 bytes, then the numbers in row-major order.
-static void npy_write(const char *stem, const char *type, int rows, const char *shape, const void *data,
-                      size_t row_bytes) {
+static void npy_write(const char *stem, const char *type, int rows, const char *shape,
+                      const void *data, size_t row_bytes) {
   const char *name = file_name(stem, "npy");
   FILE *f = file_new(name);
   char header[118];
-  int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %s), }", type, rows,
-                   shape);
+  int n =
+      snprintf(header, sizeof header,
+               "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %s), }", type, rows, shape);
   memset(header + n, ' ', sizeof header - (size_t)n);
   header[sizeof header - 1] = '\n';
   fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, f);
@@ -72,7 +76,7 @@ static void npy_write(const char *stem, const char *type, int rows, const char *
   file_end(f, name);
 }
 
-// -- ten kinds of shapes, 32 x 32 in colour, in the binary format of CIFAR-10 --------------------------------
+// -- ten kinds of shapes, 32 x 32 in colour, in the binary format of CIFAR-10 -------------------
 
 enum { SIDE = 32, IMAGE = 3 * SIDE * SIDE };
 
@@ -82,18 +86,19 @@ typedef struct Figure {
 } Figure;
 
 static int covers(const Figure *s, int px, int py) {
-  double x = px - s->x, y = py - s->y, r = s->r, far = fmax(fabs(x), fabs(y)), d = sqrt(x * x + y * y);
+  double x = px - s->x, y = py - s->y, r = s->r, far = fmax(fabs(x), fabs(y)),
+         d = sqrt(x * x + y * y);
   switch (s->kind) {
-  case 0: return (py / 3) % 2;                                  // stripes
+  case 0: return (py / 3) % 2; // stripes
   case 1: return (px / 3) % 2;
   case 2: return ((px + py) / 4) % 2;
-  case 3: return (px / 4 + py / 4) % 2;                         // board
-  case 4: return d < r;                                         // disk
-  case 5: return d < r && d > 0.6 * r;                          // ring
-  case 6: return far < 0.85 * r;                                // square
-  case 7: return far < 0.9 * r && far > 0.6 * r;                // frame
-  case 8: return far < r && fmin(fabs(x), fabs(y)) < 0.25 * r;  // cross
-  default: return y > -r && y < r && fabs(x) < (y + r) / 2;     // triangle
+  case 3: return (px / 4 + py / 4) % 2;                        // board
+  case 4: return d < r;                                        // disk
+  case 5: return d < r && d > 0.6 * r;                         // ring
+  case 6: return far < 0.85 * r;                               // square
+  case 7: return far < 0.9 * r && far > 0.6 * r;               // frame
+  case 8: return far < r && fmin(fabs(x), fabs(y)) < 0.25 * r; // cross
+  default: return y > -r && y < r && fabs(x) < (y + r) / 2;    // triangle
   }
 }
 
@@ -121,7 +126,7 @@ static void make_shapes(int n) {
   file_end(f, name);
 }
 
-// -- disks in noise and where they are: 16 x 16 --------------------------------------------------------------
+// -- disks in noise and where they are: 16 x 16 -------------------------------------------------
 
 enum { GRID = 16, ROWS = 8000 };
 
@@ -140,7 +145,7 @@ static void make_scenes(int n) {
   npy_write("masks", "<i4", n, "16, 16", mask, sizeof *mask);
 }
 
-// -- 8 x 8 pictures of a row and a column ------------------------------------------------------------------------
+// -- 8 x 8 pictures of a row and a column -------------------------------------------------------
 
 static void make_bars(int n) {
   static float image[ROWS][8][8];
@@ -152,7 +157,7 @@ static void make_bars(int n) {
   npy_write("bars", "<f4", n, "8, 8", image, sizeof *image);
 }
 
-// -- eight spots on a circle -----------------------------------------------------------------------------------------
+// -- eight spots on a circle --------------------------------------------------------------------
 
 static void make_ring(int n) {
   static float point[ROWS][2];
@@ -164,7 +169,7 @@ static void make_ring(int n) {
   npy_write("ring", "<f4", n, "2", point, sizeof *point);
 }
 
-// -- sequences and their reverse; 0 begins a target, 1 .. 10 are symbols ---------------------------------------------
+// -- sequences and their reverse; 0 begins a target, 1 .. 10 are symbols ------------------------
 
 enum { LENGTH = 8 };
 
@@ -180,7 +185,7 @@ static void make_phrases(int n) {
   npy_write("reversed", "<i4", n, "8", target, sizeof *target);
 }
 
-// -- words whose tag depends on both neighbours: 1 between two words of its own parity, 2 next to one, else 0 ----------
+// -- words whose tag depends on both neighbours: 1 between two words of its own parity, 2 next to one, else 0 ----
 
 enum { WORDS = 12, VOCABULARY = 20 };
 
@@ -198,7 +203,7 @@ static void make_sentences(int n) {
   npy_write("tags", "<i4", n, "12", tag, sizeof *tag);
 }
 
-// -- pictures (feature vectors) and captions of the same thing -----------------------------------------------------------
+// -- pictures (feature vectors) and captions of the same thing ----------------------------------
 
 enum { FEATURES = 24, CAPTION = 4, KINDS = 6 };
 
@@ -222,7 +227,7 @@ static void make_pairs(int n) {
   npy_write("captions", "<i4", n, "4", caption, sizeof *caption);
 }
 
-// -- clicks: four numbers, user, item and shop, and whether it was clicked ------------------------------------------------
+// -- clicks: four numbers, user, item and shop, and whether it was clicked ----------------------
 
 enum { USERS = 50, ITEMS = 30, SHOPS = 10 };
 
@@ -242,12 +247,13 @@ static void make_clicks(int n) {
     int u = below(USERS), k = below(ITEMS), s = below(SHOPS);
     for (int j = 0; j < 4; j++) x[j] = normal(), score += 2 * taste[u][j] * kind[k][j];
     score += shop[s] + x[2] * -0.7 + x[3] * 0.4;
-    fprintf(f, "%.4f,%.4f,%.4f,%.4f,%d,%d,%d,%d\n", x[0], x[1], x[2], x[3], u, k, s, score + 0.3 * normal() > 0);
+    fprintf(f, "%.4f,%.4f,%.4f,%.4f,%d,%d,%d,%d\n", x[0], x[1], x[2], x[3], u, k, s,
+            score + 0.3 * normal() > 0);
   }
   file_end(f, name);
 }
 
-// -- text: sentences of a small grammar, one byte a letter ------------------------------------------------------------------
+// -- text: sentences of a small grammar, one byte a letter --------------------------------------
 
 static void make_text(int n) {
   static const char *const who[] = {"the cat", "a dog", "the old man", "my sister", "a bird"};
@@ -260,16 +266,16 @@ static void make_text(int n) {
   file_end(f, name);
 }
 
-// -- all of them --------------------------------------------------------------------------------------------------------------
+// -- all of them --------------------------------------------------------------------------------
 
 typedef struct Set {
   void (*make)(int rows);
   int train, test;
 } Set;
 static const Set sets[] = {
-    {make_shapes, 2000, 400},    {make_scenes, 512, 128},     {make_bars, 1024, 128},
-    {make_ring, 4096, 512},      {make_phrases, 4096, 512},   {make_sentences, 2048, 256},
-    {make_pairs, 2048, 256},     {make_clicks, ROWS, 1000},   {make_text, 6000, 600},
+    {make_shapes, 2000, 400}, {make_scenes, 512, 128},   {make_bars, 1024, 128},
+    {make_ring, 4096, 512},   {make_phrases, 4096, 512}, {make_sentences, 2048, 256},
+    {make_pairs, 2048, 256},  {make_clicks, ROWS, 1000}, {make_text, 6000, 600},
 };
 
 static void make_part(const char *name, uint64_t seed) {

@@ -9,53 +9,56 @@
 #include "ir/graph/graph.h"
 #include "ir/program/machine.h"
 
-// Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial over
-// others. An axis occurs at most once. Axes not mentioned replicate.
+// Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial
+// over others. An axis occurs at most once. Axes not mentioned replicate.
 typedef struct State {
-  Axes cut[MAX_RANK];  // of dims.at[i] of the node
-  Axes partial;        // each processor along these holds a term
-  Monoid monoid;       // of the terms
+  Axes cut[MAX_RANK]; // of dims.at[i] of the node
+  Axes partial;       // each processor along these holds a term
+  Monoid monoid;      // of the terms
 } State;
 
 typedef struct Placement {
   const Graph *graph;
-  State *at;           // of node n as computed (natural state)
-  State *reduced;      // what all uses but linear ones see: at without `partial`
+  State *at;      // of node n as computed (natural state)
+  State *reduced; // what all uses but linear ones see: at without `partial`
   const Layout *layout;
 } Placement;
 
-// Errors: rules that name no dim, axis or tensor; a dim with two general rules; two dims of a tensor
-// (input, parameter, state, named value, result of a reduction or contraction) on one axis. Warnings:
-// axes that no rule uses. True without errors.
+// Errors: rules that name no dim, axis or tensor; a dim with two general rules; two dims of a
+// tensor (input, parameter, state, named value, result of a reduction or contraction) on one axis.
+// Warnings: axes that no rule uses. True without errors.
 MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
 // Whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
 bool axis_is_pinned(const Graph *g, int axis);
 
 // Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// The same without moves that pay for several nodes together (place_improve.c): they send less, and some hold more.
+// The same without moves that pay for several nodes together (place_improve.c): they send less, and
+// some hold more.
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// For many layouts of one graph: what their placements share. Of a graph that is `g` but for its mesh and the blocks in
-// its dims.
+// For many layouts of one graph: what their placements share. Of a graph that is `g` but for its
+// mesh and the blocks in its dims.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
 // As place_plain; what lower makes of it has no reasons.
-Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine);
+Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+                        const Machine *machine);
 // What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
 const char *placement_why(const Placement *placement, NodeId n);
 // The "@ state" text of node n, for graph_print.
 const char *placement_note(const void *placement, NodeId n);
 
-// The one-processor graph (STAGE_LOWER) with a conversion wherever a use wants another state than its
-// argument has; equal conversions are shared. Outputs: OUT_UPDATE in the state of their target,
+// The one-processor graph (STAGE_LOWER) with a conversion wherever a use wants another state than
+// its argument has; equal conversions are shared. Outputs: OUT_UPDATE in the state of their target,
 // OUT_VALUE in the state that they have, partial ones reduced.
 Graph *lower(Arena *a, const Placement *p);
 
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
-  int64_t flops, flops_whole;        // products and convolutions, multiply and add are two
-  int64_t flops_again;               // those of `flops` that are computed again for the backward pass
-  double redundant_flops, padding;   // (flops - flops_again)*processors/flops_whole - 1; share of padded elements in blocks of decls
+  int64_t flops, flops_whole;      // products and convolutions, multiply and add are two
+  int64_t flops_again;             // those of `flops` that are computed again for the backward pass
+  double redundant_flops, padding; // (flops - flops_again)*processors/flops_whole - 1; share of
+                                   // padded elements in blocks of decls
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);

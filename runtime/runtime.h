@@ -1,61 +1,68 @@
-// The runtime: executes a Program on the processors of a mesh, feeds it, trains with it. It links no
-// compiler; it needs a Program whose kernels have addresses.
+// The runtime: executes a Program on the processors of a mesh, feeds it, trains with it. It links
+// no compiler; it needs a Program whose kernels have addresses.
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
 #include "collectives/ranks/ranks.h"
 #include "ir/program/program.h"
 
-// -- exec.c: contexts and workers -------------------------------------------------------------------
-// A processor is a context, not a thread (decision 22). Workers equal cores; with more processors than
-// workers each worker runs its contexts one after the other up to the next collective; with fewer, the
-// workers of a context share the chunks of each kernel.
+// -- exec.c: contexts and workers ---------------------------------------------------------------
+// A processor is a context, not a thread (decision 22). Workers equal cores; with more processors
+// than workers each worker runs its contexts one after the other up to the next collective; with
+// fewer, the workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
-// At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1: never.
-// With `kernel`, its call-th kernel that has numbers among its operands gets a wrong first one, always.
+// At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1:
+// never. With `kernel`, its call-th kernel that has numbers among its operands gets a wrong first
+// one, always.
 typedef struct ExecFault {
   int64_t processor, call;
   bool kernel;
 } ExecFault;
-// Is told of every kernel of the first processor of this process that is about to run (of several sets the first; not of
-// those without units), and when it has: `kernel` of Program.kernel, by instruction `instr`.
+// Is told of every kernel of the first processor of this process that is about to run (of several
+// sets the first; not of those without units), and when it has: `kernel` of Program.kernel, by
+// instruction `instr`.
 typedef struct ExecProbe {
   void *self;
   void (*before)(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call);
   void (*after)(void *self, uint32_t instr);
 } ExecProbe;
 typedef struct ExecOptions {
-  int threads;       // cores in all; 0: those of this process; with `share` its threads are used
-  Ranks *ranks;      // the processes that share the processors of the mesh, or NULL; must live longer
-  const Exec *share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
+  int threads;  // cores in all; 0: those of this process; with `share` its threads are used
+  Ranks *ranks; // the processes that share the processors of the mesh, or NULL; must live longer
+  const Exec *
+      share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
   uint64_t seed;
   const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
-  const char *directory; // prefix of relative paths of initial values, NULL: none
-  bool profile;      // keep the seconds of every instruction
+  const char *directory;  // prefix of relative paths of initial values, NULL: none
+  bool profile;           // keep the seconds of every instruction
   const ExecFault *spoil; // or NULL
   const ExecProbe *probe; // or NULL; must live longer
 } ExecOptions;
 
-// Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots. Persistent tensors
-// get their initial values (exec_initialise) unless shared. p must outlive it. NULL after an error in d
-// (not enough memory, bad initial file).
+// Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots.
+// Persistent tensors get their initial values (exec_initialise) unless shared. p must outlive it.
+// NULL after an error in d (not enough memory, bad initial file).
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
 // Draws or copies the initial values of params, states and slots (decision 25).
 bool exec_initialise(Exec *e, Diag *d);
 
-// Hands a whole tensor in declared order to all blocks, converting when no value is lost; `rows` of the
-// leading batch dim may be fewer than the dim for a last incomplete batch. Type and shape were checked.
+// Hands a whole tensor in declared order to all blocks, converting when no value is lost; `rows` of
+// the leading batch dim may be fewer than the dim for a last incomplete batch. Type and shape were
+// checked.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole);
 // Puts an input, parameter, state, slot or output together from all blocks, declared order, in the
-// tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to others.
-// All ranks call it together, and exec_new and exec_step.
+// tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to
+// others. All ranks call it together, and exec_new and exec_step.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
-// Of processors that hold the same block exec_read takes the first; here their number `replica`, of exec_replicas.
+// Of processors that hold the same block exec_read takes the first; here their number `replica`, of
+// exec_replicas.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
-void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica, void *whole);
-// Gives `to`, which has the same program, all that `from` holds before a step: inputs, valid rows, persistent tensors.
+void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
+                       void *whole);
+// Gives `to`, which has the same program, all that `from` holds before a step: inputs, valid rows,
+// persistent tensors.
 void exec_copy(Exec *to, const Exec *from);
 // With ranks: f reads only the rows that the processors of this one take.
 struct Feed;
@@ -66,56 +73,59 @@ void exec_want_last(const Exec *e, struct Feed *f);
 void exec_rows(Exec *e, int64_t rows);
 
 typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED } StepResult;
-// Runs the program once with that step counter. With `commit`, persistent tensors change if the status of
-// all processors is clean; without, instructions after COMMIT are left out. After STEP_BAD_INDEX or
-// STEP_FAILED, exec_fault says what happened.
+// Runs the program once with that step counter. With `commit`, persistent tensors change if the
+// status of all processors is clean; without, instructions after COMMIT are left out. After
+// STEP_BAD_INDEX or STEP_FAILED, exec_fault says what happened.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
 void exec_fault(const Exec *e, Diag *d);
-// probe.c: the first value of a step that is not finite, in the order of one processor's instructions.
+// probe.c: the first value of a step that is not finite, in the order of one processor's
+// instructions.
 typedef struct NotFinite {
   bool found;
-  bool given;          // the step begins with it: an input, parameter, state or slot
+  bool given; // the step begins with it: an input, parameter, state or slot
   bool backward;
   int64_t processor;
-  int64_t round;       // of the innermost loop, -1: in none
+  int64_t round; // of the innermost loop, -1: in none
   double value;
   const char *name, *op; // full name of the value or NULL; the operation that made it
-  char where[256];     // "b=3, h=1": its global indices; "" of a scalar
+  char where[256];       // "b=3, h=1": its global indices; "" of a scalar
   Pos pos;
 } NotFinite;
-// Runs the step without its commit. e holds the batch and the state before the step. All ranks call it together, and all
-// get the same answer. False where the step could not be run.
+// Runs the step without its commit. e holds the batch and the state before the step. All ranks call
+// it together, and all get the same answer. False where the step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Values of a scalar output, read without copies.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
 int exec_workers(const Exec *e);
-// With ExecOptions.profile: seconds that the first worker spent in each instruction of the program, all
-// steps together, waiting for the others included. Else NULL.
+// With ExecOptions.profile: seconds that the first worker spent in each instruction of the program,
+// all steps together, waiting for the others included. Else NULL.
 const double *exec_profile(const Exec *e);
 // Keeps them from here on, or no longer; it costs a look at the clock for every instruction.
 void exec_profile_switch(Exec *e, bool on);
-int64_t exec_bytes(const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
-// What the steps so far should have moved by the program; the communicator counts the same (exec_check).
+int64_t exec_bytes(
+    const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
+// What the steps so far should have moved by the program; the communicator counts the same
+// (exec_check).
 const ProgramCount *exec_predicted(const Exec *e);
-// At the end of a run: what was counted is what was predicted, and every processor of this process has the memory that the
-// program says. False after an error in d that names kind and figures.
+// At the end of a run: what was counted is what was predicted, and every processor of this process
+// has the memory that the program says. False after an error in d that names kind and figures.
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
-// -- array.c and readers: files of numbers -----------------------------------------------------------
+// -- array.c and readers: files of numbers ------------------------------------------------------
 // A whole array in memory, C order.
 typedef struct Array {
   Dtype type;
   int rank;
   int64_t size[MAX_RANK];
   int64_t elements;
-  void *data;        // malloc'd, or inside map
-  void *map;         // of a mapped file, with map_bytes
+  void *data; // malloc'd, or inside map
+  void *map;  // of a mapped file, with map_bytes
   size_t map_bytes;
 } Array;
 void array_free(Array *x);
-// Reads path (and key inside .npz or .safetensors). False after an error in d at `at` with file, offset
-// or row. i64 that fits i32 is not converted here.
+// Reads path (and key inside .npz or .safetensors). False after an error in d at `at` with file,
+// offset or row. i64 that fits i32 is not converted here.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
 // The same without a copy where the file allows it: data stands, at any alignment, inside a private
 // mapping, of which only the pages that are read are loaded. A file that shrinks meanwhile
@@ -134,14 +144,17 @@ typedef struct ArrayInfo {
   int64_t size[MAX_RANK], elements, bytes;
 } ArrayInfo;
 typedef struct CsvColumn {
-  const char *name; // NULL: there is no header
+  const char *name;                 // NULL: there is no header
   int64_t numbers, missing, others; // fields by what they are
   double low, high;                 // of the numbers
 } CsvColumn;
-typedef struct ArrayText { const char *key, *value; } ArrayText;
+typedef struct ArrayText {
+  const char *key, *value;
+} ArrayText;
 typedef struct ArrayList {
-  const char *format; // "npy", "npz", "safetensors", "shards", "folder", "idx", "csv", "text", "bytes"
-  int64_t bytes;      // of the file
+  const char
+      *format;   // "npy", "npz", "safetensors", "shards", "folder", "idx", "csv", "text", "bytes"
+  int64_t bytes; // of the file
   uint32_t n;
   ArrayInfo *at;
   uint32_t ntexts;
@@ -152,54 +165,61 @@ typedef struct ArrayList {
 } ArrayList;
 // Lists a file or a folder of .npy files; everything lives in `a`. False after an error in d.
 MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
-// Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with an
-// error in d that names `what` and the first bad element.
+// Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with
+// an error in d that names `what` and the first bad element.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // "[2, 3]"; in a buffer of the caller.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
-// True if one shape becomes the other by splitting or merging neighbouring axes: runs of axes of equal
-// product of which one side is a single axis.
+// True if one shape becomes the other by splitting or merging neighbouring axes: runs of axes of
+// equal product of which one side is a single axis.
 bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other);
 // Writers: written aside and renamed, so that no half-written file is left. bf16 is written as f32,
 // bool as npy bool.
-typedef struct NamedArray { const char *name; Array array; } NamedArray;
+typedef struct NamedArray {
+  const char *name;
+  Array array;
+} NamedArray;
 MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
-void npy_put(FILE *out, const Array *x); // the bytes of a .npy file; ferror(out) tells whether it could be written
+void npy_put(
+    FILE *out,
+    const Array *x); // the bytes of a .npy file; ferror(out) tells whether it could be written
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 
-// -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) --------------------------------------
+// -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) -----------------------
 uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
 // The n draws of `init` for global indices index[0..n) in declared order, as doubles.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
 // Element i of the keyed permutation of 0..n-1, computed on demand (cycle-walking Feistel network).
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
 
-// -- feed.c: batches read ahead in the background -------------------------------------------------------
+// -- feed.c: batches read ahead in the background -----------------------------------------------
 typedef struct Feed Feed;
 typedef struct FeedInput {
-  const char *name;   // of the input
+  const char *name; // of the input
   Dtype type;
   int rank;
   int64_t size[MAX_RANK]; // whole, declared order
-  int over;           // which axis runs over rows
+  int over;               // which axis runs over rows
   const DataSource *source;
   Pos pos;
 } FeedInput;
-// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. The strings and
-// sources that input points to must outlive the feed. `directory`
-// is prefixed to relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after errors in d.
+// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. The
+// strings and sources that input points to must outlive the feed. `directory` is prefixed to
+// relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after errors in
+// d.
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d);
 void feed_close(Feed *f);
 int64_t feed_rows(const Feed *f);    // of the data set
 int64_t feed_batch(const Feed *f);   // rows of a full batch
 int64_t feed_batches(const Feed *f); // of an epoch
-// The next batch: data[i] is input i, whole, in declared order, valid until the next call. Returns its
-// rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1 after an
-// error, which feed_fault says. A new epoch starts by itself.
+// The next batch: data[i] is input i, whole, in declared order, valid until the next call. Returns
+// its rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1
+// after an error, which feed_fault says. A new epoch starts by itself.
 int64_t feed_next(Feed *f, const void **data);
-// Goes on with that row of that epoch, in the order in which the epoch has its rows. False after an error.
+// Goes on with that row of that epoch, in the order in which the epoch has its rows. False after an
+// error.
 MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
 // Of the row after those that feed_next has handed out.
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
@@ -213,7 +233,7 @@ void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
-// -- progress.c: a line on a terminal -----------------------------------------------------------------
+// -- progress.c: a line on a terminal -----------------------------------------------------------
 // One thread. Nothing is drawn unless standard error is a terminal.
 enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
 typedef struct Progress {
@@ -223,23 +243,30 @@ typedef struct Progress {
 // From `delay` seconds after now on.
 void progress_start(Progress *p, bool on, double delay);
 bool progress_due(const Progress *p);
-void progress_draw(Progress *p, const char *text); // whether or not it is due
+void progress_draw(Progress *p, const char *text);                       // whether or not it is due
 void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3); // if it is due
 void progress_clear(Progress *p);
 
-// -- loop.c: training and evaluation ------------------------------------------------------------------
+// -- loop.c: training and evaluation ------------------------------------------------------------
 enum { METRIC_NUMBER = 32 };
 // "0.8714", "1.235e-05", "nan": four digits, for reading.
 const char *metric_number(double x, char out[METRIC_NUMBER]);
 
-// One metric of an evaluation: the program hands out, for every batch, the reductions over the batch
-// dim that stand outermost in it; the loop combines them over batches in double, and `finish` computes
-// the metric from them.
+// One metric of an evaluation: the program hands out, for every batch, the reductions over the
+// batch dim that stand outermost in it; the loop combines them over batches in double, and `finish`
+// computes the metric from them.
 typedef struct MetricPart {
-  const char *output;  // name of the program's output
-  enum { PART_SUM, PART_MAX, PART_MIN, PART_PROD, PART_ROW_MEAN, PART_LOGSUMEXP } how; // ROW_MEAN: weighted by rows
+  const char *output; // name of the program's output
+  enum {
+    PART_SUM,
+    PART_MAX,
+    PART_MIN,
+    PART_PROD,
+    PART_ROW_MEAN,
+    PART_LOGSUMEXP
+  } how; // ROW_MEAN: weighted by rows
   Dtype type;
-  int64_t elements;    // combined one by one; 0: a scalar
+  int64_t elements; // combined one by one; 0: a scalar
 } MetricPart;
 typedef struct Metric {
   const char *name;
@@ -248,67 +275,73 @@ typedef struct Metric {
   // The value from the combined parts, each with all its elements, after `rows` rows in all.
   double (*finish)(const void *context, const double *part, int64_t rows);
   const void *context;
-  bool ratio;          // print "(29/30)": the mean of a bool over the batch dim
+  bool ratio; // print "(29/30)": the mean of a bool over the batch dim
 } Metric;
 
 typedef struct TrainJob {
-  Exec *train, *eval;        // eval shares train's persistent tensors; NULL: no evaluation
-  Exec *last;                // runs the last batch of an evaluation when that is incomplete, NULL: eval does
+  Exec *train, *eval; // eval shares train's persistent tensors; NULL: no evaluation
+  Exec *last; // runs the last batch of an evaluation when that is incomplete, NULL: eval does
   Feed *feed, *test;
-  const char *test_name;     // "test" or "valid"
+  const char *test_name; // "test" or "valid"
   uint32_t nmetrics;
-  const Metric *metric;      // evaluated on test; the loss is the first
+  const Metric *metric; // evaluated on test; the loss is the first
   uint32_t nshown;
-  const char *const *shown;  // scalar outputs of the train program shown while training: loss, metrics
+  const char *const
+      *shown; // scalar outputs of the train program shown while training: loss, metrics
   int64_t steps, log, evaluate;
-  int64_t start;             // steps done before, by the run that `resume` goes on from
-  int64_t before;            // the program's step counter begins with it: steps behind loaded optimiser state
+  int64_t start;  // steps done before, by the run that `resume` goes on from
+  int64_t before; // the program's step counter begins with it: steps behind loaded optimiser state
   const struct CheckpointNote *resume; // or NULL; tensors and feed are where it says
-  struct Saver *saver;       // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after a checkpoint
-  int64_t checkpoint;        // every so many steps, 0: at the end only
+  struct Saver *saver; // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after
+                       // a checkpoint
+  int64_t checkpoint;  // every so many steps, 0: at the end only
   uint64_t seed;
-  const char *stop;          // metric by which training may stop early, or NULL: after `patience` evaluations
-  int64_t patience;          // without a better one, which is a larger one unless stop_least
+  const char
+      *stop; // metric by which training may stop early, or NULL: after `patience` evaluations
+  int64_t patience; // without a better one, which is a larger one unless stop_least
   bool stop_least;
-  bool skip;                 // a step that is not finite changes nothing, and the run goes on with the next batch
-  const char *skipped;       // scalar output of train: updates that a scaled loss has skipped so far; or NULL
-  int64_t *done;             // gets the updates that were made, all steps but those skipped; or NULL
-  int64_t batch;             // units a step
-  const char *unit, *units;  // "rows" and "rows", or "tok" and "tokens": in lines, in the log
-  uint32_t nlogged;          // scalar outputs of train that only the log gets, and their names there
+  bool skip; // a step that is not finite changes nothing, and the run goes on with the next batch
+  const char
+      *skipped;  // scalar output of train: updates that a scaled loss has skipped so far; or NULL
+  int64_t *done; // gets the updates that were made, all steps but those skipped; or NULL
+  int64_t batch; // units a step
+  const char *unit, *units; // "rows" and "rows", or "tok" and "tokens": in lines, in the log
+  uint32_t nlogged;         // scalar outputs of train that only the log gets, and their names there
   const char *const *logged, *const *logged_as;
-  // Says as notes in d where the step of that number, on the batch `data`, stops being finite; or NULL.
+  // Says as notes in d where the step of that number, on the batch `data`, stops being finite; or
+  // NULL.
   void (*locate)(void *context, int64_t step, const void **data, Diag *d);
-  void *locating;            // its context
-  bool keeps;                // the caller saves the parameters when a signal ends the run
-  Ranks *ranks;              // of the programs, or NULL
-  bool quiet, terminal;      // progress line on standard error only when it is a terminal
-  FILE *out;                 // where lines go
-  const char *header;        // first line: model, parameters, mesh, device, bytes; NULL: none
-  struct Log *watch;         // gets every step and evaluation (runtime/train/log.h); or NULL
-  struct Trace *trace;       // gets some steps (runtime/exec/trace.h); or NULL
-  Exec *gradients;           // its outputs are gradients, of which the log gets histograms; shares train's tensors; or NULL
+  void *locating;       // its context
+  bool keeps;           // the caller saves the parameters when a signal ends the run
+  Ranks *ranks;         // of the programs, or NULL
+  bool quiet, terminal; // progress line on standard error only when it is a terminal
+  FILE *out;            // where lines go
+  const char *header;   // first line: model, parameters, mesh, device, bytes; NULL: none
+  struct Log *watch;    // gets every step and evaluation (runtime/train/log.h); or NULL
+  struct Trace *trace;  // gets some steps (runtime/exec/trace.h); or NULL
+  Exec *gradients; // its outputs are gradients, of which the log gets histograms; shares train's
+                   // tensors; or NULL
 } TrainJob;
 // Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
 int train_run(const TrainJob *job, Diag *d);
-// last: a program made for just the rows of the last, incomplete batch, whose outputs have the same names; or NULL: e runs it.
-// progress: or NULL.
-int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out, int64_t *rows, Progress *progress,
-                 Diag *d);
+// last: a program made for just the rows of the last, incomplete batch, whose outputs have the same
+// names; or NULL: e runs it. progress: or NULL.
+int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out,
+                 int64_t *rows, Progress *progress, Diag *d);
 
-// -- peak.c: what no kernel on this machine can beat ------------------------------------------------------
+// -- peak.c: what no kernel on this machine can beat --------------------------------------------
 // Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.
 double peak_flops(int threads);
-// Copies between two arrays of 64 MiB on `threads` threads: bytes read plus bytes written a second; 0
-// without memory for them.
+// Copies between two arrays of 64 MiB on `threads` threads: bytes read plus bytes written a second;
+// 0 without memory for them.
 double peak_copy(int threads);
 
-// -- signals.c --------------------------------------------------------------------------------------------
-// From here on SIGUSR1 is noted until training looks at it: it asks for a checkpoint and the end of the run, also while
-// the program compiles. Without it, it ends the process outside of train_run.
+// -- signals.c ----------------------------------------------------------------------------------
+// From here on SIGUSR1 is noted until training looks at it: it asks for a checkpoint and the end of
+// the run, also while the program compiles. Without it, it ends the process outside of train_run.
 void stop_expect(void);
 
-// -- digest.c: which data files this process has read -----------------------------------------------------
+// -- digest.c: which data files this process has read -------------------------------------------
 typedef enum DigestMode { DIGEST_OFF, DIGEST_SAMPLED, DIGEST_FULL } DigestMode;
 typedef struct FileDigest {
   const char *path, *name; // name: without its folder
@@ -319,10 +352,11 @@ typedef struct FileDigest {
 // From here on every data file that is opened is recorded, or none is. Any thread.
 void digest_record(DigestMode how);
 void digest_text(const char *path, const char *text, size_t n); // a file that has been read already
-// The files recorded so far, in the order in which they were first opened. While no other thread opens files.
+// The files recorded so far, in the order in which they were first opened. While no other thread
+// opens files.
 uint32_t digest_list(const FileDigest **out);
 
-// -- cores.c, blas.c --------------------------------------------------------------------------------------
+// -- cores.c, blas.c ----------------------------------------------------------------------------
 int cores_available(void);
 // What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
 typedef struct Offers {
@@ -332,15 +366,17 @@ typedef struct Offers {
   int64_t memory; // bytes free
 } Offers;
 Offers offers_find(Arena *a);
-int64_t memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
+int64_t
+memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
 // when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
 bool blas_open(const char **name);
-// Takes the memory that BLAS needs for calls of so many threads at a time. OpenBLAS waits for ever in its first call of a
-// thread where it gets none. False: there is not enough. Call it before the threads multiply.
+// Takes the memory that BLAS needs for calls of so many threads at a time. OpenBLAS waits for ever
+// in its first call of a thread where it gets none. False: there is not enough. Call it before the
+// threads multiply.
 MUST_USE bool blas_reserve(int threads);
 // C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
-void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-               const void *b, int64_t ldb, void *c, int64_t ldc);
+void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
+               int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
 
 #endif

@@ -10,8 +10,9 @@
 // From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;
 // a second one of a kind ends it.
 void stop_watch(bool on);
-int stop_signal(void); // the last one noted, 0: none
-bool exec_asked(const Exec *e); // one has asked this process to stop, or another rank by the end of its last step
+int stop_signal(void);          // the last one noted, 0: none
+bool exec_asked(const Exec *e); // one has asked this process to stop, or another rank by the end of
+                                // its last step
 
 // -- crc32c.c
 // --------------------------------------------------------------------------------------------
@@ -37,10 +38,11 @@ void team_run(Team *t, TeamWork *work, void *context);
 enum { WHY = 200 };
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3); // always false
 
-// -- draw.c: many draws at once ----------------------------------------------------------------------------------
+// -- draw.c: many draws at once -----------------------------------------------------------------
 // Two uniforms in (0, 1) of every element.
 void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, double *v);
-// u and v, uniform, into a normal draw in u (Box and Muller, Annals of Mathematical Statistics 29, 1958).
+// u and v, uniform, into a normal draw in u (Box and Muller, Annals of Mathematical Statistics 29,
+// 1958).
 void draw_normals(int64_t n, double *u, const double *v);
 
 // -- file.c: bytes of files
@@ -65,12 +67,13 @@ MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t 
 char *path_under(const char *directory, const char *path);
 
 // -- mapped.c: a mapped file that shrinks ends the process with a message and exit code 5
-// Of a mapping of n bytes at `at`, until it is removed, before munmap. False: too many; then it is not to be used.
+// Of a mapping of n bytes at `at`, until it is removed, before munmap. False: too many; then it is
+// not to be used.
 MUST_USE bool mapped_add(const void *at, size_t n, const char *path);
 void mapped_remove(const void *at);
 
-// A file of a folder that is written while it is read: a fresh one, or the old one opened for reading and writing. Links
-// are not followed. NULL with errno.
+// A file of a folder that is written while it is read: a fresh one, or the old one opened for
+// reading and writing. Links are not followed. NULL with errno.
 FILE *file_stream(const char *directory, const char *name, bool fresh);
 
 // A file that replaces `path` when it is complete.
@@ -84,10 +87,10 @@ void aside_put(Aside *w, const void *bytes, size_t n);
 // fsync, rename, fsync of the directory; removes the partial file and says why after a failure.
 MUST_USE bool aside_close(Aside *w, Diag *d);
 
-// Copies a box of elements of `each` bytes; strides in elements. Runs along the last dim are copied whole
-// where both strides are 1.
-void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride, const char *src,
-              const int64_t *src_stride);
+// Copies a box of elements of `each` bytes; strides in elements. Runs along the last dim are copied
+// whole where both strides are 1.
+void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride,
+              const char *src, const int64_t *src_stride);
 
 // -- raw.c: elements as files hold them
 // -----------------------------------------------------------------------
@@ -97,7 +100,7 @@ typedef struct Raw {
   bool big; // big-endian
 } Raw;
 Raw raw_of(Dtype t);
-Dtype raw_type(Raw r); // the element type that holds all its values
+Dtype raw_type(Raw r);       // the element type that holds all its values
 const char *raw_text(Raw r); // "f32", "i16", "bool"
 double raw_value(Raw r, const void *p);
 // n elements, times `scale` (1: none), into type `to`. False when a value would be lost: *bad is
@@ -142,7 +145,7 @@ MUST_USE bool npz_names(Arena *a, const Datafile *f, const char ***out, char *wh
 MUST_USE bool idx_place(const Datafile *f, ArrayPlace *p, char *why);
 
 // -- array.c
-// ---------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 typedef enum ArrayFormat {
   FORMAT_NONE,
   FORMAT_NPY,
@@ -151,10 +154,11 @@ typedef enum ArrayFormat {
   FORMAT_INDEX
 } ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
-// Of a set of shards the file that holds key, malloc'd; NULL where path holds its arrays itself. False
-// after an error in d.
+// Of a set of shards the file that holds key, malloc'd; NULL where path holds its arrays itself.
+// False after an error in d.
 MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
-// As the hint of what was said last: the arrays that the file holds, where key (or NULL) is none of them.
+// As the hint of what was said last: the arrays that the file holds, where key (or NULL) is none of
+// them.
 void array_hint(const char *path, const char *key, Diag *d);
 
 #endif

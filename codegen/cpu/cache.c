@@ -1,9 +1,11 @@
-// The compile cache: one file a set of kernels, named by the hash of all that its content depends on.
+// The compile cache: one file a set of kernels, named by the hash of all that its content depends
+// on.
 //
 //   "meshc objects 1\n"  sha-256 of what follows  [size u64, bytes padded to 16] ...
 //
-// Machine code from a file is run, so the file must be ours alone: the directory and the file belong to
-// the user and nobody else may write or read them, and the checksum must hold. What fails is not used.
+// Machine code from a file is run, so the file must be ours alone: the directory and the file
+// belong to the user and nobody else may write or read them, and the checksum must hold. What fails
+// is not used.
 #include "codegen/cpu/cache_internal.h"
 #include "ir/base/disk.h"
 
@@ -15,17 +17,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// -- SHA-256 ---------------------------------------------------------------------------------------------------
+// -- SHA-256 ------------------------------------------------------------------------------------
 
 static const uint32_t round_key[64] = {
-  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98,
-  0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786,
-  0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8,
-  0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13,
-  0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819,
-  0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a,
-  0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
-  0xc67178f2,
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
 static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
@@ -33,15 +35,17 @@ static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
 static void mix(Hash *h) {
   uint32_t w[64], s[8];
   for (int i = 0; i < 16; i++)
-    w[i] = (uint32_t)h->block[4 * i] << 24 | (uint32_t)h->block[4 * i + 1] << 16 | (uint32_t)h->block[4 * i + 2] << 8 |
-           h->block[4 * i + 3];
+    w[i] = (uint32_t)h->block[4 * i] << 24 | (uint32_t)h->block[4 * i + 1] << 16 |
+           (uint32_t)h->block[4 * i + 2] << 8 | h->block[4 * i + 3];
   for (int i = 16; i < 64; i++) {
     uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] + (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
+           (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
   }
   memcpy(s, h->state, sizeof s);
   for (int i = 0; i < 64; i++) {
-    uint32_t big1 = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25), ch = (s[4] & s[5]) ^ (~s[4] & s[6]);
+    uint32_t big1 = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25),
+             ch = (s[4] & s[5]) ^ (~s[4] & s[6]);
     uint32_t t1 = s[7] + big1 + ch + round_key[i] + w[i];
     uint32_t big0 = turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22);
     uint32_t t2 = big0 + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
@@ -53,8 +57,8 @@ static void mix(Hash *h) {
 }
 
 void hash_start(Hash *h) {
-  *h = (Hash){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
-                        0x5be0cd19}};
+  *h = (Hash){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+                        0x1f83d9ab, 0x5be0cd19}};
 }
 
 void hash_add(Hash *h, const void *at, size_t n) {
@@ -80,12 +84,14 @@ void hash_end(Hash *h, uint8_t out[HASH_BYTES]) {
   for (int i = 0; i < HASH_BYTES; i++) out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-// -- files -----------------------------------------------------------------------------------------------------
+// -- files --------------------------------------------------------------------------------------
 
 static const char magic[16] = "meshc objects 1\n";
 enum { HEAD = (int)sizeof magic + HASH_BYTES };
 
-static bool is_ours(const struct stat *s) { return s->st_uid == geteuid() && (s->st_mode & 077) == 0; }
+static bool is_ours(const struct stat *s) {
+  return s->st_uid == geteuid() && (s->st_mode & 077) == 0;
+}
 
 // The directory, opened; -1 unless it is ours alone.
 static int open_dir(const char *dir) {
@@ -198,8 +204,8 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
-// To list the folder takes longer the more it holds. It is done about once for every part of the limit that is written;
-// the key, as good as random, is the chance.
+// To list the folder takes longer the more it holds. It is done about once for every part of the
+// limit that is written; the key, as good as random, is the chance.
 static bool turn_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;

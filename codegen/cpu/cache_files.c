@@ -1,6 +1,7 @@
-// The compile cache as a folder: what it holds, what is removed when it grows too large, all of it on request.
-#include "codegen/cpu/cache_internal.h"
+// The compile cache as a folder: what it holds, what is removed when it grows too large, all of it
+// on request.
 #include "codegen/codegen.h"
+#include "codegen/cpu/cache_internal.h"
 #include "ir/base/disk.h"
 
 #include <dirent.h>
@@ -12,7 +13,8 @@
 
 static bool is_entry(const char *name) {
   size_t n = strlen(name);
-  return n == 2 * HASH_BYTES + 2 && strcmp(name + n - 2, ".o") == 0 && strspn(name, "0123456789abcdef") == n - 2;
+  return n == 2 * HASH_BYTES + 2 && strcmp(name + n - 2, ".o") == 0 &&
+         strspn(name, "0123456789abcdef") == n - 2;
 }
 
 // Written by a process that died: "KEY.o.partial", by older versions ".KEY.o.PID".
@@ -32,8 +34,10 @@ CacheFolder cache_list(Arena *a, const char *dir) {
   DIR *folder = mem_opendir(dir);
   struct stat s;
   for (const struct dirent *e; folder && (e = readdir(folder));) {
-    if (!is_entry(e->d_name) || fstatat(dirfd(folder), e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    vec_push(a, entries) = (CacheEntry){arena_text(a, e->d_name, 2 * HASH_BYTES), s.st_size, s.st_mtime};
+    if (!is_entry(e->d_name) || fstatat(dirfd(folder), e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    vec_push(a, entries) =
+        (CacheEntry){arena_text(a, e->d_name, 2 * HASH_BYTES), s.st_size, s.st_mtime};
     out.bytes += s.st_size;
   }
   if (folder) closedir(folder);

@@ -1,14 +1,15 @@
 // Machine code of a program's kernels: equal kernels once, from the cache or from LLVM, mapped.
 //
-// Inside objects kernels are called k0, k1 ... in the order of their first use, so that two programs of
-// the same kernels under other names share a cache entry. Many kernels are compiled by two threads.
+// Inside objects kernels are called k0, k1 ... in the order of their first use, so that two
+// programs of the same kernels under other names share a cache entry. Many kernels are compiled by
+// two threads.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cpu/cache_internal.h"
 #include "codegen/codegen.h"
+#include "codegen/cpu/cache_internal.h"
 #include "codegen/cpu/host_internal.h"
 #include "codegen/cpu/llvm_internal.h"
 #include "codegen/cpu/load_internal.h"
@@ -31,7 +32,7 @@ const char *code_cpu(void) {
   return text;
 }
 
-// -- distinct kernels --------------------------------------------------------------------------------------------
+// -- distinct kernels ---------------------------------------------------------------------------
 
 typedef struct Unique {
   uint32_t n;
@@ -59,8 +60,10 @@ static Unique unique_kernels(Arena *a, const Program *p, Kernel *const *kernels)
   while (size < 2 * n) size *= 2;
   const uint32_t *first = kernels_first(a, n, kernels);
   uint32_t *table = arena_array(a, uint32_t, size);
-  Unique u = {.kernel = arena_array(a, const Kernel *, n + 1), .text = arena_array(a, const char *, n + 1),
-              .symbol = arena_array(a, const char *, n + 1), .of = arena_array(a, uint32_t, n + 1)};
+  Unique u = {.kernel = arena_array(a, const Kernel *, n + 1),
+              .text = arena_array(a, const char *, n + 1),
+              .symbol = arena_array(a, const char *, n + 1),
+              .of = arena_array(a, uint32_t, n + 1)};
   for (uint32_t i = 0; i < n; i++) {
     if (first[i] < i) {
       u.of[i] = u.of[first[i]];
@@ -82,7 +85,8 @@ static Unique unique_kernels(Arena *a, const Program *p, Kernel *const *kernels)
 static int width_of(const CodeOptions *opt) { return opt->width ? opt->width : host_bits(); }
 
 // All that objects depend on.
-static void cache_key(const Unique *u, const CodeOptions *opt, const char *host, uint8_t out[HASH_BYTES]) {
+static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
+                      uint8_t out[HASH_BYTES]) {
   Hash h;
   char text[64];
   snprintf(text, sizeof text, "%d bits, level %d, %u kernels", width_of(opt), opt->opt, u->n);
@@ -96,7 +100,7 @@ static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
   hash_end(&h, out);
 }
 
-// -- compiling -----------------------------------------------------------------------------------------------------
+// -- compiling ----------------------------------------------------------------------------------
 
 typedef struct Part {
   const Unique *u;
@@ -111,7 +115,8 @@ typedef struct Part {
 static void *compile_part(void *arg) {
   Part *p = arg;
   LlvmTarget target = {width_of(p->opt), p->opt->opt, p->opt->without};
-  p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, &target, p->form, &p->out, p->why);
+  p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, &target, p->form,
+                       &p->out, p->why);
   return NULL;
 }
 
@@ -119,14 +124,17 @@ static void *compile_part(void *arg) {
 static uint32_t compile(const Unique *u, const CodeOptions *opt, LlvmForm form, Part *part) {
   uint32_t n = form == LLVM_OBJECT && u->n > 2 * KERNELS_A_THREAD ? MAX_PARTS : 1, first = 0;
   for (uint32_t i = 0; i < n; i++) {
-    part[i] = (Part){.u = u, .opt = opt, .first = first, .n = (u->n - first) / (n - i), .form = form};
+    part[i] =
+        (Part){.u = u, .opt = opt, .first = first, .n = (u->n - first) / (n - i), .form = form};
     first += part[i].n;
   }
   pthread_t helper;
   bool helped = n > 1 && pthread_create(&helper, NULL, compile_part, &part[1]) == 0;
   compile_part(&part[0]);
-  if (helped) pthread_join(helper, NULL);
-  else if (n > 1) compile_part(&part[1]);
+  if (helped)
+    pthread_join(helper, NULL);
+  else if (n > 1)
+    compile_part(&part[1]);
   return n;
 }
 
@@ -144,13 +152,14 @@ static uint32_t compile_objects(const Unique *u, const CodeOptions *opt, Bytes *
     if (!part[i].ok) why = part[i].why;
   }
   if (!why) return n;
-  diag_error(d, llvm_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0}, "kernels cannot be compiled: %s", why);
+  diag_error(d, llvm_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0},
+             "kernels cannot be compiled: %s", why);
   if (!llvm_available()) diag_hint(d, "build meshc with LLVM 19");
   free_objects(n, object);
   return 0;
 }
 
-// -- loading --------------------------------------------------------------------------------------------------------
+// -- loading ------------------------------------------------------------------------------------
 
 static void *find_symbol(const Code *c, const char *name) {
   void *at = NULL;
@@ -190,7 +199,8 @@ static Code *code_link(Program *p, const Unique *u, uint32_t n, const Bytes *obj
   return NULL;
 }
 
-static Code *load_cached(Program *p, const Unique *u, const char *dir, const uint8_t key[HASH_BYTES]) {
+static Code *load_cached(Program *p, const Unique *u, const char *dir,
+                         const uint8_t key[HASH_BYTES]) {
   Bytes *object;
   char why[200];
   uint32_t n = cache_read(dir, key, &object);
@@ -201,14 +211,17 @@ static Code *load_cached(Program *p, const Unique *u, const char *dir, const uin
   return c;
 }
 
-static Code *load_fresh(Program *p, const Unique *u, const CodeOptions *opt, const uint8_t key[HASH_BYTES], Diag *d) {
+static Code *load_fresh(Program *p, const Unique *u, const CodeOptions *opt,
+                        const uint8_t key[HASH_BYTES], Diag *d) {
   Bytes object[MAX_PARTS];
   char why[200];
   uint32_t n = compile_objects(u, opt, object, d);
   if (n == 0) return NULL;
   Code *c = code_link(p, u, n, object, why);
-  if (!c) diag_error(d, DIAG_FAILURE, (Pos){0}, "machine code cannot be loaded: %s", why);
-  else if (opt->cache) cache_write(opt->cache, key, n, object);
+  if (!c)
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "machine code cannot be loaded: %s", why);
+  else if (opt->cache)
+    cache_write(opt->cache, key, n, object);
   free_objects(n, object);
   return c;
 }
@@ -234,7 +247,8 @@ void code_free(Code *c) {
   free(c);
 }
 
-char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt, bool assembly, Diag *d) {
+char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
+                bool assembly, Diag *d) {
   Unique u = unique_kernels(a, p, kernels);
   for (uint32_t i = p->nkernels; i-- > 0;) u.symbol[u.of[i]] = p->kernel[i].name;
   Part part[MAX_PARTS];
@@ -242,7 +256,7 @@ char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOp
   char *text = part[0].ok ? arena_text(a, part[0].out.at, part[0].out.n) : NULL;
   free(part[0].out.at);
   if (!text)
-    diag_error(d, llvm_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0}, "kernels cannot be compiled: %s",
-               part[0].why);
+    diag_error(d, llvm_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0},
+               "kernels cannot be compiled: %s", part[0].why);
   return text;
 }

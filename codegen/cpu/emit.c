@@ -14,7 +14,7 @@
 
 enum { ZERO_BYTES = 4096 };
 
-// -- blocks, loops, masks ------------------------------------------------------------------------------------
+// -- blocks, loops, masks -----------------------------------------------------------------------
 
 LLVMBasicBlockRef emit_block(Emit *e) { return LLVMAppendBasicBlockInContext(e->ctx, e->fn, ""); }
 
@@ -69,7 +69,7 @@ static void instance_mask(Emit *e, int v) {
   e->active = last ? e->last_active : NULL;
 }
 
-// -- statements ------------------------------------------------------------------------------------------------
+// -- statements ---------------------------------------------------------------------------------
 
 // Instances of a statement with an effect: all that its operands or its target tell apart.
 static int effect_rows(const Emit *e, const KStmt *s, int id) {
@@ -101,7 +101,9 @@ static void emit_effect(Emit *e, int id) {
 
 static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
   if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
-  if (s->step != NUMBER_ANY) return const_real(reg_type(e, s->type), s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
+  if (s->step != NUMBER_ANY)
+    return const_real(reg_type(e, s->type),
+                      s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
   LLVMValueRef n = i64_of(e, s->index), at = LLVMBuildGEP2(e->b, e->f64, e->nums, &n, 1, "");
   return emit_coerce(e, LLVMBuildLoad2(e->b, e->f64, at, ""), TYPE_F64, s->type);
 }
@@ -129,7 +131,8 @@ static void emit_stmt(Emit *e, int id) {
     emit_effect(e, id);
     return;
   }
-  int rows = depends(e, id, e->k->rows) ? e->rows : 1, vecs = depends(e, id, e->k->vector) ? e->vecs : 1;
+  int rows = depends(e, id, e->k->rows) ? e->rows : 1,
+      vecs = depends(e, id, e->k->vector) ? e->vecs : 1;
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vecs; v++) {
       instance_mask(e, v);
@@ -139,14 +142,17 @@ static void emit_stmt(Emit *e, int id) {
 
 void emit_place(Emit *e, int place, int phase) {
   for (int id = 0; id < e->k->nstmts; id++)
-    if (e->plan.place[id] == place && (place <= PLACE_UNIT || e->k->stmt[id].phase == phase)) emit_stmt(e, id);
+    if (e->plan.place[id] == place && (place <= PLACE_UNIT || e->k->stmt[id].phase == phase))
+      emit_stmt(e, id);
 }
 
-// -- inner loops ------------------------------------------------------------------------------------------------
+// -- inner loops --------------------------------------------------------------------------------
 
 static size_t addresses(const Emit *e) { return (size_t)e->k->nptr * (1 + TILE_ROWS); }
 
-LLVMValueRef *addresses_save(Emit *e) { return arena_copy(e->arena, e->addr, addresses(e) * sizeof *e->addr); }
+LLVMValueRef *addresses_save(Emit *e) {
+  return arena_copy(e->arena, e->addr, addresses(e) * sizeof *e->addr);
+}
 
 static void advance_rows(Emit *e, int p, LLVMValueRef off) {
   for (int r = 0; r < TILE_ROWS; r++) {
@@ -168,7 +174,9 @@ LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
   return saved;
 }
 
-void leave_loop(Emit *e, LLVMValueRef *saved) { memcpy(e->addr, saved, addresses(e) * sizeof *saved); }
+void leave_loop(Emit *e, LLVMValueRef *saved) {
+  memcpy(e->addr, saved, addresses(e) * sizeof *saved);
+}
 
 // Whole tiles from..to, in blocks where sums are folded.
 static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body, int phase) {
@@ -220,12 +228,14 @@ static int64_t fixed_extent(const KLoop *l) { return l->slot < 0 ? l->size : -1;
 
 static void inner_loops(Emit *e, int i, int phase);
 
-// -- guards -------------------------------------------------------------------------------------------------------
-// Where guards of loads are the same in all lanes, the body is emitted twice: without them for the rounds in which all
-// hold, which are most. Where nothing would be added to any reduction unless they hold, once: other rounds are left out.
+// -- guards -------------------------------------------------------------------------------------
+// Where guards of loads are the same in all lanes, the body is emitted twice: without them for the
+// rounds in which all hold, which are most. Where nothing would be added to any reduction unless
+// they hold, once: other rounds are left out.
 
 static bool is_guard_use(const Emit *e, int id, int phase) {
-  return e->k->stmt[id].phase == phase && plan_guarded(e->k, &e->plan, id) && e->plan.place[id] >= PLACE_LOOP;
+  return e->k->stmt[id].phase == phase && plan_guarded(e->k, &e->plan, id) &&
+         e->plan.place[id] >= PLACE_LOOP;
 }
 
 // All guards of loads in this phase, of all instances; NULL: there are none here.
@@ -267,7 +277,8 @@ static int64_t run_bytes(const Emit *e, const KStmt *s, int i) {
 static bool is_shared(const Emit *e, int id) {
   for (int j = 0; j < e->k->nstmts; j++) {
     const KStmt *s = &e->k->stmt[j];
-    if (j != id && (s->kind == K_LOAD || s->kind == K_LOAD_AT) && s->index == e->k->stmt[id].index) return true;
+    if (j != id && (s->kind == K_LOAD || s->kind == K_LOAD_AT) && s->index == e->k->stmt[id].index)
+      return true;
   }
   return false;
 }
@@ -282,8 +293,10 @@ static void rows_of_zeros(Emit *e, int i, int phase) {
     if (bytes == 0 || bytes > ZERO_BYTES) continue;
     for (int r = 0; r < e->rows; r++) {
       LLVMValueRef off = i64_of(e, r * e->k->ptr[s->index].stride[e->k->rows]);
-      LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[s->index].type), e->addr[s->index], &off, 1, "");
-      *row_address(e, s->index, r) = LLVMBuildSelect(e->b, value_at(e, s->arg[1], r, 0), at, e->zeros, "");
+      LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, e->k->ptr[s->index].type),
+                                      e->addr[s->index], &off, 1, "");
+      *row_address(e, s->index, r) =
+          LLVMBuildSelect(e->b, value_at(e, s->arg[1], r, 0), at, e->zeros, "");
     }
   }
 }
@@ -309,7 +322,8 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
 
 // Rows left over from register tiles are few.
 static bool splits_at(const Emit *e, int place, int phase) {
-  return (e->rows > 1 || e->k->rows < 0) && !e->sure && guards_place(e->k, &e->plan, phase) == place;
+  return (e->rows > 1 || e->k->rows < 0) && !e->sure &&
+         guards_place(e->k, &e->plan, phase) == place;
 }
 
 // Statements of that place that guards need, or (rest) the others.
@@ -322,7 +336,8 @@ static void emit_part(Emit *e, int place, int phase, bool rest) {
       if (s->arg[j] != NO_STMT) needed[s->arg[j]] = true;
   }
   for (int id = 0; id < e->k->nstmts; id++)
-    if (e->plan.place[id] == place && e->k->stmt[id].phase == phase && needed[id] != rest) emit_stmt(e, id);
+    if (e->plan.place[id] == place && e->k->stmt[id].phase == phase && needed[id] != rest)
+      emit_stmt(e, id);
 }
 
 static void body_rest(Emit *e, int i, int phase) { emit_part(e, PLACE_LOOP + i, phase, true); }
@@ -339,8 +354,10 @@ static void innermost_body(Emit *e, int phase) {
 
 // Inside what loop i - 1 has of this phase.
 static void after_place(Emit *e, int i, int phase) {
-  if (splits_at(e, PLACE_LOOP + i - 1, phase)) emit_twice(e, i, phase, inner_loops);
-  else inner_loops(e, i, phase);
+  if (splits_at(e, PLACE_LOOP + i - 1, phase))
+    emit_twice(e, i, phase, inner_loops);
+  else
+    inner_loops(e, i, phase);
 }
 
 static void inner_loops(Emit *e, int i, int phase) {
@@ -362,7 +379,8 @@ static void inner_loops(Emit *e, int i, int phase) {
   Blocks b = blocks_begin(e, all.from, all.to, step);
   Loop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
-  if (i + 1 == k->ninner) innermost_body(e, phase);
+  if (i + 1 == k->ninner)
+    innermost_body(e, phase);
   else {
     emit_place(e, PLACE_LOOP + i, phase);
     after_place(e, i + 1, phase);
@@ -386,10 +404,11 @@ void emit_phase(Emit *e, int phase) {
   int guards = guards_place(e->k, &e->plan, phase);
   if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
     emit_twice(e, 0, phase, inner_loops);
-  else if (has_inner(e, phase)) inner_loops(e, 0, phase);
+  else if (has_inner(e, phase))
+    inner_loops(e, 0, phase);
 }
 
-// -- functions -----------------------------------------------------------------------------------------------------
+// -- functions ----------------------------------------------------------------------------------
 
 static void emit_types(Emit *e) {
   e->i1 = LLVMInt1TypeInContext(e->ctx);
@@ -405,19 +424,22 @@ static void emit_types(Emit *e) {
 }
 
 static void add_attribute(Emit *e, const char *key, const char *value) {
-  LLVMAttributeRef a = LLVMCreateStringAttribute(e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+  LLVMAttributeRef a =
+      LLVMCreateStringAttribute(e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, a);
 }
 
 static void add_flag(Emit *e, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->ctx, kind, 0));
+  LLVMAddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(e->ctx, kind, 0));
 }
 
 // void name(ptr call, i64 x n), its first blocks, the builder at the second.
 static void function_begin(Emit *e, const char *name, int n) {
   LLVMTypeRef params[3] = {e->ptr, e->i64, e->i64};
-  e->fn = LLVMAddFunction(e->module, name, LLVMFunctionType(e->none, params, (unsigned)n + 1, false));
+  e->fn =
+      LLVMAddFunction(e->module, name, LLVMFunctionType(e->none, params, (unsigned)n + 1, false));
   const char *bits = arena_printf(e->arena, "%d", e->target->bits);
   add_attribute(e, "prefer-vector-width", bits);
   add_attribute(e, "min-legal-vector-width", bits);
@@ -452,7 +474,8 @@ static LLVMValueRef slot_value(Emit *e, int slot) {
 static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
   LLVMValueRef at = i64_of(e, p->offset);
   for (int i = 0; i < p->nbases; i++) {
-    LLVMValueRef off = LLVMBuildMul(e->b, slot_value(e, p->base[i].slot), i64_of(e, p->base[i].stride), "");
+    LLVMValueRef off =
+        LLVMBuildMul(e->b, slot_value(e, p->base[i].slot), i64_of(e, p->base[i].stride), "");
     at = LLVMBuildAdd(e->b, at, off, "");
   }
   return at;
@@ -463,7 +486,8 @@ static void load_pointers(Emit *e) {
   for (int p = 0; p < e->k->nptr; p++) {
     const KPtr *kp = &e->k->ptr[p];
     LLVMValueRef at = i64_of(e, p);
-    e->start[p] = e->base[p] = LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, table, &at, 1, ""), "");
+    e->start[p] = e->base[p] =
+        LLVMBuildLoad2(e->b, e->ptr, LLVMBuildGEP2(e->b, e->ptr, table, &at, 1, ""), "");
     if (!kp->nbases && !kp->offset) continue;
     LLVMValueRef off = walk_start(e, kp);
     e->base[p] = LLVMBuildGEP2(e->b, mem_type(e, kp->type), e->base[p], &off, 1, "");
@@ -487,7 +511,8 @@ static void load_call(Emit *e) {
 // Memory for rows_of_zeros, if some load has a guard.
 static void zeros_make(Emit *e) {
   bool any = false;
-  for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++) any |= plan_guarded(e->k, &e->plan, id);
+  for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++)
+    any |= plan_guarded(e->k, &e->plan, id);
   if (!any) return;
   LLVMTypeRef vector = LLVMVectorType(e->i64, 8);
   e->zeros = emit_alloca(e, LLVMArrayType2(vector, ZERO_BYTES / 64));

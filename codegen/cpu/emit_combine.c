@@ -8,7 +8,8 @@
 static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
 
 // The chunks' values at `index` joined.
-static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks, bool vector) {
+static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks,
+                                bool vector) {
   const KStmt *st = &e->k->stmt[s];
   Dtype type = combine_type(st);
   LLVMTypeRef t = vector ? type_vector(e, reg_type(e, type)) : reg_type(e, type);
@@ -28,12 +29,15 @@ static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef
 }
 
 // One address, or a vector of them along loop `l` (-1: scalar).
-static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
+                       LLVMValueRef chunks) {
   const KStmt *st = &e->k->stmt[s];
   const KPtr *p = &e->k->ptr[st->index];
   LLVMValueRef x = emit_coerce(e, join_chunks(e, s, index, chunks, l >= 0), st->type, p->type);
-  if (l >= 0 && p->stride[l] != 1) scatter_raw(e, p->type, at, p->stride[l], x);
-  else store_raw(e, p->type, at, x);
+  if (l >= 0 && p->stride[l] != 1)
+    scatter_raw(e, p->type, at, p->stride[l], x);
+  else
+    store_raw(e, p->type, at, x);
 }
 
 // No later loop moves: neighbours along l are neighbours in the row.
@@ -43,7 +47,8 @@ static bool is_last(const Emit *e, int s, int l) {
   return true;
 }
 
-static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at, LLVMValueRef chunks) {
+static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
+                          LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];
   int end = e->k->nouter + e->k->ninner;
   while (l < end && accum_stride(e->k, s, l) == 0) l++;

@@ -14,7 +14,7 @@ static LLVMTypeRef level_type(Emit *e, int s, Dtype t) {
   return cell_is_vector(e, s) ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
 }
 
-// -- registers -------------------------------------------------------------------------------------------------
+// -- registers ----------------------------------------------------------------------------------
 
 void fold_make(Emit *e, int s, int at) {
   if (!folds(e, s)) return;
@@ -80,7 +80,8 @@ static int fold_vecs(const Emit *e, int s) {
 }
 
 static void middle_to_total(Emit *e, int s) {
-  LLVMValueRef n = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->leaves[s], ""), i64_of(e, 1), "");
+  LLVMValueRef n =
+      LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->leaves[s], ""), i64_of(e, 1), "");
   LLVMValueRef full = LLVMBuildICmp(e->b, LLVMIntEQ, n, i64_of(e, SUM_MIDDLE), "");
   LLVMBuildStore(e->b, LLVMBuildSelect(e->b, full, i64_of(e, 0), n, ""), e->leaves[s]);
   LLVMBasicBlockRef add = emit_block(e), done = emit_block(e);
@@ -104,7 +105,7 @@ static void fold_registers(Emit *e, int s) {
   if (fold_of(e, s)->wide) middle_to_total(e, s);
 }
 
-// -- memory ----------------------------------------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------------------------
 
 LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index) {
   LLVMValueRef off = i64_of(e, accum_row_bytes(e->k, s));
@@ -131,30 +132,36 @@ static void wide_begin(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, TYPE_F64, to, emit_identity(e, e->k->stmt[s].op, TYPE_F64, vector));
 }
 
-void wide_clear(Emit *e, int s) { each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), wide_begin); }
+void wide_clear(Emit *e, int s) {
+  each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), wide_begin);
+}
 
 static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef leaf = partial_at(e, s, index), wide = wide_at(e, s, partial_at(e, s, NULL), index);
   LLVMValueRef x = emit_coerce(e, load_raw(e, st->type, leaf, vector), st->type, TYPE_F64);
-  store_raw(e, TYPE_F64, wide, emit_join(e, st->op, TYPE_F64, load_raw(e, TYPE_F64, wide, vector), x));
+  store_raw(e, TYPE_F64, wide,
+            emit_join(e, st->op, TYPE_F64, load_raw(e, TYPE_F64, wide, vector), x));
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Inside an inner loop: the elements that are reached from its place. Loops farther in go over neighbours.
+// Inside an inner loop: the elements that are reached from its place. Loops farther in go over
+// neighbours.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);
   int64_t n = 1;
   for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {
     int64_t stride = accum_stride(e->k, s, l);
-    if (stride && l >= at) n *= e->k->loop[l].size;
-    else if (stride) from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, e->counter[l], i64_of(e, stride), ""), "");
+    if (stride && l >= at)
+      n *= e->k->loop[l].size;
+    else if (stride)
+      from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, e->counter[l], i64_of(e, stride), ""), "");
   }
   each_of_row(e, s, from, n, wide_add);
 }
 
-// -- places ------------------------------------------------------------------------------------------------------
+// -- places -------------------------------------------------------------------------------------
 
 static bool folds_here(const Emit *e, int s, int place, int phase) {
   const Fold *f = fold_of(e, s);
@@ -166,7 +173,8 @@ static bool folds_here(const Emit *e, int s, int place, int phase) {
 static const Fold *fold_most(const Emit *e, int place, int phase) {
   const Fold *most = NULL;
   for (int s = 0; s < e->k->nstmts; s++)
-    if (folds_here(e, s, place, phase) && (!most || fold_of(e, s)->step < most->step)) most = fold_of(e, s);
+    if (folds_here(e, s, place, phase) && (!most || fold_of(e, s)->step < most->step))
+      most = fold_of(e, s);
   return most;
 }
 
@@ -183,8 +191,10 @@ int64_t fold_period(const Emit *e, int place, int phase) {
 void fold_now(Emit *e, int place, int phase) {
   for (int s = 0; s < e->k->nstmts; s++) {
     if (!folds_here(e, s, place, phase)) continue;
-    if (kernel_accum_wide(e->k, s)) fold_row(e, s, place);
-    else fold_registers(e, s);
+    if (kernel_accum_wide(e->k, s))
+      fold_row(e, s, place);
+    else
+      fold_registers(e, s);
   }
 }
 

@@ -1,13 +1,15 @@
-// sigmoid, silu, gelu and gelu_tanh and the derivatives of the last three: gates that go from 0 to 1, and x times them.
+// sigmoid, silu, gelu and gelu_tanh and the derivatives of the last three: gates that go from 0 to
+// 1, and x times them.
 //
 //   sigmoid    s(x) = 1 / (1 + e^-x)
 //   silu       x s(x)
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
 //   gelu       x P(x), P the normal distribution, P(-a) = e^(-a^2/2) E(a)
 //
-// All powers are computed as 2^k e^..., k of `shift`, which is a normal number where the gate is subnormal: the last step
-// takes off 2^k, so that the tails are right to their ends. The exponents z and a^2/2 keep what their rounding lost.
-// A value and its derivative in one kernel share all that is written alike (early-cse).
+// All powers are computed as 2^k e^..., k of `shift`, which is a normal number where the gate is
+// subnormal: the last step takes off 2^k, so that the tails are right to their ends. The exponents
+// z and a^2/2 keep what their rounding lost. A value and its derivative in one kernel share all
+// that is written alike (early-cse).
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -16,7 +18,7 @@
 static int shift(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 32 : 80; }
 static LLVMValueRef unshift(Emit *e, LLVMValueRef x) { return scale(e, x, ldexp(1, -shift(e, x))); }
 
-// -- x s(z) --------------------------------------------------------------------------------------------------------
+// -- x s(z) -------------------------------------------------------------------------------------
 
 typedef struct Gate {
   LLVMValueRef y;   // 2^-k e^-z
@@ -34,7 +36,8 @@ static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gate *g, double limit) 
 }
 
 // s (1 + w e^-z s), w = x dz/dx.
-static LLVMValueRef gated_slope(Emit *e, LLVMValueRef x, const Gate *g, LLVMValueRef w, double limit) {
+static LLVMValueRef gated_slope(Emit *e, LLVMValueRef x, const Gate *g, LLVMValueRef w,
+                                double limit) {
   LLVMValueRef y = mul(e, unshift(e, g->inv), math_fma(e, w, mul(e, g->y, g->inv), num(x, 1)));
   return pick(e, cmp(e, LLVMRealOGT, x, num(x, limit)), num(x, 1), y);
 }
@@ -50,7 +53,9 @@ LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
 }
 
 static double silu_limit(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 60 : 100; }
-static LLVMValueRef silu_argument(Emit *e, LLVMValueRef x) { return at_least(e, x, is_f32(e, x) ? -109 : -753); }
+static LLVMValueRef silu_argument(Emit *e, LLVMValueRef x) {
+  return at_least(e, x, is_f32(e, x) ? -109 : -753);
+}
 
 LLVMValueRef math_silu(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = silu_argument(e, x);
@@ -63,13 +68,16 @@ LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x) {
   return gated_slope(e, c, &g, c, silu_limit(e, x));
 }
 
-// -z log2(e) = x t with t = -(k + c x^2) in two numbers, of which the first is that sum rounded. k_high is a multiple of
-// the last place of the largest t: k_high + t is exact.
+// -z log2(e) = x t with t = -(k + c x^2) in two numbers, of which the first is that sum rounded.
+// k_high is a multiple of the last place of the largest t: k_high + t is exact.
 static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
-  const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1, k_low = f32 ? 2.5136698113913389e-7 : -2.977296208542741e-15;
-  const double c = f32 ? 0x1.a5a7dp-4 : 0x1.a5a7cf7572a98p-4, c_low = f32 ? -2.016198436410503e-9 : -5.978177400718744e-18;
-  LLVMValueRef q = mul(e, x, x), q_low = math_product_error(e, x, x, q), t = math_fma(e, q, num(x, -c), num(x, -k));
+  const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1,
+               k_low = f32 ? 2.5136698113913389e-7 : -2.977296208542741e-15;
+  const double c = f32 ? 0x1.a5a7dp-4 : 0x1.a5a7cf7572a98p-4,
+               c_low = f32 ? -2.016198436410503e-9 : -5.978177400718744e-18;
+  LLVMValueRef q = mul(e, x, x), q_low = math_product_error(e, x, x, q),
+               t = math_fma(e, q, num(x, -c), num(x, -k));
   LLVMValueRef low = math_near(e, q, num(x, -c), negate(e, offset(e, t, k)));
   low = math_fma(e, q_low, num(x, -c), add(e, low, math_fma(e, q, num(x, -c_low), num(x, -k_low))));
   Nearest d = math_nearest(e, x, t, num(x, math_magic(f32, -shift(e, x))));
@@ -79,7 +87,9 @@ static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
 }
 
 static double gelu_tanh_limit(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 6 : 10; }
-static LLVMValueRef gelu_tanh_argument(Emit *e, LLVMValueRef x) { return at_least(e, x, is_f32(e, x) ? -10.8 : -21.6); }
+static LLVMValueRef gelu_tanh_argument(Emit *e, LLVMValueRef x) {
+  return at_least(e, x, is_f32(e, x) ? -10.8 : -21.6);
+}
 
 LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = gelu_tanh_argument(e, x);
@@ -89,30 +99,42 @@ LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) {
 LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = gelu_tanh_argument(e, x);
   Gate g = gelu_tanh_gate(e, c);
-  LLVMValueRef w = mul(e, c, math_fma(e, mul(e, c, c), num(x, 0.21406444881780074633), num(x, 1.5957691216057307118)));
+  LLVMValueRef w =
+      mul(e, c,
+          math_fma(e, mul(e, c, c), num(x, 0.21406444881780074633), num(x, 1.5957691216057307118)));
   return gated_slope(e, c, &g, w, gelu_tanh_limit(e, x));
 }
 
-// -- gelu ----------------------------------------------------------------------------------------------------------
+// -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8: an error of n or d counts for
-// g / (a + g) of it, so that large a, where the errors of Horner's rule add up, are as accurate as small ones.
+// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8: an error
+// of n or d counts for g / (a + g) of it, so that large a, where the errors of Horner's rule add
+// up, are as accurate as small ones.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
-  static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787, 0.09146413207054138184,
-                               0.3652694821357727051, 0.7978845834732055664};
-  static const double n64[] = {5.726822065119389563e-7, 0.0000171868568064364701, 0.0002535050199772516844,
-                               0.002383733612946691092, 0.01566192193745755828, 0.0744773700597223115,
-                               0.2570233699425814589, 0.6253654106435204696, 0.9877775384758383792,
-                               0.7978845608028654057};
+  static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787,
+                               0.09146413207054138184, 0.3652694821357727051,
+                               0.7978845834732055664};
+  static const double n64[] = {5.726822065119389563e-7,  0.0000171868568064364701,
+                               0.0002535050199772516844, 0.002383733612946691092,
+                               0.01566192193745755828,   0.0744773700597223115,
+                               0.2570233699425814589,    0.6253654106435204696,
+                               0.9877775384758383792,    0.7978845608028654057};
   return is_f32(e, a) ? POLY(e, a, n32) : POLY(e, a, n64);
 }
 static LLVMValueRef tail_den(Emit *e, LLVMValueRef a) {
-  static const double d32[] = {0.009638675488531589508, 0.09060740470886230469, 0.3939326107501983643,
-                               0.9132261872291564941, 1};
-  static const double d64[] = {5.726822065580482536e-7, 0.00001718685679760422716, 0.0002546503851499427374,
-                               0.00241810728720018818, 0.01616549727209537143, 0.07914168046931630007,
-                               0.2868509350534259594, 0.7607288493644491778, 1.418395427595070313,
-                               1.693425130007107926, 1};
+  static const double d32[] = {0.009638675488531589508, 0.09060740470886230469,
+                               0.3939326107501983643, 0.9132261872291564941, 1};
+  static const double d64[] = {5.726822065580482536e-7,
+                               0.00001718685679760422716,
+                               0.0002546503851499427374,
+                               0.00241810728720018818,
+                               0.01616549727209537143,
+                               0.07914168046931630007,
+                               0.2868509350534259594,
+                               0.7607288493644491778,
+                               1.418395427595070313,
+                               1.693425130007107926,
+                               1};
   return is_f32(e, a) ? POLY(e, a, d32) : POLY(e, a, d64);
 }
 
@@ -122,11 +144,15 @@ typedef struct Bell {
 
 static Bell bell_of(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
-  const double half = f32 ? 0x1.715476p-1 : 0x1.71547652b82fep-1, half_low = f32 ? 9.629814955633387e-9 : 1.0177636870465516e-17;
-  LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 14.7 : 38.7), q = mul(e, a, a), q_low = math_product_error(e, a, a, q);
+  const double half = f32 ? 0x1.715476p-1 : 0x1.71547652b82fep-1,
+               half_low = f32 ? 9.629814955633387e-9 : 1.0177636870465516e-17;
+  LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 14.7 : 38.7), q = mul(e, a, a),
+               q_low = math_product_error(e, a, a, q);
   Nearest n = math_nearest(e, q, num(x, -half), num(x, math_magic(f32, shift(e, x))));
-  LLVMValueRef f = math_fma(e, q, num(x, -half_low), math_near(e, q, num(x, -half), negate(e, n.n)));
-  Power p = {math_small_exp2m1(e, math_fma(e, q_low, num(x, -half), f)), scale(e, n.s, 0.39894228040143267794)};
+  LLVMValueRef f =
+      math_fma(e, q, num(x, -half_low), math_near(e, q, num(x, -half), negate(e, n.n)));
+  Power p = {math_small_exp2m1(e, math_fma(e, q_low, num(x, -half), f)),
+             scale(e, n.s, 0.39894228040143267794)};
   LLVMValueRef y = math_power_value(e, &p), d = tail_den(e, a);
   return (Bell){a, y, quot(e, mul(e, y, d), math_fma(e, a, d, tail_num(e, a)))};
 }
@@ -134,21 +160,25 @@ static Bell bell_of(Emit *e, LLVMValueRef x) {
 LLVMValueRef math_gelu(Emit *e, LLVMValueRef x) {
   Bell b = bell_of(e, x);
   double unit = -ldexp(1, -shift(e, x));
-  LLVMValueRef under = scale(e, mul(e, b.a, b.h), unit), over = mul(e, x, math_fma(e, b.h, num(x, unit), num(x, 1)));
+  LLVMValueRef under = scale(e, mul(e, b.a, b.h), unit),
+               over = mul(e, x, math_fma(e, b.h, num(x, unit), num(x, 1)));
   return pick(e, less(e, x, 0), under, over);
 }
 
 // P(x) + x P'(x), P'(x) = e^(-x^2/2) / sqrt(2 pi); near 0: 1/2 + x m(x^2).
 LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
-  static const double m32[] = {7.292991673941803033e-6,  -1.106630792949641078e-4, 1.152562441211055891e-3,
-                               -9.498008390918197835e-3, 0.05984123984865413333,   -0.265961513900552748,
+  static const double m32[] = {7.292991673941803033e-6, -1.106630792949641078e-4,
+                               1.152562441211055891e-3, -9.498008390918197835e-3,
+                               0.05984123984865413333,  -0.265961513900552748,
                                0.7978845607379373523};
-  static const double m64[] = {-3.973940725060805293e-12, 1.096631821598100778e-10, -2.256087202703945895e-9,
-                               4.091962134872693752e-8,   -6.596243337275311634e-7, 9.32356989535412023e-6,
-                               -1.133358748302371688e-4,  1.15434687611180518e-3,   -9.498625723838486241e-3,
-                               0.0598413420602146262,     -0.2659615202676217795,   0.7978845608028653559};
+  static const double m64[] = {
+      -3.973940725060805293e-12, 1.096631821598100778e-10, -2.256087202703945895e-9,
+      4.091962134872693752e-8,   -6.596243337275311634e-7, 9.32356989535412023e-6,
+      -1.133358748302371688e-4,  1.15434687611180518e-3,   -9.498625723838486241e-3,
+      0.0598413420602146262,     -0.2659615202676217795,   0.7978845608028653559};
   Bell b = bell_of(e, x);
-  LLVMValueRef z = mul(e, x, x), near = math_fma(e, x, is_f32(e, x) ? POLY(e, z, m32) : POLY(e, z, m64), num(x, 0.5));
+  LLVMValueRef z = mul(e, x, x),
+               near = math_fma(e, x, is_f32(e, x) ? POLY(e, z, m32) : POLY(e, z, m64), num(x, 0.5));
   LLVMValueRef low = unshift(e, math_fma(e, negate(e, b.a), b.y, b.h));
   LLVMValueRef far = pick(e, less(e, x, 0), low, sub(e, num(x, 1), low));
   return pick(e, less(e, b.a, 1), near, far);

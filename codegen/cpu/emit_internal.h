@@ -1,8 +1,9 @@
 // Private to the emitter: one Kernel becomes two functions of an LLVM module.
 //
 // Every statement is emitted as a grid of instances, rows x vecs: rows of a register tile (the loop
-// `Kernel.rows`, unrolled and jammed) times vectors along the vector loop. An instance that a value does
-// not depend on is shared: a load that does not move along the rows is emitted once for all of them.
+// `Kernel.rows`, unrolled and jammed) times vectors along the vector loop. An instance that a value
+// does not depend on is shared: a load that does not move along the rows is emitted once for all of
+// them.
 //
 //   emit.c        phases, loops, guards                emit_plan.c    where each statement stands
 //   emit_units.c  units, register tiles, slabs
@@ -23,29 +24,30 @@ enum { PLACE_ENTRY, PLACE_UNIT, PLACE_PHASE, PLACE_LOOP };
 
 // What is known of the processor that code is made for.
 typedef struct EmitTarget {
-  int bits;  // of a vector
-  bool fma;  // fused multiply-add exists
-  bool f16;  // conversions between f16 and f32 exist
-  int opt;   // 0..3
+  int bits; // of a vector
+  bool fma; // fused multiply-add exists
+  bool f16; // conversions between f16 and f32 exist
+  int opt;  // 0..3
 } EmitTarget;
 
 // Where an accumulator is folded (fold.c); FOLD_LOOP + i is inner loop i.
 enum { FOLD_NEVER, FOLD_UNIT, FOLD_VECTOR, FOLD_LOOP };
 typedef struct Fold {
   int place;
-  int64_t step;  // after so many rounds of that loop, so many units
+  int64_t step;   // after so many rounds of that loop, so many units
   int64_t period; // and after so many rounds, from which blocks of `step` begin anew; 0: never
-  bool wide;     // the last level is f64; else the middle is the last
+  bool wide;      // the last level is f64; else the middle is the last
 } Fold;
 
 typedef struct Plan {
-  int lanes;       // elements of a vector, the same for all types of the kernel
-  int rows, vecs;  // main register tile
-  int innermost;   // place of INNER statements with effects
-  bool vec_outer;  // the vector loop is the last outer loop
-  uint32_t *dep;   // [statement] bit l: the value depends on the counter of loop l
-  uint8_t *place;  // [statement]
-  // Slabs (emit_units.c): inner loops up to slab_loop go around the tiles, that one in pieces of slab_step.
+  int lanes;      // elements of a vector, the same for all types of the kernel
+  int rows, vecs; // main register tile
+  int innermost;  // place of INNER statements with effects
+  bool vec_outer; // the vector loop is the last outer loop
+  uint32_t *dep;  // [statement] bit l: the value depends on the counter of loop l
+  uint8_t *place; // [statement]
+  // Slabs (emit_units.c): inner loops up to slab_loop go around the tiles, that one in pieces of
+  // slab_step.
   int slab_loop;
   int64_t slab_step; // 0: no slabs
   int64_t run;       // units of a run at most
@@ -60,7 +62,8 @@ Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p);
 
 // Whether a load has a guard that is the same in all lanes.
 bool plan_guarded(const Kernel *k, const Plan *p, int stmt);
-// The deepest place where such guards of loads inside the loops of that phase are known; -1: there are none.
+// The deepest place where such guards of loads inside the loops of that phase are known; -1: there
+// are none.
 int guards_place(const Kernel *k, const Plan *p, int phase);
 // Whether all such loads have one guard, and no reduction of that phase changes where it is false.
 bool guards_decide(const Kernel *k, const Plan *p, int phase);
@@ -78,14 +81,14 @@ typedef struct Emit {
   LLVMBuilderRef b;
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, none;
   LLVMValueRef fn, call;
-  LLVMBasicBlockRef allocas;       // first block: only allocas
+  LLVMBasicBlockRef allocas; // first block: only allocas
   LLVMValueRef slots, nums, status;
-  LLVMValueRef *start;             // [pointer] as given: there is always memory
-  LLVMValueRef *base;              // [pointer] at the start of the set
-  LLVMValueRef *walk;              // [walk] at counters 0, i64
-  LLVMValueRef *addr;              // [pointer] at the counters of the loops entered so far; then those of rows
-  LLVMValueRef zeros;              // memory that rows outside of a window read
-  LLVMValueRef *cell;              // [statement * TILE + instance] accumulators: leaves
+  LLVMValueRef *start; // [pointer] as given: there is always memory
+  LLVMValueRef *base;  // [pointer] at the start of the set
+  LLVMValueRef *walk;  // [walk] at counters 0, i64
+  LLVMValueRef *addr;  // [pointer] at the counters of the loops entered so far; then those of rows
+  LLVMValueRef zeros;  // memory that rows outside of a window read
+  LLVMValueRef *cell;  // [statement * TILE + instance] accumulators: leaves
   LLVMValueRef *middle, *total;    // the same, of those that are folded
   LLVMValueRef *leaves;            // [statement] how many leaves are in the middle, i64
   LLVMValueRef units;              // how many units have gone into leaves, i64
@@ -96,9 +99,10 @@ typedef struct Emit {
   int rows, vecs;                  // instances of the body under work
   bool in_vector;                  // inside the vector loop
   bool sure;                       // guards that are the same in all lanes hold
-  bool slab;                       // inside a slab slab_from..slab_to of a run that begins with unit `run`
-  LLVMValueRef slab_from, slab_to, run, unit, block_from, scratch; // unit: of row 0; block_from: of the vector loop
-  LLVMValueRef mask, active;       // lanes in use of the instance under work, how many (i64); NULL: all
+  bool slab; // inside a slab slab_from..slab_to of a run that begins with unit `run`
+  LLVMValueRef slab_from, slab_to, run, unit, block_from,
+      scratch;               // unit: of row 0; block_from: of the vector loop
+  LLVMValueRef mask, active; // lanes in use of the instance under work, how many (i64); NULL: all
   LLVMValueRef last_mask, last_active; // of the tile's last vector
 } Emit;
 
@@ -132,10 +136,12 @@ LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter);
 void leave_loop(Emit *e, LLVMValueRef *saved);
 LLVMValueRef *addresses_save(Emit *e);
 // The address of row r of a tile through pointer p where rows have their own, NULL: the common one.
-static inline LLVMValueRef *row_address(Emit *e, int p, int r) { return &e->addr[e->k->nptr + p * TILE_ROWS + r]; }
+static inline LLVMValueRef *row_address(Emit *e, int p, int r) {
+  return &e->addr[e->k->nptr + p * TILE_ROWS + r];
+}
 typedef void Body(Emit *e, int phase);
-// The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one masked.
-// span: its length where that is known, else -1.
+// The vector loop from..to: whole tiles of vecs vectors, then one vector at a time, the last one
+// masked. span: its length where that is known, else -1.
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 void emit_phase(Emit *e, int phase); // but for the end of its reductions
 
@@ -146,18 +152,20 @@ void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi);
 bool is_vector(LLVMValueRef v);
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape); // vector if shape is one
 LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element);
-LLVMValueRef const_int(LLVMTypeRef t, int64_t x);   // scalar or splat
+LLVMValueRef const_int(LLVMTypeRef t, int64_t x); // scalar or splat
 LLVMValueRef const_real(LLVMTypeRef t, double x);
 LLVMValueRef const_lanes(Emit *e, LLVMTypeRef element, int64_t stride); // 0, stride, 2 stride ...
 LLVMValueRef i64_of(Emit *e, int64_t x);
-LLVMValueRef emit_splat(Emit *e, LLVMValueRef v);    // v itself if a vector
+LLVMValueRef emit_splat(Emit *e, LLVMValueRef v); // v itself if a vector
 LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t);
-LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n, LLVMValueRef *args);
-LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x); // intrinsic overloaded on x's type
-LLVMValueRef fast(LLVMValueRef v);                    // reassoc nsz contract
-LLVMValueRef contracting(LLVMValueRef v);             // may become part of a fused multiply-add
-LLVMTypeRef reg_type(Emit *e, Dtype t);               // scalar, in registers
-LLVMTypeRef mem_type(Emit *e, Dtype t);               // scalar, in memory
+LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n,
+                            LLVMValueRef *args);
+LLVMValueRef emit_unary(Emit *e, const char *name,
+                        LLVMValueRef x);  // intrinsic overloaded on x's type
+LLVMValueRef fast(LLVMValueRef v);        // reassoc nsz contract
+LLVMValueRef contracting(LLVMValueRef v); // may become part of a fused multiply-add
+LLVMTypeRef reg_type(Emit *e, Dtype t);   // scalar, in registers
+LLVMTypeRef mem_type(Emit *e, Dtype t);   // scalar, in memory
 LLVMValueRef from_memory(Emit *e, Dtype t, LLVMValueRef raw);
 LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v);
 // As cast(x, to) does: truncating, saturating, NaN to 0; to bf16 and f16 rounded.
@@ -166,7 +174,7 @@ LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
 LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
 // Instance (r, v) of statement s, shared if s does not depend on rows or vector.
 LLVMValueRef value_at(Emit *e, int s, int r, int v);
-bool depends(const Emit *e, int s, int loop);         // loop -1: no
+bool depends(const Emit *e, int s, int loop); // loop -1: no
 
 // emit_memory.c
 LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v);
@@ -192,9 +200,9 @@ LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b);
 // emit_reduce.c
 LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector);
 LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v);
-void cells_make(Emit *e);                  // for all statements that need them
-void accum_begin(Emit *e);                 // identities into registers and the partial row
-void accum_end(Emit *e);                   // registers to the partial row
+void cells_make(Emit *e);  // for all statements that need them
+void accum_begin(Emit *e); // identities into registers and the partial row
+void accum_end(Emit *e);   // registers to the partial row
 void reduce_begin(Emit *e, int phase);
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
@@ -210,21 +218,23 @@ static inline int cell_index(int s, int r, int v) { return s * TILE + r * TILE_V
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
 
 // emit_fold.c: blocks of accumulators.
-void fold_make(Emit *e, int s, int at);           // memory for instance `at`
+void fold_make(Emit *e, int s, int at); // memory for instance `at`
 void fold_clear(Emit *e, int s, int at);
-void folds_begin(Emit *e, int s);                 // no leaf is in the middle
+void folds_begin(Emit *e, int s); // no leaf is in the middle
 // Instance `at` with all its levels; f64 where fold_type says so.
 Dtype fold_type(const Emit *e, int s);
 LLVMValueRef fold_value(Emit *e, int s, int at);
 LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x); // of fold_type to the statement's type
 // Rounds between folds at that place in that phase; 0: none there.
 int64_t fold_step(const Emit *e, int place, int phase);
-int64_t fold_period(const Emit *e, int place, int phase); // rounds after which blocks of fold_step begin anew; 0: never
-void fold_now(Emit *e, int place, int phase);     // folds what is folded at that place
+int64_t fold_period(const Emit *e, int place,
+                    int phase); // rounds after which blocks of fold_step begin anew; 0: never
+void fold_now(Emit *e, int place, int phase); // folds what is folded at that place
 void fold_units_begin(Emit *e);
-void fold_units(Emit *e);                         // another unit, or tile of units, is done
-void wide_clear(Emit *e, int s);                  // the row of f64
-LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index); // in it; row: its f32 row
+void fold_units(Emit *e);        // another unit, or tile of units, is done
+void wide_clear(Emit *e, int s); // the row of f64
+LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row,
+                     LLVMValueRef index); // in it; row: its f32 row
 
 // emit_combine.c: the body of SYMBOL_combine.
 void emit_combine(Emit *e);

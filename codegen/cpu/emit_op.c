@@ -1,8 +1,9 @@
 // Pointwise ops on one instance: the column `emit` of ops.def, one rule a name.
 //
-// Sums of a reduction carry the flags reassoc, nsz and contract, products contract, so that a sum of products
-// uses fused multiply-adds in any order. Sums of two values carry none: x - max must be what it says in every
-// kernel. Comparisons and selections carry none, so that NaN survives. Maximum and minimum let NaN win. Integer division never traps.
+// Sums of a reduction carry the flags reassoc, nsz and contract, products contract, so that a sum
+// of products uses fused multiply-adds in any order. Sums of two values carry none: x - max must be
+// what it says in every kernel. Comparisons and selections carry none, so that NaN survives.
+// Maximum and minimum let NaN win. Integer division never traps.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -10,8 +11,8 @@
 // One call: arguments in the register form of s->type unless the rule says otherwise (raw).
 typedef struct OpCall {
   const KStmt *s;
-  Dtype type;       // of the result
-  Dtype from[3];    // of the arguments as computed
+  Dtype type;    // of the result
+  Dtype from[3]; // of the arguments as computed
   LLVMValueRef x[3];
   int r, v;
 } OpCall;
@@ -37,7 +38,7 @@ static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
 #define emit_take emit_none
 #define emit_scatter emit_none
 
-// -- counters ------------------------------------------------------------------------------------------------
+// -- counters -----------------------------------------------------------------------------------
 
 static LLVMValueRef emit_index(Emit *e, const OpCall *c) {
   int l = c->s->index;
@@ -74,14 +75,14 @@ static LLVMValueRef emit_own_term(Emit *e, const OpCall *c) {
 
 static LLVMValueRef emit_random(Emit *e, const OpCall *c) { return emit_draw(e, c->s, c->x[0]); }
 
-// -- arithmetic ------------------------------------------------------------------------------------------------
+// -- arithmetic ---------------------------------------------------------------------------------
 
 static LLVMValueRef exactly(LLVMValueRef v) { return v; }
 
-#define ARITHMETIC(name, build_float, build_int, flags)                               \
-  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                         \
-    if (is_float(c)) return flags(build_float(e->b, c->x[0], c->x[1], ""));           \
-    return wrap(e, c->type, build_int(e->b, c->x[0], c->x[1], ""));                   \
+#define ARITHMETIC(name, build_float, build_int, flags)                                            \
+  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                                      \
+    if (is_float(c)) return flags(build_float(e->b, c->x[0], c->x[1], ""));                        \
+    return wrap(e, c->type, build_int(e->b, c->x[0], c->x[1], ""));                                \
   }
 ARITHMETIC(add, LLVMBuildFAdd, LLVMBuildAdd, exactly)
 ARITHMETIC(sub, LLVMBuildFSub, LLVMBuildSub, exactly)
@@ -93,11 +94,15 @@ static LLVMValueRef emit_neg(Emit *e, const OpCall *c) {
   return wrap(e, c->type, LLVMBuildNeg(e->b, c->x[0], ""));
 }
 
-static LLVMValueRef emit_div(Emit *e, const OpCall *c) { return fast(LLVMBuildFDiv(e->b, c->x[0], c->x[1], "")); }
+static LLVMValueRef emit_div(Emit *e, const OpCall *c) {
+  return fast(LLVMBuildFDiv(e->b, c->x[0], c->x[1], ""));
+}
 static LLVMValueRef emit_reciprocal(Emit *e, const OpCall *c) {
   return fast(LLVMBuildFDiv(e->b, const_real(shape(c), 1), c->x[0], ""));
 }
-static LLVMValueRef emit_sqrt(Emit *e, const OpCall *c) { return emit_unary(e, "llvm.sqrt", c->x[0]); }
+static LLVMValueRef emit_sqrt(Emit *e, const OpCall *c) {
+  return emit_unary(e, "llvm.sqrt", c->x[0]);
+}
 static LLVMValueRef emit_rsqrt(Emit *e, const OpCall *c) {
   return LLVMBuildFDiv(e->b, const_real(shape(c), 1), emit_unary(e, "llvm.sqrt", c->x[0]), "");
 }
@@ -122,12 +127,15 @@ static LLVMValueRef emit_sign(Emit *e, const OpCall *c) {
   LLVMTypeRef t = shape(c);
   LLVMValueRef one = is_float(c) ? const_real(t, 1) : const_int(t, 1);
   LLVMValueRef less = is_float(c) ? const_real(t, -1) : const_int(t, -1);
-  LLVMValueRef above = is_float(c) ? LLVMBuildFCmp(e->b, LLVMRealOGT, c->x[0], zero_of(c), "")
-                       : LLVMBuildICmp(e->b, c->type == TYPE_U64 ? LLVMIntUGT : LLVMIntSGT, c->x[0], zero_of(c), "");
-  return LLVMBuildSelect(e->b, above, one, LLVMBuildSelect(e->b, below_zero(e, c), less, c->x[0], ""), "");
+  LLVMValueRef above = is_float(c)
+                           ? LLVMBuildFCmp(e->b, LLVMRealOGT, c->x[0], zero_of(c), "")
+                           : LLVMBuildICmp(e->b, c->type == TYPE_U64 ? LLVMIntUGT : LLVMIntSGT,
+                                           c->x[0], zero_of(c), "");
+  return LLVMBuildSelect(e->b, above, one,
+                         LLVMBuildSelect(e->b, below_zero(e, c), less, c->x[0], ""), "");
 }
 
-#define UNARY(name, call)                                                              \
+#define UNARY(name, call)                                                                          \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) { return call(e, c->x[0]); }
 UNARY(exp, math_exp)
 UNARY(log, math_log)
@@ -146,18 +154,19 @@ UNARY(gelu_slope, math_gelu_slope)
 UNARY(gelu_tanh, math_gelu_tanh)
 UNARY(gelu_tanh_slope, math_gelu_tanh_slope)
 
-#define ROUNDING(name, intrinsic)                                                      \
-  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                          \
-    return is_float(c) ? emit_unary(e, intrinsic, c->x[0]) : c->x[0];                  \
+#define ROUNDING(name, intrinsic)                                                                  \
+  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                                      \
+    return is_float(c) ? emit_unary(e, intrinsic, c->x[0]) : c->x[0];                              \
   }
 ROUNDING(floor, "llvm.floor")
 ROUNDING(ceil, "llvm.ceil")
 ROUNDING(round, "llvm.roundeven")
 
-// -- integer division, powers ------------------------------------------------------------------------------------
+// -- integer division, powers -------------------------------------------------------------------
 
-// Rounded toward minus infinity; 0 where y is 0, x where y is -1 and -x does not fit. Narrow integers
-// go through double, whose quotient is near enough for the exact floor and runs in vectors.
+// Rounded toward minus infinity; 0 where y is 0, x where y is -1 and -x does not fit. Narrow
+// integers go through double, whose quotient is near enough for the exact floor and runs in
+// vectors.
 static LLVMValueRef narrow_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   LLVMTypeRef d = type_like(e, e->f64, y);
   LLVMValueRef a = LLVMBuildSIToFP(e->b, c->x[0], d, ""), b = LLVMBuildSIToFP(e->b, y, d, "");
@@ -182,8 +191,9 @@ static LLVMValueRef int_quotient(Emit *e, const OpCall *c) {
   LLVMValueRef y = c->x[1], none = LLVMBuildICmp(b, LLVMIntEQ, y, zero_of(c), ""), bad = none;
   if (c->type != TYPE_U64) {
     LLVMValueRef least = const_int(shape(c), wide ? INT64_MIN : INT32_MIN);
-    LLVMValueRef over = LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntEQ, c->x[0], least, ""),
-                                     LLVMBuildICmp(b, LLVMIntEQ, y, const_int(shape(c), -1), ""), "");
+    LLVMValueRef over =
+        LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntEQ, c->x[0], least, ""),
+                     LLVMBuildICmp(b, LLVMIntEQ, y, const_int(shape(c), -1), ""), "");
     bad = LLVMBuildOr(b, none, over, "");
   }
   y = LLVMBuildSelect(b, bad, const_int(shape(c), 1), y, "");
@@ -208,13 +218,16 @@ static LLVMValueRef emit_mod(Emit *e, const OpCall *c) {
 static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = shape(c);
-  LLVMValueRef one = const_int(t, 1), y = emit_alloca(e, t), x = emit_alloca(e, t), n = emit_alloca(e, t);
+  LLVMValueRef one = const_int(t, 1), y = emit_alloca(e, t), x = emit_alloca(e, t),
+               n = emit_alloca(e, t);
   LLVMBuildStore(b, one, y);
   LLVMBuildStore(b, c->x[0], x);
   LLVMBuildStore(b, c->x[1], n);
-  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, dtype_bytes(c->type) == 8 ? 63 : 31), i64_of(e, 1));
+  Loop l =
+      loop_begin(e, i64_of(e, 0), i64_of(e, dtype_bytes(c->type) == 8 ? 63 : 31), i64_of(e, 1));
   LLVMValueRef power = LLVMBuildLoad2(b, t, x, ""), left = LLVMBuildLoad2(b, t, n, "");
-  LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, left, one, ""), LLVMConstNull(t), "");
+  LLVMValueRef odd =
+      LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, left, one, ""), LLVMConstNull(t), "");
   LLVMValueRef factor = LLVMBuildSelect(b, odd, power, one, "");
   LLVMBuildStore(b, LLVMBuildMul(b, LLVMBuildLoad2(b, t, y, ""), factor, ""), y);
   LLVMBuildStore(b, LLVMBuildMul(b, power, power, ""), x);
@@ -222,12 +235,15 @@ static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   loop_end(e, &l);
   LLVMValueRef whole = LLVMBuildLoad2(b, t, y, "");
   if (c->type == TYPE_U64 || c->type == TYPE_U8) return wrap(e, c->type, whole);
-  // a power of 1 or -1 with negative exponent is that with the exponent's sign dropped; others are below 1
+  // a power of 1 or -1 with negative exponent is that with the exponent's sign dropped; others are
+  // below 1
   LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, c->x[1], LLVMConstNull(t), "");
-  LLVMValueRef even = LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, c->x[1], one, ""), LLVMConstNull(t), "");
+  LLVMValueRef even =
+      LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, c->x[1], one, ""), LLVMConstNull(t), "");
   LLVMValueRef is_one = LLVMBuildICmp(b, LLVMIntEQ, c->x[0], one, "");
   LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntEQ, c->x[0], const_int(t, -1), "");
-  LLVMValueRef small = LLVMBuildSelect(b, is_less, LLVMBuildSelect(b, even, one, const_int(t, -1), ""), LLVMConstNull(t), "");
+  LLVMValueRef small = LLVMBuildSelect(
+      b, is_less, LLVMBuildSelect(b, even, one, const_int(t, -1), ""), LLVMConstNull(t), "");
   small = LLVMBuildSelect(b, is_one, one, small, "");
   return LLVMBuildSelect(b, negative, small, whole, "");
 }
@@ -236,30 +252,46 @@ static LLVMValueRef emit_pow(Emit *e, const OpCall *c) {
   return is_float(c) ? math_pow(e, c->x[0], c->x[1]) : int_pow(e, c);
 }
 
-// -- comparisons, selections --------------------------------------------------------------------------------------
+// -- comparisons, selections --------------------------------------------------------------------
 
-static LLVMValueRef compare(Emit *e, const OpCall *c, LLVMRealPredicate f, LLVMIntPredicate s, LLVMIntPredicate u) {
+static LLVMValueRef compare(Emit *e, const OpCall *c, LLVMRealPredicate f, LLVMIntPredicate s,
+                            LLVMIntPredicate u) {
   Dtype t = c->from[0] == c->from[1] ? c->from[0] : dtype_join(c->from[0], c->from[1]);
-  LLVMValueRef a = emit_coerce(e, c->x[0], c->from[0], t), b = emit_coerce(e, c->x[1], c->from[1], t);
+  LLVMValueRef a = emit_coerce(e, c->x[0], c->from[0], t),
+               b = emit_coerce(e, c->x[1], c->from[1], t);
   if (dtype_is_float(t)) return LLVMBuildFCmp(e->b, f, a, b, "");
   return LLVMBuildICmp(e->b, t == TYPE_U64 || t == TYPE_BOOL ? u : s, a, b, "");
 }
-static LLVMValueRef emit_eq(Emit *e, const OpCall *c) { return compare(e, c, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ); }
-static LLVMValueRef emit_ne(Emit *e, const OpCall *c) { return compare(e, c, LLVMRealUNE, LLVMIntNE, LLVMIntNE); }
-static LLVMValueRef emit_lt(Emit *e, const OpCall *c) { return compare(e, c, LLVMRealOLT, LLVMIntSLT, LLVMIntULT); }
-static LLVMValueRef emit_le(Emit *e, const OpCall *c) { return compare(e, c, LLVMRealOLE, LLVMIntSLE, LLVMIntULE); }
+static LLVMValueRef emit_eq(Emit *e, const OpCall *c) {
+  return compare(e, c, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ);
+}
+static LLVMValueRef emit_ne(Emit *e, const OpCall *c) {
+  return compare(e, c, LLVMRealUNE, LLVMIntNE, LLVMIntNE);
+}
+static LLVMValueRef emit_lt(Emit *e, const OpCall *c) {
+  return compare(e, c, LLVMRealOLT, LLVMIntSLT, LLVMIntULT);
+}
+static LLVMValueRef emit_le(Emit *e, const OpCall *c) {
+  return compare(e, c, LLVMRealOLE, LLVMIntSLE, LLVMIntULE);
+}
 
-static LLVMValueRef emit_and(Emit *e, const OpCall *c) { return LLVMBuildAnd(e->b, c->x[0], c->x[1], ""); }
-static LLVMValueRef emit_or(Emit *e, const OpCall *c) { return LLVMBuildOr(e->b, c->x[0], c->x[1], ""); }
+static LLVMValueRef emit_and(Emit *e, const OpCall *c) {
+  return LLVMBuildAnd(e->b, c->x[0], c->x[1], "");
+}
+static LLVMValueRef emit_or(Emit *e, const OpCall *c) {
+  return LLVMBuildOr(e->b, c->x[0], c->x[1], "");
+}
 static LLVMValueRef emit_not(Emit *e, const OpCall *c) { return LLVMBuildNot(e->b, c->x[0], ""); }
 
 static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
   LLVMValueRef p = emit_convert(e, c->x[0], c->from[0], TYPE_BOOL);
-  LLVMValueRef a = emit_coerce(e, c->x[1], c->from[1], c->type), b = emit_coerce(e, c->x[2], c->from[2], c->type);
+  LLVMValueRef a = emit_coerce(e, c->x[1], c->from[1], c->type),
+               b = emit_coerce(e, c->x[2], c->from[2], c->type);
   return LLVMBuildSelect(e->b, p, a, b, "");
 }
 
-// The larger (smaller) of two, NaN if either is: x > y picks y for a NaN y, the second select covers x.
+// The larger (smaller) of two, NaN if either is: x > y picks y for a NaN y, the second select
+// covers x.
 static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   LLVMBuilderRef bb = e->b;
   if (dtype_is_float(t)) {
@@ -271,15 +303,21 @@ static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValu
   LLVMIntPredicate p = max ? (u ? LLVMIntUGT : LLVMIntSGT) : (u ? LLVMIntULT : LLVMIntSLT);
   return LLVMBuildSelect(bb, LLVMBuildICmp(bb, p, a, b, ""), a, b, "");
 }
-static LLVMValueRef emit_maximum(Emit *e, const OpCall *c) { return extreme(e, c->type, true, c->x[0], c->x[1]); }
-static LLVMValueRef emit_minimum(Emit *e, const OpCall *c) { return extreme(e, c->type, false, c->x[0], c->x[1]); }
+static LLVMValueRef emit_maximum(Emit *e, const OpCall *c) {
+  return extreme(e, c->type, true, c->x[0], c->x[1]);
+}
+static LLVMValueRef emit_minimum(Emit *e, const OpCall *c) {
+  return extreme(e, c->type, false, c->x[0], c->x[1]);
+}
 static LLVMValueRef emit_clip(Emit *e, const OpCall *c) {
   return extreme(e, c->type, false, extreme(e, c->type, true, c->x[0], c->x[1]), c->x[2]);
 }
 
-static LLVMValueRef emit_cast(Emit *e, const OpCall *c) { return emit_convert(e, c->x[0], c->from[0], c->type); }
+static LLVMValueRef emit_cast(Emit *e, const OpCall *c) {
+  return emit_convert(e, c->x[0], c->from[0], c->type);
+}
 
-// -- keys of argmax -------------------------------------------------------------------------------------------------
+// -- keys of argmax -----------------------------------------------------------------------------
 
 // Bits that order as unsigned numbers do; -0 as 0, NaN above all.
 static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
@@ -288,7 +326,8 @@ static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
   if (!dtype_is_float(from))
     return LLVMBuildXor(b, emit_coerce(e, x, from, TYPE_I32), const_int(t, INT32_MIN), "");
   x = emit_coerce(e, x, from, TYPE_F32);
-  LLVMValueRef bits = LLVMBuildBitCast(b, LLVMBuildFAdd(b, x, const_real(LLVMTypeOf(x), 0), ""), t, "");
+  LLVMValueRef bits =
+      LLVMBuildBitCast(b, LLVMBuildFAdd(b, x, const_real(LLVMTypeOf(x), 0), ""), t, "");
   LLVMValueRef all = LLVMBuildAShr(b, bits, const_int(t, 31), "");
   LLVMValueRef y = LLVMBuildXor(b, bits, LLVMBuildOr(b, all, const_int(t, INT32_MIN), ""), "");
   return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), const_int(t, -1), y, "");
@@ -307,12 +346,14 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
   return LLVMBuildNot(e->b, low, "");
 }
 
-// -- the status word ------------------------------------------------------------------------------------------------
+// -- the status word ----------------------------------------------------------------------------
 
 // Flat index of a lane over the loops that are open at the statement's level, by their sizes.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
   KLevel level = c->s->level;
-  int n = level == LEVEL_PROLOGUE ? 0 : level == LEVEL_OUTER ? e->k->nouter : e->k->nouter + e->k->ninner;
+  int n = level == LEVEL_PROLOGUE ? 0
+          : level == LEVEL_OUTER  ? e->k->nouter
+                                  : e->k->nouter + e->k->ninner;
   LLVMValueRef at = i64_of(e, 0);
   for (int l = 0; l < n; l++) {
     at = LLVMBuildMul(e->b, at, i64_of(e, e->k->loop[l].size), "");
@@ -364,7 +405,8 @@ static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
   LLVMTypeRef t = shape(c);
   LLVMValueRef last = const_int(t, c->s->step - 1), zero = LLVMConstNull(t);
   LLVMValueRef low = LLVMBuildICmp(b, LLVMIntSLT, c->x[0], zero, "");
-  LLVMValueRef high = LLVMBuildICmp(b, LLVMIntSGT, c->x[0], last, ""), bad = LLVMBuildOr(b, low, high, "");
+  LLVMValueRef high = LLVMBuildICmp(b, LLVMIntSGT, c->x[0], last, ""),
+               bad = LLVMBuildOr(b, low, high, "");
   if (is_vector(bad) && e->mask) bad = LLVMBuildAnd(b, bad, e->mask, "");
   LLVMBasicBlockRef found = emit_block(e), go = emit_block(e);
   LLVMBuildCondBr(b, any_lane(e, bad), found, go);
@@ -375,7 +417,7 @@ static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
   return LLVMBuildSelect(b, low, zero, LLVMBuildSelect(b, high, last, c->x[0], ""), "");
 }
 
-// -- reductions: one step ---------------------------------------------------------------------------------------------
+// -- reductions: one step -----------------------------------------------------------------------
 
 #define emit_prod emit_mul
 #define emit_max emit_maximum
@@ -396,8 +438,9 @@ LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) 
 
 // Ops that look at the types of their arguments themselves.
 static bool wants_raw(Op op) {
-  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST || op == OP_WHERE ||
-         op == OP_ARG_KEY || op == OP_KEY_INDEX || op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL;
+  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST ||
+         op == OP_WHERE || op == OP_ARG_KEY || op == OP_KEY_INDEX || op == OP_RANDOM_UNIFORM ||
+         op == OP_RANDOM_NORMAL;
 }
 
 LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {

@@ -23,7 +23,8 @@ static LLVMValueRef integer(Emit *e, const KStmt *s, int which, int r, int v) {
 }
 
 static LLVMValueRef sum_of(Emit *e, LLVMValueRef a, LLVMValueRef b) {
-  if (is_vector(a) || is_vector(b)) return LLVMBuildAdd(e->b, emit_splat(e, a), emit_splat(e, b), "");
+  if (is_vector(a) || is_vector(b))
+    return LLVMBuildAdd(e->b, emit_splat(e, a), emit_splat(e, b), "");
   return LLVMBuildAdd(e->b, a, b, "");
 }
 
@@ -52,7 +53,8 @@ LLVMValueRef emit_inside(Emit *e, const KStmt *s, int r, int v) {
   LLVMValueRef in = LLVMBuildICmp(e->b, LLVMIntULT, x, limit, "");
   if (s->arg[1] == NO_STMT) return in;
   LLVMValueRef more = value_at(e, s->arg[1], r, v);
-  if (is_vector(in) || is_vector(more)) return LLVMBuildAnd(e->b, emit_splat(e, in), emit_splat(e, more), "");
+  if (is_vector(in) || is_vector(more))
+    return LLVMBuildAnd(e->b, emit_splat(e, in), emit_splat(e, more), "");
   return LLVMBuildAnd(e->b, in, more, "");
 }
 #endif

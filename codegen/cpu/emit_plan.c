@@ -1,8 +1,8 @@
 // The schedule of a kernel on a CPU: lanes, register tile, and the place of each statement.
 //
-// A value that does not depend on a loop is computed outside it: levels say where a statement may stand
-// at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay where the
-// kernel puts them, and so do loads from memory that the kernel writes.
+// A value that does not depend on a loop is computed outside it: levels say where a statement may
+// stand at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay
+// where the kernel puts them, and so do loads from memory that the kernel writes.
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
@@ -19,7 +19,8 @@ static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
   uint32_t m = 0;
   for (int i = 0; i < 3; i++)
     if (s->arg[i] != NO_STMT) m |= dep[s->arg[i]];
-  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT)
+    m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
   if (s->kind == K_POSITION) m |= pointer_dep(&k->walk[s->index], k->nouter + k->ninner);
   if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
   // what a reduction leaves is the same for all rounds of the inner loops
@@ -66,7 +67,9 @@ static int stmt_place(const Kernel *k, const Plan *p, const KStmt *s, uint32_t d
 }
 
 // Rounds of a loop; of one for any size, many.
-static int64_t loop_size(const Kernel *k, int l) { return k->loop[l].size ? k->loop[l].size : 1 << 20; }
+static int64_t loop_size(const Kernel *k, int l) {
+  return k->loop[l].size ? k->loop[l].size : 1 << 20;
+}
 
 // Elements along the vector loop that one unit has at most.
 static int64_t vector_span(const Kernel *k, bool outer) {
@@ -76,15 +79,34 @@ static int64_t vector_span(const Kernel *k, bool outer) {
 
 // Instructions of what takes many, in units of an addition.
 static const uint8_t op_weight[OP_COUNT] = {
-  [OP_EXP] = 20, [OP_LOG] = 20, [OP_EXPM1] = 20, [OP_TANH] = 20, [OP_SIGMOID] = 20, [OP_ERF] = 40,
-  [OP_RANDOM_UNIFORM] = 90, [OP_RANDOM_NORMAL] = 160, [OP_LOG1P] = 40, [OP_SOFTPLUS] = 40, [OP_SIN] = 80, [OP_COS] = 80, [OP_SILU] = 30, [OP_SILU_SLOPE] = 35, [OP_GELU] = 50,
-  [OP_GELU_SLOPE] = 50, [OP_GELU_TANH] = 50, [OP_GELU_TANH_SLOPE] = 50, [OP_POW] = 80, [OP_MOD] = 80,
+    [OP_EXP] = 20,
+    [OP_LOG] = 20,
+    [OP_EXPM1] = 20,
+    [OP_TANH] = 20,
+    [OP_SIGMOID] = 20,
+    [OP_ERF] = 40,
+    [OP_RANDOM_UNIFORM] = 90,
+    [OP_RANDOM_NORMAL] = 160,
+    [OP_LOG1P] = 40,
+    [OP_SOFTPLUS] = 40,
+    [OP_SIN] = 80,
+    [OP_COS] = 80,
+    [OP_SILU] = 30,
+    [OP_SILU_SLOPE] = 35,
+    [OP_GELU] = 50,
+    [OP_GELU_SLOPE] = 50,
+    [OP_GELU_TANH] = 50,
+    [OP_GELU_TANH_SLOPE] = 50,
+    [OP_POW] = 80,
+    [OP_MOD] = 80,
 };
 
-// How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile time.
+// How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile
+// time.
 static int body_weight(const Kernel *k) {
   int w = 0;
-  for (int i = 0; i < k->nstmts; i++) w += 1 + (k->stmt[i].kind == K_OP ? op_weight[k->stmt[i].op] : 0);
+  for (int i = 0; i < k->nstmts; i++)
+    w += 1 + (k->stmt[i].kind == K_OP ? op_weight[k->stmt[i].op] : 0);
   return w;
 }
 
@@ -104,8 +126,9 @@ static int reductions(const Kernel *k) {
   return most;
 }
 
-// Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products or two of its r+v
-// loads a cycle; what is left over runs row by row, bound by the latency of its few accumulators (and what comes in between).
+// Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products
+// or two of its r+v loads a cycle; what is left over runs row by row, bound by the latency of its
+// few accumulators (and what comes in between).
 static double tile_round(int r, int v) {
   double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
   double most = products > loads ? products : loads;
@@ -120,16 +143,26 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
 }
 
 // Heights of tiles: where chunks have whole loops of rows any, else those that divide ROWS_GRAIN.
-enum { ROWS_GRAIN = 24, ROWS_WHOLE = 64, RUN_UNITS = 64, RUN_WHOLE = 256, FEW_RUNS = 16, SLAB_FROM = 196608, SLAB_BYTES = 65536, SCRATCH_BYTES = 131072 };
+enum {
+  ROWS_GRAIN = 24,
+  ROWS_WHOLE = 64,
+  RUN_UNITS = 64,
+  RUN_WHOLE = 256,
+  FEW_RUNS = 16,
+  SLAB_FROM = 196608,
+  SLAB_BYTES = 65536,
+  SCRATCH_BYTES = 131072
+};
 
-// -- slabs --------------------------------------------------------------------------------------------------
+// -- slabs --------------------------------------------------------------------------------------
 
 // Bytes that one unit reads along the vector loop in the inner loops from `inner` on.
 static int64_t stream_bytes(const Kernel *k, int inner) {
   int64_t bytes = 0;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->kind != K_LOAD || s->level != LEVEL_INNER || k->ptr[s->index].stride[k->vector] == 0) continue;
+    if (s->kind != K_LOAD || s->level != LEVEL_INNER || k->ptr[s->index].stride[k->vector] == 0)
+      continue;
     int64_t n = k->block * dtype_bytes(s->type);
     for (int l = k->nouter + inner; l < k->nouter + k->ninner; l++)
       if (k->ptr[s->index].stride[l]) n *= loop_size(k, l);
@@ -152,7 +185,8 @@ static bool sums_alone(const Kernel *k) {
 }
 
 static bool in_slabs(const Kernel *k) {
-  if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2) return false;
+  if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2)
+    return false;
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
@@ -182,11 +216,13 @@ int64_t kernel_grain(const Kernel *k) {
   if (in_slabs(k)) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
-    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS), whole = size <= RUN_WHOLE ? size : ROWS_GRAIN;
+    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS),
+            whole = size <= RUN_WHOLE ? size : ROWS_GRAIN;
     return whole * ceil_div(run, whole);
   }
   int64_t n = loop_size(k, k->rows) <= ROWS_WHOLE ? k->loop[k->rows].size : ROWS_GRAIN;
-  for (int l = k->rows + 1; l < k->nouter; l++) n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
+  for (int l = k->rows + 1; l < k->nouter; l++)
+    n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
   return n;
 }
 
@@ -208,7 +244,8 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
     }
 }
 
-// Innermost place that decides guards which are the same in all lanes, of loads inside the loops; -1: none.
+// Innermost place that decides guards which are the same in all lanes, of loads inside the loops;
+// -1: none.
 int guards_place(const Kernel *k, const Plan *p, int phase) {
   int place = -1;
   for (int i = 0; i < k->nstmts; i++) {
@@ -229,9 +266,12 @@ bool plan_guarded(const Kernel *k, const Plan *p, int stmt) {
 static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if (s->kind == K_NUM) return (KNumber)s->step;
-  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) return s->arg[1] == guard ? NUMBER_ZERO : NUMBER_ANY;
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT)
+    return s->arg[1] == guard ? NUMBER_ZERO : NUMBER_ANY;
   if (s->kind != K_OP) return NUMBER_ANY;
-  if (s->op == OP_CAST) return known[s->arg[0]] == NUMBER_ZERO || dtype_is_float(s->type) ? known[s->arg[0]] : NUMBER_ANY;
+  if (s->op == OP_CAST)
+    return known[s->arg[0]] == NUMBER_ZERO || dtype_is_float(s->type) ? known[s->arg[0]]
+                                                                      : NUMBER_ANY;
   if (s->op != OP_WHERE) return NUMBER_ANY;
   if (s->arg[0] == guard || known[s->arg[1]] == known[s->arg[2]]) return known[s->arg[2]];
   return NUMBER_ANY;
@@ -239,7 +279,8 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
 
 static bool is_neutral(const KStmt *reduce, KNumber x) {
   if (reduce->op == OP_SUM || reduce->op == OP_ANY) return x == NUMBER_ZERO;
-  return (reduce->op == OP_MAX && x == NUMBER_LEAST) || (reduce->op == OP_MIN && x == NUMBER_GREATEST);
+  return (reduce->op == OP_MAX && x == NUMBER_LEAST) ||
+         (reduce->op == OP_MIN && x == NUMBER_GREATEST);
 }
 
 bool guards_decide(const Kernel *k, const Plan *p, int phase) {
@@ -274,12 +315,15 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
 }
 
 // Numbers are scalars, and places, 64 bits wide, few beside the values that lanes are made for.
-static bool shapes_lanes(KKind kind) { return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT; }
+static bool shapes_lanes(KKind kind) {
+  return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT;
+}
 
 static int choose_lanes(const Kernel *k, const EmitTarget *t) {
   int64_t widest = 4;
   for (int i = 0; i < k->nstmts; i++)
-    if (shapes_lanes(k->stmt[i].kind) && dtype_bytes(k->stmt[i].type) > widest) widest = dtype_bytes(k->stmt[i].type);
+    if (shapes_lanes(k->stmt[i].kind) && dtype_bytes(k->stmt[i].type) > widest)
+      widest = dtype_bytes(k->stmt[i].type);
   return t->bits / 8 / (int)widest;
 }
 
@@ -299,4 +343,4 @@ Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   return p;
 }
 
-// -- the partial row --------------------------------------------------------------------------------------
+// -- the partial row ----------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-// Draws in generated code: Philox4x32-10 on vectors of positions (ir/base/philox.h has the layout), one word for
-// uniform numbers, two and Box-Muller for normal ones.
+// Draws in generated code: Philox4x32-10 on vectors of positions (ir/base/philox.h has the layout),
+// one word for uniform numbers, two and Box-Muller for normal ones.
 //
-// Words are kept as i64 lanes with 32 bits in use, so that a round's two products are plain multiplications.
+// Words are kept as i64 lanes with 32 bits in use, so that a round's two products are plain
+// multiplications.
 #include "codegen/cpu/emit_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -13,7 +14,9 @@
 static LLVMValueRef low_half(Emit *e, LLVMValueRef x) {
   return LLVMBuildAnd(e->b, x, const_int(LLVMTypeOf(x), UINT32_MAX), "");
 }
-static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return LLVMBuildLShr(e->b, x, const_int(LLVMTypeOf(x), 32), ""); }
+static LLVMValueRef high_half(Emit *e, LLVMValueRef x) {
+  return LLVMBuildLShr(e->b, x, const_int(LLVMTypeOf(x), 32), "");
+}
 
 static LLVMValueRef call_number(Emit *e, int64_t offset) {
   LLVMValueRef at = i64_of(e, offset);
@@ -28,13 +31,16 @@ static LLVMValueRef key_half(Emit *e, const KStmt *s, int half) {
   return LLVMBuildXor(e->b, key, half ? high_half(e, seed) : low_half(e, seed), "");
 }
 
-static LLVMValueRef like(Emit *e, LLVMValueRef x, LLVMValueRef shape) { return is_vector(shape) ? emit_splat(e, x) : x; }
+static LLVMValueRef like(Emit *e, LLVMValueRef x, LLVMValueRef shape) {
+  return is_vector(shape) ? emit_splat(e, x) : x;
+}
 
 // One round: the halves of two products, mixed with the other words and the key.
 static void philox_round(Emit *e, LLVMValueRef w[4], LLVMValueRef k0, LLVMValueRef k1) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = LLVMTypeOf(w[0]);
-  LLVMValueRef p = LLVMBuildMul(b, w[0], const_int(t, PHILOX_M0), ""), q = LLVMBuildMul(b, w[2], const_int(t, PHILOX_M1), "");
+  LLVMValueRef p = LLVMBuildMul(b, w[0], const_int(t, PHILOX_M0), ""),
+               q = LLVMBuildMul(b, w[2], const_int(t, PHILOX_M1), "");
   LLVMValueRef x0 = LLVMBuildXor(b, LLVMBuildXor(b, high_half(e, q), w[1], ""), k0, "");
   LLVMValueRef x2 = LLVMBuildXor(b, LLVMBuildXor(b, high_half(e, p), w[3], ""), k1, "");
   w[1] = low_half(e, q);
@@ -60,7 +66,8 @@ static void philox(Emit *e, const KStmt *s, LLVMValueRef x, LLVMValueRef w[4]) {
   }
 }
 
-// Word i, 0 or 1, plus `more` units, as a fraction: the upper 24 bits, or in f64 53 bits of it and word i + 2.
+// Word i, 0 or 1, plus `more` units, as a fraction: the upper 24 bits, or in f64 53 bits of it and
+// word i + 2.
 static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bool f64) {
   LLVMTypeRef wide = LLVMTypeOf(w[i]);
   LLVMValueRef n = LLVMBuildLShr(e->b, w[i], const_int(wide, 8), "");
@@ -75,7 +82,8 @@ static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bo
   return LLVMBuildFMul(e->b, f, const_real(LLVMTypeOf(f), f64 ? 0x1p-53 : 0x1p-24), "");
 }
 
-// cos(2 pi u): a turn less its nearest half is exact, and the cosine of half a turn more is the negative.
+// cos(2 pi u): a turn less its nearest half is exact, and the cosine of half a turn more is the
+// negative.
 static LLVMValueRef cosine_of_turn(Emit *e, LLVMValueRef u) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = LLVMTypeOf(u);
@@ -92,7 +100,8 @@ LLVMValueRef emit_draw(Emit *e, const KStmt *s, LLVMValueRef x) {
   philox(e, s, x, w);
   if (s->op == OP_RANDOM_UNIFORM) return fraction(e, w, 0, 0, f64);
   LLVMValueRef log = math_log(e, fraction(e, w, 0, 1, f64));
-  LLVMValueRef radius = emit_unary(e, "llvm.sqrt", LLVMBuildFMul(e->b, log, const_real(LLVMTypeOf(log), -2), ""));
+  LLVMValueRef radius =
+      emit_unary(e, "llvm.sqrt", LLVMBuildFMul(e->b, log, const_real(LLVMTypeOf(log), -2), ""));
   return LLVMBuildFMul(e->b, radius, cosine_of_turn(e, fraction(e, w, 1, 0, f64)), "");
 }
 #endif

@@ -1,15 +1,15 @@
 // REDUCE and ACCUM: accumulators, identities, joining lanes.
 //
-// Accumulators are stack cells that LLVM's mem2reg turns into registers, one an instance. A REDUCE along
-// the vector loop keeps a vector of partial results and joins its lanes when its phase ends; across
-// an outer vector loop every lane is a result of its own. An ACCUM whose pointer moves along no inner loop
-// lives in registers for the whole chunk, others stand in the chunk's partial row.
+// Accumulators are stack cells that LLVM's mem2reg turns into registers, one an instance. A REDUCE
+// along the vector loop keeps a vector of partial results and joins its lanes when its phase ends;
+// across an outer vector loop every lane is a result of its own. An ACCUM whose pointer moves along
+// no inner loop lives in registers for the whole chunk, others stand in the chunk's partial row.
 #include "codegen/cpu/emit_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
 
-// -- identities and joining ------------------------------------------------------------------------------------
+// -- identities and joining ---------------------------------------------------------------------
 
 static LLVMValueRef least(LLVMTypeRef type, Dtype t) {
   if (dtype_is_float(t)) return const_real(type, -(double)INFINITY);
@@ -47,7 +47,7 @@ LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
   return LLVMBuildExtractElement(e->b, v, i64_of(e, 0), "");
 }
 
-// -- cells ---------------------------------------------------------------------------------------------------------
+// -- cells --------------------------------------------------------------------------------------
 
 static bool vector_inner(const Emit *e) { return e->k->vector >= 0 && !e->plan.vec_outer; }
 
@@ -92,7 +92,8 @@ void cells_make(Emit *e) {
 
 static void cell_clear(Emit *e, int s, int r, int v) {
   const KStmt *st = &e->k->stmt[s];
-  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), e->cell[cell_index(s, r, v)]);
+  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)),
+                 e->cell[cell_index(s, r, v)]);
   fold_clear(e, s, cell_index(s, r, v));
 }
 
@@ -100,7 +101,8 @@ static LLVMValueRef cell_get(Emit *e, int s, int r, int v) {
   return LLVMBuildLoad2(e->b, cell_type(e, s), e->cell[cell_index(s, r, v)], "");
 }
 
-// cell = op(cell, x), in the lanes in use; where each lane is a result of its own the others do not matter.
+// cell = op(cell, x), in the lanes in use; where each lane is a result of its own the others do not
+// matter.
 static void cell_add(Emit *e, int s, int r, int v, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef old = cell_get(e, s, r, v);
@@ -116,10 +118,12 @@ static LLVMValueRef operand(Emit *e, int s, int r, int v) {
   return emit_coerce(e, value_at(e, st->arg[0], r, v), e->k->stmt[st->arg[0]].type, st->type);
 }
 
-// -- REDUCE ----------------------------------------------------------------------------------------------------------
+// -- REDUCE -------------------------------------------------------------------------------------
 
 // Instances: an inner vector loop folds all its vectors into cells of one row.
-int reduce_vecs(const Emit *e, int s) { return vector_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1; }
+int reduce_vecs(const Emit *e, int s) {
+  return vector_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1;
+}
 
 void reduce_begin(Emit *e, int phase) {
   for (int s = 0; s < e->k->nstmts; s++) {
@@ -160,7 +164,7 @@ void reduce_end(Emit *e, int phase) {
   }
 }
 
-// -- the scratch of a run --------------------------------------------------------------------------------------------
+// -- the scratch of a run -----------------------------------------------------------------------
 // A row of whole vectors for every unit.
 
 static int scratch_stmt(const Emit *e) {
@@ -169,7 +173,9 @@ static int scratch_stmt(const Emit *e) {
   BUG("kernel %s: nothing to sum in slabs", e->k->name);
 }
 
-static int64_t scratch_row(const Emit *e) { return ceil_div(e->k->block, e->plan.lanes) * e->plan.lanes; }
+static int64_t scratch_row(const Emit *e) {
+  return ceil_div(e->k->block, e->plan.lanes) * e->plan.lanes;
+}
 
 static Dtype scratch_type(const Emit *e, int s) {
   return e->plan.slab_wide && stmt_folds(&e->k->stmt[s]) ? TYPE_F64 : e->k->stmt[s].type;
@@ -188,8 +194,10 @@ void scratch_clear(Emit *e, LLVMValueRef units) {
   LLVMTypeRef t = reg_type(e, scratch_type(e, s));
   e->scratch = emit_alloca(e, LLVMArrayType2(t, (uint64_t)(scratch_row(e) * e->plan.run)));
   LLVMSetAlignment(e->scratch, 64);
-  Loop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""), i64_of(e, e->plan.lanes));
-  LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)), LLVMBuildGEP2(e->b, t, e->scratch, &l.var, 1, ""));
+  Loop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""),
+                      i64_of(e, e->plan.lanes));
+  LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)),
+                 LLVMBuildGEP2(e->b, t, e->scratch, &l.var, 1, ""));
   loop_end(e, &l);
 }
 
@@ -217,7 +225,7 @@ void reduce_fetch(Emit *e) {
     }
 }
 
-// -- ACCUM -----------------------------------------------------------------------------------------------------------
+// -- ACCUM --------------------------------------------------------------------------------------
 
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
   LLVMValueRef off = i64_of(e, accum_offset(e->k, s));
@@ -242,7 +250,8 @@ void accum_begin(Emit *e) {
     if (e->k->stmt[s].kind != K_ACCUM) continue;
     folds_begin(e, s);
     if (kernel_accum_wide(e->k, s)) wide_clear(e, s);
-    if (!in_registers(e, s)) row_clear(e, s);
+    if (!in_registers(e, s))
+      row_clear(e, s);
     else
       for (int v = 0; v < cell_vecs(e, s); v++) cell_clear(e, s, 0, v);
   }
@@ -267,7 +276,8 @@ static void accum_in_row(Emit *e, int s, int v, LLVMValueRef x) {
   bool along = vector_inner(e) && accum_stride(e->k, s, e->k->vector) != 0;
   if (e->in_vector) x = emit_splat(e, x);
   if (e->in_vector && !along) {
-    if (e->mask) x = LLVMBuildSelect(e->b, e->mask, x, emit_identity(e, st->op, st->type, true), "");
+    if (e->mask)
+      x = LLVMBuildSelect(e->b, e->mask, x, emit_identity(e, st->op, st->type, true), "");
     x = emit_horizontal(e, st->op, st->type, x);
   }
   LLVMValueRef old = load_raw(e, st->type, at, is_vector(x));
@@ -276,8 +286,10 @@ static void accum_in_row(Emit *e, int s, int v, LLVMValueRef x) {
 
 void emit_accum(Emit *e, int s, int r, int v) {
   LLVMValueRef x = operand(e, s, r, v);
-  if (in_registers(e, s)) cell_add(e, s, 0, cell_is_vector(e, s) ? v : 0, x);
-  else accum_in_row(e, s, v, x);
+  if (in_registers(e, s))
+    cell_add(e, s, 0, cell_is_vector(e, s) ? v : 0, x);
+  else
+    accum_in_row(e, s, v, x);
 }
 
 void accum_end(Emit *e) {
@@ -286,7 +298,8 @@ void accum_end(Emit *e) {
     if (st->kind != K_ACCUM || !in_registers(e, s)) continue;
     LLVMValueRef x = fold_value(e, s, cell_index(s, 0, 0));
     Dtype t = fold_type(e, s);
-    for (int v = 1; v < cell_vecs(e, s); v++) x = emit_join(e, st->op, t, x, fold_value(e, s, cell_index(s, 0, v)));
+    for (int v = 1; v < cell_vecs(e, s); v++)
+      x = emit_join(e, st->op, t, x, fold_value(e, s, cell_index(s, 0, v)));
     if (is_vector(x)) x = emit_horizontal(e, st->op, t, x);
     store_raw(e, st->type, partial_at(e, s, NULL), fold_narrow(e, s, x));
   }

@@ -1,9 +1,9 @@
 // sin and cos, f32 and f64: x = n pi/2 + r + tail in double, then a polynomial on [-pi/4, pi/4].
 //
-// Up to 2^20 quarter turns the multiple of pi/2 is taken off in two exact steps (Cody and Waite). Larger
-// arguments take the way of Payne and Hanek, in double: x times 24-bit pieces of 2/pi, each product
-// exact and taken modulo 4 at once, so that only the fraction of a turn is left. That way is a loop in
-// a block that runs only when some lane needs it.
+// Up to 2^20 quarter turns the multiple of pi/2 is taken off in two exact steps (Cody and Waite).
+// Larger arguments take the way of Payne and Hanek, in double: x times 24-bit pieces of 2/pi, each
+// product exact and taken modulo 4 at once, so that only the fraction of a turn is left. That way
+// is a loop in a block that runs only when some lane needs it.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -12,11 +12,12 @@
 enum { PIECES = 50 };
 // 2/pi in pieces of 24 bits
 static const uint32_t two_over_pi[PIECES] = {
-  0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041, 0xfe5163, 0xabdebb,
-  0xc561b7, 0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c, 0xfe1deb, 0x1cb129, 0xa73ee8, 0x8235f5,
-  0x2ebb44, 0x84e99c, 0x7026b4, 0x5f7e41, 0x3991d6, 0x398353, 0x39f49c, 0x845f8b, 0xbdf928, 0x3b1ff8,
-  0x97ffde, 0x05980f, 0xef2f11, 0x8b5a0a, 0x6d1f6d, 0x367ecf, 0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d,
-  0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
+    0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041, 0xfe5163,
+    0xabdebb, 0xc561b7, 0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c, 0xfe1deb, 0x1cb129,
+    0xa73ee8, 0x8235f5, 0x2ebb44, 0x84e99c, 0x7026b4, 0x5f7e41, 0x3991d6, 0x398353, 0x39f49c,
+    0x845f8b, 0xbdf928, 0x3b1ff8, 0x97ffde, 0x05980f, 0xef2f11, 0x8b5a0a, 0x6d1f6d, 0x367ecf,
+    0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d, 0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292,
+    0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
 };
 // pieces are stored times 2^200 and x is taken times 2^-200: the last ones would be subnormal
 enum { SHIFT = 200 };
@@ -105,7 +106,8 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, a.n, n);
   LLVMBuildStore(b, a.r, r);
   LLVMBuildStore(b, a.tail, tail);
-  LLVMValueRef large = LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), "");
+  LLVMValueRef large =
+      LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), "");
   LLVMBasicBlockRef rare = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(b, any_lane(e, large), rare, done);
   LLVMPositionBuilderAtEnd(b, rare);
@@ -115,19 +117,22 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, pick(e, large, big.tail, a.tail), tail);
   LLVMBuildBr(b, done);
   LLVMPositionBuilderAtEnd(b, done);
-  return (Angle){LLVMBuildLoad2(b, t, n, ""), LLVMBuildLoad2(b, f, r, ""), LLVMBuildLoad2(b, f, tail, "")};
+  return (Angle){LLVMBuildLoad2(b, t, n, ""), LLVMBuildLoad2(b, f, r, ""),
+                 LLVMBuildLoad2(b, f, tail, "")};
 }
 
-// -- polynomials: sin r = r + r z p(z), cos r = 1 - z/2 + z^2 q(z), z = r^2 -------------------------------------
+// -- polynomials: sin r = r + r z p(z), cos r = 1 - z/2 + z^2 q(z), z = r^2 ---------------------
 
-static const double sin32[] = {2.724931405469880475e-6, -0.0001984008201276553655, 0.008333331865959414043,
-                               -0.1666666666383276448};
-static const double cos32[] = {-2.730044861948835488e-7, 0.0000248005964356219968, -0.001388888766471361966,
-                               0.04166666666430240589};
-static const double sin64[] = {1.591784852480826101e-10, -2.505112794401418758e-8, 2.755731608381635861e-6,
-                               -0.0001984126983672241776, 0.008333333333330924562, -0.166666666666666646};
-static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9, -2.755731726000883816e-7,
-                               0.00002480158729874306929, -0.001388888888888738227, 0.04166666666666666537};
+static const double sin32[] = {2.724931405469880475e-6, -0.0001984008201276553655,
+                               0.008333331865959414043, -0.1666666666383276448};
+static const double cos32[] = {-2.730044861948835488e-7, 0.0000248005964356219968,
+                               -0.001388888766471361966, 0.04166666666430240589};
+static const double sin64[] = {1.591784852480826101e-10, -2.505112794401418758e-8,
+                               2.755731608381635861e-6,  -0.0001984126983672241776,
+                               0.008333333333330924562,  -0.166666666666666646};
+static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9,
+                               -2.755731726000883816e-7,  0.00002480158729874306929,
+                               -0.001388888888888738227,  0.04166666666666666537};
 
 // tail NULL: 0.
 static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
@@ -138,7 +143,8 @@ static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
 }
 
 static LLVMValueRef cos_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
-  LLVMValueRef z = mul(e, r, r), q = mul(e, mul(e, z, z), tail ? POLY(e, z, cos64) : POLY(e, z, cos32));
+  LLVMValueRef z = mul(e, r, r),
+               q = mul(e, mul(e, z, z), tail ? POLY(e, z, cos64) : POLY(e, z, cos32));
   LLVMValueRef half = scale(e, z, 0.5), w = sub(e, num(z, 1), half);
   LLVMValueRef lost = sub(e, sub(e, num(z, 1), w), half);
   if (tail) q = sub(e, q, mul(e, r, tail));
@@ -147,7 +153,8 @@ static LLVMValueRef cos_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
 
 static LLVMValueRef bit(Emit *e, LLVMValueRef n, int64_t mask) {
   LLVMTypeRef t = LLVMTypeOf(n);
-  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, n, const_int(t, mask), ""), const_int(t, 0), "");
+  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, n, const_int(t, mask), ""),
+                       const_int(t, 0), "");
 }
 
 // sin(x + quarter pi/2)
@@ -160,7 +167,8 @@ static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
   y = pick(e, bit(e, n, 2), LLVMBuildFNeg(e->b, y, ""), y);
   if (quarter) return y;
-  LLVMValueRef tiny = LLVMBuildFCmp(e->b, LLVMRealOLT, emit_unary(e, "llvm.fabs", x), num(x, 1e-12), "");
+  LLVMValueRef tiny =
+      LLVMBuildFCmp(e->b, LLVMRealOLT, emit_unary(e, "llvm.fabs", x), num(x, 1e-12), "");
   return pick(e, tiny, x, y); // keeps -0 and subnormals
 }
 

@@ -1,13 +1,13 @@
 // Units: counters of the outer loops, register tiles, runs in slabs.
 //
-// With Kernel.rows, whenever `rows` rounds of that loop lie whole within lo..hi, they are run together
-// (unroll and jam); else units go one by one. So chunks should be multiples of rows times the units
-// inside one round of that loop.
+// With Kernel.rows, whenever `rows` rounds of that loop lie whole within lo..hi, they are run
+// together (unroll and jam); else units go one by one. So chunks should be multiples of rows times
+// the units inside one round of that loop.
 //
-// A contraction that reads more for one unit than a cache holds goes in slabs: a run of units takes one slab of the
-// inner loops after the other, and sums wait in a scratch meanwhile. What is read along the vector loop is then
-// reused by all units of the run (the weights of a convolution by its places, the errors in a weight's gradient by
-// its taps and channels):
+// A contraction that reads more for one unit than a cache holds goes in slabs: a run of units takes
+// one slab of the inner loops after the other, and sums wait in a scratch meanwhile. What is read
+// along the vector loop is then reused by all units of the run (the weights of a convolution by its
+// places, the errors in a weight's gradient by its taps and channels):
 //
 //   for units in runs                      blocks of the vector loop are the slowest of the outer loops here
 //     scratch = 0
@@ -20,7 +20,7 @@
 #include <string.h>
 
 typedef struct Units {
-  LLVMValueRef cell[MAX_LOOPS];  // counters of the outer loops, of blocks along an outer vector loop
+  LLVMValueRef cell[MAX_LOOPS]; // counters of the outer loops, of blocks along an outer vector loop
   LLVMValueRef count[MAX_LOOPS]; // their ends
 } Units;
 
@@ -57,7 +57,8 @@ static void units_advance(Emit *e, const Units *u, int first, int last, int64_t 
   for (int l = last; l >= first; l--) {
     LLVMValueRef next = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), carry, "");
     LLVMValueRef wraps = LLVMBuildICmp(e->b, LLVMIntEQ, next, u->count[l], "");
-    LLVMBuildStore(e->b, l == 0 ? next : LLVMBuildSelect(e->b, wraps, i64_of(e, 0), next, ""), u->cell[l]);
+    LLVMBuildStore(e->b, l == 0 ? next : LLVMBuildSelect(e->b, wraps, i64_of(e, 0), next, ""),
+                   u->cell[l]);
     carry = LLVMBuildZExt(e->b, wraps, e->i64, "");
   }
 }
@@ -89,9 +90,13 @@ static void unit_rest(Emit *e, int unused) {
 static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   const KLoop *l = &e->k->loop[e->k->vector];
   LLVMValueRef from = LLVMBuildMul(e->b, block, i64_of(e, e->k->block), "");
-  LLVMValueRef end = LLVMBuildAdd(e->b, from, i64_of(e, e->k->block), ""), to = e->extent[e->k->vector];
+  LLVMValueRef end = LLVMBuildAdd(e->b, from, i64_of(e, e->k->block), ""),
+               to = e->extent[e->k->vector];
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, to, ""), end, to, "");
-  int64_t span = l->slot >= 0 ? -1 : e->k->block >= l->size ? l->size : l->size % e->k->block == 0 ? e->k->block : -1;
+  int64_t span = l->slot >= 0                 ? -1
+                 : e->k->block >= l->size     ? l->size
+                 : l->size % e->k->block == 0 ? e->k->block
+                                              : -1;
   e->block_from = from;
   vector_loop(e, from, to, span, body, 0);
 }
@@ -101,14 +106,18 @@ static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
     LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[l], "");
-    if (is_blocked(e, l)) block = c;
-    else enter_loop(e, l, c);
+    if (is_blocked(e, l))
+      block = c;
+    else
+      enter_loop(e, l, c);
   }
   e->rows = rows;
   e->vecs = e->plan.vecs;
   emit_place(e, PLACE_UNIT, 0);
-  if (block) outer_vector_loop(e, block, body);
-  else body(e, 0);
+  if (block)
+    outer_vector_loop(e, block, body);
+  else
+    body(e, 0);
   leave_loop(e, saved);
 }
 
@@ -138,12 +147,14 @@ static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   return LLVMBuildICmp(e->b, LLVMIntEQ, any, i64_of(e, 0), "");
 }
 
-static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi, LLVMValueRef slab) {
+static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi,
+                             LLVMValueRef slab) {
   int rows = e->k->rows;
   LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[rows], "");
   LLVMValueRef last = LLVMBuildAdd(e->b, c, i64_of(e, e->plan.rows), "");
   LLVMValueRef in_loop = LLVMBuildICmp(e->b, LLVMIntSLE, last, e->extent[rows], "");
-  LLVMValueRef in_chunk = LLVMBuildICmp(e->b, LLVMIntSLE, LLVMBuildAdd(e->b, unit, slab, ""), hi, "");
+  LLVMValueRef in_chunk =
+      LLVMBuildICmp(e->b, LLVMIntSLE, LLVMBuildAdd(e->b, unit, slab, ""), hi, "");
   return LLVMBuildAnd(e->b, LLVMBuildAnd(e->b, in_loop, in_chunk, ""), at_round_start(e, u), "");
 }
 
@@ -152,8 +163,8 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   int rows = e->k->rows, last = last_loop(e);
   LLVMValueRef unit = emit_alloca(e, e->i64), round = round_units(e, u);
   LLVMValueRef slab = LLVMBuildMul(b, round, i64_of(e, e->plan.rows), "");
-  LLVMBasicBlockRef head = emit_block(e), jam = emit_block(e), one = emit_block(e), test = emit_block(e),
-                    done = emit_block(e);
+  LLVMBasicBlockRef head = emit_block(e), jam = emit_block(e), one = emit_block(e),
+                    test = emit_block(e), done = emit_block(e);
   LLVMBuildStore(b, lo, unit);
   LLVMBuildBr(b, test);
   LLVMPositionBuilderAtEnd(b, test);
@@ -182,7 +193,7 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   LLVMPositionBuilderAtEnd(b, done);
 }
 
-// -- runs ----------------------------------------------------------------------------------------------------------
+// -- runs ---------------------------------------------------------------------------------------
 
 static LLVMValueRef least(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
@@ -228,7 +239,8 @@ static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, hi, ""), body, done);
   LLVMPositionBuilderAtEnd(e->b, body);
   LLVMValueRef left = LLVMBuildSub(e->b, others, LLVMBuildURem(e->b, from, others, ""), "");
-  LLVMValueRef n = least(e, least(e, LLVMBuildSub(e->b, hi, from, ""), left), i64_of(e, e->plan.run));
+  LLVMValueRef n =
+      least(e, least(e, LLVMBuildSub(e->b, hi, from, ""), left), i64_of(e, e->plan.run));
   LLVMValueRef to = LLVMBuildAdd(e->b, from, n, "");
   emit_run(e, u, from, to);
   LLVMBuildStore(e->b, to, at);
@@ -243,7 +255,9 @@ void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
     return;
   }
   units_decode(e, &u, lo);
-  if (e->k->rows >= 0 && e->plan.rows > 1) units_jammed(e, &u, lo, hi, unit_whole);
-  else units_plain(e, &u, lo, hi, unit_whole);
+  if (e->k->rows >= 0 && e->plan.rows > 1)
+    units_jammed(e, &u, lo, hi, unit_whole);
+  else
+    units_plain(e, &u, lo, hi, unit_whole);
 }
 #endif

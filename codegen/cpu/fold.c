@@ -1,10 +1,13 @@
-// Where the accumulators of a kernel are folded, so that no chain of f32 additions is long (ir/program/sums.h).
+// Where the accumulators of a kernel are folded, so that no chain of f32 additions is long
+// (ir/program/sums.h).
 //
-// The chain of an accumulator is the product of the extents of the loops that it does not move along. The loop at
-// which this product exceeds the length of a leaf runs in blocks of Fold.step rounds; after each block the leaf is added
-// to the next level and begins anew. Chains that end with a unit are folded after Fold.step units.
+// The chain of an accumulator is the product of the extents of the loops that it does not move
+// along. The loop at which this product exceeds the length of a leaf runs in blocks of Fold.step
+// rounds; after each block the leaf is added to the next level and begins anew. Chains that end
+// with a unit are folded after Fold.step units.
 //
-// A joined loop is folded where the loops of its dims would be, so that kernels of the same sum agree (Fold.period):
+// A joined loop is folded where the loops of its dims would be, so that kernels of the same sum
+// agree (Fold.period):
 //
 //   inner(b:3, y*x:99 = 11*9):                   blocks of 7 rounds of y, 63 elements; 36 are left
 //   inner(b*y*x:297 = 3*11*9):                   the same in each 99 elements: step 63, period 99
@@ -14,7 +17,7 @@
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
-// -- one accumulator -----------------------------------------------------------------------------------------
+// -- one accumulator ----------------------------------------------------------------------------
 
 typedef struct Chain {
   const Kernel *k;
@@ -41,8 +44,8 @@ static int64_t rounds(const Chain *c, int l) {
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }
 
-// Folds at a place that is reached n times, adding `each` every time, if that is more than a leaf. Returns what is left
-// in the leaf behind that place.
+// Folds at a place that is reached n times, adding `each` every time, if that is more than a leaf.
+// Returns what is left in the leaf behind that place.
 static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold *out) {
   if (out->place != FOLD_NEVER || size_times(each, n) <= c->leaf) return size_times(each, n);
   out->place = place;
@@ -81,10 +84,12 @@ static void fold_find(const Chain *c, Fold *out) {
   const Kernel *k = c->k;
   bool accumulates = c->s->kind == K_ACCUM, inner = !accumulates || c->s->level == LEVEL_INNER;
   int64_t each = accumulates ? c->p->rows : 1;
-  for (int l = k->nouter + k->ninner - 1; l >= k->nouter && inner; l--) each = fold_loop(c, l, each, out);
+  for (int l = k->nouter + k->ninner - 1; l >= k->nouter && inner; l--)
+    each = fold_loop(c, l, each, out);
   if (!accumulates) return;
   int64_t tiles = 1;
-  if (c->p->vec_outer) tiles = ceil_div(k->block, (int64_t)c->p->lanes * c->p->vecs) * (c->row ? c->p->vecs : 1);
+  if (c->p->vec_outer)
+    tiles = ceil_div(k->block, (int64_t)c->p->lanes * c->p->vecs) * (c->row ? c->p->vecs : 1);
   each = fold_at(c, FOLD_VECTOR, each, tiles, out);
   fold_at(c, FOLD_UNIT, each, kernel_units(k), out);
 }
@@ -104,4 +109,4 @@ Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
   return fold;
 }
 
-// -- accumulators in memory ------------------------------------------------------------------------------------
+// -- accumulators in memory ---------------------------------------------------------------------

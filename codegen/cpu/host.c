@@ -16,8 +16,8 @@ int host_bits(void) {
   return __builtin_cpu_supports("avx") ? 256 : 128;
 }
 
-// Signature and feature words of leaves 1 and 7, extended features, and the register state that the system
-// saves. Leaf 1's ebx and some bits name the core that asks; they are left out.
+// Signature and feature words of leaves 1 and 7, extended features, and the register state that the
+// system saves. Leaf 1's ebx and some bits name the core that asks; they are left out.
 const char *host_identity(Arena *a) {
   unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;
   __get_cpuid(0, &v[0], &v[1], &v[2], &v[3]);
@@ -27,8 +27,8 @@ const char *host_identity(Arena *a) {
   __get_cpuid(0x80000001, &ext[0], &ext[1], &ext[2], &ext[3]);
   bool osxsave = one[2] >> 27 & 1;
   if (osxsave) __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return arena_printf(a, "x86-64 %x.%x.%x %x %x.%x %x.%x.%x %x %x.%x %x", v[1], v[3], v[2], one[0], one[2], one[3],
-                      seven[1], seven[2], seven[3], sub[0], ext[2], ext[3], low);
+  return arena_printf(a, "x86-64 %x.%x.%x %x %x.%x %x.%x.%x %x %x.%x %x", v[1], v[3], v[2], one[0],
+                      one[2], one[3], seven[1], seven[2], seven[3], sub[0], ext[2], ext[3], low);
 }
 
 #else

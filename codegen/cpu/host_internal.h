@@ -6,7 +6,8 @@
 
 // Bits of the widest vectors worth using: 512, 256 or 128.
 int host_bits(void);
-// Text that differs whenever machine code made on one host might not run on another: model and features.
+// Text that differs whenever machine code made on one host might not run on another: model and
+// features.
 const char *host_identity(Arena *a);
 
 #endif

@@ -23,17 +23,19 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *cpu, *features, *triple;
 
-// -- without memory ----------------------------------------------------------------------------------------------
+// -- without memory -----------------------------------------------------------------------------
 //
-// LLVM allocates in two ways, and aborts when either fails: by operator new, which asks the handler of the C++
-// library first, and by malloc, behind a handler of its own that the C API lacks. Both are reached by their C++ names;
-// weak, so that another standard library or LLVM leaves only the abort.
+// LLVM allocates in two ways, and aborts when either fails: by operator new, which asks the handler
+// of the C++ library first, and by malloc, behind a handler of its own that the C API lacks. Both
+// are reached by their C++ names; weak, so that another standard library or LLVM leaves only the
+// abort.
 
 typedef void NewHandler(void);
-extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE") __attribute__((weak));
+extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE")
+    __attribute__((weak));
 typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
-extern void install_bad_alloc_handler(BadAllocHandler *, void *)
-    __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
+extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
+    "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
 static void on_new(void) { mem_exhausted(0); }
 
@@ -50,11 +52,12 @@ static void watch_memory(void) {
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
-// ----------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void start(void) {
   watch_memory();
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) BUG("LLVM lacks the host's target");
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
+    BUG("LLVM lacks the host's target");
   cpu = LLVMGetHostCPUName();
   features = LLVMGetHostCPUFeatures();
   triple = LLVMGetDefaultTargetTriple();
@@ -111,11 +114,11 @@ static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
     LLVMDisposeMessage(error);
     return NULL;
   }
-  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault,
-                                              LLVMCodeGenLevelAggressive};
+  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
+                                              LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
   char *used = features_of(t);
-  LLVMTargetMachineRef tm =
-      LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt], LLVMRelocPIC, LLVMCodeModelSmall);
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt],
+                                                    LLVMRelocPIC, LLVMCodeModelSmall);
   free(used);
   return tm;
 }
@@ -123,7 +126,8 @@ static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
 // x86 has fused products with FMA3; other 64-bit targets of ours always.
 static EmitTarget emit_target(const LlvmTarget *t) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
-  return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"), t->opt};
+  return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),
+                      t->opt};
 }
 
 static bool said(LLVMErrorRef error, char *why) {
@@ -173,8 +177,8 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
   }
   LLVMMemoryBufferRef buffer;
   char *error = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(tm, m, form == LLVM_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, &error,
-                                          &buffer)) {
+  if (LLVMTargetMachineEmitToMemoryBuffer(
+          tm, m, form == LLVM_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, &error, &buffer)) {
     snprintf(why, LLVM_WHY, "%s", error);
     LLVMDisposeMessage(error);
     return false;
@@ -184,8 +188,8 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
   return true;
 }
 
-bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
-                  LlvmForm form, Bytes *out, char *why) {
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
+                  const LlvmTarget *target, LlvmForm form, Bytes *out, char *why) {
   pthread_once(&once, start);
   LLVMTargetMachineRef tm = machine_new(target, why);
   if (!tm) return false;
@@ -210,8 +214,8 @@ bool llvm_available(void) { return false; }
 const char *llvm_version(void) { return "none"; }
 const char *llvm_cpu(void) { return "none"; }
 
-bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
-                  LlvmForm form, Bytes *out, char *why) {
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
+                  const LlvmTarget *target, LlvmForm form, Bytes *out, char *why) {
   (void)k, (void)symbol, (void)n, (void)target, (void)form, (void)out;
   snprintf(why, LLVM_WHY, "this build has no LLVM");
   return false;

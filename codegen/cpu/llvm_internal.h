@@ -1,4 +1,5 @@
-// Private to the room: everything of meshc that calls LLVM's target side. emit_internal.h builds the IR.
+// Private to the room: everything of meshc that calls LLVM's target side. emit_internal.h builds
+// the IR.
 #ifndef CODEGEN_LLVM_H
 #define CODEGEN_LLVM_H
 
@@ -22,9 +23,9 @@ typedef struct LlvmTarget {
   const char *without; // as in CodeOptions
 } LlvmTarget;
 
-// One module of n kernels under the given symbols, for the host. False with the reason in why[0..LLVM_WHY). Any thread:
-// contexts are not shared.
-MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n, const LlvmTarget *target,
-                           LlvmForm form, Bytes *out, char *why);
+// One module of n kernels under the given symbols, for the host. False with the reason in
+// why[0..LLVM_WHY). Any thread: contexts are not shared.
+MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
+                           const LlvmTarget *target, LlvmForm form, Bytes *out, char *why);
 
 #endif

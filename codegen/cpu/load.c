@@ -1,8 +1,8 @@
 // A loader for relocatable ELF objects of our own making.
 //
-// Sections that are part of the image are laid into one mapping, code first, constants on pages of their
-// own; relocations are applied while all is writable, then code becomes executable and constants
-// read-only. Only relocations that LLVM emits for position-independent kernels are known.
+// Sections that are part of the image are laid into one mapping, code first, constants on pages of
+// their own; relocations are applied while all is writable, then code becomes executable and
+// constants read-only. Only relocations that LLVM emits for position-independent kernels are known.
 #include "codegen/cpu/load_internal.h"
 
 #include <elf.h>
@@ -34,7 +34,7 @@ typedef struct Object {
   size_t nsymbols;
   const char *names; // of symbols
   size_t names_bytes;
-  size_t *offset;    // [section] in the mapping
+  size_t *offset; // [section] in the mapping
   size_t code_bytes, bytes_all;
   char *map;
   char *why;
@@ -47,23 +47,28 @@ static bool fail(const Object *o, const char *text) {
   return false;
 }
 
-static bool within(const Object *o, uint64_t at, uint64_t n) { return at <= o->n && n <= o->n - at; }
+static bool within(const Object *o, uint64_t at, uint64_t n) {
+  return at <= o->n && n <= o->n - at;
+}
 static const void *bytes_at(const Object *o, uint64_t at) { return o->bytes + at; }
 static size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-// -- reading ---------------------------------------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------------------------
 
 static bool read_head(Object *o) {
   if (!within(o, 0, sizeof *o->head)) return fail(o, "the object is cut off");
   const Elf64_Ehdr *h = o->head = bytes_at(o, 0);
-  if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_REL)
+  if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+      h->e_type != ET_REL)
     return fail(o, "the object is no 64-bit relocatable ELF file");
   o->nsections = h->e_shnum;
-  if (h->e_shentsize != sizeof *o->section || h->e_shoff % 8 || !within(o, h->e_shoff, o->nsections * sizeof *o->section))
+  if (h->e_shentsize != sizeof *o->section || h->e_shoff % 8 ||
+      !within(o, h->e_shoff, o->nsections * sizeof *o->section))
     return fail(o, "the object's section table is broken");
   o->section = bytes_at(o, h->e_shoff);
   for (size_t i = 0; i < o->nsections; i++)
-    if (o->section[i].sh_type != SHT_NOBITS && !within(o, o->section[i].sh_offset, o->section[i].sh_size))
+    if (o->section[i].sh_type != SHT_NOBITS &&
+        !within(o, o->section[i].sh_offset, o->section[i].sh_size))
       return fail(o, "a section of the object is cut off");
   return true;
 }
@@ -72,13 +77,15 @@ static bool read_symbols(Object *o) {
   for (size_t i = 0; i < o->nsections; i++) {
     const Elf64_Shdr *s = &o->section[i];
     if (s->sh_type != SHT_SYMTAB) continue;
-    if (s->sh_link >= o->nsections || s->sh_offset % 8) return fail(o, "the object's symbol table is broken");
+    if (s->sh_link >= o->nsections || s->sh_offset % 8)
+      return fail(o, "the object's symbol table is broken");
     const Elf64_Shdr *names = &o->section[s->sh_link];
     o->symbol = bytes_at(o, s->sh_offset);
     o->nsymbols = s->sh_size / sizeof *o->symbol;
     o->names = bytes_at(o, names->sh_offset);
     o->names_bytes = names->sh_size;
-    if (o->names_bytes == 0 || o->names[o->names_bytes - 1] != 0) return fail(o, "the object's names are broken");
+    if (o->names_bytes == 0 || o->names[o->names_bytes - 1] != 0)
+      return fail(o, "the object's names are broken");
     return true;
   }
   return fail(o, "the object has no symbols");
@@ -88,7 +95,7 @@ static const char *symbol_name(const Object *o, const Elf64_Sym *s) {
   return s->st_name < o->names_bytes ? o->names + s->st_name : "";
 }
 
-// -- layout ----------------------------------------------------------------------------------------------------
+// -- layout -------------------------------------------------------------------------------------
 
 static bool in_image(const Elf64_Shdr *s) {
   return (s->sh_flags & SHF_ALLOC) && s->sh_size > 0 && s->sh_type == SHT_PROGBITS;
@@ -124,15 +131,17 @@ static bool protect(Object *o) {
     return fail(o, "the system does not let memory become executable");
   }
   size_t rest = o->bytes_all - o->code_bytes;
-  if (rest && mprotect(o->map + o->code_bytes, rest, PROT_READ) != 0) return fail(o, "constants cannot be protected");
+  if (rest && mprotect(o->map + o->code_bytes, rest, PROT_READ) != 0)
+    return fail(o, "constants cannot be protected");
   __builtin___clear_cache(o->map, o->map + o->code_bytes);
   return true;
 }
 
-// -- relocation --------------------------------------------------------------------------------------------------
+// -- relocation ---------------------------------------------------------------------------------
 
 static bool symbol_address(const Object *o, const Elf64_Sym *s, uint64_t *out) {
-  if (s->st_shndx == SHN_UNDEF) BUG("generated code refers to %s, which nobody defines", symbol_name(o, s));
+  if (s->st_shndx == SHN_UNDEF)
+    BUG("generated code refers to %s, which nobody defines", symbol_name(o, s));
   if (s->st_shndx >= o->nsections || !in_image(&o->section[s->st_shndx]) ||
       s->st_value > o->section[s->st_shndx].sh_size)
     return fail(o, "a symbol of the object lies outside of its image");
@@ -161,7 +170,10 @@ static bool relocate_x86(const Object *o, uint32_t type, char *at, uint64_t s, i
   int64_t value = (int64_t)s + addend, here = (int64_t)(uintptr_t)at;
   switch (type) {
   case R_X86_64_64: memcpy(at, &value, sizeof value); return true;
-  case R_X86_64_PC64: value -= here; memcpy(at, &value, sizeof value); return true;
+  case R_X86_64_PC64:
+    value -= here;
+    memcpy(at, &value, sizeof value);
+    return true;
   case R_X86_64_PC32:
   case R_X86_64_PLT32: return put32(o, at, value - here, true);
   case R_X86_64_32: return put32(o, at, value, false);
@@ -177,7 +189,8 @@ static bool relocate_arm(const Object *o, uint32_t type, char *at, uint64_t s, i
   switch (type) {
   case R_AARCH64_ABS64: memcpy(at, &value, sizeof value); return true;
   case R_AARCH64_PREL32: return put32(o, at, (int64_t)(value - here), true);
-  case R_AARCH64_ADR_PREL_PG_HI21: return put_field(at, 0x60ffffe0, (p & 3) << 29 | (p >> 2 & 0x7ffff) << 5);
+  case R_AARCH64_ADR_PREL_PG_HI21:
+    return put_field(at, 0x60ffffe0, (p & 3) << 29 | (p >> 2 & 0x7ffff) << 5);
   case R_AARCH64_ADD_ABS_LO12_NC:
   case R_AARCH64_LDST8_ABS_LO12_NC: return put_field(at, 0xfff << 10, low << 10);
   case R_AARCH64_LDST16_ABS_LO12_NC: return put_field(at, 0xfff << 10, low >> 1 << 10);
@@ -197,18 +210,20 @@ static bool is_wide(const Object *o, uint32_t type) {
 }
 
 static bool relocate_section(const Object *o, const Elf64_Shdr *s) {
-  if (s->sh_info >= o->nsections || s->sh_offset % 8) return fail(o, "the object's relocations are broken");
+  if (s->sh_info >= o->nsections || s->sh_offset % 8)
+    return fail(o, "the object's relocations are broken");
   const Elf64_Shdr *target = &o->section[s->sh_info];
   if (!in_image(target)) return true;
   const Elf64_Rela *r = bytes_at(o, s->sh_offset);
   for (size_t i = 0; i < s->sh_size / sizeof *r; i++) {
     uint64_t symbol, width = is_wide(o, (uint32_t)ELF64_R_TYPE(r[i].r_info)) ? 8 : 4;
-    if (ELF64_R_SYM(r[i].r_info) >= o->nsymbols || target->sh_size < width || r[i].r_offset > target->sh_size - width)
+    if (ELF64_R_SYM(r[i].r_info) >= o->nsymbols || target->sh_size < width ||
+        r[i].r_offset > target->sh_size - width)
       return fail(o, "the object's relocations are broken");
     if (!symbol_address(o, &o->symbol[ELF64_R_SYM(r[i].r_info)], &symbol)) return false;
     char *at = o->map + o->offset[s->sh_info] + r[i].r_offset;
     uint32_t type = (uint32_t)ELF64_R_TYPE(r[i].r_info);
-    bool ok = o->head->e_machine == EM_X86_64 ? relocate_x86(o, type, at, symbol, r[i].r_addend)
+    bool ok = o->head->e_machine == EM_X86_64    ? relocate_x86(o, type, at, symbol, r[i].r_addend)
               : o->head->e_machine == EM_AARCH64 ? relocate_arm(o, type, at, symbol, r[i].r_addend)
                                                  : fail(o, "the object is for another processor");
     if (!ok) return false;
@@ -222,7 +237,7 @@ static bool relocate(const Object *o) {
   return true;
 }
 
-// -- symbols -------------------------------------------------------------------------------------------------------
+// -- symbols ------------------------------------------------------------------------------------
 
 static bool is_function(const Elf64_Sym *s) {
   return ELF64_ST_TYPE(s->st_info) == STT_FUNC && s->st_shndx != SHN_UNDEF;
@@ -236,7 +251,8 @@ static Image *image_make(const Object *o) {
   for (size_t s = 0; s < o->nsymbols; s++) {
     uint64_t at;
     if (!is_function(&o->symbol[s]) || !symbol_address(o, &o->symbol[s], &at)) continue;
-    i->symbol[i->nsymbols++] = (Symbol){mem_text(symbol_name(o, &o->symbol[s])), (void *)(uintptr_t)at};
+    i->symbol[i->nsymbols++] =
+        (Symbol){mem_text(symbol_name(o, &o->symbol[s])), (void *)(uintptr_t)at};
   }
   return i;
 }

@@ -6,9 +6,9 @@
 
 typedef struct Image Image;
 
-// Maps code and constants of the object at bytes[0..n), relocated; nothing is writable and executable at
-// any time. NULL with a sentence in why[0..200) when the bytes are no such object. A symbol that the
-// object does not define is our mistake: BUG with its name.
+// Maps code and constants of the object at bytes[0..n), relocated; nothing is writable and
+// executable at any time. NULL with a sentence in why[0..200) when the bytes are no such object. A
+// symbol that the object does not define is our mistake: BUG with its name.
 Image *image_load(const char *bytes, size_t n, char *why);
 void image_free(Image *i);
 // Address of a function, or NULL.

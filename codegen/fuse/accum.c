@@ -1,11 +1,13 @@
-// Accumulators of a kernel: which are folded in blocks, how long their rows are, and how units are put into chunks.
+// Accumulators of a kernel: which are folded in blocks, how long their rows are, and how units are
+// put into chunks.
 #include "codegen/fuse/kernel.h"
 
 #include "ir/program/sums.h"
 
 int64_t kernel_units(const Kernel *k) {
   int64_t n = 1;
-  for (int l = 0; l < k->nouter; l++) n = size_times(n, l == k->vector ? ceil_div(loop_rounds(k, l), k->block) : loop_rounds(k, l));
+  for (int l = 0; l < k->nouter; l++)
+    n = size_times(n, l == k->vector ? ceil_div(loop_rounds(k, l), k->block) : loop_rounds(k, l));
   return n;
 }
 
@@ -18,8 +20,10 @@ static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   int64_t n = 1;
   *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
   for (int l = k->nouter; l < k->nouter + k->ninner; l++) {
-    if (k->ptr[k->stmt[s].index].stride[l]) n = size_times(n, loop_rounds(k, l));
-    else if (k->stmt[s].level == LEVEL_INNER) *each = size_times(*each, loop_rounds(k, l));
+    if (k->ptr[k->stmt[s].index].stride[l])
+      n = size_times(n, loop_rounds(k, l));
+    else if (k->stmt[s].level == LEVEL_INNER)
+      *each = size_times(*each, loop_rounds(k, l));
   }
   return n;
 }
@@ -36,13 +40,15 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// As many units as reach twice KERNEL_CHUNK_BYTES, or one of KERNEL_CHUNKS parts of the whole if that is more.
+// As many units as reach twice KERNEL_CHUNK_BYTES, or one of KERNEL_CHUNKS parts of the whole if
+// that is more.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {
     if (k->stmt[s].kind != K_ACCUM || !stmt_folds(&k->stmt[s])) continue;
     if (row_elements(k, s, &each) == 1) continue;
-    int64_t n = (int64_t)(2.0 * KERNEL_CHUNK_BYTES * (double)units / all_bytes(k)), part = ceil_div(units, KERNEL_CHUNKS);
+    int64_t n = (int64_t)(2.0 * KERNEL_CHUNK_BYTES * (double)units / all_bytes(k)),
+            part = ceil_div(units, KERNEL_CHUNKS);
     if (n < part) n = part;
     if (n < most) most = n;
   }
@@ -51,7 +57,8 @@ int64_t kernel_chunk_units(const Kernel *k) {
 
 bool kernel_accum_wide(const Kernel *k, int s) {
   int64_t each;
-  if (!stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM || row_elements(k, s, &each) == 1) return false;
+  if (!stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM || row_elements(k, s, &each) == 1)
+    return false;
   return size_times(each, kernel_chunk_units(k)) > SUM_LEAF;
 }
 
@@ -83,7 +90,8 @@ int64_t accum_offset(const Kernel *k, int s) {
   for (int i = 0; i < s; i++) {
     if (k->stmt[i].kind != K_ACCUM) continue;
     at += accum_row_bytes(k, i);
-    if (kernel_accum_wide(k, i)) at += ceil_div(accum_elements(k, i) * dtype_bytes(TYPE_F64), 64) * 64;
+    if (kernel_accum_wide(k, i))
+      at += ceil_div(accum_elements(k, i) * dtype_bytes(TYPE_F64), 64) * 64;
   }
   return at;
 }

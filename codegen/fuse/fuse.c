@@ -1,9 +1,9 @@
 // Fusion: nodes into kernels, products, collectives and aliases (decision 16).
 //
-// Roles first (roles.c): library products and collectives stand alone, renames are aliases, numbers and
-// broadcasts are computed again where they are used. What is left becomes kernels: clusters of one node,
-// merged greedily by the bytes that a merge saves (fuse_merge.c) while one loop form holds them
-// (fuse_form.c).
+// Roles first (roles.c): library products and collectives stand alone, renames are aliases, numbers
+// and broadcasts are computed again where they are used. What is left becomes kernels: clusters of
+// one node, merged greedily by the bytes that a merge saves (fuse_merge.c) while one loop form
+// holds them (fuse_form.c).
 //
 //   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     one kernel, stores the sum only
 #include "codegen/fuse/fuse_internal.h"
@@ -38,7 +38,8 @@ static void closure_add(Fuser *f, Closure *c, NodeId member) {
 
 static GroupKind kind_of(Role role) {
   switch (role) {
-  case ROLE_SOURCE: case ROLE_NUMBER: return GROUP_SOURCE;
+  case ROLE_SOURCE:
+  case ROLE_NUMBER: return GROUP_SOURCE;
   case ROLE_KERNEL: return GROUP_KERNEL;
   case ROLE_PRODUCT: return GROUP_PRODUCT;
   case ROLE_COLLECTIVE: return GROUP_COLLECTIVE;
@@ -64,7 +65,9 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
       if (op_tiles(f->g, c->node[i]) &&
           !product_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
         break;
-  const char *what = contractions ? "generated contraction" : reductions ? "reduction" : "pointwise";
+  const char *what = contractions ? "generated contraction"
+                     : reductions ? "reduction"
+                                  : "pointwise";
   const char *extra = why ? arena_printf(f->a, " (%s)", why) : "";
   return arena_printf(f->a, "%s%s", what, extra);
 }
@@ -117,7 +120,10 @@ static Group group_of(Fuser *f, const Cluster *c) {
 
 static void group_source(Fuser *f, Fusion *out, NodeId n) {
   Group *g = &out->group[out->ngroups];
-  *g = (Group){.kind = GROUP_SOURCE, .nnodes = 1, .nstored = f->role[n] == ROLE_SOURCE, .why = why_other(f, n)};
+  *g = (Group){.kind = GROUP_SOURCE,
+               .nnodes = 1,
+               .nstored = f->role[n] == ROLE_SOURCE,
+               .why = why_other(f, n)};
   g->node = arena_copy(f->a, &n, sizeof n);
   g->stored = g->node;
   out->of[n] = out->ngroups++;

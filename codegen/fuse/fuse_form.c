@@ -1,10 +1,10 @@
-// The loop form of a set of nodes: which dims are outer (units, in parallel) and which inner (within a
-// unit), so that everything is one kernel (kernel.h), and what that costs in bytes.
+// The loop form of a set of nodes: which dims are outer (units, in parallel) and which inner
+// (within a unit), so that everything is one kernel (kernel.h), and what that costs in bytes.
 //
-// A reduction whose result is used inside must reduce exactly the inner loops; one whose result only
-// leaves may also be an accumulator over all units. What is stored varies along all outer loops or all
-// loops. Candidates for the inner dims are few: none, what some reduction reduces or keeps, what a stored
-// value lacks; the cheapest legal one wins, the first among equals.
+// A reduction whose result is used inside must reduce exactly the inner loops; one whose result
+// only leaves may also be an accumulator over all units. What is stored varies along all outer
+// loops or all loops. Candidates for the inner dims are few: none, what some reduction reduces or
+// keeps, what a stored value lacks; the cheapest legal one wins, the first among equals.
 //
 //   m = max[c] x; e = exp(x - m); s = sum[c] e; y = e / s        outer b, inner c
 //   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
@@ -17,7 +17,7 @@ enum {
   INVARIANT_COST = 6,      // operations computed again for every unit
   PARTIAL_BYTES = 262144,  // of all accumulators of a chunk
   POINTERS = 30,
-  LAUNCH_BYTES = 2048,     // a launch as bytes moved
+  LAUNCH_BYTES = 2048, // a launch as bytes moved
   FEW_UNITS = 16,
 };
 
@@ -63,8 +63,10 @@ bool value_stored(const Fuser *f, NodeId n) {
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner) {
   const Node *x = graph_node(g, n);
   if (x->op == OP_SCATTER_ADD) return false;
-  Dims space = node_space(g, n), summed = list_minus(&space, &x->dims), all = list_union(outer, inner);
-  if (list_same(&summed, inner) && list_same(&space, &all) && list_same(&x->dims, outer)) return false;
+  Dims space = node_space(g, n), summed = list_minus(&space, &x->dims),
+       all = list_union(outer, inner);
+  if (list_same(&summed, inner) && list_same(&space, &all) && list_same(&x->dims, outer))
+    return false;
   if (list_same(&space, &all) && list_has_all(inner, &x->dims)) return true;
   return list_same(&space, outer) && x->dims.n == 0;
 }
@@ -123,7 +125,7 @@ static bool candidate_fits(Trial *t) {
   return t->outer || t->n == 1 || elements_of(t, t->all) <= SERIAL_ELEMENTS;
 }
 
-// -- cost ---------------------------------------------------------------------------------------------------
+// -- cost ---------------------------------------------------------------------------------------
 
 // Operations as bytes: a vector core does about four simple operations in the time of a byte moved.
 static double work(const Trial *t) {
@@ -158,12 +160,13 @@ static double penalty(const Trial *t) {
 static double cost_find(const Trial *t) {
   double partial = 0;
   for (uint32_t i = 0; i < t->n; i++)
-    if (t->member[i].reduces && accumulates(t, &t->member[i])) partial += (double)t->member[i].bytes;
+    if (t->member[i].reduces && accumulates(t, &t->member[i]))
+      partial += (double)t->member[i].bytes;
   int64_t bytes = t->load_bytes + t->store_bytes;
   return (double)bytes * penalty(t) + work(t) + 16 * partial + LAUNCH_BYTES;
 }
 
-// -- the members ----------------------------------------------------------------------------------------------
+// -- the members --------------------------------------------------------------------------------
 
 static DimBits bits_of(const Trial *t, const Dims *dims) {
   DimBits bits = 0;
@@ -225,7 +228,8 @@ static void forget_loads(const Trial *t) {
       if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
 }
 
-// Loads and stores. Arguments that need an address must come from elsewhere; all pointers must fit one call.
+// Loads and stores. Arguments that need an address must come from elsewhere; all pointers must fit
+// one call.
 static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
@@ -256,7 +260,7 @@ static bool addresses_fit(Trial *t) {
   return fits && (pointers <= POINTERS || t->n == 1);
 }
 
-// -- candidates ------------------------------------------------------------------------------------------------
+// -- candidates ---------------------------------------------------------------------------------
 
 // The dims of `bits` in the order of the list.
 static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
@@ -278,8 +282,11 @@ static void try_inner(Trial *t, DimBits inner, const Dims *list, Form *best, boo
   if (!candidate_fits(t)) return;
   double cost = cost_find(t);
   if (*found && cost >= best->cost) return;
-  *best = (Form){.outer = dims_of(t, &t->space, t->outer), .inner = dims_of(t, list, inner), .cost = cost,
-                 .load_bytes = t->load_bytes, .store_bytes = t->store_bytes};
+  *best = (Form){.outer = dims_of(t, &t->space, t->outer),
+                 .inner = dims_of(t, list, inner),
+                 .cost = cost,
+                 .load_bytes = t->load_bytes,
+                 .store_bytes = t->store_bytes};
   *found = true;
 }
 

@@ -1,8 +1,8 @@
-// One launch for all tensors of an update: groups after the commit that do not depend on one another and
-// whose kernels are equal, sizes aside, get one launch number (decision 21).
+// One launch for all tensors of an update: groups after the commit that do not depend on one
+// another and whose kernels are equal, sizes aside, get one launch number (decision 21).
 #include "codegen/fuse/fuse_internal.h"
-#include "codegen/fuse/kernel_build_internal.h"
 #include "codegen/fuse/group_deps_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-// Clusters: each node its own at first (a bucket of collectives together), then merged greedily, the
-// largest saving of bytes first: producers into consumers, then users of one value. A topological order of
-// the clusters is kept, so that a merge that would close a cycle is seen between the two ranks alone.
+// Clusters: each node its own at first (a bucket of collectives together), then merged greedily,
+// the largest saving of bytes first: producers into consumers, then users of one value. A
+// topological order of the clusters is kept, so that a merge that would close a cycle is seen
+// between the two ranks alone.
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
@@ -52,14 +53,15 @@ static void form_single(Fuser *f, Cluster *c) {
 // A scan comes behind all nodes of its loop.
 static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
-    if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] && f->role[n] != ROLE_SOURCE &&
-        (!f->again[n] || f->memory[n]))
+    if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
+        f->role[n] != ROLE_SOURCE && (!f->again[n] || f->memory[n]))
       return false;
   return true;
 }
 
 static bool args_placed(const Fuser *f, NodeId n) {
-  if (graph_node(f->g, n)->op == OP_SCAN && !loop_placed(f, graph_node(f->g, n)->attr.region, n)) return false;
+  if (graph_node(f->g, n)->op == OP_SCAN && !loop_placed(f, graph_node(f->g, n)->attr.region, n))
+    return false;
   for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
     if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;
   return true;
@@ -110,7 +112,7 @@ void clusters_make(Fuser *f) {
     if (f->cluster.at[i]->kernel) form_single(f, f->cluster.at[i]);
 }
 
-// -- one merge --------------------------------------------------------------------------------------------
+// -- one merge ----------------------------------------------------------------------------------
 
 // Whether a cluster of loop r between the ranks of a and r's end depends on a.
 static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
@@ -121,7 +123,8 @@ static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, con
   return false;
 }
 
-// region_find in a graph without loops: follows users, which are fewer than all that stands between.
+// region_find in a graph without loops: follows users, which are fewer than all that stands
+// between.
 static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   uint32_t *todo = f->kept, n = 0;
   memset(after, 0, b->rank - a->rank + 1);
@@ -132,7 +135,8 @@ static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *af
     for (uint32_t i = 0; i < c->n; i++)
       for (uint32_t j = f->user_at[c->node[i]]; j < f->user_at[c->node[i] + 1]; j++) {
         const Cluster *to = cluster_of(f, f->user[j]);
-        if (!to || to == c || to->rank < a->rank || to->rank > b->rank || after[to->rank - a->rank]) continue;
+        if (!to || to == c || to->rank < a->rank || to->rank > b->rank || after[to->rank - a->rank])
+          continue;
         if (to == b && c == a) continue;
         if (to == b) return false;
         after[to->rank - a->rank] = true;
@@ -142,7 +146,8 @@ static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *af
   return true;
 }
 
-// Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends on one.
+// Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends
+// on one.
 static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   if (!f->g->region.n) return region_follow(f, a, b, after);
   for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
@@ -181,7 +186,8 @@ static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
 static const char *rule_against(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
-  if ((a->clone && b->forward) || (a->forward && b->clone)) return "one is computed again for the backward pass, the other belongs to the forward pass";
+  if ((a->clone && b->forward) || (a->forward && b->clone))
+    return "one is computed again for the backward pass, the other belongs to the forward pass";
   if (a->n + b->n > CLUSTER_NODES) return "together they would have too many operations";
   return NULL;
 }
@@ -219,8 +225,10 @@ static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
-// The form of both together if that saves anything; what does not is not tried again until one has grown.
-static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node, Form *out, double *saved) {
+// The form of both together if that saves anything; what does not is not tried again until one has
+// grown.
+static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node, Form *out,
+                      double *saved) {
   uint32_t n = a->n + b->n;
   const char *why;
   uint64_t pair = pair_of(f, a, b);
@@ -273,10 +281,12 @@ const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool add
   const Refused *r = refused_find(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
   if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
-  return region_find(f, a, b, f->after) ? NULL : "something that reads the one and is read by the other lies between them";
+  return region_find(f, a, b, f->after)
+             ? NULL
+             : "something that reads the one and is read by the other lies between them";
 }
 
-// -- the order of merges ---------------------------------------------------------------------------------
+// -- the order of merges ------------------------------------------------------------------------
 
 typedef struct Edge {
   int64_t bytes;
@@ -293,7 +303,8 @@ static int by_bytes(const void *x, const void *y) {
 // A load less, and a store less when nobody else wants the value.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
-  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++) alone &= f->of[f->user[i]] == f->of[to];
+  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
+    alone &= f->of[f->user[i]] == f->of[to];
   return node_bytes(f->g, from) * (alone ? 2 : 1);
 }
 
@@ -361,7 +372,8 @@ void clusters_resident(Fuser *f) {
     const Cluster *c = f->cluster.at[i];
     if (!c) continue;
     mark_nodes(f, c->n, c->node);
-    for (uint32_t j = 0; j < c->n; j++) f->resident[c->node[j]] = !c->kernel || value_stored(f, c->node[j]);
+    for (uint32_t j = 0; j < c->n; j++)
+      f->resident[c->node[j]] = !c->kernel || value_stored(f, c->node[j]);
   }
 }
 

@@ -11,14 +11,16 @@
 #include <stdlib.h>
 
 const char *const group_kinds[] = {
-    [GROUP_KERNEL] = "kernel", [GROUP_PRODUCT] = "product", [GROUP_COLLECTIVE] = "collective",
-    [GROUP_LOOP] = "loop",     [GROUP_ALIAS] = "alias",   [GROUP_SOURCE] = "source",   [GROUP_ORDERED] = "ordered",
+    [GROUP_KERNEL] = "kernel",   [GROUP_PRODUCT] = "product", [GROUP_COLLECTIVE] = "collective",
+    [GROUP_LOOP] = "loop",       [GROUP_ALIAS] = "alias",     [GROUP_SOURCE] = "source",
+    [GROUP_ORDERED] = "ordered",
 };
 
 static void print_dims(FILE *out, const Graph *g, const char *what, const Dims *dims) {
   if (!dims->n) return;
   fprintf(out, " %s(", what);
-  for (int i = 0; i < dims->n; i++) fprintf(out, "%s%s", i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
+  for (int i = 0; i < dims->n; i++)
+    fprintf(out, "%s%s", i ? ", " : "", dim_get(g->dims, dims->at[i])->name);
   fprintf(out, ")");
 }
 
@@ -28,7 +30,8 @@ static void print_node(FILE *out, const Fusion *f, const Diag *d, const Group *g
   fprintf(out, "  %%%u = %s(", n, op_row((Op)x->op)->text);
   for (int i = 0; i < x->nargs; i++) fprintf(out, "%s%%%u", i ? ", " : "", x->args[i]);
   fprintf(out, ") : %s[", dtype_text((Dtype)x->type));
-  for (int i = 0; i < order->n; i++) fprintf(out, "%s%s", i ? ", " : "", dim_get(f->graph->dims, order->at[i])->name);
+  for (int i = 0; i < order->n; i++)
+    fprintf(out, "%s%s", i ? ", " : "", dim_get(f->graph->dims, order->at[i])->name);
   fprintf(out, "]");
   if (f->again[n] && g->kind == GROUP_KERNEL) fprintf(out, " again");
   const Origin *o = &x->origin;
@@ -43,10 +46,12 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
   print_dims(out, f->graph, "outer", &g->outer);
   print_dims(out, f->graph, "inner", &g->inner);
   if (g->kind == GROUP_KERNEL)
-    fprintf(out, ": loads %lld bytes, stores %lld bytes", (long long)g->load_bytes, (long long)g->store_bytes);
+    fprintf(out, ": loads %lld bytes, stores %lld bytes", (long long)g->load_bytes,
+            (long long)g->store_bytes);
   if (g->launch) fprintf(out, ", launch %u", g->launch);
   fprintf(out, "\n  %s", g->why ? g->why : "");
-  if (g->merged > 1) fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->gain);
+  if (g->merged > 1)
+    fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->gain);
   fprintf(out, "\n");
   for (uint32_t j = 0; j < g->nnodes; j++) print_node(out, f, d, g, g->node[j]);
   if (!g->nstored || g->kind == GROUP_SOURCE) return;
@@ -67,12 +72,13 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
   return copy;
 }
 
-// -- bytes saved -------------------------------------------------------------------------------------------
+// -- bytes saved --------------------------------------------------------------------------------
 
 // Numbers are computed where they are used even without fusion.
 static bool in_memory(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  return op_row((Op)x->op)->cls != SOURCE || op_is_decl((Op)x->op) || op_is_draw((Op)x->op) || x->op == OP_VALUES;
+  return op_row((Op)x->op)->cls != SOURCE || op_is_decl((Op)x->op) || op_is_draw((Op)x->op) ||
+         x->op == OP_VALUES;
 }
 
 // Of one operation as a kernel of its own; an argument that it has twice is read once.
@@ -82,18 +88,21 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   for (int i = 0; i < x->nargs; i++) {
     bool before = false;
     for (int k = 0; k < i; k++) before |= x->args[k] == x->args[i];
-    if (!before && in_memory(g, x->args[i])) bytes += x->op == OP_TAKE && i == 0 ? node_bytes(g, n) : node_bytes(g, x->args[i]);
+    if (!before && in_memory(g, x->args[i]))
+      bytes += x->op == OP_TAKE && i == 0 ? node_bytes(g, n) : node_bytes(g, x->args[i]);
   }
   return bytes;
 }
 
-// What several groups compute again is counted in the first of them: as a kernel of its own it would run once.
+// What several groups compute again is counted in the first of them: as a kernel of its own it
+// would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];
   int64_t alone = 0;
   if (g->kind != GROUP_KERNEL) return 0;
   for (uint32_t i = 0; i < g->nnodes; i++)
-    if (f->of[g->node[i]] == group && in_memory(f->graph, g->node[i])) alone += bytes_alone(f->graph, g->node[i]);
+    if (f->of[g->node[i]] == group && in_memory(f->graph, g->node[i]))
+      alone += bytes_alone(f->graph, g->node[i]);
   int64_t moved = g->load_bytes + g->store_bytes;
   return alone > moved ? alone - moved : 0;
 }

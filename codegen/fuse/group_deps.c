@@ -1,4 +1,5 @@
-// Which groups of a fusion wait for which: each for those that make what it reads, a loop for what its groups read.
+// Which groups of a fusion wait for which: each for those that make what it reads, a loop for what
+// its groups read.
 #include "codegen/fuse/group_deps_internal.h"
 
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
   RegionId r = graph_node(f->graph, g->node[0])->attr.region;
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {
     const Node *x = graph_node(f->graph, n);
-    bool starts = x->op == OP_CARRY && x->region == r, handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
+    bool starts = x->op == OP_CARRY && x->region == r,
+         handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
     uint32_t of = starts || handed ? group_read(f, g, x, handed) : f->ngroups;
     if (of != f->ngroups) vec_push(a, *on) = of;
   }

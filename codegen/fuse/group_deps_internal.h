@@ -6,7 +6,7 @@
 
 // Groups whose values group i reads, ascending, without those already in memory.
 typedef struct GroupDeps {
-  uint32_t *at;       // ngroups + 1
+  uint32_t *at; // ngroups + 1
   uint32_t *on;
 } GroupDeps;
 GroupDeps group_deps(Arena *a, const Fusion *f);

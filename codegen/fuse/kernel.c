@@ -14,12 +14,15 @@
 #include <string.h>
 
 static const char *const kind_text[] = {
-    [K_NUM] = "num", [K_LOAD] = "load", [K_LOAD_AT] = "load_at", [K_OP] = "op",
-    [K_POSITION] = "position", [K_QUOTIENT] = "quotient", [K_INSIDE] = "inside", [K_REDUCE] = "reduce",
-    [K_ACCUM] = "accum", [K_STORE] = "store", [K_SCATTER] = "scatter",
+    [K_NUM] = "num",       [K_LOAD] = "load",         [K_LOAD_AT] = "load_at",
+    [K_OP] = "op",         [K_POSITION] = "position", [K_QUOTIENT] = "quotient",
+    [K_INSIDE] = "inside", [K_REDUCE] = "reduce",     [K_ACCUM] = "accum",
+    [K_STORE] = "store",   [K_SCATTER] = "scatter",
 };
 static const char *const level_text[] = {
-    [LEVEL_PROLOGUE] = "prologue", [LEVEL_OUTER] = "outer", [LEVEL_INNER] = "inner",
+    [LEVEL_PROLOGUE] = "prologue",
+    [LEVEL_OUTER] = "outer",
+    [LEVEL_INNER] = "inner",
 };
 
 typedef struct Out {
@@ -38,9 +41,11 @@ static void print_loops(const Out *o, const char *what, int first, int n) {
     if (o->named) fprintf(o->file, "%s:", l->name);
     if (l->size) fprintf(o->file, "%lld", (long long)l->size);
     if (l->slot >= 0) fprintf(o->file, "%ss%d", l->size ? " up to " : "", l->slot);
-    for (int j = 0; j < l->nparts; j++) fprintf(o->file, "%s%lld", j ? "*" : " = ", (long long)l->part[j]);
+    for (int j = 0; j < l->nparts; j++)
+      fprintf(o->file, "%s%lld", j ? "*" : " = ", (long long)l->part[j]);
     if (i == o->k->vector) fprintf(o->file, " vector");
-    if (i == o->k->vector && i < o->k->nouter) fprintf(o->file, " block %lld", (long long)o->k->block);
+    if (i == o->k->vector && i < o->k->nouter)
+      fprintf(o->file, " block %lld", (long long)o->k->block);
     if (i == o->k->rows) fprintf(o->file, " rows");
   }
   fprintf(o->file, ")");
@@ -48,7 +53,8 @@ static void print_loops(const Out *o, const char *what, int first, int n) {
 
 static void print_walk(const Out *o, const KPtr *ptr) {
   fprintf(o->file, "[");
-  for (int i = 0; i < loops(o->k); i++) fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
+  for (int i = 0; i < loops(o->k); i++)
+    fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
   fprintf(o->file, "]");
   if (ptr->offset) fprintf(o->file, " from %lld", (long long)ptr->offset);
   for (int i = 0; i < ptr->nbases; i++)
@@ -63,20 +69,28 @@ static void print_pointer(const Out *o, int p) {
 }
 
 static bool has_op(KKind kind) { return kind == K_OP || kind == K_REDUCE || kind == K_ACCUM; }
-static bool is_guarded(KKind kind) { return kind == K_LOAD || kind == K_LOAD_AT || kind == K_INSIDE; }
+static bool is_guarded(KKind kind) {
+  return kind == K_LOAD || kind == K_LOAD_AT || kind == K_INSIDE;
+}
 static bool has_pointer(KKind kind) {
-  return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE || kind == K_SCATTER;
+  return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE ||
+         kind == K_SCATTER;
 }
 
 static void print_stmt(const Out *o, int i) {
   const KStmt *s = &o->k->stmt[i];
-  fprintf(o->file, "  %%%d = %s", i, has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
+  fprintf(o->file, "  %%%d = %s", i,
+          has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
   if (has_op(s->kind) && s->kind != K_OP) fprintf(o->file, " %s", op_row(s->op)->text);
-  if (has_pointer(s->kind)) fprintf(o->file, " p%d", s->index);
-  else if (s->kind == K_POSITION) fprintf(o->file, " w%d", s->index);
-  else if (s->index >= 0) fprintf(o->file, " #%d", s->index);
+  if (has_pointer(s->kind))
+    fprintf(o->file, " p%d", s->index);
+  else if (s->kind == K_POSITION)
+    fprintf(o->file, " w%d", s->index);
+  else if (s->index >= 0)
+    fprintf(o->file, " #%d", s->index);
   for (int j = 0; j < 3; j++)
-    if (s->arg[j] != NO_STMT) fprintf(o->file, " %s%%%d", j == 1 && is_guarded(s->kind) ? "if " : "", s->arg[j]);
+    if (s->arg[j] != NO_STMT)
+      fprintf(o->file, " %s%%%d", j == 1 && is_guarded(s->kind) ? "if " : "", s->arg[j]);
   if (s->step) fprintf(o->file, " step %lld", (long long)s->step);
   if (s->slot >= 0) fprintf(o->file, " s%d", s->slot);
   fprintf(o->file, " : %s  %s %d\n", dtype_text(s->type), level_text[s->level], s->phase);
@@ -121,7 +135,8 @@ uint64_t kernel_hash(const Kernel *k) {
     for (int l = 0; l < loops(k); l++) h = mix(h, k->ptr[i].stride[l]);
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    h = mix(mix(h, (int64_t)s->kind << 32 | (int64_t)s->op), (int64_t)s->type << 32 | (int64_t)s->level);
+    h = mix(mix(h, (int64_t)s->kind << 32 | (int64_t)s->op),
+            (int64_t)s->type << 32 | (int64_t)s->level);
     for (int j = 0; j < 3; j++) h = mix(h, s->arg[j]);
     h = mix(h, s->index);
   }
@@ -129,8 +144,8 @@ uint64_t kernel_hash(const Kernel *k) {
 }
 
 static bool same_loops(const Kernel *a, const Kernel *b) {
-  if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector || a->block != b->block ||
-      a->rows != b->rows)
+  if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector ||
+      a->block != b->block || a->rows != b->rows)
     return false;
   for (int i = 0; i < loops(a); i++) {
     const KLoop *x = &a->loop[i], *y = &b->loop[i];
@@ -141,8 +156,9 @@ static bool same_loops(const Kernel *a, const Kernel *b) {
 }
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
-  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level && a->phase == b->phase &&
-         memcmp(a->arg, b->arg, sizeof a->arg) == 0 && a->index == b->index && a->slot == b->slot && a->step == b->step;
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
+         a->phase == b->phase && memcmp(a->arg, b->arg, sizeof a->arg) == 0 &&
+         a->index == b->index && a->slot == b->slot && a->step == b->step;
 }
 
 static bool same_pointers(const KPtr *a, const KPtr *b, int n) {
@@ -150,9 +166,10 @@ static bool same_pointers(const KPtr *a, const KPtr *b, int n) {
 }
 
 bool kernel_equal(const Kernel *a, const Kernel *b) {
-  if (!same_loops(a, b) || a->nphases != b->nphases || a->nptr != b->nptr || a->nwalks != b->nwalks ||
-      a->nslots != b->nslots || a->nnum != b->nnum || a->nstmts != b->nstmts ||
-      !same_pointers(a->ptr, b->ptr, a->nptr) || !same_pointers(a->walk, b->walk, a->nwalks))
+  if (!same_loops(a, b) || a->nphases != b->nphases || a->nptr != b->nptr ||
+      a->nwalks != b->nwalks || a->nslots != b->nslots || a->nnum != b->nnum ||
+      a->nstmts != b->nstmts || !same_pointers(a->ptr, b->ptr, a->nptr) ||
+      !same_pointers(a->walk, b->walk, a->nwalks))
     return false;
   for (int i = 0; i < a->nstmts; i++)
     if (!same_stmt(&a->stmt[i], &b->stmt[i])) return false;
@@ -192,7 +209,7 @@ int64_t kernel_partial_bytes(const Kernel *k) {
   return bytes;
 }
 
-// -- invariants --------------------------------------------------------------------------------------------
+// -- invariants ---------------------------------------------------------------------------------
 
 static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static bool fail(char *why, const char *fmt, ...) {
@@ -203,8 +220,8 @@ static bool fail(char *why, const char *fmt, ...) {
   return false;
 }
 
-// A value can be used by what runs after it: in the same phase at its level or deeper, at any time later
-// unless it lives inside the inner loops; a reduction only in later phases.
+// A value can be used by what runs after it: in the same phase at its level or deeper, at any time
+// later unless it lives inside the inner loops; a reduction only in later phases.
 static bool usable(const KStmt *from, const KStmt *to) {
   if (from->level == LEVEL_PROLOGUE) return true;
   if (to->level == LEVEL_PROLOGUE) return false;
@@ -215,9 +232,10 @@ static bool usable(const KStmt *from, const KStmt *to) {
 
 enum { NONE, NEEDED, EITHER };
 static const uint8_t arguments[][3] = {
-    [K_NUM] = {NONE},      [K_LOAD] = {NONE, EITHER},       [K_LOAD_AT] = {NEEDED, EITHER}, [K_OP] = {NONE},
-    [K_REDUCE] = {NEEDED}, [K_POSITION] = {EITHER, EITHER}, [K_QUOTIENT] = {NEEDED},        [K_INSIDE] = {NEEDED, EITHER},
-    [K_ACCUM] = {NEEDED},  [K_STORE] = {NEEDED},            [K_SCATTER] = {NEEDED, NEEDED},
+    [K_NUM] = {NONE},        [K_LOAD] = {NONE, EITHER},      [K_LOAD_AT] = {NEEDED, EITHER},
+    [K_OP] = {NONE},         [K_REDUCE] = {NEEDED},          [K_POSITION] = {EITHER, EITHER},
+    [K_QUOTIENT] = {NEEDED}, [K_INSIDE] = {NEEDED, EITHER},  [K_ACCUM] = {NEEDED},
+    [K_STORE] = {NEEDED},    [K_SCATTER] = {NEEDED, NEEDED},
 };
 
 static int argument_use(const KStmt *s, int j) {
@@ -230,13 +248,16 @@ static bool verify_args(const Kernel *k, int i, char *why) {
   const KStmt *s = &k->stmt[i];
   for (int j = 0; j < 3; j++) {
     int use = argument_use(s, j);
-    if (use == NONE && s->arg[j] != NO_STMT) return fail(why, "statement %d has too many arguments", i);
+    if (use == NONE && s->arg[j] != NO_STMT)
+      return fail(why, "statement %d has too many arguments", i);
     if (use == NONE || (use == EITHER && s->arg[j] == NO_STMT)) continue;
-    if (s->arg[j] < 0 || s->arg[j] >= i) return fail(why, "argument %d of statement %d is no earlier one", j, i);
+    if (s->arg[j] < 0 || s->arg[j] >= i)
+      return fail(why, "argument %d of statement %d is no earlier one", j, i);
     const KStmt *from = &k->stmt[s->arg[j]];
     if (from->kind == K_STORE || from->kind == K_ACCUM || from->kind == K_SCATTER)
       return fail(why, "statement %d uses statement %d, which has no value", i, s->arg[j]);
-    if (!usable(from, s)) return fail(why, "statement %d uses statement %d, which runs elsewhere", i, s->arg[j]);
+    if (!usable(from, s))
+      return fail(why, "statement %d uses statement %d, which runs elsewhere", i, s->arg[j]);
   }
   return true;
 }
@@ -264,7 +285,9 @@ static bool verify_pointer(const Kernel *k, int i, char *why) {
   if (s->index < 0 || s->index >= k->nptr) return fail(why, "statement %d has no pointer", i);
   const KPtr *p = &k->ptr[s->index];
   bool writes = s->kind != K_LOAD && s->kind != K_LOAD_AT;
-  if (p->written != writes) return fail(why, "statement %d %s pointer %d", i, writes ? "writes read-only" : "reads written", s->index);
+  if (p->written != writes)
+    return fail(why, "statement %d %s pointer %d", i, writes ? "writes read-only" : "reads written",
+                s->index);
   if (s->level < LEVEL_INNER && moves_along(k, p, k->nouter, k->ninner) && s->kind != K_ACCUM)
     return fail(why, "statement %d of an outer level moves along an inner loop", i);
   if (s->level == LEVEL_PROLOGUE && (writes || moves_along(k, p, 0, k->nouter)))
@@ -277,11 +300,15 @@ static bool verify_pointer(const Kernel *k, int i, char *why) {
 static bool verify_stmt(const Kernel *k, int i, char *why) {
   const KStmt *s = &k->stmt[i];
   if (s->phase >= k->nphases) return fail(why, "statement %d is in no phase", i);
-  if (s->level == LEVEL_PROLOGUE && s->phase) return fail(why, "statement %d of the prologue has a phase", i);
-  if (s->kind == K_REDUCE && (s->level != LEVEL_INNER)) return fail(why, "reduction %d is not inside the inner loops", i);
+  if (s->level == LEVEL_PROLOGUE && s->phase)
+    return fail(why, "statement %d of the prologue has a phase", i);
+  if (s->kind == K_REDUCE && (s->level != LEVEL_INNER))
+    return fail(why, "reduction %d is not inside the inner loops", i);
   bool num = s->kind == K_NUM || (s->kind == K_OP && s->op == OP_BOUND);
-  if (num && (s->index < 0 || s->index >= k->nnum)) return fail(why, "statement %d has no numeric argument", i);
-  if (s->kind == K_POSITION && (s->index < 0 || s->index >= k->nwalks)) return fail(why, "position %d has no walk", i);
+  if (num && (s->index < 0 || s->index >= k->nnum))
+    return fail(why, "statement %d has no numeric argument", i);
+  if (s->kind == K_POSITION && (s->index < 0 || s->index >= k->nwalks))
+    return fail(why, "position %d has no walk", i);
   if (s->kind == K_OP && s->op == OP_INDEX && (s->index < 0 || s->index >= loops(k)))
     return fail(why, "index %d has no loop", i);
   if (s->slot >= k->nslots) return fail(why, "statement %d has no slot", i);
@@ -293,7 +320,8 @@ bool kernel_verify(const Kernel *k, char *why) {
   int last_inner = loops(k) - 1, last_outer = k->nouter - 1;
   if (k->vector >= 0 && k->vector != last_outer && k->vector != last_inner)
     return fail(why, "vector loop %d is not the last of its kind", k->vector);
-  if (k->vector >= 0 && k->vector < k->nouter && k->block < 1) return fail(why, "an outer vector loop without blocks");
+  if (k->vector >= 0 && k->vector < k->nouter && k->block < 1)
+    return fail(why, "an outer vector loop without blocks");
   if (k->rows >= k->nouter) return fail(why, "the rows loop is not outer");
   for (int i = 0; i < loops(k); i++)
     if (k->loop[i].slot >= k->nslots || (k->loop[i].slot < 0 && k->loop[i].size < 1))

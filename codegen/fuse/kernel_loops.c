@@ -1,8 +1,8 @@
 // The loops of a kernel: their order, which one is vectorised, which are joined into one.
 //
-// Loops follow the dims of the value with the most traffic. The dim along which most bytes are contiguous
-// is the vector loop, last of its kind. Adjacent loops are joined where every pointer moves through both as
-// through one, so that most pointwise kernels have a single loop:
+// Loops follow the dims of the value with the most traffic. The dim along which most bytes are
+// contiguous is the vector loop, last of its kind. Adjacent loops are joined where every pointer
+// moves through both as through one, so that most pointwise kernels have a single loop:
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
@@ -26,8 +26,10 @@ static bool in_group(const Group *g, NodeId n) {
   uint32_t lo = 0, hi = g->nnodes;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
-    if (g->node[mid] < n) lo = mid + 1;
-    else hi = mid;
+    if (g->node[mid] < n)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   return lo < g->nnodes && g->node[lo] == n;
 }
@@ -60,7 +62,8 @@ static void traffic_find(Traffic *t) {
     for (int j = 0; j < x->nargs; j++) {
       bool through = x->op == OP_TAKE || op_looks_through((Op)x->op, j);
       if (!in_group(t->g, x->args[j]))
-        traffic_add(t, through ? seen_through(t, t->g->node[i]) : x->args[j], (double)node_bytes(g, x->args[j]));
+        traffic_add(t, through ? seen_through(t, t->g->node[i]) : x->args[j],
+                    (double)node_bytes(g, x->args[j]));
     }
   }
 }
@@ -76,7 +79,8 @@ static void order_by(Dims *list, const Dims *order) {
 
 static NodeId contraction_of(const Fusion *f, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++)
-    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT && !contract_is_dot(f->graph, g->node[i]))
+    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT &&
+        !contract_is_dot(f->graph, g->node[i]))
       return g->node[i];
   return 0;
 }
@@ -86,8 +90,8 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
-// The vector dim of a contraction: the result's last if an argument too is contiguous along it, else
-// the summed one along which both are.
+// The vector dim of a contraction: the result's last if an argument too is contiguous along it,
+// else the summed one along which both are.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -101,8 +105,8 @@ static void to_end(Dims *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
-// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many rows. The innermost
-// that is long enough for a tile, else the longest.
+// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many
+// rows. The innermost that is long enough for a tile, else the longest.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
   enum { LONG_ENOUGH = 8 };
   const Graph *g = f->graph;
@@ -120,17 +124,21 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return best;
 }
 
-// Rows next to the vector dim, if the factor that has this one is the same for all that stood between them.
+// Rows next to the vector dim, if the factor that has this one is the same for all that stood
+// between them.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
-  const Dims *arg = &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])->dims;
+  const Dims *arg =
+      &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])
+           ->dims;
   for (int i = dims_index(&plan->outer, plan->rows); i < plan->outer.n - 1; i++)
     if (dims_has(arg, plan->outer.at[i])) return;
   to_end(&plan->outer, plan->rows);
   to_end(&plan->outer, vector);
 }
 
-// What is summed goes as it lies in the factor without the vector dim: that one is read element by element.
+// What is summed goes as it lies in the factor without the vector dim: that one is read element by
+// element.
 static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
@@ -142,8 +150,10 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   for (int i = 0; i < g->inner.n; i++) list_insert(&t.all, t.all.n, g->inner.at[i]);
   traffic_find(&t);
   NodeId contraction = contraction_of(f, g);
-  if (contraction && g->nstored) order_by(&plan.outer, &f->order->at[contraction]);
-  else order_by(&plan.outer, &t.order);
+  if (contraction && g->nstored)
+    order_by(&plan.outer, &f->order->at[contraction]);
+  else
+    order_by(&plan.outer, &t.order);
   DimId vector = contraction ? vector_of_contraction(f, contraction) : 0;
   order_by(&plan.inner, contraction ? summed_order(f, contraction, vector) : &t.order);
   if (!vector || !dims_has(&t.all, vector)) {
@@ -159,7 +169,7 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   return plan;
 }
 
-// -- the finished loops -----------------------------------------------------------------------------------
+// -- the finished loops -------------------------------------------------------------------------
 
 typedef struct LoopList {
   int n;
@@ -198,7 +208,8 @@ static bool walks_as_one(const LoopList *l, const KPtr *p, int i) {
 }
 
 static bool joins(const KernelMaker *m, const LoopList *l, int i) {
-  if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1]) return false;
+  if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1])
+    return false;
   for (uint32_t p = 0; p < m->ptr.n; p++)
     if (!walks_as_one(l, &m->ptr.at[p], i)) return false;
   for (uint32_t w = 0; w < m->walk.n; w++)
@@ -231,7 +242,8 @@ static void join(KernelMaker *m, LoopList *l, int i) {
   if (l->partial[i]) {
     int64_t scale = l->slot[i].scale ? l->slot[i].scale : 1;
     int64_t div = l->slot[i].div ? l->slot[i].div : 1;
-    // a fraction of rows comes first: (rows / div) * scale is rows * scale / div since div divides them
+    // a fraction of rows comes first: (rows / div) * scale is rows * scale / div since div divides
+    // them
     l->slot[i].scale = scale * fast->size;
     l->slot[i].div = div > 1 ? div : 0;
   }
@@ -264,7 +276,8 @@ static void name_loops(KernelMaker *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
     for (int i = 0; i < l->n; i++) {
-      DimId d = l->inner[i] ? m->plan.inner.at[l->from[i] - m->plan.outer.n] : m->plan.outer.at[l->from[i]];
+      DimId d = l->inner[i] ? m->plan.inner.at[l->from[i] - m->plan.outer.n]
+                            : m->plan.outer.at[l->from[i]];
       if (d == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
     }
   }
@@ -273,8 +286,10 @@ static void name_loops(KernelMaker *m, const LoopList *l) {
 static void set_vector(KernelMaker *m, Kernel *k) {
   k->vector = -1;
   bool outer = m->plan.vector_outer ? k->nouter > 0 : !k->ninner && k->nouter > 0;
-  if (outer) k->vector = (int8_t)(k->nouter - 1);
-  else if (k->ninner) k->vector = (int8_t)(k->nouter + k->ninner - 1);
+  if (outer)
+    k->vector = (int8_t)(k->nouter - 1);
+  else if (k->ninner)
+    k->vector = (int8_t)(k->nouter + k->ninner - 1);
   if (k->vector < 0 || k->vector >= k->nouter) return;
   int64_t size = k->loop[k->vector].size, block = k->ninner ? BLOCK_NESTED : BLOCK_FLAT;
   k->block = size > 0 && size < block ? size : block;
@@ -283,7 +298,8 @@ static void set_vector(KernelMaker *m, Kernel *k) {
 // Only parts that fold.c asks for are kept, because kernels of other parts are other kernels.
 static void keep_parts(const KernelMaker *m, Kernel *k) {
   bool sums = false;
-  for (uint32_t s = 0; s < m->stmt.n; s++) sums |= m->stmt.at[s].kind == K_REDUCE && stmt_folds(&m->stmt.at[s]);
+  for (uint32_t s = 0; s < m->stmt.n; s++)
+    sums |= m->stmt.at[s].kind == K_REDUCE && stmt_folds(&m->stmt.at[s]);
   int64_t rounds = 1;
   for (int l = k->nouter + k->ninner - 1; l >= 0; l--) {
     rounds = clamp64(rounds * k->loop[l].size, 0, SUM_LEAF + 1);
@@ -309,8 +325,10 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
     if (unsized) l.loop[i].size = 0;
     if (unsized) l.loop[i].name = "elements";
     k->loop[i] = l.loop[i];
-    if (l.inner[i]) k->ninner++;
-    else k->nouter++;
+    if (l.inner[i])
+      k->ninner++;
+    else
+      k->nouter++;
     if (l.rows[i] && !l.inner[i]) k->rows = (int8_t)i;
   }
   set_vector(m, k);
@@ -318,10 +336,11 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
   if (k->rows == k->vector) k->rows = -1;
 }
 
-// -- in place -----------------------------------------------------------------------------------------------
+// -- in place -----------------------------------------------------------------------------------
 
 static bool same_walk(const KPtr *a, const KPtr *b) {
-  return !a->nbases && !b->nbases && a->offset == b->offset && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+  return !a->nbases && !b->nbases && a->offset == b->offset &&
+         memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
          dtype_bytes(a->type) == dtype_bytes(b->type);
 }
 
@@ -330,10 +349,11 @@ bool pointers_overlay(const Kernel *k, int load, int store) {
   int first_store = k->nstmts, last_load = -1;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *t = &k->stmt[i];
-    bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM || t->kind == K_STORE ||
-                   t->kind == K_SCATTER;
+    bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM ||
+                   t->kind == K_STORE || t->kind == K_SCATTER;
     if (!touches || (t->index != load && t->index != store)) continue;
-    if ((t->kind != K_LOAD && t->kind != K_STORE) || (t->kind == K_LOAD && t->arg[1] != NO_STMT)) return false;
+    if ((t->kind != K_LOAD && t->kind != K_STORE) || (t->kind == K_LOAD && t->arg[1] != NO_STMT))
+      return false;
     if (t->kind == K_STORE && i < first_store) first_store = i;
     if (t->kind == K_LOAD) last_load = i;
   }

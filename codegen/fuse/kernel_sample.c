@@ -1,13 +1,13 @@
-// A demand-driven interpreter of kernels in cells (value, bound, taint). An element asks for the statements that it needs,
-// at its loop counters; a reduction asks for its argument at all counters of the inner loops. A statement keeps its value
-// while the counters that it depends on stay.
+// A demand-driven interpreter of kernels in cells (value, bound, taint). An element asks for the
+// statements that it needs, at its loop counters; a reduction asks for its argument at all counters
+// of the inner loops. A statement keeps its value while the counters that it depends on stay.
 #include "codegen/fuse/kernel_sample.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "ir/eval/eval_rules.h"
 #include "ir/base/philox.h"
+#include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
 enum { EACH = 6, TRIES = 12 };          // elements of a result; counters that are tried for them
@@ -19,7 +19,7 @@ typedef struct Sampler {
   const KernelCall *call;
   int64_t at[MAX_LOOPS];
   Cell *value;
-  uint64_t *stamp;   // of each statement: when its value was made
+  uint64_t *stamp;             // of each statement: when its value was made
   uint64_t clock, unit, inner; // now; since when the outer, and all counters, stay
   uint64_t draws;
 } Sampler;
@@ -36,7 +36,7 @@ static int64_t extent(const Sampler *s, int l) {
   return loop->slot < 0 ? loop->size : s->call->slot[loop->slot];
 }
 
-// -- memory ------------------------------------------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------------------------
 
 static int64_t walked(const Sampler *s, const KPtr *p) {
   int64_t i = p->offset;
@@ -62,15 +62,17 @@ static Cell loaded(const Sampler *s, int p, int64_t more) {
   return (Cell){number_at(s->k->ptr[p].type, address(s, p, more)), 0, false};
 }
 
-// -- types -------------------------------------------------------------------------------------------------------
+// -- types --------------------------------------------------------------------------------------
 
 // An argument in the type that an operation computes in: only casts and stores saturate.
 static Cell coerced(Cell x, Dtype from, Dtype to) {
   from = in_register(from), to = in_register(to);
   if (from == to) return x;
-  if (is_float(from) && is_float(to)) return to == TYPE_F64 ? x : cell_rounded(to, x.v, x.b, x.b == 0);
+  if (is_float(from) && is_float(to))
+    return to == TYPE_F64 ? x : cell_rounded(to, x.v, x.b, x.b == 0);
   if (to == TYPE_BOOL) return (Cell){x.v != 0, 0, x.t};
-  if (is_float(to)) return (Cell){x.v, dtype_round(to, x.v) == x.v ? 0 : unit_roundoff(to) * fabs(x.v), x.t};
+  if (is_float(to))
+    return (Cell){x.v, dtype_round(to, x.v) == x.v ? 0 : unit_roundoff(to) * fabs(x.v), x.t};
   return (Cell){is_float(from) ? dtype_round(to, x.v) : int_wrap(to, (int64_t)x.v), 0, x.t};
 }
 
@@ -84,30 +86,36 @@ static Cell stored(Cell x, Dtype from, Dtype to) {
   return to == TYPE_U64 ? x : cell_finish(to, x);
 }
 
-// -- statements --------------------------------------------------------------------------------------------------
+// -- statements ---------------------------------------------------------------------------------
 
 static Cell argument(Sampler *s, const KStmt *x, int i, Dtype want) {
   return coerced(value_of(s, x->arg[i]), s->k->stmt[x->arg[i]].type, want);
 }
 
 static bool is_raw(Op op) {
-  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST || op == OP_ARG_KEY || op == OP_KEY_INDEX;
+  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST ||
+         op == OP_ARG_KEY || op == OP_KEY_INDEX;
 }
 
 static Cell applied(const KStmt *x, Op op, const Dtype *type, const Cell *arg, int n) {
-  Node node = {.op = (uint8_t)op, .type = (uint8_t)(op == OP_CAST ? x->type : in_register(x->type)), .nargs = (uint8_t)n};
+  Node node = {.op = (uint8_t)op,
+               .type = (uint8_t)(op == OP_CAST ? x->type : in_register(x->type)),
+               .nargs = (uint8_t)n};
   return eval_scalar(NULL, &node, type, arg);
 }
 
 static Cell drawn(Sampler *s, const KStmt *x) {
   const double *half = &s->call->num[x->index];
-  uint64_t key = ((uint64_t)half[0] | (uint64_t)half[1] << 32) ^ s->call->seed, at = (uint64_t)value_of(s, x->arg[0]).v;
+  uint64_t key = ((uint64_t)half[0] | (uint64_t)half[1] << 32) ^ s->call->seed,
+           at = (uint64_t)value_of(s, x->arg[0]).v;
   uint32_t w[4];
-  philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)s->call->step, (uint32_t)s->call->repeat},
+  philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)s->call->step,
+                                 (uint32_t)s->call->repeat},
              (const uint32_t[2]){(uint32_t)key, (uint32_t)(key >> 32)}, w);
   bool f64 = x->type == TYPE_F64;
   if (x->op == OP_RANDOM_UNIFORM) return (Cell){philox_uniform(w, f64), 0, false};
-  return (Cell){philox_normal(w, f64), (f64 ? PHILOX_NORMAL_ERROR64 : PHILOX_NORMAL_ERROR) * philox_radius(w, f64), false};
+  return (Cell){philox_normal(w, f64),
+                (f64 ? PHILOX_NORMAL_ERROR64 : PHILOX_NORMAL_ERROR) * philox_radius(w, f64), false};
 }
 
 static Cell operation(Sampler *s, const KStmt *x) {
@@ -115,10 +123,14 @@ static Cell operation(Sampler *s, const KStmt *x) {
   Dtype type[3] = {x->type, x->type, x->type};
   int n = op_row(x->op)->nargs;
   switch ((int)x->op) {
-  case OP_INDEX: return (Cell){(double)(s->at[x->index] + (x->slot >= 0 ? s->call->slot[x->slot] : 0)), 0, false};
+  case OP_INDEX:
+    return (Cell){(double)(s->at[x->index] + (x->slot >= 0 ? s->call->slot[x->slot] : 0)), 0,
+                  false};
   case OP_STEP: return (Cell){(double)s->call->step, 0, false};
-  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL: return drawn(s, x);
-  case OP_OWN_TERM: return s->call->slot[x->slot] == 0 ? argument(s, x, 0, x->type) : (Cell){0, 0, false};
+  case OP_RANDOM_UNIFORM:
+  case OP_RANDOM_NORMAL: return drawn(s, x);
+  case OP_OWN_TERM:
+    return s->call->slot[x->slot] == 0 ? argument(s, x, 0, x->type) : (Cell){0, 0, false};
   }
   for (int i = 0; i < n; i++) {
     bool condition = x->op == OP_WHERE && i == 0;
@@ -129,7 +141,7 @@ static Cell operation(Sampler *s, const KStmt *x) {
   return applied(x, x->op, type, arg, n);
 }
 
-// -- reductions --------------------------------------------------------------------------------------------------
+// -- reductions ---------------------------------------------------------------------------------
 
 static Op step_of(Op op) {
   switch ((int)op) {
@@ -166,8 +178,13 @@ static void total_add(Total *t, Cell c) {
 }
 
 static Cell total_end(const Total *t) {
-  static const struct { Op op; Monoid m; } start[] = {{OP_PROD, MONOID_PROD}, {OP_MAX, MONOID_MAX}, {OP_MIN, MONOID_MIN}};
-  if (step_of(t->x->op) == OP_ADD) return sum_cell(in_register(t->x->type), in_register(t->x->type), &t->sum, NO_GRANULE, SUM_ROUNDINGS);
+  static const struct {
+    Op op;
+    Monoid m;
+  } start[] = {{OP_PROD, MONOID_PROD}, {OP_MAX, MONOID_MAX}, {OP_MIN, MONOID_MIN}};
+  if (step_of(t->x->op) == OP_ADD)
+    return sum_cell(in_register(t->x->type), in_register(t->x->type), &t->sum, NO_GRANULE,
+                    SUM_ROUNDINGS);
   if (t->sum.n > 0) return t->cell;
   for (size_t i = 0; i < countof(start); i++)
     if (start[i].op == t->x->op) return (Cell){monoid_identity(start[i].m, t->x->type), 0, false};
@@ -193,7 +210,9 @@ static bool count_up(Sampler *s, uint32_t free) {
   return false;
 }
 
-static uint32_t inner_loops(const Kernel *k) { return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1); }
+static uint32_t inner_loops(const Kernel *k) {
+  return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1);
+}
 
 // Rounds of the loops of `free`; their counters become 0.
 static double rounds(Sampler *s, uint32_t free) {
@@ -211,27 +230,34 @@ static Cell reduced(Sampler *s, const KStmt *x) {
   int64_t saved[MAX_LOOPS];
   Total t = {.x = x};
   memcpy(saved, s->at, sizeof saved);
-  if (rounds(s, inner_loops(s->k)) > 0)
-    do total_add(&t, argument(s, x, 0, x->type));
+  if (rounds(s, inner_loops(s->k)) > 0) do
+      total_add(&t, argument(s, x, 0, x->type));
     while (count_up(s, inner_loops(s->k)));
   memcpy(s->at, saved, sizeof saved);
   counters_moved(s, false);
   return total_end(&t);
 }
 
-// -- values ------------------------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
-static bool guarded_off(Sampler *s, const KStmt *x) { return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0; }
-static int64_t whole(Sampler *s, int stmt) { return stmt == NO_STMT ? 0 : (int64_t)value_of(s, stmt).v; }
+static bool guarded_off(Sampler *s, const KStmt *x) {
+  return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0;
+}
+static int64_t whole(Sampler *s, int stmt) {
+  return stmt == NO_STMT ? 0 : (int64_t)value_of(s, stmt).v;
+}
 
 static Cell computed(Sampler *s, const KStmt *x) {
   Cell none = {0, 0, false};
   switch (x->kind) {
   case K_NUM: return (Cell){dtype_round(x->type, s->call->num[x->index]), 0, false};
   case K_LOAD: return guarded_off(s, x) ? none : loaded(s, x->index, 0);
-  case K_LOAD_AT: return guarded_off(s, x) ? none : loaded(s, x->index, whole(s, x->arg[0]) * x->step);
+  case K_LOAD_AT:
+    return guarded_off(s, x) ? none : loaded(s, x->index, whole(s, x->arg[0]) * x->step);
   case K_POSITION:
-    return (Cell){(double)(walked(s, &s->k->walk[x->index]) + whole(s, x->arg[0]) * x->step + whole(s, x->arg[1])), 0, false};
+    return (Cell){(double)(walked(s, &s->k->walk[x->index]) + whole(s, x->arg[0]) * x->step +
+                           whole(s, x->arg[1])),
+                  0, false};
   case K_QUOTIENT: return (Cell){(double)(whole(s, x->arg[0]) / x->step), 0, false};
   case K_INSIDE: {
     int64_t i = whole(s, x->arg[0]), limit = x->slot >= 0 ? s->call->slot[x->slot] : x->step;
@@ -239,7 +265,9 @@ static Cell computed(Sampler *s, const KStmt *x) {
   }
   case K_OP: return operation(s, x);
   case K_REDUCE: return reduced(s, x);
-  case K_ACCUM: case K_STORE: case K_SCATTER: break;
+  case K_ACCUM:
+  case K_STORE:
+  case K_SCATTER: break;
   }
   BUG("a result is no argument");
 }
@@ -255,7 +283,7 @@ static Cell value_of(Sampler *s, int stmt) {
   return c;
 }
 
-// -- results -----------------------------------------------------------------------------------------------------
+// -- results ------------------------------------------------------------------------------------
 
 // Statements run for one element, when the loops of `free` are gone through for it.
 static double work_of(Sampler *s, uint32_t free) {
@@ -293,9 +321,9 @@ static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) 
   Total t = {.x = x};
   bool scatter = x->kind == K_SCATTER;
   if (scatter) total_add(&t, (Cell){number_at(s->k->ptr[x->index].type, at), 0, false});
-  if (rounds(s, free) > 0)
-    do {
-      if (!scatter || address(s, x->index, whole(s, x->arg[1]) * x->step) == at) total_add(&t, argument(s, x, 0, x->type));
+  if (rounds(s, free) > 0) do {
+      if (!scatter || address(s, x->index, whole(s, x->arg[1]) * x->step) == at)
+        total_add(&t, argument(s, x, 0, x->type));
     } while (count_up(s, free));
   return total_end(&t);
 }
@@ -316,10 +344,13 @@ static bool sample_one(Sampler *s, int stmt, uint32_t free, KernelElement *out) 
 static void sample_result(Sampler *s, int stmt, KernelSample *out) {
   const KStmt *x = &s->k->stmt[stmt];
   const Kernel *k = s->k;
-  uint32_t free = x->kind == K_ACCUM ? summed_over(k, x) : x->kind == K_SCATTER ? (UINT32_C(1) << loops(k)) - 1 : 0;
+  uint32_t free = x->kind == K_ACCUM     ? summed_over(k, x)
+                  : x->kind == K_SCATTER ? (UINT32_C(1) << loops(k)) - 1
+                                         : 0;
   double each = work_of(s, free), work = 0;
   uint32_t before = out->n;
-  for (int i = 0; i < TRIES && out->n < before + EACH && work + each <= MOST_WORK && place(s, i); i++, work += each)
+  for (int i = 0; i < TRIES && out->n < before + EACH && work + each <= MOST_WORK && place(s, i);
+       i++, work += each)
     out->n += sample_one(s, stmt, free, &out->element[out->n]);
   out->left_out += out->n == before;
 }
@@ -327,7 +358,8 @@ static void sample_result(Sampler *s, int stmt, KernelSample *out) {
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call) {
   Sampler s = {.a = a, .k = k, .call = call, .clock = 1, .unit = 1, .inner = 1};
   KernelSample *out = arena_new_of(a, KernelSample);
-  *out = (KernelSample){.kernel = k, .element = arena_array(a, KernelElement, (size_t)k->nstmts * EACH + 1)};
+  *out = (KernelSample){.kernel = k,
+                        .element = arena_array(a, KernelElement, (size_t)k->nstmts * EACH + 1)};
   s.value = arena_array(a, Cell, (size_t)k->nstmts + 1);
   s.stamp = arena_array(a, uint64_t, (size_t)k->nstmts + 1);
   for (int i = 0; i < k->nstmts; i++) {
@@ -341,7 +373,8 @@ const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, dou
   for (uint32_t i = 0; i < s->n; i++) {
     const KernelElement *e = &s->element[i];
     *got = number_at(e->type, e->at);
-    bool keys = e->type == TYPE_U64, same = keys ? !memcmp(got, &e->want, sizeof *got) : *got == e->want;
+    bool keys = e->type == TYPE_U64,
+         same = keys ? !memcmp(got, &e->want, sizeof *got) : *got == e->want;
     if (same || (isnan(*got) && isnan(e->want))) continue;
     double off = fabs(*got - e->want);
     if (keys || !(off <= e->bound)) return e;

@@ -1,5 +1,5 @@
-// Elements of a kernel's results by the evaluator's rules (ir/eval/eval_rules.h), for --verify: what the compiled kernel must
-// write, from the operands that it is about to get.
+// Elements of a kernel's results by the evaluator's rules (ir/eval/eval_rules.h), for --verify:
+// what the compiled kernel must write, from the operands that it is about to get.
 #ifndef CODEGEN_KERNEL_SAMPLE_H
 #define CODEGEN_KERNEL_SAMPLE_H
 
@@ -21,10 +21,11 @@ typedef struct KernelSample {
   KernelElement *element;
 } KernelSample;
 
-// Some elements of every result of k, before the kernel runs; `call` as it will be called. Takes about 20 ms at most. Any thread.
+// Some elements of every result of k, before the kernel runs; `call` as it will be called. Takes
+// about 20 ms at most. Any thread.
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call);
-// After it has run: the first element beyond its bound, NULL: none. *got gets what is in memory; *used the largest part
-// of a bound that was used up.
+// After it has run: the first element beyond its bound, NULL: none. *got gets what is in memory;
+// *used the largest part of a bound that was used up.
 const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, double *used);
 
 #endif

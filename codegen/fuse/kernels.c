@@ -1,14 +1,15 @@
 // From a group to its Kernel: phases, levels, statements, pointers.
 //
 // A value's level is the deepest loop it varies along; its phase is one more than that of the last
-// reduction it needs. Values of outer level are computed once a unit; values of inner level again in every
-// phase that needs them, from loads, which a row in cache makes cheap (kernel.h shows softmax).
+// reduction it needs. Values of outer level are computed once a unit; values of inner level again
+// in every phase that needs them, from loads, which a row in cache makes cheap (kernel.h shows
+// softmax).
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
 #include "codegen/fuse/maker_internal.h"
 
-// -- levels and phases --------------------------------------------------------------------------------
+// -- levels and phases --------------------------------------------------------------------------
 
 static bool is_stored(const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nstored; i++)
@@ -17,10 +18,12 @@ static bool is_stored(const Group *g, NodeId n) {
 }
 
 // The table of a lookup and the source of a window are addresses, not values.
-static bool is_address(Op op, int i) { return (i == 0 && op == OP_TAKE) || op_looks_through(op, i); }
+static bool is_address(Op op, int i) {
+  return (i == 0 && op == OP_TAKE) || op_looks_through(op, i);
+}
 
-// Starts where values are stored or used by what runs anyway. What stands under a window is emitted by it, at
-// other places; but where it starts is a number of its own.
+// Starts where values are stored or used by what runs anyway. What stands under a window is emitted
+// by it, at other places; but where it starts is a number of its own.
 static void find_direct(Maker *k) {
   bool *under = arena_array(k->m.a, bool, k->n + 1);
   for (uint32_t i = k->n; i-- > 0;) {
@@ -33,7 +36,8 @@ static void find_direct(Maker *k) {
       int a = maker_local(k, x->args[j]);
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1, through = op_looks_through((Op)x->op, j);
-      k->value[a].direct |= start || (v->direct && !is_address((Op)x->op, j)); // a table is read from memory
+      k->value[a].direct |=
+          start || (v->direct && !is_address((Op)x->op, j)); // a table is read from memory
       under[a] |= !start && (under[i] || through);
     }
   }
@@ -65,7 +69,8 @@ static void find_value(Maker *k, int at) {
   v->inner_phase = -1;
   v->level = (uint8_t)LEVEL_PROLOGUE;
   if (!v->direct) return;
-  if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0)) v->level = (uint8_t)maker_level(k, &x->dims);
+  if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0))
+    v->level = (uint8_t)maker_level(k, &x->dims);
   if (x->op == OP_TAKE) {
     Dims rest = dims_without(&graph_node(k->g, x->args[0])->dims, x->attr.dims[0]);
     v->level = (uint8_t)maker_level(k, &rest);
@@ -73,7 +78,8 @@ static void find_value(Maker *k, int at) {
   for (int i = 0; i < x->nargs; i++) {
     if (is_address(x->op, i)) continue;
     int a = maker_local(k, x->args[i]);
-    uint8_t level = a >= 0 ? k->value[a].level : (uint8_t)maker_level(k, &graph_node(k->g, x->args[i])->dims);
+    uint8_t level =
+        a >= 0 ? k->value[a].level : (uint8_t)maker_level(k, &graph_node(k->g, x->args[i])->dims);
     if (level > v->level) v->level = level;
     if (a >= 0 && k->value[a].ready > v->phase) v->phase = k->value[a].ready;
   }
@@ -81,21 +87,23 @@ static void find_value(Maker *k, int at) {
   if (op_reduces((Op)x->op)) find_reduction(k, n, v);
 }
 
-// -- statements -----------------------------------------------------------------------------------------
+// -- statements ---------------------------------------------------------------------------------
 
 static int loop_count(const Maker *k) { return k->m.plan.outer.n + k->m.plan.inner.n; }
 static DimId loop_dim(const Maker *k, int i) {
   return i < k->m.plan.outer.n ? k->m.plan.outer.at[i] : k->m.plan.inner.at[i - k->m.plan.outer.n];
 }
 
-// The pointer to the memory of `node` at the loop counters. Along dim `except` it does not move by itself.
+// The pointer to the memory of `node` at the loop counters. Along dim `except` it does not move by
+// itself.
 static int32_t pointer(Maker *k, NodeId node, DimId except, bool written, bool address) {
   KPtr ptr;
   memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
   ptr.type = (Dtype)graph_node(k->g, node)->type;
   ptr.written = written;
   for (int i = 0; i < loop_count(k); i++)
-    if (loop_dim(k, i) != except) ptr.stride[i] = order_stride(k->g, &k->m.f->order->at[node], loop_dim(k, i));
+    if (loop_dim(k, i) != except)
+      ptr.stride[i] = order_stride(k->g, &k->m.f->order->at[node], loop_dim(k, i));
   return maker_pointer(k, node, &ptr, address);
 }
 
@@ -127,7 +135,8 @@ static int32_t value_of(Maker *k, NodeId a, int phase) {
 static int32_t cast(Maker *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
   if (k->m.stmt.at[arg].type == type) return arg;
   const KStmt *from = &k->m.stmt.at[arg];
-  KLevel least = from->kind == K_REDUCE ? LEVEL_OUTER : from->level; // where what a reduction leaves is used
+  KLevel least =
+      from->kind == K_REDUCE ? LEVEL_OUTER : from->level; // where what a reduction leaves is used
   if (least > level) level = least;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
@@ -172,8 +181,11 @@ static int32_t emit_value(Maker *k, int at, int phase) {
     return maker_emit(k, s);
   case OP_INDEX: return emit_index(k, x, s);
   case OP_BROADCAST: return value_of(k, x->args[0], phase);
-  case OP_SLICE_OWN: case OP_WINDOW: case OP_WINDOW_AT: case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL:
-    return view_emit(k, n, phase);
+  case OP_SLICE_OWN:
+  case OP_WINDOW:
+  case OP_WINDOW_AT:
+  case OP_RANDOM_UNIFORM:
+  case OP_RANDOM_NORMAL: return view_emit(k, n, phase);
   case OP_TAKE: return emit_take(k, x, s, phase);
   case OP_BOUND:
     s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
@@ -194,10 +206,11 @@ static int32_t emit_value(Maker *k, int at, int phase) {
   return maker_emit(k, s);
 }
 
-// -- reductions ---------------------------------------------------------------------------------------------
+// -- reductions ---------------------------------------------------------------------------------
 
-// Sums of narrow floats are kept in f32; integers wrap in their own type. Every rounding of a product is an error of the
-// whole result, in whatever order, so that products of floats are kept in f64.
+// Sums of narrow floats are kept in f32; integers wrap in their own type. Every rounding of a
+// product is an error of the whole result, in whatever order, so that products of floats are kept
+// in f64.
 static Dtype accumulator_of(const Maker *k, const Node *x) {
   if (x->op == OP_ANY || x->op == OP_ALL) return TYPE_BOOL;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
@@ -206,7 +219,8 @@ static Dtype accumulator_of(const Maker *k, const Node *x) {
   bool half = x->type == TYPE_BF16 || x->type == TYPE_F16;
   Dtype type = adds || half ? dtype_accumulator((Dtype)x->type) : (Dtype)x->type;
   if (x->op != OP_CONTRACT) return type;
-  for (int i = 0; i < 2; i++) type = dtype_join(type, dtype_accumulator((Dtype)graph_node(k->g, x->args[i])->type));
+  for (int i = 0; i < 2; i++)
+    type = dtype_join(type, dtype_accumulator((Dtype)graph_node(k->g, x->args[i])->type));
   return type;
 }
 
@@ -267,9 +281,11 @@ static void emit_store(Maker *k, int at, KLevel level, int phase) {
   maker_emit(k, s);
 }
 
-// -- phases ------------------------------------------------------------------------------------------------------
+// -- phases -------------------------------------------------------------------------------------
 
-static bool is_scatter(const Maker *k, int at) { return graph_node(k->g, k->node[at])->op == OP_SCATTER_ADD; }
+static bool is_scatter(const Maker *k, int at) {
+  return graph_node(k->g, k->node[at])->op == OP_SCATTER_ADD;
+}
 static bool is_check(const Maker *k, int at) {
   return op_row(graph_node(k->g, k->node[at])->op)->flags & CHECKS;
 }
@@ -281,16 +297,22 @@ static void emit_outer(Maker *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     Value *v = &k->value[i];
     if (!v->direct || v->level != level || (level == LEVEL_OUTER && v->ready != p)) continue;
-    if (is_scatter(k, (int)i)) emit_scatter(k, (int)i);
-    else if (v->accumulates) emit_accumulate(k, (int)i);
-    else if (v->reduces) v->stmt = cast(k, v->stmt, (Dtype)graph_node(k->g, k->node[i])->type, LEVEL_OUTER, p, k->node[i]);
-    else v->stmt = emit_value(k, (int)i, level == LEVEL_OUTER ? p : 0);
+    if (is_scatter(k, (int)i))
+      emit_scatter(k, (int)i);
+    else if (v->accumulates)
+      emit_accumulate(k, (int)i);
+    else if (v->reduces)
+      v->stmt =
+          cast(k, v->stmt, (Dtype)graph_node(k->g, k->node[i])->type, LEVEL_OUTER, p, k->node[i]);
+    else
+      v->stmt = emit_value(k, (int)i, level == LEVEL_OUTER ? p : 0);
   }
   for (uint32_t i = 0; i < k->n && level == LEVEL_OUTER; i++) {
     Value *v = &k->value[i];
     bool value = v->stored && !v->accumulates && !is_scatter(k, (int)i) && v->level <= LEVEL_OUTER;
     int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
-    if (value && when == p && store_level(k, k->node[i]) == LEVEL_OUTER) emit_store(k, (int)i, LEVEL_OUTER, p);
+    if (value && when == p && store_level(k, k->node[i]) == LEVEL_OUTER)
+      emit_store(k, (int)i, LEVEL_OUTER, p);
   }
 }
 
@@ -309,7 +331,8 @@ static bool needs_inner(Maker *k, int p) {
     const Node *x = graph_node(k->g, k->node[i]);
     for (int j = 0; j < x->nargs; j++) {
       int a = is_address(x->op, j) ? -1 : maker_local(k, x->args[j]);
-      if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a])) k->value[a].needed = true;
+      if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a]))
+        k->value[a].needed = true;
     }
   }
   return any;
@@ -318,7 +341,8 @@ static bool needs_inner(Maker *k, int p) {
 // Values of lower levels that are stored once for every inner index (a broadcast that is kept).
 static bool stores_spread(const Maker *k, int i, int p) {
   const Value *v = &k->value[i];
-  if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER) return false;
+  if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER)
+    return false;
   int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
   return when == p && store_level(k, k->node[i]) == LEVEL_INNER;
 }
@@ -329,9 +353,12 @@ static void emit_inner(Maker *k, int p) {
     Value *v = &k->value[i];
     if (stores_spread(k, (int)i, p)) emit_store(k, (int)i, LEVEL_INNER, p);
     if (!v->needed) continue;
-    if (v->reduces) emit_reduce(k, (int)i);
-    else if (is_scatter(k, (int)i)) emit_scatter(k, (int)i);
-    else if (v->accumulates) emit_accumulate(k, (int)i);
+    if (v->reduces)
+      emit_reduce(k, (int)i);
+    else if (is_scatter(k, (int)i))
+      emit_scatter(k, (int)i);
+    else if (v->accumulates)
+      emit_accumulate(k, (int)i);
     else {
       v->stmt = emit_value(k, (int)i, p);
       v->inner_phase = p;
@@ -377,13 +404,16 @@ static void fill_built(Maker *k, Built *b, bool any_size) {
                .slot = arena_copy(a, m->slot.at, m->slot.n * sizeof *m->slot.at),
                .num = arena_copy(a, m->num.at, m->num.n * sizeof *m->num.at),
                .check = arena_copy(a, m->check.at, m->check.n * sizeof *m->check.at),
-               .outer = m->plan.outer, .inner = m->plan.inner};
+               .outer = m->plan.outer,
+               .inner = m->plan.inner};
 }
 
-Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g, bool any_size) {
+Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g,
+                    bool any_size) {
   ArenaMark mark = arena_mark(scratch);
   Maker k = {.g = f->graph, .n = g->nnodes, .node = g->node};
-  k.m = (KernelMaker){.a = scratch, .lasting = a, .f = f, .rows = rows, .g = g, .plan = loops_choose(f, g)};
+  k.m = (KernelMaker){
+      .a = scratch, .lasting = a, .f = f, .rows = rows, .g = g, .plan = loops_choose(f, g)};
   k.value = arena_array(scratch, Value, g->nnodes);
   bug_context("kernels", g->node[0]);
   int phases = emit_phases(&k);

@@ -1,4 +1,5 @@
-// A growing kernel: its statements, numeric arguments, pointers and slots. Equal pointers and slots are entered once.
+// A growing kernel: its statements, numeric arguments, pointers and slots. Equal pointers and slots
+// are entered once.
 #include "codegen/fuse/maker_internal.h"
 
 #include <string.h>
@@ -7,8 +8,10 @@ int maker_local(const Maker *k, NodeId n) {
   uint32_t lo = 0, hi = k->n;
   while (lo < hi) {
     uint32_t mid = (lo + hi) / 2;
-    if (k->node[mid] < n) lo = mid + 1;
-    else hi = mid;
+    if (k->node[mid] < n)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   return lo < k->n && k->node[lo] == n ? (int)lo : -1;
 }
@@ -29,8 +32,15 @@ int32_t maker_emit(Maker *k, KStmt s) {
 }
 
 KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n) {
-  return (KStmt){.kind = kind, .op = op, .type = type, .level = level, .phase = (uint8_t)phase,
-                 .arg = {NO_STMT, NO_STMT, NO_STMT}, .index = -1, .slot = -1, .node = n};
+  return (KStmt){.kind = kind,
+                 .op = op,
+                 .type = type,
+                 .level = level,
+                 .phase = (uint8_t)phase,
+                 .arg = {NO_STMT, NO_STMT, NO_STMT},
+                 .index = -1,
+                 .slot = -1,
+                 .node = n};
 }
 
 int32_t maker_num(Maker *k, double x, NodeId check) {
@@ -42,7 +52,8 @@ int32_t maker_num(Maker *k, double x, NodeId check) {
 int32_t maker_pointer(Maker *k, NodeId node, const KPtr *ptr, bool address) {
   KernelMaker *m = &k->m;
   for (uint32_t i = 0; i < m->ptr.n; i++)
-    if (m->ptr_node.at[i] == node && m->ptr_address.at[i] == address && memcmp(&m->ptr.at[i], ptr, sizeof *ptr) == 0)
+    if (m->ptr_node.at[i] == node && m->ptr_address.at[i] == address &&
+        memcmp(&m->ptr.at[i], ptr, sizeof *ptr) == 0)
       return (int32_t)i;
   vec_push(m->a, m->ptr) = *ptr;
   vec_push(m->a, m->ptr_node) = node;

@@ -6,12 +6,12 @@
 
 typedef struct Value {
   uint8_t level, phase;
-  uint8_t ready;         // phase from which it can be used: of reductions one later
-  bool direct;           // wanted at the loop counters; others only through windows over them
+  uint8_t ready; // phase from which it can be used: of reductions one later
+  bool direct;   // wanted at the loop counters; others only through windows over them
   bool stored, reduces, accumulates;
-  bool needed;           // in the phase under work, at level INNER
-  int32_t stmt;          // once emitted
-  int inner_phase;       // phase of stmt when level is INNER, else -1
+  bool needed;     // in the phase under work, at level INNER
+  int32_t stmt;    // once emitted
+  int inner_phase; // phase of stmt when level is INNER, else -1
 } Value;
 
 typedef struct Load {

@@ -1,8 +1,8 @@
 // Contractions as library products: which dims play m, n, k and batch.
 //
-// A dim of both arguments and the result is batch, of both but not the result k, of one m or n. A role of
-// several dims acts as one where they nest in both operands ([b, t] in x[b, t, d] and y[b, t, h]); dims of
-// m and n that do not nest become loops of products, those of k cannot.
+// A dim of both arguments and the result is batch, of both but not the result k, of one m or n. A
+// role of several dims acts as one where they nest in both operands ([b, t] in x[b, t, d] and y[b,
+// t, h]); dims of m and n that do not nest become loops of products, those of k cannot.
 #include "codegen/fuse/products_internal.h"
 
 enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
@@ -59,7 +59,8 @@ static bool always_full(const Roles *r, DimId d) {
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
-// Keeps the longest run at the end of `list` that nests in x and y; what stands before it goes to `rest`.
+// Keeps the longest run at the end of `list` that nests in x and y; what stands before it goes to
+// `rest`.
 static void keep_nest(const Roles *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
   int first = list->n - 1;
   while (first > 0 && always_full(r, list->at[first]) &&
@@ -76,9 +77,10 @@ static int64_t stride_of(const Roles *r, const Dims *order, const Dims *role) {
   return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
 }
 
-// One of the two strides must be 1: *transposed says which, *ld is the other, at least the row's length.
-static bool leading(const Roles *r, const Dims *order, const Dims *row, const Dims *col, bool *transposed,
-                    int64_t *ld) {
+// One of the two strides must be 1: *transposed says which, *ld is the other, at least the row's
+// length.
+static bool leading(const Roles *r, const Dims *order, const Dims *row, const Dims *col,
+                    bool *transposed, int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
   int64_t nrow = list_elements(r->g->dims, row), ncol = list_elements(r->g->dims, col);
   if (ncol == 1) cs = 1;
@@ -106,8 +108,8 @@ static bool k_nests(Roles *r) {
   return rest.n == 0;
 }
 
-bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt, NodeId n,
-                  ProductForm *out, const char **why) {
+bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
+                  NodeId n, ProductForm *out, const char **why) {
   const Node *x = graph_node(g, n);
   const Dims *c = &order->at[n];
   *why = "its types are not those of the library";
@@ -133,7 +135,8 @@ bool product_form(const Graph *g, const Order *order, const Rows *rows, const Co
       !leading(&r, r.b, &r.k, &r.n, &out->tb, &out->ldb) ||
       !leading(&r, r.c, &r.m, &r.n, &tc, &out->ldc) || tc)
     return false;
-  int64_t m = list_elements(g->dims, &r.m), cols = list_elements(g->dims, &r.n), k = list_elements(g->dims, &r.k);
+  int64_t m = list_elements(g->dims, &r.m), cols = list_elements(g->dims, &r.n),
+          k = list_elements(g->dims, &r.k);
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
   if (opt->product_work) return out->work >= opt->product_work;

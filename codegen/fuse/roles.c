@@ -1,5 +1,5 @@
-// Before fusion: what each node becomes, which values need an address, which are computed again by every
-// kernel that uses them, and which belong to the update of a persistent tensor.
+// Before fusion: what each node becomes, which values need an address, which are computed again by
+// every kernel that uses them, and which belong to the update of a persistent tensor.
 //
 //   %7 = broadcast(%6) {dims=[b]}    again: a kernel reads %6 with stride 0 along b
 //   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
@@ -13,22 +13,41 @@ static bool op_needs_address(Op op, int i) { return i == 0 && (op_is_alias(op) |
 // A window reads memory, or what is computed again where it reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
-  return op_needs_address((Op)x->op, i) || (op_looks_through((Op)x->op, i) && !f->again[x->args[i]]);
+  return op_needs_address((Op)x->op, i) ||
+         (op_looks_through((Op)x->op, i) && !f->again[x->args[i]]);
 }
 
 int op_cost(Op op) {
   switch (op) {
-  case OP_EXP: case OP_LOG: case OP_LOG1P: case OP_EXPM1: case OP_TANH: case OP_SIGMOID: case OP_ERF:
-  case OP_SILU: case OP_SILU_SLOPE: case OP_GELU: case OP_GELU_SLOPE: case OP_GELU_TANH: case OP_GELU_TANH_SLOPE:
-  case OP_SOFTPLUS: case OP_SIN: case OP_COS: case OP_POW:
-    return 8;
-  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL:
-    return 40;
-  case OP_DIV: case OP_SQRT: case OP_RSQRT: case OP_RECIPROCAL: case OP_MOD: case OP_FLOOR_DIV: case OP_TAKE:
-  case OP_WINDOW: case OP_WINDOW_AT:
-    return 3;
-  default:
-    return 1;
+  case OP_EXP:
+  case OP_LOG:
+  case OP_LOG1P:
+  case OP_EXPM1:
+  case OP_TANH:
+  case OP_SIGMOID:
+  case OP_ERF:
+  case OP_SILU:
+  case OP_SILU_SLOPE:
+  case OP_GELU:
+  case OP_GELU_SLOPE:
+  case OP_GELU_TANH:
+  case OP_GELU_TANH_SLOPE:
+  case OP_SOFTPLUS:
+  case OP_SIN:
+  case OP_COS:
+  case OP_POW: return 8;
+  case OP_RANDOM_UNIFORM:
+  case OP_RANDOM_NORMAL: return 40;
+  case OP_DIV:
+  case OP_SQRT:
+  case OP_RSQRT:
+  case OP_RECIPROCAL:
+  case OP_MOD:
+  case OP_FLOOR_DIV:
+  case OP_TAKE:
+  case OP_WINDOW:
+  case OP_WINDOW_AT: return 3;
+  default: return 1;
   }
 }
 
@@ -40,10 +59,12 @@ Dims node_space(const Graph *g, NodeId n) {
   return all;
 }
 
-// Whether the value is an image seen through windows that repeat its elements: nobody should store it.
+// Whether the value is an image seen through windows that repeat its elements: nobody should store
+// it.
 static bool repeats(const Fuser *f, NodeId n) {
   NodeId root = n;
-  while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW) root = graph_node(f->g, root)->args[0];
+  while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW)
+    root = graph_node(f->g, root)->args[0];
   return node_elements(f->g, n) > node_elements(f->g, root) * 5 / 4;
 }
 
@@ -51,7 +72,8 @@ static bool is_product(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
   ProductForm form;
   const char *why;
-  if (!f->opt->products || !product_form(f->g, f->order, &f->rows, f->opt, n, &form, &why)) return false;
+  if (!f->opt->products || !product_form(f->g, f->order, &f->rows, f->opt, n, &form, &why))
+    return false;
   return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
 }
 
@@ -64,14 +86,20 @@ static Role role_of(const Fuser *f, NodeId n) {
   case CONTRACT: return is_product(f, n) ? ROLE_PRODUCT : ROLE_KERNEL;
   case ORDERED: return ROLE_ORDERED;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
-  case COLLECTIVE: return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
+  case COLLECTIVE:
+    return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
   case REGION: return x->op == OP_CARRY ? ROLE_SOURCE : x->op == OP_SCAN ? ROLE_LOOP : ROLE_ALIAS;
-  case POINTWISE: case REDUCE: case GATHER: case WINDOW: break;
+  case POINTWISE:
+  case REDUCE:
+  case GATHER:
+  case WINDOW: break;
   }
   return ROLE_KERNEL;
 }
 
-static bool runs_elsewhere(Role r) { return r == ROLE_PRODUCT || r == ROLE_COLLECTIVE || r == ROLE_ORDERED; }
+static bool runs_elsewhere(Role r) {
+  return r == ROLE_PRODUCT || r == ROLE_COLLECTIVE || r == ROLE_ORDERED;
+}
 
 static void find_memory(Fuser *f) {
   for (NodeId n = 1; n <= f->count; n++) {
@@ -83,14 +111,15 @@ static void find_memory(Fuser *f) {
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
 
-// -- under windows ----------------------------------------------------------------------------------------
+// -- under windows ------------------------------------------------------------------------------
 //
-// The argument of a window stays symbolic if it is a window or slice itself, a number, or pointwise work that
-// nobody else wants and whose operands are smaller than its result:
+// The argument of a window stays symbolic if it is a window or slice itself, a number, or pointwise
+// work that nobody else wants and whose operands are smaller than its result:
 //
 //   window(where(eq(window(x), y), share, 0))      x is in memory; y, share are a part of its size
 //
-// Others are stored. A contraction in register tiles reads its operands too often to compute anything there.
+// Others are stored. A contraction in register tiles reads its operands too often to compute
+// anything there.
 
 enum { UNDER_DEPTH = 24 };
 
@@ -100,12 +129,13 @@ typedef struct Under {
   VEC(NodeId) node;     // what windows would compute again
   VEC(NodeId) stack;
   int cost;
-  int64_t bytes;        // of operands that may have to be stored for it
+  int64_t bytes; // of operands that may have to be stored for it
 } Under;
 
 static bool is_view(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  return op_looks_through((Op)x->op, 0) || (x->op == OP_BROADCAST && x->attr.ndims > 0) || f->role[n] == ROLE_NUMBER;
+  return op_looks_through((Op)x->op, 0) || (x->op == OP_BROADCAST && x->attr.ndims > 0) ||
+         f->role[n] == ROLE_NUMBER;
 }
 
 static void find_readers(const Fuser *f, Under *u) {
@@ -121,7 +151,8 @@ static void find_readers(const Fuser *f, Under *u) {
 }
 
 static bool there_anyway(const Fuser *f, NodeId n) {
-  return f->role[n] == ROLE_SOURCE || runs_elsewhere((Role)f->role[n]) || f->role[n] == ROLE_ALIAS || f->memory[n];
+  return f->role[n] == ROLE_SOURCE || runs_elsewhere((Role)f->role[n]) ||
+         f->role[n] == ROLE_ALIAS || f->memory[n];
 }
 
 static bool is_plain_point(const Fuser *f, NodeId n) {
@@ -133,8 +164,10 @@ static void under_add(Fuser *f, Under *u, NodeId n, NodeId a) {
   if (f->mark[a] == f->stamp) return;
   f->mark[a] = f->stamp;
   bool large = 2 * node_elements(f->g, a) > node_elements(f->g, n);
-  if (is_view(f, a) || (is_plain_point(f, a) && large)) vec_push(f->a, u->stack) = a;
-  else if (!there_anyway(f, a)) u->bytes += node_bytes(f->g, a);
+  if (is_view(f, a) || (is_plain_point(f, a) && large))
+    vec_push(f->a, u->stack) = a;
+  else if (!there_anyway(f, a))
+    u->bytes += node_bytes(f->g, a);
 }
 
 // Pointwise work down to memory; false when that is too much to do for every reader.
@@ -182,12 +215,12 @@ static void find_under(Fuser *f) {
   }
 }
 
-// What it takes to compute a value again: operations, scalar or element by element; the one value of its
-// own size that is read.
+// What it takes to compute a value again: operations, scalar or element by element; the one value
+// of its own size that is read.
 typedef struct Again {
   int size, cost;
   bool loads;
-  NodeId leaf;   // 0: none
+  NodeId leaf; // 0: none
 } Again;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
@@ -197,8 +230,9 @@ static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
 // There for others anyway, and small beside n or the one leaf of its size.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
-  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_PRODUCT || f->role[arg] == ROLE_COLLECTIVE ||
-               f->role[arg] == ROLE_ALIAS || f->memory[arg] || (f->resident && f->resident[arg]);
+  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_PRODUCT ||
+               f->role[arg] == ROLE_COLLECTIVE || f->role[arg] == ROLE_ALIAS || f->memory[arg] ||
+               (f->resident && f->resident[arg]);
   if (!there || (*leaf && *leaf != arg)) return false;
   *leaf = arg;
   return true;
@@ -220,12 +254,14 @@ static bool follows_cheaply(const Fuser *f, NodeId n, const Again *again, Again 
     if (again[a].leaf) own->leaf = again[a].leaf;
   }
   if (own->leaf && !full_size(f, n, own->leaf)) return false;
-  return own->cost <= AGAIN_COST && (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
+  return own->cost <= AGAIN_COST &&
+         (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
 }
 
 static bool cheap_again(const Fuser *f, NodeId n, const Again *again, bool wide, Again *own) {
   const Node *x = graph_node(f->g, n);
-  if (f->memory[n] || op_row((Op)x->op)->cls != POINTWISE || (op_row((Op)x->op)->flags & CHECKS)) return false;
+  if (f->memory[n] || op_row((Op)x->op)->cls != POINTWISE || (op_row((Op)x->op)->flags & CHECKS))
+    return false;
   own->size = 1;
   for (int i = 0; i < x->nargs; i++) {
     NodeId a = x->args[i];
@@ -238,8 +274,8 @@ static bool cheap_again(const Fuser *f, NodeId n, const Again *again, bool wide,
   return !wide && follows_cheaply(f, n, again, own);
 }
 
-// Values that some use reads under more loops than they have, or in each step of a loop that they are not in:
-// they would be computed too often.
+// Values that some use reads under more loops than they have, or in each step of a loop that they
+// are not in: they would be computed too often.
 static bool *find_wide(const Fuser *f) {
   bool *wide = arena_array(f->a, bool, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
@@ -265,14 +301,17 @@ static void find_again(Fuser *f) {
       bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
       bool view = op_looks_through((Op)x->op, 0);
       f->again[n] = view || spreads || f->under[n] || cheap_again(f, n, again, wide[n], &again[n]);
-      if (view || f->under[n]) again[n] = (Again){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
-      if (spreads && f->again[x->args[0]]) again[n] = again[x->args[0]];
-      else if (spreads) again[n].loads = true;
+      if (view || f->under[n])
+        again[n] = (Again){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
+      if (spreads && f->again[x->args[0]])
+        again[n] = again[x->args[0]];
+      else if (spreads)
+        again[n].loads = true;
     }
   }
 }
 
-// -- arguments and users ----------------------------------------------------------------------------------
+// -- arguments and users ------------------------------------------------------------------------
 
 typedef struct Collector {
   Fuser *f;
@@ -320,8 +359,10 @@ static void collect_args(Collector *c, NodeId n) {
       bool address = all || uses_address(f, at, i);
       // what a window reads, and where it starts, is there before the kernel runs
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
-      if (address || !f->again[x->args[i]]) collect_one(c, x->args[i], address || below);
-      else collect_later(c, x->args[i], below);
+      if (address || !f->again[x->args[i]])
+        collect_one(c, x->args[i], address || below);
+      else
+        collect_later(c, x->args[i], below);
     }
   }
 }
@@ -341,10 +382,11 @@ static void find_edges(Fuser *f) {
   for (NodeId n = 2; n <= f->count + 2; n++) f->user_at[n] += f->user_at[n - 1];
   f->user = arena_array(f->a, NodeId, c.arg.n + 1);
   for (NodeId n = 1; n <= f->count; n++)
-    for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++) f->user[f->user_at[f->arg[i] + 1]++] = n;
+    for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
+      f->user[f->user_at[f->arg[i] + 1]++] = n;
 }
 
-// -- updates --------------------------------------------------------------------------------------------------
+// -- updates ------------------------------------------------------------------------------------
 
 // Values that become an update by collectives and renames alone.
 static bool *find_chains(const Fuser *f) {
@@ -357,22 +399,28 @@ static bool *find_chains(const Fuser *f) {
   return chain;
 }
 
-// Pointwise work all of whose users are updates, and such chains: it runs after the commit, in place.
+// Pointwise work all of whose users are updates, and such chains: it runs after the commit, in
+// place.
 static void find_update(Fuser *f) {
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {
     const Output *o = &f->g->output.at[i];
-    if (o->kind == OUT_UPDATE) f->update[o->value] = true;
-    else other[o->value] = true;
+    if (o->kind == OUT_UPDATE)
+      f->update[o->value] = true;
+    else
+      other[o->value] = true;
   }
   for (NodeId n = f->count; n; n--) {
     const Node *x = graph_node(f->g, n);
     bool wanted = f->update[n];
     for (uint32_t i = f->user_at[n]; i < f->user_at[n + 1]; i++) {
-      if (f->update[f->user[i]]) wanted = true;
-      else other[n] = true;
+      if (f->update[f->user[i]])
+        wanted = true;
+      else
+        other[n] = true;
     }
-    bool point = f->role[n] == ROLE_KERNEL && (op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST);
+    bool point =
+        f->role[n] == ROLE_KERNEL && (op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST);
     bool moved = chain[n] && (f->role[n] == ROLE_COLLECTIVE || op_is_alias((Op)x->op));
     bool stays = (op_row(x->op)->flags & CHECKS) || x->region;
     f->update[n] = wanted && !other[n] && !stays && (point || moved);

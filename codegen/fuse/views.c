@@ -1,16 +1,17 @@
-// Values read elsewhere than at the loop counters: windows, own slices, and pointwise work under them.
+// Values read elsewhere than at the loop counters: windows, own slices, and pointwise work under
+// them.
 //
-// A view follows one value down to memory and keeps, for every dim on its way, the place that is read: a
-// rational affine form of the global positions of loops. A window substitutes the place of its source dim and
-// adds to the guard, so that a chain of windows is one load with one guard:
+// A view follows one value down to memory and keeps, for every dim on its way, the place that is
+// read: a rational affine form of the global positions of loops. A window substitutes the place of
+// its source dim and adds to the guard, so that a chain of windows is one load with one guard:
 //
 //   window[y -> oy, ky](window[x -> ox, kx](img))
 //     %g = inside(oy + ky - 1, size of y), inside(ox + kx - 1, size of x)
 //     %v = load p0[.. oy + ky - 1, ox + kx - 1 ..] if %g
 //
-// What is affine with divisor 1 becomes strides, offset and bases of the pointer; a place with another
-// divisor becomes an integer value first. A division cancels against the window that it undoes: the image
-// that a pooled gradient compares with its maximum is read at its own counters.
+// What is affine with divisor 1 becomes strides, offset and bases of the pointer; a place with
+// another divisor becomes an integer value first. A division cancels against the window that it
+// undoes: the image that a pooled gradient compares with its maximum is read at its own counters.
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -32,7 +33,8 @@ typedef struct Place {
   Term term[MAX_TERMS];
 } Place;
 
-// Dims that are read elsewhere: the latest entry of a dim counts. guard: where they are inside, NO_STMT: everywhere.
+// Dims that are read elsewhere: the latest entry of a dim counts. guard: where they are inside,
+// NO_STMT: everywhere.
 typedef struct Env {
   const struct Env *up; // NULL: the loop counters
   DimId dim;            // 0 in an entry that is only a guard
@@ -49,7 +51,7 @@ typedef struct Seen {
 
 static Seen view(Maker *k, NodeId n, const Env *env, int phase);
 
-// -- places -----------------------------------------------------------------------------------------------
+// -- places -------------------------------------------------------------------------------------
 
 static void place_term(Place *p, DimId dim, int32_t stmt, int64_t factor) {
   for (int i = 0; i < p->n; i++)
@@ -64,7 +66,8 @@ static void place_term(Place *p, DimId dim, int32_t stmt, int64_t factor) {
 
 static void place_add(Place *p, const Place *q, int64_t factor) {
   p->offset += factor * q->offset;
-  for (int i = 0; i < q->n; i++) place_term(p, q->term[i].dim, q->term[i].stmt, factor * q->term[i].factor);
+  for (int i = 0; i < q->n; i++)
+    place_term(p, q->term[i].dim, q->term[i].stmt, factor * q->term[i].factor);
 }
 
 static int64_t gcd(int64_t a, int64_t b) {
@@ -114,24 +117,29 @@ static bool always_inside(const Maker *k, const Place *p, int64_t size) {
     const Term *t = &p->term[i];
     if (!t->dim) return false;
     int64_t span = t->factor * (dim_get(k->g->dims, dim_get(k->g->dims, t->dim)->whole)->size - 1);
-    if (span < 0) low += span;
-    else high += span;
+    if (span < 0)
+      low += span;
+    else
+      high += span;
   }
   return low >= 0 && high < size;
 }
 
-// -- statements -------------------------------------------------------------------------------------------
+// -- statements ---------------------------------------------------------------------------------
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
-  bool number = a->kind == K_NUM && a->node != b->node; // equal numbers of equal layers may differ elsewhere
-  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level && !number &&
-         (a->level != LEVEL_INNER || a->phase == b->phase) && memcmp(a->arg, b->arg, sizeof a->arg) == 0 &&
-         (a->kind == K_NUM || a->index == b->index) && a->slot == b->slot && a->step == b->step;
+  bool number =
+      a->kind == K_NUM && a->node != b->node; // equal numbers of equal layers may differ elsewhere
+  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
+         !number && (a->level != LEVEL_INNER || a->phase == b->phase) &&
+         memcmp(a->arg, b->arg, sizeof a->arg) == 0 && (a->kind == K_NUM || a->index == b->index) &&
+         a->slot == b->slot && a->step == b->step;
 }
 
 static int32_t emit_shared(Maker *k, KStmt s, int phase) {
   for (int i = 0; i < 3; i++)
-    if (s.arg[i] != NO_STMT && k->m.stmt.at[s.arg[i]].level > s.level) s.level = k->m.stmt.at[s.arg[i]].level;
+    if (s.arg[i] != NO_STMT && k->m.stmt.at[s.arg[i]].level > s.level)
+      s.level = k->m.stmt.at[s.arg[i]].level;
   s.phase = (uint8_t)(s.level == LEVEL_PROLOGUE ? 0 : phase);
   for (uint32_t i = 0; i < k->m.stmt.n; i++)
     if (same_stmt(&k->m.stmt.at[i], &s)) return (int32_t)i;
@@ -241,7 +249,7 @@ static int32_t quotient_of(Maker *k, const Place *p, int phase) {
   return emit_shared(k, s, phase);
 }
 
-// -- guards -----------------------------------------------------------------------------------------------
+// -- guards -------------------------------------------------------------------------------------
 
 static int32_t inside(Maker *k, int32_t x, int64_t limit, int32_t slot, int32_t guard, int phase) {
   KStmt s = stmt_new(K_INSIDE, OP_CAST, TYPE_BOOL, LEVEL_PROLOGUE, phase, 0);
@@ -276,7 +284,7 @@ static int32_t guard_range(Maker *k, DimId d, const Place *p, int32_t guard, int
   return inside(k, position_of(k, &a, phase), dim->size, slot, guard, phase);
 }
 
-// -- values -----------------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 static Seen load_seen(Maker *k, NodeId n, const Env *env, int phase) {
   const Node *x = graph_node(k->g, n);
@@ -387,12 +395,14 @@ static Seen view(Maker *k, NodeId n, const Env *env, int phase) {
   bool again = maker_local(k, n) >= 0 && k->m.f->again[n];
   if (!again) return load_seen(k, n, env, phase);
   switch ((Op)x->op) {
-  case OP_WINDOW: case OP_WINDOW_AT: return window_seen(k, n, env, phase);
+  case OP_WINDOW:
+  case OP_WINDOW_AT: return window_seen(k, n, env, phase);
   case OP_SLICE_OWN: return renamed_seen(k, x, env, phase);
   case OP_BROADCAST: return view(k, x->args[0], env, phase);
   case OP_CONST: return (Seen){number_of(k, n), true, x->attr.num[0]};
   case OP_INDEX: return (Seen){global_index(k, x, env, phase), false, 0};
-  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL: return (Seen){draw(k, n, env, phase), false, 0};
+  case OP_RANDOM_UNIFORM:
+  case OP_RANDOM_NORMAL: return (Seen){draw(k, n, env, phase), false, 0};
   default: return (Seen){pointwise(k, n, env, phase), false, 0};
   }
 }

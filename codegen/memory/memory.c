@@ -17,7 +17,9 @@ bool op_is_draw(Op op) { return op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMA
 bool op_is_decl(Op op) { return op == OP_INPUT || op == OP_PARAM || op == OP_STATE; }
 
 bool op_is_view(Op op) { return op_is_alias(op) || op == OP_AT || op == OP_FINAL; }
-NodeId view_of(const Graph *g, NodeId n) { return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL]; }
+NodeId view_of(const Graph *g, NodeId n) {
+  return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL];
+}
 
 NodeId memory_root(const Graph *g, NodeId n) {
   while (op_is_view(graph_node(g, n)->op)) n = view_of(g, n);
@@ -65,7 +67,11 @@ bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
   RowDim row = rows->at[dim->whole];
   if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
   const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
-  *out = (Slot){.kind = SLOT_EXTENT, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
+  *out = (Slot){.kind = SLOT_EXTENT,
+                .dim = whole->name,
+                .whole = whole->size,
+                .axes = dim->axes,
+                .reach = dim->reach};
   if (row.scale > 1) out->scale = row.scale;
   if (row.scale && row.div > 1) out->div = row.div;
   return true;

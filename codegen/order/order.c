@@ -1,17 +1,18 @@
 // The physical order of every value's dims (decision 17), and the copies that remain.
 //
-// Declared tensors lie as declared. Going up, what users would like (an update the order of its target, a
-// merge its dims adjacent) is passed through moves, collectives and pointwise work; going down, each value
-// follows its largest operand; contractions, which can write any order, take what is wanted or the common
-// precedence of dims. Renames, splits and merges then move nothing where the merged dims are adjacent:
+// Declared tensors lie as declared. Going up, what users would like (an update the order of its
+// target, a merge its dims adjacent) is passed through moves, collectives and pointwise work; going
+// down, each value follows its largest operand; contractions, which can write any order, take what
+// is wanted or the common precedence of dims. Renames, splits and merges then move nothing where
+// the merged dims are adjacent:
 //
 //   %5 = contract(q, k) : f32[b, t, heads, k]      wanted by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
 //
 // Where that fails a copy, a broadcast without dims, is inserted before the use.
 //
-// What a loop reads or hands out step by step has the loop's dim outermost, so that a step is one piece of
-// memory. A carry, its start and its next value lie alike.
+// What a loop reads or hands out step by step has the loop's dim outermost, so that a step is one
+// piece of memory. A carry, its start and its next value lie alike.
 #include "codegen/memory/memory_internal.h"
 
 #include <string.h>
@@ -24,17 +25,17 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  Dims *want;     // of old nodes; n 0: no wish
-  bool *forced;   // the wish comes from a use that would need a copy otherwise
-  DimId *front;   // of old nodes: the dim that should be outermost, 0: any
+  Dims *want;   // of old nodes; n 0: no wish
+  bool *forced; // the wish comes from a use that would need a copy otherwise
+  DimId *front; // of old nodes: the dim that should be outermost, 0: any
   NodeId *map;
-  uint32_t *rank; // of whole dims: which goes first
-  VEC(Dims) at;   // of new nodes, entry 0 unused
+  uint32_t *rank;  // of whole dims: which goes first
+  VEC(Dims) at;    // of new nodes, entry 0 unused
   VEC(bool) loose; // of new nodes: made of draws, lies as its first user does
   VEC(Copy) copy;
 } Chooser;
 
-// -- wishes, from users to arguments -----------------------------------------------------------------
+// -- wishes, from users to arguments ------------------------------------------------------------
 
 static void wish(Chooser *c, NodeId n, const Dims *list, bool forced) {
   const Node *node = graph_node(c->from, n);
@@ -108,7 +109,9 @@ static void wish_carries(Chooser *c) {
 static NodeId carry_of(const Graph *g, NodeId scan, int i) {
   for (NodeId id = 1; id < scan; id++) {
     const Node *n = graph_node(g, id);
-    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region && n->attr.key == (uint64_t)i) return id;
+    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region &&
+        n->attr.key == (uint64_t)i)
+      return id;
   }
   return 0;
 }
@@ -157,11 +160,11 @@ static void wish_all(Chooser *c) {
   }
 }
 
-// -- precedence -----------------------------------------------------------------------------------------
+// -- precedence ---------------------------------------------------------------------------------
 
-// Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A dim that
-// comes from another by renaming, splitting, merging or a window stands where that one does, so that both sides of
-// an attention lie alike.
+// Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A
+// dim that comes from another by renaming, splitting, merging or a window stands where that one
+// does, so that both sides of an attention lie alike.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
   if (!c->rank[whole]) c->rank[whole] = ++*next;
@@ -199,7 +202,7 @@ static bool before(const Chooser *c, DimId x, DimId y) {
   return wx != wy ? wx < wy : x < y;
 }
 
-// -- orders, from arguments to results --------------------------------------------------------------
+// -- orders, from arguments to results ----------------------------------------------------------
 
 // Adds the dims that list lacks, each before the dim that it stands before in `other`.
 static void list_join(Dims *list, const Dims *other) {
@@ -239,8 +242,8 @@ static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
   return false;
 }
 
-// By precedence, except that the last dim belongs to one argument only, the row of a product: one that is
-// contiguous there if there is one.
+// By precedence, except that the last dim belongs to one argument only, the row of a product: one
+// that is contiguous there if there is one.
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   Dims list = {0};
@@ -282,7 +285,8 @@ static Dims order_moved(const Chooser *c, const Node *n) {
   Dims list = c->at.at[n->args[0]];
   const Attr *at = &n->attr;
   if (n->op == OP_SPLIT || n->op == OP_MERGE) {
-    if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to)) BUG("dims of a merge are apart");
+    if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to))
+      BUG("dims of a merge are apart");
     return list;
   }
   Dims from = list;
@@ -293,7 +297,8 @@ static Dims order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
-// As the argument lies; taps stand before the dim that they move over, so that runs along it stay runs.
+// As the argument lies; taps stand before the dim that they move over, so that runs along it stay
+// runs.
 static Dims order_window(const Chooser *c, const Node *n) {
   Dims list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
@@ -354,10 +359,12 @@ static bool follows_wish(const Chooser *c, NodeId old) {
   if (!c->want[old].n) return false;
   switch (op_row(n->op)->cls) {
   case CONTRACT: return true;
-  case POINTWISE: case REDUCE: return c->forced[old];
+  case POINTWISE:
+  case REDUCE: return c->forced[old];
   case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
   case REGION: return false;
-  case WINDOW: case ORDERED: return c->forced[old];
+  case WINDOW:
+  case ORDERED: return c->forced[old];
   case MOVE: return n->op == OP_BROADCAST;
   case SOURCE: return n->op == OP_INDEX || op_is_draw((Op)n->op);
   case COLLECTIVE: return false;
@@ -374,8 +381,9 @@ static void set_order(Chooser *c, NodeId n, Dims list) {
   c->at.at[n] = list;
 }
 
-// -- draws ----------------------------------------------------------------------------------------------
-// A draw and what is made of nothing else can lie in any order: it takes that of the value that it meets.
+// -- draws --------------------------------------------------------------------------------------
+// A draw and what is made of nothing else can lie in any order: it takes that of the value that it
+// meets.
 
 static bool made_of_draws(const Chooser *c, const Node *n) {
   bool any = op_is_draw((Op)n->op);
@@ -407,7 +415,7 @@ static void settle_arguments(Chooser *c, NodeId n) {
     settle_loose(c, x->args[i], op_row((Op)x->op)->cls == POINTWISE ? &c->at.at[n] : NULL);
 }
 
-// -- copies ---------------------------------------------------------------------------------------------
+// -- copies -------------------------------------------------------------------------------------
 
 static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
   for (uint32_t i = 0; i < c->copy.n; i++)
@@ -416,7 +424,8 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
   char refusal[200];
   c->to->origin = graph_node(c->to, n)->origin;
   c->to->origin.why = why;
-  NodeId copy = graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
+  NodeId copy =
+      graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
   if (!copy) BUG("copy refused: %s", refusal);
   set_order(c, copy, list);
   vec_push(c->a, c->copy) = (Copy){n, copy};
@@ -425,7 +434,8 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
 
 static bool is_number(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES && !op_is_draw((Op)x->op);
+  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES &&
+         !op_is_draw((Op)x->op);
 }
 
 // Numbers that live in no memory get some where an address is needed.
@@ -452,8 +462,9 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
-// The image's gradient of a convolution sums over the dim along which its kernel lies. With a copy of the kernel,
-// small beside the work, that lies along a dim of the result, vectors need no sums across lanes.
+// The image's gradient of a convolution sums over the dim along which its kernel lies. With a copy
+// of the kernel, small beside the work, that lies along a dim of the result, vectors need no sums
+// across lanes.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
@@ -463,8 +474,11 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
   for (int i = list.n - 1; i >= 0; i--) {
     DimId d = list.at[i];
-    if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST) continue;
-    if (list_elements(c->to->dims, image) / dim_get(c->to->dims, list.at[list.n - 1])->size < WORK_AN_ELEMENT) return arg;
+    if (!dims_has(&n->dims, d) || dims_has(image, d) || dim_get(c->to->dims, d)->size < SHORTEST)
+      continue;
+    if (list_elements(c->to->dims, image) / dim_get(c->to->dims, list.at[list.n - 1])->size <
+        WORK_AN_ELEMENT)
+      return arg;
     dims_remove(&list, d);
     list_insert(&list, list.n, d);
     return copy_in_order(c, arg, list, "order: the kernel of a convolution, along the result");
@@ -480,12 +494,13 @@ static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
 
 static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   OpClass cls = op_row(n->op)->cls;
-  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE || cls == ORDERED)
+  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE ||
+      cls == ORDERED)
     arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
   if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
 }
 
-// -- loops -----------------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 // What a loop steps through along t, or starts a carry with.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
@@ -498,11 +513,13 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   } else if (c->want[old].n) {
     list = c->want[old];
   }
-  const char *why = n->op == OP_AT ? "order: a step of the loop is one piece" : "order: as the carry";
+  const char *why =
+      n->op == OP_AT ? "order: a step of the loop is one piece" : "order: as the carry";
   return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
 }
 
-// Next values lie as their carries do, and none is another carry itself: all carries change at once.
+// Next values lie as their carries do, and none is another carry itself: all carries change at
+// once.
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
@@ -511,7 +528,8 @@ static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   NodeId root = memory_root(c->to, arg);
   bool other = root != carry && graph_node(c->to, root)->op == OP_CARRY &&
                graph_node(c->to, root)->region == graph_node(c->to, carry)->region;
-  return other ? copy_in_order(c, arg, *list, "order: a carry as it was before the step's end") : arg;
+  return other ? copy_in_order(c, arg, *list, "order: a carry as it was before the step's end")
+               : arg;
 }
 
 static void copy_scan(Chooser *c, NodeId old) {
@@ -544,7 +562,8 @@ static bool spread_invariant(Chooser *c, NodeId old) {
 static void to_front(const Chooser *c, NodeId old, Dims *list) {
   const Node *n = graph_node(c->from, old);
   OpClass cls = op_row(n->op)->cls;
-  bool bound = cls == COLLECTIVE || cls == REGION || cls == SOURCE || op_is_alias(n->op) || c->forced[old];
+  bool bound =
+      cls == COLLECTIVE || cls == REGION || cls == SOURCE || op_is_alias(n->op) || c->forced[old];
   if (!c->front[old] || bound || !dims_has(list, c->front[old])) return;
   dims_remove(list, c->front[old]);
   list_insert(list, 0, c->front[old]);
@@ -585,7 +604,7 @@ static void copy_node(Chooser *c, NodeId old) {
   settle_arguments(c, id);
 }
 
-// -- outputs ------------------------------------------------------------------------------------------
+// -- outputs ------------------------------------------------------------------------------------
 
 static bool persistent_root(const Graph *g, NodeId n) {
   Op op = graph_node(g, memory_root(g, n))->op;
@@ -597,7 +616,8 @@ static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   Dims list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
   NodeId root = memory_root(g, n);
-  if (!dims_equal(&list, &c->at.at[n])) return copy_in_order(c, n, list, "order: as the tensor that it updates");
+  if (!dims_equal(&list, &c->at.at[n]))
+    return copy_in_order(c, n, list, "order: as the tensor that it updates");
   if (op_row(graph_node(g, root)->op)->cls == SOURCE || taken[root])
     return copy_in_order(c, n, list, "order: a new value of its own");
   taken[root] = true;
@@ -613,7 +633,8 @@ static void copy_outputs(Chooser *c) {
     if (o.kind == OUT_VALUE) {
       o.value = in_memory(c, o.value, "order: an output that is a number");
       if (persistent_root(c->to, o.value))
-        o.value = copy_in_order(c, o.value, c->at.at[o.value], "order: an output keeps the value of this step");
+        o.value = copy_in_order(c, o.value, c->at.at[o.value],
+                                "order: an output keeps the value of this step");
       taken[memory_root(c->to, o.value)] = true;
     }
     vec_push(c->to->arena, c->to->output) = o;

@@ -1,21 +1,23 @@
-// Recomputation: what stands between checkpoints, and what a budget of memory has no room for (remat_marks.c), is
-// computed again for the backward pass.
+// Recomputation: what stands between checkpoints, and what a budget of memory has no room for
+// (remat_marks.c), is computed again for the backward pass.
 //
-// A forward value that is marked is not kept: gradients read a clone of it, made of clones back to the
-// checkpoint, parameter, input or collective result before, which are kept. Draws are drawn again, by the same key:
-// they are equal. Clones bear an instance number, so that they never merge with what they are clones of; they
-// stand before the first gradient that reads one of them, and the schedule computes them no earlier than it must.
+// A forward value that is marked is not kept: gradients read a clone of it, made of clones back to
+// the checkpoint, parameter, input or collective result before, which are kept. Draws are drawn
+// again, by the same key: they are equal. Clones bear an instance number, so that they never merge
+// with what they are clones of; they stand before the first gradient that reads one of them, and
+// the schedule computes them no earlier than it must.
 //
 //   c = checkpoint(x); y = f(c); z = g(y); d = checkpoint(z); ... dy = dz * y
 //   =>  y' = f(c); dy = dz * y'
 //
-// What a loop saves of its steps is computed again step by step, in the loop that goes back through it
-// (remat_loops.c), from carries and whatever else is saved of the same step.
+// What a loop saves of its steps is computed again step by step, in the loop that goes back through
+// it (remat_loops.c), from carries and whatever else is saved of the same step.
 //
 //   loop 1: h = carry(h0); y = f(h, at(x)); collect(y)     loop 2: dz * at(collect(y))
 //   =>  loop 1: h = carry(h0); y = f(h, at(x)); collect(h)     loop 2: y' = f(at(collect(h)), at(x)); dz * y'
 //
-// Loops themselves and what they hand out are kept (scan t (..., checkpoint = true) is a matter of gradients).
+// Loops themselves and what they hand out are kept (scan t (..., checkpoint = true) is a matter of
+// gradients).
 #include "codegen/order/remat_internal.h"
 
 #include <stdlib.h>
@@ -31,9 +33,9 @@ typedef struct Remat {
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *again;     // by node: gradients read a clone
-  NodeId *map;     // by node
-  NodeId **clone;  // by region that clones stand in, then by node
+  bool *again;    // by node: gradients read a clone
+  NodeId *map;    // by node
+  NodeId **clone; // by region that clones stand in, then by node
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -45,7 +47,7 @@ static int by_id(const void *x, const void *y) {
   return a->in < b->in ? -1 : a->in > b->in;
 }
 
-// -- a forward value as it is seen from region `from` ---------------------------------------------------------
+// -- a forward value as it is seen from region `from` -------------------------------------------
 
 static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
   bool seen;
@@ -59,11 +61,14 @@ static NodeId at(Remat *r, RegionId in, NodeId x) {
   return graph_add(r->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = in});
 }
 
-// Value x of the new graph, of a forward loop, at the step of the loop that goes back through it. As deep as loops are.
+// Value x of the new graph, of a forward loop, at the step of the loop that goes back through it.
+// As deep as loops are.
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
-  RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent, next = around(r, in);
+  RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
+           next = around(r, in);
   DimId t = region_get(r->to, loop)->t;
-  NodeId all = graph_add(r->to, OP_COLLECT, 2, (NodeId[]){r->map[r->loops->scan[loop]], x}, &(Attr){.ndims = 1, .dims = &t});
+  NodeId all = graph_add(r->to, OP_COLLECT, 2, (NodeId[]){r->map[r->loops->scan[loop]], x},
+                         &(Attr){.ndims = 1, .dims = &t});
   return at(r, in, region_encloses(r->to, outside, next) ? all : collected(r, all, next));
 }
 
@@ -72,10 +77,11 @@ static NodeId value(Remat *r, NodeId n, RegionId from) {
   const Node *node = graph_node(r->from, n);
   if (r->again[n]) return r->clone[in][n];
   if (in == node->region) return r->map[n];
-  return node->op == OP_AT ? at(r, in, value(r, node->args[0], around(r, in))) : collected(r, r->map[n], in);
+  return node->op == OP_AT ? at(r, in, value(r, node->args[0], around(r, in)))
+                           : collected(r, r->map[n], in);
 }
 
-// -- clones ---------------------------------------------------------------------------------------------------
+// -- clones -------------------------------------------------------------------------------------
 
 static void clone_one(Remat *r, Copy c) {
   const Node *node = graph_node(r->from, c.of);
@@ -85,9 +91,12 @@ static void clone_one(Remat *r, Copy c) {
   r->to->origin = node->origin;
   r->to->origin.backward = true;
   bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin.why;
-  r->to->origin.why = moves ? arena_printf(r->a, "%s; again for the backward pass: memory is too short to keep it", node->origin.why)
-                            : "remat: computed again";
-  NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr, (uint16_t)(node->instance + 1), why);
+  r->to->origin.why =
+      moves ? arena_printf(r->a, "%s; again for the backward pass: memory is too short to keep it",
+                           node->origin.why)
+            : "remat: computed again";
+  NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr,
+                          (uint16_t)(node->instance + 1), why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);
   r->clone[c.in][c.of] = made;
 }
@@ -123,13 +132,15 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
   for (uint32_t i = 0; i < cone.n; i++) clone_one(r, cone.at[i]);
 }
 
-// -- the backward pass ----------------------------------------------------------------------------------------
+// -- the backward pass --------------------------------------------------------------------------
 
-// What step n of a value of a forward loop is, when that is computed again: its clone under the same names.
+// What step n of a value of a forward loop is, when that is computed again: its clone under the
+// same names.
 static NodeId step_again(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};
-  for (NodeId k = node->args[0]; (x = graph_node(r->from, k))->op == OP_RENAME; k = x->args[0]) vec_push(r->a, renamed) = x;
+  for (NodeId k = node->args[0]; (x = graph_node(r->from, k))->op == OP_RENAME; k = x->args[0])
+    vec_push(r->a, renamed) = x;
   clone_cone(r, r->loops->mirror[n], node->region);
   NodeId again = value(r, r->loops->mirror[n], node->region);
   while (renamed.n) {
@@ -149,15 +160,19 @@ static void copy_backward(Remat *r, NodeId n) {
     if (node->op != OP_COLLECT && r->again[arg]) clone_cone(r, arg, node->region);
   }
   for (int i = 0; i < node->nargs; i++)
-    if (node->op != OP_COLLECT && r->again[node->args[i]]) r->map[node->args[i]] = value(r, node->args[i], node->region);
+    if (node->op != OP_COLLECT && r->again[node->args[i]])
+      r->map[node->args[i]] = value(r, node->args[i], node->region);
   r->map[n] = graph_copy(r->to, r->from, n, r->map);
   for (int i = node->nargs; i-- > 0;) r->map[node->args[i]] = was[i];
 }
 
 static void copy_node(Remat *r, NodeId n) {
-  if (remat_forward(r->from, r->loops, n)) r->map[n] = graph_copy(r->to, r->from, n, r->map);
-  else if (r->loops->mirror[n] && r->again[r->loops->mirror[n]]) r->map[n] = step_again(r, n);
-  else copy_backward(r, n);
+  if (remat_forward(r->from, r->loops, n))
+    r->map[n] = graph_copy(r->to, r->from, n, r->map);
+  else if (r->loops->mirror[n] && r->again[r->loops->mirror[n]])
+    r->map[n] = step_again(r, n);
+  else
+    copy_backward(r, n);
 }
 
 const Graph *remat(Arena *a, const Graph *g) { return remat_more(a, g, 0); }

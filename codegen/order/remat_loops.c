@@ -1,8 +1,9 @@
 // Which loops go back through which, and what they see of them.
 //
-// Gradients collect values of a forward loop and look at them step by step in a loop against its order; which loop
-// that is stands nowhere but in what it looks at. Any loop over the same dim would do: at its step the forward value
-// of that step can be computed from what else of the forward loop is collected.
+// Gradients collect values of a forward loop and look at them step by step in a loop against its
+// order; which loop that is stands nowhere but in what it looks at. Any loop over the same dim
+// would do: at its step the forward value of that step can be computed from what else of the
+// forward loop is collected.
 //
 //   region 1: %6 = mul(...); %8 = collect(%7, %6)      region 2: %9 = at(%8)
 //   =>  through[2] = 1, mirror[%9] = %6
@@ -19,7 +20,8 @@ static bool names(const Node *n, DimId t) {
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
-  while (graph_node(g, x)->op == OP_RENAME && !names(graph_node(g, x), n->attr.dims[0])) x = graph_node(g, x)->args[0];
+  while (graph_node(g, x)->op == OP_RENAME && !names(graph_node(g, x), n->attr.dims[0]))
+    x = graph_node(g, x)->args[0];
   if (l->mirror[x] && x == n->args[0]) x = l->mirror[x];
   const Node *c = graph_node(g, x);
   if (c->op != OP_COLLECT || c->attr.dims[0] != n->attr.dims[0]) return 0;
@@ -27,7 +29,9 @@ static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   return !scan->origin.backward && graph_node(g, c->args[1])->region == scan->attr.region ? x : 0;
 }
 
-static RegionId loop_of(const Graph *g, NodeId collect) { return graph_node(g, graph_node(g, collect)->args[0])->attr.region; }
+static RegionId loop_of(const Graph *g, NodeId collect) {
+  return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
+}
 
 // Whether loops inside which both lie go along.
 static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
@@ -35,7 +39,8 @@ static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, Regio
   return region_encloses(g, outside, back) || (here && l->through[here] == outside);
 }
 
-// Of several loops that loop `back` looks into the one of which gradients collected something, else the last.
+// Of several loops that loop `back` looks into the one of which gradients collected something, else
+// the last.
 static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   bool best_own = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -44,7 +49,9 @@ static void find_through(const Graph *g, RematLoops *l, RegionId back) {
     NodeId c = collect_seen(g, l, n);
     if (!c || !goes_along(g, l, loop_of(g, c), back)) continue;
     bool own = graph_node(g, c)->origin.backward;
-    if (l->through[back] && (own < best_own || (own == best_own && loop_of(g, c) < l->through[back]))) continue;
+    if (l->through[back] &&
+        (own < best_own || (own == best_own && loop_of(g, c) < l->through[back])))
+      continue;
     l->through[back] = loop_of(g, c);
     best_own = own;
   }

@@ -1,5 +1,5 @@
-// Which forward values are computed again for the backward pass: by checkpoints, and under a budget level by level,
-// cheapest first.
+// Which forward values are computed again for the backward pass: by checkpoints, and under a budget
+// level by level, cheapest first.
 //
 //   a forward node          again when
 //   leads to a checkpoint   always
@@ -10,10 +10,11 @@
 //   all of them             and what hoisting made of all steps of a loop at once is made step by step (remat_steps.c)
 //   what collectives gave, too  the last level
 //
-// A stretch ends where few bytes go from forward node to forward node: behind a layer, not within. Loops are in one
-// stretch. Of what a loop saves of its steps the same is computed again as of what stands outside: level 1 what comes
-// pointwise of other values of the step, with its stretch the whole step: carries are saved, and what is read from
-// outside, and what all steps hand out together.
+// A stretch ends where few bytes go from forward node to forward node: behind a layer, not within.
+// Loops are in one stretch. Of what a loop saves of its steps the same is computed again as of what
+// stands outside: level 1 what comes pointwise of other values of the step, with its stretch the
+// whole step: carries are saved, and what is read from outside, and what all steps hand out
+// together.
 #include "codegen/memory/memory_internal.h"
 #include "codegen/order/remat_internal.h"
 
@@ -24,14 +25,16 @@ typedef struct Marks {
   const RematLoops *loops;
   uint32_t count;
   bool *again;
-  bool *read;    // by node: a gradient reads it, so that it is kept unless it is computed again
-  bool *whole;   // by node of a loop: something reads it of all steps together
-  bool *data;    // by node: depends on an input
-  NodeId *last;  // by node: the last forward node that reads it, through views
+  bool *read;      // by node: a gradient reads it, so that it is kept unless it is computed again
+  bool *whole;     // by node of a loop: something reads it of all steps together
+  bool *data;      // by node: depends on an input
+  NodeId *last;    // by node: the last forward node that reads it, through views
   VEC(NodeId) end; // the last node of each stretch but the last
 } Marks;
 
-static bool is_source(const Node *n) { return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op); }
+static bool is_source(const Node *n) {
+  return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op);
+}
 
 // Of the collectives those that move something.
 static bool is_moved(const Node *n) {
@@ -40,7 +43,8 @@ static bool is_moved(const Node *n) {
 
 static bool may_repeat(const Marks *m, NodeId id) {
   const Node *n = graph_node(m->g, id);
-  bool kept = n->op == OP_CHECKPOINT || is_moved(n) || op_row((Op)n->op)->cls == REGION || is_source(n);
+  bool kept =
+      n->op == OP_CHECKPOINT || is_moved(n) || op_row((Op)n->op)->cls == REGION || is_source(n);
   return !kept && remat_forward(m->g, m->loops, id);
 }
 
@@ -54,14 +58,16 @@ static void mark_checkpoints(Marks *m) {
   bool *before = arena_array(m->a, bool, m->count + 1);
   for (NodeId n = m->count; n >= 1; n--) {
     const Node *node = graph_node(m->g, n);
-    for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++) before[node->args[i]] = true;
+    for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++)
+      before[node->args[i]] = true;
     m->again[n] = before[n] && !node->region && may_repeat(m, n);
   }
 }
 
-// -- who reads what --------------------------------------------------------------------------------------
+// -- who reads what -----------------------------------------------------------------------------
 
-// Of a loop the scan of the outermost loop around it: where all of it stands in the order of the forward pass.
+// Of a loop the scan of the outermost loop around it: where all of it stands in the order of the
+// forward pass.
 static NodeId place_of(const Marks *m, NodeId n) {
   NodeId place = n;
   for (RegionId r = graph_node(m->g, n)->region; r; r = region_get(m->g, r)->parent)
@@ -71,7 +77,8 @@ static NodeId place_of(const Marks *m, NodeId n) {
 
 static void read_by(Marks *m, NodeId n, NodeId arg) {
   const Node *node = graph_node(m->g, n);
-  bool view = op_is_view((Op)node->op), backward = !remat_forward(m->g, m->loops, n), mirrors = m->loops->mirror[n];
+  bool view = op_is_view((Op)node->op), backward = !remat_forward(m->g, m->loops, n),
+       mirrors = m->loops->mirror[n];
   m->read[arg] |= backward || ((view || node->op == OP_COLLECT) && m->read[n]);
   if (!mirrors) m->whole[arg] |= view || node->op == OP_COLLECT ? m->whole[n] : backward;
   NodeId by = backward ? 0 : view ? m->last[n] : place_of(m, n);
@@ -91,25 +98,28 @@ static void find_readers(Marks *m) {
   for (NodeId n = m->count; n >= 1; n--) {
     const Node *node = graph_node(m->g, n);
     NodeId of = m->loops->mirror[n];
-    if (of && graph_node(m->g, of)->op == OP_COLLECT) m->whole[of] |= m->whole[n]; // a loop inside hands it out
+    if (of && graph_node(m->g, of)->op == OP_COLLECT)
+      m->whole[of] |= m->whole[n]; // a loop inside hands it out
     for (int i = 0; i < node->nargs; i++) read_by(m, n, node->args[i]);
   }
 }
 
-// -- levels 1 to 3 -----------------------------------------------------------------------------------------
+// -- levels 1 to 3 ------------------------------------------------------------------------------
 
 static bool at_hand(const Marks *m, NodeId arg) {
   const Node *x = graph_node(m->g, arg);
   bool small = !x->region && node_bytes(m->g, arg) <= SMALL;
-  return is_source(x) || m->again[arg] || m->read[arg] || small || (x->op == OP_AT && at_hand(m, x->args[0]));
+  return is_source(x) || m->again[arg] || m->read[arg] || small ||
+         (x->op == OP_AT && at_hand(m, x->args[0]));
 }
 
 static void mark_cheap(Marks *m) {
   for (NodeId n = 1; n <= m->count; n++) {
     const Node *node = graph_node(m->g, n);
     const OpRow *row = op_row((Op)node->op);
-    bool cheap = (row->cls == POINTWISE && !(row->flags & CHECKS)) || node->op == OP_BROADCAST || op_is_alias((Op)node->op) ||
-                 op_is_draw((Op)node->op) || (row->cls == COLLECTIVE && !is_moved(node));
+    bool cheap = (row->cls == POINTWISE && !(row->flags & CHECKS)) || node->op == OP_BROADCAST ||
+                 op_is_alias((Op)node->op) || op_is_draw((Op)node->op) ||
+                 (row->cls == COLLECTIVE && !is_moved(node));
     if (!cheap || !may_repeat(m, n) || !may_leave(m, n)) continue;
     bool all = true;
     for (int i = 0; i < node->nargs; i++) all &= at_hand(m, node->args[i]);
@@ -122,18 +132,21 @@ static bool is_gather(const Node *n) { return n->op == OP_ALL_GATHER || n->op ==
 static void mark_gathers(Marks *m, bool all) {
   for (NodeId n = 1; n <= m->count; n++) {
     const Node *node = graph_node(m->g, n);
-    if (is_gather(node) && remat_forward(m->g, m->loops, n) && may_leave(m, n) && (all || !m->data[n])) m->again[n] = true;
+    if (is_gather(node) && remat_forward(m->g, m->loops, n) && may_leave(m, n) &&
+        (all || !m->data[n]))
+      m->again[n] = true;
   }
 }
 
-// -- stretches -----------------------------------------------------------------------------------------------
+// -- stretches ----------------------------------------------------------------------------------
 
 // Bytes that forward nodes behind node n read of those up to it, what no input reaches aside.
 static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
   for (NodeId n = 1; n <= m->count; n++) {
     const Node *node = graph_node(m->g, n);
-    if (!m->data[n] || node->origin.backward || is_source(node) || op_is_view((Op)node->op)) continue;
+    if (!m->data[n] || node->origin.backward || is_source(node) || op_is_view((Op)node->op))
+      continue;
     if (node->region || m->last[n] <= n) continue;
     bytes[n] += node_bytes(m->g, n);
     bytes[m->last[n]] -= node_bytes(m->g, n);
@@ -143,7 +156,9 @@ static int64_t *crossing_bytes(const Marks *m) {
 }
 
 static bool is_narrow(const Marks *m, const int64_t *bytes, NodeId n) {
-  if (!bytes[n] || !m->data[n] || graph_node(m->g, n)->region || graph_node(m->g, n)->origin.backward) return false;
+  if (!bytes[n] || !m->data[n] || graph_node(m->g, n)->region ||
+      graph_node(m->g, n)->origin.backward)
+    return false;
   for (NodeId k = n > NEAR ? n - NEAR : 1; k <= n + NEAR && k <= m->count; k++)
     if (bytes[k] && bytes[k] < bytes[n]) return false;
   return true;
@@ -152,7 +167,8 @@ static bool is_narrow(const Marks *m, const int64_t *bytes, NodeId n) {
 static void find_stretches(Marks *m) {
   const int64_t *bytes = crossing_bytes(m);
   for (NodeId n = 1; n <= m->count; n++)
-    if (is_narrow(m, bytes, n) && (!m->end.n || n > m->end.at[m->end.n - 1] + NEAR)) vec_push(m->a, m->end) = n;
+    if (is_narrow(m, bytes, n) && (!m->end.n || n > m->end.at[m->end.n - 1] + NEAR))
+      vec_push(m->a, m->end) = n;
 }
 
 static void mark_stretches(Marks *m, uint32_t stretches, bool collectives) {
@@ -162,7 +178,8 @@ static void mark_stretches(Marks *m, uint32_t stretches, bool collectives) {
     const Node *node = graph_node(m->g, n);
     bool moved = is_moved(node) && remat_forward(m->g, m->loops, n);
     bool inside = node->region ? place_of(m, n) <= last : m->last[n] <= m->end.at[k];
-    if (inside && may_leave(m, n) && (may_repeat(m, n) || (collectives && moved))) m->again[n] = true;
+    if (inside && may_leave(m, n) && (may_repeat(m, n) || (collectives && moved)))
+      m->again[n] = true;
     k += n == m->end.at[k];
   }
 }
@@ -175,7 +192,8 @@ static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *agai
 
 static bool has_gradients(const Marks *m) {
   bool any = false;
-  for (NodeId n = 1; n <= m->count && !any; n++) any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr.decl;
+  for (NodeId n = 1; n <= m->count && !any; n++)
+    any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr.decl;
   return any; // else nothing waits for the backward pass
 }
 
@@ -200,16 +218,21 @@ RematLevel remat_level(Arena *a, const Graph *g, int level) {
 }
 
 const char *remat_text(Arena *a, int level, int levels) {
-  static const char *const text[] = {"nothing", "pointwise work", "pointwise work and gathered parameters", "pointwise work and what was gathered"};
-  static const char *const all[REMAT_TAIL + 1] = {"", "the whole forward pass, loops step by step", "the whole forward pass, loops step by step, its collectives too"};
+  static const char *const text[] = {"nothing", "pointwise work",
+                                     "pointwise work and gathered parameters",
+                                     "pointwise work and what was gathered"};
+  static const char *const all[REMAT_TAIL + 1] = {
+      "", "the whole forward pass, loops step by step",
+      "the whole forward pass, loops step by step, its collectives too"};
   int tail = level - (levels - REMAT_TAIL);
   if (level <= REMAT_STRETCHES) return text[level];
   if (tail > 0) return all[tail];
-  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[REMAT_STRETCHES], level - REMAT_STRETCHES,
-                      levels - REMAT_TAIL - REMAT_STRETCHES);
+  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[REMAT_STRETCHES],
+                      level - REMAT_STRETCHES, levels - REMAT_TAIL - REMAT_STRETCHES);
 }
 
-bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level, bool *again) {
+bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,
+                bool *again) {
   Marks m = marks_new(a, g, l, again);
   mark_checkpoints(&m);
   if (level->cheap >= CHEAP) mark_cheap(&m);

@@ -1,8 +1,9 @@
 // Undoes what hoisting took out of loops, where memory is too short to hold it of all steps.
 //
-// A product over all steps that a loop only reads step by step is made step by step. A gradient that a loop hands out of
-// all steps, to be summed over them, or to become something of each step, adds up in a carry, or becomes that in the
-// step: then nobody holds it of all steps. Sums over steps are added in another order so: equal but for rounding.
+// A product over all steps that a loop only reads step by step is made step by step. A gradient
+// that a loop hands out of all steps, to be summed over them, or to become something of each step,
+// adds up in a carry, or becomes that in the step: then nobody holds it of all steps. Sums over
+// steps are added in another order so: equal but for rounding.
 //
 //   y = contract(w, x); loop: f(at(y))                    =>  loop: f(contract(w, at(x)))
 //   loop: d = ...; collect(d)  contract(h, collect) over t  =>  loop: s = carry(0); next = s + contract(at(h), d)  final(s)
@@ -13,15 +14,15 @@ typedef struct Steps {
   Arena *a;
   const Graph *from;
   Graph *to;
-  const NodeId *scan;      // of each region
-  uint32_t *user_at;       // count + 2
+  const NodeId *scan; // of each region
+  uint32_t *user_at;  // count + 2
   NodeId *user;
-  bool *handed;            // by node: an output
-  NodeId *map;             // by node
-  RegionId *sinks;         // by node: it is computed in the steps of that loop, and read behind it
-  NodeId *inside;          // by such a node: its carry, or its value of a step, in the new graph
-  Nodes *of;               // by region: such nodes, ascending
-  uint32_t *sums;          // by region: carries that they may take
+  bool *handed;    // by node: an output
+  NodeId *map;     // by node
+  RegionId *sinks; // by node: it is computed in the steps of that loop, and read behind it
+  NodeId *inside;  // by such a node: its carry, or its value of a step, in the new graph
+  Nodes *of;       // by region: such nodes, ascending
+  uint32_t *sums;  // by region: carries that they may take
 } Steps;
 
 static const Node *node_of(const Steps *s, NodeId n) { return graph_node(s->from, n); }
@@ -36,19 +37,21 @@ static void find_users(Steps *s) {
   uint32_t count = graph_count(s->from), edges = 0;
   s->user_at = arena_array(s->a, uint32_t, count + 3);
   for (NodeId n = 1; n <= count; n++)
-    for (int i = 0; i < node_of(s, n)->nargs; i++, edges++) s->user_at[node_of(s, n)->args[i] + 2]++;
+    for (int i = 0; i < node_of(s, n)->nargs; i++, edges++)
+      s->user_at[node_of(s, n)->args[i] + 2]++;
   for (NodeId n = 1; n <= count + 2; n++) s->user_at[n] += s->user_at[n - 1];
   s->user = arena_array(s->a, NodeId, edges + 1);
   for (NodeId n = 1; n <= count; n++)
-    for (int i = 0; i < node_of(s, n)->nargs; i++) s->user[s->user_at[node_of(s, n)->args[i] + 1]++] = n;
+    for (int i = 0; i < node_of(s, n)->nargs; i++)
+      s->user[s->user_at[node_of(s, n)->args[i] + 1]++] = n;
   s->handed = arena_array(s->a, bool, count + 1);
   for (uint32_t i = 0; i < s->from->output.n; i++) s->handed[s->from->output.at[i].value] = true;
 }
 
-// -- what loops read step by step ------------------------------------------------------------------------------
+// -- what loops read step by step ---------------------------------------------------------------
 
-// A product whose result takes no less than its arguments, which gradients read anyway, and of which loops read nothing but
-// steps.
+// A product whose result takes no less than its arguments, which gradients read anyway, and of
+// which loops read nothing but steps.
 static bool is_lifted(const Steps *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
@@ -84,11 +87,12 @@ static void copy_at(Steps *s, NodeId n) {
   s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
 }
 
-// -- what they hand out ------------------------------------------------------------------------------------------
+// -- what they hand out -------------------------------------------------------------------------
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
-  return n->op == OP_RENAME && !lists(n->attr.ndims, n->attr.dims, t) && !lists(n->attr.nto, n->attr.to, t);
+  return n->op == OP_RENAME && !lists(n->attr.ndims, n->attr.dims, t) &&
+         !lists(n->attr.nto, n->attr.to, t);
 }
 
 // What n is a view of that has all steps.
@@ -108,13 +112,15 @@ static bool is_there(const Steps *s, NodeId n, NodeId scan, DimId t) {
 static bool may_sink(const Steps *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
-  if (x->op == OP_SUM) return lists(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
+  if (x->op == OP_SUM)
+    return lists(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
   bool good = x->op == OP_CONTRACT;
   for (int i = 0; i < x->nargs && good; i++) good = is_there(s, x->args[i], scan, t);
   return good;
 }
 
-// The nodes that read what is handed out, under views; false: not all of them can be computed in the loop.
+// The nodes that read what is handed out, under views; false: not all of them can be computed in
+// the loop.
 static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
   DimId t = node_of(s, collect)->attr.dims[0];
@@ -125,9 +131,12 @@ static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
     if (s->handed[n]) return false;
     for (uint32_t i = s->user_at[n]; i < s->user_at[n + 1]; i++) {
       NodeId user = s->user[i];
-      if (is_view_but(node_of(s, user), t)) vec_push(s->a, todo) = user;
-      else if (may_sink(s, user, scan, t)) vec_push(s->a, *out) = user;
-      else return false;
+      if (is_view_but(node_of(s, user), t))
+        vec_push(s->a, todo) = user;
+      else if (may_sink(s, user, scan, t))
+        vec_push(s->a, *out) = user;
+      else
+        return false;
     }
   }
   return true;
@@ -136,7 +145,8 @@ static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
 static void plan_sinks(Steps *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *c = node_of(s, n);
-    if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward) continue;
+    if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward)
+      continue;
     RegionId loop = node_of(s, c->args[0])->attr.region;
     Nodes sinks = {0};
     if (node_of(s, c->args[1])->region != loop || !find_sinks(s, n, &sinks)) continue;
@@ -174,7 +184,8 @@ static NodeId step_of(Steps *s, NodeId n, RegionId loop) {
   if (s->sinks[n] == loop) return s->inside[n];
   if (!dims_has(&x->dims, t)) return early(s, n);
   NodeId root = under_views(s, n, t);
-  if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop]) return at(s, loop, early(s, n));
+  if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop])
+    return at(s, loop, early(s, n));
   if (n == root) return s->map[x->args[1]];
   NodeId arg = step_of(s, x->args[0], loop);
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
@@ -198,7 +209,8 @@ static NodeId part_of(Steps *s, NodeId n, RegionId loop, bool sums) {
   }
   if (x->op == OP_ADD) return graph_binary(s->to, OP_ADD, args[0], args[1]);
   if (attr.ndims) return graph_add(s->to, OP_CONTRACT, x->nargs, args, &attr);
-  return graph_binary(s->to, OP_MUL, graph_cast(s->to, args[0], attr.type), graph_cast(s->to, args[1], attr.type));
+  return graph_binary(s->to, OP_MUL, graph_cast(s->to, args[0], attr.type),
+                      graph_cast(s->to, args[1], attr.type));
 }
 
 static void copy_scan(Steps *s, NodeId n) {
@@ -214,8 +226,10 @@ static void copy_scan(Steps *s, NodeId n) {
     NodeId part = s->inside[sink] = part_of(s, sink, loop, sums);
     if (!sums) continue;
     Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
-    NodeId zero = graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
-    NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .key = (uint64_t)count});
+    NodeId zero =
+        graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
+    NodeId carry =
+        graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .key = (uint64_t)count});
     s->inside[sink] = carry;
     next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
   }
@@ -229,17 +243,23 @@ static void copy_sunk(Steps *s, NodeId n) {
   NodeId ends[] = {s->map[s->scan[loop]], s->inside[n]};
   const Node *x = node_of(s, n);
   s->to->origin = x->origin;
-  if (dims_has(&x->dims, t)) s->map[n] = graph_add(s->to, OP_COLLECT, 2, ends, &(Attr){.ndims = 1, .dims = &t});
-  else s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);
+  if (dims_has(&x->dims, t))
+    s->map[n] = graph_add(s->to, OP_COLLECT, 2, ends, &(Attr){.ndims = 1, .dims = &t});
+  else
+    s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);
 }
 
 static void copy_node(Steps *s, NodeId n) {
   Op op = (Op)node_of(s, n)->op;
   if (s->map[n]) return;
-  if (s->sinks[n]) copy_sunk(s, n);
-  else if (op == OP_AT) copy_at(s, n);
-  else if (op == OP_SCAN) copy_scan(s, n);
-  else s->map[n] = graph_copy(s->to, s->from, n, s->map);
+  if (s->sinks[n])
+    copy_sunk(s, n);
+  else if (op == OP_AT)
+    copy_at(s, n);
+  else if (op == OP_SCAN)
+    copy_scan(s, n);
+  else
+    s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
 const Graph *remat_steps(Arena *a, const Graph *g) {

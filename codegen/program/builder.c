@@ -12,21 +12,27 @@ Size builder_size(Builder *b, const Dims *list) {
   Size s = {.base = 1, .slot = -1};
   bool uneven;
   Slot slot;
-  if (!extent_list(b->g, &b->rows, list, &s.base, &uneven, &slot)) BUG("dims that are short inside a nest");
+  if (!extent_list(b->g, &b->rows, list, &s.base, &uneven, &slot))
+    BUG("dims that are short inside a nest");
   if (uneven) s.slot = builder_slot(b, slot);
   return s;
 }
 
 ProgDim builder_dim(Builder *b, DimId d) {
   const Dim *dim = dim_get(b->g->dims, d), *whole = dim_get(b->g->dims, dim->whole);
-  ProgDim p = {.name = whole->name, .whole = whole->size, .block = dim->size, .axes = dim->axes, .extent = -1};
+  ProgDim p = {.name = whole->name,
+               .whole = whole->size,
+               .block = dim->size,
+               .axes = dim->axes,
+               .extent = -1};
   Slot slot;
   if (extent_slot(b->g, &b->rows, d, &slot)) p.extent = builder_slot(b, slot);
   return p;
 }
 
 Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
-  vec_push(b->a, b->buffer) = (PlanBuffer){.value = value, .bytes = bytes > 0 ? bytes : 1, .first = UINT32_MAX};
+  vec_push(b->a, b->buffer) =
+      (PlanBuffer){.value = value, .bytes = bytes > 0 ? bytes : 1, .first = UINT32_MAX};
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
@@ -60,8 +66,10 @@ Ref builder_place(Builder *b, NodeId n) {
   b->placed[n] = true;
   if (b->slice[n]) {
     Ref all = builder_place(b, b->slice[n]);
-    return b->place[n] = builder_step_ref(b, all, collect_loop(b->g, b->slice[n]), node_bytes(b->g, n));
+    return b->place[n] =
+               builder_step_ref(b, all, collect_loop(b->g, b->slice[n]), node_bytes(b->g, n));
   }
   const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
-  return b->place[n] = builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
+  return b->place[n] =
+             builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
 }

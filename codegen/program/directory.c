@@ -1,5 +1,5 @@
-// The directory of tensors, and where updates go: a new value is written straight into its tensor when
-// nobody reads the old one later, else beside it and copied at the end.
+// The directory of tensors, and where updates go: a new value is written straight into its tensor
+// when nobody reads the old one later, else beside it and copied at the end.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@ static int32_t add_tensor(Builder *b, ProgTensor t) {
 }
 
 // Dims in physical order; declared[i]: where the i-th of the whole dims `order` stands.
-static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank, const DimId *order) {
+static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank,
+                     const DimId *order) {
   t->rank = physical->n;
   t->bytes = dtype_bytes(t->type);
   for (int i = 0; i < physical->n; i++) {
@@ -42,7 +43,8 @@ static NodeId shape_of(const Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   if (decl->node) return decl->node;
   for (uint32_t i = 0; i < b->g->output.n; i++)
-    if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == d) return b->g->output.at[i].value;
+    if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == d)
+      return b->g->output.at[i].value;
   return 0;
 }
 
@@ -52,8 +54,12 @@ static void add_decl(Builder *b, DeclId d) {
   b->decl_tensor[d] = -1;
   bool unused = !n && b->opt->keep && (decl->kind == DECL_PARAM || decl->kind == DECL_STATE);
   if (!n && !unused) return;
-  ProgTensor t = {.kind = tensor_kind(decl->kind), .name = decl->name, .type = decl->type, .init = decl->init,
-                  .of = -1, .pos = decl->pos};
+  ProgTensor t = {.kind = tensor_kind(decl->kind),
+                  .name = decl->name,
+                  .type = decl->type,
+                  .init = decl->init,
+                  .of = -1,
+                  .pos = decl->pos};
   Dims declared = {.n = decl->rank}; // what nothing uses is whole everywhere
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
   set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
@@ -73,8 +79,12 @@ static void place_source(Builder *b, NodeId n) {
     b->placed[n] = true;
   }
   if (x->op != OP_VALUES) return;
-  ProgTensor t = {.kind = TENSOR_CONSTANT, .name = arena_printf(b->a, "constant.%u", n), .type = (Dtype)x->type,
-                  .of = -1, .pos = x->origin.pos, .data = x->attr.data};
+  ProgTensor t = {.kind = TENSOR_CONSTANT,
+                  .name = arena_printf(b->a, "constant.%u", n),
+                  .type = (Dtype)x->type,
+                  .of = -1,
+                  .pos = x->origin.pos,
+                  .data = x->attr.data};
   t.at = (Ref){.tensor = (int32_t)b->tensor.n};
   set_dims(b, &t, &b->f->order->at[n], 0, NULL);
   b->place[n] = t.at;
@@ -92,7 +102,11 @@ void directory_outputs(Builder *b) {
     const Output *o = &b->g->output.at[i];
     if (o->kind != OUT_VALUE) continue;
     const Node *x = graph_node(b->g, o->value);
-    ProgTensor t = {.kind = TENSOR_OUTPUT, .name = o->name, .type = (Dtype)x->type, .of = -1, .pos = x->origin.pos};
+    ProgTensor t = {.kind = TENSOR_OUTPUT,
+                    .name = o->name,
+                    .type = (Dtype)x->type,
+                    .of = -1,
+                    .pos = x->origin.pos};
     DimId canonical[MAX_RANK];
     for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
     // an output without a stated order has that of declaration
@@ -103,7 +117,7 @@ void directory_outputs(Builder *b) {
   }
 }
 
-// -- updates -------------------------------------------------------------------------------------------------
+// -- updates ------------------------------------------------------------------------------------
 
 // Whether a kernel may write value `root` over tensor node `old` that it reads itself.
 static bool element_by_element(const Builder *b, const Built *k, NodeId root, NodeId old) {

@@ -1,4 +1,5 @@
-// Instructions: launches of kernels over sets of operands, library products, ordered work, collectives.
+// Instructions: launches of kernels over sets of operands, library products, ordered work,
+// collectives.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -31,13 +32,17 @@ static uint32_t kernel_share(Builder *b, Kernel *k) {
     if (strcmp(b->kernel.at[b->hash[at] - 1].text, text) == 0) return b->hash[at] - 1;
   k->name = arena_printf(b->a, "k%016llx", (unsigned long long)h);
   vec_push(b->a, b->kernels) = k;
-  vec_push(b->a, b->kernel) = (ProgKernel){.name = k->name, .text = text, .nptr = k->nptr, .nslot = k->nslots,
-                                           .nnum = k->nnum, .partial_bytes = kernel_partial_bytes(k)};
+  vec_push(b->a, b->kernel) = (ProgKernel){.name = k->name,
+                                           .text = text,
+                                           .nptr = k->nptr,
+                                           .nslot = k->nslots,
+                                           .nnum = k->nnum,
+                                           .partial_bytes = kernel_partial_bytes(k)};
   b->hash[at] = b->kernel.n;
   return b->kernel.n - 1;
 }
 
-// -- checks --------------------------------------------------------------------------------------------------
+// -- checks -------------------------------------------------------------------------------------
 
 static void check_dims(Builder *b, Check *c, const Dims *dims, const Dims *ids) {
   for (int i = 0; i < dims->n && c->rank < MAX_RANK; i++) {
@@ -64,7 +69,7 @@ static double check_add(Builder *b, const Built *built, NodeId n) {
   return b->check.n;
 }
 
-// -- sets -----------------------------------------------------------------------------------------------------
+// -- sets ---------------------------------------------------------------------------------------
 
 // Work units at full blocks, and as the executor computes them when bound.
 static int64_t full_units(const Builder *b, const Built *built) {
@@ -101,7 +106,8 @@ static Size units_of(Builder *b, const Built *built) {
 
 static KernelSet set_of(Builder *b, const Built *built) {
   const Kernel *k = built->kernel;
-  KernelSet s = {.ptr = arena_array(b->a, Ref, k->nptr + 1), .slot = arena_array(b->a, int32_t, k->nslots + 1),
+  KernelSet s = {.ptr = arena_array(b->a, Ref, k->nptr + 1),
+                 .slot = arena_array(b->a, int32_t, k->nslots + 1),
                  .num = arena_array(b->a, double, k->nnum + 1)};
   for (int i = 0; i < k->nptr; i++) s.ptr[i] = builder_place(b, built->ptr[i]);
   for (int i = 0; i < k->nslots; i++) s.slot[i] = builder_slot(b, built->slot[i]);
@@ -145,30 +151,41 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
     units += full_units(b, b->built[group[i]]);
     bytes += weight_of(b, &b->f->group[group[i]]);
   }
-  int64_t by_bytes = bytes ? clamp64((int64_t)((double)KERNEL_CHUNK_BYTES * (double)units / (double)bytes), 1, units) : units;
+  int64_t by_bytes =
+      bytes
+          ? clamp64((int64_t)((double)KERNEL_CHUNK_BYTES * (double)units / (double)bytes), 1, units)
+          : units;
   l->grain = by_bytes > ceil_div(units, KERNEL_CHUNKS) ? by_bytes : ceil_div(units, KERNEL_CHUNKS);
   int64_t most = kernel_chunk_units(b->built[group[0]]->kernel);
   if (l->grain > most) l->grain = most;
   int64_t whole = kernel_grain(b->built[group[0]]->kernel);
   l->grain = ceil_div(l->grain < 1 ? 1 : l->grain, whole) * whole;
-  for (uint32_t i = 0; i < n; i++) l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);
+  for (uint32_t i = 0; i < n; i++)
+    l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);
   int64_t partial = b->kernel.at[l->kernel].partial_bytes;
   l->partial = (Ref){.tensor = -1, .offset = -1};
-  if (partial) l->partial = builder_buffer(b, "partial results", partial * (l->chunks ? l->chunks : 1));
+  if (partial)
+    l->partial = builder_buffer(b, "partial results", partial * (l->chunks ? l->chunks : 1));
   vec_push(b->a, b->instr) = in;
 }
 
-// -- products ----------------------------------------------------------------------------------------------
+// -- products -----------------------------------------------------------------------------------
 
 void product_emit(Builder *b, NodeId n) {
   ProductForm form;
   const char *why;
-  if (!product_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why)) BUG("node %u is no product: %s", n, why);
+  if (!product_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why))
+    BUG("node %u is no product: %s", n, why);
   const Node *x = graph_node(b->g, n);
   NodeId left = x->args[form.swapped], right = x->args[!form.swapped];
   Instr in = {.kind = INSTR_PRODUCT};
   Product *p = &in.u.product;
-  *p = (Product){.type = (Dtype)x->type, .ta = form.ta, .tb = form.tb, .lda = form.lda, .ldb = form.ldb, .ldc = form.ldc};
+  *p = (Product){.type = (Dtype)x->type,
+                 .ta = form.ta,
+                 .tb = form.tb,
+                 .lda = form.lda,
+                 .ldb = form.ldb,
+                 .ldc = form.ldc};
   p->m = builder_size(b, &form.m);
   p->n = builder_size(b, &form.n);
   p->k = builder_size(b, &form.k);
@@ -186,7 +203,7 @@ void product_emit(Builder *b, NodeId n) {
   vec_push(b->a, b->instr) = in;
 }
 
-// -- ordered work -------------------------------------------------------------------------------------------
+// -- ordered work -------------------------------------------------------------------------------
 
 static OrderedKind ordered_kind(Op op) {
   switch ((int)op) {
@@ -205,9 +222,12 @@ void ordered_emit(Builder *b, NodeId n) {
   DimId along = x->attr.dims[0], result = x->attr.nto ? x->attr.to[0] : along;
   Instr in = {.kind = INSTR_ORDERED};
   Ordered *o = &in.u.ordered;
-  *o = (Ordered){.kind = ordered_kind((Op)x->op), .type = (Dtype)graph_node(b->g, x->args[0])->type,
-                 .flags = x->attr.flags, .k = x->attr.nto ? dim_get(b->g->dims, result)->size : 0,
-                 .src_step = order_stride(b->g, from, along), .dst_step = order_stride(b->g, to, result)};
+  *o = (Ordered){.kind = ordered_kind((Op)x->op),
+                 .type = (Dtype)graph_node(b->g, x->args[0])->type,
+                 .flags = x->attr.flags,
+                 .k = x->attr.nto ? dim_get(b->g->dims, result)->size : 0,
+                 .src_step = order_stride(b->g, from, along),
+                 .dst_step = order_stride(b->g, to, result)};
   o->n = builder_size(b, &(Dims){.n = 1, .at = {along}});
   for (int i = 0; i < from->n; i++) {
     Dims one = {.n = 1, .at = {from->at[i]}};
@@ -221,7 +241,7 @@ void ordered_emit(Builder *b, NodeId n) {
   vec_push(b->a, b->instr) = in;
 }
 
-// -- collectives --------------------------------------------------------------------------------------------
+// -- collectives --------------------------------------------------------------------------------
 
 static void part_dims(Builder *b, const Dims *order, int64_t *block, Size *valid) {
   for (int i = 0; i < order->n; i++) {
@@ -245,17 +265,24 @@ static Axes cut_by(const Graph *g, const DimId *d, int n) {
 static CollPart part_of(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *to = &b->f->order->at[n];
-  CollPart p = {.src = builder_place(b, x->args[0]), .dst = builder_place(b, n), .rank = to->n,
-                .gathered = -1, .cut = -1, .value = x->origin.value};
+  CollPart p = {.src = builder_place(b, x->args[0]),
+                .dst = builder_place(b, n),
+                .rank = to->n,
+                .gathered = -1,
+                .cut = -1,
+                .value = x->origin.value};
   part_dims(b, &b->f->order->at[x->args[0]], p.src_block, p.src_valid);
   part_dims(b, to, p.dst_block, p.dst_valid);
   const Attr *at = &x->attr;
-  if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL) p.gathered = (int8_t)dims_index(to, at->to[0]);
+  if (x->op == OP_ALL_GATHER || x->op == OP_ALL_TO_ALL)
+    p.gathered = (int8_t)dims_index(to, at->to[0]);
   bool boxes = x->op == OP_PERMUTE && at->nto > 1;
-  if (x->op == OP_REDUCE_SCATTER || (x->op == OP_PERMUTE && !boxes)) p.cut = (int8_t)dims_index(to, at->to[0]);
+  if (x->op == OP_REDUCE_SCATTER || (x->op == OP_PERMUTE && !boxes))
+    p.cut = (int8_t)dims_index(to, at->to[0]);
   for (int i = 0; i < at->nto && boxes; i++) {
     const Dim *have = dim_get(b->g->dims, at->dims[i]), *want = dim_get(b->g->dims, at->to[i]);
-    p.moved[dims_index(to, at->to[i])] = (Moved){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
+    p.moved[dims_index(to, at->to[i])] =
+        (Moved){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
   }
   if (x->op == OP_ALL_TO_ALL) p.cut = (int8_t)dims_index(to, at->to[1]);
   if (x->op == OP_HALO) {
@@ -264,7 +291,8 @@ static CollPart part_of(Builder *b, NodeId n) {
     p.whole = dim_get(b->g->dims, reach->whole)->size;
     p.reach = reach->reach;
   }
-  if (x->op == OP_PERMUTE && !boxes) p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
+  if (x->op == OP_PERMUTE && !boxes)
+    p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;
   return p;
 }
 
@@ -272,8 +300,12 @@ void collective_emit(Builder *b, const Group *g) {
   const Node *x = graph_node(b->g, g->node[0]);
   Instr in = {.kind = INSTR_COLLECTIVE};
   Collective *c = &in.u.collective;
-  *c = (Collective){.axes = x->attr.axes, .type = (Dtype)x->type, .monoid = (uint8_t)x->attr.monoid,
-                    .backward = x->origin.backward, .pos = x->origin.pos, .why = x->origin.why};
+  *c = (Collective){.axes = x->attr.axes,
+                    .type = (Dtype)x->type,
+                    .monoid = (uint8_t)x->attr.monoid,
+                    .backward = x->origin.backward,
+                    .pos = x->origin.pos,
+                    .why = x->origin.why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
   if (x->op == OP_PERMUTE || x->op == OP_HALO) {
     c->axes = cut_by(b->g, x->attr.dims, x->attr.ndims);

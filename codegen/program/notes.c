@@ -1,5 +1,5 @@
-// What every instruction is in the model: the values that it makes, their lines, bytes and operations. Traces, bench and
-// messages read it; nothing that is computed depends on it.
+// What every instruction is in the model: the values that it makes, their lines, bytes and
+// operations. Traces, bench and messages read it; nothing that is computed depends on it.
 #include "codegen/program/program_internal.h"
 
 typedef VEC(Made) MadeList;
@@ -7,11 +7,18 @@ typedef VEC(Made) MadeList;
 static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *order = &b->f->order->at[n];
-  Made m = {.set = set, .ptr = ptr, .type = (Dtype)x->type, .rank = order->n, .value = x->origin.value,
-            .op = op_row((Op)x->op)->text, .backward = x->origin.backward, .pos = x->origin.pos};
+  Made m = {.set = set,
+            .ptr = ptr,
+            .type = (Dtype)x->type,
+            .rank = order->n,
+            .value = x->origin.value,
+            .op = op_row((Op)x->op)->text,
+            .backward = x->origin.backward,
+            .pos = x->origin.pos};
   for (int i = 0; i < order->n; i++) {
     const Dim *d = dim_get(b->g->dims, order->at[i]), *whole = dim_get(b->g->dims, d->whole);
-    m.dim[i] = (ProgDim){.name = whole->name, .whole = whole->size, .block = d->size, .axes = d->axes, .extent = -1};
+    m.dim[i] = (ProgDim){
+        .name = whole->name, .whole = whole->size, .block = d->size, .axes = d->axes, .extent = -1};
   }
   vec_push(b->a, *out) = m;
 }
@@ -46,7 +53,8 @@ static void add_kernel_made(Builder *b, MadeList *made, uint32_t set, const Buil
     if (built->kernel->ptr[p].written) add_made(b, made, set, p, built->ptr[p]);
 }
 
-// Of the groups of an instruction, `first` and those behind it in the schedule: one, or the sets of a launch.
+// Of the groups of an instruction, `first` and those behind it in the schedule: one, or the sets of
+// a launch.
 static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *made, InstrNote *out) {
   const Instr *in = &b->instr.at[instr];
   uint32_t n = in->kind == INSTR_KERNEL ? in->u.kernel.nsets : 1;
@@ -60,7 +68,9 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *mad
     out->bytes += note.bytes;
     out->flops += note.flops;
     if (in->kind == INSTR_KERNEL) add_kernel_made(b, made, s, b->built[group]);
-    for (uint32_t i = 0; in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++) add_made(b, made, 0, i, g->node[i]);
+    for (uint32_t i = 0;
+         in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++)
+      add_made(b, made, 0, i, g->node[i]);
   }
 }
 
@@ -72,7 +82,8 @@ void notes_make(Builder *b) {
     InstrNote *out = &b->p->note[i];
     uint32_t at = i < b->from.n ? b->from.at[i] : 0;
     MadeList made = {0};
-    if (in->kind == INSTR_KERNEL || in->kind == INSTR_PRODUCT || in->kind == INSTR_COLLECTIVE || in->kind == INSTR_ORDERED)
+    if (in->kind == INSTR_KERNEL || in->kind == INSTR_PRODUCT || in->kind == INSTR_COLLECTIVE ||
+        in->kind == INSTR_ORDERED)
       note_instr(b, at - 1, i, &made, out);
     if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
     if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;

@@ -1,6 +1,6 @@
-// The memory plan: when each buffer lives, which take over a dying operand's place, and offsets in one
-// arena, largest buffers first, each at the lowest gap that is free while it lives (greedy by size:
-// Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+// The memory plan: when each buffer lives, which take over a dying operand's place, and offsets in
+// one arena, largest buffers first, each at the lowest gap that is free while it lives (greedy by
+// size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
 #include "codegen/program/program_internal.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { ALIGN = 64 };
 
-// -- operands of instructions ------------------------------------------------------------------------------
+// -- operands of instructions -------------------------------------------------------------------
 
 typedef void Visit(Builder *b, Ref *r, uint32_t instr);
 
@@ -19,7 +19,8 @@ static void visit_refs(Builder *b, Visit *visit) {
     switch (in->kind) {
     case INSTR_KERNEL:
       for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
-        for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++) visit(b, &in->u.kernel.set[s].ptr[p], i);
+        for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++)
+          visit(b, &in->u.kernel.set[s].ptr[p], i);
       if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
       break;
     case INSTR_PRODUCT:
@@ -42,7 +43,9 @@ static void visit_refs(Builder *b, Visit *visit) {
       visit(b, &in->u.copy.dst, i);
       visit(b, &in->u.copy.src, i);
       break;
-    case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
+    case INSTR_COMMIT:
+    case INSTR_LOOP:
+    case INSTR_END: break;
     }
   }
 }
@@ -66,8 +69,9 @@ static void settle(Builder *b) {
     if (b->tensor.at[i].kind == TENSOR_INPUT) b->buffer.at[b->tensor.at[i].at.offset].first = 0;
 }
 
-// What is there before a loop and read in it, or written in it and read after it, is there in all of its
-// steps. Inner loops come first: what lives over one of them may live over an outer one because of it.
+// What is there before a loop and read in it, or written in it and read after it, is there in all
+// of its steps. Inner loops come first: what lives over one of them may live over an outer one
+// because of it.
 static void live_over_loops(Builder *b) {
   for (uint32_t l = b->instr.n; l-- > 0;) {
     if (b->instr.at[l].kind != INSTR_LOOP) continue;
@@ -75,14 +79,14 @@ static void live_over_loops(Builder *b) {
     for (uint32_t i = 0; i < b->buffer.n; i++) {
       PlanBuffer *p = &b->buffer.at[i];
       if (p->last < l || p->first > end) continue;
-      bool before = p->first < l, after = p->last > end;
+      bool before = p->first<l, after = p->last> end;
       if (before && !after) p->last = end;
       if (after && !before) p->first = l;
     }
   }
 }
 
-// -- in place -------------------------------------------------------------------------------------------------
+// -- in place -----------------------------------------------------------------------------------
 
 static uint32_t owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
@@ -93,8 +97,8 @@ static uint32_t owner(const Builder *b, int64_t buffer) {
 static bool dies(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
   const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
-  return !to->same && owner(b, src.offset) != (uint32_t)dst.offset && !from->kept && from->last == i &&
-         to->first == i && from->bytes == to->bytes;
+  return !to->same && owner(b, src.offset) != (uint32_t)dst.offset && !from->kept &&
+         from->last == i && to->first == i && from->bytes == to->bytes;
 }
 
 static void take_over(Builder *b, Ref src, Ref dst) {
@@ -117,7 +121,8 @@ static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
   const KernelSet *s = &in->u.kernel.set[0];
   for (int store = 0; store < k->nptr; store++)
     for (int load = 0; load < k->nptr && k->ptr[store].written; load++)
-      if (!k->ptr[load].written && dies(b, s->ptr[load], s->ptr[store], i) && overlays(b, k, s, load, store)) {
+      if (!k->ptr[load].written && dies(b, s->ptr[load], s->ptr[store], i) &&
+          overlays(b, k, s, load, store)) {
         take_over(b, s->ptr[load], s->ptr[store]);
         break;
       }
@@ -139,10 +144,10 @@ static void reuse_in_place(Builder *b) {
   }
 }
 
-// -- beside work ----------------------------------------------------------------------------------------------
+// -- beside work --------------------------------------------------------------------------------
 
-// The link may still read what a collective sends while the next instructions run: nothing else stands there before the
-// link takes up the next collective, or the loop's step ends.
+// The link may still read what a collective sends while the next instructions run: nothing else
+// stands there before the link takes up the next collective, or the loop's step ends.
 static void keep_sent(Builder *b) {
   uint32_t next = b->instr.n;
   for (uint32_t i = b->instr.n; i-- > 0;) {
@@ -157,7 +162,7 @@ static void keep_sent(Builder *b) {
   }
 }
 
-// -- offsets -------------------------------------------------------------------------------------------------
+// -- offsets ------------------------------------------------------------------------------------
 
 typedef struct Span {
   int64_t bytes;
@@ -202,7 +207,8 @@ static void place_buffers(Builder *b) {
     for (; at > 0 && b->buffer.at[done[at - 1]].offset > p->offset; at--) done[at] = done[at - 1];
     done[at] = span[i].buffer;
   }
-  for (uint32_t i = 0; i < b->buffer.n; i++) b->buffer.at[i].offset = b->buffer.at[owner(b, i)].offset;
+  for (uint32_t i = 0; i < b->buffer.n; i++)
+    b->buffer.at[i].offset = b->buffer.at[owner(b, i)].offset;
 }
 
 static void resolve(Builder *b, Ref *r, uint32_t i) {
@@ -242,7 +248,8 @@ char *plan_print(Arena *a, const Compiled *c) {
   size_t n = 0;
   FILE *out = mem_stream(&text, &n);
   fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffers, %u instructions\n",
-          (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers, c->program->ninstrs);
+          (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers,
+          c->program->ninstrs);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *p = &c->buffer[i];
     fprintf(out, "  [%lld, %lld) %lld bytes, instructions %u to %u: %s", (long long)p->offset,

@@ -1,5 +1,5 @@
-// From groups to a Program: kernels built and shared, instructions in the order of the schedule, memory
-// planned. The Program is complete but for machine code.
+// From groups to a Program: kernels built and shared, instructions in the order of the schedule,
+// memory planned. The Program is complete but for machine code.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -30,7 +30,8 @@ static void emit_group(Builder *b, uint32_t at) {
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
   case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
   case GROUP_LOOP: loop_close(b, g->node[0]); break;
-  case GROUP_ALIAS: case GROUP_SOURCE: break;
+  case GROUP_ALIAS:
+  case GROUP_SOURCE: break;
   }
 }
 
@@ -43,16 +44,18 @@ static void emit_all(Builder *b) {
   bool commits = false;
   for (uint32_t i = 0; i < b->g->output.n; i++) commits |= b->g->output.at[i].kind == OUT_UPDATE;
   for (uint32_t i = 0; i < b->schedule.n; i++) {
-    bool continued = i > b->schedule.commit &&
-                     b->schedule.position[b->schedule.group[i]] == b->schedule.position[b->schedule.group[i - 1]];
-    if (i == b->schedule.commit && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
+    bool continued = i > b->schedule.commit && b->schedule.position[b->schedule.group[i]] ==
+                                                   b->schedule.position[b->schedule.group[i - 1]];
+    if (i == b->schedule.commit && commits)
+      vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
     if (continued) continue;
     loops_open(b, group_region(b->f, &b->f->group[b->schedule.group[i]]));
     mark_from(b, 0);
     emit_group(b, i);
     mark_from(b, i + 1);
   }
-  if (b->schedule.commit == b->schedule.n && commits) vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
+  if (b->schedule.commit == b->schedule.n && commits)
+    vec_push(b->a, b->instr) = (Instr){.kind = INSTR_COMMIT};
   updates_copy(b);
 }
 
@@ -99,8 +102,12 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   notes_make(&b);
   fill_program(&b);
   Compiled *c = arena_new_of(a, Compiled);
-  *c = (Compiled){.program = b.p, .kernels = b.kernels.at, .activation_bytes = b.p->arena_bytes,
-                  .nbuffers = b.buffer.n, .buffer = b.buffer.at, .group = b.note};
+  *c = (Compiled){.program = b.p,
+                  .kernels = b.kernels.at,
+                  .activation_bytes = b.p->arena_bytes,
+                  .nbuffers = b.buffer.n,
+                  .buffer = b.buffer.at,
+                  .group = b.note};
   c->live_bytes = plan_live(&b);
   return c;
 }

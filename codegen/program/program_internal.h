@@ -2,10 +2,11 @@
 #ifndef CODEGEN_PROGRAM_RULES_H
 #define CODEGEN_PROGRAM_RULES_H
 
-#include "codegen/fuse/kernel_build_internal.h"
 #include "codegen/fuse/group_deps_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
 
-// schedule.c: the groups that execute, in order; those at `commit` and after change persistent tensors.
+// schedule.c: the groups that execute, in order; those at `commit` and after change persistent
+// tensors.
 typedef struct Schedule {
   uint32_t n;
   uint32_t *group;
@@ -15,7 +16,8 @@ typedef struct Schedule {
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
-// A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's number.
+// A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's
+// number.
 typedef struct Builder {
   Arena *a;
   const Fusion *f;
@@ -23,8 +25,8 @@ typedef struct Builder {
   const CodegenOptions *opt;
   Rows rows;
   Schedule schedule;
-  Built **built;        // of a group
-  Ref *place;           // of a root: persistent tensor or buffer
+  Built **built; // of a group
+  Ref *place;    // of a root: persistent tensor or buffer
   bool *placed;
   NodeId *slice;        // of a root: the collect whose slice it is written as, 0: none
   RegionId open;        // the loop whose instructions are being emitted
@@ -37,10 +39,11 @@ typedef struct Builder {
   VEC(ProgKernel) kernel;
   VEC(Kernel *) kernels;
   VEC(Instr) instr;
-  VEC(uint32_t) from;   // of an instruction: 1 + the place in the schedule of the group that it runs, 0: none
+  VEC(uint32_t)
+  from; // of an instruction: 1 + the place in the schedule of the group that it runs, 0: none
   VEC(PlanBuffer) buffer;
-  GroupNote *note;      // of each group
-  uint32_t *hash;       // kernel index + 1 by hash of its identity
+  GroupNote *note; // of each group
+  uint32_t *hash;  // kernel index + 1 by hash of its identity
   uint32_t hash_size;
 } Builder;
 
@@ -60,7 +63,8 @@ void directory_make(Builder *b);
 void directory_outputs(Builder *b);
 void updates_place(Builder *b);
 void updates_copy(Builder *b); // the copies that updates need after everything else
-// program_loops.c: the begin of all loops down to r; the end of the innermost, with the copies that close a step.
+// program_loops.c: the begin of all loops down to r; the end of the innermost, with the copies that
+// close a step.
 void loops_open(Builder *b, RegionId r);
 void loop_close(Builder *b, NodeId scan);
 void slices_find(Builder *b); // which values of steps are written where they are collected

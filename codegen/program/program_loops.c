@@ -81,7 +81,8 @@ static void copy_carries(Builder *b, NodeId scan) {
   for (NodeId n = 1; n < scan; n++) {
     const Node *carry = graph_node(b->g, n);
     if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.key >= x->nargs) continue;
-    emit_copy(b, builder_place(b, n), builder_place(b, x->args[carry->attr.key]), node_bytes(b->g, n));
+    emit_copy(b, builder_place(b, n), builder_place(b, x->args[carry->attr.key]),
+              node_bytes(b->g, n));
   }
 }
 

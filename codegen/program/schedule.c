@@ -1,22 +1,25 @@
 // The order of execution: before the commit everything that may fail, after it the updates.
 //
-// Before the commit a list schedule takes, of what is ready, the group that makes memory grow least, the
-// earlier one among equals; what is computed again (remat.c) only when nothing else is ready. Where collectives run beside
-// work, a sum over processors begins when it can, and groups that need it wait likewise, so that the link has the backward
-// pass of the layers before to reduce it; they let go of nothing, as gradients stay until the commit. A gather begins before the first
-// user of the one before it, so that the link has that user's time. After it groups go by levels, so that equal kernels of one level share a launch.
+// Before the commit a list schedule takes, of what is ready, the group that makes memory grow
+// least, the earlier one among equals; what is computed again (remat.c) only when nothing else is
+// ready. Where collectives run beside work, a sum over processors begins when it can, and groups
+// that need it wait likewise, so that the link has the backward pass of the layers before to reduce
+// it; they let go of nothing, as gradients stay until the commit. A gather begins before the first
+// user of the one before it, so that the link has that user's time. After it groups go by levels,
+// so that equal kernels of one level share a launch.
 //
-// The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which may be only
-// when all that the loop reads from outside is there, others wait until the loop is done.
+// The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which
+// may be only when all that the loop reads from outside is there, others wait until the loop is
+// done.
 #include "codegen/program/program_internal.h"
 
 #include <stdlib.h>
 
-// -- before the commit -------------------------------------------------------------------------------------
+// -- before the commit --------------------------------------------------------------------------
 
 // Of what is ready those of the least turn are taken first.
 typedef enum Turn {
-  TURN_SUM,     // a sum over processors, where the link works beside the core
+  TURN_SUM, // a sum over processors, where the link works beside the core
   TURN_NOW,
   TURN_REDUCED, // needs a sum that may be under way
   TURN_AGAIN,   // is computed again for the backward pass
@@ -25,14 +28,15 @@ typedef enum Turn {
 typedef struct Lister {
   const Fusion *f;
   const GroupDeps *deps;
-  uint32_t *waits;    // groups that group i still waits for
-  uint32_t *readers;  // groups that still read group i
+  uint32_t *waits;   // groups that group i still waits for
+  uint32_t *readers; // groups that still read group i
   uint32_t *user_at, *user;
-  int64_t *bytes;     // that group i stores
-  bool *kept;         // its values are outputs
-  uint8_t *turn;      // of group i: a Turn
-  RegionId *region;   // of group i
-  uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still waits for
+  int64_t *bytes;       // that group i stores
+  bool *kept;           // its values are outputs
+  uint8_t *turn;        // of group i: a Turn
+  RegionId *region;     // of group i
+  uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still
+                        // waits for
   uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
   RegionId open;        // the loop whose groups are being taken
 } Lister;
@@ -56,7 +60,8 @@ static void count_loop_waits(Lister *l, uint32_t i, uint32_t on, uint32_t by) {
 static void count_left(Lister *l, uint32_t i, uint32_t by) {
   bool end = l->f->group[i].kind == GROUP_LOOP;
   RegionId r = l->region[i];
-  for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent) l->left[r] += by;
+  for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent)
+    l->left[r] += by;
 }
 
 // Whether group i may be taken now, as far as loops go.
@@ -79,7 +84,8 @@ static void lister_loops(Arena *a, Lister *l) {
   for (uint32_t i = 0; i < f->ngroups; i++) {
     if (!group_executes(&f->group[i])) continue;
     count_left(l, i, 1);
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) count_loop_waits(l, i, l->deps->on[j], 1);
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+      count_loop_waits(l, i, l->deps->on[j], 1);
   }
 }
 
@@ -91,8 +97,10 @@ static bool sums(const Fusion *f, const Group *g) {
 static uint8_t turn_of(const Lister *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
   bool again = g->nstored > 0, reduced = false; // numbers in a group are no clones
-  for (uint32_t j = 0; j < g->nstored; j++) again &= graph_node(l->f->graph, g->stored[j])->instance != 0;
-  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) reduced |= sums(l->f, &l->f->group[l->deps->on[j]]);
+  for (uint32_t j = 0; j < g->nstored; j++)
+    again &= graph_node(l->f->graph, g->stored[j])->instance != 0;
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+    reduced |= sums(l->f, &l->f->group[l->deps->on[j]]);
   if (again || !overlap) return again ? TURN_AGAIN : TURN_NOW;
   return sums(l->f, g) ? TURN_SUM : reduced ? TURN_REDUCED : TURN_NOW;
 }
@@ -109,7 +117,8 @@ static void lister_make(Arena *a, Lister *l, const bool *post, bool overlap) {
   l->turn = arena_array(a, uint8_t, n + 1);
   for (uint32_t i = 0; i < n; i++) {
     l->turn[i] = turn_of(l, i, overlap);
-    for (uint32_t j = 0; j < f->group[i].nstored; j++) l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
+    for (uint32_t j = 0; j < f->group[i].nstored; j++)
+      l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
       l->readers[l->deps->on[j]]++;
       l->user_at[l->deps->on[j] + 2]++;
@@ -162,7 +171,8 @@ static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
 }
 
 // The first reader of group g among those from place `from` on, before place `end`; end: none.
-static uint32_t first_reader(const Lister *l, const Schedule *s, uint32_t g, uint32_t from, uint32_t end) {
+static uint32_t first_reader(const Lister *l, const Schedule *s, uint32_t g, uint32_t from,
+                             uint32_t end) {
   for (uint32_t at = from; at < end; at++)
     for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
       if (l->user[j] == s->group[at]) return at;
@@ -194,7 +204,7 @@ static void gathers_ahead(const Lister *l, Schedule *s) {
   }
 }
 
-// -- after it ------------------------------------------------------------------------------------------------
+// -- after it -----------------------------------------------------------------------------------
 
 typedef struct Late {
   uint32_t level, launch, group;

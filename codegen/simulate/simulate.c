@@ -1,28 +1,33 @@
-// How long one run of a program takes on a machine, by its figures alone: nothing is run or measured.
+// How long one run of a program takes on a machine, by its figures alone: nothing is run or
+// measured.
 //
-// The instructions of one processor are walked in order with two clocks, that of its core and that of its link.
+// The instructions of one processor are walked in order with two clocks, that of its core and that
+// of its link.
 //
 //   kernel       the longer of its bytes and its operations, and a launch
 //   product      2 (mnk + half (mn + nk + km)) operations at `flops`, its bytes from beyond l2, and a launch
 //   collective   coll_seconds on the link; `shared`: a meeting, and its operands read and written in memory
 //
-// Without `overlap` the core waits for every collective. With it a collective begins when its operands are there and
-// the link is free, and the first instruction that touches what it writes, or writes what it reads, waits for its end:
+// Without `overlap` the core waits for every collective. With it a collective begins when its
+// operands are there and the link is free, and the first instruction that touches what it writes,
+// or writes what it reads, waits for its end:
 //
 //   core  | k1 |-- k2 --|  k3 waits ..|k3 |        seconds = compute + what is waited for
 //   link       |=== all_reduce ======|             hidden  = transfer - what is waited for
 //
-// P processors on C cores: each core runs ceil(P / C) of them one after the other, or C / P cores share one.
+// P processors on C cores: each core runs ceil(P / C) of them one after the other, or C / P cores
+// share one.
 //
-// Bytes come out of the second-level cache if few enough others have been touched since they were last, out of the
-// third-level cache likewise, else out of memory. The program is walked twice, and the second walk counts, as steps
-// follow one another; loops are walked for two rounds, of which the second stands for the rest.
+// Bytes come out of the second-level cache if few enough others have been touched since they were
+// last, out of the third-level cache likewise, else out of memory. The program is walked twice, and
+// the second walk counts, as steps follow one another; loops are walked for two rounds, of which
+// the second stands for the rest.
 #include <math.h>
 #include <string.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
-// -- two clocks --------------------------------------------------------------------------------------------
+// -- two clocks ---------------------------------------------------------------------------------
 
 static bool common(const Sim *s, Ref a, int64_t bytes, const Span *b) {
   int64_t at = sim_place(s, a);
@@ -34,11 +39,13 @@ static Span span_of(const Sim *s, Ref r, int64_t bytes) {
   return (Span){r.tensor, at, at + bytes};
 }
 
-// The time at which memory that an instruction is about to use is free of collectives under way; they are over then.
+// The time at which memory that an instruction is about to use is free of collectives under way;
+// they are over then.
 static double free_at(const Sim *s, Ref r, int64_t bytes, bool writes, double now) {
   for (uint32_t i = 0; i < s->pending.n; i++) {
     const Pending *p = &s->pending.at[i];
-    if (p->end > now && (common(s, r, bytes, &p->to) || (writes && common(s, r, bytes, &p->from)))) now = p->end;
+    if (p->end > now && (common(s, r, bytes, &p->to) || (writes && common(s, r, bytes, &p->from))))
+      now = p->end;
   }
   return now;
 }
@@ -64,7 +71,8 @@ static double kernel_free(const Sim *s, const KernelLaunch *l, double now) {
     sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) {
       Reached r = kernel_reach(k, p, extent);
-      now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_room(s, l->set[i].ptr[p]) : r.span, k->ptr[p].written, now);
+      now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_room(s, l->set[i].ptr[p]) : r.span,
+                    k->ptr[p].written, now);
     }
   }
   return now;
@@ -83,7 +91,8 @@ static double operands_free(const Sim *s, const Instr *in) {
   case INSTR_ORDERED:
     now = free_at(s, in->u.ordered.src, sim_room(s, in->u.ordered.src), false, now);
     return free_at(s, in->u.ordered.dst, sim_room(s, in->u.ordered.dst), true, now);
-  case INSTR_COPY: now = free_at(s, in->u.copy.src, in->u.copy.bytes, false, now); // and what it writes
+  case INSTR_COPY:
+    now = free_at(s, in->u.copy.src, in->u.copy.bytes, false, now); // and what it writes
     return free_at(s, in->u.copy.dst, in->u.copy.bytes, true, now);
   case INSTR_FILL: return free_at(s, in->u.fill.dst, in->u.fill.bytes, true, now);
   case INSTR_COLLECTIVE:
@@ -111,8 +120,9 @@ static void run_collective(Sim *s, const Collective *w, double ready, double sec
   s->link = start + seconds;
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];
-    vec_push(s->a, s->pending) = (Pending){s->link, span_of(s, p->src, part_bytes(p, p->src_block, w->type)),
-                                           span_of(s, p->dst, part_bytes(p, p->dst_block, w->type))};
+    vec_push(s->a, s->pending) =
+        (Pending){s->link, span_of(s, p->src, part_bytes(p, p->src_block, w->type)),
+                  span_of(s, p->dst, part_bytes(p, p->dst_block, w->type))};
   }
 }
 
@@ -129,19 +139,22 @@ static void run_instr(Sim *s, uint32_t i) {
   s->compute += seconds;
 }
 
-// -- loops -------------------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 static void run_range(Sim *s, uint32_t lo, uint32_t hi);
 
 typedef struct Clocks {
   double now, link, compute, transfer, waited;
 } Clocks;
-static Clocks clocks(const Sim *s) { return (Clocks){s->now, s->link, s->compute, s->transfer, s->waited}; }
+static Clocks clocks(const Sim *s) {
+  return (Clocks){s->now, s->link, s->compute, s->transfer, s->waited};
+}
 
 // The last round `times` times more.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
   double link = s->link - s->now; // what is under way stays as far ahead
-  for (uint32_t i = 0; i < s->pending.n; i++) s->pending.at[i].end += times * (s->now - before->now);
+  for (uint32_t i = 0; i < s->pending.n; i++)
+    s->pending.at[i].end += times * (s->now - before->now);
   s->now += times * (s->now - before->now);
   s->link = s->now + link;
   s->compute += times * (s->compute - before->compute);
@@ -180,10 +193,16 @@ static void run_range(Sim *s, uint32_t lo, uint32_t hi) {
   }
 }
 
-// -- a step ------------------------------------------------------------------------------------------------
+// -- a step -------------------------------------------------------------------------------------
 
 static Sim sim_new(Arena *a, const Compiled *c, const Machine *m) {
-  Sim s = {.a = a, .c = c, .p = c->program, .m = m, .processors = (double)mesh_size(&c->program->mesh), .contexts = 1, .team = 1};
+  Sim s = {.a = a,
+           .c = c,
+           .p = c->program,
+           .m = m,
+           .processors = (double)mesh_size(&c->program->mesh),
+           .contexts = 1,
+           .team = 1};
   if (m->cores > 0 && s.processors > m->cores) s.contexts = ceil(s.processors / m->cores);
   if (m->cores > 0 && s.processors < m->cores) s.team = floor(m->cores / s.processors);
   s.of = arena_array(a, double, s.p->ninstrs + 1);
@@ -203,8 +222,13 @@ Simulation *simulate(Arena *a, const Compiled *c, const Machine *m) {
     run_range(&s, 0, s.p->ninstrs);
     wait_until(&s, s.link);
   }
-  double meet = m->cores > 1 && (s.processors > 1 || s.team > 1) ? m->latency : 0; // the cores begin and end together
-  *out = (Simulation){.seconds = s.now + meet, .compute = s.compute + meet, .transfer = s.transfer, .hidden = s.transfer - s.waited};
+  double meet = m->cores > 1 && (s.processors > 1 || s.team > 1)
+                    ? m->latency
+                    : 0; // the cores begin and end together
+  *out = (Simulation){.seconds = s.now + meet,
+                      .compute = s.compute + meet,
+                      .transfer = s.transfer,
+                      .hidden = s.transfer - s.waited};
   out->of = arena_copy(a, s.of, sizeof *s.of * (s.p->ninstrs + 1));
   for (uint32_t i = 0; i < s.p->ninstrs; i++) out->of_kind[s.p->instr[i].kind] += s.of[i];
   arena_free(scratch);

@@ -1,11 +1,12 @@
-// What instructions cost one processor by a machine's figures: bytes by the cache that they come from, operations,
-// launches; of a collective its time on the link, or in the memory that processors share.
+// What instructions cost one processor by a machine's figures: bytes by the cache that they come
+// from, operations, launches; of a collective its time on the link, or in the memory that
+// processors share.
 #include <math.h>
 #include <string.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
-// -- what lies where ---------------------------------------------------------------------------------------
+// -- what lies where ----------------------------------------------------------------------------
 
 void sim_zones(Sim *s) {
   uint32_t n = s->p->ntensors;
@@ -20,14 +21,17 @@ void sim_zones(Sim *s) {
   }
 }
 
-static Zone *zone_of(Sim *s, Ref r) { return &s->zone[r.tensor < 0 ? s->p->ntensors : (uint32_t)r.tensor]; }
+static Zone *zone_of(Sim *s, Ref r) {
+  return &s->zone[r.tensor < 0 ? s->p->ntensors : (uint32_t)r.tensor];
+}
 
 // Bytes that others have touched since, as the caches of the core and of the machine see it.
 static void distance_of(const Sim *s, const Touch *t, double now, double *core, double *machine) {
   double since = now - t->at;
   bool apart = t->segment != s->segment; // the core's other processors have run since
   *core = since * (apart ? s->contexts : 1) / s->team;
-  *machine = since * (s->m->cores > 0 ? apart ? s->processors : fmin(s->processors, s->m->cores) : 1);
+  *machine =
+      since * (s->m->cores > 0 ? apart ? s->processors : fmin(s->processors, s->m->cores) : 1);
 }
 
 // `bytes` of the `span` bytes from there on are read or written.
@@ -41,27 +45,33 @@ static void touch(Sim *s, Traffic *t, Ref ref, int64_t span, double bytes, bool 
     Touch *last = &r->last[i];
     double core, machine;
     distance_of(s, last, s->touched + (double)(i - first) * each, &core, &machine);
-    if (last->seen && !last->far && !far && core < (double)s->m->l2) t->l2 += each;
-    else if (last->seen && machine < (double)s->m->l3) t->l3 += each;
-    else t->memory += each;
+    if (last->seen && !last->far && !far && core < (double)s->m->l2)
+      t->l2 += each;
+    else if (last->seen && machine < (double)s->m->l3)
+      t->l3 += each;
+    else
+      t->memory += each;
   }
-  for (int64_t i = first; i < end; i++) r->last[i] = (Touch){s->touched + (double)(i - first) * each, s->segment, true, far};
+  for (int64_t i = first; i < end; i++)
+    r->last[i] = (Touch){s->touched + (double)(i - first) * each, s->segment, true, far};
   s->touched += bytes;
 }
 
 static double traffic_seconds(const Sim *s, const Traffic *t) {
   const Machine *m = s->m;
-  double l2 = m->l2_rate > 0 ? m->l2_rate : m->memory_rate, l3 = m->l3_rate > 0 ? m->l3_rate : m->memory_rate;
+  double l2 = m->l2_rate > 0 ? m->l2_rate : m->memory_rate,
+         l3 = m->l3_rate > 0 ? m->l3_rate : m->memory_rate;
   return t->l2 / l2 + t->l3 / l3 + t->memory / m->memory_rate;
 }
 
-// -- instructions ------------------------------------------------------------------------------------------
+// -- instructions -------------------------------------------------------------------------------
 
 double sim_size(const Sim *s, Size x) {
   return (double)x.base * (x.slot < 0 ? 1 : (double)program_slot(s->p, x.slot, 0, -1));
 }
 
-// Seconds of work that the cores of a processor share, `parts` pieces of it; alone: too little to share.
+// Seconds of work that the cores of a processor share, `parts` pieces of it; alone: too little to
+// share.
 static double shared_out(const Sim *s, double seconds, double parts, bool alone) {
   if (s->team <= 1) return seconds * s->contexts;
   if (alone || parts < 1) return seconds;
@@ -80,14 +90,17 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     units += sim_size(s, set->units);
     for (int p = 0; p < k->nptr; p++) {
       Reached r = kernel_reach(k, p, extent);
-      if (r.indirect) r.span = sim_room(s, set->ptr[p]), r.bytes = fmin(r.bytes, (double)r.span); // again is out of l1
+      if (r.indirect)
+        r.span = sim_room(s, set->ptr[p]),
+        r.bytes = fmin(r.bytes, (double)r.span); // again is out of l1
       touch(s, &t, set->ptr[p], r.span, r.bytes, false);
     }
   }
   t.l2 += 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   double work = s->m->operations > 0 ? operations / s->m->operations : 0;
   double chunks = (double)(l->chunks > 0 ? l->chunks : 1);
-  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, chunks, units <= (double)l->grain);
+  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, chunks,
+                    units <= (double)l->grain);
 }
 
 static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld, int64_t element) {
@@ -124,7 +137,8 @@ static double product_seconds(Sim *s, const Product *p) {
   touch(s, &t, p->c, span[2], each * m * n, false);
   t.l2 = 0; // panels come from there while others are computed with
   bool alone = 2 * m * n * k * batch < SOLO_FLOPS;
-  double parts = batch >= 2 * s->team ? batch : s->team; // a part of a lone product is a panel of it
+  double parts =
+      batch >= 2 * s->team ? batch : s->team; // a part of a lone product is a panel of it
   if (!alone && batch < 2 * s->team) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
   double flops = s->m->flops * 4 / element;
   double work = 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
@@ -135,7 +149,8 @@ static double copy_seconds(Sim *s, Ref dst, const Ref *src, int64_t bytes) {
   Traffic t = {0};
   if (src) touch(s, &t, *src, bytes, (double)bytes, false);
   touch(s, &t, dst, bytes, (double)bytes, false);
-  return shared_out(s, traffic_seconds(s, &t) + s->m->launch, (double)bytes / 4096, bytes < SOLO_BYTES);
+  return shared_out(s, traffic_seconds(s, &t) + s->m->launch, (double)bytes / 4096,
+                    bytes < SOLO_BYTES);
 }
 
 // Comparisons of a sort, one addition an element otherwise; one element at a time.
@@ -145,13 +160,15 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
   for (int i = 0; i < o->nrows; i++) rows *= sim_size(s, o->row[i].count);
   Traffic t = {0};
   touch(s, &t, o->src, sim_room(s, o->src), n * rows * element, false);
-  touch(s, &t, o->dst, sim_room(s, o->dst), (o->kind == ORDERED_TOP_K ? (double)o->k : n) * rows * element, false);
+  touch(s, &t, o->dst, sim_room(s, o->dst),
+        (o->kind == ORDERED_TOP_K ? (double)o->k : n) * rows * element, false);
   double operations = n * rows * LANES * (sorts ? 4 * log2(n + 1) : 2);
   double work = s->m->operations > 0 ? operations / s->m->operations : 0;
-  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, rows, rows * n < SOLO_ORDERED);
+  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, rows,
+                    rows * n < SOLO_ORDERED);
 }
 
-// -- collectives -------------------------------------------------------------------------------------------
+// -- collectives --------------------------------------------------------------------------------
 
 int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type) {
   int64_t n = dtype_bytes(type);
@@ -159,8 +176,8 @@ int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type) {
   return n;
 }
 
-// In one memory the members of a group together read each source once and write each destination. What another
-// core has written is in the caches of both at best.
+// In one memory the members of a group together read each source once and write each destination.
+// What another core has written is in the caches of both at best.
 static double shared_seconds(Sim *s, const Collective *w) {
   Traffic t = {0};
   double bytes = 0;
@@ -171,7 +188,8 @@ static double shared_seconds(Sim *s, const Collective *w) {
     touch(s, &t, p->dst, to, (double)to, true);
     bytes += (double)(from + to);
   }
-  double each = fmax(traffic_seconds(s, &t), bytes / (2 * s->m->bandwidth)); // one that is sent is read and written
+  double each = fmax(traffic_seconds(s, &t),
+                     bytes / (2 * s->m->bandwidth)); // one that is sent is read and written
   return coll_latency(s->m, &s->p->mesh, w->kind, w->axes) + each * s->contexts / s->team;
 }
 
@@ -185,7 +203,7 @@ static double link_seconds(Sim *s, const Collective *w) {
   return coll_seconds(s->m, &s->p->mesh, w->kind, w->axes, w->bytes);
 }
 
-// -- any of them -------------------------------------------------------------------------------------------
+// -- any of them --------------------------------------------------------------------------------
 
 double sim_seconds(Sim *s, const Instr *in) {
   switch (in->kind) {
@@ -196,13 +214,11 @@ double sim_seconds(Sim *s, const Instr *in) {
   case INSTR_COPY: return copy_seconds(s, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes);
   case INSTR_COLLECTIVE:
     s->segment++;
-    return s->m->shared > 0 ? shared_seconds(s, &in->u.collective) : link_seconds(s, &in->u.collective);
-  case INSTR_COMMIT:
-    s->segment++;
-    return s->processors > 1 ? s->m->latency : 0;
+    return s->m->shared > 0 ? shared_seconds(s, &in->u.collective)
+                            : link_seconds(s, &in->u.collective);
+  case INSTR_COMMIT: s->segment++; return s->processors > 1 ? s->m->latency : 0;
   case INSTR_LOOP:
   case INSTR_END: return 0;
   }
   BUG("an instruction of kind %d", (int)in->kind);
 }
-

@@ -5,17 +5,19 @@
 #include "codegen/codegen.h"
 
 enum {
-  GRANULES = 8192,                                                // pieces of a memory whose last use is kept
-  LANES = 16,                                                     // elements of f32 in a vector
-  TILE = 8,                                                       // rows of a register tile
-  PART = 1,                                                       // operations more that a masked access takes
-  SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13, // less than this the executor does not share out
+  GRANULES = 8192, // pieces of a memory whose last use is kept
+  LANES = 16,      // elements of f32 in a vector
+  TILE = 8,        // rows of a register tile
+  PART = 1,        // operations more that a masked access takes
+  SOLO_BYTES = 1 << 16,
+  SOLO_FLOPS = 1 << 18,
+  SOLO_ORDERED = 1 << 13, // less than this the executor does not share out
 };
 
 typedef struct Touch {
-  double at;        // bytes touched before
+  double at; // bytes touched before
   uint32_t segment;
-  bool seen, far;   // far: another core has written it since
+  bool seen, far; // far: another core has written it since
 } Touch;
 typedef struct Zone { // a persistent tensor, or the arena
   int64_t bytes, granule;
@@ -38,15 +40,16 @@ typedef struct Sim {
   const Compiled *c;
   const Program *p;
   const Machine *m;
-  double processors, contexts, team; // of the mesh; that a core runs in turn; cores that share a processor
-  Zone *zone;                    // of a tensor; the last is the arena's
-  double touched;                    // bytes so far
-  uint32_t segment;                  // collectives so far
+  double processors, contexts,
+      team;         // of the mesh; that a core runs in turn; cores that share a processor
+  Zone *zone;       // of a tensor; the last is the arena's
+  double touched;   // bytes so far
+  uint32_t segment; // collectives so far
   int depth;
   int64_t at[LOOP_DEPTH];
-  double now, link;                  // when the core and the link are free
+  double now, link; // when the core and the link are free
   double compute, transfer, waited;
-  double *of;                        // seconds of each instruction
+  double *of; // seconds of each instruction
   VEC(Pending) pending;
 } Sim;
 
@@ -55,7 +58,8 @@ void sim_zones(Sim *s);
 int64_t sim_place(const Sim *s, Ref r); // where r is at this step of the loops around
 double sim_size(const Sim *s, Size x);
 int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type);
-void sim_product_spans(const Sim *s, const Product *p, int64_t span[3]); // bytes of A, B, C from first to last
+void sim_product_spans(const Sim *s, const Product *p,
+                       int64_t span[3]); // bytes of A, B, C from first to last
 double sim_seconds(Sim *s, const Instr *in);
 
 // simulate_kernel.c

@@ -15,7 +15,7 @@ static double rounds(const double *extent, int lo, int hi) {
   return n;
 }
 
-// -- bytes -------------------------------------------------------------------------------------------------
+// -- bytes --------------------------------------------------------------------------------------
 
 static bool is_indirect(const Kernel *k, int ptr, double *times, const double *extent) {
   int loops = k->nouter + k->ninner;
@@ -23,7 +23,9 @@ static bool is_indirect(const Kernel *k, int ptr, double *times, const double *e
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     if ((s->kind != K_LOAD_AT && s->kind != K_SCATTER) || s->index != ptr) continue;
-    double of_statement = s->level == LEVEL_PROLOGUE ? 1 : rounds(extent, 0, s->level == LEVEL_OUTER ? k->nouter : loops);
+    double of_statement = s->level == LEVEL_PROLOGUE
+                              ? 1
+                              : rounds(extent, 0, s->level == LEVEL_OUTER ? k->nouter : loops);
     *times += s->kind == K_SCATTER ? 2 * of_statement : of_statement;
   }
   return *times > 0;
@@ -32,7 +34,8 @@ static bool is_indirect(const Kernel *k, int ptr, double *times, const double *e
 Reached kernel_reach(const Kernel *k, int ptr, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double elements = 1, last = 0, times, bytes = (double)dtype_bytes(p->type);
-  if (is_indirect(k, ptr, &times, extent)) return (Reached){.bytes = times * bytes, .indirect = true};
+  if (is_indirect(k, ptr, &times, extent))
+    return (Reached){.bytes = times * bytes, .indirect = true};
   for (int i = 0; i < k->nouter + k->ninner; i++) {
     if (!p->stride[i]) continue;
     if (extent[i] < 1) return (Reached){0};
@@ -47,7 +50,8 @@ static int64_t buffer_room(const Compiled *c, int64_t offset) {
   int64_t room = 0;
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *b = &c->buffer[i];
-    if (b->offset <= offset && offset < b->offset + b->bytes && b->offset + b->bytes - offset > room)
+    if (b->offset <= offset && offset < b->offset + b->bytes &&
+        b->offset + b->bytes - offset > room)
       room = b->offset + b->bytes - offset;
   }
   return room ? room : c->program->arena_bytes - offset;
@@ -58,15 +62,40 @@ int64_t sim_room(const Sim *s, Ref r) {
   return r.tensor < 0 ? buffer_room(s->c, at) : s->p->tensor[r.tensor].bytes - at;
 }
 
-// -- operations --------------------------------------------------------------------------------------------
+// -- operations ---------------------------------------------------------------------------------
 
 // Of what takes longer than an addition: about as many.
-static const struct { Op op; double simple; } dear[] = {
-    {OP_EXP, 12},    {OP_LOG, 14},    {OP_LOG1P, 16},  {OP_EXPM1, 14},     {OP_SQRT, 6},        {OP_RSQRT, 8},
-    {OP_SIN, 16},    {OP_COS, 16},    {OP_TANH, 16},   {OP_SIGMOID, 14},   {OP_ERF, 20},        {OP_SOFTPLUS, 26},
-    {OP_SILU, 16},   {OP_SILU_SLOPE, 18}, {OP_GELU, 24}, {OP_GELU_SLOPE, 24}, {OP_GELU_TANH, 24}, {OP_GELU_TANH_SLOPE, 26},
-    {OP_RECIPROCAL, 4}, {OP_DIV, 4},  {OP_POW, 40},    {OP_MOD, 12},       {OP_FLOOR_DIV, 8},   {OP_BOUND, 4},
-    {OP_RANDOM_UNIFORM, 60}, {OP_RANDOM_NORMAL, 100}, {OP_ARG_KEY, 4},
+static const struct {
+  Op op;
+  double simple;
+} dear[] = {
+    {OP_EXP, 12},
+    {OP_LOG, 14},
+    {OP_LOG1P, 16},
+    {OP_EXPM1, 14},
+    {OP_SQRT, 6},
+    {OP_RSQRT, 8},
+    {OP_SIN, 16},
+    {OP_COS, 16},
+    {OP_TANH, 16},
+    {OP_SIGMOID, 14},
+    {OP_ERF, 20},
+    {OP_SOFTPLUS, 26},
+    {OP_SILU, 16},
+    {OP_SILU_SLOPE, 18},
+    {OP_GELU, 24},
+    {OP_GELU_SLOPE, 24},
+    {OP_GELU_TANH, 24},
+    {OP_GELU_TANH_SLOPE, 26},
+    {OP_RECIPROCAL, 4},
+    {OP_DIV, 4},
+    {OP_POW, 40},
+    {OP_MOD, 12},
+    {OP_FLOOR_DIV, 8},
+    {OP_BOUND, 4},
+    {OP_RANDOM_UNIFORM, 60},
+    {OP_RANDOM_NORMAL, 100},
+    {OP_ARG_KEY, 4},
 };
 
 static double op_cost(Op op) {
@@ -85,7 +114,8 @@ static Loops moved_along(const KPtr *p, int loops) {
   return out;
 }
 
-// The loops in each of whose rounds a statement has another value: compilers take it out of the others.
+// The loops in each of whose rounds a statement has another value: compilers take it out of the
+// others.
 static Loops loops_of(const Kernel *k, const KStmt *s, const Loops *of) {
   int loops = k->nouter + k->ninner;
   Loops out = 0;
@@ -112,7 +142,9 @@ static Loops loops_behind(const Kernel *k, const KStmt *s, Loops own) {
   return s->kind == K_REDUCE ? own & (((Loops)1 << k->nouter) - 1) : own;
 }
 
-static bool along_vector(const Kernel *k, Loops of) { return k->vector >= 0 && (of >> k->vector & 1); }
+static bool along_vector(const Kernel *k, Loops of) {
+  return k->vector >= 0 && (of >> k->vector & 1);
+}
 
 // Elements one by one where they do not stand side by side along the vector loop.
 static double access_cost(const Kernel *k, const KStmt *s, const Loops *of) {
@@ -120,7 +152,10 @@ static double access_cost(const Kernel *k, const KStmt *s, const Loops *of) {
   int32_t place = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
   bool together = (stride == 0 || stride == 1) && (place == NO_STMT || !along_vector(k, of[place]));
   double cost = together ? 0.5 : LANES;
-  return s->kind == K_STORE ? 2 * cost : s->kind == K_SCATTER ? 4 * cost : s->kind == K_LOAD_AT ? cost + 0.5 : cost;
+  return s->kind == K_STORE     ? 2 * cost
+         : s->kind == K_SCATTER ? 4 * cost
+         : s->kind == K_LOAD_AT ? cost + 0.5
+                                : cost;
 }
 
 static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
@@ -142,14 +177,15 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Vectors (or single elements) that a statement of these loops computes: those around its innermost one go round too.
-// The rounds of a register tile share what is the same in all of them.
+// Vectors (or single elements) that a statement of these loops computes: those around its innermost
+// one go round too. The rounds of a register tile share what is the same in all of them.
 static double vectors(const Kernel *k, const double *extent, Loops of) {
   double n = 1;
   int deepest = -1;
   for (int i = 0; i < k->nouter + k->ninner; i++)
     if (of >> i & 1) deepest = i;
-  for (int i = 0; i <= deepest; i++) n *= i == k->vector ? (double)ceil_div((int64_t)extent[i], LANES) : extent[i];
+  for (int i = 0; i <= deepest; i++)
+    n *= i == k->vector ? (double)ceil_div((int64_t)extent[i], LANES) : extent[i];
   bool shared = k->rows >= 0 && k->rows < deepest && !(of >> k->rows & 1);
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
@@ -157,7 +193,8 @@ static double vectors(const Kernel *k, const double *extent, Loops of) {
 // A product that is only summed is one instruction with the addition.
 static bool is_fused(const Kernel *k, int stmt) {
   bool summed = false;
-  for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL; i++)
+  for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
+       i++)
     for (int a = 0; a < 3; a++) {
       if (k->stmt[i].arg[a] != stmt) continue;
       if (k->stmt[i].kind != K_REDUCE || k->stmt[i].op != OP_SUM) return false;
@@ -167,12 +204,17 @@ static bool is_fused(const Kernel *k, int stmt) {
 }
 
 // A vector loop of less than a vector is all masks.
-static bool has_parts(const Kernel *k, const double *extent) { return k->vector >= 0 && extent[k->vector] < LANES; }
+static bool has_parts(const Kernel *k, const double *extent) {
+  return k->vector >= 0 && extent[k->vector] < LANES;
+}
 
 static bool is_access(const KStmt *s) { return s->kind == K_LOAD || s->kind == K_STORE; }
 
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) {
-  enum { A_ROUND = 6, ACROSS = 10 }; // vector operations around an inner loop, and within one vector
+  enum {
+    A_ROUND = 6,
+    ACROSS = 10
+  }; // vector operations around an inner loop, and within one vector
   ArenaMark mark = arena_mark(scratch);
   Loops *of = arena_array(scratch, Loops, k->nstmts + 1), outer = ((Loops)1 << k->nouter) - 1;
   double all = 0, apart = has_parts(k, extent) ? PART : 0; // every access to a part of a vector
@@ -182,7 +224,8 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) 
     of[i] = loops_behind(k, s, own);
     if (is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? apart : 0);
-    if (s->kind == K_REDUCE && along_vector(k, own & ~outer)) all += ACROSS * vectors(k, extent, outer);
+    if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
+      all += ACROSS * vectors(k, extent, outer);
     all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
   }
   if (k->ninner) all += A_ROUND * vectors(k, extent, outer) * k->nphases;

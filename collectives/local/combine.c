@@ -1,11 +1,11 @@
-// How elements of several sources become one: sums, maxima, minima and products, in the order of the
-// sources, so that results do not depend on who computes them.
+// How elements of several sources become one: sums, maxima, minima and products, in the order of
+// the sources, so that results do not depend on who computes them.
 #include <string.h>
 
 #include "collectives/local/transfer.h"
 
-// Elements at a time; sources that are folded one after the other before they join the others, so that sums over many
-// processors are as exact as those over few.
+// Elements at a time; sources that are folded one after the other before they join the others, so
+// that sums over many processors are as exact as those over few.
 enum { BLOCK = 256, GROUP = 16 };
 
 static float from_bf16(uint16_t h) {
@@ -66,9 +66,11 @@ static uint16_t to_f16(float f) {
       int64_t n = total - at < BLOCK ? total - at : BLOCK;                                         \
       for (int64_t s = 0; s < t->nsrc; s++) {                                                      \
         const T *x = (const T *)(const void *)t->src[s] + from + at;                               \
-        if (s < GROUP) name##_fold(acc, x, n, s ? monoid : 0);                                     \
-        else name##_fold(part, x, n, s % GROUP ? monoid : 0);                                      \
-        if (s >= GROUP && (s % GROUP == GROUP - 1 || s + 1 == t->nsrc))                             \
+        if (s < GROUP)                                                                             \
+          name##_fold(acc, x, n, s ? monoid : 0);                                                  \
+        else                                                                                       \
+          name##_fold(part, x, n, s % GROUP ? monoid : 0);                                         \
+        if (s >= GROUP && (s % GROUP == GROUP - 1 || s + 1 == t->nsrc))                            \
           name##_join(acc, part, n, monoid);                                                       \
       }                                                                                            \
       for (int64_t d = 0; d < t->ndst; d++) {                                                      \

@@ -13,13 +13,13 @@
 // the process; in `local`, processor i.
 typedef struct CommMember {
   int64_t processor;
-  void *const *src, *const *dst;            // nparts each; equal pointers (all_reduce only): in place
-  const int64_t *src_valid, *dst_valid;     // nparts * MAX_RANK valid extents
+  void *const *src, *const *dst;        // nparts each; equal pointers (all_reduce only): in place
+  const int64_t *src_valid, *dst_valid; // nparts * MAX_RANK valid extents
 } CommMember;
 typedef struct CommCall {
   const Collective *what;
-  uint64_t sequence;                        // number of this call, equal on all processes
-  int64_t members;                          // contexts of this process
+  uint64_t sequence; // number of this call, equal on all processes
+  int64_t members;   // contexts of this process
   const CommMember *member;
 } CommCall;
 
@@ -32,21 +32,21 @@ typedef struct CommCount {
 typedef struct Comm Comm;
 typedef struct CommTable {
   const char *name;
-  // Runs worker `worker` of `workers` of this process; all call it with the same `call`, after a barrier
-  // of theirs and before the next. False after a failure, which `error` describes; then every worker
-  // returns false.
+  // Runs worker `worker` of `workers` of this process; all call it with the same `call`, after a
+  // barrier of theirs and before the next. False after a failure, which `error` describes; then
+  // every worker returns false.
   bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
   void (*free)(Comm *c);
 } CommTable;
 struct Comm {
   const CommTable *table;
   const Mesh *mesh;
-  CommCount count;   // of the processor that sends most
+  CommCount count; // of the processor that sends most
   char error[256];
 };
 
-// All processors of the mesh in this process. Sums run in the order of ranks, so results do not depend
-// on the number of workers. Caller owns; comm_free ends it. mesh must outlive it.
+// All processors of the mesh in this process. Sums run in the order of ranks, so results do not
+// depend on the number of workers. Caller owns; comm_free ends it. mesh must outlive it.
 Comm *comm_local(const Mesh *mesh, int workers);
 
 static inline bool comm_run(Comm *c, const CommCall *call, int worker, int workers) {
@@ -56,8 +56,8 @@ static inline void comm_free(Comm *c) {
   if (c) c->table->free(c);
 }
 
-// A barrier for `workers` threads: spins about 2,000 pauses when there are cores for all, then sleeps
-// on a futex. Reusable. Embedded by communicators and the executor alike.
+// A barrier for `workers` threads: spins about 2,000 pauses when there are cores for all, then
+// sleeps on a futex. Reusable. Embedded by communicators and the executor alike.
 typedef struct Barrier Barrier;
 Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);

@@ -1,6 +1,6 @@
 // Local communicator: processors are contexts of this process, so a collective reads the blocks of
-// all members of a group directly and writes all destinations (collectives/local/transfer.h). The elements
-// of a box are dealt to the workers in ranges.
+// all members of a group directly and writes all destinations (collectives/local/transfer.h). The
+// elements of a box are dealt to the workers in ranges.
 #include <stdlib.h>
 
 #include "collectives/local/transfer.h"

@@ -59,10 +59,12 @@ static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64
   }
 }
 
+void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) {
+  move_range(t, c, lo, hi);
+}
 
-void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) { move_range(t, c, lo, hi); }
-
-void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job, int worker, int workers) {
+void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job,
+                    int worker, int workers) {
   if (elements < (int64_t)SPLIT_ELEMENTS * workers) {
     if (job % workers == worker) move_range(t, c, 0, elements);
     return;
@@ -80,7 +82,8 @@ static void row_strides(int rank, const int64_t *block, int64_t *stride) {
   }
 }
 
-void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi, char *packed) {
+void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi,
+                   char *packed) {
   Transfer one = *t;
   char *from = (char *)(uintptr_t)src;
   one.nsrc = one.ndst = 1;
@@ -90,7 +93,8 @@ void transfer_pack(const Transfer *t, const Collective *c, const char *src, int6
   move_range(&one, c, lo, hi);
 }
 
-void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo, int64_t hi, char *dst) {
+void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+                     int64_t hi, char *dst) {
   Transfer one = *t;
   char *from = (char *)(uintptr_t)packed;
   one.nsrc = one.ndst = 1;
@@ -117,9 +121,11 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// First index of the piece that rank k of the group holds of a dim of `whole` elements, and how many it has when all are
-// there. Blocks nest (decision 8), so over two axes pieces need not stand at multiples of their length.
-static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k, int64_t *elements) {
+// First index of the piece that rank k of the group holds of a dim of `whole` elements, and how
+// many it has when all are there. Blocks nest (decision 8), so over two axes pieces need not stand
+// at multiples of their length.
+static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k,
+                        int64_t *elements) {
   int64_t start = 0, length = whole, digit = axes_size(m, axes), rest = whole;
   for (int i = 0; i < axes.n; i++) {
     int64_t n = m->axis[axes.at[i]].size;
@@ -176,8 +182,7 @@ static void all_gather(Walk *s, const CollPart *p, int64_t group) {
     t.src_of = &s->peer[k], t.dst_of = s->peer;
     t.ndst = group;
     memcpy(t.extent, src_valid(s, k, part), sizeof t.extent);
-    int64_t start =
-        piece_start(s->mesh, s->call->what->axes, p->dst_block[g], p->src_block[g], k);
+    int64_t start = piece_start(s->mesh, s->call->what->axes, p->dst_block[g], p->src_block[g], k);
     t.extent[g] = clamp64(t.extent[g], 0, clamp64(p->dst_block[g] - start, 0, INT64_MAX));
     t.to = start * t.to_stride[g];
     transfer(s, &t);
@@ -193,8 +198,7 @@ static void reduce_scatter(Walk *s, const CollPart *p, int64_t group) {
     t.src_of = s->peer, t.dst_of = &s->peer[k];
     t.nsrc = group;
     memcpy(t.extent, dst_valid(s, k, part), sizeof t.extent);
-    int64_t start =
-        piece_start(s->mesh, s->call->what->axes, p->src_block[c], p->dst_block[c], k);
+    int64_t start = piece_start(s->mesh, s->call->what->axes, p->src_block[c], p->dst_block[c], k);
     t.extent[c] = clamp64(t.extent[c], 0, clamp64(p->src_block[c] - start, 0, INT64_MAX));
     t.from = start * t.from_stride[c];
     transfer(s, &t);
@@ -237,9 +241,10 @@ static Moved moved_dim(const Collective *w, const CollPart *p, int d) {
   return d == p->cut ? (Moved){p->whole, w->axes, w->to} : p->moved[d];
 }
 
-// First index along dim d of what processor r holds after a permute, and how many at most: a block, or with its halo what
-// it reads.
-static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r, int64_t *most) {
+// First index along dim d of what processor r holds after a permute, and how many at most: a block,
+// or with its halo what it reads.
+static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r,
+                         int64_t *most) {
   int64_t first;
   if (d != p->cut || !p->reach.affine.divisor)
     return piece_of(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r), most);
@@ -247,8 +252,8 @@ static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d
   return first;
 }
 
-// What source k has along dim d of what destination j takes: elements, and where they begin in both blocks. `most` are
-// the elements when all rows are there.
+// What source k has along dim d of what destination j takes: elements, and where they begin in both
+// blocks. `most` are the elements when all rows are there.
 typedef struct Common {
   int64_t n, most, from, to;
 } Common;
@@ -259,15 +264,17 @@ static Common common_part(const Walk *s, const CollPart *p, int d, int64_t k, in
   int64_t have = src_valid(s, k, part)[d];
   if (!x.whole) return (Common){have, p->src_block[d], 0, 0};
   int64_t has, takes;
-  int64_t from = piece_of(s->mesh, x.from, x.whole, p->src_block[d], axes_rank(s->mesh, x.from, s->peer[k]), &has);
-  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j], &takes), end = to + dst_valid(s, j, part)[d];
+  int64_t from = piece_of(s->mesh, x.from, x.whole, p->src_block[d],
+                          axes_rank(s->mesh, x.from, s->peer[k]), &has);
+  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j], &takes),
+          end = to + dst_valid(s, j, part)[d];
   int64_t most = from + has < to + takes ? from + has : to + takes;
   int64_t lo = from > to ? from : to, hi = from + have < end ? from + have : end;
   return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
-// Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks nest unevenly,
-// and for halos, a destination takes from several sources.
+// Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks
+// nest unevenly, and for halos, a destination takes from several sources.
 static void permute(Walk *s, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
@@ -333,8 +340,8 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Elements that processor k of the group hands to the others of part p; dims that are not moved count whole, and rows that
-// an incomplete batch lacks count too, like padding elsewhere.
+// Elements that processor k of the group hands to the others of part p; dims that are not moved
+// count whole, and rows that an incomplete batch lacks count too, like padding elsewhere.
 static int64_t sent_by(const Walk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
@@ -381,6 +388,7 @@ void call_count(const Walk *w, CommCount *count, double seconds) {
   int64_t bytes = elements * dtype_bytes(c->type);
   count->calls[c->kind]++;
   count->bytes[c->kind] += bytes;
-  count->wire_bytes[c->kind] += ring_bytes(c->kind, axes_size(w->mesh, c->kind == COLL_PERMUTE ? group_axes(c) : c->axes), bytes);
+  count->wire_bytes[c->kind] += ring_bytes(
+      c->kind, axes_size(w->mesh, c->kind == COLL_PERMUTE ? group_axes(c) : c->axes), bytes);
   count->seconds[c->kind] += seconds;
 }

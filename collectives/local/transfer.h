@@ -34,27 +34,30 @@ struct Walk {
   const CommCall *call;
   TransferTake *take;
   void *context;
-  int64_t job;       // transfers seen
-  int64_t *peer;     // room for a number and two addresses a processor
+  int64_t job;   // transfers seen
+  int64_t *peer; // room for a number and two addresses a processor
   char **src, **dst;
 };
 void transfers_walk(Walk *w);
 
 // This worker's part of a transfer: elements in ranges, small transfers in turn. A worker reads all
-// sources of a range before it writes a destination, so equal source and destination are safe, and the
-// number of workers changes no bit.
-void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job, int worker, int workers);
+// sources of a range before it writes a destination, so equal source and destination are safe, and
+// the number of workers changes no bit.
+void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job,
+                    int worker, int workers);
 // Elements lo..hi-1 of the box, counted row-major.
 void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi);
 // The same of source `src` into packed, and of packed into destination `dst`.
-void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi, char *packed);
-void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo, int64_t hi, char *dst);
+void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi,
+                   char *packed);
+void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+                     int64_t hi, char *dst);
 
 // How elements of a type are combined, by the widest vectors of this processor.
 Combine *combine_of(Dtype type);
 
-// Adds a call to the counters: operand bytes at the call, padding included, of the processor that sends
-// most (decision 28), and what a ring sends for them.
+// Adds a call to the counters: operand bytes at the call, padding included, of the processor that
+// sends most (decision 28), and what a ring sends for them.
 void call_count(const Walk *w, CommCount *count, double seconds);
 
 #endif

@@ -18,14 +18,20 @@ static const char *value_name(const Graph *g, const Node *n) {
 
 static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine *machine) {
   const Node *first = graph_node(g, b->node[0]);
-  CollFact f = {.axes = first->attr.axes, .type = (Dtype)first->type, .times = 1, .backward = first->origin.backward,
-                .value = "", .pos = first->origin.pos, .why = first->origin.why};
+  CollFact f = {.axes = first->attr.axes,
+                .type = (Dtype)first->type,
+                .times = 1,
+                .backward = first->origin.backward,
+                .value = "",
+                .pos = first->origin.pos,
+                .why = first->origin.why};
   f.times = region_times(g, first->region);
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
   for (uint32_t i = 0; i < b->n; i++) {
     const char *name = value_name(g, graph_node(g, b->node[i]));
-    if (!mentioned(f.value, name)) f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
+    if (!mentioned(f.value, name))
+      f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
   }
   f.bytes = coll_call_bytes(g, b->node, b->n);
   f.elements = f.bytes / dtype_bytes(f.type);

@@ -1,16 +1,23 @@
 // What collectives move and cost: wire bytes of the best ring, and seconds by latency and bandwidth
-// (reference: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
-// MPICH", 2005; over axes of unequal speed in levels: Thakur and Gropp, "Improving the performance of collective
-// operations in MPICH", 2003, and the hierarchical rings of NCCL and Horovod).
+// (reference: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
+// in MPICH", 2005; over axes of unequal speed in levels: Thakur and Gropp, "Improving the
+// performance of collective operations in MPICH", 2003, and the hierarchical rings of NCCL and
+// Horovod).
 #include <string.h>
 
 #include "collectives/collectives.h"
 
 bool coll_of(Op op, CollKind *out) {
-  static const struct { Op op; CollKind kind; } row[] = {
-      {OP_ALL_REDUCE, COLL_ALL_REDUCE}, {OP_ALL_GATHER, COLL_ALL_GATHER},
-      {OP_REDUCE_SCATTER, COLL_REDUCE_SCATTER}, {OP_ALL_TO_ALL, COLL_ALL_TO_ALL},
-      {OP_PERMUTE, COLL_PERMUTE},       {OP_HALO, COLL_PERMUTE},
+  static const struct {
+    Op op;
+    CollKind kind;
+  } row[] = {
+      {OP_ALL_REDUCE, COLL_ALL_REDUCE},
+      {OP_ALL_GATHER, COLL_ALL_GATHER},
+      {OP_REDUCE_SCATTER, COLL_REDUCE_SCATTER},
+      {OP_ALL_TO_ALL, COLL_ALL_TO_ALL},
+      {OP_PERMUTE, COLL_PERMUTE},
+      {OP_HALO, COLL_PERMUTE},
   };
   for (size_t i = 0; i < countof(row); i++)
     if (row[i].op == op) {
@@ -21,9 +28,13 @@ bool coll_of(Op op, CollKind *out) {
 }
 
 // Share of the bytes that a ring of n sends: times (n-1)/n, or whole for permute.
-static const struct { int rounds; bool whole; } ring[COLL_COUNT] = {
-    [COLL_ALL_REDUCE] = {2, false},     [COLL_ALL_GATHER] = {1, false}, [COLL_REDUCE_SCATTER] = {1, false},
-    [COLL_ALL_TO_ALL] = {1, false},     [COLL_PERMUTE] = {1, true},
+static const struct {
+  int rounds;
+  bool whole;
+} ring[COLL_COUNT] = {
+    [COLL_ALL_REDUCE] = {2, false},     [COLL_ALL_GATHER] = {1, false},
+    [COLL_REDUCE_SCATTER] = {1, false}, [COLL_ALL_TO_ALL] = {1, false},
+    [COLL_PERMUTE] = {1, true},
 };
 
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
@@ -56,19 +67,21 @@ typedef struct Interval {
 // What processors have of block or reach dim d, by rank over the axes on which that depends.
 static Interval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
-  int64_t size = axes_size(g->mesh, axes), whole = dim_get(g->dims, dim_get(g->dims, d)->whole)->size;
+  int64_t size = axes_size(g->mesh, axes),
+          whole = dim_get(g->dims, dim_get(g->dims, d)->whole)->size;
   Interval *out = arena_array(a, Interval, size);
   for (int64_t k = 0; k < size; k++) {
     int64_t r = axes_peer(g->mesh, axes, 0, k);
-    out[k] = (Interval){dim_offset(g->dims, g->mesh, d, r), dim_valid(g->dims, g->mesh, d, r, whole)};
+    out[k] =
+        (Interval){dim_offset(g->dims, g->mesh, d, r), dim_valid(g->dims, g->mesh, d, r, whole)};
   }
   return out;
 }
 
 static int64_t overlap(Interval x, Interval y) { return common(x.first, x.n, y.first, y.n); }
 
-// Of dim i of a permute or halo: elements that a processor holds and the others of its group take, added up, and those
-// that it takes itself, by its rank over the axes on which that depends.
+// Of dim i of a permute or halo: elements that a processor holds and the others of its group take,
+// added up, and those that it takes itself, by its rank over the axes on which that depends.
 typedef struct Along {
   Axes axes;
   int64_t *taken, *own;
@@ -83,12 +96,14 @@ static void axes_join(Axes *s, Axes more) {
 static Axes served_axes(const Graph *g, const Node *n, int i) {
   Axes want = dim_get(g->dims, n->attr.to[i])->axes, cut = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
-    if (axes_has(n->attr.axes, want.at[k]) && axes_has(cut, want.at[k])) out.at[out.n++] = want.at[k];
+    if (axes_has(n->attr.axes, want.at[k]) && axes_has(cut, want.at[k]))
+      out.at[out.n++] = want.at[k];
   return out;
 }
 
 static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
-  Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr.dims[i])->axes, want = dim_get(g->dims, n->attr.to[i])->axes;
+  Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr.dims[i])->axes,
+       want = dim_get(g->dims, n->attr.to[i])->axes;
   const Interval *held = intervals(a, g, n->attr.dims[i]), *read = intervals(a, g, n->attr.to[i]);
   Along out = {.axes = have};
   axes_join(&out.axes, want);
@@ -100,14 +115,16 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
     int64_t from = axes_peer(g->mesh, out.axes, 0, r);
     Interval mine = held[axes_rank(g->mesh, have, from)];
     for (int64_t k = 0; k < others; k++)
-      out.taken[r] += overlap(mine, read[all ? k : axes_rank(g->mesh, want, axes_peer(g->mesh, served, from, k))]);
+      out.taken[r] += overlap(
+          mine, read[all ? k : axes_rank(g->mesh, want, axes_peer(g->mesh, served, from, k))]);
     out.own[r] = overlap(mine, read[axes_rank(g->mesh, want, from)]);
   }
   return out;
 }
 
-// Bytes that each processor of a group sends to all others; dims that are not moved count whole. No axis cuts two dims,
-// so that all others together take the product of what they take along each dim.
+// Bytes that each processor of a group sends to all others; dims that are not moved count whole. No
+// axis cuts two dims, so that all others together take the product of what they take along each
+// dim.
 static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
   Axes cut = source_axes(g, n), seen = {0};
@@ -119,7 +136,8 @@ static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
     axes_join(&seen, served_axes(g, n, i));
   }
   for (int k = 0; k < n->attr.axes.n; k++)
-    if (axes_has(cut, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k])) replicas *= g->mesh->axis[n->attr.axes.at[k]].size;
+    if (axes_has(cut, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k]))
+      replicas *= g->mesh->axis[n->attr.axes.at[k]].size;
   for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
     int64_t from = axes_peer(g->mesh, n->attr.axes, 0, k), all = rest * replicas, own = rest;
     for (int i = 0; i < n->attr.nto; i++) {
@@ -147,11 +165,12 @@ int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
   Op op = (Op)graph_node(g, node[0])->op;
   if (op == OP_HALO || op == OP_PERMUTE) return moved_bytes(g, node, n);
   int64_t bytes = 0;
-  for (uint32_t i = 0; i < n; i++) bytes += node_bytes(g, op == OP_ALL_GATHER ? node[i] : graph_node(g, node[i])->args[0]);
+  for (uint32_t i = 0; i < n; i++)
+    bytes += node_bytes(g, op == OP_ALL_GATHER ? node[i] : graph_node(g, node[i])->args[0]);
   return bytes;
 }
 
-// -- seconds ---------------------------------------------------------------------------------------------
+// -- seconds ------------------------------------------------------------------------------------
 
 // Axes with equal figures are one level.
 typedef struct Level {
@@ -168,7 +187,9 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
     int at = 0;
     if (axis->size <= 1) continue;
     while (at < n && out[at].link.bandwidth > link.bandwidth) at++;
-    while (at < n && out[at].link.bandwidth == link.bandwidth && out[at].link.latency != link.latency) at++;
+    while (at < n && out[at].link.bandwidth == link.bandwidth &&
+           out[at].link.latency != link.latency)
+      at++;
     if (at < n && out[at].link.bandwidth == link.bandwidth) {
       out[at].group *= axis->size;
       continue;
@@ -185,27 +206,33 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
   double seconds = 0;
-  for (int i = 0; i < n; i++) seconds += level[i].link.latency * (machine->shared > 0 ? 1 : ring[k].rounds);
+  for (int i = 0; i < n; i++)
+    seconds += level[i].link.latency * (machine->shared > 0 ? 1 : ring[k].rounds);
   return seconds;
 }
 
-// Every byte of a permute may have to go over the slowest axis. Dealing out shrinks what the next level moves.
+// Every byte of a permute may have to go over the slowest axis. Dealing out shrinks what the next
+// level moves.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
   if (n == 0) return 0;
   if (n == 1 || ring[k].whole)
-    return (double)coll_wire_bytes(k, level[n - 1].group, bytes) * (machine->bandwidth / level[n - 1].link.bandwidth);
+    return (double)coll_wire_bytes(k, level[n - 1].group, bytes) *
+           (machine->bandwidth / level[n - 1].link.bandwidth);
   double weight = 0, rest = (double)bytes;
   for (int i = 0; i < n; i++) {
     const Level *l = &level[k == COLL_ALL_TO_ALL ? n - 1 - i : i];
     double group = (double)l->group;
-    weight += ring[k].rounds * rest * (group - 1) / group * (machine->bandwidth / l->link.bandwidth);
+    weight +=
+        ring[k].rounds * rest * (group - 1) / group * (machine->bandwidth / l->link.bandwidth);
     rest /= group;
   }
   return weight;
 }
 
-double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
-  return coll_latency(machine, mesh, k, axes) + coll_weight(machine, mesh, k, axes, bytes) / machine->bandwidth;
+double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes,
+                    int64_t bytes) {
+  return coll_latency(machine, mesh, k, axes) +
+         coll_weight(machine, mesh, k, axes, bytes) / machine->bandwidth;
 }

@@ -26,14 +26,17 @@ static bool same_list(const DimId *a, const DimId *b, int n) {
 
 // b takes back what a did.
 static bool inverse(const Node *a, const Node *b) {
-  static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN}, {OP_SLICE_OWN, OP_ALL_GATHER},
-                               {OP_ALL_TO_ALL, OP_ALL_TO_ALL}, {OP_PERMUTE, OP_PERMUTE}};
+  static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN},
+                               {OP_SLICE_OWN, OP_ALL_GATHER},
+                               {OP_ALL_TO_ALL, OP_ALL_TO_ALL},
+                               {OP_PERMUTE, OP_PERMUTE}};
   for (size_t i = 0; i < countof(pair); i++) {
     if (a->op != pair[i][0] || b->op != pair[i][1] || a->attr.ndims != b->attr.ndims) continue;
     if (a->op == OP_ALL_TO_ALL) // the dim that was gathered is cut again
       return a->attr.dims[0] == b->attr.to[1] && a->attr.to[0] == b->attr.dims[1] &&
              a->attr.dims[1] == b->attr.to[0] && a->attr.to[1] == b->attr.dims[0];
-    return same_list(a->attr.dims, b->attr.to, a->attr.ndims) && same_list(a->attr.to, b->attr.dims, a->attr.ndims);
+    return same_list(a->attr.dims, b->attr.to, a->attr.ndims) &&
+           same_list(a->attr.to, b->attr.dims, a->attr.ndims);
   }
   return false;
 }
@@ -47,15 +50,18 @@ static Axes joined(Axes a, Axes b) {
 
 static bool same_attr(const Attr *a, const Attr *b) {
   return a->type == b->type && a->ndims == b->ndims && a->nto == b->nto && a->monoid == b->monoid &&
-         axes_equal(a->axes, b->axes) && same_list(a->dims, b->dims, a->ndims) && same_list(a->to, b->to, a->nto);
+         axes_equal(a->axes, b->axes) && same_list(a->dims, b->dims, a->ndims) &&
+         same_list(a->to, b->to, a->nto);
 }
 
 // The node of the source graph that does to x what `like` does to its argument, 0: none.
 static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   for (NodeId n = x + 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    if (node->op == like->op && node->nargs == 1 && node->args[0] == x && node->type == like->type && node->instance == like->instance &&
-        same_attr(&node->attr, &like->attr)) return n;
+    if (node->op == like->op && node->nargs == 1 && node->args[0] == x &&
+        node->type == like->type && node->instance == like->instance &&
+        same_attr(&node->attr, &like->attr))
+      return n;
   }
   return 0;
 }
@@ -70,28 +76,33 @@ static bool names(const Attr *a, DimId t) {
 
 enum { MAX_MOVES = 8 };
 
-// The value that conversion n of what a loop hands out, or of its moved or current step, has, if the loop makes that
-// conversion in each step anyway: that is handed out then.
+// The value that conversion n of what a loop hands out, or of its moved or current step, has, if
+// the loop makes that conversion in each step anyway: that is handed out then.
 static NodeId kept_in_loop(Share *s, NodeId n) {
   const Graph *g = s->g;
   NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
   int moves = 0;
   for (; graph_node(g, x)->op != OP_COLLECT; x = graph_node(g, x)->args[0]) {
     Op op = (Op)graph_node(g, x)->op;
-    if (op == OP_AT && !step) step = x;
-    else if ((op != OP_RENAME && op != OP_SPLIT && op != OP_MERGE) || moves == MAX_MOVES) return 0;
-    else move[moves++] = x;
+    if (op == OP_AT && !step)
+      step = x;
+    else if ((op != OP_RENAME && op != OP_SPLIT && op != OP_MERGE) || moves == MAX_MOVES)
+      return 0;
+    else
+      move[moves++] = x;
   }
   const Node *collect = graph_node(g, x);
   DimId t = collect->attr.dims[0];
-  if (names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t)) return 0;
+  if (names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t))
+    return 0;
   for (x = collect->args[1]; x && moves > 0;) {
     const Node *like = graph_node(g, move[--moves]);
     x = names(&like->attr, t) ? 0 : node_like(g, x, like);
   }
   if (x) x = node_like(g, x, graph_node(g, n));
   if (!x || !s->map[x]) return 0;
-  NodeId kept = graph_add(s->out, OP_COLLECT, 2, (NodeId[]){s->map[collect->args[0]], s->map[x]}, &collect->attr);
+  NodeId kept = graph_add(s->out, OP_COLLECT, 2, (NodeId[]){s->map[collect->args[0]], s->map[x]},
+                          &collect->attr);
   return step ? graph_add(s->out, OP_AT, 1, &kept, &graph_node(g, step)->attr) : kept;
 }
 

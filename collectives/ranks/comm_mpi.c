@@ -1,4 +1,5 @@
-// The module meshc_mpi: a Transport over MPI 3.1. All that the program knows of MPI is in this file.
+// The module meshc_mpi: a Transport over MPI 3.1. All that the program knows of MPI is in this
+// file.
 #define _GNU_SOURCE // PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 #include <mpi.h>
 #include <pthread.h>
@@ -17,8 +18,9 @@ static bool beats;             // MPI lets a second thread in
 static atomic_uint exchanges;  // begun so far
 static MPI_Request *beat_sent; // by rank: the last life sign
 
-// Open MPI listens on every network interface of the machine as soon as it may use TCP. Ranks that all run on one
-// machine have shared memory, and need no interface. Settings of the user's are kept.
+// Open MPI listens on every network interface of the machine as soon as it may use TCP. Ranks that
+// all run on one machine have shared memory, and need no interface. Settings of the user's are
+// kept.
 static void stay_local(void) {
   const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (!all || !here || strcmp(all, here) != 0) return;
@@ -29,7 +31,8 @@ static void stay_local(void) {
 static bool mpi_start(int *rank, int *count, char *why, size_t room) {
   int level;
   stay_local();
-  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS || level < MPI_THREAD_FUNNELED) {
+  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
+      level < MPI_THREAD_FUNNELED) {
     snprintf(why, room, "MPI does not start with threads");
     return false;
   }
@@ -47,9 +50,11 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   if (p->nin > MESSAGE_MAX || p->nout > MESSAGE_MAX) return false;
   bool good = true;
   if (p->nin)
-    good = MPI_Irecv(p->in, (int)p->nin, MPI_BYTE, p->rank, TAG, MPI_COMM_WORLD, receive) == MPI_SUCCESS;
+    good = MPI_Irecv(p->in, (int)p->nin, MPI_BYTE, p->rank, TAG, MPI_COMM_WORLD, receive) ==
+           MPI_SUCCESS;
   if (good && p->nout)
-    good = MPI_Isend(p->out, (int)p->nout, MPI_BYTE, p->rank, TAG, MPI_COMM_WORLD, send) == MPI_SUCCESS;
+    good = MPI_Isend(p->out, (int)p->nout, MPI_BYTE, p->rank, TAG, MPI_COMM_WORLD, send) ==
+           MPI_SUCCESS;
   return good;
 }
 
@@ -57,7 +62,8 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
 static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
   for (int i = 0; i < n; i++) {
     int done = 1;
-    if (peer[i].nin && MPI_Test(&request[2 * i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) peer[i].nin = -1;
+    if (peer[i].nin && MPI_Test(&request[2 * i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+      peer[i].nin = -1;
   }
 }
 
@@ -96,7 +102,7 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
   return good;
 }
 
-// -- life signs ------------------------------------------------------------------------------------------------
+// -- life signs ---------------------------------------------------------------------------------
 
 // A peer that does not receive gets no further ones: the last send to it is not complete.
 static void beat_one(int rank) {
@@ -118,8 +124,11 @@ static void mpi_beat(int n, const int *rank) {
 static int mpi_heard(int rank) {
   int n = 0, there = 0;
   pthread_mutex_lock(&gate); // recursive: also called out of an exchange
-  while (beats && MPI_Iprobe(rank, TAG_BEAT, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there &&
-         MPI_Recv(NULL, 0, MPI_BYTE, rank, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+  while (beats &&
+         MPI_Iprobe(rank, TAG_BEAT, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+         there &&
+         MPI_Recv(NULL, 0, MPI_BYTE, rank, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+             MPI_SUCCESS)
     n++;
   pthread_mutex_unlock(&gate);
   return n;

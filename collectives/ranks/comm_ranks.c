@@ -1,7 +1,7 @@
-// Communicator over ranks. Those of one machine work like the local one, on windows: all meet and compare
-// what they are about to do, their workers share the elements, all meet again. What concerns several
-// machines their leaders do (collectives/ranks/internode.c). Elements are combined in the same order as in one process,
-// so the bits are the same.
+// Communicator over ranks. Those of one machine work like the local one, on windows: all meet and
+// compare what they are about to do, their workers share the elements, all meet again. What
+// concerns several machines their leaders do (collectives/ranks/internode.c). Elements are combined
+// in the same order as in one process, so the bits are the same.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,19 +21,23 @@ typedef struct CommRanks {
   char **src, **dst, **near;     // per worker: `processors` addresses
 } CommRanks;
 
-// -- what the ranks compare ------------------------------------------------------------------------------------
+// -- what the ranks compare ---------------------------------------------------------------------
 
 static Note note_of(const CommCall *call, int workers) {
   const Collective *w = call->what;
-  Note n = {.what = (uint32_t)NOTE_CALL + (uint32_t)w->kind, .line = w->pos.line, .sequence = call->sequence, .size = w->bytes,
-            .elements = 1, .workers = workers};
+  Note n = {.what = (uint32_t)NOTE_CALL + (uint32_t)w->kind,
+            .line = w->pos.line,
+            .sequence = call->sequence,
+            .size = w->bytes,
+            .elements = 1,
+            .workers = workers};
   for (int d = 0; w->nparts && d < w->part[0].rank; d++) n.elements *= w->part[0].src_block[d];
   return n;
 }
 
 static const char *const faults[FAULT_COUNT] = {
-    [FAULT_COUNT_WRONG] = "count", [FAULT_KIND] = "kind", [FAULT_LINE] = "line", [FAULT_SKIP] = "skip",
-    [FAULT_KILL] = "kill",         [FAULT_STOP] = "stop",
+    [FAULT_COUNT_WRONG] = "count", [FAULT_KIND] = "kind", [FAULT_LINE] = "line",
+    [FAULT_SKIP] = "skip",         [FAULT_KILL] = "kill", [FAULT_STOP] = "stop",
 };
 
 bool ranks_fault(Ranks *r, const char *text) {
@@ -59,7 +63,8 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
   Ranks *r = c->ranks;
   FaultKind fault = fault_at(r, call);
   if (fault == FAULT_COUNT_WRONG) mine.elements++;
-  if (fault == FAULT_KIND) mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
+  if (fault == FAULT_KIND)
+    mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
   if (fault == FAULT_LINE) mine.line++;
   if (fault == FAULT_KILL) raise(SIGKILL);
   if (fault == FAULT_STOP) raise(SIGSTOP);
@@ -72,7 +77,7 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
   return true;
 }
 
-// -- the machine's part ----------------------------------------------------------------------------------------
+// -- the machine's part -------------------------------------------------------------------------
 
 typedef struct Share {
   const CommRanks *comm;
@@ -81,7 +86,8 @@ typedef struct Share {
   char **near;
 } Share;
 
-// Of a transfer to several machines the blocks on this one are its own affair where nothing is combined.
+// Of a transfer to several machines the blocks on this one are its own affair where nothing is
+// combined.
 static bool own_part(const Share *s, Transfer *t) {
   const Ranks *r = s->comm->ranks;
   if (r->machines == 1) return true;
@@ -122,7 +128,8 @@ static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers)
   if (share.worker < share.workers) transfers_walk(&walk);
   workers_wait(c, workers);
   if (worker != 0) return true;
-  bool good = (!c->far || !ranks_lead(c->ranks) || far_run(c->far, call)) && ranks_meet_near(c->ranks, false);
+  bool good = (!c->far || !ranks_lead(c->ranks) || far_run(c->far, call)) &&
+              ranks_meet_near(c->ranks, false);
   call_count(&walk, &comm->count, clock_seconds() - start);
   return good;
 }

@@ -1,13 +1,14 @@
 // Between machines: transfers whose blocks lie on several machines, by the leaders of the machines.
 //
 // A transfer is cut into pieces, a piece has an owner: where it is sent from, or, where sources are
-// combined, one of the machines that want it. Pieces are gathered into batches, the same ones on all
-// machines, and a batch takes two exchanges:
+// combined, one of the machines that want it. Pieces are gathered into batches, the same ones on
+// all machines, and a batch takes two exchanges:
 //
 //   1. every machine sends its sources of a piece to the owner, which combines them in the order of ranks;
 //   2. the owner sends the result to the machines with destinations.
 //
-// Sources travel one by one: combining those of a machine beforehand would change the order of sums.
+// Sources travel one by one: combining those of a machine beforehand would change the order of
+// sums.
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,14 +109,17 @@ static char *take(Buffer *b, int64_t n) {
   return at;
 }
 
-// -- what is sent ----------------------------------------------------------------------------------------------
+// -- what is sent -------------------------------------------------------------------------------
 
 static bool combines(const Piece *p) { return p->t.nsrc > 1; }
-static int64_t piece_bytes(const Far *f, const Piece *p) { return (p->hi - p->lo) * dtype_bytes(f->what->type); }
+static int64_t piece_bytes(const Far *f, const Piece *p) {
+  return (p->hi - p->lo) * dtype_bytes(f->what->type);
+}
 
 static int64_t sources_on(const Far *f, const Piece *p, int machine) {
   int64_t n = 0;
-  for (int64_t i = 0; combines(p) && i < p->t.nsrc; i++) n += ranks_machine(f->ranks, p->t.src_of[i]) == machine;
+  for (int64_t i = 0; combines(p) && i < p->t.nsrc; i++)
+    n += ranks_machine(f->ranks, p->t.src_of[i]) == machine;
   return n;
 }
 
@@ -161,7 +165,7 @@ static bool exchange(Far *f) {
   return good;
 }
 
-// -- a batch ---------------------------------------------------------------------------------------------------
+// -- a batch ------------------------------------------------------------------------------------
 
 static void pack_source(const Far *f, const Piece *p, int64_t i, char *to) {
   transfer_pack(&p->t, f->what, p->t.src[i], p->lo, p->hi, to);
@@ -194,7 +198,8 @@ static void make_result(Far *f, const Piece *p, char *to) {
     if (machine == own) pack_source(f, p, i, at);
     f->source[i] = at;
   }
-  Transfer one = {.nsrc = p->t.nsrc, .ndst = 1, .src = (char *const *)(uintptr_t)f->source, .dst = &to};
+  Transfer one = {
+      .nsrc = p->t.nsrc, .ndst = 1, .src = (char *const *)(uintptr_t)f->source, .dst = &to};
   combine_of(f->what->type)(&one, 0, 0, p->hi - p->lo, f->what->monoid);
 }
 
@@ -210,12 +215,14 @@ static void make_results(Far *f) {
   room_for(&f->result, all);
   room_for(&f->sources, most);
   for (int k = 0; k < f->pieces; k++)
-    if (f->piece[k].owner == own) make_result(f, &f->piece[k], take(&f->result, piece_bytes(f, &f->piece[k])));
+    if (f->piece[k].owner == own)
+      make_result(f, &f->piece[k], take(&f->result, piece_bytes(f, &f->piece[k])));
 }
 
 static void put_result(const Far *f, const Piece *p, const char *from) {
   for (int64_t i = 0; i < p->t.ndst; i++)
-    if (ranks_sees(f->ranks, p->t.dst_of[i])) transfer_unpack(&p->t, f->what, from, p->lo, p->hi, p->t.dst[i]);
+    if (ranks_sees(f->ranks, p->t.dst_of[i]))
+      transfer_unpack(&p->t, f->what, from, p->lo, p->hi, p->t.dst[i]);
 }
 
 static bool send_results(Far *f) {
@@ -229,12 +236,14 @@ static bool send_results(Far *f) {
     const char *result = take(&f->result, bytes);
     for (int m = 0; m < f->ranks->machines; m++)
       if (m != own && wanted_on(f, p, m)) memcpy(take(&f->out[m], bytes), result, (size_t)bytes);
-    if (combines(p)) put_result(f, p, result); // what is only copied the machine's ranks have copied
+    if (combines(p))
+      put_result(f, p, result); // what is only copied the machine's ranks have copied
   }
   if (!exchange(f)) return false;
   for (int k = 0; k < f->pieces; k++) {
     const Piece *p = &f->piece[k];
-    if (p->owner != own && wanted_on(f, p, own)) put_result(f, p, take(&f->in[p->owner], piece_bytes(f, p)));
+    if (p->owner != own && wanted_on(f, p, own))
+      put_result(f, p, take(&f->in[p->owner], piece_bytes(f, p)));
   }
   return true;
 }
@@ -247,7 +256,7 @@ static void run_batch(Far *f) {
   f->bytes = 0;
 }
 
-// -- cutting into pieces -------------------------------------------------------------------------------------------
+// -- cutting into pieces ------------------------------------------------------------------------
 
 static void add_piece(Far *f, const Transfer *t, int64_t lo, int64_t hi, int owner) {
   int64_t *of = f->of + f->pieces * 2 * f->processors;
@@ -263,7 +272,8 @@ static void add_piece(Far *f, const Transfer *t, int64_t lo, int64_t hi, int own
   if (f->pieces == BATCH_PIECES || f->bytes >= BATCH_BYTES) run_batch(f);
 }
 
-// The walk is the same on all machines, and so are the batches; a machine may have nothing to do in one.
+// The walk is the same on all machines, and so are the batches; a machine may have nothing to do in
+// one.
 static void add_transfer(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
   Far *f = w->context;
   Ranks *r = f->ranks;

@@ -9,7 +9,7 @@
 
 enum { FAR_SECONDS = 4, BUSY = 4096 };
 
-// -- facts -----------------------------------------------------------------------------------------------------
+// -- facts --------------------------------------------------------------------------------------
 
 int ranks_rank(const Ranks *r) { return r->rank; }
 int ranks_count(const Ranks *r) { return r->count; }
@@ -18,7 +18,9 @@ bool ranks_lead(const Ranks *r) { return r->index == 0; }
 int64_t ranks_first(const Ranks *r) { return r->rank * r->each; }
 int64_t ranks_each(const Ranks *r) { return r->each; }
 int64_t ranks_seen(const Ranks *r) { return r->near * r->each; }
-bool ranks_sees(const Ranks *r, int64_t processor) { return ranks_machine(r, processor) == r->machine; }
+bool ranks_sees(const Ranks *r, int64_t processor) {
+  return ranks_machine(r, processor) == r->machine;
+}
 const char *ranks_error(const Ranks *r) { return r->error; }
 bool ranks_failed(const Ranks *r) { return atomic_load(&r->board->failed) != 0; }
 
@@ -38,7 +40,7 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
   return true;
 }
 
-// -- meetings --------------------------------------------------------------------------------------------------
+// -- meetings -----------------------------------------------------------------------------------
 
 typedef struct Waiting {
   const Ranks *r;
@@ -48,8 +50,8 @@ typedef struct Waiting {
   bool late;
 } Waiting;
 
-// A life sign of any machine counts: a machine whose message is missing stays silent once it is lost, and so do
-// those that have sent theirs.
+// A life sign of any machine counts: a machine whose message is missing stays silent once it is
+// lost, and so do those that have sent theirs.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
   for (int m = 0; w->until.patient && m < r->machines; m++)
@@ -81,10 +83,12 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
   // Other machines miss the same rank; the first that says so ends them all.
   const struct timespec pause = {r->machine / 4, r->machine % 4 * 250000000L};
   nanosleep(&pause, NULL);
-  return ranks_fail(r, w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
-                              : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
-                    ranks_name(r, peer[k].rank, name, sizeof name), r->rank, until.seconds,
-                    doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+  return ranks_fail(
+      r,
+      w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
+             : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
+      ranks_name(r, peer[k].rank, name, sizeof name), r->rank, until.seconds,
+      doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Leaders send the notes of their machines to one another, and hang them on their boards.
@@ -106,7 +110,8 @@ static bool gather_notes(Ranks *r, int half, Patience until) {
         theirs++;
       }
       for (; theirs < r->near; theirs++)
-        peer[n++] = (TransportPeer){.rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
+        peer[n++] = (TransportPeer){
+            .rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
     }
     bool good = ranks_exchange(r, n, peer, until);
     free(peer);
@@ -122,8 +127,8 @@ static void describe(const Note *n, char *out, size_t room) {
   char doing[128];
   doing_text(n->what, (int)n->line, doing, sizeof doing);
   if (n->what >= NOTE_CALL)
-    snprintf(out, room, "%s (call %llu, %lld bytes, %lld elements)", doing, (unsigned long long)n->sequence,
-             (long long)n->size, (long long)n->elements);
+    snprintf(out, room, "%s (call %llu, %lld bytes, %lld elements)", doing,
+             (unsigned long long)n->sequence, (long long)n->size, (long long)n->elements);
   else
     snprintf(out, room, "%s", doing);
 }
@@ -132,8 +137,8 @@ static bool agree(Ranks *r) {
   const Note *a = r->all[0];
   for (int i = 1; i < r->count; i++) {
     const Note *b = r->all[i];
-    if (a->what == b->what && a->line == b->line && a->sequence == b->sequence && a->size == b->size &&
-        a->elements == b->elements)
+    if (a->what == b->what && a->line == b->line && a->sequence == b->sequence &&
+        a->size == b->size && a->elements == b->elements)
       continue;
     if (r->machine > 0) { // the first machine has the same notes, and says so
       board_end(r->board, EXIT_LOST);
@@ -143,7 +148,8 @@ static bool agree(Ranks *r) {
     describe(a, text[0], sizeof text[0]);
     describe(b, text[1], sizeof text[1]);
     return ranks_fail(r, "the ranks do not do the same: %s is %s, and %s is %s",
-                      ranks_name(r, i, name[1], RANK_NAME), text[1], ranks_name(r, 0, name[0], RANK_NAME), text[0]);
+                      ranks_name(r, i, name[1], RANK_NAME), text[1],
+                      ranks_name(r, 0, name[0], RANK_NAME), text[0]);
   }
   return true;
 }
@@ -163,9 +169,11 @@ bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **al
   return agree(r);
 }
 
-bool ranks_meet_near(Ranks *r, bool patient) { return board_meet(r, (Patience){r->deadline, patient}); }
+bool ranks_meet_near(Ranks *r, bool patient) {
+  return board_meet(r, (Patience){r->deadline, patient});
+}
 
-// -- leaving ---------------------------------------------------------------------------------------------------
+// -- leaving ------------------------------------------------------------------------------------
 
 int ranks_leave(Ranks *r, int code) {
   Note end = {.what = NOTE_END, .size = code};
@@ -177,7 +185,8 @@ int ranks_leave(Ranks *r, int code) {
   if (*r->error && ranks_speak(r)) ranks_say(r->error);
   atomic_store(&r->board->rank[r->index].left, 1 + code);
   pulse_end(r);
-  if (r->told && atomic_load(&r->told->guarded)) kill(getppid(), SIGCONT); // else a stopped guard outlives the run
+  if (r->told && atomic_load(&r->told->guarded))
+    kill(getppid(), SIGCONT); // else a stopped guard outlives the run
   if (well && r->transport) r->transport->stop();
   return code;
 }

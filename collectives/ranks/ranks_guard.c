@@ -1,6 +1,7 @@
-// Under mpirun: what stands between it and a rank. mpirun reports a process that a signal has ended with the signal's
-// exit code, and ends the others at once; so a rank runs in a child of the process that mpirun knows, which sees how
-// it ends, and the others take a moment to find out who was lost.
+// Under mpirun: what stands between it and a rank. mpirun reports a process that a signal has ended
+// with the signal's exit code, and ends the others at once; so a rank runs in a child of the
+// process that mpirun knows, which sees how it ends, and the others take a moment to find out who
+// was lost.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -26,8 +27,8 @@ static void say_ended(const Told *told, const char *text) {
   if (ranks_claim()) ranks_say(sentence);
 }
 
-// Passes signals on until the rank has ended. Ends a rank that was stopped for longer than the others wait, and one
-// that has not joined the run in time. *passed gets the last signal passed on.
+// Passes signals on until the rank has ended. Ends a rank that was stopped for longer than the
+// others wait, and one that has not joined the run in time. *passed gets the last signal passed on.
 static void guard(pid_t rank, const sigset_t *set, const Told *told, double deadline, int *passed) {
   const struct timespec look = {0, 200000000};
   siginfo_t info = {0};
@@ -35,31 +36,35 @@ static void guard(pid_t rank, const sigset_t *set, const Told *told, double dead
   while (waitid(P_PID, (id_t)rank, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
     int status, got = sigtimedwait(set, NULL, &look);
     if (got > 0 && got != SIGCHLD) kill(rank, *passed = got);
-    double now = clock_seconds(), step = now - last < 1 ? now - last : 1; // a pause of this process does not count
+    double now = clock_seconds(),
+           step = now - last < 1 ? now - last : 1; // a pause of this process does not count
     last = now;
     stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + step : 0;
     starting = atomic_load(&told->joined) ? 0 : starting + step;
     if (deadline <= 0) continue;
     bool late = starting > deadline + START_SECONDS;
     if (stopped <= deadline + 0.5 && !late) continue; // the machine's other ranks come first
-    say_ended(told, late ? "does not reach the other ranks: it was" : "has been stopped: it was last"); // not: was killed
+    say_ended(told, late ? "does not reach the other ranks: it was"
+                         : "has been stopped: it was last"); // not: was killed
     kill(rank, SIGKILL);
     return;
   }
 }
 
 static void nap(double seconds) {
-  const struct timespec pause = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  const struct timespec pause = {(time_t)seconds,
+                                 (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&pause, NULL);
 }
 
-// The launcher has ended the run by a signal before the ranks had met, so no rank knows why: after the guard of the
-// rank that was lost, if one was, has had the time to say it.
+// The launcher has ended the run by a signal before the ranks had met, so no rank knows why: after
+// the guard of the rank that was lost, if one was, has had the time to say it.
 static _Noreturn void end_early(const Told *told, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
   snprintf(sentence, sizeof sentence,
-           "the MPI launcher has ended %s by signal %d (%s) before the ranks had met: it got this signal itself, or a "
+           "the MPI launcher has ended %s by signal %d (%s) before the ranks had met: it got this "
+           "signal itself, or a "
            "process of the run was lost",
            told->name, signal, strsignal(signal));
   if (!atomic_load(&told->joined) && ranks_claim()) ranks_say(sentence);
@@ -71,14 +76,17 @@ static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
   char death[128];
   siginfo_t info = {0};
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
-  // Others that have met it see how it ended, and say so. Before the meeting nobody does, and MPI_Init of the others
-  // fails now: it aborts the run with exit code 1 unless mpirun has heard of this end first.
+  // Others that have met it see how it ended, and say so. Before the meeting nobody does, and
+  // MPI_Init of the others fails now: it aborts the run with exit code 1 unless mpirun has heard of
+  // this end first.
   if (info.si_code != CLD_EXITED && atomic_load(&told->joined)) nap(0.3);
   waitpid(rank, &status, 0);
-  // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with others, when it loses
-  // the launcher or another rank.
+  // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with
+  // others, when it loses the launcher or another rank.
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code >= 0 && (atomic_load(&told->joined) || code == 0 || code == EXIT_LOST || code == EXIT_AGAIN || ended_by_error(status))) _exit(code);
+  if (code >= 0 && (atomic_load(&told->joined) || code == 0 || code == EXIT_LOST ||
+                    code == EXIT_AGAIN || ended_by_error(status)))
+    _exit(code);
   if (WTERMSIG(status) == passed) end_early(told, passed);
   say_ended(told, death_text(status, death, sizeof death));
   _exit(EXIT_LOST);
@@ -106,7 +114,8 @@ void ranks_guard(Told **told, double deadline) {
   end_guard(*told, pid, passed);
 }
 
-// mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say why.
+// mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say
+// why.
 static int bell[2];
 
 static void ring(int signal) {
@@ -135,7 +144,9 @@ static void *answer(void *ranks) {
 void ranks_mind_signals(Ranks *r) {
   struct sigaction now;
   pthread_t thread;
-  if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL || pipe2(bell, O_CLOEXEC) != 0) return;
+  if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL ||
+      pipe2(bell, O_CLOEXEC) != 0)
+    return;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); // the thread takes no signals

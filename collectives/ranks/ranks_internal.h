@@ -5,21 +5,22 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "collectives/ranks/ranks.h"
 #include "collectives/local/transfer.h"
+#include "collectives/ranks/ranks.h"
 #include "collectives/ranks/transport.h"
 #include "ir/base/abrupt.h"
 
 enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_AGAIN = 75 };
 
-// One rank on the board; notes in turn, so that a fast rank writes the next while others read the last.
+// One rank on the board; notes in turn, so that a fast rank writes the next while others read the
+// last.
 typedef struct BoardRank {
   _Alignas(64) atomic_llong meetings; // at which it has arrived
   atomic_int left;                    // 1 + its exit code, written by itself
   atomic_int status;                  // 1 + what wait says of it, written by ranks_launch
   atomic_int pid;
-  atomic_uint pulse;                  // advances while the process runs, every PULSE_NANOSECONDS
-  atomic_int doing;                   // NoteKind of its last note, and the line
+  atomic_uint pulse; // advances while the process runs, every PULSE_NANOSECONDS
+  atomic_int doing;  // NoteKind of its last note, and the line
   atomic_int line;
   char name[RANK_NAME];
   Note note[2];
@@ -43,7 +44,14 @@ typedef struct Heard {
 } Heard;
 
 typedef enum FaultKind {
-  FAULT_NONE, FAULT_COUNT_WRONG, FAULT_KIND, FAULT_LINE, FAULT_SKIP, FAULT_KILL, FAULT_STOP, FAULT_COUNT
+  FAULT_NONE,
+  FAULT_COUNT_WRONG,
+  FAULT_KIND,
+  FAULT_LINE,
+  FAULT_SKIP,
+  FAULT_KILL,
+  FAULT_STOP,
+  FAULT_COUNT
 } FaultKind;
 
 // What a rank under mpirun tells its guard.
@@ -70,21 +78,22 @@ struct Ranks {
   uint64_t notes;     // meetings with notes
   Heard *heard;       // by rank of this machine
   struct Pulse *pulse;
-  const Note **all;   // of the last meeting with notes, by rank
-  Note now;           // what this rank is about to do
+  const Note **all; // of the last meeting with notes, by rank
+  Note now;         // what this rank is about to do
   const Mesh *mesh;
   int64_t each;
-  Told *told;         // NULL: not under mpirun
-  Window *passing;    // of the machine, for ranks_bring
+  Told *told;      // NULL: not under mpirun
+  Window *passing; // of the machine, for ranks_bring
   FaultKind fault; // what this rank is to do wrong, and when
   int64_t fault_call;
-  bool swept;         // `error` is what mpirun does once another machine has failed, perhaps
+  bool swept; // `error` is what mpirun does once another machine has failed, perhaps
   char error[SENTENCE];
 };
 
 size_t board_bytes(int near, int count);
 Note *board_all(const Board *b, int half); // of all ranks
-// An anonymous file of that many bytes, -1; and the one that process pid has as fd, mapped, or NULL.
+// An anonymous file of that many bytes, -1; and the one that process pid has as fd, mapped, or
+// NULL.
 int shared_make(size_t bytes);
 void *shared_map(int pid, int fd, size_t bytes);
 
@@ -97,8 +106,8 @@ bool ended_by_error(int status); // and said so itself
 // "at the all_reduce of line 12"
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
-// How long a wait may last. Patient: the seconds count from the last life sign of a rank that is missing, not from
-// the start of the wait. seconds 0: no deadline.
+// How long a wait may last. Patient: the seconds count from the last life sign of a rank that is
+// missing, not from the start of the wait. seconds 0: no deadline.
 typedef struct Patience {
   double seconds;
   bool patient;
@@ -107,23 +116,25 @@ typedef struct Patience {
 // Meets the machine's ranks.
 bool board_meet(Ranks *r, Patience until);
 void board_end(Board *b, int code); // the run has failed; wakes all
-// Looks after the ranks of this machine that have not come to meeting number `meeting`. False once one of them
-// cannot come. *missing gets the index of one that is missing, -1: none. Only the waiting thread may pass a deadline.
+// Looks after the ranks of this machine that have not come to meeting number `meeting`. False once
+// one of them cannot come. *missing gets the index of one that is missing, -1: none. Only the
+// waiting thread may pass a deadline.
 bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int *missing);
 // Starts and ends the thread that gives this rank's life signs. False: the system gave no thread.
 bool pulse_start(Ranks *r);
 void pulse_end(Ranks *r);
-// Exchanges one message with each peer; the deadline is a little later than that of the machine's own ranks,
-// so that the machine on which a rank was lost is the first to say so.
+// Exchanges one message with each peer; the deadline is a little later than that of the machine's
+// own ranks, so that the machine on which a rank was lost is the first to say so.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until);
 #define GUARD_NAME "meshc-guard"
-// Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It ends a
-// rank that has been stopped for longer than the deadline.
+// Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It
+// ends a rank that has been stopped for longer than the deadline.
 void ranks_guard(Told **told, double deadline);
 // From here on a signal by which mpirun ends the run finds out why.
 void ranks_mind_signals(Ranks *r);
 void ranks_say(const char *sentence);
-// Under mpirun: true for the first process of the run on this machine that asks. It may say what ended the run.
+// Under mpirun: true for the first process of the run on this machine that asks. It may say what
+// ended the run.
 bool ranks_claim(void);
 sigset_t ranks_signals(void); // that end a run, and that of a child's end
 
@@ -134,6 +145,8 @@ void far_free(Far *f);
 bool far_run(Far *f, const CommCall *call);
 // Machines that a transfer's blocks lie on.
 bool far_concerns(const Ranks *r, const Transfer *t);
-static inline int ranks_machine(const Ranks *r, int64_t processor) { return r->machine_of[processor / r->each]; }
+static inline int ranks_machine(const Ranks *r, int64_t processor) {
+  return r->machine_of[processor / r->each];
+}
 
 #endif

@@ -1,5 +1,5 @@
-// Joining the other ranks: those that ranks_launch has started find one board, those of an MPI launcher tell one
-// another where they are and share a board a machine.
+// Joining the other ranks: those that ranks_launch has started find one board, those of an MPI
+// launcher tell one another where they are and share a board a machine.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 #include "ir/base/library.h"
@@ -62,11 +62,12 @@ static bool no(char *why, size_t room, const char *text) {
   return false;
 }
 
-// -- started by ranks_launch ---------------------------------------------------------------------------------
+// -- started by ranks_launch --------------------------------------------------------------------
 
 static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
   int fd;
-  if (sscanf(sign, "%d/%d/%d", &r->rank, &r->count, &fd) != 3 || r->count < 1 || r->rank < 0 || r->rank >= r->count)
+  if (sscanf(sign, "%d/%d/%d", &r->rank, &r->count, &fd) != 3 || r->count < 1 || r->rank < 0 ||
+      r->rank >= r->count)
     return no(why, room, "MESHC_RANK is meshc's own and says RANK/COUNT/FD");
   ranks_begin(r);
   r->machines = 1;
@@ -80,7 +81,7 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
   return true;
 }
 
-// -- started by an MPI launcher --------------------------------------------------------------------------------
+// -- started by an MPI launcher -----------------------------------------------------------------
 
 // The module lies beside the program, or where it is installed.
 static bool find_module(char path[PATH_MAX + 64]) {
@@ -106,7 +107,8 @@ static void *open_module(char *why, size_t room) {
     snprintf(why, room, "an MPI launcher has started this program, which was built without MPI");
     return NULL;
   }
-  void *module = library_open(path, RTLD_NOW | RTLD_GLOBAL, MODULE_BYTES); // MPI's own modules need its symbols
+  void *module = library_open(path, RTLD_NOW | RTLD_GLOBAL,
+                              MODULE_BYTES); // MPI's own modules need its symbols
   if (!module) snprintf(why, room, "%s", dlerror());
   return module;
 }
@@ -135,8 +137,8 @@ static void append_file(char *to, size_t room, const char *path, bool link) {
   if (f) fclose(f);
 }
 
-// Ranks whose machines have equal names can map one another's memory. With MESHC_RANKS_A_MACHINE=N every N
-// ranks take themselves to be a machine.
+// Ranks whose machines have equal names can map one another's memory. With MESHC_RANKS_A_MACHINE=N
+// every N ranks take themselves to be a machine.
 static void name_machine(int rank, char *out, size_t room) {
   const char *each = getenv("MESHC_RANKS_A_MACHINE");
   int n = each ? atoi(each) : 0;
@@ -188,7 +190,8 @@ static bool share_board(Ranks *r, Hello *mine, Hello *all) {
   r->board_bytes = board_bytes(r->near, r->count);
   int leader = r->leader[r->machine];
   if (leader == r->rank) mine->fd = shared_make(r->board_bytes);
-  if (leader == r->rank && mine->fd >= 0) r->board = shared_map(mine->pid, mine->fd, r->board_bytes);
+  if (leader == r->rank && mine->fd >= 0)
+    r->board = shared_map(mine->pid, mine->fd, r->board_bytes);
   if (r->board) {
     r->board->near = r->near;
     r->board->count = r->count;

@@ -1,5 +1,5 @@
-// Starting ranks on this machine, and seeing to their end: --np. The launcher is their parent, so nothing of
-// theirs outlives it, and it knows how each one ended.
+// Starting ranks on this machine, and seeing to their end: --np. The launcher is their parent, so
+// nothing of theirs outlives it, and it knows how each one ended.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -18,7 +18,7 @@ static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
   int count, alive;
-  pid_t *pid;  // 0: over
+  pid_t *pid; // 0: over
   Board *board;
   int board_fd;
   sigset_t before;
@@ -80,7 +80,8 @@ static void note_end(Launch *l, int rank, int status) {
   l->alive--;
   atomic_store(&l->board->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status)) l->code = WEXITSTATUS(status); // why the others were lost
+  if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status))
+    l->code = WEXITSTATUS(status); // why the others were lost
   if (l->code == 0) {
     l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
@@ -96,7 +97,9 @@ static void reap(Launch *l) {
   for (int i = 0; i < l->count; i++) {
     siginfo_t info = {0};
     int status;
-    if (!l->pid[i] || waitid(P_PID, (id_t)l->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid) continue;
+    if (!l->pid[i] || waitid(P_PID, (id_t)l->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        !info.si_pid)
+      continue;
     pid_t pid = l->pid[i];
     int known = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
     note_end(l, i, known);
@@ -122,20 +125,23 @@ static void wait_for_all(Launch *l) {
       tell(l, got);
     }
     reap(l);
-    if (l->alive && l->code != 0 && (clock_seconds() - l->ended > GRACE || all_stopped(l))) tell(l, SIGKILL);
+    if (l->alive && l->code != 0 && (clock_seconds() - l->ended > GRACE || all_stopped(l)))
+      tell(l, SIGKILL);
   }
 }
 
 // What no rank has said.
 static void say_lost(const Launch *l) {
   int none = 0;
-  if (l->lost < 0 || !atomic_compare_exchange_strong(&l->board->speaker, &none, 1 + l->lost)) return;
+  if (l->lost < 0 || !atomic_compare_exchange_strong(&l->board->speaker, &none, 1 + l->lost))
+    return;
   BoardRank *b = &l->board->rank[l->lost];
   char sentence[SENTENCE], death[128], doing[128], number[32];
   snprintf(number, sizeof number, "rank %d", l->lost);
-  snprintf(sentence, sizeof sentence, "%s %s %s", *b->name ? b->name : number,
-           death_text(l->status, death, sizeof death),
-           doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), doing, sizeof doing));
+  snprintf(
+      sentence, sizeof sentence, "%s %s %s", *b->name ? b->name : number,
+      death_text(l->status, death, sizeof death),
+      doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), doing, sizeof doing));
   ranks_say(sentence);
 }
 
@@ -161,9 +167,10 @@ static int run(Launch *l, char **argv) {
   return l->code;
 }
 
-// -- by mpirun -------------------------------------------------------------------------------------------------
+// -- by mpirun ----------------------------------------------------------------------------------
 
-// A group of its own: a terminal's Ctrl-C would reach mpirun, too. A terminal then is no input for it.
+// A group of its own: a terminal's Ctrl-C would reach mpirun, too. A terminal then is no input for
+// it.
 static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
@@ -196,10 +203,10 @@ static Children children_of(pid_t pid) {
   return c;
 }
 
-// mpirun ends with 1 after SIGTERM and SIGINT, and kills the ranks a second later. It passes SIGUSR1 on to them, so this
-// is what asks them for a checkpoint, once every rank can take it. A second signal is passed on as it is. *got: the
-// last signal, 0: none.
-// Open MPI 4.1 may wait for itself for ever when a rank was killed while it connected (PMIx_server_finalize): mpirun is
+// mpirun ends with 1 after SIGTERM and SIGINT, and kills the ranks a second later. It passes
+// SIGUSR1 on to them, so this is what asks them for a checkpoint, once every rank can take it. A
+// second signal is passed on as it is. *got: the last signal, 0: none. Open MPI 4.1 may wait for
+// itself for ever when a rank was killed while it connected (PMIx_server_finalize): mpirun is
 // killed when it has not collected its children for MPIRUN_SECONDS.
 static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
@@ -213,7 +220,8 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
     Children c = children_of(pid);
     if (c.n == 0 || c.dead < c.n) alive = clock_seconds();
     if (clock_seconds() - alive > MPIRUN_SECONDS) kill(pid, SIGKILL);
-    if (held && (c.guards == count || clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
+    if (held && (c.guards == count ||
+                 clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
       kill(pid, SIGUSR1);
       held = false;
     }
@@ -236,7 +244,8 @@ static int run_mpirun(int count, char **argv, bool saves) {
   snprintf(number, sizeof number, "%d", count);
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-  static char mpirun[] = "mpirun", quiet[] = "-q", over[] = "--oversubscribe", np[] = "-np", self[] = "/proc/self/exe";
+  static char mpirun[] = "mpirun", quiet[] = "-q", over[] = "--oversubscribe", np[] = "-np",
+              self[] = "/proc/self/exe";
   char path[4096];
   ssize_t length = readlink(self, path, sizeof path - 1);
   path[length > 0 ? length : 0] = '\0';
@@ -249,8 +258,10 @@ static int run_mpirun(int count, char **argv, bool saves) {
   if (pid == 0) become_mpirun(all, &before);
   free(all);
   if (pid < 0) return 1;
-  int status = wait_for_mpirun(pid, count, saves, &got), code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  // 1 is what mpirun says of a signal; 128 and more: it came before mpirun or a rank was ready to take it.
+  int status = wait_for_mpirun(pid, count, saves, &got),
+      code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  // 1 is what mpirun says of a signal; 128 and more: it came before mpirun or a rank was ready to
+  // take it.
   if (got && (code == 1 || code > 128)) end_like(got, &before);
   return code > 128 ? EXIT_LOST : code;
 }

@@ -13,12 +13,13 @@
 
 void ranks_say(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
 
-// The ranks of a machine have the session folder of their launcher in common, also before they have met and when one of
-// them is dead. The launcher removes it.
+// The ranks of a machine have the session folder of their launcher in common, also before they have
+// met and when one of them is dead. The launcher removes it.
 bool ranks_claim(void) {
   char path[PATH_MAX];
   const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
-  if (!folder || !job || strchr(job, '/') || snprintf(path, sizeof path, "%s/meshc-said-%s", folder, job) >= PATH_MAX)
+  if (!folder || !job || strchr(job, '/') ||
+      snprintf(path, sizeof path, "%s/meshc-said-%s", folder, job) >= PATH_MAX)
     return true;
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return errno != EEXIST;
@@ -28,9 +29,10 @@ bool ranks_claim(void) {
 
 bool ranks_speak(Ranks *r) {
   int none = 0;
-  // What all ranks have to say one machine says, and its end ends the others': mpirun terminates them, and kills them a
-  // second later.
+  // What all ranks have to say one machine says, and its end ends the others': mpirun terminates
+  // them, and kills them a second later.
   const struct timespec pause = {r->swept ? 3 : 1, 0};
   if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
-  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank) && (!r->told || ranks_claim());
+  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank) &&
+         (!r->told || ranks_claim());
 }

@@ -1,8 +1,8 @@
 // The board: memory that the ranks of a machine share, and how they meet on it.
 //
-// A meeting is a barrier over processes: the last to arrive advances the generation, the others sleep on
-// it as a futex. They wake now and then to look after those that are missing, because a process that has
-// been killed or stopped cannot say so itself.
+// A meeting is a barrier over processes: the last to arrive advances the generation, the others
+// sleep on it as a futex. They wake now and then to look after those that are missing, because a
+// process that has been killed or stopped cannot say so itself.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -21,11 +21,13 @@
 enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
 static const double LOOK_MOST = 0.2; // seconds between two looks that count as waiting
 
-// -- memory ------------------------------------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------------------------
 
 static size_t ranks_bytes(int near) { return sizeof(Board) + (size_t)near * sizeof(BoardRank); }
 
-size_t board_bytes(int near, int count) { return ranks_bytes(near) + 2 * (size_t)count * sizeof(Note); }
+size_t board_bytes(int near, int count) {
+  return ranks_bytes(near) + 2 * (size_t)count * sizeof(Note);
+}
 
 Note *board_all(const Board *b, int half) {
   return (Note *)((uintptr_t)b + ranks_bytes(b->near)) + (size_t)half * (size_t)b->count;
@@ -50,7 +52,7 @@ void *shared_map(int pid, int fd, size_t bytes) {
   return at == MAP_FAILED ? NULL : at;
 }
 
-// -- the others' life --------------------------------------------------------------------------------------
+// -- the others' life ---------------------------------------------------------------------------
 
 Life process_life(int pid, int *status) {
   char path[64], text[1024];
@@ -73,7 +75,8 @@ Life process_life(int pid, int *status) {
 
 const char *death_text(int status, char *out, size_t room) {
   if (status >= 0 && WIFSIGNALED(status))
-    snprintf(out, room, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    snprintf(out, room, "was killed by signal %d (%s)", WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
   else if (status >= 0 && WIFEXITED(status))
     snprintf(out, room, "has ended with exit code %d", WEXITSTATUS(status));
   else
@@ -83,10 +86,16 @@ const char *death_text(int status, char *out, size_t room) {
 
 const char *doing_text(unsigned what, int line, char *out, size_t room) {
   static const char *const text[] = {
-      [NOTE_NONE] = "before its start",  [NOTE_START] = "at the start",
-      [NOTE_MODEL] = "after reading the model", [NOTE_COMPILE] = "after compiling",
-      [NOTE_FILES] = "where data files are compared", [NOTE_MEMORY] = "while taking memory", [NOTE_STEP] = "at the end of a step",
-      [NOTE_READ] = "where results are put together", [NOTE_VERIFY] = "where --verify compares", [NOTE_END] = "at the end of the run",
+      [NOTE_NONE] = "before its start",
+      [NOTE_START] = "at the start",
+      [NOTE_MODEL] = "after reading the model",
+      [NOTE_COMPILE] = "after compiling",
+      [NOTE_FILES] = "where data files are compared",
+      [NOTE_MEMORY] = "while taking memory",
+      [NOTE_STEP] = "at the end of a step",
+      [NOTE_READ] = "where results are put together",
+      [NOTE_VERIFY] = "where --verify compares",
+      [NOTE_END] = "at the end of the run",
   };
   if (what < NOTE_CALL)
     snprintf(out, room, "%s", text[what]);
@@ -103,8 +112,8 @@ static bool is_over(BoardRank *b, double waited, int *status) {
   return known > 0 || (life == LIFE_OVER && (*status >= 0 || waited > 0.2));
 }
 
-// Whether a process that ended so has found an error and said it: the exit codes of meshc but for 1, with which MPI ends
-// a process, 6, and 75, after which nobody is waited for.
+// Whether a process that ended so has found an error and said it: the exit codes of meshc but for
+// 1, with which MPI ends a process, 6, and 75, after which nobody is waited for.
 bool ended_by_error(int status) {
   int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
@@ -118,10 +127,11 @@ static bool say_lost(Ranks *r, int i, int status) {
     return false;
   }
   r->swept = r->told && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
-  return ranks_fail(r, "%s %s %s; rank %d waited for it %s",
-                    ranks_name(r, r->near_rank[i], name, sizeof name), death_text(status, death, sizeof death),
-                    doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
-                    doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+  return ranks_fail(
+      r, "%s %s %s; rank %d waited for it %s", ranks_name(r, r->near_rank[i], name, sizeof name),
+      death_text(status, death, sizeof death),
+      doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there),
+      r->rank, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 static bool say_late(Ranks *r, int i, Patience until) {
@@ -129,14 +139,18 @@ static bool say_late(Ranks *r, int i, Patience until) {
   char name[RANK_NAME], there[128], here[128];
   int status;
   Life life = process_life(atomic_load(&b->pid), &status);
-  return ranks_fail(r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
-                    ranks_name(r, r->near_rank[i], name, sizeof name),
-                    life == LIFE_STOPPED ? "has been stopped" : until.patient ? "gives no sign of life" : "does not come",
-                    doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there), r->rank,
-                    until.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+  return ranks_fail(
+      r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
+      ranks_name(r, r->near_rank[i], name, sizeof name),
+      life == LIFE_STOPPED ? "has been stopped"
+      : until.patient      ? "gives no sign of life"
+                           : "does not come",
+      doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there),
+      r->rank, until.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does not count.
+// Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does
+// not count.
 static double silence(Ranks *r, int i, double waited) {
   Heard *h = &r->heard[i];
   unsigned pulse = atomic_load(&r->board->rank[i].pulse);
@@ -160,14 +174,15 @@ bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int
     if (atomic_load(&other->meetings) >= meeting) continue;
     if (left) return say_lost(r, i, (left - 1) << 8);
     if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
-    if (*missing < 0 || (i > 0 && *missing == 0)) *missing = i; // the leader may wait itself, for other machines
+    if (*missing < 0 || (i > 0 && *missing == 0))
+      *missing = i; // the leader may wait itself, for other machines
     bool excused = i == 0 && atomic_load(&b->far);
     if (late <= 0 && !excused && is_late(r, i, waited, until)) late = i;
   }
   return late < 0 || say_late(r, late, until);
 }
 
-// -- meeting -----------------------------------------------------------------------------------------------
+// -- meeting ------------------------------------------------------------------------------------
 
 static void wake_all(Board *b) {
   syscall(SYS_futex, &b->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -199,7 +214,9 @@ static bool sleep_watching(Ranks *r, uint32_t generation, Patience until) {
     long slept = syscall(SYS_futex, &b->generation, FUTEX_WAIT, generation, &look, NULL, 0);
     if (atomic_load(&b->generation) != generation) break;
     now = clock_seconds();
-    waited += now - last < LOOK_MOST ? now - last : LOOK_MOST; // the time that all of the run was stopped does not count
+    waited += now - last < LOOK_MOST
+                  ? now - last
+                  : LOOK_MOST; // the time that all of the run was stopped does not count
     last = now;
     if (atomic_load(&b->failed)) good = false;
     if (good && slept != 0) good = board_watch(r, r->meetings, waited, until, &missing);
@@ -230,11 +247,13 @@ bool board_meet(Ranks *r, Patience until) {
   return sleep_watching(r, generation, until);
 }
 
-// -- the end of a run --------------------------------------------------------------------------------------
+// -- the end of a run ---------------------------------------------------------------------------
 
 bool ranks_fail(Ranks *r, const char *fmt, ...) {
   int none = 0;
-  if (atomic_load(&r->board->failed) || !atomic_compare_exchange_strong(&r->board->claimed, &none, 1)) return false;
+  if (atomic_load(&r->board->failed) ||
+      !atomic_compare_exchange_strong(&r->board->claimed, &none, 1))
+    return false;
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(r->error, sizeof r->error, fmt, ap);
@@ -246,7 +265,8 @@ bool ranks_fail(Ranks *r, const char *fmt, ...) {
 static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
   for (int a = 0; a < m->naxes; a++) {
     size_t n = strlen(out);
-    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name, (long long)mesh_coord(m, processor, a));
+    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name,
+             (long long)mesh_coord(m, processor, a));
   }
 }
 

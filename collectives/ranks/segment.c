@@ -1,4 +1,5 @@
-// Windows: memory of the processors that all ranks of a machine see, and blocks brought from other machines.
+// Windows: memory of the processors that all ranks of a machine see, and blocks brought from other
+// machines.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ Window *ranks_window(Ranks *r, int64_t bytes) {
   return NULL;
 }
 
-// -- from other machines -----------------------------------------------------------------------------------
+// -- from other machines ------------------------------------------------------------------------
 
 // One piece: leader of `from` to the other leaders.
 static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
@@ -77,7 +78,8 @@ static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
   for (int m = 0; m < r->machines; m++)
     if (from == r->machine && m != from)
       peer[npeers++] = (TransportPeer){.rank = r->leader[m], .out = room, .nout = n};
-  if (from != r->machine) peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
+  if (from != r->machine)
+    peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
   bool good = ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
   free(peer);
   return good;

@@ -13,17 +13,25 @@ typedef struct Running {
 } Running;
 
 // The state `name` of the scope; that of the earlier call when the scope is shared.
-static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name, double start,
-                            const Node *like) {
+static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name,
+                            double start, const Node *like) {
   const char *full = name_join(b, scope->path, name);
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   if (old && scope->shared) return old;
-  Decl d = {.kind = DECL_STATE, .name = full, .type = (Dtype)like->type, .rank = like->dims.n, .pos = c->pos};
+  Decl d = {.kind = DECL_STATE,
+            .name = full,
+            .type = (Dtype)like->type,
+            .rank = like->dims.n,
+            .pos = c->pos};
   memcpy(d.dims, like->dims.at, sizeof d.dims);
   d.init = (Init){.kind = INIT_CONSTANT, .a = start};
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
-  Binding named = {.value = value_tensor(graph_decl_node(b->g, id)), .graph = b->g, .pos = c->pos, .stated = true, .rank = d.rank};
+  Binding named = {.value = value_tensor(graph_decl_node(b->g, id)),
+                   .graph = b->g,
+                   .pos = c->pos,
+                   .stated = true,
+                   .rank = d.rank};
   memcpy(named.dims, d.dims, sizeof named.dims);
   name_register(b, full, NAME_DECL, &named);
   return id;
@@ -33,8 +41,9 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const c
 static bool state_fits(Build *b, const Call *c, const Running *r) {
   const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
   if (dims_equal(have, want)) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "the shared statistics are over %s, and this call's over %s",
-             dims_listed(b, have), dims_listed(b, want));
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
+             "the shared statistics are over %s, and this call's over %s", dims_listed(b, have),
+             dims_listed(b, want));
   return false;
 }
 
@@ -42,7 +51,8 @@ static bool state_fits(Build *b, const Call *c, const Running *r) {
 static Output *update_of(Build *b, const Running *r, Pos pos) {
   const Decl *d = &b->g->decl.at[r->decl - 1];
   for (uint32_t i = 0; i < b->g->output.n; i++)
-    if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == r->decl) return &b->g->output.at[i];
+    if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == r->decl)
+      return &b->g->output.at[i];
   Binding *mark = arena_new_of(b->a, Binding);
   mark->pos = pos;
   map_put(b->a, &b->updated, d->name, mark);
@@ -57,7 +67,8 @@ static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
   Dtype type = (Dtype)graph_node(g, r->state)->type;
   Output *o = update_of(b, r, pos);
   NodeId old = graph_binary(g, OP_MUL, o->value, graph_const(g, type, dtype_round(type, momentum)));
-  NodeId new = graph_binary(g, OP_MUL, r->batch, graph_const(g, type, dtype_round(type, 1 - momentum)));
+  NodeId new =
+      graph_binary(g, OP_MUL, r->batch, graph_const(g, type, dtype_round(type, 1 - momentum)));
   o->value = graph_binary(g, OP_ADD, old, new);
 }
 
@@ -69,11 +80,13 @@ static NodeId chosen(Build *b, const Call *c, const Running *r) {
 static Scope *scope_of(Build *b, const Call *c) {
   const char *name = "batch_norm";
   if (c->raw[3] && !build_string(b, c->raw[3], &name)) return NULL;
-  return scope_open(b, intern(b->names, name), c->raw[3] != NULL, NULL, c->raw[3] ? c->raw[3]->pos : c->pos);
+  return scope_open(b, intern(b->names, name), c->raw[3] != NULL, NULL,
+                    c->raw[3] ? c->raw[3]->pos : c->pos);
 }
 
 // The statistics of the batch, and the states beside them; x as a node of the type they have.
-static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Running *mean, Running *variance) {
+static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Running *mean,
+                       Running *variance) {
   Scope *scope = scope_of(b, c);
   if (!scope) return false;
   mean->batch = graph_reduce(b->g, OP_MEAN, x, over);
@@ -89,9 +102,11 @@ static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Runn
 
 static bool states_possible(Build *b, const Call *c) {
   if (b->g != b->model->graph)
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->pos, "batch_norm has states: an initial value cannot use it");
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, c->pos,
+               "batch_norm has states: an initial value cannot use it");
   else if (b->loop)
-    diag_error(b->d, DIAG_MISPLACED, c->pos, "batch_norm updates its states once a step, not in each step of a scan");
+    diag_error(b->d, DIAG_MISPLACED, c->pos,
+               "batch_norm updates its states once a step, not in each step of a scan");
   else
     return true;
   return false;
@@ -112,9 +127,11 @@ Value builtin_batch_norm(Build *b, const Call *c) {
   if (statistics(b, c, &over, x, &mean, &variance)) {
     move_running(b, &mean, momentum, c->pos);
     move_running(b, &variance, momentum, c->pos);
-    NodeId spread = graph_binary(b->g, OP_ADD, chosen(b, c, &variance), graph_const(b->g, wide, dtype_round(wide, eps)));
+    NodeId spread = graph_binary(b->g, OP_ADD, chosen(b, c, &variance),
+                                 graph_const(b->g, wide, dtype_round(wide, eps)));
     NodeId off = graph_binary(b->g, OP_SUB, x, chosen(b, c, &mean));
-    y = graph_cast(b->g, graph_binary(b->g, OP_MUL, off, graph_unary(b->g, OP_RSQRT, spread)), type);
+    y = graph_cast(b->g, graph_binary(b->g, OP_MUL, off, graph_unary(b->g, OP_RSQRT, spread)),
+                   type);
   }
   group_end(b, before);
   return value_tensor(y);

@@ -33,7 +33,7 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
   return false;
 }
 
-// -- concat ---------------------------------------------------------------------------------------
+// -- concat -------------------------------------------------------------------------------------
 
 static bool concat_counts(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1, pos = 0;
@@ -90,7 +90,7 @@ Value builtin_concat(Build *b, const Call *c) {
   return value_tensor(concat_chain(b, c, v, c->dim[c->ndims - 1]));
 }
 
-// -- stack ----------------------------------------------------------------------------------------
+// -- stack --------------------------------------------------------------------------------------
 
 static NodeId stack_chain(Build *b, const Call *c, const Value *v) {
   uint32_t last = c->ast->nargs - 1;

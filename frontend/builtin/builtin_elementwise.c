@@ -14,7 +14,7 @@ Origin group_begin(Build *b, Pos pos) {
 
 void group_end(Build *b, Origin before) { b->g->origin = before; }
 
-// -- plain operations -----------------------------------------------------------------------------
+// -- plain operations ---------------------------------------------------------------------------
 
 static double one_of(Op op, double x, bool *known) {
   static const struct {
@@ -64,7 +64,8 @@ Value builtin_pointwise(Build *b, const Call *c) {
 Value builtin_square(Build *b, const Call *c) {
   const Value *x = c->arg;
   const Value twice[] = {*x, *x};
-  if (x->kind == VALUE_NUMBER) return number_of(b, OP_MUL, 2, twice, x->number * x->number, x->integer);
+  if (x->kind == VALUE_NUMBER)
+    return number_of(b, OP_MUL, 2, twice, x->number * x->number, x->integer);
   return build_pointwise(b, c->pos, OP_MUL, ARITHMETIC, 2, twice);
 }
 
@@ -102,11 +103,12 @@ Value builtin_stop_gradient(Build *b, const Call *c) {
 }
 
 Value builtin_checkpoint(Build *b, const Call *c) {
-  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
-                                        : value_tensor(graph_unary(b->g, OP_CHECKPOINT, c->arg[0].node));
+  return c->arg[0].kind == VALUE_NUMBER
+             ? c->arg[0]
+             : value_tensor(graph_unary(b->g, OP_CHECKPOINT, c->arg[0].node));
 }
 
-// -- activations ----------------------------------------------------------------------------------
+// -- activations --------------------------------------------------------------------------------
 
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);

@@ -27,7 +27,8 @@ Value builtin_gradient(Build *b, const Call *c) {
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
   if (c->raw[1]->kind != AST_NAME) { // a new value, which no loss depends on: always zero
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos, "a gradient is taken with respect to a named value, not to an expression");
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos,
+               "a gradient is taken with respect to a named value, not to an expression");
     diag_hint(b->d, "bind it first, and use the name in the loss");
     return value_poison;
   }

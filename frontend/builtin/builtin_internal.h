@@ -20,8 +20,9 @@ MUST_USE bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_
 MUST_USE bool call_number(Build *b, const Call *c, int i, double *out);
 // Argument i as a computed i32 scalar; false after an error.
 MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
-// ids, checked when they are read to be places of dim d. Messages name them by `named`, from which they are made, where it
-// has a name of its own, else by the text of the argument `as` (or NULL), else by what they are computed from.
+// ids, checked when they are read to be places of dim d. Messages name them by `named`, from which
+// they are made, where it has a name of its own, else by the text of the argument `as` (or NULL),
+// else by what they are computed from.
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as);
 // Where argument i is given, else of the call.
 Pos call_pos(const Call *c, int i);

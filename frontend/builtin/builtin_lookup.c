@@ -19,7 +19,8 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
 }
 
 static bool is_constant(const Node *x) {
-  return op_row((Op)x->op)->cls == SOURCE && x->op != OP_INPUT && x->op != OP_PARAM && x->op != OP_STATE;
+  return op_row((Op)x->op)->cls == SOURCE && x->op != OP_INPUT && x->op != OP_PARAM &&
+         x->op != OP_STATE;
 }
 
 // 'ids % 7 + 3', as the file has it; NULL: a name, or text that is not at hand.
@@ -33,8 +34,9 @@ static const char *written(const Build *b, const Ast *e) {
   return text && open == 0 ? arena_printf(b->g->arena, "'%s'", text) : NULL;
 }
 
-// What ids are called in a message: by their own name or, where the statement that looks up computes them itself, by
-// their expression, or by the name of a value which they are computed from. NULL: they have none.
+// What ids are called in a message: by their own name or, where the statement that looks up
+// computes them itself, by their expression, or by the name of a value which they are computed
+// from. NULL: they have none.
 static const char *ids_name(const Build *b, NodeId n, const Ast *as) {
   const char *text = written(b, as);
   const char *here = b->g->origin.value;
@@ -56,7 +58,8 @@ NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const As
   Origin before = b->g->origin;
   const char *name = ids_name(b, named, as);
   const Round *round = b->frame->round;
-  if (round && !round->scan && name) name = arena_printf(b->g->arena, "in round %u of the loop %s", round->number, name);
+  if (round && !round->scan && name)
+    name = arena_printf(b->g->arena, "in round %u of the loop %s", round->number, name);
   Attr attr = {.ndims = 1, .dims = &d};
   if (name) b->g->origin.value = name;
   ids = build_emit(b, pos, OP_BOUND, 1, &ids, &attr);

@@ -2,9 +2,10 @@
 //
 //   cross_entropy[c](x, k)    log(s) - (x[k] - m),  m = max[c](x), s = sum[c](exp(x - m))
 //
-// Every part is relative to the row maximum m, so that an offset that all logits of a row share costs no accuracy;
-// log(s) + m - x[k] would lose what m lacks in digits. x[k] is picked by comparing positions: a split class dim needs
-// no lookup across processors. Gradients are exp(x - m) / s.
+// Every part is relative to the row maximum m, so that an offset that all logits of a row share
+// costs no accuracy; log(s) + m - x[k] would lose what m lacks in digits. x[k] is picked by
+// comparing positions: a split class dim needs no lookup across processors. Gradients are exp(x -
+// m) / s.
 #include <math.h>
 
 #include "frontend/builtin/builtin_internal.h"
@@ -15,8 +16,8 @@ typedef struct Entropy {
   Dims over; // the class dim
   NodeId logits, labels;
   LogSum row;
-  NodeId log; // of row.sum
-  Dtype type; // that the loss is computed in: of narrow logits f32
+  NodeId log;                       // of row.sum
+  Dtype type;                       // that the loss is computed in: of narrow logits f32
   double smoothing, z_loss, ignore; // ignore: NAN for none
 } Entropy;
 
@@ -75,7 +76,8 @@ static NodeId of_shares(Entropy *e) {
   const Dims *more = &graph_node(g, share)->dims;
   for (int i = 0; i < more->n; i++)
     if (!dims_add(g->dims, &keep, more->at[i])) {
-      diag_error(e->b->d, DIAG_BAD_ARGUMENTS, e->c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
+      diag_error(e->b->d, DIAG_BAD_ARGUMENTS, e->c->pos, "a call takes at most %d dims in brackets",
+                 MAX_RANK);
       return 0;
     }
   dims_remove(&keep, e->over.at[0]);

@@ -28,15 +28,18 @@ static NodeId looked_up(Build *b, const Call *c, NodeId x, NodeId places) {
 
 Value builtin_cumsum(Build *b, const Call *c) {
   bool exclusive, reverse;
-  if (!call_has(b, c, 0, &c->arg[0]) || !switch_read(b, c, 1, &exclusive) || !switch_read(b, c, 2, &reverse))
+  if (!call_has(b, c, 0, &c->arg[0]) || !switch_read(b, c, 1, &exclusive) ||
+      !switch_read(b, c, 2, &reverse))
     return value_poison;
   NodeId x = build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg));
-  return value_tensor(ordered(b, c, OP_CUMSUM, x, (exclusive ? ORDER_EXCLUSIVE : 0u) | (reverse ? ORDER_REVERSE : 0u)));
+  return value_tensor(ordered(b, c, OP_CUMSUM, x,
+                              (exclusive ? ORDER_EXCLUSIVE : 0u) | (reverse ? ORDER_REVERSE : 0u)));
 }
 
 Value builtin_cummax(Build *b, const Call *c) {
   if (!call_has(b, c, 0, &c->arg[0])) return value_poison;
-  return value_tensor(ordered(b, c, OP_CUMMAX, build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg)), 0));
+  return value_tensor(
+      ordered(b, c, OP_CUMMAX, build_node(b, c->arg[0], build_join(b, ARITHMETIC, 1, c->arg)), 0));
 }
 
 static bool places(Build *b, const Call *c, NodeId *x, NodeId *out) {
@@ -59,12 +62,13 @@ Value builtin_sort(Build *b, const Call *c) {
 
 Value builtin_top_k(Build *b, const Call *c) {
   const Value *v = &c->arg[0];
-  if (!call_map(b, c, 1, 1, "values, which = top_k[e -> k](x)") || !call_has(b, c, 0, v) || !call_new(b, c, 1, v, 0))
+  if (!call_map(b, c, 1, 1, "values, which = top_k[e -> k](x)") || !call_has(b, c, 0, v) ||
+      !call_new(b, c, 1, v, 0))
     return value_poison;
   if (call_size(b, c, 1) > call_size(b, c, 0)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos, "'%s' has %lld elements, but '%s' has only %lld",
-               c->ast->dims[1].name, (long long)call_size(b, c, 1), c->ast->dims[0].name,
-               (long long)call_size(b, c, 0));
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,
+               "'%s' has %lld elements, but '%s' has only %lld", c->ast->dims[1].name,
+               (long long)call_size(b, c, 1), c->ast->dims[0].name, (long long)call_size(b, c, 0));
     return value_poison;
   }
   NodeId x = elements(b, c);

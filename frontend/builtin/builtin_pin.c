@@ -1,5 +1,5 @@
-// layout(x, b -> rows, d -> (cols, depth)): x where this says, in place of the layout's rules; dims that
-// are not named are whole. Without a mesh there is nothing to say, and it is x.
+// layout(x, b -> rows, d -> (cols, depth)): x where this says, in place of the layout's rules; dims
+// that are not named are whole. Without a mesh there is nothing to say, and it is x.
 //
 //   y = layout(x, d -> (cols, depth))     %2 = pin(%1) {dims = [d, d], axes = [cols, depth]}
 #include "frontend/model/build_internal.h"
@@ -15,12 +15,15 @@ typedef struct Pin {
 } Pin;
 
 static bool misuse(const Pin *p, Pos pos) {
-  diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos, "expected the form layout(x, b -> rows, d -> (cols, depth))");
+  diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos,
+             "expected the form layout(x, b -> rows, d -> (cols, depth))");
   return false;
 }
 
 // Whether the model is planned and has no mesh: then its pins say which axes a mesh must have.
-static bool pins_make_mesh(const Build *b) { return b->opt->pins_name_axes && !b->opt->mesh && !b->model->mesh.pos.line; }
+static bool pins_make_mesh(const Build *b) {
+  return b->opt->pins_name_axes && !b->opt->mesh && !b->model->mesh.pos.line;
+}
 
 static int add_axis(Build *b, const Ast *e) {
   Mesh *m = &b->model->mesh;
@@ -54,18 +57,21 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
 }
 
 static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
-  if (dim->arrow || dim->name || dim->key || dim->value->kind != AST_NAME || !axes->arrow || axes->name || axes->key)
+  if (dim->arrow || dim->name || dim->key || dim->value->kind != AST_NAME || !axes->arrow ||
+      axes->name || axes->key)
     return misuse(p, dim->pos);
   DimId d = dim_lookup(p->b, dim->value->text, dim->value->pos);
   if (!d) return false;
   if (!dims_has(p->have, d)) {
-    diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos, "layout of dim '%s', but its operand is over %s",
-               dim->value->text, dims_listed(p->b, p->have));
+    diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos,
+               "layout of dim '%s', but its operand is over %s", dim->value->text,
+               dims_listed(p->b, p->have));
     return false;
   }
   for (int i = 0; i < p->n; i++)
     if (p->dims[i] == d) {
-      diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules place dim '%s'", dim->value->text);
+      diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules place dim '%s'",
+                 dim->value->text);
       return false;
     }
   if (!p->mesh->naxes && !pins_make_mesh(p->b)) return true;

@@ -16,10 +16,12 @@ NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims) {
   const char *path = b->initial ? b->initial : b->frame->scope->path;
   Dims all = *dims;
   if (!loop_dims(b, &all)) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "a draw in a scan has the dim of the scan too: more than %d dims", MAX_RANK);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pos,
+               "a draw in a scan has the dim of the scan too: more than %d dims", MAX_RANK);
     return 0;
   }
-  Attr attr = {.type = type, .ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
+  Attr attr = {
+      .type = type, .ndims = all.n, .dims = all.at, .key = philox_key(path, draw_number(b, path))};
   return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
 }
 
@@ -34,7 +36,8 @@ static bool draw_dims(Build *b, const Call *c, Dims *out) {
   }
   for (uint32_t i = 0; i < c->ndims; i++) {
     if (dims_has(out, c->dim[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice", c->ast->dims[i].name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
+                 c->ast->dims[i].name);
       return false;
     }
     if (!dims_add(b->g->dims, out, c->dim[i])) return false;
@@ -48,7 +51,8 @@ static bool within(Build *b, const Call *c, int n, const Dims *dims) {
     const Dims *have = build_dims(b, &c->arg[i]);
     for (int k = 0; k < have->n; k++) {
       if (dims_has(dims, have->at[k])) continue;
-      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i), "%s over %s has no dim '%s', but its argument has", c->row->name,
+      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i),
+                 "%s over %s has no dim '%s', but its argument has", c->row->name,
                  dims_listed(b, dims), dim_get(b->g->dims, have->at[k])->name);
       return false;
     }
@@ -60,7 +64,9 @@ static Value mixed(Build *b, const Call *c, Op op, Value x, Value y) {
   return build_pointwise(b, c->pos, op, FLOATING, 2, (Value[]){x, y});
 }
 
-static bool is_number(const Value *v, double x) { return v->kind == VALUE_NUMBER && v->number == x; }
+static bool is_number(const Value *v, double x) {
+  return v->kind == VALUE_NUMBER && v->number == x;
+}
 
 Value builtin_random_normal(Build *b, const Call *c) {
   Dims dims;
@@ -87,7 +93,7 @@ Value builtin_bernoulli(Build *b, const Call *c) {
   return hit.kind == VALUE_TENSOR ? value_tensor(graph_cast(b->g, hit.node, b->real)) : hit;
 }
 
-// -- dropout -------------------------------------------------------------------------------------------
+// -- dropout ------------------------------------------------------------------------------------
 
 // The dims over which the mask varies: those in brackets, or all of x.
 static bool mask_dims(Build *b, const Call *c, Dims *out) {

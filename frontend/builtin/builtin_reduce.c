@@ -7,7 +7,7 @@
 
 #include "frontend/model/warnings.h"
 
-// -- which dims go --------------------------------------------------------------------------------
+// -- which dims go ------------------------------------------------------------------------------
 
 static bool operand_has(Build *b, const Call *c, uint32_t i, const Dims *have) {
   if (dims_has(have, c->dim[i])) return true;
@@ -87,7 +87,7 @@ Value builtin_argument(Build *b, const Call *c) {
   return value_tensor(graph_reduce(b->g, c->row->op, x, &over));
 }
 
-// -- products -------------------------------------------------------------------------------------
+// -- products -----------------------------------------------------------------------------------
 
 typedef struct Factors {
   VEC(Value) factor;
@@ -104,8 +104,8 @@ typedef struct Piece {
 
 static void scale_by(Build *b, Factors *p, const Value *v, bool divides) {
   double x = p->scale.number, y = v->number;
-  p->scale = number_of(b, divides ? OP_DIV : OP_MUL, 2, (Value[]){p->scale, *v}, divides ? x / y : x * y,
-                       p->scale.integer && v->integer && !divides);
+  p->scale = number_of(b, divides ? OP_DIV : OP_MUL, 2, (Value[]){p->scale, *v},
+                       divides ? x / y : x * y, p->scale.integer && v->integer && !divides);
 }
 
 static void add_value(Build *b, Factors *p, Value v, bool divides, Pos pos) {
@@ -242,7 +242,8 @@ static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   for (uint32_t i = 0; i < p->factor.n; i++)
     if (!has_any(&graph_node(b->g, p->factor.at[i].node)->dims, over))
       y = multiply(b, y, p->factor.at[i].node);
-  if (!y || p->scale.number != 1 || p->scale.rows) y = multiply(b, y, build_node(b, p->scale, type));
+  if (!y || p->scale.number != 1 || p->scale.rows)
+    y = multiply(b, y, build_node(b, p->scale, type));
   for (uint32_t i = 0; i < p->divisor.n; i++)
     y = graph_binary(b->g, OP_DIV, y, p->divisor.at[i].node);
   return y;
@@ -264,7 +265,7 @@ Value builtin_sum(Build *b, const Call *c) {
   return value_tensor(sum_product(b, &p, &over, product_type(b, &p)));
 }
 
-// -- over parameters ------------------------------------------------------------------------------
+// -- over parameters ----------------------------------------------------------------------------
 
 void square_sums_check(Build *b) {
   for (uint32_t k = 0; k < b->square_sums.n; k++) {
@@ -272,8 +273,8 @@ void square_sums_check(Build *b) {
     for (uint32_t i = s->ndecls; i < b->g->decl.n; i++) {
       const Decl *d = &b->g->decl.at[i];
       if (d->kind != DECL_PARAM || !name_matches(s->pattern, d->name)) continue;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' matches the parameter '%s', which is declared later", s->pattern,
-                 d->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos,
+                 "'%s' matches the parameter '%s', which is declared later", s->pattern, d->name);
       diag_hint(b->d, "move this statement after that declaration");
       break;
     }
@@ -299,7 +300,7 @@ Value builtin_square_sum(Build *b, const Call *c) {
     sum = sum ? graph_binary(b->g, OP_ADD, sum, one) : one;
   }
   if (!sum)
-    diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos, "no parameter that is declared before this matches '%s'",
-               pattern);
+    diag_error(b->d, DIAG_UNKNOWN_NAME, c->raw[0]->pos,
+               "no parameter that is declared before this matches '%s'", pattern);
   return value_tensor(sum);
 }

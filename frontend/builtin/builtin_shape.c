@@ -86,8 +86,8 @@ Value builtin_values(Build *b, const Call *c) {
     return value_poison;
   if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
   if (c->ast->nargs != 1 && c->ast->nargs != n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld elements", c->ast->nargs,
-               (long long)n);
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld elements",
+               c->ast->nargs, (long long)n);
     return value_poison;
   }
   double *data = arena_array(b->g->arena, double, c->ast->nargs);

@@ -9,14 +9,14 @@
 
 static NodeId constant(Build *b, int64_t v) { return graph_const(b->g, TYPE_I32, (double)v); }
 
-// -- slice ----------------------------------------------------------------------------------------
+// -- slice --------------------------------------------------------------------------------------
 
 static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
   int64_t n = call_size(b, c, 0);
   if (start >= 0 && start < n && last >= 0 && last < n) return true;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-             "slice reads positions %lld to %lld, but '%s' has positions 0 to %lld", (long long)start,
-             (long long)last, c->ast->dims[0].name, (long long)(n - 1));
+             "slice reads positions %lld to %lld, but '%s' has positions 0 to %lld",
+             (long long)start, (long long)last, c->ast->dims[0].name, (long long)(n - 1));
   return false;
 }
 
@@ -57,7 +57,7 @@ Value builtin_slice(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, x->node, computed, c->dim[0], 1, c->dim + 1, f, 0));
 }
 
-// -- pad, shift, reverse --------------------------------------------------------------------------
+// -- pad, shift, reverse ------------------------------------------------------------------------
 
 Value builtin_pad(Build *b, const Call *c) {
   const Value *x = &c->arg[0];
@@ -70,8 +70,9 @@ Value builtin_pad(Build *b, const Call *c) {
   int64_t n = call_size(b, c, 0), after = call_size(b, c, 1) - n - before;
   if (after < 0) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-               "%lld elements before the %lld of '%s' leave room for %lld after them in '%s'", (long long)before,
-               (long long)n, c->ast->dims[0].name, (long long)after, c->ast->dims[1].name);
+               "%lld elements before the %lld of '%s' leave room for %lld after them in '%s'",
+               (long long)before, (long long)n, c->ast->dims[0].name, (long long)after,
+               c->ast->dims[1].name);
     diag_hint(b->d, "dim %s = %lld or more", c->ast->dims[1].name, (long long)(n + before));
     return value_poison;
   }
@@ -95,7 +96,7 @@ Value builtin_reverse(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, 0, c->dim[0], 1, c->dim, f, 0));
 }
 
-// -- one place ------------------------------------------------------------------------------------
+// -- one place ----------------------------------------------------------------------------------
 
 // Argument i as a place along dim 0, negative ones from the end: a number in *known, or a node.
 static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *computed) {
@@ -108,8 +109,8 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
       return true;
     }
     diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
-               "position %lld is outside the %lld elements of '%s'", (long long)*known, (long long)n,
-               c->ast->dims[0].name);
+               "position %lld is outside the %lld elements of '%s'", (long long)*known,
+               (long long)n, c->ast->dims[0].name);
     return false;
   }
   NodeId at;
@@ -118,7 +119,8 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
                                  graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
-  *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0], at, c->raw[i]);
+  *computed = bound_emit(b, call_pos(c, i), graph_where(b->g, negative, from_end, at), c->dim[0],
+                         at, c->raw[i]);
   return *computed != 0;
 }
 
@@ -135,7 +137,8 @@ static bool put_fits(Build *b, const Call *c) {
   for (int i = 0; i < x->n; i++) {
     bool slot = x->at[i] == c->dim[0];
     if (dims_has(cache, x->at[i]) && !slot) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2), "x has dim '%s', but the slice that it replaces is over %s",
+    diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2),
+               "x has dim '%s', but the slice that it replaces is over %s",
                dim_get(b->g->dims, x->at[i])->name, dims_listed(b, cache));
     return false;
   }

@@ -10,7 +10,7 @@ const Builtin builtins[] = {
   {#name, BRACKET_##bracket, builtin_##rule, op, typing, (const Formal[]){__VA_ARGS__, END}},
 #include "frontend/model/builtin.def"
 #undef BUILTIN
-  {0},
+    {0},
 };
 
 const Builtin *builtin_find(const char *name) {

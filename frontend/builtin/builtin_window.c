@@ -9,7 +9,7 @@
 
 #include "frontend/builtin/builtin_internal.h"
 
-// -- shared by rules ------------------------------------------------------------------------------
+// -- shared by rules ----------------------------------------------------------------------------
 
 Pos call_pos(const Call *c, int i) { return c->raw[i] ? c->raw[i]->pos : c->pos; }
 
@@ -26,7 +26,8 @@ bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone
   const Dims *have = build_dims(b, v);
   if (!dims_has(have, c->dim[i]) || c->dim[i] == c->dim[gone]) return true;
   diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos,
-             "the operand over %s already has the dim '%s'", dims_listed(b, have), c->ast->dims[i].name);
+             "the operand over %s already has the dim '%s'", dims_listed(b, have),
+             c->ast->dims[i].name);
   diag_hint(b->d, "declare another dim of that size");
   return false;
 }
@@ -42,7 +43,8 @@ bool call_number(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
   diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i),
-             "%s of %s must be a number that is known at compile time", c->row->formal[i].name, c->row->name);
+             "%s of %s must be a number that is known at compile time", c->row->formal[i].name,
+             c->row->name);
   return false;
 }
 
@@ -69,8 +71,9 @@ bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
     return false;
   }
   if (n->dims.n) {
-    diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i), "%s of %s must be a scalar, but this is over %s",
-               c->row->formal[i].name, c->row->name, dims_listed(b, &n->dims));
+    diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i),
+               "%s of %s must be a scalar, but this is over %s", c->row->formal[i].name,
+               c->row->name, dims_listed(b, &n->dims));
     diag_hint(b->d, "take[d](x, ids) reads many places at once");
     return false;
   }
@@ -90,11 +93,12 @@ NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nt
   Attr attr = {.ndims = 1, .dims = &from, .nto = (uint8_t)nto, .to = to, .affine = f};
   attr.num[0] = dtype_round(type, fill);
   NodeId y = build_emit(b, pos, start ? OP_WINDOW_AT : OP_WINDOW, start ? 2 : 1, args, &attr);
-  if (y && type == TYPE_F32 && attr.num[0] != fill) values_exact(b, y, arena_copy(b->a, &fill, sizeof fill));
+  if (y && type == TYPE_F32 && attr.num[0] != fill)
+    values_exact(b, y, arena_copy(b->a, &fill, sizeof fill));
   return y;
 }
 
-// -- the relation ---------------------------------------------------------------------------------
+// -- the relation -------------------------------------------------------------------------------
 
 // A window of k taps over n positions gives o places.
 typedef struct Frames {
@@ -118,8 +122,8 @@ static bool pad_pair(Build *b, const Ast *pad, Frames *w) {
   for (int i = 0; i < 2; i++) {
     if (!build_integer(b, pad->args[i].value, into[i])) return false;
     if (*into[i] >= 0 && *into[i] <= MAX_STEP) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos, "padding must be from 0 to 2^30, not %lld",
-               (long long)*into[i]);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos,
+               "padding must be from 0 to 2^30, not %lld", (long long)*into[i]);
     return false;
   }
   return true;
@@ -159,13 +163,13 @@ static int64_t places(const Frames *w) {
 
 static bool distinct(Build *b, const Call *c, uint32_t i, uint32_t k) {
   if (c->dim[i] != c->dim[k]) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' cannot be both the new dim and the dim of the taps",
-             c->ast->dims[i].name);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos,
+             "dim '%s' cannot be both the new dim and the dim of the taps", c->ast->dims[i].name);
   diag_hint(b->d, "give the taps a dim of their own");
   return false;
 }
 
-// -- window ---------------------------------------------------------------------------------------
+// -- window -------------------------------------------------------------------------------------
 
 static bool places_ok(Build *b, const Call *c, const Frames *w) {
   int64_t want = places(w);
@@ -198,7 +202,7 @@ Value builtin_window(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, x->node, 0, c->dim[0], 2, c->dim + 1, f, fill));
 }
 
-// -- fold -----------------------------------------------------------------------------------------
+// -- fold ---------------------------------------------------------------------------------------
 
 static bool folded_ok(Build *b, const Call *c, const Frames *w) {
   if (places(w) == w->o) return true;
@@ -235,7 +239,7 @@ Value builtin_fold(Build *b, const Call *c) {
   return value_tensor(graph_reduce(b->g, OP_SUM, spread, &(Dims){.n = 1, .at = {c->dim[1]}}));
 }
 
-// -- maxima of windows ----------------------------------------------------------------------------
+// -- maxima of windows --------------------------------------------------------------------------
 
 // The call of window that e is, without a value of its own for what lies outside; else false.
 static bool fills_zero(Build *b, const Ast *e, const Ast **operand) {

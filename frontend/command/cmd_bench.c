@@ -1,8 +1,10 @@
-// bench: times the step on made-up input, beside what the machine can do at best, measured in the same run.
+// bench: times the step on made-up input, beside what the machine can do at best, measured in the
+// same run.
 //
-// The roofline is the longer of two times: all products at the FMA peak of all cores, and at the copy rate the
-// bytes that memory must move at least: every parameter, state and slot read once and, if the step changes it,
-// written once, every input and output once. Replicas are counted once: they share this machine.
+// The roofline is the longer of two times: all products at the FMA peak of all cores, and at the
+// copy rate the bytes that memory must move at least: every parameter, state and slot read once
+// and, if the step changes it, written once, every input and output once. Replicas are counted
+// once: they share this machine.
 #include "frontend/verify/verify.h"
 
 #include <math.h>
@@ -25,7 +27,7 @@ typedef struct Bench {
 enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
 static const double budget = 1.0; // seconds of timed steps, unless --steps says how many
 
-// -- time ----------------------------------------------------------------------------------------
+// -- time ---------------------------------------------------------------------------------------
 
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -38,8 +40,8 @@ static bool step(Bench *b, int64_t number) {
   return false;
 }
 
-// The first steps find memory cold, and try how many workers are worth waking. Ranks do the same number: *fit, as
-// many as the first one of them does in the budget.
+// The first steps find memory cold, and try how many workers are worth waking. Ranks do the same
+// number: *fit, as many as the first one of them does in the budget.
 static bool warm_up(Bench *b, int64_t *fit) {
   double began = clock_seconds();
   int64_t i = 0;
@@ -77,7 +79,7 @@ static bool time_instructions(Bench *b) {
   return true;
 }
 
-// -- the bound -----------------------------------------------------------------------------------
+// -- the bound ----------------------------------------------------------------------------------
 
 static int64_t decl_bytes(const Graph *g, const Decl *d) {
   int64_t n = dtype_bytes(d->type);
@@ -93,11 +95,13 @@ static int64_t least_bytes(const Graph *g) {
   return bytes;
 }
 
-static double flop_seconds(const Bench *b) { return (double)b->made.partition.flops_whole / b->peak; }
+static double flop_seconds(const Bench *b) {
+  return (double)b->made.partition.flops_whole / b->peak;
+}
 static double byte_seconds(const Bench *b) { return b->copy > 0 ? (double)b->bytes / b->copy : 0; }
 static double bound_seconds(const Bench *b) { return fmax(flop_seconds(b), byte_seconds(b)); }
 
-// -- results -------------------------------------------------------------------------------------
+// -- results ------------------------------------------------------------------------------------
 
 static json_t *roofline_json(const Bench *b) {
   json_t *out = json_object();
@@ -129,7 +133,9 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
   json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
-  json_object_set_new(out, "instructions", instructions_json(b->predicted, b->made.compiled->program, b->exec, PROFILED));
+  json_object_set_new(
+      out, "instructions",
+      instructions_json(b->predicted, b->made.compiled->program, b->exec, PROFILED));
   json_object_set_new(out, "roofline", roofline_json(b));
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
@@ -159,7 +165,8 @@ static void print_slowest(const Bench *b) {
   Slow *list = arena_array(a, Slow, p->ninstrs + 1);
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT) list[n++] = (Slow){i, seconds[i] / PROFILED};
+    if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT)
+      list[n++] = (Slow){i, seconds[i] / PROFILED};
   qsort(list, n, sizeof *list, by_seconds);
   for (uint32_t i = 0; i < n && i < SHOWN; i++) {
     Pos pos;
@@ -167,8 +174,9 @@ static void print_slowest(const Bench *b) {
     const Made *made = program_instr_made(p, list[i].instr);
     const char *value = program_instr_name(p, list[i].instr, &pos), *op = made ? made->op : "";
     const char *line = pos.line ? arena_printf(a, " (line %u)", pos.line) : "";
-    printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ", seconds_text(a, list[i].seconds), op, value, line,
-           (double)note->flops / 1e6, bytes_text(a, note->bytes));
+    printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ",
+           seconds_text(a, list[i].seconds), op, value, line, (double)note->flops / 1e6,
+           bytes_text(a, note->bytes));
   }
 }
 
@@ -178,24 +186,29 @@ static void print_text(const Bench *b) {
   const Program *p = b->made.compiled->program;
   const PartitionFacts *f = &b->made.partition;
   printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
-  printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh), exec_workers(b->exec), code_cpu(),
-         s->blas ? s->blas : "no BLAS");
-  printf("step       %s, median of %lld, best %s: %.5g steps/s\n", seconds_text(b->s->arena, b->median), (long long)b->steps,
+  printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh),
+         exec_workers(b->exec), code_cpu(), s->blas ? s->blas : "no BLAS");
+  printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
+         seconds_text(b->s->arena, b->median), (long long)b->steps,
          seconds_text(b->s->arena, b->best), 1 / b->median);
-  printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted), b->median / b->predicted->seconds);
-  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n", seconds_text(b->s->arena, bound_seconds(b)),
-         1 / bound_seconds(b), 100 * bound_seconds(b) / b->median);
+  printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted),
+         b->median / b->predicted->seconds);
+  printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n",
+         seconds_text(b->s->arena, bound_seconds(b)), 1 / bound_seconds(b),
+         100 * bound_seconds(b) / b->median);
   printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
          seconds_text(b->s->arena, flop_seconds(b)));
-  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9, seconds_text(b->s->arena, byte_seconds(b)));
-  printf("program    %lld kernels, %lld products, %u collectives\n", (long long)count_instructions(p, INSTR_KERNEL),
+  printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9,
+         seconds_text(b->s->arena, byte_seconds(b)));
+  printf("program    %lld kernels, %lld products, %u collectives\n",
+         (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
   printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
          bytes_text(a, b->made.facts->wire_bytes));
   print_slowest(b);
 }
 
-// -- the command ---------------------------------------------------------------------------------
+// -- the command --------------------------------------------------------------------------------
 
 static bool prepare(Bench *b) {
   Session *s = b->s;
@@ -208,7 +221,11 @@ static bool prepare(Bench *b) {
   synthetic_feed(b->exec, b->made.compiled->program, &fed);
   b->bytes = least_bytes(b->made.simplified);
   b->predicted = session_simulate(s, &b->made);
-  VerifyJob job = {.graph = g, .made = &b->made, .exec = b->exec, .purpose = b->purpose, .rows = -1,
+  VerifyJob job = {.graph = g,
+                   .made = &b->made,
+                   .exec = b->exec,
+                   .purpose = b->purpose,
+                   .rows = -1,
                    .commit = strcmp(b->purpose, "train") == 0};
   return verify_step(s, &job, &b->verified);
 }
@@ -226,7 +243,8 @@ static bool measure(Bench *b, int64_t wanted) {
 int cmd_bench(Session *s) {
   Bench b = {.s = s};
   int64_t wanted;
-  bool good = session_load(s) && option_integer(s->opt, OPTION_STEPS, 0, 1, 1000000, s->diag, &wanted) &&
+  bool good = session_load(s) &&
+              option_integer(s->opt, OPTION_STEPS, 0, 1, 1000000, s->diag, &wanted) &&
               prepare(&b) && measure(&b, wanted) && exec_check(b.exec, s->diag);
   if (good && option_given(s->opt, OPTION_JSON))
     print_json(&b);

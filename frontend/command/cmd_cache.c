@@ -8,8 +8,8 @@ static int print_json(const char *folder, const CacheFolder *all) {
   json_t *out = json_object(), *list = json_array();
   for (uint32_t i = 0; i < all->n; i++) {
     const CacheEntry *e = &all->entry[i];
-    json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "key", e->key, "bytes", (json_int_t)e->bytes, "used",
-                                          (json_int_t)e->used));
+    json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "key", e->key, "bytes",
+                                          (json_int_t)e->bytes, "used", (json_int_t)e->used));
   }
   json_object_set_new(out, "schema", json_string("meshc.cache/1"));
   json_object_set_new(out, "folder", folder ? json_text(folder) : json_null());
@@ -21,7 +21,8 @@ static int print_json(const char *folder, const CacheFolder *all) {
 
 static void print_text(const Session *s, const char *folder, const CacheFolder *all) {
   printf("folder   %s\n", folder);
-  printf("entries  %u, %s of at most %s\n", all->n, bytes_text(s->arena, all->bytes), bytes_text(s->arena, all->limit));
+  printf("entries  %u, %s of at most %s\n", all->n, bytes_text(s->arena, all->bytes),
+         bytes_text(s->arena, all->limit));
   for (uint32_t i = all->n; i-- > 0;) {
     const CacheEntry *e = &all->entry[i];
     char when[32] = "";
@@ -35,7 +36,8 @@ static void print_text(const Session *s, const char *folder, const CacheFolder *
 int cmd_cache(Session *s) {
   const char *folder = cache_folder(s);
   if (!folder) {
-    diag_error(s->diag, DIAG_FAILURE, (Pos){0}, "there is no compile cache: neither XDG_CACHE_HOME nor HOME is set");
+    diag_error(s->diag, DIAG_FAILURE, (Pos){0},
+               "there is no compile cache: neither XDG_CACHE_HOME nor HOME is set");
     return 0;
   }
   if (option_given(s->opt, OPTION_CLEAR)) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// -- JSON ----------------------------------------------------------------------------------------
+// -- JSON ---------------------------------------------------------------------------------------
 
 static json_t *dims_json(const Graph *g) {
   json_t *out = json_object();
@@ -13,7 +13,8 @@ static json_t *dims_json(const Graph *g) {
   return out;
 }
 
-static int print_json(const Session *s, const char *purpose, const Compilation *c, const ParamTable *params) {
+static int print_json(const Session *s, const char *purpose, const Compilation *c,
+                      const ParamTable *params) {
   const PartitionFacts *f = &c->partition;
   const Simulation *predicted = session_simulate(s, c);
   json_t *out = json_object();
@@ -38,7 +39,7 @@ static int print_json(const Session *s, const char *purpose, const Compilation *
   return json_finish(out);
 }
 
-// -- text ----------------------------------------------------------------------------------------
+// -- text ---------------------------------------------------------------------------------------
 
 static void print_dims(const Graph *g) {
   printf("dims       ");
@@ -91,12 +92,14 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   printf("parameters %lld\n", (long long)parameter_count(s->model->graph));
   printf("flops      %lld a processor", (long long)f->flops);
   if (f->flops_again) printf(", %lld of them again", (long long)f->flops_again);
-  printf(", %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops_whole, 100 * f->redundant_flops, 100 * f->padding);
+  printf(", %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops_whole,
+         100 * f->redundant_flops, 100 * f->padding);
   printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n",
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
          bytes_text(s->arena, program_bytes(p)));
-  if (c->again_text) printf("           to fit, computed again for the backward pass: %s\n", c->again_text);
+  if (c->again_text)
+    printf("           to fit, computed again for the backward pass: %s\n", c->again_text);
   printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));

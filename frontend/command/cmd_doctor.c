@@ -47,7 +47,8 @@ static void *meet(void *barrier) {
   return NULL;
 }
 
-// Seconds until two processors of this process have met as often as in a collective: before, within, after.
+// Seconds until two processors of this process have met as often as in a collective: before,
+// within, after.
 static double measure_latency(void) {
   enum { MEETINGS_A_CALL = 3 };
   Barrier *b = barrier_new(2, cores_available() > 1);
@@ -62,8 +63,8 @@ static double measure_latency(void) {
   return MEETINGS_A_CALL * each;
 }
 
-// As the system tells it; what the processor itself says may be the cache of a whole socket of which a virtual
-// machine has a part.
+// As the system tells it; what the processor itself says may be the cache of a whole socket of
+// which a virtual machine has a part.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   long n = 0;
   char path[80];
@@ -85,7 +86,7 @@ typedef struct Doctor {
   double copy, product, latency;
 } Doctor;
 
-// -- the machine file: figures of one processor, a core ------------------------------------------
+// -- the machine file: figures of one processor, a core -----------------------------------------
 
 // Without machine code the figures of kernels stay those of the built-in machine.
 static bool machine_text(Doctor *d, const char **out) {
@@ -100,12 +101,15 @@ static bool machine_text(Doctor *d, const char **out) {
   m.shared = 1;
   if (code_available() && !machine_measure(d->s, &m)) return false;
   m.memory = d->found.memory / (int64_t)m.cores;
-  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s", code_cpu(), (long long)m.cores,
-                      d->s->ranks ? ", processors in processes of their own" : "", machine_print(d->s->arena, &m));
+  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s",
+                      code_cpu(), (long long)m.cores,
+                      d->s->ranks ? ", processors in processes of their own" : "",
+                      machine_print(d->s->arena, &m));
   return true;
 }
 
-// Ranks measure together. A single process opens the file first: a path that cannot be written need not wait for that.
+// Ranks measure together. A single process opens the file first: a path that cannot be written need
+// not wait for that.
 static bool write_machine(Doctor *d) {
   Session *s = d->s;
   const OptionUse *use = option_use(s->opt, OPTION_MEASURE);
@@ -113,7 +117,8 @@ static bool write_machine(Doctor *d) {
   DiskFile f;
   if (!use) return true;
   if (s->ranks)
-    return machine_text(d, &text) && (!session_first(s) || session_write(s, use->text, text, strlen(text), false, use->pos));
+    return machine_text(d, &text) &&
+           (!session_first(s) || session_write(s, use->text, text, strlen(text), false, use->pos));
   if (!disk_begin(&f, use->text)) return session_cannot_write(s, use->text, use->pos);
   if (!machine_text(d, &text)) {
     disk_abandon(&f);
@@ -123,14 +128,15 @@ static bool write_machine(Doctor *d) {
   return disk_commit(&f) || session_cannot_write(s, use->text, use->pos);
 }
 
-// -- results -------------------------------------------------------------------------------------
+// -- results ------------------------------------------------------------------------------------
 
 static void print_text(const Doctor *d) {
   const Offers *found = &d->found;
   printf("cores      %d\n", cores_available());
   printf("cpu        %s\n", code_cpu());
   printf("compiler   %s\n", code_version());
-  printf("products   %s\n", d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
+  printf("products   %s\n",
+         d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
   printf("copy       %.1f GB/s, one core, read and written\n", d->copy / 1e9);
   if (d->blas)
     printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
@@ -169,7 +175,8 @@ static int print_json(const Doctor *d) {
 }
 
 int cmd_doctor(Session *s) {
-  Doctor d = {.s = s, .blas = blas_open(&s->blas), .found = offers_find(s->arena), .copy = measure_copy()};
+  Doctor d = {
+      .s = s, .blas = blas_open(&s->blas), .found = offers_find(s->arena), .copy = measure_copy()};
   d.product = d.blas ? measure_product() : 0;
   d.latency = measure_latency();
   if (!write_machine(&d)) return 0;

@@ -16,7 +16,7 @@ typedef struct Dump {
   Compilation made;
 } Dump;
 
-// -- graphs as JSON and dot ----------------------------------------------------------------------
+// -- graphs as JSON and dot ---------------------------------------------------------------------
 
 static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   const Node *n = graph_node(g, id);
@@ -79,17 +79,20 @@ static void put_dot_node(FILE *f, const void *context, uint32_t item, const char
   const Node *node = graph_node(d->g, n);
   const char *said = d->note ? d->note(d->table, n) : NULL;
   bool moves = op_row((Op)node->op)->cls == COLLECTIVE;
-  fprintf(f, "%sn%u [label=\"%%%u %s\\n%s[%s]", indent, n, n, op_row((Op)node->op)->text, dtype_text((Dtype)node->type), dims_list(d->a, d->g, &node->dims));
+  fprintf(f, "%sn%u [label=\"%%%u %s\\n%s[%s]", indent, n, n, op_row((Op)node->op)->text,
+          dtype_text((Dtype)node->type), dims_list(d->a, d->g, &node->dims));
   if (node->origin.value) fputs("\\n", f), dot_text(f, node->origin.value);
   if (said) fputs("\\n", f), dot_text(f, said);
   fprintf(f, "\"%s]\n", moves ? ", style=filled, fillcolor=lightsalmon" : "");
 }
 
 static void put_dot_edges(FILE *f, const Graph *g, NodeId n) {
-  for (int k = 0; k < graph_node(g, n)->nargs; k++) fprintf(f, "  n%u -> n%u\n", graph_node(g, n)->args[k], n);
+  for (int k = 0; k < graph_node(g, n)->nargs; k++)
+    fprintf(f, "  n%u -> n%u\n", graph_node(g, n)->args[k], n);
 }
 
-static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note, const void *table) {
+static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNote *note,
+                       const void *table) {
   char *text = NULL;
   size_t n = 0;
   FILE *f = mem_stream(&text, &n);
@@ -98,7 +101,9 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
   fprintf(f, "digraph \"%s\" {\n  node [shape=box, fontname=monospace]\n", stage);
   if (many) {
     const char **path = arena_array(d->s->arena, const char *, graph_count(g) + 1);
-    for (NodeId i = 1; i <= graph_count(g); i++) path[i - 1] = dot_path(d->s->arena, graph_node(g, i)->origin.value, graph_node(g, i)->origin.backward);
+    for (NodeId i = 1; i <= graph_count(g); i++)
+      path[i - 1] =
+          dot_path(d->s->arena, graph_node(g, i)->origin.value, graph_node(g, i)->origin.backward);
     dot_scopes(f, graph_count(g), path, put_dot_node, &graph);
   }
   for (NodeId i = 1; i <= graph_count(g); i++) {
@@ -126,7 +131,7 @@ static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphN
   return graph_print(d->s->arena, g, d->s->diag, note, table);
 }
 
-// -- texts ---------------------------------------------------------------------------------------
+// -- texts --------------------------------------------------------------------------------------
 
 static char *kernels_text(const Dump *d) {
   const Compiled *c = d->made.compiled;
@@ -216,7 +221,7 @@ static StageText *const stage_text_of[] = {
     planned_text, program_text,   machine_text,  machine_text};
 enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices of stages
 
-// -- the command ---------------------------------------------------------------------------------
+// -- the command --------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
   const char *names[sizeof stage_text_of / sizeof *stage_text_of + 1];

@@ -1,5 +1,5 @@
-// explain: every collective with its cause and what would remove it, or where one value lives and why; as text, JSON,
-// dot or a page.
+// explain: every collective with its cause and what would remove it, or where one value lives and
+// why; as text, JSON, dot or a page.
 #include "frontend/report/explain.h"
 #include "ir/base/disk.h"
 
@@ -16,7 +16,8 @@ static bool read_form(const Session *s, Form *out) {
   if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
   *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
   if (use && *out != (Form)form) {
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined", use->text);
+    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined",
+               use->text);
     return false;
   }
   if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
@@ -25,11 +26,12 @@ static bool read_form(const Session *s, Form *out) {
     return false;
   }
   if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
-  diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text, s->opt->argument.at[1]);
+  diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text,
+             s->opt->argument.at[1]);
   return false;
 }
 
-// -- a name ----------------------------------------------------------------------------------------------------
+// -- a name -------------------------------------------------------------------------------------
 
 static void unknown_name(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
@@ -49,7 +51,8 @@ static int find_same(const Explain *e, const char *name) {
   for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
     const char *other = g->name.at[i].name;
     DeclId d = graph_find_decl(g, other); // `x = f(x)` leaves the name x to the input
-    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d)) found = explained_find(e->values, other);
+    if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d))
+      found = explained_find(e->values, other);
   }
   return found;
 }
@@ -64,7 +67,9 @@ static bool find_value(const Explain *e, const char *name, int *out) {
   if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
   if (*out >= 0) return true;
   if (graph_find_name(s->model->graph, name) || graph_find_decl(s->model->graph, name)) {
-    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0}, "'%s' is not a value of its own for %s: nothing asks for it, or it equals another value or a constant",
+    diag_error(s->diag, DIAG_UNKNOWN_FETCH, (Pos){0},
+               "'%s' is not a value of its own for %s: nothing asks for it, or it equals another "
+               "value or a constant",
                name, e->purpose);
     diag_hint(s->diag, "--fetch %s asks for it", name);
   } else {
@@ -73,13 +78,15 @@ static bool find_value(const Explain *e, const char *name, int *out) {
   return false;
 }
 
-// -- measured times --------------------------------------------------------------------------------------------
+// -- measured times -----------------------------------------------------------------------------
 
 // All processors of the mesh are in this process. False after an error.
 static bool fits_here(Session *s, const Program *p) {
-  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh), most = 0.5 * (double)memory_free_bytes();
+  double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh),
+         most = 0.5 * (double)memory_free_bytes();
   if (all < most) return true;
-  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "--measure runs all processors here: they need %s, half of the memory is %s",
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
+             "--measure runs all processors here: they need %s, half of the memory is %s",
              bytes_text(s->arena, (int64_t)all), bytes_text(s->arena, (int64_t)most));
   diag_hint(s->diag, "leave out --measure, or make the model smaller with --set");
   return false;
@@ -87,7 +94,8 @@ static bool fits_here(Session *s, const Program *p) {
 
 // --measure: times of the collectives in three steps on made-up input. The made-up numbers may give ids outside of their
 // range: then the step ends early and no times are added. False after an error.
-static bool measure(Session *s, const Graph *g, const char *purpose, const char *over, json_t *list) {
+static bool measure(Session *s, const Graph *g, const char *purpose, const char *over,
+                    json_t *list) {
   enum { STEPS = 3 };
   Compilation c = {0};
   int64_t bytes;
@@ -104,13 +112,14 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
   return good;
 }
 
-// -- output ----------------------------------------------------------------------------------------------------
+// -- output -------------------------------------------------------------------------------------
 
 static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
   json_t *out = explain_json(e, list, value);
   if (f == stdout) return json_finish(out) == 0; // printed at the end of the run
   json_diagnostics(out, e->session->diag);
-  bool good = json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
+  bool good =
+      json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
   json_decref(out);
   return good;
 }
@@ -121,7 +130,10 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
   if (form == FORM_JSON) return print_json(f, e, value, list);
   if (form == FORM_DOT) explain_dot(f, e);
   if (form == FORM_HTML) explain_page(f, e);
-  if (form == FORM_TEXT) fputs(value < 0 ? ledger_text(a, e->ledger, all) : explained_text(a, e->ledger, e->values, value), f);
+  if (form == FORM_TEXT)
+    fputs(value < 0 ? ledger_text(a, e->ledger, all)
+                    : explained_text(a, e->ledger, e->values, value),
+          f);
   return !ferror(f);
 }
 
@@ -137,17 +149,17 @@ static void write_form(const Explain *e, Form form, int value, json_t *list) {
   if (use)
     (void)!session_write(s, use->text, good ? text : NULL, n, false, use->pos);
   else if (!good)
-    diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write standard output: %s",
-               strerror(errno));
+    diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+               "cannot write standard output: %s", strerror(errno));
   free(text);
 }
 
-// -- codes ---------------------------------------------------------------------------------------
+// -- codes --------------------------------------------------------------------------------------
 
 static void print_code(DiagId id) {
   bool command = diag_example(id)[0] == '$';
-  printf("%s: %s, exit code %d\n%s\n", diag_code(id), diag_exit_code(id) ? "error" : "warning", diag_exit_code(id),
-         diag_meaning(id));
+  printf("%s: %s, exit code %d\n%s\n", diag_code(id), diag_exit_code(id) ? "error" : "warning",
+         diag_exit_code(id), diag_meaning(id));
   if (diag_default_hint(id)) printf("hint: %s\n", diag_default_hint(id));
   printf("example%s\n", command ? "" : ", a model of which meshc check says it");
   for (const char *line = diag_example(id); *line; line += strcspn(line, "\n") + 1)
@@ -161,7 +173,8 @@ static int code_json(DiagId id) {
   json_object_set_new(out, "severity", json_string(diag_exit_code(id) ? "error" : "warning"));
   json_object_set_new(out, "exit_code", json_integer(diag_exit_code(id)));
   json_object_set_new(out, "meaning", json_text(diag_meaning(id)));
-  json_object_set_new(out, "hint", diag_default_hint(id) ? json_text(diag_default_hint(id)) : json_null());
+  json_object_set_new(out, "hint",
+                      diag_default_hint(id) ? json_text(diag_default_hint(id)) : json_null());
   json_object_set_new(out, "example", json_text(diag_example(id)));
   return json_finish(out);
 }
@@ -180,7 +193,8 @@ static int explain_code(const Session *s, const char *code) {
 }
 
 int cmd_explain(Session *s) {
-  if (s->opt->argument.n == 1 && diag_is_code(s->opt->argument.at[0])) return explain_code(s, s->opt->argument.at[0]);
+  if (s->opt->argument.n == 1 && diag_is_code(s->opt->argument.at[0]))
+    return explain_code(s, s->opt->argument.at[0]);
   const char *purpose, *over, *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
   Compilation c;
   Form form;

@@ -8,7 +8,7 @@ static const char *shape_text(const Session *s, const ArrayInfo *x) {
   return arena_printf(s->arena, "%s", sizes_text(x->rank, x->size, text, sizeof text));
 }
 
-// -- text ----------------------------------------------------------------------------------------
+// -- text ---------------------------------------------------------------------------------------
 
 static void print_arrays(const Session *s, const ArrayList *list) {
   int name = 0, type = 0, shape = 0;
@@ -44,7 +44,8 @@ static void print_readings(const ArrayList *list) {
   int64_t n = list->bytes;
   if (n % 2 == 0) printf("  as tokens of u16: %lld\n", (long long)(n / 2));
   if (n % 4 == 0) printf("  as tokens of u32: %lld\n", (long long)(n / 4));
-  if (n && n % CIFAR_RECORD == 0) printf("  as images of CIFAR-10: %lld\n", (long long)(n / CIFAR_RECORD));
+  if (n && n % CIFAR_RECORD == 0)
+    printf("  as images of CIFAR-10: %lld\n", (long long)(n / CIFAR_RECORD));
 }
 
 static void print_list(const Session *s, const char *path, const ArrayList *list) {
@@ -66,7 +67,7 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
     printf("  metadata %s: %s\n", list->text[i].key, list->text[i].value);
 }
 
-// -- JSON ----------------------------------------------------------------------------------------
+// -- JSON ---------------------------------------------------------------------------------------
 
 static json_t *array_json(const ArrayInfo *x) {
   json_t *out = json_object(), *shape = json_array();
@@ -114,7 +115,7 @@ static int print_json(const char *path, const ArrayList *list) {
   return json_finish(out);
 }
 
-// -- checkpoints ---------------------------------------------------------------------------------
+// -- checkpoints --------------------------------------------------------------------------------
 
 // Its tensors as arrays; what else the manifest says as metadata.
 static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
@@ -125,19 +126,24 @@ static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
   out->at = arena_array(a, ArrayInfo, c->ntensors + 1);
   for (uint32_t i = 0; i < c->ntensors; i++) {
     const CheckpointTensor *t = &c->tensor[i];
-    out->at[i] = (ArrayInfo){.name = t->name, .type = dtype_text(t->type), .usable = true, .rank = t->rank,
-                             .elements = t->elements, .bytes = t->elements * dtype_bytes(t->type)};
+    out->at[i] = (ArrayInfo){.name = t->name,
+                             .type = dtype_text(t->type),
+                             .usable = true,
+                             .rank = t->rank,
+                             .elements = t->elements,
+                             .bytes = t->elements * dtype_bytes(t->type)};
     memcpy(out->at[i].size, t->size, sizeof t->size);
   }
   const CheckpointNote *n = &c->note;
-  const ArrayText text[] = {{"path", c->path},
-                            {"model", c->model},
-                            {"mesh", c->mesh},
-                            {"step", arena_printf(a, "%lld", (long long)n->step)},
-                            {"seed", arena_printf(a, "%llu", (unsigned long long)n->seed)},
-                            {"data", arena_printf(a, "epoch %lld, row %lld", (long long)n->epoch, (long long)n->row)},
-                            {"shards", arena_printf(a, "%u", c->nshards)},
-                            {"meshc", c->version}};
+  const ArrayText text[] = {
+      {"path", c->path},
+      {"model", c->model},
+      {"mesh", c->mesh},
+      {"step", arena_printf(a, "%lld", (long long)n->step)},
+      {"seed", arena_printf(a, "%llu", (unsigned long long)n->seed)},
+      {"data", arena_printf(a, "epoch %lld, row %lld", (long long)n->epoch, (long long)n->row)},
+      {"shards", arena_printf(a, "%u", c->nshards)},
+      {"meshc", c->version}};
   out->ntexts = countof(text);
   out->text = arena_array(a, ArrayText, countof(text));
   memcpy(out->text, text, sizeof text);
@@ -153,13 +159,15 @@ static void show_texts(const Session *s, ArrayList *list) {
   for (uint32_t i = 0; i < list->ncolumns; i++)
     if (list->column[i].name) list->column[i].name = text_shown(s->arena, list->column[i].name);
   for (uint32_t i = 0; i < list->ntexts; i++)
-    list->text[i] = (ArrayText){text_shown(s->arena, list->text[i].key), text_shown(s->arena, list->text[i].value)};
+    list->text[i] = (ArrayText){text_shown(s->arena, list->text[i].key),
+                                text_shown(s->arena, list->text[i].value)};
 }
 
 int cmd_inspect(Session *s) {
   const char *path = s->opt->argument.at[0];
   ArrayList list;
-  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list) : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
+  if (checkpoint_exists(path) ? !list_checkpoint(s, path, &list)
+                              : !array_list(s->arena, path, &list, s->diag, (Pos){0}))
     return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(path, &list);
   show_texts(s, &list);

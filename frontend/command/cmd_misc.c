@@ -10,7 +10,7 @@
 
 static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JSON); }
 
-// -- stages, ops ---------------------------------------------------------------------------------
+// -- stages, ops --------------------------------------------------------------------------------
 
 int cmd_stages(Session *s) {
   json_t *list = json_array(), *out = json_object();
@@ -46,8 +46,8 @@ static const struct {
                 "any dim; over the looked-up one each processor contributes the rows that it has"},
     [WINDOW] = {"window",
                 "any dim; where windows reach over a border the neighbour's elements are fetched"},
-    [ORDERED] = {"ordered",
-                 "any dim; along the ordered one sums, maxima and the first k are combined, else it is gathered"},
+    [ORDERED] = {"ordered", "any dim; along the ordered one sums, maxima and the first k are "
+                            "combined, else it is gathered"},
     [REGION] = {"loop", "any dim but the loop's own"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };
@@ -84,7 +84,7 @@ int cmd_ops(Session *s) {
   return 0;
 }
 
-// -- fmt -----------------------------------------------------------------------------------------
+// -- fmt ----------------------------------------------------------------------------------------
 
 // Replaces the model file, of a link the file that it leads to, by its new text.
 static bool replace_file(Session *s, const char *path, const char *text) {
@@ -101,15 +101,16 @@ static bool replace_file(Session *s, const char *path, const char *text) {
     good = disk_commit(&f);
   }
   if (good) return true;
-  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path,
-             strerror(errno));
+  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+             "cannot write %s: %s", path, strerror(errno));
   return false;
 }
 
 // `fmt -w -`: there is no file to change.
 static bool has_file(const Session *s) {
   if (!session_from_stdin(s) || !option_given(s->opt, OPTION_WRITE)) return true;
-  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--write changes a model file, and the model comes from standard input");
+  diag_error(s->diag, DIAG_USAGE, (Pos){0},
+             "--write changes a model file, and the model comes from standard input");
   diag_hint(s->diag, "leave out --write: the result is printed");
   return false;
 }
@@ -126,7 +127,7 @@ int cmd_fmt(Session *s) {
   return 0;
 }
 
-// -- help ----------------------------------------------------------------------------------------
+// -- help ---------------------------------------------------------------------------------------
 
 int cmd_help(Session *s) {
   CommandId command;
@@ -137,7 +138,7 @@ int cmd_help(Session *s) {
   return 0;
 }
 
-// -- version -------------------------------------------------------------------------------------
+// -- version ------------------------------------------------------------------------------------
 
 int cmd_version(Session *s) {
   if (!wants_json(s)) {

@@ -16,13 +16,13 @@ typedef struct PlanReport {
   Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small; // of those of `found`, and of these
   const SearchChoice *use; // of those kept and the refined one the fastest as a program
   const Foreseen *of_use;
-  SearchRules rules;    // the best one with one rule more each
+  SearchRules rules;             // the best one with one rule more each
   SearchChoice *gain[2 * RULES]; // those worth a line: the fastest, then the smallest
   uint32_t ngains;
-  double seconds;       // that the search took
+  double seconds; // that the search took
 } PlanReport;
 
-// -- what is asked for ---------------------------------------------------------------------------------------
+// -- what is asked for --------------------------------------------------------------------------
 
 // Without --processors the mesh of the model, without one a single processor.
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
@@ -31,12 +31,16 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
          planner_meshes(s, processors, n, mesh);
 }
 
-// -- answers -----------------------------------------------------------------------------------------------
+// -- answers ------------------------------------------------------------------------------------
 
 static bool simulate_all(PlanReport *r) {
-  if (!planner_fastest(r->s, &r->task, r->found, &r->refined, r->kept, &r->of_refined, &r->use, &r->of_use)) return false;
-  if (r->small.layout.n == r->refined.layout.n) r->of_small = r->of_refined; // no rule was added
-  else if (!planner_foresee(r->s, &r->small, &r->of_small)) return false;
+  if (!planner_fastest(r->s, &r->task, r->found, &r->refined, r->kept, &r->of_refined, &r->use,
+                       &r->of_use))
+    return false;
+  if (r->small.layout.n == r->refined.layout.n)
+    r->of_small = r->of_refined; // no rule was added
+  else if (!planner_foresee(r->s, &r->small, &r->of_small))
+    return false;
   return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
 }
 
@@ -68,8 +72,9 @@ static json_t *rules_json(PlanReport *r) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < r->ngains; i++) {
     const Price *p = &r->gain[i]->price;
-    json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "rule", added_text(r, r->gain[i]), "seconds", p->seconds - best->seconds,
-                                          "wire_bytes", (json_int_t)(p->wire - best->wire), "memory",
+    json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "rule", added_text(r, r->gain[i]),
+                                          "seconds", p->seconds - best->seconds, "wire_bytes",
+                                          (json_int_t)(p->wire - best->wire), "memory",
                                           (json_int_t)(p->memory - best->memory)));
   }
   return list;
@@ -86,7 +91,8 @@ static int plan_json(PlanReport *r) {
   json_object_set_new(out, "ranked", json_boolean(r->found->ranked));
   json_object_set_new(out, "bound_seconds", json_real(r->found->bound));
   json_object_set_new(out, "search_seconds", json_real(r->seconds));
-  for (uint32_t i = 0; i < r->found->n; i++) json_array_append_new(list, price_json(r, &r->found->at[i], &r->kept[i]));
+  for (uint32_t i = 0; i < r->found->n; i++)
+    json_array_append_new(list, price_json(r, &r->found->at[i], &r->kept[i]));
   json_object_set_new(out, "layouts", list);
   json_object_set_new(out, "rules", rules_json(r));
   json_object_set_new(out, "refined", price_json(r, &r->refined, &r->of_refined));
@@ -97,34 +103,43 @@ static int plan_json(PlanReport *r) {
   return json_finish(out);
 }
 
-// What makes c dearer or cheaper than the best: the parts of its time, the largest first, and its bytes.
+// What makes c dearer or cheaper than the best: the parts of its time, the largest first, and its
+// bytes.
 static const char *difference_text(PlanReport *r, const SearchChoice *c) {
   static const char *const word[3] = {"work", "memory", "transfer"};
   const Price *p = &c->price, *best = &r->found->at[0].price;
   const Machine *m = r->task.machine;
   Arena *a = r->s->arena;
-  double all = p->seconds - best->seconds, wire = p->wire - best->wire, held = p->memory - best->memory;
-  double part[3] = {(p->flops - best->flops) / m->flops, (p->traffic - best->traffic) / m->memory_rate, p->transfer - best->transfer};
+  double all = p->seconds - best->seconds, wire = p->wire - best->wire,
+         held = p->memory - best->memory;
+  double part[3] = {(p->flops - best->flops) / m->flops,
+                    (p->traffic - best->traffic) / m->memory_rate, p->transfer - best->transfer};
   const char *text = arena_printf(a, "%+.3f ms:", 1e3 * all);
   for (bool used[3] = {false};;) {
     int most = -1;
     for (int i = 0; i < 3; i++)
-      if (!used[i] && fabs(part[i]) >= 5e-7 && (most < 0 || fabs(part[i]) > fabs(part[most]))) most = i;
+      if (!used[i] && fabs(part[i]) >= 5e-7 && (most < 0 || fabs(part[i]) > fabs(part[most])))
+        most = i;
     if (most < 0) break;
     text = arena_printf(a, "%s %s %+.3f,", text, word[most], 1e3 * part[most]);
     used[most] = true;
   }
-  return arena_printf(a, "%s wire %s%s, holds %s%s", text, wire < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(wire)), held < 0 ? "-" : "+",
+  return arena_printf(a, "%s wire %s%s, holds %s%s", text, wire < 0 ? "-" : "+",
+                      bytes_text(a, (int64_t)fabs(wire)), held < 0 ? "-" : "+",
                       bytes_text(a, (int64_t)fabs(held)));
 }
 
-static void print_choice(PlanReport *r, const char *name, const SearchChoice *c, const Foreseen *f) {
+static void print_choice(PlanReport *r, const char *name, const SearchChoice *c,
+                         const Foreseen *f) {
   Arena *a = r->s->arena;
   const Machine *m = r->task.machine;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_text(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a program %s%s\n", "", 1e3 * c->price.seconds,
-         1e3 * c->price.flops / m->flops, 1e3 * c->price.traffic / m->memory_rate, 1e3 * c->price.transfer,
-         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory), seconds_text(a, f->time->seconds),
+  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a "
+         "program %s%s\n",
+         "", 1e3 * c->price.seconds, 1e3 * c->price.flops / m->flops,
+         1e3 * c->price.traffic / m->memory_rate, 1e3 * c->price.transfer,
+         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory),
+         seconds_text(a, f->time->seconds),
          f->fits ? "" : arena_printf(a, ", needs %s", bytes_text(a, f->peak)));
   if (c != &r->found->at[0]) printf("%-8s %s\n", "", difference_text(r, c));
 }
@@ -135,39 +150,50 @@ static void print_rules(PlanReport *r) {
   for (uint32_t i = 0; i < r->ngains; i++) {
     const Price *p = &r->gain[i]->price;
     double held = p->memory - best->memory;
-    printf("%-8s %-32s %+.3f ms, holds %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]), 1e3 * (p->seconds - best->seconds),
-           held < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(held)));
+    printf("%-8s %-32s %+.3f ms, holds %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]),
+           1e3 * (p->seconds - best->seconds), held < 0 ? "-" : "+",
+           bytes_text(a, (int64_t)fabs(held)));
   }
 }
 
 static const char *how_near(PlanReport *r) {
   const SearchResult *f = r->found;
   double best = f->at[0].price.seconds;
-  if (f->proven) return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
-  if (f->bound <= 0) return f->smallest.mesh ? "only rules beyond dims fit the memory" : "too many for a proof";
-  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven", 100 * (best - f->bound) / best);
+  if (f->proven)
+    return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
+  if (f->bound <= 0)
+    return f->smallest.mesh ? "only rules beyond dims fit the memory" : "too many for a proof";
+  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven",
+                      100 * (best - f->bound) / best);
 }
 
 static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
   int64_t processors = mesh_size(f->at[0].mesh);
-  printf("%s: %.0f layout%s on %lld processor%s, %llu priced in %.2f s; %s\n", r->s->opt->argument.at[0], f->candidates,
-         f->candidates == 1 ? "" : "s", (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->priced, r->seconds,
-         how_near(r));
+  printf("%s: %.0f layout%s on %lld processor%s, %llu priced in %.2f s; %s\n",
+         r->s->opt->argument.at[0], f->candidates, f->candidates == 1 ? "" : "s",
+         (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->priced,
+         r->seconds, how_near(r));
   if (f->over_memory)
-    printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory, bytes_text(r->s->arena, (int64_t)r->task.memory));
-  for (uint32_t i = 0; i < f->n; i++) print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i], &r->kept[i]);
+    printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory,
+           bytes_text(r->s->arena, (int64_t)r->task.memory));
+  for (uint32_t i = 0; i < f->n; i++)
+    print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i], &r->kept[i]);
   if (r->own.mesh) print_choice(r, "yours", &r->own, &r->of_own);
-  if (r->refined.layout.n > f->at[0].layout.n) print_choice(r, "refined", &r->refined, &r->of_refined);
+  if (r->refined.layout.n > f->at[0].layout.n)
+    print_choice(r, "refined", &r->refined, &r->of_refined);
   if (r->small.layout.n > r->refined.layout.n) print_choice(r, "smaller", &r->small, &r->of_small);
   print_rules(r);
-  printf("use      --mesh %s --layout %s   (%s, %s a processor as a program)\n", mesh_option(r->s->arena, r->use->mesh),
-         layout_text(r->s->arena, r->use->mesh, &r->use->layout), seconds_text(r->s->arena, r->of_use->time->seconds),
+  printf("use      --mesh %s --layout %s   (%s, %s a processor as a program)\n",
+         mesh_option(r->s->arena, r->use->mesh),
+         layout_text(r->s->arena, r->use->mesh, &r->use->layout),
+         seconds_text(r->s->arena, r->of_use->time->seconds),
          bytes_text(r->s->arena, r->of_use->peak));
   return 0;
 }
 
-// Of the single rules beyond dims those worth a line: the fastest, then those that hold least at no more than 5 % more time.
+// Of the single rules beyond dims those worth a line: the fastest, then those that hold least at no
+// more than 5 % more time.
 static void choose_gains(PlanReport *r) {
   const Price *best = &r->found->at[0].price;
   for (int by_memory = 0; by_memory < 2; by_memory++)
@@ -177,10 +203,13 @@ static void choose_gains(PlanReport *r) {
         SearchChoice *c = &r->rules.rule.at[i];
         bool taken = false;
         for (uint32_t k = 0; k < r->ngains; k++) taken |= r->gain[k] == c;
-        bool gains = by_memory ? c->price.memory < 0.99 * best->memory && c->price.seconds <= 1.05 * best->seconds
+        bool gains = by_memory ? c->price.memory < 0.99 * best->memory &&
+                                     c->price.seconds <= 1.05 * best->seconds
                                : c->price.seconds < 0.998 * best->seconds;
         if (taken || !gains) continue;
-        if (!most || (by_memory ? c->price.memory < most->price.memory : c->price.seconds < most->price.seconds)) most = c;
+        if (!most || (by_memory ? c->price.memory < most->price.memory
+                                : c->price.seconds < most->price.seconds))
+          most = c;
       }
       if (most) r->gain[r->ngains++] = most;
     }
@@ -198,7 +227,9 @@ int cmd_plan(Session *s) {
   PlanReport r = {.s = s};
   uint32_t n;
   const Mesh *mesh;
-  if (!session_load(s) || !meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, PLANNER_KEPT, &r.task)) return 0;
+  if (!session_load(s) || !meshes_of(s, &n, &mesh) ||
+      !planner_task(s, n, mesh, PLANNER_KEPT, &r.task))
+    return 0;
   double start = clock_seconds();
   if (!planner_search(s, &r.task, &r.found)) return 0;
   r.seconds = clock_seconds() - start;

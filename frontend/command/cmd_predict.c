@@ -26,7 +26,8 @@ typedef struct Predict {
 static bool one_source(const Session *s) {
   const OptionUse *data = option_use(s->opt, OPTION_DATA);
   if (!data || !option_given(s->opt, OPTION_FEED)) return true;
-  diag_error(s->diag, DIAG_USAGE, data->pos, "rows come either from --feed or from --data, not from both");
+  diag_error(s->diag, DIAG_USAGE, data->pos,
+             "rows come either from --feed or from --data, not from both");
   return false;
 }
 
@@ -128,14 +129,15 @@ static bool open_results(Predict *p) {
     }
     r.array.elements = r.array.elements / p->batch * p->rows;
     r.array.size[axis] = p->rows;
-    if (session_first(p->s)) r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
+    if (session_first(p->s))
+      r.array.data = mem_alloc((size_t)(r.array.elements * dtype_bytes(r.array.type)) + 1);
     p->axis[p->nresults] = axis;
     p->result[p->nresults++] = r;
   }
   return true;
 }
 
-// -- batches -------------------------------------------------------------------------------------
+// -- batches ------------------------------------------------------------------------------------
 
 // Whether a batch of so many rows is run by the program of its own.
 static bool is_last(const Predict *p, int64_t rows) { return p->last.exec && rows == p->last.rows; }
@@ -205,11 +207,15 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
 // The batch that begins with row `first`, which of a data block another feed reads.
 static bool verify_at(Predict *p, Feed *f, int64_t first) {
   int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
-  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = exec_for(p, rows), .purpose = "eval",
+  VerifyJob job = {.graph = p->graph,
+                   .made = &p->made,
+                   .exec = exec_for(p, rows),
+                   .purpose = "eval",
                    .rows = rows < p->batch ? rows : -1};
   if (is_last(p, rows)) job.graph = p->last.graph, job.made = &p->last.made, job.rows = -1;
   if (!f && next_batch(p, first) <= 0) return false;
-  if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got))) return false;
+  if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got)))
+    return false;
   if (is_last(p, rows)) exec_rows(job.exec, -1);
   return verify_more(p->s, &job, &p->verified);
 }
@@ -220,8 +226,11 @@ static bool verify(Predict *p) {
   const char *wanted = option_text(p->s->opt, OPTION_DATA);
   Feed *f = NULL;
   if (!option_given(p->s->opt, OPTION_VERIFY)) return true;
-  if (p->feed && (!data_choose(p->s, wanted ? wanted : "test", &block) || !(f = data_open(p->s, p->graph, block, true)))) return false;
-  bool good = verify_at(p, f, 0) && (!p->last.exec || p->rows < p->batch || verify_at(p, f, p->rows - p->last.rows));
+  if (p->feed && (!data_choose(p->s, wanted ? wanted : "test", &block) ||
+                  !(f = data_open(p->s, p->graph, block, true))))
+    return false;
+  bool good = verify_at(p, f, 0) &&
+              (!p->last.exec || p->rows < p->batch || verify_at(p, f, p->rows - p->last.rows));
   feed_close(f);
   return good;
 }
@@ -247,10 +256,12 @@ static bool predict_all(Predict *p) {
   if (p->feed) exec_want(p->exec, p->feed);
   if (p->feed && p->last.exec) exec_want_last(p->last.exec, p->feed);
   Progress progress;
-  progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET),
+                 PROGRESS_AFTER);
   bool good = predict_batches(p, &progress);
   progress_clear(&progress);
-  return good && exec_check(p->exec, p->s->diag) && (!p->last.exec || exec_check(p->last.exec, p->s->diag));
+  return good && exec_check(p->exec, p->s->diag) &&
+         (!p->last.exec || exec_check(p->last.exec, p->s->diag));
 }
 
 // Without --fetch: the outputs of the model that run over the rows.
@@ -288,7 +299,9 @@ static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
 static bool prepare(Predict *p) {
   const Graph *last;
   Session *s = p->s;
-  if (!values_check(s) || !results_check(s) || !session_load(s) || !choose_rows(p) || !feeds_read(s, p->over, &p->feeds)) return false;
+  if (!values_check(s) || !results_check(s) || !session_load(s) || !choose_rows(p) ||
+      !feeds_read(s, p->over, &p->feeds))
+    return false;
   Fetch fetch = fetch_outputs(p);
   if (!fetch.n) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
@@ -304,7 +317,8 @@ static bool prepare(Predict *p) {
   int64_t before;
   p->exec = session_exec(s, &p->made, NULL, NULL);
   return p->exec && values_load(s, p->exec, program, false, &before) &&
-         (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) && open_results(p);
+         (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) &&
+         open_results(p);
 }
 
 static void print_json(const Predict *p) {
@@ -319,8 +333,9 @@ static void print_json(const Predict *p) {
 
 int cmd_predict(Session *s) {
   Predict p = {.s = s};
-  if (prepare(&p) && predict_all(&p) && session_first(s) && results_finite(s, p.nresults, p.result) &&
-      results_write(s, p.nresults, p.result) && option_given(s->opt, OPTION_JSON))
+  if (prepare(&p) && predict_all(&p) && session_first(s) &&
+      results_finite(s, p.nresults, p.result) && results_write(s, p.nresults, p.result) &&
+      option_given(s->opt, OPTION_JSON))
     print_json(&p);
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);

@@ -44,12 +44,18 @@ static bool prepare(Run *r) {
   if (!feeds_read(s, 0, &r->feeds) || !feeds_cover(s, r->graph, &r->feeds)) return false;
   if (!session_compile(s, r->graph, r->steps ? "train" : "run", NULL, NULL, &r->made)) return false;
   r->exec = session_exec(s, &r->made, NULL, NULL);
-  return r->exec && values_load(s, r->exec, r->made.compiled->program, r->steps > 0, &r->before) && session_same_files(s, true);
+  return r->exec && values_load(s, r->exec, r->made.compiled->program, r->steps > 0, &r->before) &&
+         session_same_files(s, true);
 }
 
 static bool execute(Run *r) {
-  VerifyJob verify = {.graph = r->graph, .made = &r->made, .exec = r->exec, .purpose = r->steps ? "train" : "run", .rows = -1,
-                      .step = r->before, .commit = r->steps > 0};
+  VerifyJob verify = {.graph = r->graph,
+                      .made = &r->made,
+                      .exec = r->exec,
+                      .purpose = r->steps ? "train" : "run",
+                      .rows = -1,
+                      .step = r->before,
+                      .commit = r->steps > 0};
   feeds_write(r->s, r->exec, r->made.compiled->program, &r->feeds);
   if (!verify_step(r->s, &verify, &r->verified)) return false;
   int64_t n = r->steps ? r->steps : 1;
@@ -127,7 +133,9 @@ static bool finish(Run *r) {
 
 int cmd_run(Session *s) {
   Run r = {.s = s};
-  if (values_check(s) && results_check(s) && params_check(s) && session_load(s) && prepare(&r) && execute(&r) && read_results(&r)) (void)finish(&r);
+  if (values_check(s) && results_check(s) && params_check(s) && session_load(s) && prepare(&r) &&
+      execute(&r) && read_results(&r))
+    (void)finish(&r);
   for (uint32_t i = 0; i < r.nresults; i++) array_free(&r.result[i].array);
   feeds_free(&r.feeds);
   exec_free(r.exec);

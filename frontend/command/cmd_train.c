@@ -1,7 +1,7 @@
 // train and eval: the blocks of the model brought together with the runtime's loop.
 #include "frontend/driver/last_batch.h"
-#include "frontend/verify/verify.h"
 #include "frontend/report/log_directory.h"
+#include "frontend/verify/verify.h"
 #include "runtime/train/loop.h"
 
 #include <math.h>
@@ -27,10 +27,11 @@ static void part_free(Part *p) {
   code_free(p->made.code);
 }
 
-// -- training ------------------------------------------------------------------------------------
+// -- training -----------------------------------------------------------------------------------
 
 static bool train_part(Session *s, Part *p) {
-  const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK), .log = option_given(s->opt, OPTION_LOG_DIR)};
+  const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK),
+                        .log = option_given(s->opt, OPTION_LOG_DIR)};
   p->graph = select_train_as(s->arena, s->model, NULL, &ask);
   if (!p->graph) return false;
   p->feed = data_open(s, p->graph, DATA_TRAIN, false);
@@ -52,13 +53,15 @@ typedef struct EvalGraphs {
   uint32_t nmetrics;
 } EvalGraphs;
 
-// Metrics whose parts differ in the last batch, as an unrolled loop over rows has them, are not put together from parts.
+// Metrics whose parts differ in the last batch, as an unrolled loop over rows has them, are not put
+// together from parts.
 static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
   uint32_t n;
   bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
   e->last = select_eval_as(s->arena, last, ask, &n, &e->of_last);
   if (!e->last) return false;
-  for (uint32_t i = 0; i < e->nmetrics; i++) apart |= whole[i] = !last_batch_alike(&e->metric[i], &e->of_last[i]);
+  for (uint32_t i = 0; i < e->nmetrics; i++)
+    apart |= whole[i] = !last_batch_alike(&e->metric[i], &e->of_last[i]);
   if (!apart) return true;
   ask->whole = whole;
   e->whole = select_eval_as(s->arena, s->model, ask, &n, &e->metric);
@@ -76,7 +79,8 @@ static bool select_part(Session *s, BlockKind block, bool average, Part *p, cons
   int64_t rows = feed_rows(p->feed), incomplete = rows % feed_batch(p->feed);
   const Model *m = incomplete ? last_batch_model(s, data_over(s, block), incomplete, rows) : NULL;
   if (incomplete && (!m || !select_both(s, m, &ask, &e))) return false;
-  bool fits = !incomplete || last_batch_fits(s->arena, e.whole, e.last, s->model->graph->spec.data[block].over);
+  bool fits = !incomplete ||
+              last_batch_fits(s->arena, e.whole, e.last, s->model->graph->spec.data[block].over);
   *last = fits ? NULL : e.last;
   p->graph = e.whole;
   p->nmetrics = e.nmetrics;
@@ -87,11 +91,13 @@ static bool select_part(Session *s, BlockKind block, bool average, Part *p, cons
 static bool eval_part(Session *s, BlockKind block, const Exec *share, Part *p) {
   const Graph *last;
   bool average = share && averages(s); // `eval` loads the averages as the parameters
-  if (!select_part(s, block, average, p, &last) || !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
+  if (!select_part(s, block, average, p, &last) ||
+      !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
     return false;
   p->exec = session_exec(s, &p->made, share, NULL);
   int64_t rows = feed_rows(p->feed) % feed_batch(p->feed);
-  return p->exec && (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
+  return p->exec &&
+         (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
 }
 
 static bool is_train_loss(const Session *s, const char *name) {
@@ -122,10 +128,12 @@ static bool has_output(const Graph *g, const char *name) {
 
 // What only the log gets: "lr" and "grad_norm", of several blocks "lr.d_loss" ...
 static void log_names(Session *s, const Graph *g, TrainJob *job) {
-  const char **name = arena_array(s->arena, const char *, g->output.n + 1), **as = arena_array(s->arena, const char *, g->output.n + 1);
+  const char **name = arena_array(s->arena, const char *, g->output.n + 1),
+             **as = arena_array(s->arena, const char *, g->output.n + 1);
   for (uint32_t i = 0; i < g->output.n; i++) {
     const char *output = g->output.at[i].name;
-    bool scalar = g->output.at[i].kind == OUT_VALUE && g->output.at[i].rank == 0 && select_reserved(output);
+    bool scalar =
+        g->output.at[i].kind == OUT_VALUE && g->output.at[i].rank == 0 && select_reserved(output);
     if (!scalar || !strcmp(output, select_watched) || !strcmp(output, select_skipped)) continue;
     name[job->nlogged] = output;
     as[job->nlogged++] = strchr(output, '.') + 1;
@@ -190,17 +198,29 @@ static void count_units(const Part *p, TrainJob *job) {
 
 // The last batch by the program of its own.
 static bool verify_last(Session *s, Part *p, Feed *f) {
-  VerifyJob job = {.graph = p->last.graph, .made = &p->last.made, .exec = p->last.exec, .purpose = "eval", .rows = -1};
-  if (!feed_seek(f, 0, feed_rows(f) - p->last.rows, s->diag) || !verify_batch(s, p->last.exec, f, &job.rows)) return false;
+  VerifyJob job = {.graph = p->last.graph,
+                   .made = &p->last.made,
+                   .exec = p->last.exec,
+                   .purpose = "eval",
+                   .rows = -1};
+  if (!feed_seek(f, 0, feed_rows(f) - p->last.rows, s->diag) ||
+      !verify_batch(s, p->last.exec, f, &job.rows))
+    return false;
   job.rows = -1;
   exec_rows(p->last.exec, -1);
   return verify_more(s, &job, &p->verified);
 }
 
-// The step of a part on the first batch, which another feed reads, and on the last one where it has a program of its own.
+// The step of a part on the first batch, which another feed reads, and on the last one where it has
+// a program of its own.
 static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
-  VerifyJob job = {.graph = p->graph, .made = &p->made, .exec = p->exec, .purpose = block == DATA_TRAIN ? "train" : "eval",
-                   .rows = -1, .step = step, .commit = block == DATA_TRAIN};
+  VerifyJob job = {.graph = p->graph,
+                   .made = &p->made,
+                   .exec = p->exec,
+                   .purpose = block == DATA_TRAIN ? "train" : "eval",
+                   .rows = -1,
+                   .step = step,
+                   .commit = block == DATA_TRAIN};
   if (!option_given(s->opt, OPTION_VERIFY)) return true;
   Feed *f = data_open(s, p->graph, block, block != DATA_TRAIN);
   bool good = f != NULL;
@@ -211,7 +231,7 @@ static bool verify_part(Session *s, Part *p, BlockKind block, int64_t step) {
   return good;
 }
 
-// -- where a step stops being finite -------------------------------------------------------------
+// -- where a step stops being finite ------------------------------------------------------------
 
 typedef struct Locating {
   Session *s;
@@ -225,19 +245,25 @@ static void say_located(const Session *s, const NotFinite *f, Diag *d) {
   const Mesh *m = &s->model->mesh;
   const char *at = *f->where ? arena_printf(a, "[%s]", f->where) : "", *who = "";
   for (int i = 0; i < m->naxes; i++)
-    who = arena_printf(a, "%s%s%s=%lld", who, i ? ", " : "", m->axis[i].name, (long long)mesh_coord(m, f->processor, i));
+    who = arena_printf(a, "%s%s%s=%lld", who, i ? ", " : "", m->axis[i].name,
+                       (long long)mesh_coord(m, f->processor, i));
   if (*who) who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor, who);
-  if (s->ranks) who = arena_printf(a, "%s of rank %lld", who, (long long)(f->processor / ranks_each(s->ranks)));
-  const char *round = f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
-  const char *name = f->name ? f->name : "a value without a name", *number_text = metric_number(f->value, number);
+  if (s->ranks)
+    who = arena_printf(a, "%s of rank %lld", who, (long long)(f->processor / ranks_each(s->ranks)));
+  const char *round =
+      f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
+  const char *name = f->name ? f->name : "a value without a name",
+             *number_text = metric_number(f->value, number);
   if (f->given)
     diag_note(d, f->pos, "the step begins with %s%s = %s%s", name, at, number_text, who);
   else
-    diag_note(d, f->pos, "the first value that is not finite: %s%s = %s, which %s makes in the %s pass%s%s", name, at, number_text, f->op,
-              f->backward ? "backward" : "forward", round, who);
+    diag_note(d, f->pos,
+              "the first value that is not finite: %s%s = %s, which %s makes in the %s pass%s%s",
+              name, at, number_text, f->op, f->backward ? "backward" : "forward", round, who);
 }
 
-// Runs the failing step again with one kernel an operation. Its state is that before the step, which did not commit.
+// Runs the failing step again with one kernel an operation. Its state is that before the step,
+// which did not commit.
 static void locate(void *context, int64_t step, const void **data, Diag *d) {
   Locating *l = context;
   Session unfused = *l->s;
@@ -245,13 +271,15 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
   NotFinite found = {0};
   unfused.unfused = unfused.trial = true;
   Exec *e = NULL;
-  if (session_compile(&unfused, l->train->graph, "train", NULL, NULL, &made)) e = session_exec(&unfused, &made, l->train->exec, NULL);
+  if (session_compile(&unfused, l->train->graph, "train", NULL, NULL, &made))
+    e = session_exec(&unfused, &made, l->train->exec, NULL);
   if (e) {
     give_batch(e, l->job->feed, data);
     if (exec_find_not_finite(e, step, &found) && found.found)
       say_located(l->s, &found, d);
     else
-      diag_note(d, (Pos){0}, "run again with one kernel an operation, every value of the step is finite");
+      diag_note(d, (Pos){0},
+                "run again with one kernel an operation, every value of the step is finite");
   }
   exec_free(e);
   code_free(made.code);
@@ -290,20 +318,25 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
   job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
-  ready = ready && session_same_files(s, true) && verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
+  ready = ready && session_same_files(s, true) &&
+          verify_part(s, train_with, DATA_TRAIN, job.before + job.start);
   int code = ready ? train_run(&job, s->diag) : 0;
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
-  // a signal leaves the parameters where no checkpoint has them; a log that could not be written does not keep them back
+  // a signal leaves the parameters where no checkpoint has them; a log that could not be written
+  // does not keep them back
   bool save = ready && (code == 0 || (code == EXIT_AGAIN && !job.saver));
-  if (save && !params_save(s, train_with->exec, p, job.before + done)) code = 0; // what was said decides
+  if (save && !params_save(s, train_with->exec, p, job.before + done))
+    code = 0; // what was said decides
   return watch_end(s, &watch) ? code : 0;
 }
 
 int cmd_train(Session *s) {
   Part train_with = {0}, test_with = {0};
-  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !watch_check(s) || !session_load(s)) return 0;
+  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !watch_check(s) ||
+      !session_load(s))
+    return 0;
   if (!s->model->graph->spec.ntrain) {
     diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "%s has no train block",
                s->opt->argument.at[0]);
@@ -315,7 +348,7 @@ int cmd_train(Session *s) {
   return code;
 }
 
-// -- evaluation ----------------------------------------------------------------------------------
+// -- evaluation ---------------------------------------------------------------------------------
 
 static void print_metrics(const Session *s, BlockKind block, const Part *p, const double *value,
                           int64_t rows) {
@@ -343,14 +376,19 @@ static void print_metrics(const Session *s, BlockKind block, const Part *p, cons
 
 static int evaluate(Session *s, BlockKind block, Part *p) {
   int64_t rows, before;
-  if (!eval_part(s, block, NULL, p) || !values_load(s, p->exec, p->made.compiled->program, false, &before)) return 0;
+  if (!eval_part(s, block, NULL, p) ||
+      !values_load(s, p->exec, p->made.compiled->program, false, &before))
+    return 0;
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   Progress progress;
   if (!session_same_files(s, true) || !verify_part(s, p, block, 0)) return 0;
-  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
-  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows, &progress, s->diag);
+  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
+                 PROGRESS_AFTER);
+  int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows,
+                          &progress, s->diag);
   progress_clear(&progress);
-  bool good = code == 0 && exec_check(p->exec, s->diag) && (!p->last.exec || exec_check(p->last.exec, s->diag));
+  bool good = code == 0 && exec_check(p->exec, s->diag) &&
+              (!p->last.exec || exec_check(p->last.exec, s->diag));
   if (good) print_metrics(s, block, p, value, rows);
   return code;
 }
@@ -359,7 +397,8 @@ int cmd_eval(Session *s) {
   BlockKind block;
   Part p = {0};
   const char *wanted = option_text(s->opt, OPTION_DATA);
-  if (!values_check(s) || !session_load(s) || !data_choose(s, wanted ? wanted : "test", &block)) return 0;
+  if (!values_check(s) || !session_load(s) || !data_choose(s, wanted ? wanted : "test", &block))
+    return 0;
   int code = evaluate(s, block, &p);
   part_free(&p);
   return code;

@@ -52,7 +52,8 @@ int main(int argc, char **argv) {
   if (speaks) diag_print(s.diag, stderr, colour());
   out_of_memory_unwatch();
   int left = session_leave(&s, code);
-  if (speaks && (left == code || !well)) json_end(&s); // else the rank that knows why the run failed prints its own
+  if (speaks && (left == code || !well))
+    json_end(&s); // else the rank that knows why the run failed prints its own
   code = left;
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));

@@ -1,5 +1,5 @@
-// The figures of this machine, measured: small models are compiled and run as any other, on all cores (or ranks) at
-// once, and each figure is what makes the simulator's formula fit their times.
+// The figures of this machine, measured: small models are compiled and run as any other, on all
+// cores (or ranks) at once, and each figure is what makes the simulator's formula fit their times.
 //
 //   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 of fitting sizes         bytes / time
 //   operations                      one kernel of 48 additions and products an element
@@ -22,7 +22,7 @@ typedef struct Probe {
 
 enum { SWEEPS = 3, BATCHES = 7, KEPT = 1, MOST_PROBES = 32 };
 
-// -- one small model -----------------------------------------------------------------------------
+// -- one small model ----------------------------------------------------------------------------
 
 static void probe_close(Probe *p) {
   exec_free(p->exec);
@@ -74,8 +74,8 @@ static double spent_on(const Probe *p, InstrKind kind) {
   return sum;
 }
 
-// Seconds of a step, of its instructions of a kind alone if that is not INSTR_END: of batches of steps the second
-// fastest, because others that use the machine only ever slow it down.
+// Seconds of a step, of its instructions of a kind alone if that is not INSTR_END: of batches of
+// steps the second fastest, because others that use the machine only ever slow it down.
 static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out) {
   Probe p;
   double each[BATCHES];
@@ -93,9 +93,10 @@ static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind ki
   return true;
 }
 
-// -- figures -------------------------------------------------------------------------------------
+// -- figures ------------------------------------------------------------------------------------
 
-// All probes are made several times, in turn, and of each the fastest counts: who disturbs one may be gone at the next.
+// All probes are made several times, in turn, and of each the fastest counts: who disturbs one may
+// be gone at the next.
 typedef struct Probed {
   const char *text;
   double seconds;
@@ -123,8 +124,9 @@ static bool probe_time(Sweep *b, const char *text, int64_t steps, InstrKind kind
 }
 
 static const char *model(const Sweep *b, int64_t n, const char *lines) {
-  return arena_printf(b->s->arena, "dim g = %d, n = %lld\ninput x[g, n]\n%s\nmesh p = %d\nlayout g -> p\n", b->processors, (long long)n,
-                      lines, b->processors);
+  return arena_printf(b->s->arena,
+                      "dim g = %d, n = %lld\ninput x[g, n]\n%s\nmesh p = %d\nlayout g -> p\n",
+                      b->processors, (long long)n, lines, b->processors);
 }
 
 // Bytes a second out of memory that holds `bytes` a processor, half of them read and half written.
@@ -139,7 +141,8 @@ static bool stream_rate(Sweep *b, double bytes, double *out) {
 static bool measure_memory(Sweep *b) {
   Machine *m = &b->m;
   double all = b->contexts * (double)b->processors;
-  double small = (double)m->l2 / (2 * b->contexts), large = fmax(2 * (double)m->l2, (double)m->l3 / (4 * all));
+  double small = (double)m->l2 / (2 * b->contexts),
+         large = fmax(2 * (double)m->l2, (double)m->l3 / (4 * all));
   return stream_rate(b, small, &m->l2_rate) && stream_rate(b, large, &m->l3_rate) &&
          stream_rate(b, fmin(2 * (double)m->l3, 1 << 28), &m->memory_rate);
 }
@@ -147,8 +150,10 @@ static bool measure_memory(Sweep *b) {
 static bool measure_kernels(Sweep *b) {
   enum { N = 8192, TERMS = 24, CHAIN = 64, TINY = 16 };
   double seconds, tiny;
-  const char *chain = arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z * x + 1 }\noutput y = z", TERMS);
-  const char *calls = arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z / sum[n](z) }\noutput y = z", CHAIN);
+  const char *chain =
+      arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z * x + 1 }\noutput y = z", TERMS);
+  const char *calls = arena_printf(
+      b->s->arena, "z = x * 1\nfor i in 0..%d { z = z / sum[n](z) }\noutput y = z", CHAIN);
   if (!probe_time(b, model(b, TINY, "output y = x * 2 + 1"), 5000, INSTR_END, &b->empty) ||
       !probe_time(b, model(b, N, chain), 200, INSTR_END, &seconds) ||
       !probe_time(b, model(b, TINY, calls), 200, INSTR_END, &tiny))
@@ -160,19 +165,23 @@ static bool measure_kernels(Sweep *b) {
 
 // time / work = 1/flops + half/flops * (1/m + 1/n + 1/k), weighed so that each shape counts alike.
 static bool measure_products(Sweep *b) {
-  static const int shape[][3] = {{512, 512, 512}, {128, 128, 128}, {64, 64, 64},   {32, 512, 512},
-                                 {512, 32, 512},  {512, 512, 32},  {16, 256, 256}, {256, 16, 256}, {256, 256, 16}};
+  static const int shape[][3] = {{512, 512, 512}, {128, 128, 128}, {64, 64, 64},
+                                 {32, 512, 512},  {512, 32, 512},  {512, 512, 32},
+                                 {16, 256, 256},  {256, 16, 256},  {256, 256, 16}};
   double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
   for (size_t i = 0; i < countof(shape); i++) {
     double m = shape[i][0], n = shape[i][1], k = shape[i][2], work = 2 * m * n * k, seconds;
-    const char *text = arena_printf(b->s->arena,
-                                    "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]\ninput w[g, k, n]\n"
-                                    "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
-                                    b->processors, shape[i][0], shape[i][1], shape[i][2], b->processors);
-    if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_PRODUCT, &seconds)) return false;
+    const char *text =
+        arena_printf(b->s->arena,
+                     "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]\ninput w[g, k, n]\n"
+                     "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
+                     b->processors, shape[i][0], shape[i][1], shape[i][2], b->processors);
+    if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_PRODUCT, &seconds))
+      return false;
     seconds = seconds / b->contexts - b->m.launch;
     if (seconds <= 0) continue; // no library: a kernel did it
-    double u = work / seconds, v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
+    double u = work / seconds,
+           v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
     aa += u * u, ab += u * v, bb += v * v, a1 += u, b1 += v;
   }
   double det = aa * bb - ab * ab;
@@ -187,7 +196,8 @@ static bool measure_products(Sweep *b) {
 static bool measure_links(Sweep *b) {
   enum { FEW = 16, MANY = 1 << 18 };
   double large;
-  if (!probe_time(b, model(b, FEW, "output y = sum[g](x)"), 5000, INSTR_COLLECTIVE, &b->m.latency) ||
+  if (!probe_time(b, model(b, FEW, "output y = sum[g](x)"), 5000, INSTR_COLLECTIVE,
+                  &b->m.latency) ||
       !probe_time(b, model(b, MANY, "output y = sum[g](x)"), 50, INSTR_COLLECTIVE, &large))
     return false;
   b->m.bandwidth = 4.0 * MANY * b->contexts / fmax(large - b->m.latency, 1e-9);
@@ -197,7 +207,8 @@ static bool measure_links(Sweep *b) {
 // The machine's cores that the ranks have together, or this process.
 static int64_t cores_of(const Session *s, int64_t threads) {
   if (!s->ranks) return threads;
-  int64_t all = (int64_t)ranks_cores(s->ranks, (int)threads) * ranks_near(s->ranks), machine = sysconf(_SC_NPROCESSORS_ONLN);
+  int64_t all = (int64_t)ranks_cores(s->ranks, (int)threads) * ranks_near(s->ranks),
+          machine = sysconf(_SC_NPROCESSORS_ONLN);
   return all < machine ? all : machine;
 }
 
@@ -214,7 +225,8 @@ bool machine_measure(Session *s, Machine *out) {
   b.m.overlap = 0;
   b.contexts = ceil((double)b.processors / b.m.cores);
   for (int64_t i = 0; i < sweeps; i++)
-    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_links(&b)) return false;
+    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_links(&b))
+      return false;
   *out = b.m;
   return true;
 }

@@ -1,9 +1,10 @@
-// Checkpoints on the command line: --checkpoint of run, eval and predict; --checkpoint-dir, --resume, --keep of train.
+// Checkpoints on the command line: --checkpoint of run, eval and predict; --checkpoint-dir,
+// --resume, --keep of train.
 #include "frontend/driver/session.h"
 
 #include <string.h>
 
-// -- reading -------------------------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------------------------
 
 static bool averages(const Session *s) {
   const ModelSpec *spec = &s->model->graph->spec;
@@ -13,11 +14,13 @@ static bool averages(const Session *s) {
 bool values_check(const Session *s) {
   const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
   if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;
-  diag_error(s->diag, DIAG_USAGE, checkpoint->pos, "values come either from --checkpoint or from --params, not from both");
+  diag_error(s->diag, DIAG_USAGE, checkpoint->pos,
+             "values come either from --checkpoint or from --params, not from both");
   return false;
 }
 
-// The option that names a checkpoint: --checkpoint, or --params with the folder of one. NULL: there is none.
+// The option that names a checkpoint: --checkpoint, or --params with the folder of one. NULL: there
+// is none.
 static const OptionUse *checkpoint_named(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
   if (option_given(s->opt, OPTION_CHECKPOINT)) return option_use(s->opt, OPTION_CHECKPOINT);
@@ -37,15 +40,15 @@ bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   return true;
 }
 
-// -- writing -------------------------------------------------------------------------------------
+// -- writing ------------------------------------------------------------------------------------
 
 bool checkpoints_check(const Session *s) {
   static const OptionId of_folder[] = {OPTION_RESUME, OPTION_KEEP};
   int64_t keep;
   for (size_t i = 0; i < countof(of_folder); i++)
     if (option_given(s->opt, of_folder[i]) && !option_given(s->opt, OPTION_CHECKPOINT_DIR)) {
-      diag_error(s->diag, DIAG_USAGE, option_use(s->opt, of_folder[i])->pos, "%s needs --checkpoint-dir DIR",
-                 option_name(of_folder[i]));
+      diag_error(s->diag, DIAG_USAGE, option_use(s->opt, of_folder[i])->pos,
+                 "%s needs --checkpoint-dir DIR", option_name(of_folder[i]));
       return false;
     }
   return option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &keep);
@@ -54,8 +57,9 @@ bool checkpoints_check(const Session *s) {
 static bool seed_fits(Session *s, const Checkpoint *c) {
   uint64_t seed = s->model->graph->spec.seed;
   if (c->note.seed == seed) return true;
-  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_RESUME)->pos, "%s was trained with --seed %llu, not %llu",
-             c->path, (unsigned long long)c->note.seed, (unsigned long long)seed);
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_RESUME)->pos,
+             "%s was trained with --seed %llu, not %llu", c->path, (unsigned long long)c->note.seed,
+             (unsigned long long)seed);
   diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
   return false;
 }
@@ -68,17 +72,21 @@ static const char *find_step(Session *s, const char *folder, const OptionUse *us
   if (!option_integer(s->opt, OPTION_RESUME, 0, 0, INT64_MAX, s->diag, &step)) return NULL;
   const char *found = checkpoint_of_step(s->arena, folder, step);
   if (found) return found;
-  diag_error(s->diag, DIAG_USAGE, use->pos, "%s holds no complete checkpoint of step %lld", folder, (long long)step);
+  diag_error(s->diag, DIAG_USAGE, use->pos, "%s holds no complete checkpoint of step %lld", folder,
+             (long long)step);
   return NULL;
 }
 
-// The checkpoint that training goes on from, the newest or that of --resume=N. *found false: there is none.
+// The checkpoint that training goes on from, the newest or that of --resume=N. *found false: there
+// is none.
 static const Checkpoint *open_resumed(Session *s, const char *folder, bool *found) {
   const OptionUse *use = option_use(s->opt, OPTION_RESUME);
   *found = names_step(use) || checkpoint_exists(folder);
   if (!*found) return NULL;
   const char *path = names_step(use) ? find_step(s, folder, use) : folder;
-  return path ? checkpoint_open(s->arena, path, s->diag, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos) : NULL;
+  return path ? checkpoint_open(s->arena, path, s->diag,
+                                option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos)
+              : NULL;
 }
 
 // A run that has written no checkpoint yet begins anew.
@@ -87,14 +95,18 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   bool found;
   const Checkpoint *c = open_resumed(s, folder, &found);
   if (!found) {
-    if (!option_given(s->opt, OPTION_QUIET) && session_first(s)) fprintf(stderr, "meshc: %s holds no checkpoint: training begins anew\n", folder);
+    if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
+      fprintf(stderr, "meshc: %s holds no checkpoint: training begins anew\n", folder);
     return true;
   }
   if (!c || !seed_fits(s, c) || !checkpoint_load(c, job->train, true, false, s->diag, at) ||
       !feed_seek(job->feed, c->note.epoch, c->note.row, s->diag))
     return false;
-  if (names_step(option_use(s->opt, OPTION_RESUME)) && !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag)) return false;
-  if (session_first(s)) diag_print(s->diag, stderr, false); // what was passed over or moved, before hours of training
+  if (names_step(option_use(s->opt, OPTION_RESUME)) &&
+      !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag))
+    return false;
+  if (session_first(s))
+    diag_print(s->diag, stderr, false); // what was passed over or moved, before hours of training
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;
@@ -103,9 +115,11 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
 }
 
 static bool refuse_mixture(Session *s, const char *folder) {
-  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos, "%s holds checkpoints of another run",
-             folder);
-  diag_hint(s->diag, "say --resume to go on from the newest, --resume=N from step N, or name another folder");
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos,
+             "%s holds checkpoints of another run", folder);
+  diag_hint(
+      s->diag,
+      "say --resume to go on from the newest, --resume=N from step N, or name another folder");
   return false;
 }
 
@@ -113,7 +127,8 @@ bool checkpoints_begin(Session *s, TrainJob *job) {
   const char *folder = option_text(s->opt, OPTION_CHECKPOINT_DIR);
   if (!folder) return true;
   SaverOptions options = {.directory = folder, .model = s->opt->argument.at[0]};
-  if (!session_folder(s, folder) || !option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &options.keep))
+  if (!session_folder(s, folder) ||
+      !option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &options.keep))
     return false;
   bool resume = option_given(s->opt, OPTION_RESUME);
   if (!resume && checkpoint_exists(folder)) return refuse_mixture(s, folder);

@@ -94,7 +94,7 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
                    s->directory, s->diag);
 }
 
-// -- metrics -------------------------------------------------------------------------------------
+// -- metrics ------------------------------------------------------------------------------------
 
 // What stands around the reductions of a metric is a graph, computed by the evaluator. Parts follow
 // one another in `part`, each with all its elements.

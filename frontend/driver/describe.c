@@ -36,8 +36,7 @@ int64_t count_instructions(const Program *p, InstrKind kind) {
 
 static json_t *axes_json(const Mesh *m, Axes axes) {
   json_t *out = json_array();
-  for (int i = 0; i < axes.n; i++)
-    json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
+  for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// The JSON that a command prints: its result and its diagnostics as one object, at the end of the run.
+// The JSON that a command prints: its result and its diagnostics as one object, at the end of the
+// run.
 //
 //   { "schema": "meshc.check/1", ..., "diagnostics": [] }                        a result
 //   { "schema": "meshc.diagnostics/1", "diagnostics": [ { "severity": "error", ... } ] }    no result
@@ -15,12 +16,18 @@ static bool asked;
 static int output = STDOUT_FILENO;
 static atomic_flag printed = ATOMIC_FLAG_INIT; // one object a process
 
-// -- text -------------------------------------------------------------------------------------------
+// -- text ---------------------------------------------------------------------------------------
 
-// Bytes of the UTF-8 character at p of n bytes; 0 where they are none (overlong forms, surrogates: RFC 3629).
+// Bytes of the UTF-8 character at p of n bytes; 0 where they are none (overlong forms, surrogates:
+// RFC 3629).
 static size_t character(const unsigned char *p, size_t n) {
   static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  size_t k = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+  size_t k = p[0] < 0x80   ? 1
+             : p[0] < 0xc2 ? 0
+             : p[0] < 0xe0 ? 2
+             : p[0] < 0xf0 ? 3
+             : p[0] < 0xf5 ? 4
+                           : 0;
   if (k < 2 || k > n) return k > n ? 0 : k;
   unsigned value = p[0] & (0x7fu >> k);
   for (size_t i = 1; i < k; i++) {
@@ -36,8 +43,10 @@ json_t *json_text(const char *text) {
   char *copy = mem_alloc(4 * n + 1);
   for (size_t i = 0; i < n;) {
     size_t k = character((const unsigned char *)text + i, n - i);
-    if (k) memcpy(copy + out, text + i, k);
-    else snprintf(copy + out, 5, "\\x%02x", (unsigned char)text[i]);
+    if (k)
+      memcpy(copy + out, text + i, k);
+    else
+      snprintf(copy + out, 5, "\\x%02x", (unsigned char)text[i]);
     out += k ? k : 4;
     i += k ? k : 1;
   }
@@ -46,11 +55,12 @@ json_t *json_text(const char *text) {
   return string;
 }
 
-// -- diagnostics --------------------------------------------------------------------------------------
+// -- diagnostics --------------------------------------------------------------------------------
 
 // The file (or option), line and column of a place; null where there is none.
 static void place_json(json_t *out, const Diag *d, Pos at) {
-  json_object_set_new(out, "file", at.source ? json_text(diag_source_name(d, at.source)) : json_null());
+  json_object_set_new(out, "file",
+                      at.source ? json_text(diag_source_name(d, at.source)) : json_null());
   json_object_set_new(out, "line", at.line ? json_integer(at.line) : json_null());
   json_object_set_new(out, "column", at.line && at.col ? json_integer(at.col) : json_null());
 }
@@ -78,11 +88,13 @@ void json_diagnostics(json_t *out, const Diag *d) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < diag_count(d); i++) json_array_append_new(list, entry_json(d, i));
   json_object_set_new(out, "diagnostics", list);
-  if (diag_omitted(d, false)) json_object_set_new(out, "omitted_errors", json_integer(diag_omitted(d, false)));
-  if (diag_omitted(d, true)) json_object_set_new(out, "omitted_warnings", json_integer(diag_omitted(d, true)));
+  if (diag_omitted(d, false))
+    json_object_set_new(out, "omitted_errors", json_integer(diag_omitted(d, false)));
+  if (diag_omitted(d, true))
+    json_object_set_new(out, "omitted_warnings", json_integer(diag_omitted(d, true)));
 }
 
-// -- the object -----------------------------------------------------------------------------------------
+// -- the object ---------------------------------------------------------------------------------
 
 int json_finish(json_t *object) {
   json_decref(result);
@@ -91,20 +103,24 @@ int json_finish(json_t *object) {
 }
 
 void json_end(const Session *s) {
-  if (!result && (!asked || !diag_count(s->diag))) return; // none, or written to a file, or by another process
+  if (!result && (!asked || !diag_count(s->diag)))
+    return; // none, or written to a file, or by another process
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
-  char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII); // no controls of terminals
+  char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) |
+                                      JSON_ENSURE_ASCII); // no controls of terminals
   if (text && !atomic_flag_test_and_set(&printed)) {
-    if (output == STDOUT_FILENO) fputs(text, stdout), fputc('\n', stdout); // what it could not write main reports
-    else abrupt_write(output, text, strlen(text)), abrupt_write(output, "\n", 1);
+    if (output == STDOUT_FILENO)
+      fputs(text, stdout), fputc('\n', stdout); // what it could not write main reports
+    else
+      abrupt_write(output, text, strlen(text)), abrupt_write(output, "\n", 1);
   }
   free(text);
   json_decref(result);
   result = NULL;
 }
 
-// -- without memory -------------------------------------------------------------------------------------
+// -- without memory -----------------------------------------------------------------------------
 
 typedef struct Plain {
   char text[8192];
@@ -120,7 +136,8 @@ static void plain_put(Plain *p, const char *text) {
 
 static void plain_escape(Plain *p, const char *before, unsigned value, int digits) {
   plain_put(p, before);
-  for (int i = digits - 1; i >= 0; i--) plain_put(p, (const char[]){"0123456789abcdef"[value >> 4 * i & 15], '\0'});
+  for (int i = digits - 1; i >= 0; i--)
+    plain_put(p, (const char[]){"0123456789abcdef"[value >> 4 * i & 15], '\0'});
 }
 
 // As json_text and json_dumps write it, in ASCII.
@@ -131,10 +148,14 @@ static void plain_string(Plain *p, const char *text) {
     size_t k = character(c, left);
     unsigned value = k < 2 ? c[0] : c[0] & (0x7fu >> k);
     for (size_t i = 1; i < k; i++) value = value << 6 | (c[i] & 0x3f);
-    if (k == 0) plain_escape(p, "\\\\x", value, 2);
-    else if (value == '"' || value == '\\') plain_put(p, (const char[]){'\\', (char)value, '\0'});
-    else if (value >= 0x20 && value < 0x7f) plain_put(p, (const char[]){(char)value, '\0'});
-    else if (value < 0x10000) plain_escape(p, "\\u", value, 4);
+    if (k == 0)
+      plain_escape(p, "\\\\x", value, 2);
+    else if (value == '"' || value == '\\')
+      plain_put(p, (const char[]){'\\', (char)value, '\0'});
+    else if (value >= 0x20 && value < 0x7f)
+      plain_put(p, (const char[]){(char)value, '\0'});
+    else if (value < 0x10000)
+      plain_escape(p, "\\u", value, 4);
     else {
       plain_escape(p, "\\u", 0xd800 + ((value - 0x10000) >> 10), 4);
       plain_escape(p, "\\u", 0xdc00 + ((value - 0x10000) & 0x3ff), 4);
@@ -145,24 +166,30 @@ static void plain_string(Plain *p, const char *text) {
   plain_put(p, "\"");
 }
 
-// Listens to what the process says when it cannot go on: the same object for one error without a place. Another one
-// that was about to be printed never is, because the process ends.
+// Listens to what the process says when it cannot go on: the same object for one error without a
+// place. Another one that was about to be printed never is, because the process ends.
 static void say_plain(DiagId id, const char *message, const char *hint) {
   static Plain p;
   if (atomic_flag_test_and_set(&printed)) return;
-  plain_put(&p, "{\n  \"schema\": \"meshc.diagnostics/1\",\n  \"diagnostics\": [\n    {\n      \"severity\": \"error\",\n      \"code\": ");
+  plain_put(&p, "{\n  \"schema\": \"meshc.diagnostics/1\",\n  \"diagnostics\": [\n    {\n      "
+                "\"severity\": \"error\",\n      \"code\": ");
   plain_string(&p, diag_code(id));
   plain_put(&p, ",\n      \"message\": ");
   plain_string(&p, message);
-  plain_put(&p, ",\n      \"file\": null,\n      \"line\": null,\n      \"column\": null,\n      \"hint\": ");
-  if (hint) plain_string(&p, hint);
-  else plain_put(&p, "null");
+  plain_put(
+      &p,
+      ",\n      \"file\": null,\n      \"line\": null,\n      \"column\": null,\n      \"hint\": ");
+  if (hint)
+    plain_string(&p, hint);
+  else
+    plain_put(&p, "null");
   plain_put(&p, ",\n      \"notes\": []\n    }\n  ]\n}\n");
   abrupt_write(output, p.text, p.n);
 }
 
 void json_watch(int argc, char **argv) {
-  for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) asked = asked || strcmp(argv[i], option_name(OPTION_JSON)) == 0;
+  for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+    asked = asked || strcmp(argv[i], option_name(OPTION_JSON)) == 0;
   if (asked) abrupt_listen(say_plain);
 }
 

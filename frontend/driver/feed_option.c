@@ -48,18 +48,20 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
   diag_error(s->diag, DIAG_UNKNOWN_FEED, pos, "--feed %s: the model has no input of that name",
              given);
   const char *list = NULL;
-  for (size_t i = 0; i < count; i++) list = list ? arena_printf(s->arena, "%s, %s", list, inputs[i]) : inputs[i];
+  for (size_t i = 0; i < count; i++)
+    list = list ? arena_printf(s->arena, "%s, %s", list, inputs[i]) : inputs[i];
   if (count > 0 && count <= FEW) diag_hint(s->diag, "its inputs are: %s", list);
   diag_nearest(s->diag, given, inputs, count);
   return 0;
 }
 
 // Axis by axis; `rows_of` may have any size but 0.
-static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number, Pos pos) {
+static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number,
+                        Pos pos) {
   const DimTable *dims = s->model->graph->dims;
   if (x->rank != decl->rank) {
-    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, %s %d",
-               decl->name, decl->rank, number ? "a number has" : "the file has", x->rank);
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, %s %d", decl->name,
+               decl->rank, number ? "a number has" : "the file has", x->rank);
     diag_note(s->diag, decl->pos, "declared here");
     return false;
   }

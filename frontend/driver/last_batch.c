@@ -1,10 +1,12 @@
-// The last, incomplete batch of an evaluation: whether a program for whole batches can run it, and one that can.
+// The last, incomplete batch of an evaluation: whether a program for whole batches can run it, and
+// one that can.
 //
-// A program reads and writes the rows that are valid, and never what lies behind them. For most models that is all: a
-// row is computed from itself, and reductions run over the rows that there are. It is not where an op looks along the
-// rows (shift[b], window[b], sort[b], scan b), or where the size of the batch has become a part of the graph (an unrolled
-// loop over it, a weight 1/b in a gradient). What each op does is a table; what has become of sizes is seen by building
-// the model again with so many rows and comparing:
+// A program reads and writes the rows that are valid, and never what lies behind them. For most
+// models that is all: a row is computed from itself, and reductions run over the rows that there
+// are. It is not where an op looks along the rows (shift[b], window[b], sort[b], scan b), or where
+// the size of the batch has become a part of the graph (an unrolled loop over it, a weight 1/b in a
+// gradient). What each op does is a table; what has become of sizes is seen by building the model
+// again with so many rows and comparing:
 //
 //   b = 10, 25 rows     y = x - shift[b](x)     window(%1) {dims = [b], to = [b]}    along b: a program with b = 5 for the last
 //                       y = x / size(b)         div(%1, sum[b](0 <= index[b]))       the same graph in both: no other program
@@ -15,7 +17,7 @@
 
 #include "frontend/step/select_internal.h"
 
-// -- what ops do with rows -------------------------------------------------------------------------------
+// -- what ops do with rows ----------------------------------------------------------------------
 
 typedef enum RowRule {
   ROWS_ANY,    // element by element, or all that there are together
@@ -24,19 +26,25 @@ typedef enum RowRule {
 } RowRule;
 
 static const RowRule rule_of_class[] = {
-    [SOURCE] = ROWS_BESIDE, [POINTWISE] = ROWS_ANY, [REDUCE] = ROWS_ANY,    [CONTRACT] = ROWS_ANY,   [MOVE] = ROWS_BESIDE,
-    [GATHER] = ROWS_BESIDE, [WINDOW] = ROWS_BESIDE, [ORDERED] = ROWS_BESIDE, [REGION] = ROWS_BESIDE, [COLLECTIVE] = ROWS_BESIDE,
+    [SOURCE] = ROWS_BESIDE,     [POINTWISE] = ROWS_ANY,  [REDUCE] = ROWS_ANY,
+    [CONTRACT] = ROWS_ANY,      [MOVE] = ROWS_BESIDE,    [GATHER] = ROWS_BESIDE,
+    [WINDOW] = ROWS_BESIDE,     [ORDERED] = ROWS_BESIDE, [REGION] = ROWS_BESIDE,
+    [COLLECTIVE] = ROWS_BESIDE,
 };
 static const struct {
   Op op;
   RowRule rule;
 } exceptions[] = {
     {OP_INDEX, ROWS_ANY},
-    {OP_RANDOM_UNIFORM, ROWS_FIRST}, {OP_RANDOM_NORMAL, ROWS_FIRST}, // drawn by the place among all elements
-    {OP_BROADCAST, ROWS_ANY},        {OP_RENAME, ROWS_ANY},          {OP_PIN, ROWS_ANY},
-    {OP_SPLIT, ROWS_FIRST},          {OP_MERGE, ROWS_FIRST},
-    {OP_BOUND, ROWS_BESIDE},         // by the size of the dim
-    {OP_MEAN, ROWS_BESIDE},          // so is its divisor
+    {OP_RANDOM_UNIFORM, ROWS_FIRST},
+    {OP_RANDOM_NORMAL, ROWS_FIRST}, // drawn by the place among all elements
+    {OP_BROADCAST, ROWS_ANY},
+    {OP_RENAME, ROWS_ANY},
+    {OP_PIN, ROWS_ANY},
+    {OP_SPLIT, ROWS_FIRST},
+    {OP_MERGE, ROWS_FIRST},
+    {OP_BOUND, ROWS_BESIDE}, // by the size of the dim
+    {OP_MEAN, ROWS_BESIDE},  // so is its divisor
 };
 
 static RowRule rule_of(const Node *n) {
@@ -55,8 +63,10 @@ static bool node_fits(const Graph *g, const Node *n, const bool *dim) {
   RowRule rule = rule_of(n);
   int from = rule == ROWS_FIRST;
   if (rule == ROWS_ANY) return true;
-  if (op_row((Op)n->op)->cls == REGION && n->attr.region && dim[region_get(g, n->attr.region)->t]) return false;
-  return !rows_after(dim, n->attr.ndims, n->attr.dims, from) && !rows_after(dim, n->attr.nto, n->attr.to, from);
+  if (op_row((Op)n->op)->cls == REGION && n->attr.region && dim[region_get(g, n->attr.region)->t])
+    return false;
+  return !rows_after(dim, n->attr.ndims, n->attr.dims, from) &&
+         !rows_after(dim, n->attr.nto, n->attr.to, from);
 }
 
 static bool ops_fit(const Graph *g, const bool *dim) {
@@ -65,40 +75,50 @@ static bool ops_fit(const Graph *g, const bool *dim) {
   return true;
 }
 
-// -- what has become of sizes ----------------------------------------------------------------------------
+// -- what has become of sizes -------------------------------------------------------------------
 
-static bool same_bytes(const void *x, const void *y, size_t n) { return n == 0 || memcmp(x, y, n) == 0; }
+static bool same_bytes(const void *x, const void *y, size_t n) {
+  return n == 0 || memcmp(x, y, n) == 0;
+}
 
 static bool attr_same(const Attr *x, const Attr *y) {
   const Affine *p = &x->affine, *q = &y->affine;
-  return x->type == y->type && x->decl == y->decl && x->ndims == y->ndims && x->nto == y->nto && x->ndata == y->ndata &&
-         x->key == y->key && x->flags == y->flags && x->region == y->region && x->monoid == y->monoid && axes_equal(x->axes, y->axes) &&
-         p->out == q->out && p->tap == q->tap && p->offset == q->offset && p->divisor == q->divisor &&
-         same_bytes(x->num, y->num, sizeof x->num) && same_bytes(x->dims, y->dims, x->ndims * sizeof *x->dims) &&
-         same_bytes(x->to, y->to, x->nto * sizeof *x->to) && same_bytes(x->data, y->data, (size_t)x->ndata * sizeof *x->data);
+  return x->type == y->type && x->decl == y->decl && x->ndims == y->ndims && x->nto == y->nto &&
+         x->ndata == y->ndata && x->key == y->key && x->flags == y->flags &&
+         x->region == y->region && x->monoid == y->monoid && axes_equal(x->axes, y->axes) &&
+         p->out == q->out && p->tap == q->tap && p->offset == q->offset &&
+         p->divisor == q->divisor && same_bytes(x->num, y->num, sizeof x->num) &&
+         same_bytes(x->dims, y->dims, x->ndims * sizeof *x->dims) &&
+         same_bytes(x->to, y->to, x->nto * sizeof *x->to) &&
+         same_bytes(x->data, y->data, (size_t)x->ndata * sizeof *x->data);
 }
 
 static bool node_same(const Node *x, const Node *y) {
-  return x->op == y->op && x->type == y->type && x->nargs == y->nargs && x->region == y->region && dims_equal(&x->dims, &y->dims) &&
+  return x->op == y->op && x->type == y->type && x->nargs == y->nargs && x->region == y->region &&
+         dims_equal(&x->dims, &y->dims) &&
          same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_same(&x->attr, &y->attr);
 }
 
 static bool decl_same(const Decl *x, const Decl *y) {
-  return x->kind == y->kind && x->type == y->type && x->rank == y->rank && x->node == y->node && !strcmp(x->name, y->name) &&
-         same_bytes(x->dims, y->dims, x->rank * sizeof *x->dims);
+  return x->kind == y->kind && x->type == y->type && x->rank == y->rank && x->node == y->node &&
+         !strcmp(x->name, y->name) && same_bytes(x->dims, y->dims, x->rank * sizeof *x->dims);
 }
 
 static bool output_same(const Output *x, const Output *y) {
-  return x->kind == y->kind && x->value == y->value && x->target == y->target && x->rank == y->rank && !strcmp(x->name, y->name) &&
+  return x->kind == y->kind && x->value == y->value && x->target == y->target &&
+         x->rank == y->rank && !strcmp(x->name, y->name) &&
          same_bytes(x->dims, y->dims, x->rank * sizeof *x->dims);
 }
 
 // Node for node and name for name, sizes of dims aside.
 static bool graph_same(const Graph *x, const Graph *y) {
-  bool same = graph_count(x) == graph_count(y) && x->decl.n == y->decl.n && x->output.n == y->output.n && x->region.n == y->region.n;
-  for (NodeId i = 1; same && i <= graph_count(x); i++) same = node_same(graph_node(x, i), graph_node(y, i));
+  bool same = graph_count(x) == graph_count(y) && x->decl.n == y->decl.n &&
+              x->output.n == y->output.n && x->region.n == y->region.n;
+  for (NodeId i = 1; same && i <= graph_count(x); i++)
+    same = node_same(graph_node(x, i), graph_node(y, i));
   for (uint32_t i = 0; same && i < x->decl.n; i++) same = decl_same(&x->decl.at[i], &y->decl.at[i]);
-  for (uint32_t i = 0; same && i < x->output.n; i++) same = output_same(&x->output.at[i], &y->output.at[i]);
+  for (uint32_t i = 0; same && i < x->output.n; i++)
+    same = output_same(&x->output.at[i], &y->output.at[i]);
   for (uint32_t i = 0; same && i < x->region.n; i++) same = x->region.at[i].t == y->region.at[i].t;
   return same;
 }
@@ -121,10 +141,12 @@ static bool list_fits(const Sizes *s, uint8_t n, const DimId *list) {
 }
 
 static bool sizes_fit_rows(const Graph *whole, const Graph *last, const bool *dim, DimId over) {
-  Sizes s = {whole->dims, last->dims, dim, dim_get(whole->dims, over)->size, dim_get(last->dims, over)->size};
+  Sizes s = {whole->dims, last->dims, dim, dim_get(whole->dims, over)->size,
+             dim_get(last->dims, over)->size};
   for (NodeId i = 1; i <= graph_count(whole); i++) {
     const Node *n = graph_node(whole, i);
-    if (!list_fits(&s, n->dims.n, n->dims.at) || !list_fits(&s, n->attr.ndims, n->attr.dims) || !list_fits(&s, n->attr.nto, n->attr.to))
+    if (!list_fits(&s, n->dims.n, n->dims.at) || !list_fits(&s, n->attr.ndims, n->attr.dims) ||
+        !list_fits(&s, n->attr.nto, n->attr.to))
       return false;
   }
   return true;
@@ -132,18 +154,19 @@ static bool sizes_fit_rows(const Graph *whole, const Graph *last, const bool *di
 
 bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over) {
   RowFacts rows = rows_mark(a, whole, over);
-  return ops_fit(whole, rows.dim) && graph_same(whole, last) && sizes_fit_rows(whole, last, rows.dim, over);
+  return ops_fit(whole, rows.dim) && graph_same(whole, last) &&
+         sizes_fit_rows(whole, last, rows.dim, over);
 }
 
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last) {
   bool same = whole->nparts == last->nparts && graph_same(whole->finish, last->finish);
   for (uint32_t i = 0; same && i < whole->nparts; i++)
-    same = whole->how[i] == last->how[i] && whole->type[i] == last->type[i] && whole->elements[i] == last->elements[i] &&
-           !strcmp(whole->output[i], last->output[i]);
+    same = whole->how[i] == last->how[i] && whole->type[i] == last->type[i] &&
+           whole->elements[i] == last->elements[i] && !strcmp(whole->output[i], last->output[i]);
   return same;
 }
 
-// -- the model -------------------------------------------------------------------------------------------
+// -- the model ----------------------------------------------------------------------------------
 
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all) {
   ModelOptions options = s->options;
@@ -152,8 +175,11 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
   if (m) m->layout = m->graph->layout = s->model->layout; // --layout auto has chosen one
   if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
-  diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld rows has it", over, (long long)rows, (long long)all);
-  diag_hint(s->diag, "let sizes that go with it follow (dim n = %s), or take a batch that divides the rows", over);
+  diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld rows has it", over,
+            (long long)rows, (long long)all);
+  diag_hint(s->diag,
+            "let sizes that go with it follow (dim n = %s), or take a batch that divides the rows",
+            over);
   return NULL;
 }
 
@@ -173,31 +199,42 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
   if (!d) return true;
   if (fits)
     diag_warning(s->diag, DIAG_ROW_WEIGHTED, d->pos,
-                 "'%s' has elements for each row of a batch: the last, incomplete batch reads the first of them", d->name);
+                 "'%s' has elements for each row of a batch: the last, incomplete batch reads the "
+                 "first of them",
+                 d->name);
   else
     diag_error(s->diag, DIAG_BAD_DIM_SIZE, d->pos,
-               "the last, incomplete batch needs a model of its own size, and '%s' has elements for each row of a batch", d->name);
+               "the last, incomplete batch needs a model of its own size, and '%s' has elements "
+               "for each row of a batch",
+               d->name);
   diag_hint(s->diag, "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
   return fits;
 }
 
-// -- the program -----------------------------------------------------------------------------------------
+// -- the program --------------------------------------------------------------------------------
 
 // A loop over rows may have parameters of its own in each round, so that whole batches read others.
 static bool all_shared(const Session *s, const Program *p, const Program *shared) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     const ProgTensor *x = &p->tensor[t];
-    if (x->kind == TENSOR_CONSTANT || !tensor_is_persistent(p, t) || program_tensor(shared, x->kind, x->name) >= 0) continue;
-    diag_error(s->diag, DIAG_UNSUPPORTED, x->pos, "the last, incomplete batch reads '%s', which whole batches do not", x->name);
-    diag_hint(s->diag, "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
+    if (x->kind == TENSOR_CONSTANT || !tensor_is_persistent(p, t) ||
+        program_tensor(shared, x->kind, x->name) >= 0)
+      continue;
+    diag_error(s->diag, DIAG_UNSUPPORTED, x->pos,
+               "the last, incomplete batch reads '%s', which whole batches do not", x->name);
+    diag_hint(s->diag,
+              "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
     return false;
   }
   return true;
 }
 
-bool last_batch_open(Session *s, const Graph *last, int64_t rows, const Exec *share, const Program *shared, LastBatch *out) {
+bool last_batch_open(Session *s, const Graph *last, int64_t rows, const Exec *share,
+                     const Program *shared, LastBatch *out) {
   *out = (LastBatch){.rows = rows, .graph = last};
-  if (!session_compile(s, last, "eval", NULL, NULL, &out->made) || !all_shared(s, out->made.compiled->program, shared)) return false;
+  if (!session_compile(s, last, "eval", NULL, NULL, &out->made) ||
+      !all_shared(s, out->made.compiled->program, shared))
+    return false;
   out->exec = session_exec(s, &out->made, share, NULL);
   return out->exec != NULL;
 }

@@ -22,7 +22,9 @@ static const char *const later[] = {
 };
 
 #define ON(id) (1u << COMMAND_##id)
-#define MODELS (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | ON(PLAN))
+#define MODELS                                                                                     \
+  (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | \
+   ON(PLAN))
 typedef struct OptionRow {
   const char *name, *argument, *help;
   char letter;
@@ -37,7 +39,7 @@ static const OptionRow option_row[OPTION_COUNT] = {
 const char *option_name(OptionId id) { return option_row[id].name; }
 const char *command_name(CommandId id) { return command_row[id].name; }
 
-// -- parsing -------------------------------------------------------------------------------------
+// -- parsing ------------------------------------------------------------------------------------
 
 static const Pos nowhere = {0};
 
@@ -61,7 +63,8 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   return false;
 }
 
-// Two rows may share a name when no command has both: then the command's row is found, else the last one.
+// Two rows may share a name when no command has both: then the command's row is found, else the
+// last one.
 static bool find_option(CommandId command, const char *text, size_t n, OptionId *out) {
   bool found = false;
   for (int i = 0; i < OPTION_COUNT; i++) {
@@ -99,7 +102,8 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
     return false;
   }
   OptionUse use = {.text = equals ? equals + 1 : ""};
-  bool two = id == OPTION_FROM, optional = row->argument && row->argument[0] == '['; // "[=N]": only behind `=`
+  bool two = id == OPTION_FROM,
+       optional = row->argument && row->argument[0] == '['; // "[=N]": only behind `=`
   if (row->argument && !optional && *i + !equals + two >= argc) {
     diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
                row->argument);
@@ -171,7 +175,7 @@ bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
   return good && count_arguments(out, d);
 }
 
-// -- values --------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 const OptionUse *option_use(const Options *o, OptionId id) {
   uint32_t n = o->use[id].n;
@@ -206,13 +210,13 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
   return false;
 }
 
-// -- help ----------------------------------------------------------------------------------------
+// -- help ---------------------------------------------------------------------------------------
 
 static void print_option(FILE *out, const OptionRow *row) {
   char left[64], letter[8] = "";
   if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name, row->argument && row->argument[0] != '[' ? " " : "",
-           row->argument ? row->argument : "");
+  snprintf(left, sizeof left, "%s%s%s%s", letter, row->name,
+           row->argument && row->argument[0] != '[' ? " " : "", row->argument ? row->argument : "");
   fprintf(out, "  %-25s %s\n", left, row->help);
 }
 

@@ -1,5 +1,6 @@
-// How the program ends when an allocation fails, in whatever thread: the message, files that are half written
-// removed, buffered output written, the other ranks told, exit code 7. Nothing here allocates.
+// How the program ends when an allocation fails, in whatever thread: the message, files that are
+// half written removed, buffered output written, the other ranks told, exit code 7. Nothing here
+// allocates.
 #define _GNU_SOURCE // gettid
 #include <signal.h>
 #include <stdatomic.h>
@@ -37,8 +38,8 @@ static void give_up(int number) {
   _exit(EXIT_MEMORY);
 }
 
-// A step that fails for memory itself comes back here and goes on with the next one. A file system or a pipe that
-// does not answer does not keep the process.
+// A step that fails for memory itself comes back here and goes on with the next one. A file system
+// or a pipe that does not answer does not keep the process.
 static void end(size_t bytes) {
   static void (*const steps[])(void) = {say, unfinished_clear, flush, tell_ranks};
   static size_t next;

@@ -20,7 +20,7 @@ typedef struct Params {
   const char *kept, *ignored; // lists for the message of --params-partial
 } Params;
 
-// -- what a file holds ---------------------------------------------------------------------------
+// -- what a file holds --------------------------------------------------------------------------
 
 static bool list_folder(Params *p) {
   DIR *folder = mem_opendir(p->path);
@@ -75,7 +75,8 @@ static bool refuse_unknown(Params *p) {
   const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->decl.n; i++)
-    if (g->decl.at[i].kind != DECL_INPUT) known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
+    if (g->decl.at[i].kind != DECL_INPUT)
+      known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
   bool good = true;
   for (const char **name = p->name; *name; name++) {
     bool found = strncmp(*name, "optimizer.", 10) == 0 || strncmp(*name, "average.", 8) == 0;
@@ -93,7 +94,7 @@ static bool refuse_unknown(Params *p) {
   return good;
 }
 
-// -- names in a file that is saved ---------------------------------------------------------------
+// -- names in a file that is saved --------------------------------------------------------------
 
 static bool is_saved(TensorKind kind) {
   return kind == TENSOR_PARAM || kind == TENSOR_STATE || kind == TENSOR_SLOT;
@@ -113,19 +114,20 @@ static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
     uint32_t k = 0;
     while (k < i && (!name[k] || strcmp(name[k], name[i]) != 0)) k++;
     if (k == i) continue;
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--map names both %s and %s %s, and one file cannot hold both",
-               p->tensor[k].name, p->tensor[i].name, name[i]);
+    diag_error(s->diag, DIAG_USAGE, use->pos,
+               "--map names both %s and %s %s, and one file cannot hold both", p->tensor[k].name,
+               p->tensor[i].name, name[i]);
     return false;
   }
   return true;
 }
 
-// -- loading -------------------------------------------------------------------------------------
+// -- loading ------------------------------------------------------------------------------------
 
 static bool read_named(const Params *p, const char *name, Array *out) {
   if (!p->folder) return array_map(out, p->path, name, p->s->diag, p->pos);
   return array_map(out, arena_printf(p->s->arena, "%s/%s.npy", p->path, name), NULL, p->s->diag,
-                    p->pos);
+                   p->pos);
 }
 
 static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
@@ -140,7 +142,8 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   return false;
 }
 
-// What the file calls tensor t. Where the model averages its parameters an evaluation takes the averages.
+// What the file calls tensor t. Where the model averages its parameters an evaluation takes the
+// averages.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
   const ModelSpec *spec = &p->s->model->graph->spec;
   bool average = spec->ntrain && spec->train[0].average != 0 && strcmp(program->for_, "eval") == 0;
@@ -209,14 +212,17 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   return good;
 }
 
-// -- saving --------------------------------------------------------------------------------------
+// -- saving -------------------------------------------------------------------------------------
 
 static bool folder_there(Session *s, const OptionUse *use) {
   const char *slash = strrchr(use->text, '/'), *folder = ".";
   struct stat info;
-  if (slash) folder = arena_text(s->arena, use->text, slash == use->text ? 1 : (size_t)(slash - use->text));
-  if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
-  else if (access(folder, W_OK | X_OK) == 0) return true;
+  if (slash)
+    folder = arena_text(s->arena, use->text, slash == use->text ? 1 : (size_t)(slash - use->text));
+  if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
+    errno = ENOTDIR;
+  else if (access(folder, W_OK | X_OK) == 0)
+    return true;
   diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text, strerror(errno));
   return false;
 }
@@ -226,7 +232,8 @@ bool params_check(Session *s) {
   ParamMap names;
   if (!params_map(s, &names)) return false;
   if (!use) return true;
-  if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors")) return folder_there(s, use);
+  if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors"))
+    return folder_there(s, use);
   diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
              use->text);
   return false;
@@ -249,8 +256,7 @@ bool params_save(Session *s, const Exec *e, const Program *p, int64_t step) {
     Result value;
     if (!is_saved(t->kind)) continue;
     good = result_read(s, e, p, t->kind, t->name, &value);
-    if (good)
-      named[n++] = (NamedArray){.name = saved_name(s, &names, t), .array = value.array};
+    if (good) named[n++] = (NamedArray){.name = saved_name(s, &names, t), .array = value.array};
   }
   int32_t count = (int32_t)clamp64(step, 0, INT32_MAX);
   named[n] =

@@ -14,7 +14,7 @@ MUST_USE bool params_map(Session *s, ParamMap *out);
 // What the file calls the model's `name`.
 const char *params_name(const Session *s, const ParamMap *m, const char *name);
 
-// -- params_table.c: a parameter file beside the model ---------------------------------------------
+// -- params_table.c: a parameter file beside the model ------------------------------------------
 typedef enum ParamFit { FIT_EQUAL, FIT_REGROUPED, FIT_DIFFERS, FIT_MISSING, FIT_EXTRA } ParamFit;
 typedef struct ParamRow {
   const Decl *decl;      // NULL: the model lacks it

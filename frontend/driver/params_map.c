@@ -82,7 +82,8 @@ static bool holes_known(Session *s, const MapLine *line, Pos pos) {
   for (const char *c = line->file; (c = strchr(c, '{')); c++) {
     size_t n = strcspn(c, "}") + 1;
     if (c[n - 1] == '}' && has_hole(line->model, c, n)) continue;
-    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "%.*s does not occur on the left side", (int)n, c);
+    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "%.*s does not occur on the left side", (int)n,
+               c);
     return false;
   }
   return true;
@@ -96,8 +97,7 @@ static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t lin
   if (!*trimmed(s->arena, text, end)) return true;
   Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
   if (!equals || !*trimmed(s->arena, text, equals) || !*trimmed(s->arena, equals + 1, end)) {
-    diag_error(s->diag, DIAG_FILE_MALFORMED, pos,
-               "expected a line NAME = NAME IN THE FILE");
+    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "expected a line NAME = NAME IN THE FILE");
     return false;
   }
   MapLine *new = &vec_push(s->arena, *m);

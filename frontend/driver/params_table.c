@@ -20,8 +20,7 @@ static const ArrayInfo *held_as(const ArrayList *list, const char *name) {
 }
 
 static void declared_size(const Session *s, const Decl *d, int64_t *size) {
-  for (int i = 0; i < d->rank; i++)
-    size[i] = dim_get(s->model->graph->dims, d->dims[i])->size;
+  for (int i = 0; i < d->rank; i++) size[i] = dim_get(s->model->graph->dims, d->dims[i])->size;
 }
 
 static ParamFit fit_of(const Session *s, const Decl *d, const ArrayInfo *x) {
@@ -104,7 +103,7 @@ bool params_table(Session *s, ParamTable *out) {
   return true;
 }
 
-// -- shown ---------------------------------------------------------------------------------------
+// -- shown --------------------------------------------------------------------------------------
 
 static const char *remark(const ParamRow *r) {
   static const char *const text[] = {[FIT_EQUAL] = "",
@@ -133,8 +132,8 @@ void params_table_print(const Session *s, const ParamTable *t) {
     const ParamRow *r = &t->row[i];
     const char *said = remark(r);
     printf("  %-*s  %-*s  %-*s  %s%s%s\n", w[0], r->decl ? r->decl->name : "-", w[1],
-           declared_text(s, r), w[2], r->held ? text_shown(s->arena, r->name) : "-", held_text(s, r),
-           *said && r->held ? ": " : "", said);
+           declared_text(s, r), w[2], r->held ? text_shown(s->arena, r->name) : "-",
+           held_text(s, r), *said && r->held ? ": " : "", said);
   }
   if (t->slots) printf("  %u arrays of optimiser state\n", t->slots);
 }

@@ -29,15 +29,17 @@ const int stage_name_count = countof(stage_names);
 
 enum { LEVELS_TRIED = 24 }; // of remat_more, for one budget
 
-// Of a graph that is compiled: each operation costs memory and time in every pass, as much as a thousand do on
-// the processor. What a model repeats more often belongs into a scan.
+// Of a graph that is compiled: each operation costs memory and time in every pass, as much as a
+// thousand do on the processor. What a model repeats more often belongs into a scan.
 enum { MAX_COMPILED = 100000 };
 
 static bool small_enough(const Graph *selected, Diag *d) {
   if (graph_count(selected) <= MAX_COMPILED) return true;
   diag_error(d, DIAG_TOO_DEEP, graph_node(selected, graph_count(selected))->origin.pos,
-             "this needs %u operations, and a program has at most %d", graph_count(selected), MAX_COMPILED);
-  diag_hint(d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+             "this needs %u operations, and a program has at most %d", graph_count(selected),
+             MAX_COMPILED);
+  diag_hint(
+      d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
   return false;
 }
 
@@ -70,14 +72,16 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
       proved(opt, graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
   const Graph *expanded =
       proved(opt, graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
-  const Graph *simple =
-      proved(opt, graph_simplify(a, expanded), "simplify"); // constants folded, algebra, dead nodes gone
-  return proved(opt, graph_factor(a, simple), "factor"); // factors come out of the sums of gradients
+  const Graph *simple = proved(opt, graph_simplify(a, expanded),
+                               "simplify"); // constants folded, algebra, dead nodes gone
+  return proved(opt, graph_factor(a, simple),
+                "factor"); // factors come out of the sums of gradients
 }
 
 // One processor of the mesh: where it is computed, and what moves between processors.
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) = out->plain ? place_plain : place;
+  Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
+      out->plain ? place_plain : place;
   out->placement = choose(a, out->simplified, &out->simplified->layout,
                           opt->machine); // a state for every value on every axis
   laps_end(opt->laps, "place", graph_count(out->simplified));
@@ -89,8 +93,9 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 
 // One Program: in which order of memory, in which kernels, at which offsets.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *kept = proved(opt, remat_more(a, out->collected, out->again),
-                             "remat"); // what lies between checkpoints, or has no room, is computed again
+  const Graph *kept =
+      proved(opt, remat_more(a, out->collected, out->again),
+             "remat"); // what lies between checkpoints, or has no room, is computed again
   if (out->simplified) partition_facts_again(&out->partition, kept);
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(opt, out->order->graph, "order");
@@ -159,9 +164,10 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
     out->lowered = out->selected;
   // From here on: the graph of one processor; no pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return;
-  out->collected = begin > STAGE_LOWER ? out->selected
-                                       : proved(opt, collectives_share(a, graph_widen_scatters(a, out->lowered)),
-                                                "collectives"); // inverse and equal ones go
+  out->collected = begin > STAGE_LOWER
+                       ? out->selected
+                       : proved(opt, collectives_share(a, graph_widen_scatters(a, out->lowered)),
+                                "collectives"); // inverse and equal ones go
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
@@ -181,7 +187,8 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (!small_enough(selected, d)) return false;
   (void)mem_doing("compiling the program for", opt->codegen.for_);
   *out = (Compilation){.selected = proved(opt, selected, "select")};
-  if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY) out->simplified = compute_what(a, opt, selected);
+  if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
+    out->simplified = compute_what(a, opt, selected);
   compute_rest(a, opt, end, out);
   if (end < AFTER_ORDER) return true;
   if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);

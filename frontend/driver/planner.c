@@ -1,5 +1,5 @@
-// From a session to the task of a search. Twelve layers cost what one costs and eleven times the difference of
-// two and one: the model is built with short loops, once for each loop.
+// From a session to the task of a search. Twelve layers cost what one costs and eleven times the
+// difference of two and one: the model is built with short loops, once for each loop.
 #include <string.h>
 
 #include "frontend/driver/planner.h"
@@ -37,7 +37,8 @@ static bool short_terms(Variant *v, SearchTask *out) {
   for (uint32_t i = 0; i < n; i++) {
     const ShortLoop *l = &v->loops.loop.at[i];
     rest -= (double)(l->rounds - 1);
-    term[i + 1] = (SearchTerm){.graph = g ? build_variant(v, l->loop, &model) : NULL, .weight = (double)(l->rounds - 1)};
+    term[i + 1] = (SearchTerm){.graph = g ? build_variant(v, l->loop, &model) : NULL,
+                               .weight = (double)(l->rounds - 1)};
     if (!term[i + 1].graph) return false;
   }
   term[0] = (SearchTerm){.graph = g, .weight = rest};
@@ -62,7 +63,7 @@ static bool whole_term(Session *s, SearchTask *out) {
   return true;
 }
 
-// -- meshes --------------------------------------------------------------------------------------------------
+// -- meshes -------------------------------------------------------------------------------------
 
 enum { SEARCHED_AXES = 3 };
 
@@ -79,15 +80,20 @@ static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
 static const Mesh *mesh_of_one(Session *s, int npinned, const char *const names[]) {
   Mesh *m = arena_new_of(s->arena, Mesh);
   *m = (Mesh){.naxes = (uint8_t)(npinned ? npinned : 1)};
-  for (int k = 0; k < m->naxes; k++) m->axis[k] = (MeshAxis){.name = npinned ? names[k] : intern(s->names, "rows"), .size = 1};
+  for (int k = 0; k < m->naxes; k++)
+    m->axis[k] = (MeshAxis){.name = npinned ? names[k] : intern(s->names, "rows"), .size = 1};
   return m;
 }
 
-static void no_mesh_for_pins(Session *s, int64_t processors, int npinned, const char *const names[]) {
+static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
+                             const char *const names[]) {
   const char *list = "";
-  for (int k = 0; k < npinned; k++) list = arena_printf(s->arena, "%s%s'%s'", list, k ? ", " : "", names[k]);
-  diag_error(s->diag, DIAG_BAD_LAYOUT, (Pos){0}, "no mesh of %lld processors with at most %d axes has all axes that layout(...) names: %s",
-             (long long)processors, SEARCHED_AXES, list);
+  for (int k = 0; k < npinned; k++)
+    list = arena_printf(s->arena, "%s%s'%s'", list, k ? ", " : "", names[k]);
+  diag_error(
+      s->diag, DIAG_BAD_LAYOUT, (Pos){0},
+      "no mesh of %lld processors with at most %d axes has all axes that layout(...) names: %s",
+      (long long)processors, SEARCHED_AXES, list);
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
@@ -105,7 +111,8 @@ bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **me
     if (!taken) names[nnames++] = usual[k];
   }
   const Mesh *all;
-  uint32_t nall = search_meshes(s->arena, processors, names, s->machine.naxes > 0 || npinned > 0, &all);
+  uint32_t nall =
+      search_meshes(s->arena, processors, names, s->machine.naxes > 0 || npinned > 0, &all);
   Mesh *kept = arena_array(s->arena, Mesh, nall + 1);
   *mesh = kept;
   *n = 0;
@@ -116,7 +123,8 @@ bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **me
 }
 
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
-  Variant v = {.s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
+  Variant v = {
+      .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
   const char *names[MAX_AXES];
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
@@ -131,29 +139,40 @@ static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
 
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l) {
   const char *text = "";
-  for (uint32_t i = 0; i < l->n; i++) text = arena_printf(a, "%s%s%s", text, i ? "," : "", rule_text(a, m, &l->rule[i]));
+  for (uint32_t i = 0; i < l->n; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? "," : "", rule_text(a, m, &l->rule[i]));
   return l->n ? text : "none";
 }
 
 const char *mesh_option(Arena *a, const Mesh *m) {
   const char *text = "";
   for (int k = 0; k < m->naxes; k++)
-    text = arena_printf(a, "%s%s%s=%lld", text, k ? "," : "", m->axis[k].name, (long long)m->axis[k].size);
+    text = arena_printf(a, "%s%s%s=%lld", text, k ? "," : "", m->axis[k].name,
+                        (long long)m->axis[k].size);
   return text;
 }
 
-static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least, double bytes) {
-  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0}, "no layout was found that needs at most %s a processor", bytes_text(s->arena, (int64_t)t->memory));
-  diag_hint(s->diag, "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or more --memory; not every rule beyond dims was tried",
-            bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh), layout_text(s->arena, least->mesh, &least->layout));
+static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least,
+                          double bytes) {
+  diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
+             "no layout was found that needs at most %s a processor",
+             bytes_text(s->arena, (int64_t)t->memory));
+  diag_hint(s->diag,
+            "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or "
+            "more --memory; not every rule beyond dims was tried",
+            bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh),
+            layout_text(s->arena, least->mesh, &least->layout));
 }
 
-static void show_priced(void *progress, uint64_t n) { progress_show(progress, "%llu layouts priced", (unsigned long long)n); }
+static void show_priced(void *progress, uint64_t n) {
+  progress_show(progress, "%llu layouts priced", (unsigned long long)n);
+}
 
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   Progress progress;
   SearchTask task = *t;
-  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET), PROGRESS_AFTER);
+  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
+                 PROGRESS_AFTER);
   task.priced = show_priced;
   task.watcher = &progress;
   SearchResult *r = *out = search_layouts(s->arena, &task);
@@ -171,27 +190,35 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
   Session again = *s;
   Arena *a = s->arena;
   Compilation made;
-  const char *purpose, *over, *mesh = mesh_option(a, c->mesh), *layout = layout_text(a, c->mesh, &c->layout);
-  again.options.mesh = ast_parse_mesh(a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
+  const char *purpose, *over, *mesh = mesh_option(a, c->mesh),
+                              *layout = layout_text(a, c->mesh, &c->layout);
+  again.options.mesh = ast_parse_mesh(
+      a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
   again.options.layout = NULL;
-  again.options.layout_may_go = false; // a choice is compiled as it is, also where the layout of the file is for another mesh
+  again.options.layout_may_go =
+      false; // a choice is compiled as it is, also where the layout of the file is for another mesh
   again.options.no_layout = c->layout.n == 0;
   if (c->layout.n)
-    again.options.layout =
-        ast_parse_layout(a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout, strlen(layout));
+    again.options.layout = ast_parse_layout(
+        a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout,
+        strlen(layout));
   again.model = model_build(a, s->names, s->diag, s->ast, &again.options);
-  if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1))) return false;
+  if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1)))
+    return false;
   double most;
   again.trial = true;
   const Graph *g = session_select(&again, &purpose, &over);
-  if (!session_memory(s, &most) || !g || !session_compile(&again, g, purpose, over, "program", &made)) return false;
+  if (!session_memory(s, &most) || !g ||
+      !session_compile(&again, g, purpose, over, "program", &made))
+    return false;
   int64_t peak = program_bytes(made.compiled->program);
   *out = (Foreseen){peak, (double)peak <= most, session_simulate(&again, &made)};
   return true;
 }
 
 // The price of a search knows the graph alone: its program may need more.
-static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from, const SearchChoice **use, const Foreseen **of_use) {
+static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from,
+                         const SearchChoice **use, const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);
   Foreseen *of_least = arena_new_of(s->arena, Foreseen);
   *least = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
@@ -203,14 +230,17 @@ static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *fr
 }
 
 // Of equal ones the refined one, which holds less, then the first.
-bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
-                     Foreseen *of_refined, const SearchChoice **use, const Foreseen **of_use) {
+bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
+                     const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
+                     const SearchChoice **use, const Foreseen **of_use) {
   if (!planner_foresee(s, refined, of_refined)) return false;
   *use = refined;
   *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
-    if (r->at[i].layout.rule == refined->layout.rule) kept[i] = *of_refined; // no rule was added
-    else if (!planner_foresee(s, &r->at[i], &kept[i])) return false;
+    if (r->at[i].layout.rule == refined->layout.rule)
+      kept[i] = *of_refined; // no rule was added
+    else if (!planner_foresee(s, &r->at[i], &kept[i]))
+      return false;
     bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
     if (kept[i].fits && better) *use = &r->at[i], *of_use = &kept[i];
   }
@@ -223,12 +253,15 @@ bool planner_choose(Session *s) {
   Foreseen kept[PLANNER_KEPT], of_refined;
   const Foreseen *of_use;
   const SearchChoice *use;
-  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r)) return false;
-  SearchChoice refined = search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
+  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r))
+    return false;
+  SearchChoice refined =
+      search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
   if (!planner_fastest(s, &task, r, &refined, kept, &of_refined, &use, &of_use)) return false;
   s->model->layout = use->layout;
   s->model->graph->layout = use->layout;
   if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
-    fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n", layout_text(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
+    fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n",
+            layout_text(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
   return true;
 }

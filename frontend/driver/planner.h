@@ -5,13 +5,14 @@
 #include "frontend/driver/session.h"
 #include "partition/search/search.h"
 
-// The meshes to search: all shapes of `processors`, for one processor a mesh of size 1, without a number (0) the model's
-// mesh. Axes that `layout(...)` of the model names are in each of them, under their names. False after an error: there
-// is none.
+// The meshes to search: all shapes of `processors`, for one processor a mesh of size 1, without a
+// number (0) the model's mesh. Axes that `layout(...)` of the model names are in each of them,
+// under their names. False after an error: there is none.
 MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh);
-// The task for the session's model on the meshes: what its training step (or what --for, --fetch ask for) costs.
-// In the model's arena; false after an error.
-MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out);
+// The task for the session's model on the meshes: what its training step (or what --for, --fetch
+// ask for) costs. In the model's arena; false after an error.
+MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
+                           SearchTask *out);
 // "b=rows,h=cols,optimizer/all=rows", or "none".
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l);
 // "rows=2,cols=4".
@@ -24,15 +25,17 @@ typedef struct Foreseen {
   bool fits; // in --memory, else in the machine's
   const Simulation *time;
 } Foreseen;
-// The model is built again under the choice, compiled and simulated: what `check` predicts under that layout. The price
-// of the search knows the graph alone. False after an error.
+// The model is built again under the choice, compiled and simulated: what `check` predicts under
+// that layout. The price of the search knows the graph alone. False after an error.
 MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
-// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of those that fit the memory,
-// or, where none does, the smallest layout that there is. False after an error: that does not fit either.
-MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
-                              Foreseen *of_refined, const SearchChoice **use, const Foreseen **of_use);
-// The search; where no layout of dims fits the memory, one with rules beyond dims that does. False after an error: none
-// does.
+// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of those
+// that fit the memory, or, where none does, the smallest layout that there is. False after an
+// error: that does not fit either.
+MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
+                              const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
+                              const SearchChoice **use, const Foreseen **of_use);
+// The search; where no layout of dims fits the memory, one with rules beyond dims that does. False
+// after an error: none does.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
 // Puts the layout that `plan` says to use in place of the model's. False after an error.
 MUST_USE bool planner_choose(Session *s);

@@ -1,9 +1,13 @@
 // What a compiled program is predicted to take by the machine's figures: text and JSON.
 #include "frontend/driver/session.h"
 
-const Simulation *session_simulate(const Session *s, const Compilation *c) { return simulate(s->arena, c->compiled, &s->machine); }
+const Simulation *session_simulate(const Session *s, const Compilation *c) {
+  return simulate(s->arena, c->compiled, &s->machine);
+}
 
-double predicted_seconds(const Session *s, const Compilation *c) { return session_simulate(s, c)->seconds; }
+double predicted_seconds(const Session *s, const Compilation *c) {
+  return session_simulate(s, c)->seconds;
+}
 
 json_t *simulation_json(const Simulation *t) {
   json_t *out = json_object();
@@ -20,8 +24,9 @@ json_t *simulation_json(const Simulation *t) {
 // Loops and their ends take no time of their own.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {
-      [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective", [INSTR_ORDERED] = "ordered",
-      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",       [INSTR_COMMIT] = "commit",
+      [INSTR_KERNEL] = "kernel",   [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
+      [INSTR_ORDERED] = "ordered", [INSTR_FILL] = "fill",       [INSTR_COPY] = "copy",
+      [INSTR_COMMIT] = "commit",
   };
   json_t *list = json_array();
   const double *seconds = exec_profile(e);
@@ -30,7 +35,8 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
     if (kind == INSTR_LOOP || kind == INSTR_END) continue;
     json_t *one = json_object();
     json_object_set_new(one, "kind", json_string(words[kind]));
-    if (kind == INSTR_KERNEL) json_object_set_new(one, "kernel", json_string(p->kernel[p->instr[i].u.kernel.kernel].name));
+    if (kind == INSTR_KERNEL)
+      json_object_set_new(one, "kernel", json_string(p->kernel[p->instr[i].u.kernel.kernel].name));
     Pos pos;
     json_object_set_new(one, "value", json_string(program_instr_name(p, i, &pos)));
     if (pos.line) json_object_set_new(one, "line", json_integer(pos.line));
@@ -39,14 +45,16 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
     json_object_set_new(one, "bytes", json_integer(p->note[i].bytes));
     json_object_set_new(one, "flops", json_integer(p->note[i].flops));
     json_object_set_new(one, "predicted_seconds", json_real(t->of[i]));
-    if (seconds) json_object_set_new(one, "measured_seconds", json_real(seconds[i] / (double)steps));
+    if (seconds)
+      json_object_set_new(one, "measured_seconds", json_real(seconds[i] / (double)steps));
     json_array_append_new(list, one);
   }
   return list;
 }
 
 const char *seconds_text(Arena *a, double seconds) {
-  return arena_printf(a, seconds < 1e-4 ? "%.3g us" : "%.3f ms", seconds * (seconds < 1e-4 ? 1e6 : 1e3));
+  return arena_printf(a, seconds < 1e-4 ? "%.3g us" : "%.3f ms",
+                      seconds * (seconds < 1e-4 ? 1e6 : 1e3));
 }
 
 const char *flops_text(Arena *a, double flops) {
@@ -58,10 +66,12 @@ const char *flops_text(Arena *a, double flops) {
 
 const char *simulation_text(Arena *a, const Simulation *t) {
   double products = t->of_kind[INSTR_PRODUCT], kernels = t->of_kind[INSTR_KERNEL];
-  const char *text = arena_printf(a, "%s: products %s, kernels %s", seconds_text(a, t->seconds), seconds_text(a, products),
-                                  seconds_text(a, kernels));
+  const char *text = arena_printf(a, "%s: products %s, kernels %s", seconds_text(a, t->seconds),
+                                  seconds_text(a, products), seconds_text(a, kernels));
   double rest = t->compute - products - kernels;
-  if (rest > 0.005 * t->seconds) text = arena_printf(a, "%s, copies and the rest %s", text, seconds_text(a, rest));
+  if (rest > 0.005 * t->seconds)
+    text = arena_printf(a, "%s, copies and the rest %s", text, seconds_text(a, rest));
   text = arena_printf(a, "%s, collectives %s", text, seconds_text(a, t->transfer));
-  return t->hidden > 0 ? arena_printf(a, "%s (%s of it hidden)", text, seconds_text(a, t->hidden)) : text;
+  return t->hidden > 0 ? arena_printf(a, "%s (%s of it hidden)", text, seconds_text(a, t->hidden))
+                       : text;
 }

@@ -13,7 +13,8 @@ static const Pos nowhere = {0};
 static const char *dim_name(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
-  if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2) return name;
+  if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2)
+    return name;
   const char *over = dim_get(g->dims, data->over)->name;
   size_t n = strlen(over);
   return strncmp(name, over, n) == 0 && strcmp(name + n, ".whole") == 0 ? over : name;
@@ -46,7 +47,7 @@ static double element(const Array *x, int64_t i) {
   return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
 }
 
-// -- NaN and Inf ---------------------------------------------------------------------------------
+// -- NaN and Inf --------------------------------------------------------------------------------
 
 // The index of the first element that is no number, in words: [b 3, c 0].
 static const char *index_text(Session *s, const Result *r, int64_t flat) {
@@ -67,9 +68,13 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   }
   if (!bad) return true;
   const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf",
-             *text = r->array.rank == 0 ? arena_printf(s->arena, "%s is %s", r->name, what)
-                                      : arena_printf(s->arena, "%s is not finite in %lld of %lld places, the first %s at [%s]", r->name,
-                                                     (long long)bad, (long long)r->array.elements, what, index_text(s, r, first));
+             *text =
+                 r->array.rank == 0
+                     ? arena_printf(s->arena, "%s is %s", r->name, what)
+                     : arena_printf(s->arena,
+                                    "%s is not finite in %lld of %lld places, the first %s at [%s]",
+                                    r->name, (long long)bad, (long long)r->array.elements, what,
+                                    index_text(s, r, first));
   if (error)
     diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s", text);
   else
@@ -86,7 +91,8 @@ bool results_check(const Session *s) {
   static const char *const words[] = {"finite"};
   int word;
   if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON)) {
-    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - and --json would both write to standard output");
+    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
+               "--out - and --json would both write to standard output");
     return false;
   }
   return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
@@ -99,7 +105,7 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
   return good;
 }
 
-// -- printed -------------------------------------------------------------------------------------
+// -- printed ------------------------------------------------------------------------------------
 
 enum {
   WHOLE = 64,
@@ -151,7 +157,7 @@ static void print_result(const Result *r) {
   printf("\n");
 }
 
-// -- written -------------------------------------------------------------------------------------
+// -- written ------------------------------------------------------------------------------------
 
 // grad(w) is written to grad.w.npy.
 static const char *file_name(Session *s, const char *name) {
@@ -178,7 +184,8 @@ static bool write_stdout(Session *s, uint32_t n, const Result *r) {
     npy_put(stdout, &r[0].array);
     return true;
   }
-  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos, "--out - writes one value as .npy, and there are %u: %s", n, names);
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
+             "--out - writes one value as .npy, and there are %u: %s", n, names);
   diag_hint(s->diag, "name one with --fetch, or write a file: --out results.npz");
   return false;
 }

@@ -12,14 +12,14 @@
 
 static const Pos nowhere = {0};
 
-// -- files ---------------------------------------------------------------------------------------
+// -- files --------------------------------------------------------------------------------------
 
 static const char *folder_of(Session *s, const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
 }
 
-// -- options -------------------------------------------------------------------------------------
+// -- options ------------------------------------------------------------------------------------
 
 // An option whose other words this version lacks.
 static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
@@ -45,7 +45,8 @@ static bool refuse_unavailable(const Session *s) {
   return good;
 }
 
-// Whether what the setting replaces is a text: a const that is one in the file, or a key that takes one.
+// Whether what the setting replaces is a text: a const that is one in the file, or a key that takes
+// one.
 static bool takes_text(const Ast *file, const char *path) {
   static const char *const keys[] = {"frozen", "parameters", "no_decay", "path", "key"};
   const char *dot = strrchr(path, '.');
@@ -108,8 +109,8 @@ static bool read_precision(const Session *s, const char **out) {
 }
 
 // --exact: the same bits on every mesh. A sum that processors share has an order that depends on how many
-// they are, and so has a library's product: every processor computes the whole, by generated kernels, whose order
-// is that of one processor.
+// they are, and so has a library's product: every processor computes the whole, by generated
+// kernels, whose order is that of one processor.
 static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
 
 // Pins would share sums again.
@@ -122,8 +123,11 @@ static bool exact_possible(const Session *s) {
     diag_hint(s->diag, "remove the pin, or run without --exact");
     return false;
   }
-  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) && mesh_size(&s->model->mesh) > 1)
-    fprintf(stderr, "meshc: --exact: each of the %lld processors holds and computes the whole; the layout is left aside\n",
+  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) &&
+      mesh_size(&s->model->mesh) > 1)
+    fprintf(stderr,
+            "meshc: --exact: each of the %lld processors holds and computes the whole; the layout "
+            "is left aside\n",
             (long long)mesh_size(&s->model->mesh));
   return true;
 }
@@ -146,9 +150,11 @@ static bool model_options(Session *s, ModelOptions *m) {
   good &= read_precision(s, &m->precision);
   m->seed = (uint64_t)seed;
   if (!good) return false;
-  m->no_layout = is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
+  m->no_layout =
+      is_exact(s) || (layout && (strcmp(layout->text, "none") == 0 || layout_is_auto(s)));
   m->pins_name_axes = s->opt->command == COMMAND_PLAN;
-  m->loaded = option_given(s->opt, OPTION_PARAMS) || option_given(s->opt, OPTION_CHECKPOINT) || option_given(s->opt, OPTION_RESUME);
+  m->loaded = option_given(s->opt, OPTION_PARAMS) || option_given(s->opt, OPTION_CHECKPOINT) ||
+              option_given(s->opt, OPTION_RESUME);
   m->layout_may_go = mesh && !layout && m->pins_name_axes;
   if (mesh)
     m->mesh = ast_parse_mesh(s->arena, s->names, s->diag, mesh->pos.source, mesh->text,
@@ -165,13 +171,14 @@ static bool read_machine(Session *s) {
   return !path || machine_read(&s->machine, s->diag, path);
 }
 
-// -- the model -----------------------------------------------------------------------------------
+// -- the model ----------------------------------------------------------------------------------
 
 bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
   const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
   (void)mem_doing("reading the model", path);
-  s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes) : session_file(s, path, &s->text_bytes);
+  s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
+                       : session_file(s, path, &s->text_bytes);
   if (!s->text) {
     diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
                strerror(errno));
@@ -202,10 +209,9 @@ bool session_load(Session *s) {
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
   if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));
   // a model that is planned may have a mesh without rules
-  bool no_rules = s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
-  return s->model &&
-         (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
+  bool no_rules =
+      s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
+  return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!train_counts_epochs(s->model) || count_epochs(s)) &&
          (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s);
 }
-

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "frontend/frontend.h"
 #include "frontend/driver/options.h"
+#include "frontend/frontend.h"
 #include "runtime/train/checkpoint.h"
 
 typedef struct Session {
@@ -19,18 +19,18 @@ typedef struct Session {
   size_t text_bytes;
   uint32_t source;
   const Ast *ast;
-  ModelOptions options;  // that the model was built with
+  ModelOptions options; // that the model was built with
   Model *model;
-  Laps laps;             // of what is being compiled
-  const char *directory; // where relative paths of the model start
-  Ranks *ranks;          // the processes of this run, or NULL: there is one
-  ExecFault spoil;       // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
+  Laps laps;              // of what is being compiled
+  const char *directory;  // where relative paths of the model start
+  Ranks *ranks;           // the processes of this run, or NULL: there is one
+  ExecFault spoil;        // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
   const ExecProbe *probe; // of processors made from here on, or NULL
-  bool unfused;          // the next compile has one kernel an operation
-  bool trial;            // a program that is only looked at may need more than --memory
+  bool unfused;           // the next compile has one kernel an operation
+  bool trial;             // a program that is only looked at may need more than --memory
 } Session;
 
-// -- session.c, session_select.c, session_compile.c, session_files.c: loading, selecting, compiling ---
+// -- session.c, session_select.c, session_compile.c, session_files.c: loading, selecting, compiling ----
 // Whether the model is read from standard input: the first argument is `-`.
 bool session_from_stdin(const Session *s);
 // Reads the model file (the first argument), no more. False after an error.
@@ -49,26 +49,30 @@ Graph *session_select(Session *s, const char **purpose, const char **over);
 // with an incomplete last batch or NULL.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
-// The same to machine code in memory of `a`, by this process alone whatever the ranks do; and its processors.
-MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over,
-                                    Compilation *out);
+// The same to machine code in memory of `a`, by this process alone whatever the ranks do; and its
+// processors.
+MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
+                                    const char *over, Compilation *out);
 Exec *session_exec_alone(Session *s, const Compilation *c);
 // Binds a compiled program; `share` as in ExecOptions, watch the output that must be finite or
 // NULL.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch);
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *session_file(Session *s, const char *path, size_t *n);
-// Where compiled kernels are kept; NULL with --no-cache, or where neither XDG_CACHE_HOME nor HOME says it.
+// Where compiled kernels are kept; NULL with --no-cache, or where neither XDG_CACHE_HOME nor HOME
+// says it.
 const char *cache_folder(Session *s);
 // Makes the folder and those above it. False after an error.
 MUST_USE bool session_folder(Session *s, const char *path);
-// Replaces the file at path by n bytes of text (ir/base/disk.h); `fast`: without fsync. False after an error at `at`.
-MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at);
+// Replaces the file at path by n bytes of text (ir/base/disk.h); `fast`: without fsync. False after
+// an error at `at`.
+MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n,
+                            bool fast, Pos at);
 // The error for a path that cannot be written, by errno. Returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
 bool text_ends(const char *text, const char *end);
 
-// -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------------
+// -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------
 // The file of a place: the model, or one that it imports.
 const char *line_file(const Session *s, Pos pos);
 json_t *collectives_json(const Session *s, const CollFacts *facts);
@@ -85,26 +89,28 @@ const char *mesh_text(Arena *a, const Mesh *m);
 const char *bytes_text(Arena *a, int64_t bytes);
 int64_t parameter_count(const Graph *g);
 
-// -- diag_json.c ---------------------------------------------------------------------------------------
+// -- diag_json.c --------------------------------------------------------------------------------
 // A string of any bytes: those that are not UTF-8 become \xNN. NULL of NULL.
 json_t *json_text(const char *text);
 // Takes the object that the command prints under --json. Returns the exit code 0.
 int json_finish(json_t *object);
 // Puts "diagnostics" into out: what was said so far.
 void json_diagnostics(json_t *out, const Diag *d);
-// At the end of the run: prints the command's object with all diagnostics; without one, the diagnostics alone.
+// At the end of the run: prints the command's object with all diagnostics; without one, the
+// diagnostics alone.
 void json_end(const Session *s);
-// From here on what the process says when it cannot go on (ir/base/abrupt.h) is such an object, too, if the command line
-// asks for JSON. json_output: the descriptor for it, where standard output is not the user's.
+// From here on what the process says when it cannot go on (ir/base/abrupt.h) is such an object,
+// too, if the command line asks for JSON. json_output: the descriptor for it, where standard output
+// is not the user's.
 void json_watch(int argc, char **argv);
 void json_output(int fd);
 
-// -- measure_machine.c -------------------------------------------------------------------------------
-// Puts into *out what can be measured, with all cores at work, or all ranks: they call it together. What else it
-// holds (caches, memory) must be there. False after an error.
+// -- measure_machine.c --------------------------------------------------------------------------
+// Puts into *out what can be measured, with all cores at work, or all ranks: they call it together.
+// What else it holds (caches, memory) must be there. False after an error.
 MUST_USE bool machine_measure(Session *s, Machine *out);
 
-// -- predict.c: the simulator's answers --------------------------------------------------------------
+// -- predict.c: the simulator's answers ---------------------------------------------------------
 // One run of the program by the machine's figures.
 const Simulation *session_simulate(const Session *s, const Compilation *c);
 double predicted_seconds(const Session *s, const Compilation *c);
@@ -118,32 +124,35 @@ const char *seconds_text(Arena *a, double seconds);
 // "12.3 MFLOP".
 const char *flops_text(Arena *a, double flops);
 
-// -- measure.c, synthetic.c: times -----------------------------------------------------------------
-// Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled steps of e.
-void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e, int64_t steps);
+// -- measure.c, synthetic.c: times --------------------------------------------------------------
+// Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled
+// steps of e.
+void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e,
+                          int64_t steps);
 // Made-up values for all inputs; *bytes gets their size.
 void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
 
-// -- session_ranks.c: several processes ------------------------------------------------------------------
-// Starts or joins ranks, as --np, --comm and the launcher say. False when the command is not to be run here:
-// *code is then the exit code, or 2 after an error in s->diag.
+// -- session_ranks.c: several processes ---------------------------------------------------------
+// Starts or joins ranks, as --np, --comm and the launcher say. False when the command is not to be
+// run here: *code is then the exit code, or 2 after an error in s->diag.
 MUST_USE bool session_ranks(Session *s, char **argv, int *code);
 bool session_first(const Session *s); // rank 0, which prints and writes; or the only process
 // All ranks have loaded the same model for the same mesh, which they can share.
 MUST_USE bool session_agree(Session *s);
-// Around a compile: with a cache one rank of a machine compiles, the others read what it has made. Then all
-// have the same program.
+// Around a compile: with a cache one rank of a machine compiles, the others read what it has made.
+// Then all have the same program.
 MUST_USE bool session_before_compile(Session *s, bool cached);
 MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
-// All ranks have read the same data files so far; `last`: no further ones are recorded. --check-data says how they are
-// compared.
+// All ranks have read the same data files so far; `last`: no further ones are recorded.
+// --check-data says how they are compared.
 MUST_USE bool session_same_files(Session *s, bool last);
-FILE *session_output(const Session *s); // where lines go; with --log-rank all they begin with the rank
+FILE *
+session_output(const Session *s); // where lines go; with --log-rank all they begin with the rank
 // Whether this process prints the diagnostics of a run that ended with that code.
 bool session_speaks(const Session *s, int code);
 int session_leave(Session *s, int code); // the exit code of the run
 
-// -- feed_option.c: --feed -----------------------------------------------------------------------
+// -- feed_option.c: --feed ----------------------------------------------------------------------
 typedef struct Fed {
   DeclId decl;
   OptionUse use;
@@ -162,7 +171,7 @@ MUST_USE bool feeds_cover(Session *s, const Graph *g, const FedList *f);
 // Hands what the program reads to it.
 void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
-// -- params.c: --params, --map, --save-params ----------------------------------------------------
+// -- params.c: --params, --map, --save-params ---------------------------------------------------
 // Reads parameter files into e: parameters and states of p, and slots if `slots`. *step gets the
 // number of steps behind the optimiser state (0 without). False after errors. Without --params it
 // does nothing.
@@ -171,18 +180,20 @@ MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int
 MUST_USE bool params_check(Session *s);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
-// -- checkpoints.c -------------------------------------------------------------------------------
+// -- checkpoints.c ------------------------------------------------------------------------------
 // Whether the options fit, before anything is computed. False after an error.
 MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
-// Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. With `slots` also the state
-// of the optimiser, and *step gets the steps behind it. Averages are taken by a program for eval. False after an error.
+// Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. With
+// `slots` also the state of the optimiser, and *step gets the steps behind it. Averages are taken
+// by a program for eval. False after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
-// job has its programs, feeds and header: with --resume they are brought to the newest checkpoint; with
+// job has its programs, feeds and header: with --resume they are brought to the newest checkpoint;
+// with
 // --checkpoint-dir job->saver is made (saver_free). False after an error.
 MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
 
-// -- results.c: values out -----------------------------------------------------------------------
+// -- results.c: values out ----------------------------------------------------------------------
 typedef struct Result {
   const char *name;       // as fetched: "probs", "grad(w)"
   const char *const *dim; // names, one an axis
@@ -199,7 +210,7 @@ MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
 json_t *results_json(uint32_t n, const Result *r);
 
-// -- data_block.c --------------------------------------------------------------------------------
+// -- data_block.c -------------------------------------------------------------------------------
 // The dim that rows of that block run over, by name.
 const char *data_over(const Session *s, BlockKind kind);
 // Opens a data block for the inputs that g reads; keep_last: an incomplete last batch counts. NULL
@@ -211,19 +222,19 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 // after an error.
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
-// -- dump_html.c: a stage as a page of its own ------------------------------------------------------
+// -- dump_html.c: a stage as a page of its own --------------------------------------------------
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
                       const void *table);
 char *dump_html_text(const Session *s, const char *stage, const char *text);
 
-// -- out_of_memory.c -----------------------------------------------------------------------------
-// From here on a failed allocation of any thread ends the process with the message and exit code 7; s->ranks is
-// told. Once, before anything is allocated.
+// -- out_of_memory.c ----------------------------------------------------------------------------
+// From here on a failed allocation of any thread ends the process with the message and exit code 7;
+// s->ranks is told. Once, before anything is allocated.
 void out_of_memory_watch(Session *s);
 // From here on the calling thread ends the process: another one without memory waits for that.
 void out_of_memory_unwatch(void);
 
-// -- the commands: exit codes --------------------------------------------------------------------
+// -- the commands: exit codes -------------------------------------------------------------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);
 #include "frontend/driver/options.def"
 #undef COMMAND

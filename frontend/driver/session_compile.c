@@ -1,4 +1,5 @@
-// From a graph to a program, and to the processors that run it: the passes with the options of a run.
+// From a graph to a program, and to the processors that run it: the passes with the options of a
+// run.
 #include "frontend/driver/session.h"
 
 #include <math.h>
@@ -6,9 +7,12 @@
 #include <string.h>
 
 bool session_memory(const Session *s, double *out) {
-  static const struct { const char *unit; double bytes; } units[] = {
-      {"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}, {"T", 0x1p40}};
+  static const struct {
+    const char *unit;
+    double bytes;
+  } units[] = {{"", 1},         {"B", 1},      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+               {"TiB", 0x1p40}, {"KB", 1e3},   {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
+               {"K", 0x1p10},   {"M", 0x1p20}, {"G", 0x1p30},   {"T", 0x1p40}};
   const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
   *out = (double)s->machine.memory;
   if (!use) return true;
@@ -19,7 +23,8 @@ bool session_memory(const Session *s, double *out) {
       *out = fmin(x * units[i].bytes, 0x1p62);
       return true;
     }
-  diag_error(s->diag, DIAG_USAGE, use->pos, "--memory takes a size of a processor's memory, not '%s'", use->text);
+  diag_error(s->diag, DIAG_USAGE, use->pos,
+             "--memory takes a size of a processor's memory, not '%s'", use->text);
   diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
   return false;
 }
@@ -33,20 +38,28 @@ static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   if (!session_memory(s, &most)) return false;
   int64_t needed = program_bytes(c->compiled->program);
   if ((double)needed <= most) return true;
-  const char *text = arena_printf(s->arena, "the program for %s needs %s a processor, %s %s", c->compiled->program->for_,
-                                  bytes_text(s->arena, needed), budget ? "--memory allows" : "a processor of the machine file has",
-                                  bytes_text(s->arena, (int64_t)most));
+  const char *text =
+      arena_printf(s->arena, "the program for %s needs %s a processor, %s %s",
+                   c->compiled->program->for_, bytes_text(s->arena, needed),
+                   budget ? "--memory allows" : "a processor of the machine file has",
+                   bytes_text(s->arena, (int64_t)most));
   Pos at = option_use(s->opt, budget ? OPTION_MEMORY : OPTION_MACHINE)->pos;
-  if (budget || runs) diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
-  else diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
-  diag_hint(s->diag, "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch", (long long)needed);
+  if (budget || runs)
+    diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
+  else
+    diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
+  diag_hint(s->diag,
+            "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch",
+            (long long)needed);
   return !(budget || runs);
 }
 
-static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs, PipelineOptions *out) {
+static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs,
+                          PipelineOptions *out) {
   int64_t opt;
   double memory;
-  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory)) return false;
+  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory))
+    return false;
   bool blas = runs && blas_open(&s->blas);
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
@@ -54,8 +67,9 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
-                  .keep = strcmp(purpose, "train") == 0 ||
-                          (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
+                  .keep =
+                      strcmp(purpose, "train") == 0 ||
+                      (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .memory = (int64_t)memory,
@@ -78,11 +92,14 @@ static bool planned_alike(const Compilation *c, Diag *d) {
   }
   for (int k = 0; k < COLL_COUNT; k++) {
     int64_t calls = part[0].calls[k], bytes = part[0].bytes[k];
-    if (calls == facts.calls[k] && bytes == facts.bytes[k] && part[0].wire_bytes[k] == facts.wire_bytes[k])
+    if (calls == facts.calls[k] && bytes == facts.bytes[k] &&
+        part[0].wire_bytes[k] == facts.wire_bytes[k])
       continue;
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
-               coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
-               (long long)facts.calls[k], (long long)facts.bytes[k]);
+    diag_error(
+        d, DIAG_FAILURE, (Pos){0},
+        "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
+        coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
+        (long long)facts.calls[k], (long long)facts.bytes[k]);
     diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
     return false;
   }
@@ -109,15 +126,18 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 
-bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose, const char *over, Compilation *out) {
+bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
+                           const char *over, Compilation *out) {
   PipelineOptions options;
-  return read_pipeline(s, purpose, over, true, &options) && pipeline_run(a, g, &options, NULL, s->diag, out);
+  return read_pipeline(s, purpose, over, true, &options) &&
+         pipeline_run(a, g, &options, NULL, s->diag, out);
 }
 
 static bool exec_options(Session *s, ExecOptions *out) {
   int64_t threads;
   if (!option_integer(s->opt, OPTION_THREADS, 0, 1, 4096, s->diag, &threads)) return false;
-  *out = (ExecOptions){.threads = (int)threads, .seed = s->model->graph->spec.seed, .directory = s->directory};
+  *out = (ExecOptions){
+      .threads = (int)threads, .seed = s->model->graph->spec.seed, .directory = s->directory};
   return true;
 }
 
@@ -136,9 +156,11 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const ch
   options.watch = watch;
   options.spoil = &s->spoil;
   options.probe = s->probe;
-  options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH || s->opt->command == COMMAND_DOCTOR;
+  options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
+                    s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
-  if (e && s->opt->command == COMMAND_BENCH) exec_profile_switch(e, false); // until the steps are timed
+  if (e && s->opt->command == COMMAND_BENCH)
+    exec_profile_switch(e, false); // until the steps are timed
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
             (long long)mesh_size(&s->model->mesh), exec_workers(e),

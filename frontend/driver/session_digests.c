@@ -1,5 +1,5 @@
-// Ranks compare the data files that they have read: by one number of all files first, and where that differs file by
-// file, so that the message can name the file and the ranks.
+// Ranks compare the data files that they have read: by one number of all files first, and where
+// that differs file by file, so that the message can name the file and the ranks.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -32,13 +32,15 @@ static ToldAll all_files(void) {
   const FileDigest *file;
   ToldAll t = {.files = digest_list(&file)};
   for (uint32_t i = 0; i < t.files; i++) {
-    uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^ ((uint64_t)file[i].sum << 17);
+    uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^
+                   ((uint64_t)file[i].sum << 17);
     t.together += (one ^ one >> 29) * 0xbf58476d1ce4e5b9u; // the order does not matter
   }
   return t;
 }
 
-// True: all ranks have the same files. False also after the end of the run. *most: files of the rank that has most.
+// True: all ranks have the same files. False also after the end of the run. *most: files of the
+// rank that has most.
 static bool all_same(Session *s, uint64_t *most, bool *met) {
   const Note *const *all;
   Note mine = {.what = NOTE_FILES};
@@ -77,7 +79,9 @@ static const ToldFile *find(const Compared *c, int rank, uint64_t key) {
   return NULL;
 }
 
-static bool differs(const ToldFile *a, const ToldFile *b) { return a && b && (a->size != b->size || a->sum != b->sum); }
+static bool differs(const ToldFile *a, const ToldFile *b) {
+  return a && b && (a->size != b->size || a->sum != b->sum);
+}
 
 // Ends the run: which ranks have another file than rank `first`.
 static bool say_different(const Compared *c, int first, const ToldFile *f) {
@@ -92,8 +96,11 @@ static bool say_different(const Compared *c, int first, const ToldFile *f) {
     if (used < MESSAGE - 32) snprintf(ranks + used, MESSAGE - used, "%s%d", n ? ", " : "", i);
     n++;
   }
-  return ranks_fail(c->s->ranks, "rank%s %s read another %s than rank %d: %lld bytes with checksum %08x, and %lld bytes with checksum %08x",
-                    n > 1 ? "s" : "", ranks, f->name, first, (long long)one->size, one->sum, (long long)f->size, f->sum);
+  return ranks_fail(c->s->ranks,
+                    "rank%s %s read another %s than rank %d: %lld bytes with checksum %08x, and "
+                    "%lld bytes with checksum %08x",
+                    n > 1 ? "s" : "", ranks, f->name, first, (long long)one->size, one->sum,
+                    (long long)f->size, f->sum);
 }
 
 // A rank may have read files that others have not; those that several have read must be equal.

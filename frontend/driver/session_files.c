@@ -18,15 +18,20 @@ bool text_ends(const char *text, const char *end) {
 
 char *session_file(Session *s, const char *path, size_t *n) { return file_text(s->arena, path, n); }
 
-bool session_from_stdin(const Session *s) { return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0; }
+bool session_from_stdin(const Session *s) {
+  return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0;
+}
 
 // A file of that name, or a folder that is not ours, is found before anything is computed.
 static bool folder_writable(Session *s, const char *path) {
   struct stat info;
   bool there = stat(path, &info) == 0;
-  if (there && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
-  else if (there && access(path, W_OK | X_OK) == 0) return true;
-  diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path, strerror(errno));
+  if (there && !S_ISDIR(info.st_mode))
+    errno = ENOTDIR;
+  else if (there && access(path, W_OK | X_OK) == 0)
+    return true;
+  diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path,
+             strerror(errno));
   return false;
 }
 
@@ -47,11 +52,13 @@ bool session_folder(Session *s, const char *path) {
 }
 
 bool session_cannot_write(const Session *s, const char *path, Pos at) {
-  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s", path, strerror(errno));
+  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s",
+             path, strerror(errno));
   return false;
 }
 
-bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast, Pos at) {
+bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast,
+                   Pos at) {
   errno = ENOMEM;
   return (text && disk_write_file(path, text, n, fast)) || session_cannot_write(s, path, at);
 }

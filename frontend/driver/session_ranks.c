@@ -1,7 +1,7 @@
 // Ranks of a run: --np and mpirun, what all of them must agree on, who prints.
 //
-// The same program runs in every rank. Rank 0 prints and writes; another one is heard only when it is the
-// one that knows what went wrong.
+// The same program runs in every rank. Rank 0 prints and writes; another one is heard only when it
+// is the one that knows what went wrong.
 #define _GNU_SOURCE // fopencookie
 #include "frontend/driver/session.h"
 
@@ -14,11 +14,11 @@ enum { WHY = 512, DEADLINE = 60 };
 
 bool session_first(const Session *s) { return !s->ranks || ranks_rank(s->ranks) == 0; }
 
-// -- starting and joining ------------------------------------------------------------------------
+// -- starting and joining -----------------------------------------------------------------------
 
 static bool runs_on_ranks(CommandId c) {
-  return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT || c == COMMAND_BENCH ||
-         c == COMMAND_DOCTOR;
+  return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT ||
+         c == COMMAND_BENCH || c == COMMAND_DOCTOR;
 }
 
 static bool refuse(const Session *s, OptionId id, const char *why, const char *hint) {
@@ -38,26 +38,32 @@ static bool is_first_by_launcher(void) {
 }
 
 static void drop_output(void) {
-  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); // of this rank's own errors
+  json_output(
+      fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); // of this rank's own errors
   int nothing = open("/dev/null", O_WRONLY);
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
   if (nothing >= 0) close(nothing);
 }
 
-// "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a wrong number. Other
-// faults are of ranks.
+// "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a
+// wrong number. Other faults are of ranks.
 static bool read_spoil(Session *s, const OptionUse *fault) {
   char rest;
   long long processor, call;
-  bool value = fault && !strncmp(fault->text, "value@", 6), kernel = fault && !strncmp(fault->text, "kernel@", 7);
+  bool value = fault && !strncmp(fault->text, "value@", 6),
+       kernel = fault && !strncmp(fault->text, "kernel@", 7);
   if (!value && !kernel) return true;
-  if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 || processor < 0 || call < 0) return false;
+  if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 ||
+      processor < 0 || call < 0)
+    return false;
   s->spoil = (ExecFault){processor, call, kernel};
   return true;
 }
 
 static int refuse_fault(const Session *s) {
-  refuse(s, OPTION_FAULT, "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL, kernel@PROCESSOR:CALL",
+  refuse(s, OPTION_FAULT,
+         "--fault takes HOW@RANK:CALL, like count@1:40, or value@PROCESSOR:CALL, "
+         "kernel@PROCESSOR:CALL",
          "HOW is one of count, kind, line, skip, kill, stop");
   return 2;
 }
@@ -81,13 +87,15 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
 static bool model_for_all(const Session *s, bool ranks) {
   if (!ranks || s->opt->command == COMMAND_DOCTOR || !session_from_stdin(s)) return true;
   if (!is_first_by_launcher()) return false;
-  diag_error(s->diag, DIAG_USAGE, (Pos){0}, "several processes cannot read the model from standard input");
+  diag_error(s->diag, DIAG_USAGE, (Pos){0},
+             "several processes cannot read the model from standard input");
   diag_hint(s->diag, "write it to a file that all of them can read");
   return false;
 }
 
 bool session_ranks(Session *s, char **argv, int *code) {
-  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"}, *const data[] = {"sampled", "full", "off"};
+  static const char *const words[] = {"local", "mpi", "nccl"}, *const logs[] = {"0", "all"},
+                           *const data[] = {"sampled", "full", "off"};
   static const DigestMode modes[] = {DIGEST_SAMPLED, DIGEST_FULL, DIGEST_OFF};
   int64_t np, deadline;
   int comm, log, check;
@@ -96,12 +104,14 @@ bool session_ranks(Session *s, char **argv, int *code) {
   if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
-      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) || !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
+      !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) ||
+      !option_word(s->opt, OPTION_LOG_RANK, 2, logs, s->diag, &log) ||
       !option_word(s->opt, OPTION_CHECK_DATA, 3, data, s->diag, &check))
     return false;
   bool given = option_given(s->opt, OPTION_COMM), local = given && comm == 0;
   bool saves = s->opt->command == COMMAND_TRAIN && option_given(s->opt, OPTION_CHECKPOINT_DIR);
-  if (np && local) return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
+  if (np && local)
+    return refuse(s, OPTION_NP, "--np starts processes, and --comm local is a single one", NULL);
   if (!model_for_all(s, np > 0 || (!local && ranks_started()))) return false;
   if (np && !ranks_started()) {
     *code = ranks_launch((int)np, argv, comm == 1, saves);
@@ -111,13 +121,15 @@ bool session_ranks(Session *s, char **argv, int *code) {
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
   if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)
-    return refuse(s, OPTION_FAULT, "--fault HOW@RANK:CALL is of ranks, and this is a single process", "say --np N, or value@PROCESSOR:CALL");
+    return refuse(s, OPTION_FAULT,
+                  "--fault HOW@RANK:CALL is of ranks, and this is a single process",
+                  "say --np N, or value@PROCESSOR:CALL");
   if (local || !ranks_started()) return true;
   *code = join(s, deadline, log == 1, modes[check]);
   return *code == 0;
 }
 
-// -- what all must agree on ----------------------------------------------------------------------
+// -- what all must agree on ---------------------------------------------------------------------
 
 static uint64_t hash_text(const char *text) {
   uint64_t h = 14695981039346656037u; // FNV-1a
@@ -125,7 +137,8 @@ static uint64_t hash_text(const char *text) {
   return h;
 }
 
-static const char *const facts[] = {"version of meshc", "seed", "mesh", "layout", "model file", "model (options, imports)"};
+static const char *const facts[] = {"version of meshc", "seed",       "mesh",
+                                    "layout",           "model file", "model (options, imports)"};
 _Static_assert(countof(facts) * sizeof(uint64_t) <= NOTE_DATA, "the facts fit a note");
 
 static uint64_t hash_json(json_t *x) {
@@ -154,8 +167,12 @@ bool session_agree(Session *s) {
   const Note *const *all;
   Note mine = {.what = NOTE_MODEL};
   const uint64_t own[countof(facts)] = {
-      hash_text(MESHC_VERSION),          s->model->graph->spec.seed, hash_json(mesh_json(&s->model->mesh)),
-      hash_json(layout_json(s)), hash_text(s->text),         hash_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
+      hash_text(MESHC_VERSION),
+      s->model->graph->spec.seed,
+      hash_json(mesh_json(&s->model->mesh)),
+      hash_json(layout_json(s)),
+      hash_text(s->text),
+      hash_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
   };
   memcpy(mine.data, own, sizeof own);
   if (!session_same_files(s, false)) return false;
@@ -163,11 +180,14 @@ bool session_agree(Session *s) {
   if (ranks_use_mesh(s->ranks, &s->model->mesh)) return true;
   int64_t processors = mesh_size(&s->model->mesh);
   if (processors == 1)
-    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share one processor: the model has no mesh", ranks_count(s->ranks));
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos,
+               "%d ranks cannot share one processor: the model has no mesh", ranks_count(s->ranks));
   else
-    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos, "%d ranks cannot share the %lld processors of the mesh %s",
-               ranks_count(s->ranks), (long long)processors, mesh_text(s->arena, &s->model->mesh));
-  diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh AXIS=SIZE,... sets the mesh");
+    diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos,
+               "%d ranks cannot share the %lld processors of the mesh %s", ranks_count(s->ranks),
+               (long long)processors, mesh_text(s->arena, &s->model->mesh));
+  diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh "
+                     "AXIS=SIZE,... sets the mesh");
   return false;
 }
 
@@ -186,12 +206,13 @@ bool session_after_compile(Session *s, bool cached, const Program *p) {
   for (int i = 1; i < ranks_count(s->ranks); i++) {
     memcpy(&own, all[0]->data, sizeof own);
     memcpy(&other, all[i]->data, sizeof other);
-    if (own != other) return ranks_fail(s->ranks, "rank %d has compiled another program than rank 0", i);
+    if (own != other)
+      return ranks_fail(s->ranks, "rank %d has compiled another program than rank 0", i);
   }
   return true;
 }
 
-// -- who prints ----------------------------------------------------------------------------------
+// -- who prints ---------------------------------------------------------------------------------
 
 typedef struct Prefixed {
   int rank;

@@ -30,7 +30,8 @@ void laps_end(Laps *l, const char *name, uint32_t nodes) {
 }
 
 static void print_one(FILE *f, const Lap *x) {
-  fprintf(f, "meshc: %-12s %8.2f ms %7.1f MiB", x->name, 1e3 * x->seconds, (double)x->bytes / (1 << 20));
+  fprintf(f, "meshc: %-12s %8.2f ms %7.1f MiB", x->name, 1e3 * x->seconds,
+          (double)x->bytes / (1 << 20));
   if (x->nodes) fprintf(f, "  %u nodes, %.2f us each", x->nodes, 1e6 * x->seconds / x->nodes);
   fprintf(f, "\n");
 }

@@ -5,7 +5,7 @@
 #include "frontend/model/build_internal.h"
 #include "frontend/model/formal_internal.h"
 
-// -- entries --------------------------------------------------------------------------------------
+// -- entries ------------------------------------------------------------------------------------
 
 static const char *after_prefix(const char *path, const char *prefix) {
   size_t n = strlen(prefix);
@@ -68,7 +68,7 @@ void entries_set(Build *b, Entries *e, const char *prefix) {
   }
 }
 
-// -- sources --------------------------------------------------------------------------------------
+// -- sources ------------------------------------------------------------------------------------
 
 typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
 
@@ -227,7 +227,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
   return false;
 }
 
-// -- data blocks ----------------------------------------------------------------------------------
+// -- data blocks --------------------------------------------------------------------------------
 
 static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
@@ -251,8 +251,9 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   for (int i = 0; d && i < d->rank; i++) runs |= d->dims[i] == block->over;
   if (!d || !source_build(b, e->value, &field.source)) return;
   if (!runs && block->over) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "input '%s' has no dim '%s', which is the dim of the rows",
-               e->key, dim_get(b->g->dims, block->over)->name);
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+               "input '%s' has no dim '%s', which is the dim of the rows", e->key,
+               dim_get(b->g->dims, block->over)->name);
     return;
   }
   block->field[block->nfields++] = field;
@@ -295,7 +296,7 @@ void data_build(Build *b, const Ast *file) {
     if (file->kids[i]->kind == AST_DATA) block_build(b, file->kids[i]);
 }
 
-// -- mesh -----------------------------------------------------------------------------------------
+// -- mesh ---------------------------------------------------------------------------------------
 
 static void axis_build(Build *b, const Ast *define) {
   Mesh *m = &b->model->mesh;
@@ -332,7 +333,7 @@ void mesh_build(Build *b, const Ast *file) {
   for (uint32_t i = 0; i < mesh->nkids; i++) axis_build(b, mesh->kids[i]);
 }
 
-// -- layout ---------------------------------------------------------------------------------------
+// -- layout -------------------------------------------------------------------------------------
 
 static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   const Mesh *m = &b->model->mesh;
@@ -344,7 +345,8 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
     diag_nearest(b->d, item->name, near, m->naxes);
     if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
     if (b->opt->mesh && !b->opt->layout)
-      diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout auto, or rules for this mesh");
+      diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout "
+                      "auto, or rules for this mesh");
     return false;
   }
   if (axes_has(r->axes, axis)) {
@@ -407,7 +409,9 @@ static bool lacks_axis(const Build *b, const Ast *file) {
     for (uint32_t k = 0; file->kids[i]->kind == AST_LAYOUT && k < file->kids[i]->nkids; k++) {
       const Ast *rule = file->kids[i]->kids[k];
       for (uint32_t n = 0; n < rule->ndims; n++)
-        if (strcmp(rule->dims[n].name, "none") && mesh_axis(&b->model->mesh, rule->dims[n].name) < 0) return true;
+        if (strcmp(rule->dims[n].name, "none") &&
+            mesh_axis(&b->model->mesh, rule->dims[n].name) < 0)
+          return true;
     }
   return false;
 }
@@ -417,14 +421,16 @@ enum { MAX_RULES = 4096 };
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
-  Pos last = b->opt->layout ? b->opt->layout->pos : (Pos){0}; // the first statement beyond the limit
+  Pos last =
+      b->opt->layout ? b->opt->layout->pos : (Pos){0}; // the first statement beyond the limit
   for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++) {
     if (file->kids[i]->kind != AST_LAYOUT) continue;
     if (n <= MAX_RULES) last = file->kids[i]->pos;
     n += file->kids[i]->nkids;
   }
   if (n > MAX_RULES) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, last, "the layout has %u rules, and at most %d are allowed", n, MAX_RULES);
+    diag_error(b->d, DIAG_BAD_LAYOUT, last, "the layout has %u rules, and at most %d are allowed",
+               n, MAX_RULES);
     diag_hint(b->d, "one rule with a pattern covers many tensors: layout layer.*.w: h -> cols");
     return;
   }

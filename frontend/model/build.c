@@ -6,7 +6,7 @@
 
 #include "frontend/model/warnings.h"
 
-// -- what a statement binds -----------------------------------------------------------------------
+// -- what a statement binds ---------------------------------------------------------------------
 
 // Nodes from here on belong to the value `name`; inside a function without a scope, to the
 // caller's.
@@ -85,7 +85,8 @@ static void build_bind(Build *b, const Ast *s) {
     return;
   }
   if (v.kind != VALUE_POISON && (v.kind != VALUE_TUPLE || v.n != n)) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos, "the left side has %u names, and the right side gives %u", n,
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, s->kids[n]->pos,
+               "the left side has %u names, and the right side gives %u", n,
                v.kind == VALUE_TUPLE ? v.n : 1);
     v = value_poison;
   }
@@ -119,7 +120,7 @@ static void build_output(Build *b, const Ast *s) {
     binding_set(b, target->text, v, target->pos, NAME_OUTPUT, old->stated ? &order : NULL);
 }
 
-// -- declarations ---------------------------------------------------------------------------------
+// -- declarations -------------------------------------------------------------------------------
 
 static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
@@ -164,14 +165,16 @@ static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
   binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
 }
 
-// Whether a parameter of a shared scope is over the dims that this call gives it; else it is bound to poison.
+// Whether a parameter of a shared scope is over the dims that this call gives it; else it is bound
+// to poison.
 static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   const Decl *d = &b->g->decl.at[old - 1];
   Dims order, held = {.n = d->rank};
   memcpy(held.at, d->dims, sizeof held.at);
   bool good = dims_stated(b, s, &order);
   if (good && !dims_equal(&order, &held)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos, "the shared parameter '%s' is over %s, but this call needs it over %s", d->name,
+    diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos,
+               "the shared parameter '%s' is over %s, but this call needs it over %s", d->name,
                dims_listed(b, &held), dims_listed(b, &order));
     diag_hint(b->d, "give this call the dims of the call that declared the parameters");
     good = false;
@@ -198,9 +201,11 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
     memcpy(d.dims, order.at, sizeof d.dims);
   }
   if (good && kind != DECL_INPUT)
-    good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) && init_build(b, s, &d, &d.init);
+    good = frozen_of(b, s, &d.frozen) && trainable_type(b, s->kids[0], &d) &&
+           init_build(b, s, &d, &d.init);
   if (!good) {
-    if (fresh || !binding_find(b, s->text)) binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
+    if (fresh || !binding_find(b, s->text))
+      binding_set(b, s->text, value_poison, s->pos, NAME_DECL, NULL);
     return;
   }
   origin_of(b, s->text,
@@ -218,7 +223,7 @@ static void build_input(Build *b, const Ast *s) { declare(b, s, DECL_INPUT); }
 static void build_param(Build *b, const Ast *s) { declare(b, s, DECL_PARAM); }
 static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
 
-// -- updates --------------------------------------------------------------------------------------
+// -- updates ------------------------------------------------------------------------------------
 
 static DeclId state_of(Build *b, const Ast *s) {
   const Binding *bound = binding_find(b, s->text);
@@ -271,14 +276,15 @@ static void build_update(Build *b, const Ast *s) {
   vec_push(b->g->arena, b->g->output) = o;
 }
 
-// -- blocks of statements -------------------------------------------------------------------------
+// -- blocks of statements -----------------------------------------------------------------------
 
 bool build_unroll(Build *b, int64_t times, Pos pos) {
   enum { MAX_UNROLLED = 250000 };
   b->unrolled += (uint32_t)clamp64(times, 0, MAX_UNROLLED + 1);
   if (b->unrolled <= MAX_UNROLLED) return true;
   diag_error(b->d, DIAG_TOO_DEEP, pos,
-             "the model unrolls to more than %d calls, rounds of loops, repeats and micro-batches", MAX_UNROLLED);
+             "the model unrolls to more than %d calls, rounds of loops, repeats and micro-batches",
+             MAX_UNROLLED);
   diag_hint(b->d, "loops inside loops and calls inside calls multiply");
   return false;
 }
@@ -306,24 +312,15 @@ typedef struct Statement {
   bool in_function, in_loop;
 } Statement;
 static const Statement statements[AST_COUNT] = {
-    [AST_DIM] = {build_local_dims, true, false},
-    [AST_CONST] = {build_nothing, false, false},
-    [AST_INPUT] = {build_input, false, false},
-    [AST_PARAM] = {build_param, true, true},
-    [AST_STATE] = {build_state, true, true},
-    [AST_UPDATE] = {build_update, true, true},
-    [AST_BIND] = {build_bind, true, true},
-    [AST_METRIC] = {build_metric, false, false},
-    [AST_OUTPUT] = {build_output, false, false},
-    [AST_FN] = {build_nothing, false, false},
-    [AST_FOR] = {build_for, true, true},
-    [AST_SCAN] = {build_scan, true, true},
-    [AST_YIELD] = {build_yield, true, true},
-    [AST_RETURN] = {build_return, true, false},
-    [AST_IMPORT] = {build_nothing, false, false},
-    [AST_DATA] = {build_nothing, false, false},
-    [AST_TRAIN] = {build_nothing, false, false},
-    [AST_MESH] = {build_nothing, false, false},
+    [AST_DIM] = {build_local_dims, true, false},  [AST_CONST] = {build_nothing, false, false},
+    [AST_INPUT] = {build_input, false, false},    [AST_PARAM] = {build_param, true, true},
+    [AST_STATE] = {build_state, true, true},      [AST_UPDATE] = {build_update, true, true},
+    [AST_BIND] = {build_bind, true, true},        [AST_METRIC] = {build_metric, false, false},
+    [AST_OUTPUT] = {build_output, false, false},  [AST_FN] = {build_nothing, false, false},
+    [AST_FOR] = {build_for, true, true},          [AST_SCAN] = {build_scan, true, true},
+    [AST_YIELD] = {build_yield, true, true},      [AST_RETURN] = {build_return, true, false},
+    [AST_IMPORT] = {build_nothing, false, false}, [AST_DATA] = {build_nothing, false, false},
+    [AST_TRAIN] = {build_nothing, false, false},  [AST_MESH] = {build_nothing, false, false},
     [AST_LAYOUT] = {build_nothing, false, false},
 };
 
@@ -335,7 +332,8 @@ static const char *misplaced(const Build *b, const Ast *s, const Statement *row)
   if (b->frame->fn && !row->in_function)
     return "this statement is only allowed at the top level of a file, not in a function";
   if (b->frame->round && !row->in_loop) return "this statement is not allowed in a loop";
-  if (b->loop && s->kind == AST_UPDATE) return "a state is updated once a step, not in each step of a scan";
+  if (b->loop && s->kind == AST_UPDATE)
+    return "a state is updated once a step, not in each step of a scan";
   if (initial && (s->kind == AST_PARAM || s->kind == AST_STATE || s->kind == AST_UPDATE))
     return "an initial value cannot declare anything";
   return NULL;
@@ -348,13 +346,18 @@ static void build_statement(Build *b, const Ast *s) {
   const char *why = misplaced(b, s, row);
   if (graph_count(b->g) > MAX_OPERATIONS) {
     if (!b->full)
-      diag_error(b->d, DIAG_TOO_DEEP, s->pos, "the model has more than %d operations", MAX_OPERATIONS);
-    if (!b->full) diag_hint(b->d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
+      diag_error(b->d, DIAG_TOO_DEEP, s->pos, "the model has more than %d operations",
+                 MAX_OPERATIONS);
+    if (!b->full)
+      diag_hint(
+          b->d,
+          "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
     b->full = true;
     return;
   }
   if (!why) {
-    Origin before = b->g->origin; // what follows a statement in a function belongs to the caller's value
+    Origin before =
+        b->g->origin; // what follows a statement in a function belongs to the caller's value
     row->build(b, s);
     b->g->origin = before;
     return;
@@ -369,7 +372,7 @@ void build_block(Build *b, const Ast *block) {
   for (uint32_t i = 0; i < block->nkids; i++) build_statement(b, block->kids[i]);
 }
 
-// -- the file -------------------------------------------------------------------------------------
+// -- the file -----------------------------------------------------------------------------------
 
 static void declare_functions(Build *b, const Ast *file) {
   for (uint32_t i = 0; i < file->nkids; i++) {
@@ -399,7 +402,8 @@ static void check_settings(Build *b) {
     if (s->used) continue;
     diag_error(b->d, DIAG_UNKNOWN_SET, s->pos,
                "--set %s: the model has no such dim, const, or key of a block", s->path);
-    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0})) diag_nearest(b->d, s->path, near.at, near.n);
+    if (!habit_hint(b->d, b->a, HABIT_SETTING, s->path, &(HabitNames){0}))
+      diag_nearest(b->d, s->path, near.at, near.n);
   }
 }
 
@@ -444,9 +448,10 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   return m;
 }
 
-// A carry that starts from a number has the type that its body gives it, which is known when the body is built: then
-// everything is built again. Types only become wider, so few passes are needed.
-static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt) {
+// A carry that starts from a number has the type that its body gives it, which is known when the
+// body is built: then everything is built again. Types only become wider, so few passes are needed.
+static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
+                        const ModelOptions *opt) {
   enum { MAX_PASSES = 32 };
   CarryTypes carries = {0};
   DiagMark mark = diag_mark(d);
@@ -457,7 +462,8 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file, const
     if (i == MAX_PASSES) break;
     diag_rewind(d, mark);
   }
-  diag_error(d, DIAG_BAD_TYPE, carries.changed, "the type of this carry depends on too many others");
+  diag_error(d, DIAG_BAD_TYPE, carries.changed,
+             "the type of this carry depends on too many others");
   diag_hint(d, "state it: NAME: TYPE = START");
   return NULL;
 }
@@ -467,7 +473,8 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file, const
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
-  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true; // which trains nothing
+  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim)
+    return true; // which trains nothing
   part.micro = spec->train[0].accumulate;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
   m->part = build_one(m->arena, m->names, m->diag, file, &part);

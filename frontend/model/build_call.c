@@ -8,7 +8,7 @@
 
 #include "frontend/model/build_internal.h"
 
-// -- binding arguments to formals -----------------------------------------------------------------
+// -- binding arguments to formals ---------------------------------------------------------------
 
 static uint32_t formals_count(const Formal *f) {
   uint32_t n = 0;
@@ -22,8 +22,11 @@ static int formal_index(const Formal *f, const char *name) {
   return -1;
 }
 
-// An argument that --set brought into a call of the file, where it takes the place of what stands there.
-static bool by_option(const Ast *call, const AstArg *arg) { return arg->pos.source != call->pos.source; }
+// An argument that --set brought into a call of the file, where it takes the place of what stands
+// there.
+static bool by_option(const Ast *call, const AstArg *arg) {
+  return arg->pos.source != call->pos.source;
+}
 
 static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const AstArg *arg) {
   const char *near[MAX_FORMALS];
@@ -32,8 +35,10 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
   DiagId id = by_option(call, arg) ? DIAG_UNKNOWN_SET : DIAG_BAD_ARGUMENTS;
   diag_error(b->d, id, arg->pos, "%s takes no argument '%s'", call->text, arg->name);
   HabitNames names = habit_names(b, call);
-  const char *own = arena_printf(b->a, "%s.%s", call->text, arg->name), *any = arena_printf(b->a, "*.%s", arg->name);
-  if (!habit_hint(b->d, b->a, HABIT_ARGUMENT, own, &names) && !habit_hint(b->d, b->a, HABIT_ARGUMENT, any, &names))
+  const char *own = arena_printf(b->a, "%s.%s", call->text, arg->name),
+             *any = arena_printf(b->a, "*.%s", arg->name);
+  if (!habit_hint(b->d, b->a, HABIT_ARGUMENT, own, &names) &&
+      !habit_hint(b->d, b->a, HABIT_ARGUMENT, any, &names))
     diag_nearest(b->d, arg->name, near, n);
   return false;
 }
@@ -41,18 +46,22 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
 // The call has more arguments than formals; `arg` is the first one too many.
 static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
   HabitNames names = habit_names(b, call);
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, n ? "%s takes at most %u argument%s" : "%s takes no arguments", call->text, n,
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
+             n ? "%s takes at most %u argument%s" : "%s takes no arguments", call->text, n,
              n == 1 ? "" : "s");
   habit_hint(b->d, b->a, HABIT_EXTRA, call->text, &names);
   return false;
 }
 
 // One formal gets two arguments: by name, and by the place of an argument without a name.
-static bool given_twice(Build *b, const Ast *call, const Formal *formal, int at, const Ast *const *given, const AstArg *arg) {
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal[at].name, call->text);
+static bool given_twice(Build *b, const Ast *call, const Formal *formal, int at,
+                        const Ast *const *given, const AstArg *arg) {
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
+             formal[at].name, call->text);
   for (int i = 0; formal[i].name && !arg->name; i++)
     if (!given[i]) {
-      diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal[at].name, formal[i].name);
+      diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...",
+                formal[at].name, formal[i].name);
       break;
     }
   return false;
@@ -93,12 +102,13 @@ bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) 
   for (int i = 0; good && formal[i].name; i++) {
     out[i] = formal[i].value;
     if (!arg[i] || formal[i].raw) continue;
-    good = build_number(b, arg[i], &out[i]) && range_ok(b, arg[i]->pos, call->text, formal[i].name, out[i]);
+    good = build_number(b, arg[i], &out[i]) &&
+           range_ok(b, arg[i]->pos, call->text, formal[i].name, out[i]);
   }
   return good;
 }
 
-// -- built-ins ------------------------------------------------------------------------------------
+// -- built-ins ----------------------------------------------------------------------------------
 
 static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
   static const char *const wants[] = {
@@ -130,7 +140,8 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
 static bool resolve_brackets(Build *b, Call *c) {
   bool good = true;
   if (c->ast->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets", MAX_RANK);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets",
+               MAX_RANK);
     return false;
   }
   for (uint32_t i = 0; i < c->ast->ndims; i++) {
@@ -153,7 +164,8 @@ static bool eval_arguments(Build *b, Call *c) {
     if (f->raw || !c->raw[i]) continue;
     c->arg[i] = build_expr(b, c->raw[i]);
     good &= value_is_tensor(b, &c->arg[i], c->raw[i]->pos);
-    if (c->arg[i].kind == VALUE_NUMBER) good &= range_ok(b, c->raw[i]->pos, c->row->name, f->name, c->arg[i].number);
+    if (c->arg[i].kind == VALUE_NUMBER)
+      good &= range_ok(b, c->raw[i]->pos, c->row->name, f->name, c->arg[i].number);
   }
   b->outer = outer;
   return good;
@@ -162,7 +174,8 @@ static bool eval_arguments(Build *b, Call *c) {
 // What a built-in gives, as the body of a scan sees it.
 static Value results_seen(Build *b, Value v, Pos pos) {
   if (!b->loop) return v;
-  for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++) v.item[i] = loop_view(b, v.item[i], pos);
+  for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++)
+    v.item[i] = loop_view(b, v.item[i], pos);
   return loop_view(b, v, pos);
 }
 
@@ -170,21 +183,20 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
   Call c = {.ast = ast, .row = row, .pos = ast->pos};
   if (!bracket_count_ok(b, row, ast)) return value_poison;
   if (!ast->has_parens && row->formal[0].name) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses",
-               ast->text);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, ast->pos, "%s needs arguments in parentheses", ast->text);
     return value_poison;
   }
   bool good = resolve_brackets(b, &c);
   // rules that read all their arguments themselves take any number of them
-  bool counts = row->rule == builtin_values || row->rule == builtin_concat || row->rule == builtin_stack ||
-                row->rule == builtin_layout_pin;
+  bool counts = row->rule == builtin_values || row->rule == builtin_concat ||
+                row->rule == builtin_stack || row->rule == builtin_layout_pin;
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
   if (!good || !eval_arguments(b, &c)) return value_poison;
   b->g->origin.pos = c.pos;
   return results_seen(b, row->rule(b, &c), c.pos);
 }
 
-// -- functions of the model -----------------------------------------------------------------------
+// -- functions of the model ---------------------------------------------------------------------
 
 static const AstArg *option(const Function *f, const Ast *call, const char *name) {
   for (uint32_t i = 0; i < f->ast->nargs; i++)
@@ -251,15 +263,16 @@ static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, cons
 typedef struct Renames {
   int n;
   DimId from[MAX_RANK], to[MAX_RANK];
-  const char *formal[MAX_RANK], *first[MAX_RANK]; // the formal, and the one that was given the same dim before
+  const char *formal[MAX_RANK],
+      *first[MAX_RANK]; // the formal, and the one that was given the same dim before
 } Renames;
 
 static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u", f->name,
-               fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u",
+               f->name, fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
     diag_note(b->d, fn->pos, "declared here");
     return false;
   }
@@ -311,13 +324,15 @@ static const char *formal_free(const Function *f, const Ast *call, uint32_t from
   return NULL;
 }
 
-// False where a formal gets two arguments: f(a = x, a = y), and f(a = x, 3), where 3 has the place of a.
+// False where a formal gets two arguments: f(a = x, a = y), and f(a = x, 3), where 3 has the place
+// of a.
 static bool arguments_once(Build *b, const Function *f, const Ast *call) {
   uint32_t position = 0;
   for (uint32_t i = 0; i < call->nargs; i++) {
     for (uint32_t k = 0; k < i && call->args[i].name; k++) {
       if (call->args[k].name != call->args[i].name) continue;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", call->args[i].name, f->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice",
+                 call->args[i].name, f->name);
       diag_note(b->d, call->args[k].pos, "first here");
       return false;
     }
@@ -326,9 +341,12 @@ static bool arguments_once(Build *b, const Function *f, const Ast *call) {
     for (uint32_t k = 0; k < call->nargs && at < f->ast->nargs; k++) {
       if (!call->args[k].name || call->args[k].name != f->ast->args[at].name) continue;
       const char *formal = f->ast->args[at].name, *other = formal_free(f, call, at + 1);
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice", formal, f->name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice",
+                 formal, f->name);
       diag_note(b->d, call->args[k].pos, "by name here");
-      if (other) diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...", formal, other);
+      if (other)
+        diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...",
+                  formal, other);
       return false;
     }
   }
@@ -361,7 +379,8 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
       if (arg->key || arg->arrow)
         diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", f->name);
       else
-        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
+        diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
+                   f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
                    f->name, f->ast->nargs, f->ast->nargs == 1 ? "" : "s");
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
@@ -413,10 +432,13 @@ static Value rename_back(Build *b, const Function *f, Value v, const Renames *ba
     for (int k = 0; k < attr.ndims; k++) clash |= to[k] == back->to[i];
     if (clash) {
       const char *dim = dim_get(b->g->dims, back->to[i])->name;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "the result of %s would have dim '%s' twice: it is given for '%s' and for '%s'",
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos,
+                 "the result of %s would have dim '%s' twice: it is given for '%s' and for '%s'",
                  f->name, dim, back->first[i], back->formal[i]);
       diag_note(b->d, f->ast->pos, "declared here");
-      diag_hint(b->d, "give one of them another dim of the same size: dim %s2 = %s, and rename[%s -> %s2](...) where an operand has it",
+      diag_hint(b->d,
+                "give one of them another dim of the same size: dim %s2 = %s, and rename[%s -> "
+                "%s2](...) where an operand has it",
                 dim, dim, dim, dim);
       return value_poison;
     }
@@ -439,7 +461,9 @@ static Value without_own_dims(Build *b, const Function *f, const Frame *frame, V
     bool formal = !name || !dims_has(have, own);
     for (uint32_t k = 0; k < f->ast->ndims; k++) formal |= f->ast->dims[k].name == name;
     if (formal) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, pos, "the result of %s has dim '%s', which exists only inside the function", f->name, name);
+    diag_error(b->d, DIAG_EXTRA_DIM, pos,
+               "the result of %s has dim '%s', which exists only inside the function", f->name,
+               name);
     diag_note(b->d, dim_get(b->g->dims, own)->pos, "declared here");
     diag_hint(b->d, "reduce over it, or rename it to a dim that the function was given");
     return value_poison;
@@ -447,7 +471,8 @@ static Value without_own_dims(Build *b, const Function *f, const Frame *frame, V
   return v;
 }
 
-static Value leave(Build *b, const Function *f, const Frame *frame, Value v, const Renames *back, Pos pos) {
+static Value leave(Build *b, const Function *f, const Frame *frame, Value v, const Renames *back,
+                   Pos pos) {
   return without_own_dims(b, f, frame, rename_back(b, f, v, back, pos), pos);
 }
 
@@ -483,7 +508,8 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
   if (f->active) return value_poison; // functions_check has said so
   if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
-  *frame = (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
+  *frame =
+      (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};
   // arguments belong to the caller: calls in them take their numbers first
   bool good = bind_arguments(b, f, call, frame);
@@ -510,7 +536,8 @@ static Value unknown_function(Build *b, const Ast *call) {
     habit_of_index(b, call);
   else if (value)
     diag_hint(b->d, "'%s' is a value: write it without brackets and parentheses", call->text);
-  else if (!habit_of_member(b, call->text, call) && !habit_hint(b->d, b->a, HABIT_FUNCTION, call->text, &names))
+  else if (!habit_of_member(b, call->text, call) &&
+           !habit_hint(b->d, b->a, HABIT_FUNCTION, call->text, &names))
     function_nearest(b, call->text);
   return value_poison;
 }

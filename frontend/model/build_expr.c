@@ -12,7 +12,7 @@
 
 enum { MAX_BUILD_DEPTH = 2000 }; // C stack: expressions and calls inside one another
 
-// -- operators ------------------------------------------------------------------------------------
+// -- operators ----------------------------------------------------------------------------------
 
 // Operators of one chain form one outer-product check together.
 typedef struct Operator {
@@ -38,7 +38,7 @@ static const Operator *operator_of(const Ast *e) {
   BUG("operator %s", e->text);
 }
 
-// -- values as nodes ------------------------------------------------------------------------------
+// -- values as nodes ----------------------------------------------------------------------------
 
 const Dims *build_dims(const Build *b, const Value *v) {
   static const Dims none;
@@ -77,23 +77,25 @@ Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
 }
 
 NodeId build_node(Build *b, Value v, Dtype type) {
-  if (v.kind != VALUE_NUMBER && type == TYPE_F64 && graph_node(b->g, v.node)->type == TYPE_F32 && node_is_weak(b, v.node))
+  if (v.kind != VALUE_NUMBER && type == TYPE_F64 && graph_node(b->g, v.node)->type == TYPE_F32 &&
+      node_is_weak(b, v.node))
     return node_widened(b, v.node);
   if (v.kind != VALUE_NUMBER) return graph_cast(b->g, v.node, type);
   if (!v.rows || b->g != b->model->graph) return graph_const(b->g, type, v.number);
-  return graph_add(b->g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
+  return graph_add(b->g, OP_CONST, 0, NULL,
+                   &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
 }
 
 NodeId build_natural(Build *b, Value v) {
-  return v.kind == VALUE_TENSOR ? v.node
-                                : build_node(b, v, number_is_int(&v) ? TYPE_I32 : b->real);
+  return v.kind == VALUE_TENSOR ? v.node : build_node(b, v, number_is_int(&v) ? TYPE_I32 : b->real);
 }
 
 NodeId build_float(Build *b, Value v) { return build_node(b, v, build_join(b, FLOATING, 1, &v)); }
 
 bool value_is_tensor(Build *b, const Value *v, Pos pos) {
   if (v->kind == VALUE_TENSOR || v->kind == VALUE_NUMBER) return true;
-  if (v->kind == VALUE_STRING) diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a tensor or a number, found a string");
+  if (v->kind == VALUE_STRING)
+    diag_error(b->d, DIAG_BAD_TYPE, pos, "expected a tensor or a number, found a string");
   if (v->kind == VALUE_TUPLE) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "this call gives %u results where one is needed",
                v->n);
@@ -113,7 +115,7 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
   return dims_fit(b, &graph_node(b->g, n)->dims, pos, "the result") ? n : 0;
 }
 
-// -- outer products -------------------------------------------------------------------------------
+// -- outer products -----------------------------------------------------------------------------
 
 // Grows the set of dims from the first operand that has any until nothing joins it any more.
 bool build_joined(Build *b, Pos pos, int n, const Value *v) {
@@ -151,7 +153,7 @@ bool build_joined(Build *b, Pos pos, int n, const Value *v) {
   return false;
 }
 
-// -- one operation --------------------------------------------------------------------------------
+// -- one operation ------------------------------------------------------------------------------
 
 static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   bool good = true;
@@ -170,7 +172,8 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
   return good;
 }
 
-// False, with an error, where an integer literal that no i32 holds meets integers: they would become floats.
+// False, with an error, where an integer literal that no i32 holds meets integers: they would
+// become floats.
 static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   const Value *wide = NULL;
   bool integers = false, floats = typing == FLOATING;
@@ -182,7 +185,9 @@ static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v
     floats |= is_float;
   }
   if (!wide || !integers || floats) return true;
-  diag_error(b->d, DIAG_BAD_NUMBER, pos, "the integer %.0f is beyond the range of i32, -2147483648 to 2147483647", wide->number);
+  diag_error(b->d, DIAG_BAD_NUMBER, pos,
+             "the integer %.0f is beyond the range of i32, -2147483648 to 2147483647",
+             wide->number);
   diag_hint(b->d, "write %.0f.0 if a float is meant", wide->number);
   return false;
 }
@@ -232,7 +237,7 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
   return o->op == OP_POW ? build_power(b, pos, v) : build_pointwise(b, pos, o->op, o->typing, 2, v);
 }
 
-// -- trees ----------------------------------------------------------------------------------------
+// -- trees --------------------------------------------------------------------------------------
 
 // Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that
 // follow one another in one chain are checked together.
@@ -296,14 +301,15 @@ Value build_expr(Build *b, const Ast *e) {
   return v;
 }
 
-// -- what must be known at compile time -----------------------------------------------------------
+// -- what must be known at compile time ---------------------------------------------------------
 
 bool build_number(Build *b, const Ast *e, double *out) {
   Value v = build_expr(b, e);
   *out = v.number;
   if (v.kind == VALUE_NUMBER) return true;
   if (v.kind != VALUE_POISON)
-    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "expected a number that is known at compile time");
+    diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos,
+               "expected a number that is known at compile time");
   return false;
 }
 
@@ -347,8 +353,9 @@ bool build_template(Build *b, const char *text, Pos pos, const char **out) {
       done = arena_printf(b->a, "%s%s", done, v.text);
     else {
       if (v.kind != VALUE_POISON)
-        diag_error(b->d, DIAG_NOT_A_CONSTANT, pos,
-                   "the name between { } must be a number or a string that is known at compile time");
+        diag_error(
+            b->d, DIAG_NOT_A_CONSTANT, pos,
+            "the name between { } must be a number or a string that is known at compile time");
       return false;
     }
     text = close + 1;

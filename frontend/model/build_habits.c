@@ -1,4 +1,5 @@
-// Hints for habits of other languages, with the names, dims and functions of the call that has the error.
+// Hints for habits of other languages, with the names, dims and functions of the call that has the
+// error.
 //
 //   y = matmul(x, k)      x[b, d], k[d, h]:   hint: ... sum[d](x * k)
 //   y = x.sum()                               hint: ... sum[d](x)
@@ -30,7 +31,9 @@ static const char *dim_of_names(const Build *b, const char *x, const char *y) {
 }
 
 // Names and numbers as they stand in the text; NULL of other expressions.
-static const char *text_of(const Ast *e) { return e->kind == AST_NAME || e->kind == AST_NUMBER ? e->text : NULL; }
+static const char *text_of(const Ast *e) {
+  return e->kind == AST_NAME || e->kind == AST_NUMBER ? e->text : NULL;
+}
 
 HabitNames habit_names(const Build *b, const Ast *call) {
   HabitNames names = {.f = call->text};
@@ -38,7 +41,8 @@ HabitNames habit_names(const Build *b, const Ast *call) {
   int n = 0;
   for (uint32_t i = 0; i < call->nargs && n < 2; i++) {
     const AstArg *arg = &call->args[i];
-    if (arg->name || arg->value->kind == AST_STRING) continue; // an option; the first argument of einsum
+    if (arg->name || arg->value->kind == AST_STRING)
+      continue; // an option; the first argument of einsum
     operand[n++] = text_of(arg->value);
   }
   names.x = operand[0];
@@ -50,7 +54,8 @@ HabitNames habit_names(const Build *b, const Ast *call) {
 bool habit_of_member(Build *b, const char *name, const Ast *call) {
   const char *dot = strrchr(name, '.');
   if (!dot) return false;
-  const char *object = intern_n(b->names, name, (size_t)(dot - name)), *member = intern(b->names, dot + 1);
+  const char *object = intern_n(b->names, name, (size_t)(dot - name)),
+             *member = intern(b->names, dot + 1);
   HabitNames names = {.x = object, .d = dim_of_names(b, object, NULL), .f = member};
   if (!binding_find(b, object)) return false;
   if (habit_hint(b->d, b->a, HABIT_MEMBER, member, &names)) return true;
@@ -62,7 +67,8 @@ bool habit_of_member(Build *b, const char *name, const Ast *call) {
   if (row->bracket == BRACKET_NONE)
     diag_hint(b->d, "functions are not members of tensors: write %s(%s)", member, object);
   else
-    diag_hint(b->d, "functions are not members of tensors: write %s[%s](%s)", member, names.d ? names.d : "d", object);
+    diag_hint(b->d, "functions are not members of tensors: write %s[%s](%s)", member,
+              names.d ? names.d : "d", object);
   return true;
 }
 

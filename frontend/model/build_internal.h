@@ -10,7 +10,7 @@
 #include "frontend/syntax/habits.h"
 #include "ir/base/map.h"
 
-// -- values ---------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 typedef enum ValueKind {
   VALUE_POISON, // of an expression with an error: silences what follows from it
   VALUE_NUMBER, // known at compile time, takes the type of what it meets
@@ -24,7 +24,8 @@ struct Value {
   ValueKind kind;
   bool integer; // of a number: an integer literal or made of such
   double number;
-  uint32_t rows;    // of a number that depends on the rows of a batch: its index in Model.numbers plus 1; else 0
+  uint32_t rows; // of a number that depends on the rows of a batch: its index in Model.numbers plus
+                 // 1; else 0
   const char *text; // of a string
   NodeId node;
   uint32_t n;
@@ -39,7 +40,7 @@ static inline Value value_tensor(NodeId n) {
   return (Value){.kind = n ? VALUE_TENSOR : VALUE_POISON, .node = n};
 }
 
-// -- scopes and frames ----------------------------------------------------------------------------
+// -- scopes and frames --------------------------------------------------------------------------
 typedef struct Function {
   const char *name;
   const Ast *ast;
@@ -84,8 +85,8 @@ typedef struct Hidden {
   Binding *before; // NULL: nothing
 } Hidden;
 
-// A body that is being built. Names first bound in a round of a `for` end with it; those bound in a scan mean
-// afterwards what they meant before.
+// A body that is being built. Names first bound in a round of a `for` end with it; those bound in a
+// scan mean afterwards what they meant before.
 typedef struct Round {
   struct Round *outer;
   bool scan;
@@ -104,14 +105,14 @@ typedef struct Loop {
 } Loop;
 
 typedef struct Frame {
-  Function *fn;   // NULL: the file
+  Function *fn;    // NULL: the file
   const Ast *call; // of that function
-  Scope *base;    // when the frame began
-  Scope *scope;   // now: deeper inside a loop
-  bool anonymous; // under a function without a scope: values have no full names
-  NameMap values; // name -> Binding
-  NameMap dims;   // formals and dims of a function -> Dim
-  Round *round;   // innermost loop, or NULL
+  Scope *base;     // when the frame began
+  Scope *scope;    // now: deeper inside a loop
+  bool anonymous;  // under a function without a scope: values have no full names
+  NameMap values;  // name -> Binding
+  NameMap dims;    // formals and dims of a function -> Dim
+  Round *round;    // innermost loop, or NULL
   bool returned;
   Value result;
 } Frame;
@@ -135,8 +136,8 @@ typedef struct SquareSum {
   uint32_t ndecls; // tensors declared before it
 } SquareSum;
 
-// What a scan that starts from a weak value carries, by number in order of the text: its type follows from the body,
-// so the model is built again until no carry changes (build_one).
+// What a scan that starts from a weak value carries, by number in order of the text: its type
+// follows from the body, so the model is built again until no carry changes (build_one).
 typedef struct CarryType {
   bool known;
   Dtype type;
@@ -172,36 +173,36 @@ typedef struct Build {
   Model *model;
   Graph *g; // the model's; while an initial value is computed a small one of its own
   Frame *frame, *file;
-  NameMap functions; // name -> Function
-  NameMap consts;    // name -> Binding: numbers and strings that functions see too
-  NameMap decls;     // full name -> Decl in g
-  NameMap fetched;   // full name -> Slot of g->name
-  NameMap scopes;    // path -> Scope
-  NameMap updated;   // full name of a state -> Binding of its update
-  NameMap data_dims; // names of dims that the rows of data run over
-  NameMap settings;  // path -> Setting, the last of that path
-  NameMap draws;     // path -> number of draws in that scope so far
+  NameMap functions;   // name -> Function
+  NameMap consts;      // name -> Binding: numbers and strings that functions see too
+  NameMap decls;       // full name -> Decl in g
+  NameMap fetched;     // full name -> Slot of g->name
+  NameMap scopes;      // path -> Scope
+  NameMap updated;     // full name of a state -> Binding of its update
+  NameMap data_dims;   // names of dims that the rows of data run over
+  NameMap settings;    // path -> Setting, the last of that path
+  NameMap draws;       // path -> number of draws in that scope so far
   const char *initial; // full name of the tensor whose initial value is computed, or NULL
-  const Loop *loop;  // innermost scan, through calls, or NULL
-  bool outer;        // outer products are meant here
-  int depth;         // of expressions and calls inside one another
-  uint32_t groups;   // composites so far
-  int fors;          // `for` loops inside one another, through calls
-  bool full;         // it has too many operations: nothing more is built
-  uint32_t unrolled; // calls and rounds of loops so far
+  const Loop *loop;    // innermost scan, through calls, or NULL
+  bool outer;          // outer products are meant here
+  int depth;           // of expressions and calls inside one another
+  uint32_t groups;     // composites so far
+  int fors;            // `for` loops inside one another, through calls
+  bool full;           // it has too many operations: nothing more is built
+  uint32_t unrolled;   // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
-  VEC(Zero) zero;    // ascending
-  int looks;         // of warn_param_alone, at the graph
-  const Ast *text;   // the file
+  VEC(Zero) zero;  // ascending
+  int looks;       // of warn_param_alone, at the graph
+  const Ast *text; // the file
   VEC(RowSize) rows;
-  bool rows_read;    // by the size that is being computed
-  Dtype real;        // of floats that nothing decides: f32, or f64 where all declared floats are f64
+  bool rows_read; // by the size that is being computed
+  Dtype real;     // of floats that nothing decides: f32, or f64 where all declared floats are f64
   Weak weak;
   CarryTypes *carries;
   uint32_t ncarries; // weak ones so far
 } Build;
 
-// -- row_numbers.c --------------------------------------------------------------------------------
+// -- row_numbers.c ------------------------------------------------------------------------------
 // Whether the size of d is that of a batch, or computed from it.
 bool dim_has_rows(const Build *b, DimId d);
 // d is a dim that rows run over.
@@ -213,7 +214,7 @@ Value number_of_size(Build *b, DimId d);
 // x, which an operation on n <= 2 numbers gives: where one of them depends on rows, it does too.
 Value number_of(Build *b, Op op, int n, const Value *v, double x, bool integer);
 
-// -- names.c --------------------------------------------------------------------------------------
+// -- names.c ------------------------------------------------------------------------------------
 // path.name, interned; name itself in the file's scope.
 const char *name_join(Build *b, const char *path, const char *name);
 Binding *binding_find(const Build *b, const char *name);
@@ -228,7 +229,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
 // The meaning of a name in an expression; says what is wrong and gives poison if it has none.
 Value value_of_name(Build *b, const char *name, Pos pos);
 
-// -- dims.c ---------------------------------------------------------------------------------------
+// -- dims.c -------------------------------------------------------------------------------------
 DimId dim_lookup(Build *b, const char *name, Pos pos); // 0 after an error
 DimId dim_visible(const Build *b, const char *name);   // 0: none
 // Declares the dims and consts of the file, --set applied.
@@ -245,7 +246,7 @@ MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
 Setting *setting_find(const Build *b, const char *path); // the last of that path, or NULL
 void settings_index(Build *b);                           // before the first setting_find
 
-// -- build_expr.c ---------------------------------------------------------------------------------
+// -- build_expr.c -------------------------------------------------------------------------------
 typedef enum Typing {
   ARITHMETIC, // bool and u8 become i32
   FLOATING,   // integers become floats
@@ -263,8 +264,9 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 // The type that operands meet in, and an operand as a node of that type.
 Dtype build_join(Build *b, Typing typing, int n, const Value *v);
 NodeId build_node(Build *b, Value v, Dtype type);
-NodeId build_natural(Build *b,
-                     Value v); // as a tensor of its own type: integers i32, other numbers the default float
+NodeId build_natural(
+    Build *b,
+    Value v); // as a tensor of its own type: integers i32, other numbers the default float
 NodeId build_float(Build *b, Value v);                  // likewise, integers and bools as floats
 const Dims *build_dims(const Build *b, const Value *v); // of a number: none
 // A number known at compile time; false after an error.
@@ -277,7 +279,7 @@ MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **o
 // False, with an error unless it is poison, when v is not a tensor or a number.
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
 
-// -- weak.c ---------------------------------------------------------------------------------------
+// -- weak.c -------------------------------------------------------------------------------------
 // Whether node n of b->g takes the type of what it meets. Of i32: positions and literals only.
 bool node_is_weak(Build *b, NodeId n);
 // Makes a carry of an undecided type weak.
@@ -298,11 +300,11 @@ NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type);
 // n, in a node that is not weak.
 NodeId build_strong(Build *b, NodeId n);
 
-// -- build_power.c --------------------------------------------------------------------------------
+// -- build_power.c ------------------------------------------------------------------------------
 // x ^ y. The type is a float unless both are integers and y is surely not negative.
 Value build_power(Build *b, Pos pos, const Value *v);
 
-// -- build_call.c ---------------------------------------------------------------------------------
+// -- build_call.c -------------------------------------------------------------------------------
 enum { MAX_FORMALS = 8 };
 typedef struct Formal {
   const char *name; // NULL ends a list
@@ -349,45 +351,49 @@ const Builtin *builtin_find(const char *name);
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);
 // The same where all are numbers.
 MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out);
-// range.c: false with an error at pos when argument `argument` of call `of` ("train": a key of a train block) may not be x.
+// range.c: false with an error at pos when argument `argument` of call `of` ("train": a key of a
+// train block) may not be x.
 MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x);
 
-// -- build_habits.c -------------------------------------------------------------------------------
+// -- build_habits.c -----------------------------------------------------------------------------
 // The operands of a call as the user wrote them, and a dim that they share.
 HabitNames habit_names(const Build *b, const Ast *call);
-// A hint for "x.sum" or "x.T" where x is a value; call: the call of that name, or NULL. False: none.
+// A hint for "x.sum" or "x.T" where x is a value; call: the call of that name, or NULL. False:
+// none.
 bool habit_of_member(Build *b, const char *name, const Ast *call);
 // A hint for x[i], where x is a value.
 void habit_of_index(Build *b, const Ast *call);
 
-// -- functions.c ----------------------------------------------------------------------------------
+// -- functions.c --------------------------------------------------------------------------------
 // Which functions open scopes.
 void functions_scan(Build *b);
 // Heads with a name twice; functions that call themselves, called or not.
 void functions_check(Build *b, const Ast *file);
 
-// -- build.c --------------------------------------------------------------------------------------
+// -- build.c ------------------------------------------------------------------------------------
 // Counts calls or rounds; false, with an error, when the model unrolls beyond all measure.
 MUST_USE bool build_unroll(Build *b, int64_t times, Pos pos);
 void build_block(Build *b, const Ast *block);
 // A right side; where its target states all dims, outer products are meant.
 Value build_outer(Build *b, const Ast *e, bool stated);
 // Whether v has just the dims that are stated of `name`; else it has said what is wrong.
-MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v);
+MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated,
+                            const Value *v);
 
-// -- build_loop.c ---------------------------------------------------------------------------------
+// -- build_loop.c -------------------------------------------------------------------------------
 enum { MAX_CARRIES = 100 };
 void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);
 // A name is about to be bound that meant `before`.
 void round_note(Build *b, const char *name, Binding *before);
-// A value as the body of the open scans sees it: at their current steps; poison after an error at pos.
+// A value as the body of the open scans sees it: at their current steps; poison after an error at
+// pos.
 Value loop_view(Build *b, Value v, Pos pos);
 // Adds the dims of the open scans: what is drawn anew in each step has them. False: too many.
 MUST_USE bool loop_dims(const Build *b, Dims *dims);
 
-// -- builtin_*.c ----------------------------------------------------------------------------------
+// -- builtin_*.c --------------------------------------------------------------------------------
 #define BUILTIN(name, bracket, rule, op, typing, ...) BuiltinRule builtin_##rule;
 #include "frontend/model/builtin.def"
 #undef BUILTIN
@@ -400,15 +406,16 @@ void square_sums_check(Build *b);
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 
-// -- builtin_random.c -----------------------------------------------------------------------------
-// A draw of f32 or f64 over `dims`, with the key of the next call in the current scope; 0 after an error.
+// -- builtin_random.c ---------------------------------------------------------------------------
+// A draw of f32 or f64 over `dims`, with the key of the next call in the current scope; 0 after an
+// error.
 NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims);
 
-// -- init.c ---------------------------------------------------------------------------------------
+// -- init.c -------------------------------------------------------------------------------------
 // The start of a PARAM or STATE statement with declaration d; false after an error.
 MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out);
 
-// -- blocks.c -------------------------------------------------------------------------------------
+// -- blocks.c -----------------------------------------------------------------------------------
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
@@ -427,7 +434,7 @@ Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char 
 // Applies --set PREFIX.key to entries that were read.
 void entries_set(Build *b, Entries *e, const char *prefix);
 
-// -- train.c --------------------------------------------------------------------------------------
+// -- train.c ------------------------------------------------------------------------------------
 void train_build(Build *b, const Ast *file);
 // What products and activations are computed in: --precision, --set, or a train block. Before the
 // first statement, for cast(x, f32) pins a value where that is narrow.

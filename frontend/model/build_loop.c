@@ -9,12 +9,13 @@
 
 #include "frontend/model/warnings.h"
 
-// -- names of bodies --------------------------------------------------------------------------------
+// -- names of bodies ----------------------------------------------------------------------------
 
 void round_note(Build *b, const char *name, Binding *before) {
   for (Round *r = b->frame->round; r; r = r->outer) {
     bool known = false;
-    for (uint32_t i = 0; i < r->hidden.n && r->scan && !known; i++) known = r->hidden.at[i].name == name;
+    for (uint32_t i = 0; i < r->hidden.n && r->scan && !known; i++)
+      known = r->hidden.at[i].name == name;
     if (known || (!r->scan && (before || r != b->frame->round))) continue;
     vec_push(b->a, r->hidden) = (Hidden){name, before};
   }
@@ -25,7 +26,7 @@ static void round_end(Build *b, const Round *r) {
     map_put(b->a, &b->frame->values, r->hidden.at[i].name, r->hidden.at[i].before);
 }
 
-// -- options ----------------------------------------------------------------------------------------
+// -- options ------------------------------------------------------------------------------------
 
 // base NULL: the loop has no scope to name.
 static bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
@@ -39,14 +40,15 @@ static bool loop_options(Build *b, const Ast *s, const char **base, bool *again)
     } else {
       diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
                  arg->name ? arg->name : "?");
-      diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true" : "the only option is checkpoint = true");
+      diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true"
+                           : "the only option is checkpoint = true");
       return false;
     }
   }
   return true;
 }
 
-// -- yield ------------------------------------------------------------------------------------------
+// -- yield --------------------------------------------------------------------------------------
 
 static Yield *yield_named(const Round *r, const char *name) {
   for (uint32_t i = 0; i < r->yields->n; i++)
@@ -60,7 +62,8 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
     y->dim = dim_lookup(b, s->dims[0].name, s->dims[0].pos);
     return y->dim != 0;
   }
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "a yield in a for loop needs the one dim to collect over");
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos,
+             "a yield in a for loop needs the one dim to collect over");
   diag_hint(b->d, "yield x as %s[layers]", s->text);
   return false;
 }
@@ -68,14 +71,16 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
 static bool yield_fits(Build *b, const Ast *s, const Value *v, DimId dim) {
   if (!value_is_tensor(b, v, s->kids[0]->pos)) return false;
   if (!dims_has(build_dims(b, v), dim)) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' has dim '%s' already", s->text, dim_get(b->g->dims, dim)->name);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' has dim '%s' already", s->text,
+             dim_get(b->g->dims, dim)->name);
   return false;
 }
 
 void build_yield(Build *b, const Ast *s) {
   Round *r = b->frame->round;
   if (!r) {
-    diag_error(b->d, DIAG_MISPLACED, s->pos, "yield is only allowed in the body of a scan or a for loop");
+    diag_error(b->d, DIAG_MISPLACED, s->pos,
+               "yield is only allowed in the body of a scan or a for loop");
     binding_set(b, s->text, value_poison, s->pos, NAME_VALUE, NULL);
     return;
   }
@@ -96,7 +101,7 @@ void build_yield(Build *b, const Ast *s) {
   vec_push(b->a, y->value) = y->dim ? v : value_poison;
 }
 
-// -- for --------------------------------------------------------------------------------------------
+// -- for ----------------------------------------------------------------------------------------
 
 // One round; names first bound in it are gone afterwards. False after an error.
 static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Round *round) {
@@ -147,11 +152,13 @@ static Value stacked(Build *b, const Yield *y) {
   NodeId index = graph_index(b->g, y->dim);
   for (uint32_t i = last; i-- > 0;) {
     NodeId here = graph_binary(b->g, OP_EQ, index, graph_const(b->g, TYPE_I32, (double)i));
-    v = build_pointwise(b, y->pos, OP_WHERE, CHOOSING, 3, (Value[]){value_tensor(here), y->value.at[i], v});
+    v = build_pointwise(b, y->pos, OP_WHERE, CHOOSING, 3,
+                        (Value[]){value_tensor(here), y->value.at[i], v});
   }
   if (last || v.kind == VALUE_POISON) return v;
   NodeId one = build_natural(b, v);
-  return value_tensor(build_emit(b, y->pos, OP_BROADCAST, 1, &one, &(Attr){.ndims = 1, .dims = &y->dim}));
+  return value_tensor(
+      build_emit(b, y->pos, OP_BROADCAST, 1, &one, &(Attr){.ndims = 1, .dims = &y->dim}));
 }
 
 static void bind_stacked(Build *b, const Yield *y) {
@@ -160,7 +167,8 @@ static void bind_stacked(Build *b, const Yield *y) {
   for (uint32_t i = 0; i < y->value.n; i++) good &= y->value.at[i].kind != VALUE_POISON;
   int64_t size = y->dim ? dim_get(b->g->dims, y->dim)->size : 0;
   if (good && size != y->value.n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, y->pos, "%u rounds are collected over '%s', which has size %lld", y->value.n,
+    diag_error(b->d, DIAG_SIZE_MISMATCH, y->pos,
+               "%u rounds are collected over '%s', which has size %lld", y->value.n,
                dim_get(b->g->dims, y->dim)->name, (long long)size);
     good = false;
   }
@@ -215,7 +223,7 @@ void build_for(Build *b, const Ast *s) {
   for (uint32_t i = 0; i < yields.n; i++) bind_stacked(b, &yields.at[i]);
 }
 
-// -- what the body of a scan sees -------------------------------------------------------------------
+// -- what the body of a scan sees ---------------------------------------------------------------
 
 Value loop_view(Build *b, Value v, Pos pos) {
   VEC(const Loop *) loops = {0};
@@ -228,8 +236,12 @@ Value loop_view(Build *b, Value v, Pos pos) {
     if (!dims_has(&n->dims, l->t)) continue;
     if (region_encloses(b->g, l->region, n->region)) {
       const char *name = dim_get(b->g->dims, l->t)->name;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "in a scan over '%s' a value cannot get dim '%s'", name, name);
-      diag_hint(b->d, "inside the scan a tensor with that dim is read at the current %s; give the new dim another name", name);
+      diag_error(b->d, DIAG_BAD_ARGUMENTS, pos, "in a scan over '%s' a value cannot get dim '%s'",
+                 name, name);
+      diag_hint(b->d,
+                "inside the scan a tensor with that dim is read at the current %s; give the new "
+                "dim another name",
+                name);
       return value_poison;
     }
     Attr attr = {.ndims = 1, .dims = &l->t, .region = l->region};
@@ -240,22 +252,26 @@ Value loop_view(Build *b, Value v, Pos pos) {
 
 bool loop_dims(const Build *b, Dims *dims) {
   for (const Loop *l = b->loop; l; l = l->outer)
-    if (l->graph == b->g && !dims_has(dims, l->t) && !dims_add(b->g->dims, dims, l->t)) return false;
+    if (l->graph == b->g && !dims_has(dims, l->t) && !dims_add(b->g->dims, dims, l->t))
+      return false;
   return true;
 }
 
-// -- scan -------------------------------------------------------------------------------------------
+// -- scan ---------------------------------------------------------------------------------------
 
 typedef struct Carry {
-  const Ast *ast;  // BIND
+  const Ast *ast; // BIND
   const Ast *target;
   Value start;
   NodeId node;   // 0 after an error
-  uint32_t weak; // its number among the carries that take their type from the body, from 1; 0: it has one
+  uint32_t weak; // its number among the carries that take their type from the body, from 1; 0: it
+                 // has one
   bool integer;  // starts from an integer literal
 } Carry;
 
-static CarryType *carry_type(const Build *b, const Carry *c) { return &b->carries->at.at[c->weak - 1]; }
+static CarryType *carry_type(const Build *b, const Carry *c) {
+  return &b->carries->at.at[c->weak - 1];
+}
 
 static const WeakCarry *weak_carry(const Build *b, NodeId n) {
   for (uint32_t i = b->weak.carry.n; i-- > 0;)
@@ -277,7 +293,9 @@ static NodeId weak_start(Build *b, Carry *c, Value v) {
 static NodeId typed_start(Build *b, Carry *c, Value v) {
   Dtype type;
   if (c->target->nkids)
-    return type_stated(b, c->target->kids[0], &type) ? build_stated(b, c->target->text, c->target->pos, v, type) : 0;
+    return type_stated(b, c->target->kids[0], &type)
+               ? build_stated(b, c->target->text, c->target->pos, v, type)
+               : 0;
   bool weak = v.kind == VALUE_NUMBER || weak_carry(b, v.node) ||
               (dtype_is_float((Dtype)graph_node(b->g, v.node)->type) && node_is_weak(b, v.node));
   return weak ? weak_start(b, c, v) : v.node;
@@ -290,7 +308,8 @@ static Value start_of(Build *b, Carry *c) {
   bool number = v.kind == VALUE_NUMBER;
   if (!value_is_tensor(b, &v, c->target->pos)) return value_poison;
   if (c->target->has_brackets && !dims_stated(b, c->target, &stated)) return value_poison;
-  if (!number && c->target->has_brackets && !build_matches(b, c->target->text, c->target->pos, &stated, &v))
+  if (!number && c->target->has_brackets &&
+      !build_matches(b, c->target->text, c->target->pos, &stated, &v))
     return value_poison;
   for (int i = 0; number && c->target->has_brackets && i < stated.n; i++)
     if (!dims_add(b->g->dims, &all, stated.at[i])) return value_poison;
@@ -302,7 +321,8 @@ static Value start_of(Build *b, Carry *c) {
 static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
   for (uint32_t i = 0; i < k; i++)
     if (carry[i].target->text == carry[k].target->text) {
-      diag_error(b->d, DIAG_DUPLICATE_NAME, carry[k].target->pos, "'%s' is carried twice", carry[k].target->text);
+      diag_error(b->d, DIAG_DUPLICATE_NAME, carry[k].target->pos, "'%s' is carried twice",
+                 carry[k].target->text);
       diag_note(b->d, carry[i].target->pos, "first here");
       return false;
     }
@@ -313,7 +333,8 @@ static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
   Carry *carry = arena_array(b->a, Carry, n + 1);
   for (uint32_t k = 0; k < n; k++) {
     carry[k] = (Carry){.ast = s->kids[k + 1], .target = s->kids[k + 1]->kids[0]};
-    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    b->g->origin =
+        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     carry[k].start = start_of(b, &carry[k]);
     if (!carry_new(b, carry, k)) carry[k].start = value_poison;
   }
@@ -324,7 +345,8 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     Attr attr = {.region = b->loop->region, .key = k};
     Value v = value_poison;
-    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    b->g->origin =
+        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     if (carry[k].start.kind == VALUE_TENSOR)
       v = value_tensor(carry[k].node = graph_add(b->g, OP_CARRY, 1, &carry[k].start.node, &attr));
     if (v.kind == VALUE_TENSOR && carry[k].weak) {
@@ -335,11 +357,13 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   }
 }
 
-// The type of a weak carry whose next value is v: an integer start and nothing but integers give i32.
+// The type of a weak carry whose next value is v: an integer start and nothing but integers give
+// i32.
 static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   bool number = v->kind == VALUE_NUMBER;
   Dtype own = number ? (v->integer ? TYPE_I32 : b->real) : (Dtype)graph_node(b->g, v->node)->type;
-  bool weak = number || (dtype_is_float(own) && node_is_weak(b, v->node)), open = !carry_type(b, c)->known;
+  bool weak = number || (dtype_is_float(own) && node_is_weak(b, v->node)),
+       open = !carry_type(b, c)->known;
   if (open && dtype_is_float(own) && weak) return c->integer && !number ? TYPE_I32 : b->real;
   if (open && dtype_is_float(own)) return own;
   if (open) return c->integer ? TYPE_I32 : b->real;
@@ -347,14 +371,16 @@ static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   return dtype_join(now, own);
 }
 
-// Notes the type that the body gives a weak carry. Where the body has an error, i32 is tried: its next value may be
-// what a lookup with the carry leads to.
+// Notes the type that the body gives a weak carry. Where the body has an error, i32 is tried: its
+// next value may be what a lookup with the carry leads to.
 static void carry_settle(Build *b, const Carry *c, const Value *v) {
   CarryType *t = carry_type(b, c);
   Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
   bool poison = v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR;
-  if (!poison) type = type_of_body(b, c, v, now);
-  else if (!t->known && c->integer) type = TYPE_I32;
+  if (!poison)
+    type = type_of_body(b, c, v, now);
+  else if (!t->known && c->integer)
+    type = TYPE_I32;
   if (type != now) b->carries->changed = c->target->pos;
   if (!poison || type != now) *t = (CarryType){.known = true, .type = type};
 }
@@ -369,17 +395,20 @@ static NodeId next_of(Build *b, const Carry *c) {
   Dtype type = (Dtype)carry.type;
   Dims order = carry.dims;
   if (v->kind != VALUE_NUMBER && !build_matches(b, c->target->text, last->pos, &order, v)) {
-    diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text, dims_listed(b, &carry.dims));
+    diag_note(b->d, c->target->pos, "'%s' is carried over %s", c->target->text,
+              dims_listed(b, &carry.dims));
     return 0;
   }
-  if (c->weak || type_takes(b, v, type)) return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
-  if (v->kind == VALUE_NUMBER) return build_stated(b, c->target->text, last->pos, *v, type); // says why not
+  if (c->weak || type_takes(b, v, type))
+    return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
+  if (v->kind == VALUE_NUMBER)
+    return build_stated(b, c->target->text, last->pos, *v, type); // says why not
   Dtype from = (Dtype)graph_node(b->g, v->node)->type;
-  diag_error(b->d, DIAG_BAD_TYPE, last->pos, "'%s' is carried as %s, its next value is %s", c->target->text,
-             dtype_text(type), dtype_text(from));
+  diag_error(b->d, DIAG_BAD_TYPE, last->pos, "'%s' is carried as %s, its next value is %s",
+             c->target->text, dtype_text(type), dtype_text(from));
   diag_note(b->d, c->target->pos, "it begins here");
-  diag_hint(b->d, "state its type, %s: %s = ..., or cast the next value: cast(..., %s)", c->target->text, dtype_text(from),
-            dtype_text(type));
+  diag_hint(b->d, "state its type, %s: %s = ..., or cast the next value: cast(..., %s)",
+            c->target->text, dtype_text(from), dtype_text(type));
   return 0;
 }
 
@@ -392,14 +421,17 @@ static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
   return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
 }
 
-static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n, const Yields *yields, DimId t) {
+static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
+                         const Yields *yields, DimId t) {
   for (uint32_t k = 0; k < n; k++) {
     Value v = value_poison;
-    b->g->origin = (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    b->g->origin =
+        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
     // in the type of the next pass, so that what follows settles in this one
     if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
-    binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos), carry[k].target->pos, NAME_VALUE, NULL);
+    binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos),
+                carry[k].target->pos, NAME_VALUE, NULL);
   }
   for (uint32_t i = 0; i < yields->n; i++) {
     const Yield *y = &yields->at[i];
@@ -413,8 +445,11 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n, 
     Dims order = {0};
     bool only_t = y->ast->ndims == 1 && dim_visible(b, y->ast->dims[0].name) == t;
     bool stated = y->ast->has_brackets && !only_t && v.kind != VALUE_POISON;
-    if (stated && (!dims_stated(b, y->ast, &order) || !build_matches(b, y->name, y->pos, &order, &v))) v = value_poison;
-    binding_set(b, y->name, v, y->pos, NAME_VALUE, stated && v.kind != VALUE_POISON ? &order : NULL);
+    if (stated &&
+        (!dims_stated(b, y->ast, &order) || !build_matches(b, y->name, y->pos, &order, &v)))
+      v = value_poison;
+    binding_set(b, y->name, v, y->pos, NAME_VALUE,
+                stated && v.kind != VALUE_POISON ? &order : NULL);
   }
 }
 
@@ -423,7 +458,8 @@ static DimId scan_dim(Build *b, const Ast *s) {
   DimId t = dim_lookup(b, s->text, s->pos);
   for (const Loop *l = b->loop; l && t; l = l->outer) {
     if (l->t != t || l->graph != b->g) continue;
-    diag_error(b->d, DIAG_MISPLACED, s->pos, "a scan over '%s' cannot be inside another scan over the same dim", s->text);
+    diag_error(b->d, DIAG_MISPLACED, s->pos,
+               "a scan over '%s' cannot be inside another scan over the same dim", s->text);
     diag_note(b->d, l->pos, "the other scan");
     return 0;
   }
@@ -458,7 +494,11 @@ void build_scan(Build *b, const Ast *s) {
   Region region = {.t = t, .reverse = s->integer, .recompute = again, .pos = s->pos};
   for (const Loop *l = b->loop; l && !region.parent; l = l->outer)
     if (l->graph == b->g) region.parent = l->region;
-  Loop loop = {.outer = b->loop, .graph = b->g, .t = t, .pos = s->pos, .region = graph_region(b->g, &region)};
+  Loop loop = {.outer = b->loop,
+               .graph = b->g,
+               .t = t,
+               .pos = s->pos,
+               .region = graph_region(b->g, &region)};
   b->loop = &loop;
   b->frame->round = &round;
   carries_bind(b, carry, n);

@@ -1,5 +1,5 @@
-// Powers, and which integers are surely not negative: an integer to a power that may be negative is a fraction, so its
-// type is a float.
+// Powers, and which integers are surely not negative: an integer to a power that may be negative is
+// a fraction, so its type is a float.
 //
 //   2 ^ index[g]               i32: positions are not negative
 //   2 ^ (size(g) - 1 - index[g])   i32: interval arithmetic gives 0 .. size - 1
@@ -53,15 +53,28 @@ static Range of_arithmetic(const Node *n, const Range *x) {
   case OP_SIGN: return (Range){x[0].lo < 0 ? -1 : 0, 1};
   case OP_ADD: return (Range){x[0].lo + x[1].lo, x[0].hi + x[1].hi};
   case OP_SUB: return (Range){x[0].lo - x[1].hi, x[0].hi - x[1].lo};
-  case OP_MUL: return n->args[0] == n->args[1] ? product(magnitude(x[0]), magnitude(x[0])) : product(x[0], x[1]);
+  case OP_MUL:
+    return n->args[0] == n->args[1] ? product(magnitude(x[0]), magnitude(x[0]))
+                                    : product(x[0], x[1]);
   case OP_MOD: return x[1].lo >= 0 ? (Range){0, x[1].hi} : any_i32;
   case OP_FLOOR_DIV: return x[0].lo >= 0 && x[1].lo >= 0 ? (Range){0, x[0].hi} : any_i32;
   case OP_MAXIMUM: return (Range){fmax(x[0].lo, x[1].lo), fmax(x[0].hi, x[1].hi)};
   case OP_MINIMUM: return (Range){fmin(x[0].lo, x[1].lo), fmin(x[0].hi, x[1].hi)};
   case OP_WHERE: return hull(x[1], x[2]);
-  case OP_CLIP: return (Range){fmin(fmax(x[0].lo, x[1].lo), x[2].lo), fmin(fmax(x[0].hi, x[1].hi), x[2].hi)};
-  case OP_MAX: case OP_MIN: case OP_STOP: case OP_CHECKPOINT: case OP_AT: case OP_BROADCAST: case OP_RENAME:
-  case OP_SPLIT: case OP_MERGE: case OP_PIN: case OP_TAKE: case OP_COLLECT: return x[n->op == OP_COLLECT];
+  case OP_CLIP:
+    return (Range){fmin(fmax(x[0].lo, x[1].lo), x[2].lo), fmin(fmax(x[0].hi, x[1].hi), x[2].hi)};
+  case OP_MAX:
+  case OP_MIN:
+  case OP_STOP:
+  case OP_CHECKPOINT:
+  case OP_AT:
+  case OP_BROADCAST:
+  case OP_RENAME:
+  case OP_SPLIT:
+  case OP_MERGE:
+  case OP_PIN:
+  case OP_TAKE:
+  case OP_COLLECT: return x[n->op == OP_COLLECT];
   default: return any_i32;
   }
 }
@@ -73,7 +86,8 @@ static Range range_of(const Build *b, NodeId id, int depth) {
   if (n->type == TYPE_BOOL) return (Range){0, 1};
   if (n->type == TYPE_U8) return (Range){0, 255};
   if (n->type != TYPE_I32 || depth == 0) return any_i32;
-  if (n->op == OP_ARGMAX || n->op == OP_ARGMIN || n->op == OP_ARGSORT || n->op == OP_TOP_K || n->op == OP_BOUND)
+  if (n->op == OP_ARGMAX || n->op == OP_ARGMIN || n->op == OP_ARGSORT || n->op == OP_TOP_K ||
+      n->op == OP_BOUND)
     return (Range){0, any_i32.hi};
   if (op_row((Op)n->op)->cls == SOURCE) {
     r = of_source(b, n);

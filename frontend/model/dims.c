@@ -11,7 +11,7 @@
 static const int64_t max_size = INT64_C(2147483647);
 static const int64_t max_elements = INT64_C(1) << 40;
 
-// -- lookup ---------------------------------------------------------------------------------------
+// -- lookup -------------------------------------------------------------------------------------
 
 DimId dim_visible(const Build *b, const char *name) {
   uintptr_t d = (uintptr_t)map_get(&b->frame->dims, name);
@@ -34,7 +34,8 @@ DimId dim_lookup(Build *b, const char *name, Pos pos) {
 
 Setting *setting_find(const Build *b, const char *path) {
   Setting *last = map_get(&b->settings, intern(b->names, path));
-  for (Setting *s = last ? last->before : NULL; s && !s->used; s = s->before) s->used = true; // they give way
+  for (Setting *s = last ? last->before : NULL; s && !s->used; s = s->before)
+    s->used = true; // they give way
   return last;
 }
 
@@ -51,7 +52,7 @@ const char *dims_listed(Build *b, const Dims *s) {
   return arena_printf(b->a, "[%s]", dims_text(b->a, b->g->dims, s));
 }
 
-// -- arithmetic -----------------------------------------------------------------------------------
+// -- arithmetic ---------------------------------------------------------------------------------
 
 static bool later(Pos declared, Pos use) {
   return use.line && declared.source == use.source &&
@@ -150,7 +151,7 @@ bool dims_integer(Build *b, const Ast *e, int64_t *out) {
   return integer_before(b, e, (Pos){0}, out);
 }
 
-// -- declaration ----------------------------------------------------------------------------------
+// -- declaration --------------------------------------------------------------------------------
 
 static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
   if (size >= 1 && size <= max_size) return true;
@@ -180,7 +181,9 @@ static void find_data_dims(Build *b) {
   }
 }
 
-static bool data_runs_over(const Build *b, const char *name) { return map_get(&b->data_dims, name) != NULL; }
+static bool data_runs_over(const Build *b, const char *name) {
+  return map_get(&b->data_dims, name) != NULL;
+}
 
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
@@ -197,8 +200,10 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   DimId d = dim_find(b->g->dims, full);
   // a call that shares parameters meets the dims of the first call again
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
-  if (!b->frame->fn && data_runs_over(b, define->text)) rows_add(b, d);
-  else if (b->rows_read && !dim_has_rows(b, d)) rows_add_computed(b, d, value);
+  if (!b->frame->fn && data_runs_over(b, define->text))
+    rows_add(b, d);
+  else if (b->rows_read && !dim_has_rows(b, d))
+    rows_add_computed(b, d, value);
   b->rows_read = outer;
   map_put(b->a, &b->frame->dims, define->text, (void *)(uintptr_t)d);
 }
@@ -263,7 +268,7 @@ void dims_declare_local(Build *b, const Ast *statement) {
   }
 }
 
-// -- checks ---------------------------------------------------------------------------------------
+// -- checks -------------------------------------------------------------------------------------
 
 bool dims_stated(Build *b, const Ast *t, Dims *order) {
   *order = (Dims){0};

@@ -16,7 +16,7 @@ static void push_all(Build *b, AstList *todo, const Ast *e) {
     if (e->args[i].value) vec_push(b->a, *todo) = e->args[i].value;
 }
 
-// -- scopes -----------------------------------------------------------------------------------------
+// -- scopes -------------------------------------------------------------------------------------
 
 static bool declares(Build *b, Function *f) {
   AstList todo = {0};
@@ -52,7 +52,7 @@ void functions_scan(Build *b) {
   }
 }
 
-// -- heads ------------------------------------------------------------------------------------------
+// -- heads --------------------------------------------------------------------------------------
 
 static void said_twice(Build *b, const char *what, const char *name, Pos pos) {
   diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "there are two %s '%s'", what, name);
@@ -61,13 +61,15 @@ static void said_twice(Build *b, const char *what, const char *name, Pos pos) {
 static void check_head(Build *b, const Ast *fn) {
   for (uint32_t i = 0; i < fn->ndims; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (fn->dims[k].name == fn->dims[i].name) said_twice(b, "dims", fn->dims[i].name, fn->dims[i].pos);
+      if (fn->dims[k].name == fn->dims[i].name)
+        said_twice(b, "dims", fn->dims[i].name, fn->dims[i].pos);
   for (uint32_t i = 0; i < fn->nargs; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (fn->args[k].name == fn->args[i].name) said_twice(b, "arguments", fn->args[i].name, fn->args[i].pos);
+      if (fn->args[k].name == fn->args[i].name)
+        said_twice(b, "arguments", fn->args[i].name, fn->args[i].pos);
 }
 
-// -- recursion --------------------------------------------------------------------------------------
+// -- recursion ----------------------------------------------------------------------------------
 
 // A function whose calls are being followed: todo are the parts of its body not yet looked at.
 typedef struct Visit {

@@ -4,9 +4,9 @@
 //   import "blocks.mesh"                    dim d = 4, k = d / 2
 //   dim d = 8                               fn dense[in, out](x) { ... }
 //
-// becomes `dim d = 8, k = d / 2` and dense: a dim that an importer declares, directly or further up,
-// takes the importer's size. A file is read once, by whatever way it is reached. Since dims of one file
-// are made of those of another, all stand in front then, each behind those it is made of.
+// becomes `dim d = 8, k = d / 2` and dense: a dim that an importer declares, directly or further
+// up, takes the importer's size. A file is read once, by whatever way it is reached. Since dims of
+// one file are made of those of another, all stand in front then, each behind those it is made of.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { MAX_IMPORTS = 200 }; // files inside one another
 
 typedef struct File File;
 struct File {
-  const char *path;   // from the model's folder, without . and ..
+  const char *path; // from the model's folder, without . and ..
   const Ast *ast;
   Pos pos;            // of the import
   bool open;          // it, or what it imports, is being read
@@ -34,12 +34,14 @@ typedef struct Import {
   int depth;
 } Import;
 
-// -- paths ----------------------------------------------------------------------------------------
+// -- paths --------------------------------------------------------------------------------------
 
-// `path` as seen from the folder of `from`, without `.` and `..`; NULL when it leads above the model's.
+// `path` as seen from the folder of `from`, without `.` and `..`; NULL when it leads above the
+// model's.
 static const char *path_inside(Import *m, const char *from, const char *path) {
   const char *slash = strrchr(from, '/');
-  char *all = arena_printf(m->a, "%.*s%s", slash ? (int)(slash - from + 1) : 0, from, path), *rest = all;
+  char *all = arena_printf(m->a, "%.*s%s", slash ? (int)(slash - from + 1) : 0, from, path),
+       *rest = all;
   VEC(const char *) part = {0};
   if (*path == '/') return NULL;
   for (char *word; (word = strtok_r(rest, "/", &rest));) {
@@ -52,18 +54,22 @@ static const char *path_inside(Import *m, const char *from, const char *path) {
     part.n--;
   }
   const char *out = "";
-  for (uint32_t i = 0; i < part.n; i++) out = arena_printf(m->a, "%s%s%s", out, i ? "/" : "", part.at[i]);
+  for (uint32_t i = 0; i < part.n; i++)
+    out = arena_printf(m->a, "%s%s%s", out, i ? "/" : "", part.at[i]);
   return intern(m->names, out);
 }
 
-// -- reading --------------------------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------------------------
 
-static bool belongs(const Ast *s) { return s->kind == AST_FN || s->kind == AST_DIM || s->kind == AST_IMPORT; }
+static bool belongs(const Ast *s) {
+  return s->kind == AST_FN || s->kind == AST_DIM || s->kind == AST_IMPORT;
+}
 
 static void check_statements(Import *m, const File *f) {
   for (uint32_t i = 0; i < f->ast->nkids; i++) {
     if (belongs(f->ast->kids[i])) continue;
-    diag_error(m->d, DIAG_BAD_IMPORT, f->ast->kids[i]->pos, "an imported file may contain only functions, dims and imports");
+    diag_error(m->d, DIAG_BAD_IMPORT, f->ast->kids[i]->pos,
+               "an imported file may contain only functions, dims and imports");
     diag_note(m->d, f->pos, "imported here");
   }
 }
@@ -96,19 +102,24 @@ static void read_imports(Import *m, File *f);
 static void read_import(Import *m, File *f, const Ast *import) {
   const char *path = path_inside(m, f->path, import->text);
   if (!path) {
-    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' is not below the folder of the model", import->text);
-    diag_hint(m->d, "the path is relative to the importing file and must stay below the folder of the model");
+    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' is not below the folder of the model",
+               import->text);
+    diag_hint(
+        m->d,
+        "the path is relative to the importing file and must stay below the folder of the model");
     return;
   }
   File *to = file_known(m, path);
   if (to && to->open) {
-    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' imports itself%s", import->text, to == f ? "" : " through other files");
+    diag_error(m->d, DIAG_BAD_IMPORT, import->pos, "'%s' imports itself%s", import->text,
+               to == f ? "" : " through other files");
     if (to->pos.line) diag_note(m->d, to->pos, "imported here");
     return;
   }
   bool first = !to;
   if (first && m->depth == MAX_IMPORTS)
-    diag_error(m->d, DIAG_TOO_DEEP, import->pos, "more than %d files import one another", MAX_IMPORTS);
+    diag_error(m->d, DIAG_TOO_DEEP, import->pos, "more than %d files import one another",
+               MAX_IMPORTS);
   else if (first)
     to = file_read(m, import, path);
   if (!to) return;
@@ -125,7 +136,7 @@ static void read_imports(Import *m, File *f) {
   f->open = false;
 }
 
-// -- whose dims count -----------------------------------------------------------------------------
+// -- whose dims count ---------------------------------------------------------------------------
 
 static bool hand_down(Import *m, const File *from, File *to) {
   uint32_t before = to->over.n;
@@ -133,7 +144,8 @@ static bool hand_down(Import *m, const File *from, File *to) {
     if (from->over.key[i]) map_put(m->a, &to->over, from->over.key[i], m);
   for (uint32_t i = 0; i < from->ast->nkids; i++) {
     const Ast *s = from->ast->kids[i];
-    for (uint32_t k = 0; s->kind == AST_DIM && k < s->nkids; k++) map_put(m->a, &to->over, s->kids[k]->text, m);
+    for (uint32_t k = 0; s->kind == AST_DIM && k < s->nkids; k++)
+      map_put(m->a, &to->over, s->kids[k]->text, m);
   }
   return to->over.n != before;
 }
@@ -149,7 +161,7 @@ static void hand_down_all(Import *m) {
   }
 }
 
-// -- one file of all ------------------------------------------------------------------------------
+// -- one file of all ----------------------------------------------------------------------------
 
 typedef VEC(Ast *) Defines;
 
@@ -195,7 +207,8 @@ static const Ast *merge(Import *m) {
     }
   }
   sort_dims(m, &define);
-  *dims = (Ast){.kind = AST_DIM, .pos = all->pos, .end = all->pos, .nkids = define.n, .kids = define.at};
+  *dims = (Ast){
+      .kind = AST_DIM, .pos = all->pos, .end = all->pos, .nkids = define.n, .kids = define.at};
   all->kids = kids.at;
   all->nkids = kids.n;
   return all;

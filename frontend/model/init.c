@@ -9,7 +9,7 @@
 #include "frontend/model/formal_internal.h"
 #include "ir/eval/eval.h"
 
-// -- draws ----------------------------------------------------------------------------------------
+// -- draws --------------------------------------------------------------------------------------
 
 typedef struct Draw Draw;
 struct Draw {
@@ -118,7 +118,7 @@ static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
   return false;
 }
 
-// -- files and expressions ------------------------------------------------------------------------
+// -- files and expressions ----------------------------------------------------------------------
 
 static bool file_build(Build *b, const Ast *call, Init *out) {
   static const Formal formal[] = {A(path), O(key), END};
@@ -135,8 +135,8 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
   const Dims *have = &graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(all, have->at[i])) {
-      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', but its initial value has", d->name,
-                 dim_get(g->dims, have->at[i])->name);
+      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', but its initial value has",
+                 d->name, dim_get(g->dims, have->at[i])->name);
       return false;
     }
   return true;
@@ -169,7 +169,8 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   b->outer = outer;
   bool good = value_is_tensor(b, &v, e->pos);
   Dims all;
-  if (good && v.kind == VALUE_NUMBER && !type_takes(b, &v, d->type)) good = build_stated(b, d->name, e->pos, v, d->type) != 0;
+  if (good && v.kind == VALUE_NUMBER && !type_takes(b, &v, d->type))
+    good = build_stated(b, d->name, e->pos, v, d->type) != 0;
   else if (v.kind == VALUE_NUMBER)
     *out = (Init){.kind = INIT_CONSTANT, .a = dtype_round(d->type, v.number)};
   else if (good && (good = fits_decl(b, b->g, v.node, d, e->pos, &all)))

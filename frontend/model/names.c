@@ -8,7 +8,7 @@
 
 const Value value_poison = {.kind = VALUE_POISON};
 
-// -- bindings -------------------------------------------------------------------------------------
+// -- bindings -----------------------------------------------------------------------------------
 
 const char *name_join(Build *b, const char *path, const char *name) {
   return *path ? intern_printf(b->names, "%s.%s", path, name) : intern(b->names, name);
@@ -16,14 +16,16 @@ const char *name_join(Build *b, const char *path, const char *name) {
 
 Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
 
-// An output or a metric is reported under its name, so the name cannot mean something else from there on.
+// An output or a metric is reported under its name, so the name cannot mean something else from
+// there on.
 static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
   if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
   const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
   if (kind == old->kind)
     diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already %s", old->name, was);
   else
-    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s and cannot be bound again", old->name, was);
+    diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is %s and cannot be bound again", old->name,
+               was);
   diag_note(b->d, old->pos, "first here");
   return true;
 }
@@ -64,7 +66,7 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
   return new;
 }
 
-// -- scopes ---------------------------------------------------------------------------------------
+// -- scopes -------------------------------------------------------------------------------------
 
 typedef struct Counter {
   uint32_t next;
@@ -97,7 +99,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   }
 }
 
-// -- meaning --------------------------------------------------------------------------------------
+// -- meaning ------------------------------------------------------------------------------------
 
 static void name_nearest(Build *b, const char *name) {
   VEC(const char *) near = {0};

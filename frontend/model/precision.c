@@ -28,10 +28,10 @@ typedef struct Precision {
 // rounding. Moves follow too; a lookup gives rows of its table, which is not cast as a whole.
 static bool follows(const Node *n) {
   static const bool rows[OP_COUNT] = {
-      [OP_NEG] = true,     [OP_ABS] = true,     [OP_RELU] = true,  [OP_TANH] = true,
-      [OP_SIGMOID] = true, [OP_STOP] = true,    [OP_ADD] = true,   [OP_SUB] = true,
-      [OP_MUL] = true,     [OP_DIV] = true,     [OP_WHERE] = true, [OP_CLIP] = true,
-      [OP_MAXIMUM] = true, [OP_MINIMUM] = true, [OP_MAX] = true,   [OP_MIN] = true,
+      [OP_NEG] = true,        [OP_ABS] = true,     [OP_RELU] = true,  [OP_TANH] = true,
+      [OP_SIGMOID] = true,    [OP_STOP] = true,    [OP_ADD] = true,   [OP_SUB] = true,
+      [OP_MUL] = true,        [OP_DIV] = true,     [OP_WHERE] = true, [OP_CLIP] = true,
+      [OP_MAXIMUM] = true,    [OP_MINIMUM] = true, [OP_MAX] = true,   [OP_MIN] = true,
       [OP_CHECKPOINT] = true,
   };
   OpClass cls = op_row((Op)n->op)->cls;
@@ -50,7 +50,7 @@ static bool is_number(const Graph *g, NodeId id) {
   return n->op == OP_CONST;
 }
 
-// -- what may be narrow ---------------------------------------------------------------------------
+// -- what may be narrow -------------------------------------------------------------------------
 
 static bool is_float_argument(const Precision *p, const Node *n, int k) {
   return graph_node(p->from, n->args[k])->type == TYPE_F32;
@@ -93,7 +93,7 @@ static void look_backward(Precision *p) {
   }
 }
 
-// -- the new graph --------------------------------------------------------------------------------
+// -- the new graph ------------------------------------------------------------------------------
 
 // The type that node `id` is computed in, of those that are f32.
 static Dtype computed_in(const Precision *p, NodeId id) {

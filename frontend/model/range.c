@@ -1,4 +1,5 @@
-// Ranges of numbers that a model file gives: one table for optimisers, schedules, train blocks, draws and built-ins.
+// Ranges of numbers that a model file gives: one table for optimisers, schedules, train blocks,
+// draws and built-ins.
 //
 //   adam(beta1 = 1.5)    argument 'beta1' of adam is 1.5, it must be at least 0 and below 1 [E0305]
 #include <math.h>
@@ -8,7 +9,8 @@
 
 static const double infinite = (double)INFINITY;
 
-// low <= x <= high; an open end excludes the bound itself. Rows of one call come before the rows of all calls.
+// low <= x <= high; an open end excludes the bound itself. Rows of one call come before the rows of
+// all calls.
 static const struct Range {
   const char *of; // the call, or NULL: every call that has a row for the argument
   const char *argument;
@@ -56,7 +58,8 @@ static const struct Range {
 
 static const struct Range *find(const char *of, const char *argument) {
   for (size_t i = 0; i < countof(ranges); i++)
-    if (!strcmp(ranges[i].argument, argument) && (!ranges[i].of || !strcmp(ranges[i].of, of))) return &ranges[i];
+    if (!strcmp(ranges[i].argument, argument) && (!ranges[i].of || !strcmp(ranges[i].of, of)))
+      return &ranges[i];
   return NULL;
 }
 
@@ -71,8 +74,8 @@ bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x)
   const char *low = arena_printf(b->a, "%s %g", r->open_low ? "above" : "at least", r->low),
              *high = arena_printf(b->a, " and %s %g", r->open_high ? "below" : "at most", r->high);
   bool block = !strcmp(of, "train");
-  diag_error(b->d, block ? DIAG_BAD_BLOCK : DIAG_BAD_ARGUMENTS, pos, "'%s'%s%s is %g, it must be %s%s", argument,
-             block ? "" : " of ", block ? "" : of, x, low,
-             isinf(r->high) ? isinf(x) && x > 0 ? " and finite" : "" : high);
+  diag_error(b->d, block ? DIAG_BAD_BLOCK : DIAG_BAD_ARGUMENTS, pos,
+             "'%s'%s%s is %g, it must be %s%s", argument, block ? "" : " of ", block ? "" : of, x,
+             low, isinf(r->high) ? isinf(x) && x > 0 ? " and finite" : "" : high);
   return false;
 }

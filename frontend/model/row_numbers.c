@@ -1,4 +1,5 @@
-// Numbers that depend on how many rows a batch has: size(b) and what arithmetic on numbers makes of it.
+// Numbers that depend on how many rows a batch has: size(b) and what arithmetic on numbers makes of
+// it.
 //
 //   sum[b](x) / size(b)      the model: a constant, 10 for the batches that it states, that bears a key
 //                            a step: the constant 10
@@ -8,7 +9,7 @@
 
 enum { LOOKED_AT = 64 }; // of the last numbers, when another one is added
 
-// -- while the model is built ----------------------------------------------------------------------------
+// -- while the model is built -------------------------------------------------------------------
 
 static const RowSize *row_size(const Build *b, DimId d) {
   for (uint32_t i = 0; i < b->rows.n; i++)
@@ -46,7 +47,8 @@ Value number_of(Build *b, Op op, int n, const Value *v, double x, bool integer) 
   RowNumber r = {.number = x, .op = op, .nargs = n};
   bool rows = false;
   for (int i = 0; i < n; i++) rows |= v[i].rows != 0;
-  for (int i = 0; i < n && rows; i++) r.arg[i] = (v[i].rows ? v[i].rows : number_add(b, &(RowNumber){.number = v[i].number})) - 1;
+  for (int i = 0; i < n && rows; i++)
+    r.arg[i] = (v[i].rows ? v[i].rows : number_add(b, &(RowNumber){.number = v[i].number})) - 1;
   if (rows) out.rows = number_add(b, &r);
   return out;
 }
@@ -73,12 +75,17 @@ static Value size_leaf(Build *b, const Ast *e) {
     Value v = size_number(b, e->kids[0]);
     return number_of(b, OP_NEG, 1, &v, -v.number, true);
   }
-  return e->kind == AST_CALL ? build_expr(b, e) : dims_integer(b, e, &x) ? value_number((double)x, true) : value_poison;
+  return e->kind == AST_CALL      ? build_expr(b, e)
+         : dims_integer(b, e, &x) ? value_number((double)x, true)
+                                  : value_poison;
 }
 
 // Arithmetic on sizes that dims.c has found right, as a number.
 static Value size_number(Build *b, const Ast *e) {
-  static const struct { char text; Op op; } ops[] = {{'+', OP_ADD}, {'-', OP_SUB}, {'*', OP_MUL}, {'/', OP_DIV}, {'%', OP_MOD}};
+  static const struct {
+    char text;
+    Op op;
+  } ops[] = {{'+', OP_ADD}, {'-', OP_SUB}, {'*', OP_MUL}, {'/', OP_DIV}, {'%', OP_MOD}};
   VEC(const Ast *) spine = {0};
   for (; e->kind == AST_BINARY; e = e->kids[0]) vec_push(b->a, spine) = e;
   Value v = size_leaf(b, e);

@@ -7,7 +7,7 @@
 #include "frontend/model/formal_internal.h"
 #include "frontend/model/train_internal.h"
 
-// -- patterns -------------------------------------------------------------------------------------
+// -- patterns -----------------------------------------------------------------------------------
 
 bool patterns_match(Arena *a, const char *patterns, const char *name) {
   char *list = arena_printf(a, "%s", patterns), *save = NULL;
@@ -28,7 +28,8 @@ static bool pattern_matches(const Build *b, const char *pattern) {
 static void pattern_nearest(Build *b, const char *pattern) {
   VEC(const char *) near = {0};
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
-    const char *name = b->g->decl.at[i].name, *first = strchr(name, '.'), *last = strrchr(name, '.');
+    const char *name = b->g->decl.at[i].name, *first = strchr(name, '.'),
+               *last = strrchr(name, '.');
     if (b->g->decl.at[i].kind != DECL_PARAM) continue;
     vec_push(b->a, near) = name;
     if (!first || !strchr(pattern, '*')) continue;
@@ -61,7 +62,7 @@ bool train_trains(Arena *a, const TrainSpec *t, const Decl *d) {
   return !t->parameters || patterns_match(a, t->parameters, d->name);
 }
 
-// -- keys -----------------------------------------------------------------------------------------
+// -- keys ---------------------------------------------------------------------------------------
 
 static bool count_of(Build *b, const Ast *e, int64_t *out) {
   if (!build_integer(b, e, out)) return false;
@@ -144,7 +145,8 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
 }
 
 // One of two words; *out becomes 1 or 2.
-static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second, int *out) {
+static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second,
+                    int *out) {
   const char *text = e->kind == AST_NAME ? e->text : "";
   *out = !strcmp(text, first) ? 1 : !strcmp(text, second) ? 2 : 0;
   if (*out == 0) diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "'%s' is %s or %s", key, first, second);
@@ -165,7 +167,8 @@ static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
   double patience;
   int best = BEST_UNKNOWN;
   if (e->kind != AST_CALL) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "stop_early needs the call of a metric or of the loss");
+    diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+               "stop_early needs the call of a metric or of the loss");
     diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
     return false;
   }
@@ -177,7 +180,8 @@ static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
   t->stop_pos = e->pos;
   t->patience = (int64_t)patience;
   if ((double)t->patience == patience) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos, "'patience' is a number of evaluations, not %g", patience);
+  diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos, "'patience' is a number of evaluations, not %g",
+             patience);
   return false;
 }
 
@@ -205,11 +209,13 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
     (void)!keys[i].read(b, e->value, t); // what is wrong has been said
     return;
   }
-  diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos, "a train block has no key '%s'", e->key);
-  if (!habit_hint(b->d, b->a, HABIT_KEY, e->key, &(HabitNames){0})) diag_nearest(b->d, e->key, near, countof(near));
+  diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos,
+             "a train block has no key '%s'", e->key);
+  if (!habit_hint(b->d, b->a, HABIT_KEY, e->key, &(HabitNames){0}))
+    diag_nearest(b->d, e->key, near, countof(near));
 }
 
-// -- the loss -------------------------------------------------------------------------------------
+// -- the loss -----------------------------------------------------------------------------------
 
 static bool is_loss(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
@@ -254,14 +260,16 @@ static void loss_by_name(Build *b) {
   b->model->loss_node = n->value;
 }
 
-// -- what goes for the run ------------------------------------------------------------------------
+// -- what goes for the run ----------------------------------------------------------------------
 
 static const struct {
   const char *name;
   size_t at;
 } run_counts[] = {
-    {"steps", offsetof(TrainSpec, steps)},       {"epochs", offsetof(TrainSpec, epochs)},
-    {"evaluate", offsetof(TrainSpec, evaluate)}, {"log", offsetof(TrainSpec, log)},
+    {"steps", offsetof(TrainSpec, steps)},
+    {"epochs", offsetof(TrainSpec, epochs)},
+    {"evaluate", offsetof(TrainSpec, evaluate)},
+    {"log", offsetof(TrainSpec, log)},
     {"checkpoint", offsetof(TrainSpec, checkpoint)},
     {"accumulate", offsetof(TrainSpec, accumulate)},
     {"patience", offsetof(TrainSpec, patience)},
@@ -330,25 +338,29 @@ static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   return NULL;
 }
 
-// Finds the metric or loss of stop_early when all blocks are read. A loss is best at its minimum; for a metric the file
-// must state the direction, because nothing else tells it.
+// Finds the metric or loss of stop_early when all blocks are read. A loss is best at its minimum;
+// for a metric the file must state the direction, because nothing else tells it.
 static void stop_resolve(Build *b, TrainSpec *all) {
   const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
   const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
   if (!all->stop_early) return;
   if (!n || (n->kind != NAME_METRIC && !loss)) {
-    diag_error(b->d, DIAG_UNKNOWN_NAME, all->stop_pos, "the model has no metric '%s', and no loss of that name", all->stop_early);
+    diag_error(b->d, DIAG_UNKNOWN_NAME, all->stop_pos,
+               "the model has no metric '%s', and no loss of that name", all->stop_early);
     return;
   }
   if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // evaluations know it by that name
   if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
   if (all->stop_best != BEST_UNKNOWN) return;
-  diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos, "stop_early needs best = min or best = max for the metric '%s'", all->stop_early);
-  diag_hint(b->d, "write stop_early = %s(patience = %lld, best = max) if a larger %s is better, best = min if a smaller one is",
+  diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos,
+             "stop_early needs best = min or best = max for the metric '%s'", all->stop_early);
+  diag_hint(b->d,
+            "write stop_early = %s(patience = %lld, best = max) if a larger %s is better, best = "
+            "min if a smaller one is",
             all->stop_early, (long long)all->patience, all->stop_early);
 }
 
-// -- blocks ---------------------------------------------------------------------------------------
+// -- blocks -------------------------------------------------------------------------------------
 
 // The entries, --set train.KEY for all blocks and --set train.LOSS.KEY for this one applied.
 static Entries block_entries(Build *b, const Ast *s, const TrainSpec *t) {
@@ -387,7 +399,7 @@ void train_build(Build *b, const Ast *file) {
   loss_by_name(b);
 }
 
-// -- precision ------------------------------------------------------------------------------------
+// -- precision ----------------------------------------------------------------------------------
 
 static bool precision_word(const char *word, Dtype *out) {
   static const Dtype types[] = {TYPE_F32, TYPE_BF16, TYPE_F16};

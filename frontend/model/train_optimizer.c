@@ -38,7 +38,8 @@ static double *number_field(OptimizerSpec *o, const char *name) {
   BUG("no number %s of an optimiser", name);
 }
 
-static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e, OptimizerSpec *o) {
+static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e,
+                               OptimizerSpec *o) {
   if (!strcmp(f->name, "nesterov")) return !e || build_bool(b, e, &o->nesterov);
   if (!strcmp(f->name, "no_decay")) return !e || patterns_read(b, e, &o->no_decay);
   double *at = number_field(o, f->name);

@@ -72,7 +72,8 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
       return false;
     }
     if (!number_read(b, arg->key, true, 1u << (PIECES + n), s, &s->at[n]) ||
-        !build_number(b, arg->value, &s->value[n]) || !range_ok(b, arg->pos, e->text, "step", s->at[n]) ||
+        !build_number(b, arg->value, &s->value[n]) ||
+        !range_ok(b, arg->pos, e->text, "step", s->at[n]) ||
         !range_ok(b, arg->value->pos, e->text, "factor", s->value[n]))
       return false;
     s->npieces++;
@@ -82,17 +83,21 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   return s->npieces > 0;
 }
 
-// Compares the numbers of a schedule with one another. Their units must be equal: epochs have become steps.
+// Compares the numbers of a schedule with one another. Their units must be equal: epochs have
+// become steps.
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
   if (s->in_epochs) return true;
   if (ramp && s->total <= s->warmup) {
-    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "'total' of the schedule is %g, it must be above its warmup of %g", s->total, s->warmup);
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos,
+               "'total' of the schedule is %g, it must be above its warmup of %g", s->total,
+               s->warmup);
     return false;
   }
   for (int64_t i = 1; i < s->npieces; i++) {
     if (s->at[i] > s->at[i - 1]) continue;
-    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "the steps of piecewise must ascend, and %g follows %g", s->at[i], s->at[i - 1]);
+    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "the steps of piecewise must ascend, and %g follows %g",
+               s->at[i], s->at[i - 1]);
     return false;
   }
   return true;
@@ -106,7 +111,8 @@ static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSp
     double *at = field_at(s, i);
     *at = f[k].value;
     if (!arg[k]) continue;
-    if (!number_read(b, arg[k], fields[i].steps, 1u << i, s, at) || !range_ok(b, arg[k]->pos, e->text, f[k].name, *at))
+    if (!number_read(b, arg[k], fields[i].steps, 1u << i, s, at) ||
+        !range_ok(b, arg[k]->pos, e->text, f[k].name, *at))
       return false;
   }
   return true;

@@ -1,22 +1,25 @@
-// Warnings about models that compile and almost certainly do not mean what they say: names that nothing
-// uses, parameters that stay zero, sums over a dim that only a parameter has, gradients that are always zero.
+// Warnings about models that compile and almost certainly do not mean what they say: names that
+// nothing uses, parameters that stay zero, sums over a dim that only a parameter has, gradients
+// that are always zero.
 //
 //   dim b = 4, d = 2, spare = 3     # W0201: nothing uses 'spare'
 //   param w[d, h]                   # W0203: zero, and a factor of a contraction
 //
-// Input: the text and the graph of a model without errors. Output: warnings in the diagnostics; nothing is changed.
+// Input: the text and the graph of a model without errors. Output: warnings in the diagnostics;
+// nothing is changed.
 #include "frontend/model/warnings.h"
 
 #include <string.h>
 
-// -- ancestors --------------------------------------------------------------------------------------
+// -- ancestors ----------------------------------------------------------------------------------
 
 // For each node up to `of` whether its value depends on it; in `a`.
 static bool *ancestors(const Build *b, Arena *a, NodeId of) {
   bool *in = arena_array(a, bool, of + 1);
   in[of] = true;
   for (NodeId n = of; n > 0; n--)
-    for (int k = 0; in[n] && k < graph_node(b->g, n)->nargs; k++) in[graph_node(b->g, n)->args[k]] = true;
+    for (int k = 0; in[n] && k < graph_node(b->g, n)->nargs; k++)
+      in[graph_node(b->g, n)->args[k]] = true;
   return in;
 }
 
@@ -52,7 +55,7 @@ static const char *short_name(const Graph *g, DeclId d) {
   return dot ? dot + 1 : name;
 }
 
-// -- names that nothing uses ------------------------------------------------------------------------
+// -- names that nothing uses --------------------------------------------------------------------
 
 typedef struct Mentions {
   Arena *a;
@@ -80,8 +83,8 @@ static void mentions_of(Mentions *m, const Ast *root) {
   }
 }
 
-// Dims of a list of statements; those of functions too. Imported files are libraries: they may offer more than
-// a model needs.
+// Dims of a list of statements; those of functions too. Imported files are libraries: they may
+// offer more than a model needs.
 static void unused_dims(Build *b, const Mentions *m, const Ast *block, uint32_t source) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];
@@ -126,16 +129,18 @@ static void warn_unused_tensors(Build *b) {
   arena_free(scratch);
 }
 
-// -- parameters that stay zero ------------------------------------------------------------------------
+// -- parameters that stay zero ------------------------------------------------------------------
 
-// The start to write instead: the summed dims go in, the others out, by the names of the declaration.
+// The start to write instead: the summed dims go in, the others out, by the names of the
+// declaration.
 static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
   const Decl *d = &b->g->decl.at[z->decl - 1];
   const char *in = "", *out = "", *dims = "";
   for (int i = 0; i < d->rank && i < (int)z->ast->ndims; i++) {
     const char *name = z->ast->dims[i].name;
     bool summed = false;
-    for (int k = 0; k < contraction->attr.ndims; k++) summed |= contraction->attr.dims[k] == d->dims[i];
+    for (int k = 0; k < contraction->attr.ndims; k++)
+      summed |= contraction->attr.dims[k] == d->dims[i];
     const char **side = summed ? &in : &out;
     *side = arena_printf(b->a, "%s%s%s", *side, **side ? ", " : "", name);
     dims = arena_printf(b->a, "%s%s%s", dims, *dims ? ", " : "", name);
@@ -143,7 +148,8 @@ static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
   const char *draw = !*in    ? "normal(std = 0.02)"
                      : !*out ? arena_printf(b->a, "lecun(%s)", in)
                              : arena_printf(b->a, "glorot(%s -> %s)", in, out);
-  return arena_printf(b->a, "draw it: param %s[%s] ~ %s; or write = 0 where zero is meant", z->ast->text, dims, draw);
+  return arena_printf(b->a, "draw it: param %s[%s] ~ %s; or write = 0 where zero is meant",
+                      z->ast->text, dims, draw);
 }
 
 static const Zero *zero_find(const Build *b, DeclId d) {
@@ -166,25 +172,30 @@ static void warn_zero_factors(Build *b) {
       DeclId d = parameter_of(b->g, node->args[k]);
       const Zero *zero = d ? zero_find(b, d) : NULL;
       if (!zero) continue;
-      diag_warning(b->d, DIAG_ZERO_FACTOR, b->g->decl.at[d - 1].pos,
-                   "the parameter '%s' has no start, so it is zero, and it is a factor of a contraction", zero->ast->text);
-      diag_note(b->d, node->origin.pos, "the contraction: zero, and so are the gradients of its other factors");
+      diag_warning(
+          b->d, DIAG_ZERO_FACTOR, b->g->decl.at[d - 1].pos,
+          "the parameter '%s' has no start, so it is zero, and it is a factor of a contraction",
+          zero->ast->text);
+      diag_note(b->d, node->origin.pos,
+                "the contraction: zero, and so are the gradients of its other factors");
       diag_hint(b->d, "%s", draw_hint(b, zero, node));
     }
   }
 }
 
 void warnings_of_model(Build *b) {
-  bool other = b->opt->micro_dim || b->opt->rows_dim || b->opt->shorten; // another program of the same model
+  bool other =
+      b->opt->micro_dim || b->opt->rows_dim || b->opt->shorten; // another program of the same model
   if (other || diag_errors(b->d)) return;
   warn_unused_dims(b);
   warn_unused_tensors(b);
   if (!b->opt->loaded) warn_zero_factors(b);
 }
 
-// -- sums over a dim that only a parameter has ------------------------------------------------------------
+// -- sums over a dim that only a parameter has --------------------------------------------------
 
-// The place of d among the dims in the brackets of the function of this frame; -1: it is none of them.
+// The place of d among the dims in the brackets of the function of this frame; -1: it is none of
+// them.
 static int formal_of(const Build *b, DimId d) {
   const Frame *f = b->frame;
   for (uint32_t i = 0; f->fn && i < f->fn->ast->ndims; i++)
@@ -197,7 +208,11 @@ static const char *swapped(Build *b, int i, int k) {
   const Ast *call = b->frame->call;
   const char *text = "";
   for (int n = 0; n < (int)call->ndims; n++)
-    text = arena_printf(b->a, "%s%s%s", text, n ? ", " : "", call->dims[n == i ? k : n == k ? i : n].name);
+    text = arena_printf(b->a, "%s%s%s", text, n ? ", " : "",
+                        call->dims[n == i   ? k
+                                   : n == k ? i
+                                            : n]
+                            .name);
   return arena_printf(b->a, "[%s]", text);
 }
 
@@ -207,7 +222,8 @@ static const char *call_dims(Build *b) { return swapped(b, -1, -1); }
 static int formal_meant(const Build *b, int not, const Dims *have) {
   const Frame *f = b->frame;
   for (int i = 0; i < (int)f->fn->ast->ndims; i++)
-    if (i != not && dims_has(have, (DimId)(uintptr_t)map_get(&f->dims, f->fn->ast->dims[i].name))) return i;
+    if (i != not &&dims_has(have, (DimId)(uintptr_t)map_get(&f->dims, f->fn->ast->dims[i].name)))
+      return i;
   return -1;
 }
 
@@ -215,16 +231,20 @@ static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have
   int i = formal_of(b, d);
   const char *name = short_name(b->g, param), *dim = dim_get(b->g->dims, d)->name;
   if (i < 0) {
-    diag_warning(b->d, DIAG_PARAM_SUMMED, pos, "only the parameter '%s' has the summed dim '%s'; the other factors are over %s",
+    diag_warning(b->d, DIAG_PARAM_SUMMED, pos,
+                 "only the parameter '%s' has the summed dim '%s'; the other factors are over %s",
                  name, dim, dims_listed(b, have));
-    diag_hint(b->d, "sum over a dim that the other factors have; if the sum of '%s' is meant, write it apart: sum[%s](%s)", name,
-              dim, name);
+    diag_hint(b->d,
+              "sum over a dim that the other factors have; if the sum of '%s' is meant, write it "
+              "apart: sum[%s](%s)",
+              name, dim, name);
     return;
   }
   const Ast *call = b->frame->call;
   const char *formal = b->frame->fn->ast->dims[i].name;
   diag_warning(b->d, DIAG_PARAM_SUMMED, call->pos,
-               "in %s%s(...) only the parameter '%s' has the summed dim '%s', which is '%s' here: the other factors are over %s",
+               "in %s%s(...) only the parameter '%s' has the summed dim '%s', which is '%s' here: "
+               "the other factors are over %s",
                call->text, call_dims(b), name, formal, call->dims[i].name, dims_listed(b, have));
   diag_note(b->d, pos, "the sum over '%s'", formal);
   int meant = formal_meant(b, i, have);
@@ -276,20 +296,24 @@ void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const 
     }
     if (!alone || !param || !others.n || b->looks >= MOST_LOOKS) continue;
     for (uint32_t k = 0; k < n && !data; k++)
-      data = !dims_has(build_dims(b, &factor[k]), over->at[i]) && depends_on_input(b, factor[k].node);
+      data =
+          !dims_has(build_dims(b, &factor[k]), over->at[i]) && depends_on_input(b, factor[k].node);
     b->looks++;
     if (data) say_alone(b, pos, param, over->at[i], &others);
   }
 }
 
-// -- carries and gradients ------------------------------------------------------------------------------
+// -- carries and gradients ----------------------------------------------------------------------
 
 void warn_carry_kept(Build *b, const Ast *target) {
   const Binding *last = binding_find(b, target->text);
-  bool bound = last->pos.source != target->pos.source || last->pos.line != target->pos.line || last->pos.col != target->pos.col;
+  bool bound = last->pos.source != target->pos.source || last->pos.line != target->pos.line ||
+               last->pos.col != target->pos.col;
   if (bound || last->value.kind == VALUE_POISON) return;
-  diag_warning(b->d, DIAG_CARRY_KEPT, target->pos, "the body of the scan never binds '%s': it keeps its start", target->text);
-  diag_hint(b->d, "bind it in the body, %s = ...; a value that does not change needs no carry", target->text);
+  diag_warning(b->d, DIAG_CARRY_KEPT, target->pos,
+               "the body of the scan never binds '%s': it keeps its start", target->text);
+  diag_hint(b->d, "bind it in the body, %s = ...; a value that does not change needs no carry",
+            target->text);
 }
 
 void warn_gradient_of_old(Build *b, NodeId loss, const Ast *name) {
@@ -299,11 +323,15 @@ void warn_gradient_of_old(Build *b, NodeId loss, const Ast *name) {
   const bool *in = ancestors(b, scratch, loss);
   bool now = bound->value.node <= loss && in[bound->value.node], before = false;
   for (; old && !before && !now; old = old->before)
-    before = old->graph == b->g && old->value.kind == VALUE_TENSOR && old->value.node <= loss && in[old->value.node];
+    before = old->graph == b->g && old->value.kind == VALUE_TENSOR && old->value.node <= loss &&
+             in[old->value.node];
   arena_free(scratch);
   if (!before) return;
-  diag_warning(b->d, DIAG_GRADIENT_ZERO, name->pos, "'%s' was bound again after the loss used it: the gradient by the new '%s' is zero",
+  diag_warning(b->d, DIAG_GRADIENT_ZERO, name->pos,
+               "'%s' was bound again after the loss used it: the gradient by the new '%s' is zero",
                name->text, name->text);
   diag_note(b->d, bound->pos, "bound again here");
-  diag_hint(b->d, "take the gradient before '%s' is bound again, or give the new value a name of its own", name->text);
+  diag_hint(b->d,
+            "take the gradient before '%s' is bound again, or give the new value a name of its own",
+            name->text);
 }

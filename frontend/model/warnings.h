@@ -4,10 +4,11 @@
 
 #include "frontend/model/build_internal.h"
 
-// Over the whole model, once it is built: unused dims, parameters and inputs; zero factors of contractions.
+// Over the whole model, once it is built: unused dims, parameters and inputs; zero factors of
+// contractions.
 void warnings_of_model(Build *b);
-// A sum at pos of the product of n tensors over `over`: warns where only a parameter has one of these dims, and
-// another factor depends on an input.
+// A sum at pos of the product of n tensors over `over`: warns where only a parameter has one of
+// these dims, and another factor depends on an input.
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over);
 // The same for the mean of a node that multiplies them.
 void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over);

@@ -1,19 +1,22 @@
-// Weak types: values made of numbers, positions and draws alone take the float type of what they meet.
+// Weak types: values made of numbers, positions and draws alone take the float type of what they
+// meet.
 //
 //   phase = index[k] / size(k)     f32 by itself
 //   x * phase                      with x in f64: phase is built again in f64, from exact numbers and 53-bit draws
 //   x * cast(phase, f32)           a stated type stays
 //
-// Promotion follows JAX's weak types. A value is weak when no input, parameter, state or stated type is among what it
-// is computed from. Its nodes have the default type until it meets another one; the nodes that nothing reads are
-// dropped when a graph is selected.
+// Promotion follows JAX's weak types. A value is weak when no input, parameter, state or stated
+// type is among what it is computed from. Its nodes have the default type until it meets another
+// one; the nodes that nothing reads are dropped when a graph is selected.
 #include "frontend/model/build_internal.h"
 
-// -- which nodes are weak -------------------------------------------------------------------------
+// -- which nodes are weak -----------------------------------------------------------------------
 
 static bool is_source(const Node *n) { return op_row((Op)n->op)->cls == SOURCE; }
 
-static bool is_position(Op op) { return op == OP_INDEX || op == OP_STEP || op == OP_CONST || op == OP_VALUES; }
+static bool is_position(Op op) {
+  return op == OP_INDEX || op == OP_STEP || op == OP_CONST || op == OP_VALUES;
+}
 
 // Whether the arguments of n that have its class of type are weak; `any`: one has.
 static bool args_weak(const Build *b, const Node *n, bool *any) {
@@ -28,7 +31,8 @@ static bool args_weak(const Build *b, const Node *n, bool *any) {
   return true;
 }
 
-// A float of the default type: numbers, draws, what implicit conversion made of integers, and what follows from these.
+// A float of the default type: numbers, draws, what implicit conversion made of integers, and what
+// follows from these.
 static bool float_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != b->real) return false;
@@ -38,14 +42,16 @@ static bool float_weak(const Build *b, const Node *n) {
   return args_weak(b, n, &any);
 }
 
-// An integer computed from positions and literals: its conversion to a float is what the text means.
+// An integer computed from positions and literals: its conversion to a float is what the text
+// means.
 static bool integer_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != TYPE_I32) return false;
   if (is_source(n)) return is_position((Op)n->op);
   OpClass cls = op_row((Op)n->op)->cls;
-  bool follows = (cls == POINTWISE && n->op != OP_CAST && n->op != OP_KEY_INDEX) || cls == MOVE || cls == WINDOW ||
-                 n->op == OP_SUM || n->op == OP_MAX || n->op == OP_MIN || n->op == OP_AT || n->op == OP_COLLECT;
+  bool follows = (cls == POINTWISE && n->op != OP_CAST && n->op != OP_KEY_INDEX) || cls == MOVE ||
+                 cls == WINDOW || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_MIN ||
+                 n->op == OP_AT || n->op == OP_COLLECT;
   return follows && args_weak(b, n, &any) && any;
 }
 
@@ -62,7 +68,7 @@ void carry_open(Build *b, NodeId carry) {
   if (!node_is_weak(b, carry)) b->weak.is.at[carry] = true;
 }
 
-// -- the same in another type -----------------------------------------------------------------------
+// -- the same in another type -------------------------------------------------------------------
 
 // The numbers of node n as the text has them; NULL: they are not rounded.
 static const double *exact_values(const Build *b, NodeId n) {
@@ -87,7 +93,8 @@ static bool turns(Build *b, NodeId id, const NodeId *now) {
 static NodeId source_in(Build *b, NodeId id, Dtype type) {
   Node n = *graph_node(b->g, id);
   n.attr.type = type;
-  double exact = n.op == OP_CONST && n.attr.key ? b->model->numbers.at[n.attr.key - 1].number : graph_exact(b->g, id);
+  double exact = n.op == OP_CONST && n.attr.key ? b->model->numbers.at[n.attr.key - 1].number
+                                                : graph_exact(b->g, id);
   if (n.op == OP_CONST) n.attr.num[0] = dtype_round(type, exact);
   if (n.op == OP_VALUES && exact_values(b, id)) n.attr.data = exact_values(b, id);
   return graph_add(b->g, (Op)n.op, 0, NULL, &n.attr);
@@ -119,13 +126,16 @@ static bool *cone(Build *b, Arena *scratch, NodeId id) {
     if (!in[n] || leaf) continue;
     for (int i = 0; i < x->nargs; i++) {
       const Node *y = graph_node(b->g, x->args[i]);
-      in[x->args[i]] |= dtype_is_float((Dtype)y->type) ? node_is_weak(b, x->args[i]) : y->type == TYPE_BOOL;
+      in[x->args[i]] |=
+          dtype_is_float((Dtype)y->type) ? node_is_weak(b, x->args[i]) : y->type == TYPE_BOOL;
     }
   }
   return in;
 }
 
-NodeId node_wide(const Build *b, NodeId id) { return id < b->weak.wide.n ? b->weak.wide.at[id] : 0; }
+NodeId node_wide(const Build *b, NodeId id) {
+  return id < b->weak.wide.n ? b->weak.wide.at[id] : 0;
+}
 
 static void wide_put(Build *b, NodeId id, NodeId wide) {
   while (b->weak.wide.n <= id) vec_push(b->a, b->weak.wide) = 0;
@@ -150,7 +160,7 @@ NodeId node_widened(Build *b, NodeId id) {
   return node_wide(b, id);
 }
 
-// -- the default type -------------------------------------------------------------------------------
+// -- the default type ---------------------------------------------------------------------------
 
 static void floats_declared(const Ast *e, bool *f64, bool *other) {
   bool tensor = e->kind == AST_INPUT || e->kind == AST_PARAM || e->kind == AST_STATE;
@@ -158,7 +168,8 @@ static void floats_declared(const Ast *e, bool *f64, bool *other) {
   Dtype t = TYPE_F32;
   bool known = tensor && (!type || dtype_parse(type->text, &t));
   if (known && dtype_is_float(t)) *(t == TYPE_F64 ? f64 : other) = true;
-  bool holds = e->kind == AST_FILE || e->kind == AST_BLOCK || e->kind == AST_FN || e->kind == AST_FOR || e->kind == AST_SCAN;
+  bool holds = e->kind == AST_FILE || e->kind == AST_BLOCK || e->kind == AST_FN ||
+               e->kind == AST_FOR || e->kind == AST_SCAN;
   for (uint32_t i = 0; holds && i < e->nkids; i++)
     if (e->kids[i]) floats_declared(e->kids[i], f64, other);
 }
@@ -169,19 +180,23 @@ Dtype default_float(const Ast *file) {
   return f64 && !other ? TYPE_F64 : TYPE_F32;
 }
 
-// -- stated types -----------------------------------------------------------------------------------
+// -- stated types -------------------------------------------------------------------------------
 
 bool type_stated(Build *b, const Ast *type, Dtype *out) {
   *out = TYPE_F32;
   if (!type) return true;
-  if (type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 && *out != TYPE_U64) return true;
-  diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'", type->kind == AST_NAME ? type->text : "?");
+  if (type->kind == AST_NAME && dtype_parse(type->text, out) && *out != TYPE_I64 &&
+      *out != TYPE_U64)
+    return true;
+  diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
+             type->kind == AST_NAME ? type->text : "?");
   diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
   return false;
 }
 
 bool type_takes(Build *b, const Value *v, Dtype type) {
-  if (v->kind == VALUE_NUMBER) return dtype_is_float(type) || dtype_round(type, v->number) == v->number;
+  if (v->kind == VALUE_NUMBER)
+    return dtype_is_float(type) || dtype_round(type, v->number) == v->number;
   Dtype from = (Dtype)graph_node(b->g, v->node)->type;
   return dtype_widens(from, type) || (dtype_is_float(type) && node_is_weak(b, v->node));
 }
@@ -193,7 +208,8 @@ static const char *type_found(Build *b, const Value *v) {
 
 NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type) {
   if (type_takes(b, &v, type)) return build_strong(b, build_node(b, v, type));
-  diag_error(b->d, DIAG_BAD_TYPE, pos, "'%s' is %s, its value is %s: the conversion loses digits or range", name,
+  diag_error(b->d, DIAG_BAD_TYPE, pos,
+             "'%s' is %s, its value is %s: the conversion loses digits or range", name,
              dtype_text(type), type_found(b, &v));
   diag_hint(b->d, "write cast(..., %s) if that is meant", dtype_text(type));
   return 0;

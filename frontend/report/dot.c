@@ -16,14 +16,15 @@ void dot_text(FILE *f, const char *text) {
 
 const char *dot_path(Arena *a, const char *value, bool backward) {
   size_t n = value ? strlen(value) : 0;
-  if (n > 6 && !strncmp(value, "grad(", 5) && value[n - 1] == ')') value = arena_text(a, value + 5, n - 6);
+  if (n > 6 && !strncmp(value, "grad(", 5) && value[n - 1] == ')')
+    value = arena_text(a, value + 5, n - 6);
   return backward ? arena_printf(a, "gradients.%s", value ? value : "") : value;
 }
 
 typedef struct Scope {
-  const char *path;                    // "h.0", `length` bytes of it
+  const char *path; // "h.0", `length` bytes of it
   size_t length;
-  uint32_t first, last, next;          // scopes within it, the next one beside it; 0: none
+  uint32_t first, last, next; // scopes within it, the next one beside it; 0: none
   VEC(uint32_t) item;
 } Scope;
 
@@ -41,8 +42,10 @@ static uint32_t find_scope(Scopes *s, uint32_t parent, const char *path, size_t 
   uint32_t found = s->scope.n;
   vec_push(s->a, s->scope) = (Scope){.path = path, .length = length};
   Scope *p = &s->scope.at[parent];
-  if (p->last) s->scope.at[p->last].next = found;
-  else p->first = found;
+  if (p->last)
+    s->scope.at[p->last].next = found;
+  else
+    p->first = found;
   p->last = found;
   return found;
 }
@@ -50,7 +53,8 @@ static uint32_t find_scope(Scopes *s, uint32_t parent, const char *path, size_t 
 static void add_item(Scopes *s, uint32_t item, const char *path) {
   uint32_t scope = 0;
   int depth = 0;
-  for (const char *dot = path ? strchr(path, '.') : NULL; dot && depth < MOST_DEPTH; dot = strchr(dot + 1, '.'), depth++)
+  for (const char *dot = path ? strchr(path, '.') : NULL; dot && depth < MOST_DEPTH;
+       dot = strchr(dot + 1, '.'), depth++)
     scope = find_scope(s, scope, path, (size_t)(dot - path));
   vec_push(s->a, s->scope.at[scope].item) = item;
 }

@@ -1,4 +1,5 @@
-// `explain`: what one compile is about to do, in one structure, and its forms: text, JSON, dot, a page.
+// `explain`: what one compile is about to do, in one structure, and its forms: text, JSON, dot, a
+// page.
 #ifndef FRONTEND_EXPLAIN_H
 #define FRONTEND_EXPLAIN_H
 
@@ -7,20 +8,20 @@
 
 // What lives in the work arena of a processor while the step runs.
 typedef struct Timeline {
-  uint32_t n;                // instructions
-  int64_t *live;             // bytes at each
-  uint32_t peak;             // where they are most, the first such
-  int64_t persistent;        // parameters, states, optimiser, constants: always there
+  uint32_t n;         // instructions
+  int64_t *live;      // bytes at each
+  uint32_t peak;      // where they are most, the first such
+  int64_t persistent; // parameters, states, optimiser, constants: always there
   uint32_t nalive;
-  const PlanBuffer **alive;  // at the peak, largest first
+  const PlanBuffer **alive; // at the peak, largest first
 } Timeline;
 
 // A value in the drawing: a box. Boxes of one round of a loop are of one scope.
 typedef struct GraphBox {
-  const char *name;  // in full
-  const char *rest;  // without its round: "attention.q"; the name itself outside loops
-  int value;         // index into values
-  int round;         // index into rounds, -1: outside
+  const char *name; // in full
+  const char *rest; // without its round: "attention.q"; the name itself outside loops
+  int value;        // index into values
+  int round;        // index into rounds, -1: outside
   uint32_t rank;
 } GraphBox;
 typedef struct GraphEdge {
@@ -29,7 +30,7 @@ typedef struct GraphEdge {
 // A round of a loop: "layer.3" of the loop "layer".
 typedef struct GraphRound {
   const char *name, *loop;
-  uint32_t alike;    // index of the first round that looks the same
+  uint32_t alike; // index of the first round that looks the same
 } GraphRound;
 // A collective at the box of the value that moves.
 typedef struct GraphMove {
@@ -61,7 +62,8 @@ Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 ValueGraph *value_graph(Arena *a, const Explain *e);
 // "layer.3" of "layer.3.attention.q": its length, 0 outside of loops; *loop gets that of "layer".
 size_t round_prefix(const char *name, size_t *loop);
-// The class of a value's colour: 0 whole, else a number for the set of axes that cut it, below STATE_COLOURS.
+// The class of a value's colour: 0 whole, else a number for the set of axes that cut it, below
+// STATE_COLOURS.
 enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
 extern const char *const state_colours[]; // for light pages
@@ -70,13 +72,13 @@ json_t *explain_json(const Explain *e, json_t *collectives, int value);
 // -- explain_dot.c, explain_html.c
 void explain_dot(FILE *f, const Explain *e);
 void explain_page(FILE *f, const Explain *e);
-void html_graph(FILE *f, const Explain *e); // explain_svg.c: the graph of values
+void html_graph(FILE *f, const Explain *e);   // explain_svg.c: the graph of values
 void html_kernels(FILE *f, const Explain *e); // explain_kernels.c: the kernels of the step
-// Parts of a page, for the report of a training: the mesh with the blocks of a chosen value, ledger, rules, memory;
-// between html_head and html_end, and behind them html_script.
+// Parts of a page, for the report of a training: the mesh with the blocks of a chosen value,
+// ledger, rules, memory; between html_head and html_end, and behind them html_script.
 void html_explained(FILE *f, const Explain *e);
 
-// -- html.c --------------------------------------------------------------------------------------------------
+// -- html.c -------------------------------------------------------------------------------------
 void html_text(FILE *f, const char *text); // escaped
 void html_head(FILE *f, const char *title);
 void html_end(FILE *f);

@@ -1,9 +1,10 @@
-// The graph of values for Graphviz: coloured by the axes that cut them, a cluster a round, collectives as labelled
-// edges.
+// The graph of values for Graphviz: coloured by the axes that cut them, a cluster a round,
+// collectives as labelled edges.
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/explain.h"
 
-static void put_box(FILE *f, const Explain *e, const ValueGraph *g, uint32_t b, const char *indent) {
+static void put_box(FILE *f, const Explain *e, const ValueGraph *g, uint32_t b,
+                    const char *indent) {
   static const char *const shape[] = {"invhouse", "box3d", "box3d", "box3d", "box", "box"};
   const ExplainedValue *v = &e->values->at[g->box[b].value];
   fprintf(f, "%sv%u [label=\"", indent, b);
@@ -12,9 +13,12 @@ static void put_box(FILE *f, const Explain *e, const ValueGraph *g, uint32_t b, 
   for (int k = 0; k < v->ndims; k++) {
     fputs(k ? ", " : "", f);
     dot_text(f, v->dim[k].name);
-    if (v->dim[k].axes.n) fputc('/', f), dot_text(f, axes_text(e->session->arena, &e->session->model->mesh, v->dim[k].axes));
+    if (v->dim[k].axes.n)
+      fputc('/', f),
+          dot_text(f, axes_text(e->session->arena, &e->session->model->mesh, v->dim[k].axes));
   }
-  fprintf(f, "]\\n%s a processor\", shape=%s, style=filled, fillcolor=\"%s\"]\n", bytes_text(e->session->arena, v->block_bytes), shape[v->kind],
+  fprintf(f, "]\\n%s a processor\", shape=%s, style=filled, fillcolor=\"%s\"]\n",
+          bytes_text(e->session->arena, v->block_bytes), shape[v->kind],
           state_colours[state_colour(e, v)]);
 }
 
@@ -35,16 +39,19 @@ static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
   dot_scopes(f, g->nboxes, path, put_item, &(Boxes){e, g});
 }
 
-// What nothing leads to comes below the value that enters its round, by edges that are not seen: rounds are one below the
-// other then. Graphviz would put it beside the round before, and that round to the side.
+// What nothing leads to comes below the value that enters its round, by edges that are not seen:
+// rounds are one below the other then. Graphviz would put it beside the round before, and that
+// round to the side.
 static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
-  uint32_t *enters = arena_array(e->session->arena, uint32_t, g->nrounds + 1); // of a round: 1 + the last box that leads into it
+  uint32_t *enters = arena_array(e->session->arena, uint32_t,
+                                 g->nrounds + 1); // of a round: 1 + the last box that leads into it
   bool *made = arena_array(e->session->arena, bool, g->nboxes + 1);
   for (uint32_t i = 0; i < g->nedges; i++) {
     uint32_t from = g->edge[i].from, to = g->edge[i].to;
     int round = g->box[to].round;
     made[to] = true;
-    if (round >= 0 && g->box[from].round != round && from < to && from + 1 > enters[round]) enters[round] = from + 1;
+    if (round >= 0 && g->box[from].round != round && from < to && from + 1 > enters[round])
+      enters[round] = from + 1;
   }
   for (uint32_t b = 0; b < g->nboxes; b++) {
     uint32_t from = g->box[b].round >= 0 ? enters[g->box[b].round] : 0;
@@ -69,11 +76,13 @@ static void put_boxes(FILE *f, const Explain *e, const ValueGraph *g) {
 static void put_move(FILE *f, const Explain *e, const GraphMove *m) {
   const CollFact *c = e->ledger->row[m->row].fact;
   const char *axes = axes_text(e->session->arena, &e->session->model->mesh, c->axes);
-  fprintf(f, "  v%u -> v%u [label=\"%s%s ", m->from, m->to, c->backward ? "gradient: " : "", coll_text(c->kind));
+  fprintf(f, "  v%u -> v%u [label=\"%s%s ", m->from, m->to, c->backward ? "gradient: " : "",
+          coll_text(c->kind));
   dot_text(f, axes);
   fprintf(f, "\\n%s", bytes_text(e->session->arena, c->wire_bytes));
   if (c->times > 1) fprintf(f, " x%lld", (long long)c->times);
-  fprintf(f, "\", color=\"%s\", fontcolor=\"%s\", penwidth=2%s]\n", c->backward ? "#6a1b9a" : "#d84315", c->backward ? "#6a1b9a" : "#d84315",
+  fprintf(f, "\", color=\"%s\", fontcolor=\"%s\", penwidth=2%s]\n",
+          c->backward ? "#6a1b9a" : "#d84315", c->backward ? "#6a1b9a" : "#d84315",
           c->backward ? ", style=dashed" : "");
 }
 
@@ -81,10 +90,14 @@ void explain_dot(FILE *f, const Explain *e) {
   const ValueGraph *g = value_graph(e->session->arena, e);
   fprintf(f, "digraph \"");
   dot_text(f, e->session->opt->argument.at[0]);
-  fprintf(f, "\" {\n  node [fontname=monospace, fontsize=10]\n  edge [fontname=monospace, fontsize=9, color=\"#78909c\"]\n");
-  if (g->nboxes > DOT_PLAIN) put_boxes_by_scope(f, e, g);
-  else put_boxes(f, e, g);
-  for (uint32_t i = 0; i < g->nedges; i++) fprintf(f, "  v%u -> v%u\n", g->edge[i].from, g->edge[i].to);
+  fprintf(f, "\" {\n  node [fontname=monospace, fontsize=10]\n  edge [fontname=monospace, "
+             "fontsize=9, color=\"#78909c\"]\n");
+  if (g->nboxes > DOT_PLAIN)
+    put_boxes_by_scope(f, e, g);
+  else
+    put_boxes(f, e, g);
+  for (uint32_t i = 0; i < g->nedges; i++)
+    fprintf(f, "  v%u -> v%u\n", g->edge[i].from, g->edge[i].to);
   if (g->nboxes > DOT_PLAIN) put_ranks(f, e, g);
   for (uint32_t i = 0; i < g->nmoves; i++) put_move(f, e, &g->move[i]);
   fprintf(f, "}\n");

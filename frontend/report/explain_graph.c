@@ -1,14 +1,15 @@
-// The graph of a model's values as a user named them: boxes, what each is made of, rounds of loops that look alike, and
-// where collectives stand.
+// The graph of a model's values as a user named them: boxes, what each is made of, rounds of loops
+// that look alike, and where collectives stand.
 //
-// An edge leads from a named value to one that is computed from it with no other named value between. Gradients have no
-// boxes: what moves in the backward pass stands at the value whose gradient it is.
+// An edge leads from a named value to one that is computed from it with no other named value
+// between. Gradients have no boxes: what moves in the backward pass stands at the value whose
+// gradient it is.
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// -- what a node is made of --------------------------------------------------------------------------------
+// -- what a node is made of ---------------------------------------------------------------------
 
 // Boxes, ascending.
 typedef struct BoxSet {
@@ -21,7 +22,8 @@ static BoxSet set_join(Arena *a, BoxSet x, BoxSet y) {
   if (!y.n) return x;
   uint32_t *at = arena_array(a, uint32_t, x.n + y.n), n = 0, i = 0, k = 0;
   while (i < x.n || k < y.n) {
-    uint32_t left = i < x.n ? x.at[i] : UINT32_MAX, right = k < y.n ? y.at[k] : UINT32_MAX, least = left < right ? left : right;
+    uint32_t left = i < x.n ? x.at[i] : UINT32_MAX, right = k < y.n ? y.at[k] : UINT32_MAX,
+             least = left < right ? left : right;
     i += left == least;
     k += right == least;
     at[n++] = least;
@@ -34,14 +36,14 @@ typedef struct Maker {
   const Explain *e;
   const Graph *g;
   ValueGraph *out;
-  uint32_t *box_of;          // of node: 1 + the box that it is
-  BoxSet *made_of;           // of node: the nearest boxes that it is made of
+  uint32_t *box_of; // of node: 1 + the box that it is
+  BoxSet *made_of;  // of node: the nearest boxes that it is made of
   VEC(GraphEdge) edge;
   VEC(GraphRound) round;
   VEC(GraphMove) move;
 } Maker;
 
-// -- boxes -------------------------------------------------------------------------------------------------------
+// -- boxes --------------------------------------------------------------------------------------
 
 size_t round_prefix(const char *name, size_t *loop) {
   for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
@@ -59,11 +61,14 @@ static int find_round(Maker *m, const char *name, const char **rest) {
   if (!n) return -1;
   for (uint32_t i = m->round.n; i-- > 0;)
     if (strlen(m->round.at[i].name) == n && !strncmp(m->round.at[i].name, name, n)) return (int)i;
-  vec_push(m->a, m->round) = (GraphRound){.name = arena_text(m->a, name, n), .loop = arena_text(m->a, name, loop)};
+  vec_push(m->a, m->round) =
+      (GraphRound){.name = arena_text(m->a, name, n), .loop = arena_text(m->a, name, loop)};
   return (int)m->round.n - 1;
 }
 
-static bool has_box(const ExplainedValue *v) { return v->kind != VALUE_SLOT && v->kind != VALUE_GRADIENT; }
+static bool has_box(const ExplainedValue *v) {
+  return v->kind != VALUE_SLOT && v->kind != VALUE_GRADIENT;
+}
 
 static void make_boxes(Maker *m) {
   const ExplainedValues *v = m->e->values;
@@ -77,7 +82,7 @@ static void make_boxes(Maker *m) {
   }
 }
 
-// -- edges -------------------------------------------------------------------------------------------------------
+// -- edges --------------------------------------------------------------------------------------
 
 static void add_edges(Maker *m, BoxSet from, uint32_t to) {
   for (uint32_t i = 0; i < from.n; i++)
@@ -91,7 +96,8 @@ static void make_edges(Maker *m) {
     const Node *node = graph_node(m->g, n);
     BoxSet all = {0};
     if (node->origin.backward) continue;
-    for (int i = 0; i < node->nargs; i++) all = set_join(m->scratch, all, m->made_of[node->args[i]]);
+    for (int i = 0; i < node->nargs; i++)
+      all = set_join(m->scratch, all, m->made_of[node->args[i]]);
     if (!m->box_of[n]) {
       m->made_of[n] = all;
       continue;
@@ -104,8 +110,8 @@ static void make_edges(Maker *m) {
   m->out->nedges = m->edge.n;
 }
 
-// Boxes stand below all that they are made of; what is made of nothing stands right above its first user. Edges come
-// in the order of what they lead to.
+// Boxes stand below all that they are made of; what is made of nothing stands right above its first
+// user. Edges come in the order of what they lead to.
 static void rank_boxes(const Maker *m) {
   ValueGraph *v = m->out;
   uint32_t *least = arena_array(m->scratch, uint32_t, v->nboxes + 1);
@@ -123,7 +129,7 @@ static void rank_boxes(const Maker *m) {
     if (!made[b] && least[b]) v->box[b].rank = least[b] - 1;
 }
 
-// -- collectives -------------------------------------------------------------------------------------------------
+// -- collectives --------------------------------------------------------------------------------
 
 static int find_box(const ValueGraph *v, const char *name) {
   for (uint32_t i = 0; i < v->nboxes; i++)
@@ -134,7 +140,8 @@ static int find_box(const ValueGraph *v, const char *name) {
 // The value that a gradient is of, or the value itself.
 static const char *value_behind(Arena *a, const char *name) {
   size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6) : name;
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
+                                                                   : name;
 }
 
 static void make_moves(Maker *m) {
@@ -143,29 +150,34 @@ static void make_moves(Maker *m) {
     for (uint32_t i = 0; i < l->row[r].nparts; i++) {
       const LedgerPart *p = &l->row[r].part[i];
       int from = find_box(m->out, value_behind(m->scratch, p->value)), to = from;
-      const char *user = p->reader && !l->row[r].fact->backward ? graph_node(m->g, p->reader)->origin.value : NULL;
+      const char *user =
+          p->reader && !l->row[r].fact->backward ? graph_node(m->g, p->reader)->origin.value : NULL;
       if (from < 0) continue;
       if (user && find_box(m->out, user) >= 0) to = find_box(m->out, user);
       bool told = false;
-      for (uint32_t k = 0; k < m->move.n; k++) told |= m->move.at[k].row == r && m->move.at[k].from == (uint32_t)from && m->move.at[k].to == (uint32_t)to;
+      for (uint32_t k = 0; k < m->move.n; k++)
+        told |= m->move.at[k].row == r && m->move.at[k].from == (uint32_t)from &&
+                m->move.at[k].to == (uint32_t)to;
       if (!told) vec_push(m->a, m->move) = (GraphMove){r, (uint32_t)from, (uint32_t)to};
     }
   m->out->move = m->move.at;
   m->out->nmoves = m->move.n;
 }
 
-// -- rounds that look alike --------------------------------------------------------------------------------------
+// -- rounds that look alike ---------------------------------------------------------------------
 
-// All that is seen of a round: its values with their states, and the lines of the ledger at them. A constant stands in
-// the first round only: equal ones are one.
+// All that is seen of a round: its values with their states, and the lines of the ledger at them. A
+// constant stands in the first round only: equal ones are one.
 static const char *looks(Maker *m, uint32_t round) {
   const ValueGraph *v = m->out;
   const char *text = m->round.at[round].loop;
   for (uint32_t b = 0; b < v->nboxes; b++) {
     if (v->box[b].round != (int)round || m->e->values->at[v->box[b].value].constant) continue;
-    text = arena_printf(m->scratch, "%s\n%s %s", text, v->box[b].rest, m->e->values->at[v->box[b].value].seen);
+    text = arena_printf(m->scratch, "%s\n%s %s", text, v->box[b].rest,
+                        m->e->values->at[v->box[b].value].seen);
     for (uint32_t k = 0; k < v->nmoves; k++)
-      if (v->move[k].from == b) text = arena_printf(m->scratch, "%s %u", text, m->e->ledger->row[v->move[k].row].line);
+      if (v->move[k].from == b)
+        text = arena_printf(m->scratch, "%s %u", text, m->e->ledger->row[v->move[k].row].line);
   }
   return text;
 }
@@ -186,7 +198,11 @@ static void compare_rounds(Maker *m) {
 }
 
 ValueGraph *value_graph(Arena *a, const Explain *e) {
-  Maker m = {.a = a, .scratch = arena_new(), .e = e, .g = e->ledger->placement->graph, .out = arena_new_of(a, ValueGraph)};
+  Maker m = {.a = a,
+             .scratch = arena_new(),
+             .e = e,
+             .g = e->ledger->placement->graph,
+             .out = arena_new_of(a, ValueGraph)};
   m.box_of = arena_array(m.scratch, uint32_t, graph_count(m.g) + 1);
   m.made_of = arena_array(m.scratch, BoxSet, graph_count(m.g) + 1);
   make_boxes(&m);
@@ -198,9 +214,10 @@ ValueGraph *value_graph(Arena *a, const Explain *e) {
   return m.out;
 }
 
-// -- colours -----------------------------------------------------------------------------------------------------
+// -- colours ------------------------------------------------------------------------------------
 
-const char *const state_colours[] = {"#eceff1", "#bbdefb", "#c8e6c9", "#ffe0b2", "#e1bee7", "#b2ebf2", "#f8bbd0", "#dcedc8"};
+const char *const state_colours[] = {"#eceff1", "#bbdefb", "#c8e6c9", "#ffe0b2",
+                                     "#e1bee7", "#b2ebf2", "#f8bbd0", "#dcedc8"};
 
 int state_colour(const Explain *e, const ExplainedValue *v) {
   unsigned axes = 0, colour = 0, bit = 1;

@@ -1,16 +1,30 @@
-// The page of `explain`: mesh, graph, ledger, rules, memory, values; self-contained, for light and dark.
+// The page of `explain`: mesh, graph, ledger, rules, memory, values; self-contained, for light and
+// dark.
 #include "frontend/report/explain.h"
 #include "frontend/report/svg_internal.h"
 
 #include <string.h>
 
-enum { WIDTH = 900, HEIGHT = 220, LEFT = 70, BOTTOM = 24, LABEL_GAP = 14, MOST_POINTS = 1000, MOST_ALIVE = 20, MOST_CELLS = 256 };
+enum {
+  WIDTH = 900,
+  HEIGHT = 220,
+  LEFT = 70,
+  BOTTOM = 24,
+  LABEL_GAP = 14,
+  MOST_POINTS = 1000,
+  MOST_ALIVE = 20,
+  MOST_CELLS = 256
+};
 
 static const Mesh *mesh_of(const Explain *e) { return &e->session->model->mesh; }
-static const char *axes_of(const Explain *e, Axes axes) { return axes_text(e->session->arena, mesh_of(e), axes); }
-static const char *size_of(const Explain *e, int64_t bytes) { return bytes_text(e->session->arena, bytes); }
+static const char *axes_of(const Explain *e, Axes axes) {
+  return axes_text(e->session->arena, mesh_of(e), axes);
+}
+static const char *size_of(const Explain *e, int64_t bytes) {
+  return bytes_text(e->session->arena, bytes);
+}
 
-// -- numbers at a glance -----------------------------------------------------------------------------------
+// -- numbers at a glance ------------------------------------------------------------------------
 
 static void put_tile(FILE *f, const char *number, const char *what) {
   fprintf(f, "<div class=\"tile\"><b>");
@@ -27,17 +41,19 @@ static void put_tiles(FILE *f, const Explain *e) {
   put_tile(f, size_of(e, l->wire_bytes), "sent by a processor");
   put_tile(f, seconds_text(a, e->step->seconds), "a step, predicted");
   put_tile(f, seconds_text(a, l->seconds), "of collectives, predicted");
-  put_tile(f, flops_text(a, (double)p->flops), arena_printf(a, "a processor, of %s in all", flops_text(a, (double)p->flops_whole)));
+  put_tile(f, flops_text(a, (double)p->flops),
+           arena_printf(a, "a processor, of %s in all", flops_text(a, (double)p->flops_whole)));
   put_tile(f, arena_printf(a, "%.1f %%", 100 * p->redundant_flops), "redundant flops");
   put_tile(f, size_of(e, l->peak_bytes), "at the peak, a processor");
   put_tile(f, arena_printf(a, "%.1f %%", 100 * p->padding), "padding");
   fprintf(f, "</div>\n");
 }
 
-// -- the mesh ------------------------------------------------------------------------------------------------
+// -- the mesh -----------------------------------------------------------------------------------
 
 static void put_cell(FILE *f, int64_t r) {
-  fprintf(f, "<div class=\"cell\" data-r=\"%lld\"><b>%lld</b><div class=\"holds\"></div></div>", (long long)r, (long long)r);
+  fprintf(f, "<div class=\"cell\" data-r=\"%lld\"><b>%lld</b><div class=\"holds\"></div></div>",
+          (long long)r, (long long)r);
 }
 
 static void put_axis(FILE *f, const char *name, int64_t at) {
@@ -46,10 +62,12 @@ static void put_axis(FILE *f, const char *name, int64_t at) {
   fprintf(f, "</div>");
 }
 
-// The last axis runs right, the one before it down; each place along the others has a grid of its own.
+// The last axis runs right, the one before it down; each place along the others has a grid of its
+// own.
 static void put_grid(FILE *f, const Mesh *m, int64_t first, int64_t down, int64_t right) {
   int n = m->naxes;
-  fprintf(f, "<div class=\"mesh\" style=\"grid-template-columns:repeat(%lld,auto)\">", (long long)right + 1);
+  fprintf(f, "<div class=\"mesh\" style=\"grid-template-columns:repeat(%lld,auto)\">",
+          (long long)right + 1);
   put_axis(f, NULL, 0);
   for (int64_t k = 0; k < right; k++) put_axis(f, n > 0 ? m->axis[n - 1].name : NULL, k);
   for (int64_t i = 0; i < down; i++) {
@@ -60,7 +78,8 @@ static void put_grid(FILE *f, const Mesh *m, int64_t first, int64_t down, int64_
 }
 
 static void put_grids(FILE *f, const Mesh *m) {
-  int64_t right = m->naxes > 0 ? m->axis[m->naxes - 1].size : 1, down = m->naxes > 1 ? m->axis[m->naxes - 2].size : 1;
+  int64_t right = m->naxes > 0 ? m->axis[m->naxes - 1].size : 1,
+          down = m->naxes > 1 ? m->axis[m->naxes - 2].size : 1;
   for (int64_t first = 0; first < mesh_size(m) && first < MOST_CELLS; first += right * down) {
     for (int axis = 0; axis < m->naxes - 2; axis++) {
       fprintf(f, "<small>");
@@ -69,7 +88,8 @@ static void put_grids(FILE *f, const Mesh *m) {
     }
     put_grid(f, m, first, down, right);
   }
-  if (mesh_size(m) > MOST_CELLS) fprintf(f, "<p><small>the first of %lld processors</small></p>\n", (long long)mesh_size(m));
+  if (mesh_size(m) > MOST_CELLS)
+    fprintf(f, "<p><small>the first of %lld processors</small></p>\n", (long long)mesh_size(m));
 }
 
 static void put_choice(FILE *f, const Explain *e) {
@@ -91,7 +111,7 @@ static void put_mesh(FILE *f, const Explain *e) {
   fprintf(f, "</div>\n");
 }
 
-// -- facts for the script: names as JSON, in which `<`, `>` and `&` are written as escapes --------------------
+// -- facts for the script: names as JSON, in which `<`, `>` and `&` are written as escapes ------
 
 static void put_string(FILE *f, const char *text) {
   fputc('"', f);
@@ -153,7 +173,7 @@ static void put_facts(FILE *f, const Explain *e) {
   fprintf(f, "]}</script>\n");
 }
 
-// -- the ledger ------------------------------------------------------------------------------------------------
+// -- the ledger ---------------------------------------------------------------------------------
 
 static void put_cell_text(FILE *f, const char *text) {
   fprintf(f, "<td>");
@@ -161,7 +181,9 @@ static void put_cell_text(FILE *f, const char *text) {
   fprintf(f, "</td>");
 }
 
-static void put_number(FILE *f, double sort, const char *text) { fprintf(f, "<td class=\"n\" data-n=\"%.17g\">%s</td>", sort, text); }
+static void put_number(FILE *f, double sort, const char *text) {
+  fprintf(f, "<td class=\"n\" data-n=\"%.17g\">%s</td>", sort, text);
+}
 
 static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
   const Ledger *l = e->ledger;
@@ -172,8 +194,11 @@ static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) {
       const LedgerPart *p = &l->row[line->row[i]].part[k];
       fprintf(f, "<li>");
-      html_text(f, arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value, ledger_dims(e->session->arena, l, &p->wants),
-                                ledger_state(e->session->arena, l, &p->has), ledger_state(e->session->arena, l, &p->wants), size_of(e, p->bytes)));
+      html_text(f,
+                arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value,
+                             ledger_dims(e->session->arena, l, &p->wants),
+                             ledger_state(e->session->arena, l, &p->has),
+                             ledger_state(e->session->arena, l, &p->wants), size_of(e, p->bytes)));
       fprintf(f, "</li>");
     }
   fprintf(f, "</ul></details>");
@@ -188,7 +213,8 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
   put_cell_text(f, coll_text(c->kind));
   put_cell_text(f, arena_printf(a, "%s x%lld", axes_of(e, c->axes), (long long)c->group));
   put_number(f, (double)line->calls, arena_printf(a, "%lld", (long long)line->calls));
-  put_number(f, (double)c->wire_bytes, arena_printf(a, "%s%s", size_of(e, c->wire_bytes), line->unequal ? " ..." : ""));
+  put_number(f, (double)c->wire_bytes,
+             arena_printf(a, "%s%s", size_of(e, c->wire_bytes), line->unequal ? " ..." : ""));
   put_number(f, (double)line->wire_bytes, size_of(e, line->wire_bytes));
   put_number(f, line->seconds, seconds_text(a, line->seconds));
   put_cell_text(f, c->backward ? "backward" : "forward");
@@ -206,17 +232,26 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
 }
 
 static void put_ledger(FILE *f, const Explain *e) {
-  fprintf(f, "<h2>Collectives</h2>\n<p>What moves between processors in a step, in the order of the program. Equal calls of the rounds of a loop are "
-             "one line. A click on a head sorts.</p>\n<div class=\"scroll\"><table class=\"sort\"><thead><tr><th>kind</th><th>over</th><th>calls</th>"
-             "<th>sent, a call</th><th>sent, a step</th><th>time</th><th>phase</th><th>value</th><th>place</th><th>why</th><th>what would remove it</th></tr></thead>\n<tbody>\n");
+  fprintf(f, "<h2>Collectives</h2>\n<p>What moves between processors in a step, in the order of "
+             "the program. Equal calls of the rounds of a loop are "
+             "one line. A click on a head sorts.</p>\n<div class=\"scroll\"><table "
+             "class=\"sort\"><thead><tr><th>kind</th><th>over</th><th>calls</th>"
+             "<th>sent, a call</th><th>sent, a "
+             "step</th><th>time</th><th>phase</th><th>value</th><th>place</th><th>why</th><th>what "
+             "would remove it</th></tr></thead>\n<tbody>\n");
   for (uint32_t i = 0; i < e->ledger->nlines; i++) put_line(f, e, i);
-  fprintf(f, "</tbody></table></div>\n<h3>By axes</h3>\n<table><thead><tr><th>over</th><th>processors</th><th>calls</th><th>sent</th><th>time</th></tr></thead><tbody>\n");
+  fprintf(f, "</tbody></table></div>\n<h3>By "
+             "axes</h3>\n<table><thead><tr><th>over</th><th>processors</th><th>calls</th><th>sent</"
+             "th><th>time</th></tr></thead><tbody>\n");
   for (uint32_t i = 0; i < e->ledger->ntotals; i++) {
     const LedgerTotal *t = &e->ledger->total[i];
     fprintf(f, "<tr>");
     put_cell_text(f, axes_of(e, t->axes));
-    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", (long long)t->group,
-            (long long)t->calls, size_of(e, t->wire_bytes), seconds_text(e->session->arena, t->seconds));
+    fprintf(f,
+            "<td class=\"n\">%lld</td><td class=\"n\">%lld</td><td class=\"n\">%s</td><td "
+            "class=\"n\">%s</td></tr>\n",
+            (long long)t->group, (long long)t->calls, size_of(e, t->wire_bytes),
+            seconds_text(e->session->arena, t->seconds));
   }
   fprintf(f, "</tbody></table>\n");
 }
@@ -226,34 +261,45 @@ static void put_rules(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Layout</h2>\n");
   if (!l->nrules) fprintf(f, "<p>No rules: every processor holds everything.</p>\n");
   if (!l->nrules) return;
-  fprintf(f, "<p>The collectives that each rule causes, and the step without the rule.</p>\n<table><thead><tr><th>rule</th><th>place</th><th>calls</th><th>sent</th>"
-             "<th>without it: calls</th><th>sent</th><th>flops</th><th>parameters and optimizer</th></tr></thead><tbody>\n");
+  fprintf(f, "<p>The collectives that each rule causes, and the step without the "
+             "rule.</p>\n<table><thead><tr><th>rule</th><th>place</th><th>calls</th><th>sent</th>"
+             "<th>without it: calls</th><th>sent</th><th>flops</th><th>parameters and "
+             "optimizer</th></tr></thead><tbody>\n");
   for (uint32_t i = 0; i < l->nrules; i++) {
     const LedgerRule *r = &l->rule[i];
     fprintf(f, "<tr>");
     put_cell_text(f, r->text);
     put_cell_text(f, r->place);
     if (rule_idle(l, r)) {
-      fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td colspan=\"4\">nothing changes</td></tr>\n", (long long)r->calls,
-              size_of(e, r->wire_bytes));
+      fprintf(f,
+              "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td colspan=\"4\">nothing "
+              "changes</td></tr>\n",
+              (long long)r->calls, size_of(e, r->wire_bytes));
       continue;
     }
-    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
-               "<td class=\"n\">%s</td></tr>\n",
-            (long long)r->calls, size_of(e, r->wire_bytes), (long long)r->without_calls, size_of(e, r->without_bytes),
-            l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1, size_of(e, r->without_memory));
+    fprintf(f,
+            "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%lld</td><td "
+            "class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
+            "<td class=\"n\">%s</td></tr>\n",
+            (long long)r->calls, size_of(e, r->wire_bytes), (long long)r->without_calls,
+            size_of(e, r->without_bytes),
+            l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1,
+            size_of(e, r->without_memory));
   }
   fprintf(f, "</tbody></table>\n");
 }
 
-// -- time of the step --------------------------------------------------------------------------------------------
+// -- time of the step ---------------------------------------------------------------------------
 
-static double put_share(FILE *f, const Explain *e, double x, double seconds, int colour, const char *what) {
+static double put_share(FILE *f, const Explain *e, double x, double seconds, int colour,
+                        const char *what) {
   const Simulation *t = e->step;
   double width = seconds / (t->compute + t->transfer) * WIDTH;
   if (seconds <= 0) return x;
-  fprintf(f, "<rect class=\"c%d\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"26\"><title>%s %s</title></rect>", colour, x, width, what,
-          seconds_text(e->session->arena, seconds));
+  fprintf(f,
+          "<rect class=\"c%d\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"26\"><title>%s "
+          "%s</title></rect>",
+          colour, x, width, what, seconds_text(e->session->arena, seconds));
   if (width > 90) fprintf(f, "<text x=\"%.1f\" y=\"19\">%s</text>", x + 5, what);
   return x + width;
 }
@@ -273,9 +319,11 @@ static void put_step(FILE *f, const Explain *e) {
   fprintf(f, "</svg>\n");
 }
 
-// -- memory over the step --------------------------------------------------------------------------------------
+// -- memory over the step -----------------------------------------------------------------------
 
-static double across(const Timeline *t, uint32_t i) { return LEFT + (double)i / (double)(t->n > 1 ? t->n - 1 : 1) * (WIDTH - LEFT - 8); }
+static double across(const Timeline *t, uint32_t i) {
+  return LEFT + (double)i / (double)(t->n > 1 ? t->n - 1 : 1) * (WIDTH - LEFT - 8);
+}
 
 static double above(const Timeline *t, int64_t bytes) {
   double most = (double)(t->persistent + t->live[t->peak]);
@@ -295,18 +343,23 @@ static void put_live(FILE *f, const Timeline *t) {
 
 static void put_alive(FILE *f, const Explain *e) {
   const Timeline *t = &e->memory;
-  fprintf(f, "<details open=\"open\"><summary>alive at the peak: %u buffers, the largest first</summary>\n<table><thead><tr><th>value</th><th>size</th>"
-             "<th>instructions</th></tr></thead><tbody>\n",
+  fprintf(f,
+          "<details open=\"open\"><summary>alive at the peak: %u buffers, the largest "
+          "first</summary>\n<table><thead><tr><th>value</th><th>size</th>"
+          "<th>instructions</th></tr></thead><tbody>\n",
           t->nalive);
   for (uint32_t i = 0; i < t->nalive && i < MOST_ALIVE; i++) {
     const PlanBuffer *b = t->alive[i];
     fprintf(f, "<tr>");
     put_cell_text(f, b->value);
-    fprintf(f, "<td class=\"n\">%s</td><td>%u to %u%s</td></tr>\n", size_of(e, b->bytes), b->first, b->last, b->kept ? ", kept" : "");
+    fprintf(f, "<td class=\"n\">%s</td><td>%u to %u%s</td></tr>\n", size_of(e, b->bytes), b->first,
+            b->last, b->kept ? ", kept" : "");
   }
   int64_t rest = 0;
   for (uint32_t i = MOST_ALIVE; i < t->nalive; i++) rest += t->alive[i]->bytes;
-  if (rest) fprintf(f, "<tr><td>%u more</td><td class=\"n\">%s</td><td></td></tr>\n", t->nalive - MOST_ALIVE, size_of(e, rest));
+  if (rest)
+    fprintf(f, "<tr><td>%u more</td><td class=\"n\">%s</td><td></td></tr>\n",
+            t->nalive - MOST_ALIVE, size_of(e, rest));
   fprintf(f, "</tbody></table></details>\n");
 }
 
@@ -319,25 +372,40 @@ static double floor_label(double floor) {
 static void put_memory(FILE *f, const Explain *e) {
   const Timeline *t = &e->memory;
   const PartitionFacts *p = &e->ledger->partition;
-  fprintf(f, "<h2>Memory over the step</h2>\n<p>A processor holds %s of parameters and %s of optimiser state all the time; above them what lives in its "
-             "work arena at each instruction, %s at most.</p>\n",
-          size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes), size_of(e, t->n ? t->live[t->peak] : 0));
+  fprintf(f,
+          "<h2>Memory over the step</h2>\n<p>A processor holds %s of parameters and %s of "
+          "optimiser state all the time; above them what lives in its "
+          "work arena at each instruction, %s at most.</p>\n",
+          size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes),
+          size_of(e, t->n ? t->live[t->peak] : 0));
   if (!t->n) return;
   double floor = above(t, t->persistent), x = across(t, t->peak);
-  fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n<polygon points=\"%d,%.1f ", WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, floor);
+  fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n<polygon points=\"%d,%.1f ",
+          WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, floor);
   put_live(f, t);
-  fprintf(f, "%d,%.1f\"/>\n<rect class=\"band\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/>\n", WIDTH - 8, floor, LEFT, floor, WIDTH - 8 - LEFT,
-          HEIGHT - BOTTOM - floor);
-  fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/><line x1=\"%d\" y1=\"8\" x2=\"%d\" y2=\"%d\"/>", LEFT, HEIGHT - BOTTOM, WIDTH,
-          HEIGHT - BOTTOM, LEFT, LEFT, HEIGHT - BOTTOM);
-  fprintf(f, "<line x1=\"%.1f\" y1=\"8\" x2=\"%.1f\" y2=\"%d\" stroke-dasharray=\"4 3\"/><text x=\"2\" y=\"16\">%s</text><text x=\"2\" y=\"%.1f\">%s</text>\n", x,
-          x, HEIGHT - BOTTOM, size_of(e, t->persistent + t->live[t->peak]), floor_label(floor), size_of(e, t->persistent));
-  fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">peak at instruction %u</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instructions</text></svg>\n",
-          x < LEFT + 80 ? LEFT + 80 : x > WIDTH - 220 ? WIDTH - 220 : x, HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n);
+  fprintf(f,
+          "%d,%.1f\"/>\n<rect class=\"band\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/>\n",
+          WIDTH - 8, floor, LEFT, floor, WIDTH - 8 - LEFT, HEIGHT - BOTTOM - floor);
+  fprintf(f,
+          "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/><line x1=\"%d\" y1=\"8\" x2=\"%d\" "
+          "y2=\"%d\"/>",
+          LEFT, HEIGHT - BOTTOM, WIDTH, HEIGHT - BOTTOM, LEFT, LEFT, HEIGHT - BOTTOM);
+  fprintf(f,
+          "<line x1=\"%.1f\" y1=\"8\" x2=\"%.1f\" y2=\"%d\" stroke-dasharray=\"4 3\"/><text "
+          "x=\"2\" y=\"16\">%s</text><text x=\"2\" y=\"%.1f\">%s</text>\n",
+          x, x, HEIGHT - BOTTOM, size_of(e, t->persistent + t->live[t->peak]), floor_label(floor),
+          size_of(e, t->persistent));
+  fprintf(f,
+          "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">peak at instruction %u</text><text "
+          "x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instructions</text></svg>\n",
+          x < LEFT + 80     ? LEFT + 80
+          : x > WIDTH - 220 ? WIDTH - 220
+                            : x,
+          HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n);
   put_alive(f, e);
 }
 
-// -- values ------------------------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 static void put_value(FILE *f, const Explain *e, uint32_t i) {
   const ExplainedValue *v = &e->values->at[i];
@@ -362,14 +430,19 @@ static void put_value(FILE *f, const Explain *e, uint32_t i) {
 }
 
 static void put_values(FILE *f, const Explain *e) {
-  fprintf(f, "<h2>Values</h2>\n<p>A click shows what each processor holds. <input id=\"find\" placeholder=\"part of a name\"/></p>\n<div class=\"scroll\">"
-             "<table class=\"sort\" id=\"values\"><thead><tr><th>name</th><th>kind</th><th>type</th><th>computed</th><th>for its uses</th>"
-             "<th>a processor</th><th>in all</th><th>sent</th><th>because</th></tr></thead>\n<tbody>\n");
+  fprintf(
+      f,
+      "<h2>Values</h2>\n<p>A click shows what each processor holds. <input id=\"find\" "
+      "placeholder=\"part of a name\"/></p>\n<div class=\"scroll\">"
+      "<table class=\"sort\" "
+      "id=\"values\"><thead><tr><th>name</th><th>kind</th><th>type</th><th>computed</th><th>for "
+      "its uses</th>"
+      "<th>a processor</th><th>in all</th><th>sent</th><th>because</th></tr></thead>\n<tbody>\n");
   for (uint32_t i = 0; i < e->values->n; i++) put_value(f, e, i);
   fprintf(f, "</tbody></table></div>\n");
 }
 
-// -- the page ------------------------------------------------------------------------------------------------------
+// -- the page -----------------------------------------------------------------------------------
 
 // The mesh stays in view beside the rest, or above it where the page is narrow.
 void html_explained(FILE *f, const Explain *e) {
@@ -390,7 +463,8 @@ void html_explained(FILE *f, const Explain *e) {
 }
 
 void explain_page(FILE *f, const Explain *e) {
-  html_head(f, arena_printf(e->session->arena, "%s, for %s", e->session->opt->argument.at[0], e->purpose));
+  html_head(f, arena_printf(e->session->arena, "%s, for %s", e->session->opt->argument.at[0],
+                            e->purpose));
   put_tiles(f, e);
   html_explained(f, e);
   html_end(f);

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static json_t *text_or_null(const char *text) { return text && *text ? json_text(text) : json_null(); }
+static json_t *text_or_null(const char *text) {
+  return text && *text ? json_text(text) : json_null();
+}
 
 static json_t *axes_list(const Mesh *m, Axes axes) {
   json_t *out = json_array();
@@ -13,26 +15,31 @@ static json_t *axes_list(const Mesh *m, Axes axes) {
 
 static json_t *place_json(const Explain *e, Pos pos) {
   if (!pos.line) return json_null();
-  return json_pack("{s:s, s:i, s:i}", "file", pos.source ? diag_source_name(e->session->diag, pos.source) : e->session->opt->argument.at[0], "line",
-                   (int)pos.line, "column", (int)pos.col);
+  return json_pack("{s:s, s:i, s:i}", "file",
+                   pos.source ? diag_source_name(e->session->diag, pos.source)
+                              : e->session->opt->argument.at[0],
+                   "line", (int)pos.line, "column", (int)pos.col);
 }
 
 static json_t *terms_json(const Explain *e, Axes terms, Monoid monoid) {
   if (!terms.n) return json_null();
-  return json_pack("{s:s, s:o}", "monoid", monoid_text(monoid), "axes", axes_list(&e->session->model->mesh, terms));
+  return json_pack("{s:s, s:o}", "monoid", monoid_text(monoid), "axes",
+                   axes_list(&e->session->model->mesh, terms));
 }
 
-// -- the ledger ------------------------------------------------------------------------------------------------
+// -- the ledger ---------------------------------------------------------------------------------
 
 static json_t *side_json(const Explain *e, const LedgerSide *s) {
   const DimTable *t = e->ledger->graph->dims;
   json_t *dims = json_array();
   for (int i = 0; i < s->dims.n; i++) {
     const Dim *d = dim_get(t, s->dims.at[i]), *whole = dim_get(t, d->whole);
-    json_array_append_new(dims, json_pack("{s:s, s:I, s:I, s:o}", "dim", whole->name, "size", (json_int_t)whole->size, "block", (json_int_t)d->size,
+    json_array_append_new(dims, json_pack("{s:s, s:I, s:I, s:o}", "dim", whole->name, "size",
+                                          (json_int_t)whole->size, "block", (json_int_t)d->size,
                                           "axes", axes_list(&e->session->model->mesh, d->axes)));
   }
-  json_t *out = json_pack("{s:s, s:o, s:o}", "state", ledger_state(e->session->arena, e->ledger, s), "terms", terms_json(e, s->terms, s->monoid), "dims", dims);
+  json_t *out = json_pack("{s:s, s:o, s:o}", "state", ledger_state(e->session->arena, e->ledger, s),
+                          "terms", terms_json(e, s->terms, s->monoid), "dims", dims);
   json_object_set_new(out, "rule", s->rule >= 0 ? json_integer(s->rule) : json_null());
   json_object_set_new(out, "why", text_or_null(s->why));
   return out;
@@ -40,7 +47,8 @@ static json_t *side_json(const Explain *e, const LedgerSide *s) {
 
 static json_t *part_json(const Explain *e, const LedgerPart *p) {
   const Graph *g = e->ledger->placement->graph;
-  json_t *out = json_pack("{s:s, s:I, s:o}", "value", p->value, "bytes", (json_int_t)p->bytes, "user", text_or_null(p->user));
+  json_t *out = json_pack("{s:s, s:I, s:o}", "value", p->value, "bytes", (json_int_t)p->bytes,
+                          "user", text_or_null(p->user));
   const Origin *o = p->reader ? &graph_node(g, p->reader)->origin : NULL;
   json_object_set_new(out, "user_value", text_or_null(o ? o->value : NULL));
   json_object_set_new(out, "user_place", o ? place_json(e, o->pos) : json_null());
@@ -52,7 +60,8 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
 // What collectives_json does not tell.
 static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_t *parts = json_array();
-  for (uint32_t i = 0; i < row->nparts; i++) json_array_append_new(parts, part_json(e, &row->part[i]));
+  for (uint32_t i = 0; i < row->nparts; i++)
+    json_array_append_new(parts, part_json(e, &row->part[i]));
   json_object_set_new(out, "predicted_seconds", json_real(row->fact->seconds));
   json_object_set_new(out, "place", place_json(e, row->fact->pos));
   json_object_set_new(out, "parts", parts);
@@ -67,8 +76,10 @@ static json_t *lines_json(const Ledger *l) {
     const LedgerLine *line = &l->line[i];
     json_t *rows = json_array();
     for (uint32_t k = 0; k < line->n; k++) json_array_append_new(rows, json_integer(line->row[k]));
-    json_array_append_new(out, json_pack("{s:s, s:o, s:I, s:I, s:f}", "value", line->value, "collectives", rows, "calls", (json_int_t)line->calls,
-                                         "wire_bytes", (json_int_t)line->wire_bytes, "predicted_seconds", line->seconds));
+    json_array_append_new(out, json_pack("{s:s, s:o, s:I, s:I, s:f}", "value", line->value,
+                                         "collectives", rows, "calls", (json_int_t)line->calls,
+                                         "wire_bytes", (json_int_t)line->wire_bytes,
+                                         "predicted_seconds", line->seconds));
   }
   return out;
 }
@@ -77,8 +88,10 @@ static json_t *totals_json(const Explain *e) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < e->ledger->ntotals; i++) {
     const LedgerTotal *t = &e->ledger->total[i];
-    json_array_append_new(out, json_pack("{s:o, s:I, s:I, s:I, s:f}", "axes", axes_list(&e->session->model->mesh, t->axes), "group",
-                                         (json_int_t)t->group, "calls", (json_int_t)t->calls, "wire_bytes", (json_int_t)t->wire_bytes,
+    json_array_append_new(out, json_pack("{s:o, s:I, s:I, s:I, s:f}", "axes",
+                                         axes_list(&e->session->model->mesh, t->axes), "group",
+                                         (json_int_t)t->group, "calls", (json_int_t)t->calls,
+                                         "wire_bytes", (json_int_t)t->wire_bytes,
                                          "predicted_seconds", t->seconds));
   }
   return out;
@@ -87,24 +100,30 @@ static json_t *totals_json(const Explain *e) {
 static json_t *rule_json(const Explain *e, const LedgerRule *r) {
   static const char *const scope[] = {"all", "optimizer", "parameters", "gradients", "tensor"};
   const LayoutRule *rule = r->rule;
-  json_t *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "text", r->text, "scope", scope[rule->scope], "pattern",
-                          text_or_null(rule->pattern), "dim", text_or_null(rule->dim), "axes", axes_list(&e->session->model->mesh, rule->axes),
-                          "soft", rule->soft, "none", rule->none, "place", place_json(e, rule->pos));
+  json_t *out =
+      json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "text", r->text, "scope",
+                scope[rule->scope], "pattern", text_or_null(rule->pattern), "dim",
+                text_or_null(rule->dim), "axes", axes_list(&e->session->model->mesh, rule->axes),
+                "soft", rule->soft, "none", rule->none, "place", place_json(e, rule->pos));
   json_object_set_new(out, "calls", json_integer(r->calls));
   json_object_set_new(out, "wire_bytes", json_integer(r->wire_bytes));
-  json_object_set_new(out, "without", json_pack("{s:I, s:I, s:I, s:I}", "calls", (json_int_t)r->without_calls, "wire_bytes", (json_int_t)r->without_bytes,
-                                                "flops", (json_int_t)r->without_flops, "parameter_bytes", (json_int_t)r->without_memory));
+  json_object_set_new(out, "without",
+                      json_pack("{s:I, s:I, s:I, s:I}", "calls", (json_int_t)r->without_calls,
+                                "wire_bytes", (json_int_t)r->without_bytes, "flops",
+                                (json_int_t)r->without_flops, "parameter_bytes",
+                                (json_int_t)r->without_memory));
   return out;
 }
 
-// -- values ----------------------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 static json_t *value_dims(const Explain *e, const ExplainedValue *v) {
   json_t *out = json_array();
   for (int k = 0; k < v->ndims; k++) {
     const ValueDim *d = &v->dim[k];
-    json_t *one = json_pack("{s:s, s:I, s:I, s:o}", "dim", d->name, "size", (json_int_t)d->size, "block", (json_int_t)d->block, "axes",
-                            axes_list(&e->session->model->mesh, d->axes));
+    json_t *one =
+        json_pack("{s:s, s:I, s:I, s:o}", "dim", d->name, "size", (json_int_t)d->size, "block",
+                  (json_int_t)d->block, "axes", axes_list(&e->session->model->mesh, d->axes));
     json_object_set_new(one, "rule", d->rule >= 0 ? json_integer(d->rule) : json_null());
     json_object_set_new(one, "why", text_or_null(d->why));
     json_array_append_new(out, one);
@@ -120,8 +139,10 @@ static json_t *indices(const uint32_t *at, uint32_t n) {
 
 static json_t *value_json(const Explain *e, const ExplainedValue *v) {
   const Mesh *m = &e->session->model->mesh;
-  json_t *out = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "name", v->name, "kind", value_kinds[v->kind], "dtype", dtype_text(v->type), "place",
-                          place_json(e, v->pos), "computed", v->computed, "state", v->seen, "because", v->why);
+  json_t *out =
+      json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "name", v->name, "kind",
+                value_kinds[v->kind], "dtype", dtype_text(v->type), "place", place_json(e, v->pos),
+                "computed", v->computed, "state", v->seen, "because", v->why);
   json_object_set_new(out, "dims", value_dims(e, v));
   json_object_set_new(out, "terms", terms_json(e, v->terms, v->monoid));
   json_object_set_new(out, "same_along", axes_list(m, v->same));
@@ -140,9 +161,13 @@ static json_t *uses_json(const Explain *e, const ExplainedValue *v) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const Graph *g = e->ledger->placement->graph;
-    json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:b, s:i}", "user", use[i].user, "value", text_or_null(use[i].of), "phase",
-                            use[i].backward ? "backward" : "forward", "wants", use[i].wants, "converts", use[i].converts, "times", (int)use[i].times);
-    json_object_set_new(one, "place", use[i].node ? place_json(e, graph_node(g, use[i].node)->origin.pos) : json_null());
+    json_t *one =
+        json_pack("{s:s, s:o, s:s, s:s, s:b, s:i}", "user", use[i].user, "value",
+                  text_or_null(use[i].of), "phase", use[i].backward ? "backward" : "forward",
+                  "wants", use[i].wants, "converts", use[i].converts, "times", (int)use[i].times);
+    json_object_set_new(one, "place",
+                        use[i].node ? place_json(e, graph_node(g, use[i].node)->origin.pos)
+                                    : json_null());
     json_array_append_new(out, one);
   }
   return out;
@@ -151,14 +176,16 @@ static json_t *uses_json(const Explain *e, const ExplainedValue *v) {
 static json_t *named_json(const Explain *e, int index) {
   const ExplainedValue *v = &e->values->at[index];
   json_t *out = value_json(e, v), *slots = json_array();
-  for (uint32_t i = 0; i < v->nslots; i++) json_array_append_new(slots, value_json(e, &e->values->at[v->slot[i]]));
+  for (uint32_t i = 0; i < v->nslots; i++)
+    json_array_append_new(slots, value_json(e, &e->values->at[v->slot[i]]));
   json_object_set_new(out, "uses", uses_json(e, v));
-  json_object_set_new(out, "gradient", v->gradient >= 0 ? value_json(e, &e->values->at[v->gradient]) : json_null());
+  json_object_set_new(out, "gradient",
+                      v->gradient >= 0 ? value_json(e, &e->values->at[v->gradient]) : json_null());
   json_object_set_new(out, "optimizer", slots);
   return out;
 }
 
-// -- memory over the step --------------------------------------------------------------------------------------
+// -- memory over the step -----------------------------------------------------------------------
 
 static json_t *timeline_json(const Explain *e) {
   const Timeline *t = &e->memory;
@@ -166,13 +193,15 @@ static json_t *timeline_json(const Explain *e) {
   for (uint32_t i = 0; i < t->n; i++) json_array_append_new(live, json_integer(t->live[i]));
   for (uint32_t i = 0; i < t->nalive; i++) {
     const PlanBuffer *b = t->alive[i];
-    json_array_append_new(alive, json_pack("{s:s, s:I, s:i, s:i, s:b}", "value", b->value, "bytes", (json_int_t)b->bytes, "first", (int)b->first, "last",
+    json_array_append_new(alive, json_pack("{s:s, s:I, s:i, s:i, s:b}", "value", b->value, "bytes",
+                                           (json_int_t)b->bytes, "first", (int)b->first, "last",
                                            (int)b->last, "kept", b->kept));
   }
-  return json_pack("{s:I, s:i, s:o, s:o}", "persistent", (json_int_t)t->persistent, "peak", (int)t->peak, "live", live, "alive_at_peak", alive);
+  return json_pack("{s:I, s:i, s:o, s:o}", "persistent", (json_int_t)t->persistent, "peak",
+                   (int)t->peak, "live", live, "alive_at_peak", alive);
 }
 
-// -- all -------------------------------------------------------------------------------------------------------
+// -- all ----------------------------------------------------------------------------------------
 
 json_t *explain_json(const Explain *e, json_t *list, int value) {
   const Session *s = e->session;
@@ -181,8 +210,10 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_t *out = json_object(), *rules = json_array(), *values = json_array();
   for (uint32_t i = 0; i < l->nrows; i++) add_row(e, json_array_get(list, i), &l->row[i]);
   for (uint32_t i = 0; i < l->nrules; i++) json_array_append_new(rules, rule_json(e, &l->rule[i]));
-  for (uint32_t i = 0; i < e->values->n; i++) json_array_append_new(values, value_json(e, &e->values->at[i]));
-  const char *text = value < 0 ? ledger_text(s->arena, l, false) : explained_text(s->arena, l, e->values, value);
+  for (uint32_t i = 0; i < e->values->n; i++)
+    json_array_append_new(values, value_json(e, &e->values->at[i]));
+  const char *text =
+      value < 0 ? ledger_text(s->arena, l, false) : explained_text(s->arena, l, e->values, value);
   json_object_set_new(out, "schema", json_string("meshc.explain/1"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(e->purpose));

@@ -1,6 +1,7 @@
-// The kernels of the step as a drawing: a box each with its operations inside, what it moves, saves and takes; and as a
-// table. Rounds of a loop whose kernels look alike are one box; those of the first are a drawing of their own that opens. In
-// a step of many kernels that is so for every round.
+// The kernels of the step as a drawing: a box each with its operations inside, what it moves, saves
+// and takes; and as a table. Rounds of a loop whose kernels look alike are one box; those of the
+// first are a drawing of their own that opens. In a step of many kernels that is so for every
+// round.
 #include "frontend/report/explain.h"
 #include "frontend/report/kernel_facts.h"
 #include "frontend/report/svg_internal.h"
@@ -17,8 +18,8 @@ typedef struct Inside {
 
 // A kernel, or rounds that look alike.
 typedef struct Item {
-  uint32_t group;     // of rounds: the first
-  uint32_t rounds;    // 0: a kernel
+  uint32_t group;  // of rounds: the first
+  uint32_t rounds; // 0: a kernel
   const char *line[HEAD_LINES];
   Inside inside;
 } Item;
@@ -26,7 +27,7 @@ typedef struct Item {
 // Kernels of one round of a loop, of one phase.
 typedef struct Round {
   const char *name, *loop, *look;
-  uint32_t n, alike;  // kernels; index of the first round of the run that it belongs to
+  uint32_t n, alike; // kernels; index of the first round of the run that it belongs to
   double seconds;
   int64_t bytes, saved;
 } Round;
@@ -34,20 +35,21 @@ typedef struct Round {
 typedef struct Kernels {
   Arena *a;
   const Explain *e;
-  KernelFact *fact;   // of each group
-  int *round;         // of each group, -1: none
-  uint32_t nkernels;  // that run something
+  KernelFact *fact;  // of each group
+  int *round;        // of each group, -1: none
+  uint32_t nkernels; // that run something
   VEC(Round) rounds;
-  int *item_of;       // of each group in the drawing at work, -1: not here
+  int *item_of; // of each group in the drawing at work, -1: not here
   VEC(Item) item;
 } Kernels;
 
 static const Fusion *fusion_of(const Kernels *k) { return k->e->made->fusion; }
 static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->made, group); }
 
-// -- rounds ------------------------------------------------------------------------------------------------
+// -- rounds -------------------------------------------------------------------------------------
 
-// A kernel belongs to the round of the last value that it stores, a bucket of collectives only if all its values do.
+// A kernel belongs to the round of the last value that it stores, a bucket of collectives only if
+// all its values do.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
     const char *other = graph_node(fusion_of(k)->graph, g->stored[i])->origin.value;
@@ -67,14 +69,18 @@ static int find_round(Kernels *k, uint32_t group) {
   const char *name = arena_printf(k->a, "%.*s%s", (int)n, fact->of, which);
   for (uint32_t i = k->rounds.n; i-- > 0;)
     if (!strcmp(k->rounds.at[i].name, name)) return (int)i;
-  vec_push(k->a, k->rounds) = (Round){.name = name, .loop = arena_printf(k->a, "%.*s%s", (int)loop, fact->of, which), .look = ""};
+  vec_push(k->a, k->rounds) = (Round){
+      .name = name, .loop = arena_printf(k->a, "%.*s%s", (int)loop, fact->of, which), .look = ""};
   return (int)k->rounds.n - 1;
 }
 
 static const char *look_of(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
-  const char *text = arena_printf(k->a, "%s %lld %lld", k->fact[group].kind, (long long)k->fact[group].bytes, (long long)k->fact[group].flops);
-  for (uint32_t i = 0; i < g->nnodes; i++) text = arena_printf(k->a, "%s %u", text, (unsigned)graph_node(fusion_of(k)->graph, g->node[i])->op);
+  const char *text = arena_printf(k->a, "%s %lld %lld", k->fact[group].kind,
+                                  (long long)k->fact[group].bytes, (long long)k->fact[group].flops);
+  for (uint32_t i = 0; i < g->nnodes; i++)
+    text = arena_printf(k->a, "%s %u", text,
+                        (unsigned)graph_node(fusion_of(k)->graph, g->node[i])->op);
   return text;
 }
 
@@ -93,7 +99,8 @@ static void find_rounds(Kernels *k) {
     Round *r = &k->rounds.at[i];
     r->alike = i;
     for (uint32_t j = 0; j < i; j++)
-      if (k->rounds.at[j].alike == j && !strcmp(k->rounds.at[j].loop, r->loop) && !strcmp(k->rounds.at[j].look, r->look)) {
+      if (k->rounds.at[j].alike == j && !strcmp(k->rounds.at[j].loop, r->loop) &&
+          !strcmp(k->rounds.at[j].look, r->look)) {
         r->alike = j;
         break;
       }
@@ -107,10 +114,12 @@ static uint32_t count_alike(const Kernels *k, uint32_t round) {
 }
 
 static bool is_folded(const Kernels *k, uint32_t round) {
-  return count_alike(k, round) > 1 || (k->nkernels > MANY_KERNELS && k->rounds.at[round].alike == round && k->rounds.at[round].n > 1);
+  return count_alike(k, round) > 1 ||
+         (k->nkernels > MANY_KERNELS && k->rounds.at[round].alike == round &&
+          k->rounds.at[round].n > 1);
 }
 
-// -- operations of a kernel --------------------------------------------------------------------------------
+// -- operations of a kernel ---------------------------------------------------------------------
 
 static const char *node_text(const Kernels *k, const Group *g, NodeId n) {
   const Node *x = graph_node(fusion_of(k)->graph, n);
@@ -120,7 +129,9 @@ static const char *node_text(const Kernels *k, const Group *g, NodeId n) {
   return stored && x->origin.value ? arena_printf(k->a, "%s: %s", op, x->origin.value) : op;
 }
 
-static DrawnBox op_box(const char *text) { return (DrawnBox){.width = (double)strlen(text) * SVG_LETTER + 10, .height = OP_HEIGHT}; }
+static DrawnBox op_box(const char *text) {
+  return (DrawnBox){.width = (double)strlen(text) * SVG_LETTER + 10, .height = OP_HEIGHT};
+}
 
 // Of many operations only how often each is there, without edges.
 static Inside counts_of(const Kernels *k, uint32_t group) {
@@ -182,13 +193,15 @@ static Inside inside_of(const Kernels *k, uint32_t group) {
   return out;
 }
 
-// -- items -------------------------------------------------------------------------------------------------
+// -- items --------------------------------------------------------------------------------------
 
 static void add_kernel(Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
   k->item_of[group] = (int)k->item.n;
-  vec_push(k->a, k->item) = (Item){.group = group, .line = {arena_printf(k->a, "#%u %s", group, fact->kind), fact->value, fact->cost},
-                                   .inside = inside_of(k, group)};
+  vec_push(k->a, k->item) =
+      (Item){.group = group,
+             .line = {arena_printf(k->a, "#%u %s", group, fact->kind), fact->value, fact->cost},
+             .inside = inside_of(k, group)};
 }
 
 static void add_rounds(Kernels *k, uint32_t round) {
@@ -198,7 +211,8 @@ static void add_rounds(Kernels *k, uint32_t round) {
     if (k->rounds.at[i].alike == round) last = i;
   const char *saved = r->saved ? arena_printf(k->a, ", saves %s", bytes_text(k->a, r->saved)) : "";
   Item item = {.rounds = n, .line = {r->name, arena_printf(k->a, "%u kernels, below", r->n)}};
-  item.line[2] = arena_printf(k->a, "%smoves %s%s, %s", n > 1 ? "each " : "", bytes_text(k->a, r->bytes), saved, seconds_text(k->a, r->seconds));
+  item.line[2] = arena_printf(k->a, "%smoves %s%s, %s", n > 1 ? "each " : "",
+                              bytes_text(k->a, r->bytes), saved, seconds_text(k->a, r->seconds));
   if (n > 1) item.line[0] = arena_printf(k->a, "%s ... %s", r->name, k->rounds.at[last].name);
   if (n > 1) item.line[1] = arena_printf(k->a, "%u alike, %u kernels each, below", n, r->n);
   for (uint32_t g = fusion_of(k)->ngroups; g-- > 0;)
@@ -211,15 +225,18 @@ static void add_rounds(Kernels *k, uint32_t round) {
 
 static DrawnBox size_of_item(const Item *i) {
   size_t longest = 0;
-  for (int line = 0; line < HEAD_LINES; line++) longest = strlen(i->line[line]) > longest ? strlen(i->line[line]) : longest;
+  for (int line = 0; line < HEAD_LINES; line++)
+    longest = strlen(i->line[line]) > longest ? strlen(i->line[line]) : longest;
   double width = (double)longest * SVG_LETTER + 14, inner = i->inside.drawn.width + 2 * PAD;
   return (DrawnBox){.width = width > inner ? width : inner,
-                    .height = SVG_LINE * HEAD_LINES + 8 + (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
+                    .height = SVG_LINE * HEAD_LINES + 8 +
+                              (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
 }
 
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
-  uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1), stamp = 0; // seen: by item, the last item that it leads to
+  uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1),
+           stamp = 0; // seen: by item, the last item that it leads to
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     uint32_t n = 0, *from = k->item_of[g] >= 0 ? kernel_sources(k->a, k->e->made, g, &n) : NULL;
     stamp = k->item_of[g] >= 0 ? (uint32_t)k->item_of[g] + 1 : 0;
@@ -234,13 +251,14 @@ static void connect(const Kernels *k, Drawn *d) {
   d->nedges = edge.n;
 }
 
-// -- the drawing -------------------------------------------------------------------------------------------
+// -- the drawing --------------------------------------------------------------------------------
 
 static void put_inside(FILE *f, const Item *item, const DrawnBox *box) {
   Drawn d = item->inside.drawn;
   double x = box->x + (box->width - d.width) / 2, y = box->y + SVG_LINE * HEAD_LINES + 8;
   for (uint32_t i = 0; i < d.nedges; i++) {
-    for (uint32_t p = 0; p < d.edge[i].npoints; p++) d.edge[i].point[p].x += x, d.edge[i].point[p].y += y;
+    for (uint32_t p = 0; p < d.edge[i].npoints; p++)
+      d.edge[i].point[p].x += x, d.edge[i].point[p].y += y;
     svg_edge(f, &d.edge[i], true, "e");
   }
   for (uint32_t i = 0; i < d.nboxes; i++) {
@@ -252,14 +270,19 @@ static void put_inside(FILE *f, const Item *item, const DrawnBox *box) {
 }
 
 static void put_item(FILE *f, const Kernels *k, const Item *item, const DrawnBox *box) {
-  static const int colour[] = {[GROUP_KERNEL] = 1, [GROUP_PRODUCT] = 2, [GROUP_COLLECTIVE] = 3, [GROUP_ORDERED] = 4};
+  static const int colour[] = {
+      [GROUP_KERNEL] = 1, [GROUP_PRODUCT] = 2, [GROUP_COLLECTIVE] = 3, [GROUP_ORDERED] = 4};
   const Group *g = &fusion_of(k)->group[item->group];
   fprintf(f, "<g class=\"kernel\"><title>");
-  if (!item->rounds) html_text(f, arena_printf(k->a, "%s. %s", g->why ? g->why : "", kernel_apart(k->a, k->e->made, item->group)));
+  if (!item->rounds)
+    html_text(f, arena_printf(k->a, "%s. %s", g->why ? g->why : "",
+                              kernel_apart(k->a, k->e->made, item->group)));
   fprintf(f, "</title>");
   svg_box(f, box, arena_printf(k->a, "c%d", item->rounds ? 0 : colour[g->kind]));
-  if (item->rounds) fprintf(f, "<a href=\"#kernels%d\">", k->round[item->group]);
-  else fprintf(f, "<a href=\"#kernel%u\">", item->group);
+  if (item->rounds)
+    fprintf(f, "<a href=\"#kernels%d\">", k->round[item->group]);
+  else
+    fprintf(f, "<a href=\"#kernel%u\">", item->group);
   svg_text(f, "h", box->x + 7, box->y + SVG_LINE - 1, item->line[0]);
   fprintf(f, "</a>");
   svg_text(f, NULL, box->x + 7, box->y + 2 * SVG_LINE - 1, item->line[1]);
@@ -294,8 +317,10 @@ static void put_drawings(FILE *f, Kernels *k) {
     int round = k->round[g];
     uint32_t alike = round < 0 ? 0 : k->rounds.at[round].alike;
     if (!runs(k, g) || k->item_of[g] >= 0) continue;
-    if (round >= 0 && is_folded(k, alike)) add_rounds(k, alike);
-    else add_kernel(k, g);
+    if (round >= 0 && is_folded(k, alike))
+      add_rounds(k, alike);
+    else
+      add_kernel(k, g);
   }
   draw(f, k, "the kernels of the step and what each reads");
   for (uint32_t r = 0; r < k->rounds.n; r++) {
@@ -313,7 +338,7 @@ static void put_drawings(FILE *f, Kernels *k) {
   }
 }
 
-// -- the table ---------------------------------------------------------------------------------------------
+// -- the table ----------------------------------------------------------------------------------
 
 static void put_cell(FILE *f, const char *css, const char *text) {
   fprintf(f, "<td%s%s%s>", css ? " class=\"" : "", css ? css : "", css ? "\"" : "");
@@ -321,7 +346,9 @@ static void put_cell(FILE *f, const char *css, const char *text) {
   fprintf(f, "</td>");
 }
 
-static void put_number(FILE *f, double number, const char *text) { fprintf(f, "<td class=\"n\" data-n=\"%.9g\">%s</td>", number, text); }
+static void put_number(FILE *f, double number, const char *text) {
+  fprintf(f, "<td class=\"n\" data-n=\"%.9g\">%s</td>", number, text);
+}
 
 static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
@@ -335,15 +362,20 @@ static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   put_number(f, (double)fact->saved, fact->saved ? bytes_text(k->a, fact->saved) : "");
   put_number(f, (double)fact->flops, fact->flops ? flops_text(k->a, (double)fact->flops) : "");
   put_number(f, (double)fact->rounds, arena_printf(k->a, "%lld", (long long)fact->rounds));
-  put_number(f, fact->seconds, arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s", seconds_text(k->a, fact->seconds), fact->together));
+  put_number(f, fact->seconds,
+             arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s",
+                          seconds_text(k->a, fact->seconds), fact->together));
   put_cell(f, "why", g->why ? g->why : "");
   put_cell(f, "why", *apart ? arena_printf(k->a, "apart from %s", apart) : "");
   fprintf(f, "</tr>\n");
 }
 
 static void put_table(FILE *f, const Kernels *k) {
-  fprintf(f, "<details><summary>all kernels as a table</summary><div class=\"scroll\"><table class=\"sort\"><thead><tr><th>#</th><th>kind</th><th>stores</th>"
-             "<th>operations</th><th>moves</th><th>saves</th><th>flops</th><th>runs</th><th>time</th><th>what it is</th><th>why it is a kernel of its own</th></tr></thead>\n<tbody>\n");
+  fprintf(f,
+          "<details><summary>all kernels as a table</summary><div class=\"scroll\"><table "
+          "class=\"sort\"><thead><tr><th>#</th><th>kind</th><th>stores</th>"
+          "<th>operations</th><th>moves</th><th>saves</th><th>flops</th><th>runs</th><th>time</"
+          "th><th>what it is</th><th>why it is a kernel of its own</th></tr></thead>\n<tbody>\n");
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++)
     if (runs(k, g)) put_row(f, k, g);
   fprintf(f, "</tbody></table></div></details>\n");
@@ -361,14 +393,21 @@ void html_kernels(FILE *f, const Explain *e) {
     if (!runs(&k, g)) continue;
     k.nkernels++;
     k.fact[g] = kernel_fact(scratch, e->made, e->step, g);
-    if (e->made->fusion->group[g].kind != GROUP_COLLECTIVE) moved += k.fact[g].bytes * k.fact[g].rounds;
+    if (e->made->fusion->group[g].kind != GROUP_COLLECTIVE)
+      moved += k.fact[g].bytes * k.fact[g].rounds;
     saved += k.fact[g].saved * k.fact[g].rounds;
   }
   find_rounds(&k);
-  fprintf(f, "<h2>Kernels</h2>\n<p>What one processor runs in a step, with the operations that are fused in each kernel (of many only how often each is there). Its kernels and products read and write %s; "
-             "fusion saves %s, which operations would write and read again as kernels of their own. <span class=\"key\" style=\"background:var(--c1)\"></span> kernel "
-             "<span class=\"key\" style=\"background:var(--c2)\"></span> library product <span class=\"key\" style=\"background:var(--c3)\"></span> collective "
-             "<span class=\"key\" style=\"background:var(--c4)\"></span> ordered. Flops and bytes are those of one run, times are those of a step, predicted.</p>\n",
+  fprintf(f,
+          "<h2>Kernels</h2>\n<p>What one processor runs in a step, with the operations that are "
+          "fused in each kernel (of many only how often each is there). Its kernels and products "
+          "read and write %s; "
+          "fusion saves %s, which operations would write and read again as kernels of their own. "
+          "<span class=\"key\" style=\"background:var(--c1)\"></span> kernel "
+          "<span class=\"key\" style=\"background:var(--c2)\"></span> library product <span "
+          "class=\"key\" style=\"background:var(--c3)\"></span> collective "
+          "<span class=\"key\" style=\"background:var(--c4)\"></span> ordered. Flops and bytes are "
+          "those of one run, times are those of a step, predicted.</p>\n",
           bytes_text(scratch, moved), bytes_text(scratch, saved));
   put_drawings(f, &k);
   put_table(f, &k);

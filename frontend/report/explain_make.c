@@ -1,10 +1,11 @@
-// The structure behind `explain`: ledger and values of the partitioner, memory of the plan, time of the simulator.
+// The structure behind `explain`: ledger and values of the partitioner, memory of the plan, time of
+// the simulator.
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// -- memory over the step ----------------------------------------------------------------------------------
+// -- memory over the step -----------------------------------------------------------------------
 
 static int by_size(const void *x, const void *y) {
   const PlanBuffer *const *a = x, *const *b = y;
@@ -23,7 +24,8 @@ static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
 }
 
 static Timeline timeline(Arena *a, const Compiled *c) {
-  Timeline t = {.n = c->program->ninstrs, .persistent = program_bytes(c->program) - c->program->arena_bytes};
+  Timeline t = {.n = c->program->ninstrs,
+                .persistent = program_bytes(c->program) - c->program->arena_bytes};
   int64_t *change = arena_array(a, int64_t, t.n + 2), live = 0;
   t.live = arena_array(a, int64_t, t.n + 1);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
@@ -59,16 +61,22 @@ static const char *memory_of(Arena *a, const Compiled *c, const char *name) {
     if (b->bytes > most) most = b->bytes;
   }
   if (!count) return NULL;
-  return arena_printf(a, "%u buffer%s of the work arena, at most %lld B, from instruction %u to %u of %u", count, count == 1 ? "" : "s",
-                      (long long)most, first, last, n);
+  return arena_printf(
+      a, "%u buffer%s of the work arena, at most %lld B, from instruction %u to %u of %u", count,
+      count == 1 ? "" : "s", (long long)most, first, last, n);
 }
 
-// -- all -----------------------------------------------------------------------------------------------------
+// -- all ----------------------------------------------------------------------------------------
 
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose) {
   Arena *a = s->arena;
-  LedgerSource from = {.placement = c->placement, .graph = c->order->graph, .buckets = c->buckets, .facts = c->facts,
-                       .partition = c->partition, .machine = &s->machine, .diag = s->diag};
+  LedgerSource from = {.placement = c->placement,
+                       .graph = c->order->graph,
+                       .buckets = c->buckets,
+                       .facts = c->facts,
+                       .partition = c->partition,
+                       .machine = &s->machine,
+                       .diag = s->diag};
   Explain *e = arena_new_of(a, Explain);
   *e = (Explain){.session = s, .made = c, .purpose = purpose, .ledger = ledger_new(a, &from)};
   e->ledger->peak_bytes = program_bytes(c->compiled->program);
@@ -76,6 +84,7 @@ Explain *explain_new(Session *s, const Compilation *c, const char *purpose) {
   e->step = session_simulate(s, c);
   e->ledger->step = simulation_text(a, e->step);
   e->values = explained_values(a, e->ledger);
-  for (uint32_t i = 0; i < e->values->n; i++) e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);
+  for (uint32_t i = 0; i < e->values->n; i++)
+    e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);
   return e;
 }

@@ -1,48 +1,50 @@
-// The graph of values as a drawing: boxes below all that they are made of (layered.h), coloured by the axes that cut them,
-// collectives written in the box of the value that they move. Rounds of a loop that look alike are one box; what is
-// within one of them is a drawing of its own that opens.
+// The graph of values as a drawing: boxes below all that they are made of (layered.h), coloured by
+// the axes that cut them, collectives written in the box of the value that they move. Rounds of a
+// loop that look alike are one box; what is within one of them is a drawing of its own that opens.
 #include "frontend/report/explain.h"
 #include "frontend/report/svg_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A collective at an item: a line of the ledger, how many of its calls are here, and the last of them.
+// A collective at an item: a line of the ledger, how many of its calls are here, and the last of
+// them.
 typedef struct Badge {
   uint32_t line, calls, row;
 } Badge;
 
 typedef struct Item {
   const char *title, *state;
-  int value;        // -1: rounds, the first of which is `round`
+  int value; // -1: rounds, the first of which is `round`
   int round;
   int colour;
-  bool ghost;       // of outside
+  bool ghost; // of outside
   VEC(Badge) badge;
 } Item;
 
 typedef struct Edge {
   uint32_t from, to;
-  bool moved;       // a collective stands between
+  bool moved; // a collective stands between
 } Edge;
 
 typedef struct Drawing {
   Arena *a;
   const Explain *e;
   const ValueGraph *g;
-  int *item_of;     // of box, -1: not here
+  int *item_of; // of box, -1: not here
   VEC(Item) item;
   VEC(Edge) edge;
 } Drawing;
 
-// -- items ---------------------------------------------------------------------------------------------------
+// -- items --------------------------------------------------------------------------------------
 
 static const char *value_state(const Explain *e, const ExplainedValue *v) {
   Arena *a = e->session->arena;
   const char *text = "[";
   for (int k = 0; k < v->ndims; k++)
-    text = arena_printf(a, "%s%s%s%s%s", text, k ? ", " : "", v->dim[k].name, v->dim[k].axes.n ? "/" : "",
-                        v->dim[k].axes.n ? axes_text(a, &e->session->model->mesh, v->dim[k].axes) : "");
+    text = arena_printf(
+        a, "%s%s%s%s%s", text, k ? ", " : "", v->dim[k].name, v->dim[k].axes.n ? "/" : "",
+        v->dim[k].axes.n ? axes_text(a, &e->session->model->mesh, v->dim[k].axes) : "");
   return arena_printf(a, "%s]%s", text, v->terms.n ? " from terms" : "");
 }
 
@@ -50,7 +52,11 @@ static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {
   const GraphBox *box = &d->g->box[b];
   const ExplainedValue *v = &d->e->values->at[box->value];
   d->item_of[b] = (int)d->item.n;
-  vec_push(d->a, d->item) = (Item){.title = title, .state = value_state(d->e, v), .value = box->value, .colour = state_colour(d->e, v), .ghost = ghost};
+  vec_push(d->a, d->item) = (Item){.title = title,
+                                   .state = value_state(d->e, v),
+                                   .value = box->value,
+                                   .colour = state_colour(d->e, v),
+                                   .ghost = ghost};
 }
 
 static void add_badge(Drawing *d, Item *item, uint32_t row) {
@@ -77,11 +83,13 @@ static void add_edge(Drawing *d, uint32_t from, uint32_t to, bool moved) {
 }
 
 static void connect(Drawing *d) {
-  for (uint32_t i = 0; i < d->g->nedges; i++) add_edge(d, d->g->edge[i].from, d->g->edge[i].to, false);
+  for (uint32_t i = 0; i < d->g->nedges; i++)
+    add_edge(d, d->g->edge[i].from, d->g->edge[i].to, false);
   for (uint32_t i = 0; i < d->g->nmoves; i++) {
     const GraphMove *m = &d->g->move[i];
     const LedgerRow *row = &d->e->ledger->row[m->row];
-    if (d->item_of[m->from] >= 0 && !d->item.at[d->item_of[m->from]].ghost) add_badge(d, &d->item.at[d->item_of[m->from]], m->row);
+    if (d->item_of[m->from] >= 0 && !d->item.at[d->item_of[m->from]].ghost)
+      add_badge(d, &d->item.at[d->item_of[m->from]], m->row);
     if (m->from != m->to && !row->fact->backward) add_edge(d, m->from, m->to, true);
   }
 }
@@ -91,12 +99,16 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
   const LedgerRow *row = &d->e->ledger->row[b->row];
   const CollFact *c = row->fact;
   int64_t calls = c->times * b->calls;
-  const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind), axes_text(a, &d->e->session->model->mesh, c->axes));
-  if (row->nparts > 1) return arena_printf(a, "%s, %u packed", what, row->nparts); // the call's bytes are not this value's
-  return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes), calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
+  const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind),
+                                  axes_text(a, &d->e->session->model->mesh, c->axes));
+  if (row->nparts > 1)
+    return arena_printf(a, "%s, %u packed", what,
+                        row->nparts); // the call's bytes are not this value's
+  return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes),
+                      calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
 
-// -- sizes -----------------------------------------------------------------------------------------------------
+// -- sizes --------------------------------------------------------------------------------------
 
 static void measure(const Drawing *d, const Item *i, DrawnBox *out) {
   size_t longest = strlen(i->title) > strlen(i->state) ? strlen(i->title) : strlen(i->state);
@@ -108,7 +120,7 @@ static void measure(const Drawing *d, const Item *i, DrawnBox *out) {
   out->height = SVG_LINE * (2 + i->badge.n) + 8;
 }
 
-// -- the drawing -----------------------------------------------------------------------------------------------
+// -- the drawing --------------------------------------------------------------------------------
 
 static void put_words(FILE *f, const DrawnBox *b, int line, const char *css, const char *text) {
   svg_text(f, css, b->x + 7, b->y + SVG_LINE * line - 1, text);
@@ -125,7 +137,8 @@ static void put_item(FILE *f, const Drawing *d, const Item *i, const DrawnBox *b
   put_words(f, box, 2, "s", i->state);
   for (uint32_t b = 0; b < i->badge.n; b++) {
     fprintf(f, "<a href=\"#line%u\">", i->badge.at[b].line);
-    put_words(f, box, 3 + (int)b, d->e->ledger->row[i->badge.at[b].row].fact->backward ? "b" : "f", badge_text(d, &i->badge.at[b]));
+    put_words(f, box, 3 + (int)b, d->e->ledger->row[i->badge.at[b].row].fact->backward ? "b" : "f",
+              badge_text(d, &i->badge.at[b]));
     fprintf(f, "</a>");
   }
   fprintf(f, "</g>\n");
@@ -137,7 +150,8 @@ static void draw(FILE *f, Drawing *d, const char *label) {
   drawn.box = arena_array(d->a, DrawnBox, d->item.n + 1);
   drawn.edge = arena_array(d->a, DrawnEdge, d->edge.n + 1);
   for (uint32_t i = 0; i < d->item.n; i++) measure(d, &d->item.at[i], &drawn.box[i]);
-  for (uint32_t i = 0; i < d->edge.n; i++) drawn.edge[i] = (DrawnEdge){.from = d->edge.at[i].from, .to = d->edge.at[i].to};
+  for (uint32_t i = 0; i < d->edge.n; i++)
+    drawn.edge[i] = (DrawnEdge){.from = d->edge.at[i].from, .to = d->edge.at[i].to};
   if (!layered_draw(d->a, &drawn)) {
     svg_too_large(f, drawn.nboxes);
     return;
@@ -156,7 +170,7 @@ static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
   return d;
 }
 
-// -- rounds ------------------------------------------------------------------------------------------------------
+// -- rounds -------------------------------------------------------------------------------------
 
 // Rounds first..last of a loop, one after the other, that look alike.
 typedef struct Run {
@@ -165,7 +179,9 @@ typedef struct Run {
 
 static Run run_at(const ValueGraph *g, uint32_t r) {
   Run run = {r, r};
-  while (run.last + 1 < g->nrounds && g->round[run.last + 1].alike == g->round[r].alike && !strcmp(g->round[run.last + 1].loop, g->round[r].loop)) run.last++;
+  while (run.last + 1 < g->nrounds && g->round[run.last + 1].alike == g->round[r].alike &&
+         !strcmp(g->round[run.last + 1].loop, g->round[r].loop))
+    run.last++;
   return run;
 }
 
@@ -176,7 +192,8 @@ static const char *run_title(Arena *a, const ValueGraph *g, Run run) {
 
 static const char *run_state(Arena *a, Run run, uint32_t values) {
   uint32_t n = run.last - run.first + 1;
-  return n == 1 ? arena_printf(a, "%u values, below", values) : arena_printf(a, "%u alike, %u values each, below", n, values);
+  return n == 1 ? arena_printf(a, "%u values, below", values)
+                : arena_printf(a, "%u alike, %u values each, below", n, values);
 }
 
 static void add_run(Drawing *d, Run run) {
@@ -186,7 +203,10 @@ static void add_run(Drawing *d, Run run) {
     d->item_of[b] = (int)item;
     values += d->g->box[b].round == (int)run.first;
   }
-  vec_push(d->a, d->item) = (Item){.title = run_title(d->a, d->g, run), .state = run_state(d->a, run, values), .value = -1, .round = (int)run.first};
+  vec_push(d->a, d->item) = (Item){.title = run_title(d->a, d->g, run),
+                                   .state = run_state(d->a, run, values),
+                                   .value = -1,
+                                   .round = (int)run.first};
 }
 
 static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
@@ -196,11 +216,13 @@ static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
     if (g->box[b].round == (int)run.first) add_box(&d, b, g->box[b].rest, false);
   for (uint32_t i = 0; i < g->nedges; i++) {
     uint32_t from = g->edge[i].from, to = g->edge[i].to;
-    if (g->box[to].round == (int)run.first && d.item_of[from] < 0) add_box(&d, from, g->box[from].name, true);
+    if (g->box[to].round == (int)run.first && d.item_of[from] < 0)
+      add_box(&d, from, g->box[from].name, true);
   }
   fprintf(f, "<details id=\"round%u\"><summary>within ", run.first);
   html_text(f, run_title(scratch, g, run));
-  if (run.last > run.first) fprintf(f, ": %u rounds alike, the first of them", run.last - run.first + 1);
+  if (run.last > run.first)
+    fprintf(f, ": %u rounds alike, the first of them", run.last - run.first + 1);
   fprintf(f, "</summary>\n");
   draw(f, &d, run_title(scratch, g, run));
   fprintf(f, "</details>\n");
@@ -210,7 +232,8 @@ static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
 static void put_key(FILE *f, const Explain *e) {
   const Mesh *m = &e->session->model->mesh;
   bool used[STATE_COLOURS] = {false};
-  fprintf(f, "<p>A box is a value; arrows lead to it from what it is made of. Its colour shows the mesh axes that split it:");
+  fprintf(f, "<p>A box is a value; arrows lead to it from what it is made of. Its colour shows the "
+             "mesh axes that split it:");
   for (uint32_t i = 0; i < e->values->n; i++) {
     const ExplainedValue *v = &e->values->at[i];
     int colour = state_colour(e, v);
@@ -219,11 +242,14 @@ static void put_key(FILE *f, const Explain *e) {
     used[colour] = true;
     for (int axis = 0; axis < m->naxes; axis++)
       for (int k = 0; k < v->ndims; k++)
-        if (axes_has(v->dim[k].axes, axis)) text = arena_printf(e->session->arena, "%s%s%s", text, *text ? " and " : "", m->axis[axis].name);
+        if (axes_has(v->dim[k].axes, axis))
+          text = arena_printf(e->session->arena, "%s%s%s", text, *text ? " and " : "",
+                              m->axis[axis].name);
     fprintf(f, " <span class=\"key\" style=\"background:var(--c%d)\"></span> ", colour);
     html_text(f, *text ? text : "none");
   }
-  fprintf(f, ". Collectives are written in the box of the value that they move, those of its gradient too; orange arrows pass through one.</p>\n");
+  fprintf(f, ". Collectives are written in the box of the value that they move, those of its "
+             "gradient too; orange arrows pass through one.</p>\n");
 }
 
 void html_graph(FILE *f, const Explain *e) {

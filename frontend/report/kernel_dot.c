@@ -1,4 +1,5 @@
-// The fuse stage in DOT: kernels as clusters with their operations inside, each with what it moves, saves and takes.
+// The fuse stage in DOT: kernels as clusters with their operations inside, each with what it moves,
+// saves and takes.
 #include <stdlib.h>
 
 #include "frontend/report/dot_internal.h"
@@ -12,13 +13,17 @@ typedef struct Source {
 } Source;
 
 static void put_group(FILE *f, const void *context, uint32_t item, const char *indent) {
-  static const char *const colour[] = {[GROUP_KERNEL] = "#e3f2fd", [GROUP_PRODUCT] = "#e8f5e9", [GROUP_COLLECTIVE] = "#fff3e0", [GROUP_ORDERED] = "#f3e5f5"};
+  static const char *const colour[] = {[GROUP_KERNEL] = "#e3f2fd",
+                                       [GROUP_PRODUCT] = "#e8f5e9",
+                                       [GROUP_COLLECTIVE] = "#fff3e0",
+                                       [GROUP_ORDERED] = "#f3e5f5"};
   const Source *s = context;
   uint32_t group = s->group[item];
   const Group *g = &s->made->fusion->group[group];
   KernelFact k = kernel_fact(s->a, s->made, s->step, group);
   const char *apart = kernel_apart(s->a, s->made, group);
-  fprintf(f, "%ssubgraph cluster_k%u {\n%s  label=\"#%u %s: ", indent, group, indent, group, k.kind);
+  fprintf(f, "%ssubgraph cluster_k%u {\n%s  label=\"#%u %s: ", indent, group, indent, group,
+          k.kind);
   dot_text(f, k.value);
   fprintf(f, "\\n%s\\n", k.cost);
   dot_text(f, g->why ? g->why : "");
@@ -34,7 +39,8 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   fprintf(f, "%s}\n", indent);
 }
 
-// Edges within a kernel; into it they come from the kernels that store what its operations read, named by their last one.
+// Edges within a kernel; into it they come from the kernels that store what its operations read,
+// named by their last one.
 static void put_edges(FILE *f, const Source *s, uint32_t group) {
   const Fusion *u = s->made->fusion;
   const Group *g = &u->group[group];
@@ -44,14 +50,17 @@ static void put_edges(FILE *f, const Source *s, uint32_t group) {
     for (int k = 0; k < x->nargs; k++) {
       bool inside = false;
       for (uint32_t j = 0; j < g->nnodes; j++) inside |= g->node[j] == x->args[k];
-      if (inside && kernel_shows(s->made, x->args[k])) fprintf(f, "  k%un%u -> k%un%u\n", group, x->args[k], group, g->node[i]);
+      if (inside && kernel_shows(s->made, x->args[k]))
+        fprintf(f, "  k%un%u -> k%un%u\n", group, x->args[k], group, g->node[i]);
     }
   }
   uint32_t n, *from = kernel_sources(s->a, s->made, group, &n);
   for (uint32_t i = 0; i < n; i++) {
     const Group *source = &u->group[from[i]];
-    fprintf(f, "  k%un%u -> k%un%u [ltail=cluster_k%u, lhead=cluster_k%u, color=\"#546e7a\", penwidth=1.5]\n", from[i], source->stored[source->nstored - 1], group,
-            g->stored[0], from[i], group);
+    fprintf(f,
+            "  k%un%u -> k%un%u [ltail=cluster_k%u, lhead=cluster_k%u, color=\"#546e7a\", "
+            "penwidth=1.5]\n",
+            from[i], source->stored[source->nstored - 1], group, g->stored[0], from[i], group);
   }
 }
 
@@ -70,7 +79,8 @@ char *kernels_dot(Session *session, const Compilation *c) {
   char *text = NULL;
   size_t size = 0;
   FILE *f = mem_stream(&text, &size);
-  fprintf(f, "digraph \"fuse\" {\n  compound=true\n  node [shape=box, fontname=monospace, fontsize=10]\n  graph [fontname=monospace, fontsize=10]\n");
+  fprintf(f, "digraph \"fuse\" {\n  compound=true\n  node [shape=box, fontname=monospace, "
+             "fontsize=10]\n  graph [fontname=monospace, fontsize=10]\n");
   for (uint32_t i = 0; nodes <= DOT_PLAIN && i < n; i++) put_group(f, &s, i, "  ");
   if (nodes > DOT_PLAIN) dot_scopes(f, n, path, put_group, &s);
   for (uint32_t i = 0; i < n; i++) put_edges(f, &s, group[i]);

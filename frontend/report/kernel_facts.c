@@ -6,15 +6,20 @@
 
 enum { MOST_NAMES = 2, MOST_APART = 4 };
 
-bool kernel_runs(const Compilation *c, uint32_t group) { return c->compiled->group[group].instr != 0; }
+bool kernel_runs(const Compilation *c, uint32_t group) {
+  return c->compiled->group[group].instr != 0;
+}
 
-bool kernel_shows(const Compilation *c, NodeId n) { return graph_node(c->fusion->graph, n)->op != OP_CONST; }
+bool kernel_shows(const Compilation *c, NodeId n) {
+  return graph_node(c->fusion->graph, n)->op != OP_CONST;
+}
 
-// -- names -------------------------------------------------------------------------------------------------
+// -- names --------------------------------------------------------------------------------------
 
 static const char *bare_name(Arena *a, const char *name) {
   size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6) : name;
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
+                                                                   : name;
 }
 
 static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
@@ -29,7 +34,8 @@ static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
     if (n <= MOST_NAMES) seen[n++] = name;
   }
   out->value = "";
-  for (uint32_t k = 0; k < n && k < MOST_NAMES; k++) out->value = arena_printf(a, "%s%s%s", out->value, k ? ", " : "", seen[k]);
+  for (uint32_t k = 0; k < n && k < MOST_NAMES; k++)
+    out->value = arena_printf(a, "%s%s%s", out->value, k ? ", " : "", seen[k]);
   if (all > MOST_NAMES) out->value = arena_printf(a, "%s, ...", out->value);
   for (uint32_t i = g->nstored; i-- > 0 && !out->of;) {
     const char *name = graph_node(f->graph, g->stored[i])->origin.value;
@@ -37,13 +43,14 @@ static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
   }
 }
 
-// -- costs -------------------------------------------------------------------------------------------------
+// -- costs --------------------------------------------------------------------------------------
 
 // How often a step runs the instruction.
 static int64_t rounds_of(const Program *p, uint32_t instr) {
   int64_t rounds = 1;
   for (uint32_t i = 0; i < instr; i++)
-    if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.end > instr) rounds *= p->instr[i].u.loop.count.base;
+    if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.end > instr)
+      rounds *= p->instr[i].u.loop.count.base;
   return rounds;
 }
 
@@ -54,7 +61,8 @@ static int64_t sent_bytes(const Program *p, uint32_t instr) {
 }
 
 static const char *cost_text(Arena *a, const KernelFact *k, bool collective) {
-  const char *text = arena_printf(a, "%s %s", collective ? "sends" : "moves", bytes_text(a, k->bytes));
+  const char *text =
+      arena_printf(a, "%s %s", collective ? "sends" : "moves", bytes_text(a, k->bytes));
   if (k->saved) text = arena_printf(a, "%s, saves %s", text, bytes_text(a, k->saved));
   if (k->flops) text = arena_printf(a, "%s, %s", text, flops_text(a, (double)k->flops));
   if (k->rounds > 1) text = arena_printf(a, "%s, x%lld", text, (long long)k->rounds);
@@ -67,7 +75,9 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
   const GroupNote *note = &c->compiled->group[group];
   const Node *first = graph_node(c->fusion->graph, g->nstored ? g->stored[0] : g->node[0]);
   bool collective = g->kind == GROUP_COLLECTIVE;
-  KernelFact out = {.kind = collective ? op_row((Op)first->op)->text : group_kinds[g->kind], .bytes = note->bytes, .flops = note->flops};
+  KernelFact out = {.kind = collective ? op_row((Op)first->op)->text : group_kinds[g->kind],
+                    .bytes = note->bytes,
+                    .flops = note->flops};
   out.saved = group_saved_bytes(c->fusion, group);
   out.together = note->together;
   out.update = c->fusion->update[g->nstored ? g->stored[0] : g->node[0]];
@@ -76,7 +86,8 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
   if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);
   if (note->instr) out.seconds = t->of[note->instr - 1];
   name_values(a, c->fusion, g, &out);
-  if (out.backward && strncmp(out.value, "grad(", 5) != 0) out.value = arena_printf(a, "%s, backward", out.value);
+  if (out.backward && strncmp(out.value, "grad(", 5) != 0)
+    out.value = arena_printf(a, "%s, backward", out.value);
   out.cost = cost_text(a, &out, collective);
   return out;
 }
@@ -87,12 +98,14 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->napart; i++) {
     if (!g->apart[i].why) continue;
-    if (n++ < MOST_APART) text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->apart[i].group, g->apart[i].why);
+    if (n++ < MOST_APART)
+      text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->apart[i].group,
+                          g->apart[i].why);
   }
   return n > MOST_APART ? arena_printf(a, "%s; %u more", text, n - MOST_APART) : text;
 }
 
-// -- sources -----------------------------------------------------------------------------------------------
+// -- sources ------------------------------------------------------------------------------------
 
 static int by_number(const void *x, const void *y) {
   uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
@@ -119,8 +132,10 @@ uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_
         for (uint32_t s = 0; s < todo.n && !seen; s++) seen = todo.at[s] == from;
         for (uint32_t s = 0; s < found.n && !seen; s++) seen = found.at[s] == from;
         if (seen) continue;
-        if (kernel_runs(c, from)) vec_push(a, found) = from;
-        else vec_push(a, todo) = from;
+        if (kernel_runs(c, from))
+          vec_push(a, found) = from;
+        else
+          vec_push(a, todo) = from;
       }
     }
   }

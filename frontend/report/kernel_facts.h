@@ -1,20 +1,22 @@
-// The kernels of a step with their cost, for the page of `explain` and the dot form of the fuse stage.
+// The kernels of a step with their cost, for the page of `explain` and the dot form of the fuse
+// stage.
 #ifndef FRONTEND_KERNEL_FACTS_H
 #define FRONTEND_KERNEL_FACTS_H
 
 #include "frontend/driver/session.h"
 
-// A group of the fusion as a user sees it. Bytes and flops are those of one run by one processor, as `bench` has them, of a
-// collective the bytes that it sends; seconds are those of all rounds of a step, as the simulator predicts them.
+// A group of the fusion as a user sees it. Bytes and flops are those of one run by one processor,
+// as `bench` has them, of a collective the bytes that it sends; seconds are those of all rounds of
+// a step, as the simulator predicts them.
 typedef struct KernelFact {
-  const char *value;      // that it stores: "hidden", "grad(w), grad(v)", "8 values: a, b, ..."
-  const char *of;         // the last of them, without grad(); or NULL
-  const char *kind;       // "kernel", "product", or the kind of collective
-  const char *cost;       // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
+  const char *value; // that it stores: "hidden", "grad(w), grad(v)", "8 values: a, b, ..."
+  const char *of;    // the last of them, without grad(); or NULL
+  const char *kind;  // "kernel", "product", or the kind of collective
+  const char *cost;  // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
   bool backward, update;
   int64_t bytes, saved, flops, rounds;
   double seconds;
-  uint32_t together;      // groups of the same launch, which `seconds` is of
+  uint32_t together; // groups of the same launch, which `seconds` is of
 } KernelFact;
 
 // c is compiled up to the program. Whether the group is drawn: it runs something.

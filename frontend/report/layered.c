@@ -1,13 +1,19 @@
-// Layered drawings: ranks of boxes, bends of long edges, and the way of each edge through the layers.
+// Layered drawings: ranks of boxes, bends of long edges, and the way of each edge through the
+// layers.
 //
-// Edges that close a cycle are turned for the time of the drawing. The edges that leave a box share their bends: a value
-// that many others read is one line that branches.
+// Edges that close a cycle are turned for the time of the drawing. The edges that leave a box share
+// their bends: a value that many others read is one line that branches.
 #include "frontend/report/layered_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { LAYER_GAP = 26, MOST_LAYER_GAP = 90, BEND_WIDTH = 2, STEEPNESS = 14 }; // pixels; STEEPNESS: across for one down
+enum {
+  LAYER_GAP = 26,
+  MOST_LAYER_GAP = 90,
+  BEND_WIDTH = 2,
+  STEEPNESS = 14
+}; // pixels; STEEPNESS: across for one down
 
 typedef struct Link {
   uint32_t upper, lower; // nodes
@@ -20,11 +26,11 @@ typedef struct Layout {
   uint32_t *place;         // of each box in an order in which every box follows all that lead to it
   uint32_t *down;          // edges that are drawn, by the places of their upper and lower boxes
   uint32_t ndown;
-  bool *reached;           // boxes that some edge leads to
-  VEC(uint32_t) bend_of;   // of each bend: the box whose edges it belongs to
+  bool *reached;         // boxes that some edge leads to
+  VEC(uint32_t) bend_of; // of each bend: the box whose edges it belongs to
   VEC(uint32_t) bend_layer;
   VEC(Link) link;
-  uint32_t **way;          // of each edge: its bends, downwards
+  uint32_t **way; // of each edge: its bends, downwards
   Layers layers;
 } Layout;
 
@@ -32,14 +38,14 @@ typedef struct Layout {
 
 static bool is_loop(const DrawnEdge *e) { return e->from == e->to; }
 
-// -- cycles ------------------------------------------------------------------------------------------------
+// -- cycles -------------------------------------------------------------------------------------
 
 typedef struct Visit {
   uint32_t box, next; // next: index into `out`
 } Visit;
 
-// Visits boxes depth first: an edge to a box under visit closes a cycle and is turned. Places are those of the reverse
-// postorder.
+// Visits boxes depth first: an edge to a box under visit closes a cycle and is turned. Places are
+// those of the reverse postorder.
 static void turn_cycles(const Layout *l, const uint32_t *first, const uint32_t *out) {
   enum { NEW, OPEN, DONE };
   const Drawn *d = l->d;
@@ -71,7 +77,8 @@ static void turn_cycles(const Layout *l, const uint32_t *first, const uint32_t *
 
 static void find_cycles(Layout *l) {
   const Drawn *d = l->d;
-  uint32_t *first = arena_array(l->a, uint32_t, d->nboxes + 2), *out = arena_array(l->a, uint32_t, d->nedges + 1);
+  uint32_t *first = arena_array(l->a, uint32_t, d->nboxes + 2),
+           *out = arena_array(l->a, uint32_t, d->nedges + 1);
   for (uint32_t i = 0; i < d->nedges; i++) first[d->edge[i].from + 1]++;
   for (uint32_t b = 0; b < d->nboxes; b++) first[b + 1] += first[b];
   uint32_t *next = arena_copy(l->a, first, (d->nboxes + 1) * sizeof *first);
@@ -114,9 +121,10 @@ static void sort_edges(Layout *l) {
   for (uint32_t i = 0; i < l->ndown; i++) l->down[i] = list[i].edge;
 }
 
-// -- layers ------------------------------------------------------------------------------------------------
+// -- layers -------------------------------------------------------------------------------------
 
-// The longest path to each box; a box that nothing leads to comes right above its first user. Returns how many there are.
+// The longest path to each box; a box that nothing leads to comes right above its first user.
+// Returns how many there are.
 static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   uint32_t n = 0, *least = arena_array(l->a, uint32_t, l->d->nboxes + 1);
   for (uint32_t i = 0; i < l->ndown; i++) {
@@ -134,8 +142,9 @@ static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   return n;
 }
 
-// Layers of the boxes of one rank, from `layer` on: one, or as many as their width asks for. No edge joins two of them,
-// and those that nothing leads to come first: their edges are the longer ones then. Returns the layer behind them.
+// Layers of the boxes of one rank, from `layer` on: one, or as many as their width asks for. No
+// edge joins two of them, and those that nothing leads to come first: their edges are the longer
+// ones then. Returns the layer behind them.
 static uint32_t divide_rank(const Layout *l, const uint32_t *box, uint32_t n, uint32_t layer) {
   double width = 0;
   uint32_t last = layer;
@@ -152,17 +161,20 @@ static uint32_t divide_rank(const Layout *l, const uint32_t *box, uint32_t n, ui
 
 static uint32_t find_layers(const Layout *l) {
   const Drawn *d = l->d;
-  uint32_t *rank = arena_array(l->a, uint32_t, d->nboxes + 1), nranks = find_ranks(l, rank), layer = 0;
-  uint32_t *first = arena_array(l->a, uint32_t, nranks + 2), *box = arena_array(l->a, uint32_t, d->nboxes + 1);
+  uint32_t *rank = arena_array(l->a, uint32_t, d->nboxes + 1), nranks = find_ranks(l, rank),
+           layer = 0;
+  uint32_t *first = arena_array(l->a, uint32_t, nranks + 2),
+           *box = arena_array(l->a, uint32_t, d->nboxes + 1);
   for (uint32_t b = 0; b < d->nboxes; b++) first[rank[b] + 1]++;
   for (uint32_t r = 0; r < nranks; r++) first[r + 1] += first[r];
   uint32_t *next = arena_copy(l->a, first, (nranks + 1) * sizeof *first);
   for (uint32_t b = 0; b < d->nboxes; b++) box[next[rank[b]]++] = b;
-  for (uint32_t r = 0; r < nranks; r++) layer = divide_rank(l, box + first[r], first[r + 1] - first[r], layer);
+  for (uint32_t r = 0; r < nranks; r++)
+    layer = divide_rank(l, box + first[r], first[r + 1] - first[r], layer);
   return layer;
 }
 
-// -- bends -------------------------------------------------------------------------------------------------
+// -- bends --------------------------------------------------------------------------------------
 
 static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above) {
   uint32_t node = l->d->nboxes + l->bend_of.n;
@@ -172,21 +184,26 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
   return node;
 }
 
-// False when there would be too many. An edge that was turned has bends of its own: it does not leave its upper box.
+// False when there would be too many. An edge that was turned has bends of its own: it does not
+// leave its upper box.
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
-  uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX, last = 0; // bends of `of` down to layer `last`
+  uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX,
+           last = 0; // bends of `of` down to layer `last`
   l->way = arena_array(l->a, uint32_t *, l->d->nedges + 1);
   for (uint32_t k = 0; k < l->ndown; k++) {
-    uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer, to = box[l->lower[i]].layer, above = upper;
+    uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer,
+             to = box[l->lower[i]].layer, above = upper;
     bool shared = of == upper && !l->d->edge[i].against;
     if (!l->d->edge[i].against && !shared) of = upper, last = from;
     l->d->edge[i].shared = shared ? 2 * ((to - 1 < last ? to - 1 : last) - from) + 2 : 0;
     l->way[i] = arena_array(l->a, uint32_t, to - from);
     for (uint32_t layer = from + 1; layer < to; layer++) {
       bool own = l->d->edge[i].against;
-      if (own || layer > last) above = add_bend(l, upper, layer, above);
-      else above = trunk[layer];
+      if (own || layer > last)
+        above = add_bend(l, upper, layer, above);
+      else
+        above = trunk[layer];
       if (!own && layer > last) trunk[layer] = above, last = layer;
       l->way[i][layer - from - 1] = above;
     }
@@ -198,7 +215,8 @@ static bool add_bends(Layout *l) {
 
 static void link_nodes(const Layout *l) {
   LayerNode *node = l->layers.node;
-  for (uint32_t i = 0; i < l->link.n; i++) node[l->link.at[i].upper].ndown++, node[l->link.at[i].lower].nup++;
+  for (uint32_t i = 0; i < l->link.n; i++)
+    node[l->link.at[i].upper].ndown++, node[l->link.at[i].lower].nup++;
   for (uint32_t i = 0; i < l->layers.n; i++) {
     node[i].up = arena_array(l->a, uint32_t, node[i].nup + 1);
     node[i].down = arena_array(l->a, uint32_t, node[i].ndown + 1);
@@ -220,10 +238,12 @@ static void fill_layers(Layout *l) {
   order = arena_array(l->a, uint32_t, layers->n + 1);
   for (uint32_t i = 0; i < layers->n; i++) next[(i < nboxes ? i : l->bend_of.at[i - nboxes]) + 1]++;
   for (uint32_t b = 0; b < nboxes; b++) next[b + 1] += next[b];
-  for (uint32_t i = 0; i < layers->n; i++) order[next[i < nboxes ? i : l->bend_of.at[i - nboxes]]++] = i;
+  for (uint32_t i = 0; i < layers->n; i++)
+    order[next[i < nboxes ? i : l->bend_of.at[i - nboxes]]++] = i;
   for (uint32_t i = 0; i < layers->n; i++) {
     bool bend = i >= nboxes;
-    layers->node[i] = (LayerNode){.layer = bend ? l->bend_layer.at[i - nboxes] : l->d->box[i].layer, .bend = bend,
+    layers->node[i] = (LayerNode){.layer = bend ? l->bend_layer.at[i - nboxes] : l->d->box[i].layer,
+                                  .bend = bend,
                                   .width = bend ? BEND_WIDTH : l->d->box[i].width};
     layers->size[layers->node[i].layer]++;
   }
@@ -238,7 +258,7 @@ static void fill_layers(Layout *l) {
   }
 }
 
-// -- coordinates -------------------------------------------------------------------------------------------
+// -- coordinates --------------------------------------------------------------------------------
 
 typedef struct Band {
   double top, bottom; // of a layer
@@ -258,7 +278,8 @@ static Band *find_bands(const Layout *l) {
   const Drawn *d = l->d;
   Band *band = arena_array(l->a, Band, l->layers.nlayers + 1);
   double *tallest = arena_array(l->a, double, l->layers.nlayers + 1), y = 0;
-  for (uint32_t b = 0; b < d->nboxes; b++) tallest[d->box[b].layer] = fmax(tallest[d->box[b].layer], d->box[b].height);
+  for (uint32_t b = 0; b < d->nboxes; b++)
+    tallest[d->box[b].layer] = fmax(tallest[d->box[b].layer], d->box[b].height);
   for (uint32_t k = 0; k < l->layers.nlayers; k++) {
     band[k] = (Band){y, y + tallest[k]};
     y += tallest[k] + gap_below(&l->layers, k);
@@ -270,7 +291,8 @@ static void place_boxes(const Layout *l, const Band *band) {
   Drawn *d = l->d;
   double left = INFINITY;
   d->width = d->height = 0;
-  for (uint32_t i = 0; i < l->layers.n; i++) left = fmin(left, l->layers.node[i].x - l->layers.node[i].width / 2);
+  for (uint32_t i = 0; i < l->layers.n; i++)
+    left = fmin(left, l->layers.node[i].x - l->layers.node[i].width / 2);
   for (uint32_t i = 0; i < l->layers.n; i++) {
     LayerNode *n = &l->layers.node[i];
     n->x -= left;

@@ -8,7 +8,7 @@
 typedef struct LayerNode {
   uint32_t layer, place; // place: from the left
   bool bend;
-  double width, x;       // x: of its middle
+  double width, x; // x: of its middle
   uint32_t nup, ndown;
   uint32_t *up, *down;
 } LayerNode;
@@ -16,9 +16,9 @@ typedef struct LayerNode {
 typedef struct Layers {
   Arena *a;
   uint32_t n, nlayers;
-  LayerNode *node;       // boxes first, by their numbers
-  uint32_t *size;        // of each layer
-  uint32_t **at;         // nodes of each layer, from the left
+  LayerNode *node; // boxes first, by their numbers
+  uint32_t *size;  // of each layer
+  uint32_t **at;   // nodes of each layer, from the left
 } Layers;
 
 // layered_order.c: an order of each layer with few crossings.

@@ -1,20 +1,26 @@
-// The order of each layer of a drawing: sweeps down and up put every node at the barycentre of its neighbours (Sugiyama
-// et al. 1981), exchanges of neighbours remove more crossings (Gansner et al. 1993). The best order of all sweeps is kept.
+// The order of each layer of a drawing: sweeps down and up put every node at the barycentre of its
+// neighbours (Sugiyama et al. 1981), exchanges of neighbours remove more crossings (Gansner et al.
+// 1993). The best order of all sweeps is kept.
 #include "frontend/report/layered_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWEEPS = 16, EXCHANGE_ROUNDS = 4, MOST_EXCHANGES = 20000 }; // MOST_EXCHANGES: nodes up to which neighbours are exchanged
+enum {
+  SWEEPS = 16,
+  EXCHANGE_ROUNDS = 4,
+  MOST_EXCHANGES = 20000
+}; // MOST_EXCHANGES: nodes up to which neighbours are exchanged
 
-// -- crossings ---------------------------------------------------------------------------------------------
+// -- crossings ----------------------------------------------------------------------------------
 
 static int by_number(const void *x, const void *y) {
   uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
   return a < b ? -1 : a > b;
 }
 
-// Crossings of the links below a layer: inversions of their lower ends, counted in a tree of sums (Barth et al. 2002).
+// Crossings of the links below a layer: inversions of their lower ends, counted in a tree of sums
+// (Barth et al. 2002).
 static uint64_t crossings_below(const Layers *l, uint32_t layer, uint32_t *tree, uint32_t *place) {
   uint32_t size = l->size[layer + 1];
   uint64_t crossings = 0, before = 0;
@@ -23,7 +29,8 @@ static uint64_t crossings_below(const Layers *l, uint32_t layer, uint32_t *tree,
     const LayerNode *n = &l->node[l->at[layer][i]];
     for (uint32_t k = 0; k < n->ndown; k++) place[k] = l->node[n->down[k]].place;
     if (n->ndown > 1) qsort(place, n->ndown, sizeof *place, by_number);
-    for (uint32_t k = 0; k < n->ndown; k++) { // those before that end to the left or at the same place
+    for (uint32_t k = 0; k < n->ndown;
+         k++) { // those before that end to the left or at the same place
       uint64_t left = 0;
       for (uint32_t at = place[k] + 1; at; at &= at - 1) left += tree[at];
       crossings += before - left;
@@ -40,7 +47,7 @@ static uint64_t crossings(const Layers *l, uint32_t *tree, uint32_t *place) {
   return sum;
 }
 
-// -- sweeps ------------------------------------------------------------------------------------------------
+// -- sweeps -------------------------------------------------------------------------------------
 
 typedef struct Key {
   double at;
@@ -53,9 +60,12 @@ static int by_key(const void *x, const void *y) {
   return a->place < b->place ? -1 : a->place > b->place;
 }
 
-static double share(const Layers *l, const LayerNode *n) { return ((double)n->place + 0.5) / (double)l->size[n->layer]; }
+static double share(const Layers *l, const LayerNode *n) {
+  return ((double)n->place + 0.5) / (double)l->size[n->layer];
+}
 
-static double barycentre(const Layers *l, const LayerNode *n, uint32_t count, const uint32_t *near) {
+static double barycentre(const Layers *l, const LayerNode *n, uint32_t count,
+                         const uint32_t *near) {
   double sum = 0;
   for (uint32_t k = 0; k < count; k++) sum += share(l, &l->node[near[k]]);
   return count ? sum / count : share(l, n);
@@ -65,7 +75,8 @@ static void sort_layer(const Layers *l, uint32_t layer, bool down, Key *key) {
   uint32_t n = l->size[layer];
   for (uint32_t i = 0; i < n; i++) {
     const LayerNode *x = &l->node[l->at[layer][i]];
-    key[i] = (Key){barycentre(l, x, down ? x->nup : x->ndown, down ? x->up : x->down), i, l->at[layer][i]};
+    key[i] = (Key){barycentre(l, x, down ? x->nup : x->ndown, down ? x->up : x->down), i,
+                   l->at[layer][i]};
   }
   qsort(key, n, sizeof *key, by_key);
   for (uint32_t i = 0; i < n; i++) {
@@ -78,10 +89,11 @@ static void sweep(const Layers *l, bool down, Key *key) {
   for (uint32_t k = 1; k < l->nlayers; k++) sort_layer(l, down ? k : l->nlayers - 1 - k, down, key);
 }
 
-// -- exchanges ---------------------------------------------------------------------------------------------
+// -- exchanges ----------------------------------------------------------------------------------
 
 // Crossings of links of x with links of y while x is left of y, less those when it is right of it.
-static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny, const uint32_t *y) {
+static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny,
+                    const uint32_t *y) {
   int64_t sum = 0;
   for (uint32_t i = 0; i < nx; i++)
     for (uint32_t k = 0; k < ny; k++) {
@@ -96,7 +108,8 @@ static bool exchange_layer(const Layers *l, uint32_t layer) {
   for (uint32_t i = 0; i + 1 < l->size[layer]; i++) {
     uint32_t left = l->at[layer][i], right = l->at[layer][i + 1];
     LayerNode *x = &l->node[left], *y = &l->node[right];
-    if (gain(l, x->nup, x->up, y->nup, y->up) + gain(l, x->ndown, x->down, y->ndown, y->down) <= 0) continue;
+    if (gain(l, x->nup, x->up, y->nup, y->up) + gain(l, x->ndown, x->down, y->ndown, y->down) <= 0)
+      continue;
     l->at[layer][i] = right, l->at[layer][i + 1] = left;
     x->place = i + 1, y->place = i;
     any = true;
@@ -112,13 +125,15 @@ static void exchange(const Layers *l) {
   }
 }
 
-// -- the best of all ---------------------------------------------------------------------------------------
+// -- the best of all ----------------------------------------------------------------------------
 
 void layers_order(Layers *l) {
   uint32_t widest = 0, degree = 0;
   for (uint32_t k = 0; k < l->nlayers; k++) widest = l->size[k] > widest ? l->size[k] : widest;
-  for (uint32_t i = 0; i < l->n; i++) degree = l->node[i].ndown > degree ? l->node[i].ndown : degree;
-  uint32_t *tree = arena_array(l->a, uint32_t, widest + 2), *place = arena_array(l->a, uint32_t, degree + 1);
+  for (uint32_t i = 0; i < l->n; i++)
+    degree = l->node[i].ndown > degree ? l->node[i].ndown : degree;
+  uint32_t *tree = arena_array(l->a, uint32_t, widest + 2),
+           *place = arena_array(l->a, uint32_t, degree + 1);
   uint32_t *best = arena_array(l->a, uint32_t, l->n + 1);
   Key *key = arena_array(l->a, Key, widest + 1);
   uint64_t least = crossings(l, tree, place);

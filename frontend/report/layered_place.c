@@ -1,10 +1,12 @@
-// Places across a layered drawing: sweeps down and up bring every box near the middle of its neighbours, and every bend
-// near the node that the sweep comes from, as far as the order of the layer allows. So a long edge is a vertical line
-// that gives way to boxes, and not a diagonal, which the middle of both neighbours would make of it. Bends pull harder
-// than boxes (the weights of Gansner et al. 1993).
+// Places across a layered drawing: sweeps down and up bring every box near the middle of its
+// neighbours, and every bend near the node that the sweep comes from, as far as the order of the
+// layer allows. So a long edge is a vertical line that gives way to boxes, and not a diagonal,
+// which the middle of both neighbours would make of it. Bends pull harder than boxes (the weights
+// of Gansner et al. 1993).
 //
-// One layer at a time this is a problem of least squares under an order: with the gaps taken off, neighbours that would
-// be in the wrong order are joined into blocks at their common mean (pool adjacent violators, Ayer et al. 1955).
+// One layer at a time this is a problem of least squares under an order: with the gaps taken off,
+// neighbours that would be in the wrong order are joined into blocks at their common mean (pool
+// adjacent violators, Ayer et al. 1955).
 #include "frontend/report/layered_internal.h"
 
 enum { ROUNDS = 16, BOX_GAP = 16, BEND_GAP = 10 };
@@ -14,9 +16,12 @@ static double apart(const LayerNode *x, const LayerNode *y) {
   return x->width / 2 + y->width / 2 + (x->bend || y->bend ? BEND_GAP : BOX_GAP);
 }
 
-static double pull(const LayerNode *x, const LayerNode *y) { return x->bend && y->bend ? 8 : x->bend || y->bend ? 2 : 1; }
+static double pull(const LayerNode *x, const LayerNode *y) {
+  return x->bend && y->bend ? 8 : x->bend || y->bend ? 2 : 1;
+}
 
-static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const uint32_t *near, double *weight, double *sum) {
+static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const uint32_t *near,
+                     double *weight, double *sum) {
   for (uint32_t k = 0; k < count; k++) {
     const LayerNode *x = &l->node[near[k]];
     *weight += pull(n, x);
@@ -30,7 +35,8 @@ typedef struct Block {
 } Block;
 
 // A node without neighbours goes to the middle of the drawing, next to those that have some.
-static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle, Block *block, double *offset) {
+static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle,
+                        Block *block, double *offset) {
   static const double still = 0.01; // the pull of a node's own place, or of the middle
   uint32_t n = 0, size = l->size[layer];
   for (uint32_t i = 0; i < size; i++) {
@@ -40,7 +46,8 @@ static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, d
     if (!down || (both && !x->bend)) add_pull(l, x, x->ndown, x->down, &weight, &sum);
     offset[i] = i ? offset[i - 1] + apart(&l->node[l->at[layer][i - 1]], x) : 0;
     block[n++] = (Block){weight, sum - weight * offset[i], i};
-    for (; n > 1 && block[n - 2].sum * block[n - 1].weight > block[n - 1].sum * block[n - 2].weight; n--) {
+    for (; n > 1 && block[n - 2].sum * block[n - 1].weight > block[n - 1].sum * block[n - 2].weight;
+         n--) {
       block[n - 2].weight += block[n - 1].weight;
       block[n - 2].sum += block[n - 1].sum;
     }

@@ -28,7 +28,8 @@ static bool make_gradients(Session *s, const Compilation *train, const TrainJob 
 
 bool watch_check(const Session *s) {
   if (!option_given(s->opt, OPTION_TRACE) || option_given(s->opt, OPTION_LOG_DIR)) return true;
-  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_TRACE)->pos, "--trace needs --log-dir DIR, where trace.json is put");
+  diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_TRACE)->pos,
+             "--trace needs --log-dir DIR, where trace.json is put");
   return false;
 }
 
@@ -62,7 +63,9 @@ bool watch_end(Session *s, Watch *w) {
   bool good = log_close(w->log, s->diag);
   if (w->gradients) good = exec_check(w->gradients, s->diag) && good;
   if (w->log && good) good = report_write(s, w->folder, w->train);
-  if (w->trace && good) good = trace_write(w->trace, w->traced, arena_printf(s->arena, "%s/trace.json", w->folder), s->diag);
+  if (w->trace && good)
+    good = trace_write(w->trace, w->traced, arena_printf(s->arena, "%s/trace.json", w->folder),
+                       s->diag);
   trace_free(w->trace);
   exec_free(w->gradients);
   code_free(w->made.code);

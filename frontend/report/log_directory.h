@@ -3,8 +3,8 @@
 #define FRONTEND_WATCH_H
 
 #include "frontend/driver/session.h"
-#include "runtime/train/log.h"
 #include "runtime/exec/trace.h"
+#include "runtime/train/log.h"
 
 typedef struct Watch {
   const char *folder; // NULL: nothing is watched
@@ -15,17 +15,17 @@ typedef struct Watch {
   const Exec *traced;
   Trace *trace; // with --trace
 } Watch;
-// With --log-dir: opens the log, compiles what its histograms need, gives both to job, whose train and start are
-// set. False after an error; then, too, watch_end.
+// With --log-dir: opens the log, compiles what its histograms need, gives both to job, whose train
+// and start are set. False after an error; then, too, watch_end.
 MUST_USE bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w);
 // Whether the options fit, before anything is computed. False after an error.
 MUST_USE bool watch_check(const Session *s);
 // Closes the files and writes the report. False after an error.
 MUST_USE bool watch_end(Session *s, Watch *w);
 
-// -- log_graph.c: the graph of every processor as a GraphDef, malloc'd; NULL without memory ---------------
+// -- log_graph.c: the graph of every processor as a GraphDef, malloc'd; NULL without memory -----
 void *graph_def(Session *s, const Graph *g, size_t *bytes);
-// -- report.c: DIR/report.html, from the compile and DIR/metrics.jsonl --------------------------------------
+// -- report.c: DIR/report.html, from the compile and DIR/metrics.jsonl --------------------------
 MUST_USE bool report_write(Session *s, const char *folder, const Compilation *train);
 
 #endif

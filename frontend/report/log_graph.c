@@ -1,6 +1,6 @@
-// The graph of one processor, once for every processor of the mesh, as TensorBoard shows graphs: nodes are named
-// rows=0,cols=1/hidden/relu_7, their device is the mesh coordinate, and a collective has the arguments of all
-// processors of its group.
+// The graph of one processor, once for every processor of the mesh, as TensorBoard shows graphs:
+// nodes are named rows=0,cols=1/hidden/relu_7, their device is the mesh coordinate, and a
+// collective has the arguments of all processors of its group.
 #include "frontend/report/log_directory.h"
 #include "runtime/train/proto.h"
 
@@ -15,7 +15,8 @@ static const char *coordinate(const Session *s, int64_t r) {
   const Mesh *m = &s->model->mesh;
   const char *text = "";
   for (int a = 0; a < m->naxes; a++)
-    text = arena_printf(s->arena, "%s%s%s-%lld", text, a ? "_" : "", m->axis[a].name, (long long)mesh_coord(m, r, a));
+    text = arena_printf(s->arena, "%s%s%s-%lld", text, a ? "_" : "", m->axis[a].name,
+                        (long long)mesh_coord(m, r, a));
   return m->naxes ? text : "processor";
 }
 
@@ -30,15 +31,18 @@ static const char *clean(Arena *a, const char *text) {
 static const char *node_name(const Session *s, const Graph *g, NodeId id, const char *place) {
   const Node *n = graph_node(g, id);
   const char *value = n->origin.value ? clean(s->arena, n->origin.value) : NULL;
-  return arena_printf(s->arena, "%s/%s%s%s_%u", place, value ? value : "", value ? "/" : "", op_row((Op)n->op)->text, id);
+  return arena_printf(s->arena, "%s/%s%s%s_%u", place, value ? value : "", value ? "/" : "",
+                      op_row((Op)n->op)->text, id);
 }
 
-static void put_inputs(const Session *s, const Graph *g, const Node *n, int64_t r, const char *const *place, Proto *out) {
+static void put_inputs(const Session *s, const Graph *g, const Node *n, int64_t r,
+                       const char *const *place, Proto *out) {
   bool meets = op_row((Op)n->op)->cls == COLLECTIVE && n->attr.axes.n > 0;
   int64_t group = meets ? axes_size(g->mesh, n->attr.axes) : 1;
   for (int64_t k = 0; k < group; k++) {
     int64_t peer = meets ? axes_peer(g->mesh, n->attr.axes, r, k) : r;
-    for (int i = 0; i < n->nargs; i++) proto_text(out, NODE_INPUT, node_name(s, g, n->args[i], place[peer]));
+    for (int i = 0; i < n->nargs; i++)
+      proto_text(out, NODE_INPUT, node_name(s, g, n->args[i], place[peer]));
   }
 }
 

@@ -1,4 +1,5 @@
-// report.html of a training: curves, and what `explain` tells of its step; one page that needs nothing else.
+// report.html of a training: curves, and what `explain` tells of its step; one page that needs
+// nothing else.
 #include "frontend/report/explain.h"
 #include "frontend/report/log_directory.h"
 
@@ -6,9 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 720, HEIGHT = 220, TOP = 8, LEFT = 60, BOTTOM = 24, MOST_POINTS = 1000, MOST_CURVES = 64, MOST_DOTS = 40 };
+enum {
+  WIDTH = 720,
+  HEIGHT = 220,
+  TOP = 8,
+  LEFT = 60,
+  BOTTOM = 24,
+  MOST_POINTS = 1000,
+  MOST_CURVES = 64,
+  MOST_DOTS = 40
+};
 
-// -- curves --------------------------------------------------------------------------------------
+// -- curves -------------------------------------------------------------------------------------
 
 // y: NaN where the value was not finite.
 typedef struct Curve {
@@ -33,7 +43,8 @@ static void add_point(Curves *c, const char *name, double step, double value) {
 
 // A null is a value that was not finite.
 static void add_value(Curves *c, const char *name, double step, const json_t *value) {
-  if (json_is_number(value) || json_is_null(value)) add_point(c, name, step, json_is_null(value) ? (double)NAN : json_number_value(value));
+  if (json_is_number(value) || json_is_null(value))
+    add_point(c, name, step, json_is_null(value) ? (double)NAN : json_number_value(value));
 }
 
 static void add_line(Curves *c, json_t *line) {
@@ -43,7 +54,8 @@ static void add_line(Curves *c, json_t *line) {
   json_object_foreach(line, key, value) {
     if (strcmp(key, "step") == 0 || strcmp(key, "seconds") == 0) continue;
     add_value(c, key, step, value);
-    json_object_foreach(value, inner, part) add_value(c, arena_printf(c->a, "%s %s", key, inner), step, part);
+    json_object_foreach(value, inner, part)
+        add_value(c, arena_printf(c->a, "%s %s", key, inner), step, part);
   }
 }
 
@@ -65,7 +77,8 @@ typedef struct Scale {
   double low, high, from, to;
 } Scale;
 static double scaled(Scale s, double x) {
-  return s.high > s.low ? s.from + (x - s.low) / (s.high - s.low) * (s.to - s.from) : (s.from + s.to) / 2;
+  return s.high > s.low ? s.from + (x - s.low) / (s.high - s.low) * (s.to - s.from)
+                        : (s.from + s.to) / 2;
 }
 
 // Of the finite values; low is above high when there are none.
@@ -78,8 +91,10 @@ static Scale scale_of(uint32_t n, const double *x, double from, double to) {
   return s;
 }
 
-static void put_label(FILE *f, double x, double y, const char *anchor, const char *what, double value) {
-  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s%.6g</text>", x, y, anchor, what, value);
+static void put_label(FILE *f, double x, double y, const char *anchor, const char *what,
+                      double value) {
+  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s%.6g</text>", x, y, anchor, what,
+          value);
 }
 
 // One label for one value, at the middle.
@@ -88,18 +103,24 @@ static void put_axes(FILE *f, Scale x, Scale y) {
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
   fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, TOP, LEFT, bottom);
   if (y.low < y.high) put_label(f, LEFT - 4, TOP + 6, "end", "", y.high);
-  if (y.low < y.high) put_label(f, LEFT - 4, bottom, "end", "", y.low);
-  else put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", "", y.low);
+  if (y.low < y.high)
+    put_label(f, LEFT - 4, bottom, "end", "", y.low);
+  else
+    put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", "", y.low);
   if (x.low < x.high) put_label(f, LEFT, under, "start", "step ", x.low);
-  if (x.low < x.high) put_label(f, WIDTH, under, "end", "step ", x.high);
-  else put_label(f, scaled(x, x.low), under, "middle", "step ", x.low);
+  if (x.low < x.high)
+    put_label(f, WIDTH, under, "end", "step ", x.high);
+  else
+    put_label(f, scaled(x, x.low), under, "middle", "step ", x.low);
 }
 
 static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scale x, Scale y) {
   uint32_t each = c->x.n / MOST_POINTS + 1;
   fprintf(f, "<polyline points=\"");
-  for (uint32_t i = first; i < end; i += each) fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[i]), scaled(y, c->y.at[i]));
-  if ((end - 1 - first) % each) fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[end - 1]), scaled(y, c->y.at[end - 1]));
+  for (uint32_t i = first; i < end; i += each)
+    fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[i]), scaled(y, c->y.at[i]));
+  if ((end - 1 - first) % each)
+    fprintf(f, "%.1f,%.1f ", scaled(x, c->x.at[end - 1]), scaled(y, c->y.at[end - 1]));
   fprintf(f, "\"/>");
 }
 
@@ -114,24 +135,29 @@ static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
     while (end < c->y.n && !isnan(c->y.at[end])) end++;
     if (end > i + 1) put_line(f, c, i, end, x, y);
     for (uint32_t k = i; k < end && (c->y.n <= MOST_DOTS || end == i + 1); k++)
-      fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"><title>step %.6g: %.6g</title></circle>", scaled(x, c->x.at[k]), scaled(y, c->y.at[k]),
-              c->x.at[k], c->y.at[k]);
+      fprintf(f,
+              "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"><title>step %.6g: %.6g</title></circle>",
+              scaled(x, c->x.at[k]), scaled(y, c->y.at[k]), c->x.at[k], c->y.at[k]);
   }
 }
 
 static void put_curve(FILE *f, const Curve *c) {
-  Scale x = scale_of(c->x.n, c->x.at, LEFT, WIDTH - 8), y = scale_of(c->y.n, c->y.at, HEIGHT - BOTTOM, TOP);
+  Scale x = scale_of(c->x.n, c->x.at, LEFT, WIDTH - 8),
+        y = scale_of(c->y.n, c->y.at, HEIGHT - BOTTOM, TOP);
   uint32_t bad = 0;
   for (uint32_t i = 0; i < c->y.n; i++) bad += isnan(c->y.at[i]) != 0;
   fprintf(f, "<h3>");
   html_text(f, c->name);
   fprintf(f, " <small>");
   if (!isnan(c->y.at[c->y.n - 1])) fprintf(f, "%.6g", c->y.at[c->y.n - 1]);
-  if (bad == c->y.n) fprintf(f, "no finite value in %u", bad);
-  else if (bad) fprintf(f, " %u of %u values not finite, marked red", bad, c->y.n);
+  if (bad == c->y.n)
+    fprintf(f, "no finite value in %u", bad);
+  else if (bad)
+    fprintf(f, " %u of %u values not finite, marked red", bad, c->y.n);
   fprintf(f, "</small></h3>\n");
   if (bad == c->y.n) return;
-  fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">", WIDTH, HEIGHT, WIDTH, HEIGHT);
+  fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">", WIDTH, HEIGHT,
+          WIDTH, HEIGHT);
   put_axes(f, x, y);
   put_points(f, c, x, y);
   fprintf(f, "</svg>\n");

@@ -18,7 +18,7 @@ static NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_M
 static NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
 static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
 
-// -- the learning rate ----------------------------------------------------------------------------
+// -- the learning rate --------------------------------------------------------------------------
 
 static NodeId steps(const Optim *o) { return optim_steps(o); }
 
@@ -73,7 +73,7 @@ static NodeId learning_rate(const Optim *o) {
   return mul(o, lr, factor);
 }
 
-// -- parts ----------------------------------------------------------------------------------------
+// -- parts --------------------------------------------------------------------------------------
 
 static DeclId slot_new(const Optim *o, const char *which) {
   const Decl *p = &o->g->decl.at[o->param - 1];
@@ -108,7 +108,7 @@ static NodeId shrunk(const Optim *o) {
   return mul(o, o->w, sub(o, num(o, 1), mul(o, o->lr, num(o, o->spec->weight_decay))));
 }
 
-// -- rules: the next value of the parameter -------------------------------------------------------
+// -- rules: the next value of the parameter -----------------------------------------------------
 
 static NodeId update_sgd(const Optim *o) {
   const OptimizerSpec *s = o->spec;
@@ -162,13 +162,14 @@ static UpdateRule *const rules[] = {
     [OPTIMIZER_LION] = update_lion,
 };
 
-// -- clipping -------------------------------------------------------------------------------------
+// -- clipping -----------------------------------------------------------------------------------
 
 // The norm of all gradients together, f32, or f64 where a gradient is; 0 where there are none.
 static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
   NodeId sum = 0;
   Dtype type = TYPE_F32;
-  for (uint32_t i = 0; i < n; i++) type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
+  for (uint32_t i = 0; i < n; i++)
+    type = dtype_join(type, (Dtype)graph_node(g, gradients[i])->type);
   for (uint32_t i = 0; i < n; i++) {
     NodeId x = graph_cast(g, gradients[i], type);
     Dims all = graph_node(g, x)->dims;
@@ -192,7 +193,7 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-// -- the door -------------------------------------------------------------------------------------
+// -- the door -----------------------------------------------------------------------------------
 
 // The first group that matches has the say.
 static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId param) {
@@ -214,7 +215,8 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
-// What the log shows of a block: the learning rate of its optimiser, and the norm of its gradients before clipping.
+// What the log shows of a block: the learning rate of its optimiser, and the norm of its gradients
+// before clipping.
 static void report(Step *s, const Optim *like, NodeId norm) {
   Optim o = *like;
   if (!s->ask.log) return;
@@ -224,11 +226,14 @@ static void report(Step *s, const Optim *like, NodeId norm) {
   s->norm[o.block] = norm ? norm : num(&o, 0);
 }
 
-static NodeId joined(Graph *g, Op op, NodeId x, NodeId y) { return x ? graph_binary(g, op, x, y) : y; }
+static NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
+  return x ? graph_binary(g, op, x, y) : y;
+}
 
-// With a scaled loss: counts the update if it is skipped, and notes for averages whether it is made, and whether it is the
-// first. `before`: updates that were skipped before.
-static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n, const DeclId *params) {
+// With a scaled loss: counts the update if it is skipped, and notes for averages whether it is
+// made, and whether it is the first. `before`: updates that were skipped before.
+static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n,
+                          const DeclId *params) {
   Graph *g = s->g;
   NodeId more = graph_binary(g, OP_ADD, before, graph_const(g, TYPE_I32, 1));
   step_assign(s, scale_skipped(s, o->block), graph_where(g, o->keep, before, more));

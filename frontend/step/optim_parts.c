@@ -1,11 +1,15 @@
-// What the update rules of optimisers are made of: the counter of updates, slots, and the next values of tensors.
+// What the update rules of optimisers are made of: the counter of updates, slots, and the next
+// values of tensors.
 #include "frontend/step/step_internal.h"
 
-// As PyTorch's GradScaler: an update that is skipped does not count, neither for the bias correction nor for schedules.
+// As PyTorch's GradScaler: an update that is skipped does not count, neither for the bias
+// correction nor for schedules.
 NodeId optim_steps(const Optim *o) {
   int64_t n = updates_a_step(o->train);
   NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);
-  if (o->skipped && n > 1) return graph_unary(o->g, OP_FLOOR, optim_two(o, OP_DIV, optim_updates(o), optim_num(o, (double)n)));
+  if (o->skipped && n > 1)
+    return graph_unary(o->g, OP_FLOOR,
+                       optim_two(o, OP_DIV, optim_updates(o), optim_num(o, (double)n)));
   return graph_cast(o->g, o->skipped ? optim_two(o, OP_SUB, steps, o->skipped) : steps, o->type);
 }
 

@@ -6,8 +6,8 @@
 
 enum { CLEAN_STEPS = 2000 };
 
-// x * 0 is 0 or NaN; summed over all gradients it is equal to 0 only if all are finite. abs, which is not linear, is of
-// settled values.
+// x * 0 is 0 or NaN; summed over all gradients it is equal to 0 only if all are finite. abs, which
+// is not linear, is of settled values.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled) {
   NodeId sum = graph_const(g, TYPE_F32, 0);
   for (uint32_t i = 0; i < n; i++) {
@@ -22,7 +22,8 @@ NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool sett
 
 DeclId scale_skipped(Step *s, uint32_t block) {
   const char *number = block ? arena_printf(s->m->arena, "_%u", block) : "";
-  return step_state(s, arena_printf(s->g->arena, "optimizer.loss_scale.skipped%s", number), TYPE_I32, 0);
+  return step_state(s, arena_printf(s->g->arena, "optimizer.loss_scale.skipped%s", number),
+                    TYPE_I32, 0);
 }
 
 static void scale_next(Step *s, NodeId finite) {
@@ -32,8 +33,8 @@ static void scale_next(Step *s, NodeId finite) {
   NodeId now = step_value(s, scale), none = graph_const(g, TYPE_I32, 0);
   NodeId count = graph_binary(g, OP_ADD, step_value(s, clean), graph_const(g, TYPE_I32, 1));
   NodeId full = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, CLEAN_STEPS), count);
-  NodeId grown = graph_where(
-      g, full, graph_binary(g, OP_MUL, now, graph_const(g, TYPE_F32, 2)), now);
+  NodeId grown =
+      graph_where(g, full, graph_binary(g, OP_MUL, now, graph_const(g, TYPE_F32, 2)), now);
   NodeId halved = graph_binary(g, OP_MUL, now, graph_const(g, TYPE_F32, 0.5));
   step_assign(s, scale, graph_where(g, finite, grown, halved));
   step_assign(s, clean, graph_where(g, finite, graph_where(g, full, none, count), none));

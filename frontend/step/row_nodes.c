@@ -1,5 +1,5 @@
-// Numbers that depend on how many rows a batch has (model/row_numbers.c), as nodes of an evaluation: a count of the
-// rows that there are.
+// Numbers that depend on how many rows a batch has (model/row_numbers.c), as nodes of an
+// evaluation: a count of the rows that there are.
 #include "frontend/step/select_internal.h"
 
 NodeId rows_count(Graph *g, DimId d) {
@@ -9,7 +9,8 @@ NodeId rows_count(Graph *g, DimId d) {
 }
 
 static NodeId leaf_node(Graph *g, const RowNumber *r, const bool *rows) {
-  return r->d && rows[r->d] ? graph_cast(g, rows_count(g, r->d), TYPE_F64) : graph_const(g, TYPE_F64, r->number);
+  return r->d && rows[r->d] ? graph_cast(g, rows_count(g, r->d), TYPE_F64)
+                            : graph_const(g, TYPE_F64, r->number);
 }
 
 NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need) {
@@ -21,7 +22,8 @@ NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool 
     if (need[i] && x->op == OP_CONST && x->attr.key) read[x->attr.key - 1] = true;
   }
   for (uint32_t i = n; i-- > 0;)
-    for (int k = 0; read[i] && k < m->numbers.at[i].nargs; k++) read[m->numbers.at[i].arg[k]] = true;
+    for (int k = 0; read[i] && k < m->numbers.at[i].nargs; k++)
+      read[m->numbers.at[i].arg[k]] = true;
   for (uint32_t i = 0; i < n; i++) {
     const RowNumber *r = &m->numbers.at[i];
     NodeId args[2] = {0};

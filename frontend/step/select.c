@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// -- copying what is needed -----------------------------------------------------------------------
+// -- copying what is needed ---------------------------------------------------------------------
 
 // where(true, a, b) is a, so that the branch not taken needs no feed.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
@@ -58,7 +58,8 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
 
 // A number that depends on how many rows a batch has: it has all, or they are counted.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
-  return c->rows ? graph_cast(c->g, counted[n->attr.key - 1], (Dtype)n->type) : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
+  return c->rows ? graph_cast(c->g, counted[n->attr.key - 1], (Dtype)n->type)
+                 : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
 }
 
 static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const NodeId *counted) {
@@ -90,8 +91,7 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
 }
 
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map) {
-  SelectCopy c = {
-      .m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .training = training};
+  SelectCopy c = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .training = training};
   *map = select_into(&c, n, roots);
   return c.g;
 }
@@ -104,7 +104,7 @@ void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
   vec_push(g->arena, g->output) = o;
 }
 
-// -- what is asked for ----------------------------------------------------------------------------
+// -- what is asked for --------------------------------------------------------------------------
 
 static Pos asked_at(const Wants *w) { return w->fetch ? w->fetch->pos : (Pos){0}; }
 
@@ -142,14 +142,15 @@ static void want_add(Wants *w, const char *text) {
     return;
   }
   if (by && !dtype_is_float((Dtype)graph_node(m->graph, name->value)->type)) {
-    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: it has no gradient",
-               by, dtype_text((Dtype)graph_node(m->graph, name->value)->type));
+    diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w), "'%s' is %s: it has no gradient", by,
+               dtype_text((Dtype)graph_node(m->graph, name->value)->type));
     return;
   }
   want.as = intern(m->names, want.as);
   if (map_get(&w->seen, want.as) || w->list.n > MAX_WANTED) return;
   if (w->list.n == MAX_WANTED) {
-    diag_error(m->diag, DIAG_TOO_DEEP, asked_at(w), "this asks for more than %d values", MAX_WANTED);
+    diag_error(m->diag, DIAG_TOO_DEEP, asked_at(w), "this asks for more than %d values",
+               MAX_WANTED);
     diag_hint(m->diag, "name some of them: --fetch NAME,...");
   }
   map_put(m->arena, &w->seen, want.as, w);
@@ -172,10 +173,11 @@ static void want_loss(Wants *w) {
     const Node *n = graph_node(m->graph, name->value);
     w->loss = name->value;
     if (n->dims.n)
-      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is not a scalar", given);
+      diag_error(m->diag, DIAG_NOT_SCALAR, w->fetch->loss_pos, "the loss '%s' is not a scalar",
+                 given);
     else if (!dtype_is_float((Dtype)n->type))
-      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos, "the loss '%s' must be a float, not %s", given,
-                 dtype_text((Dtype)n->type));
+      diag_error(m->diag, DIAG_BAD_TYPE, w->fetch->loss_pos,
+                 "the loss '%s' must be a float, not %s", given, dtype_text((Dtype)n->type));
   } else if (gradients && !w->loss) {
     diag_error(m->diag, DIAG_UNKNOWN_FETCH, asked_at(w),
                "a gradient needs a loss, and the model has none");

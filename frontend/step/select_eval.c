@@ -2,11 +2,11 @@
 //
 //   perplexity = exp(mean[b](l))     per batch: part 0 = sum[b](l); at the end: exp(part.0 / rows)
 //
-// From the metric downwards what lacks the batch dim goes into the `finish` graph, until a reduction
-// over the batch dim is met: that becomes a part, combined over batches by its monoid, element by
-// element. What does not depend on the batch is a part too. A value of any other kind is averaged,
-// weighted by rows, with a warning; a reduction over the batch inside another one sees one batch
-// only, with the same warning.
+// From the metric downwards what lacks the batch dim goes into the `finish` graph, until a
+// reduction over the batch dim is met: that becomes a part, combined over batches by its monoid,
+// element by element. What does not depend on the batch is a part too. A value of any other kind is
+// averaged, weighted by rows, with a warning; a reduction over the batch inside another one sees
+// one batch only, with the same warning.
 #include <string.h>
 
 #include "frontend/step/select_internal.h"
@@ -16,9 +16,10 @@ typedef struct Split {
   const Model *m;
   Graph *g; // the program's graph: parts are added to it
   DimId over;
-  RowFacts rows;     // of g as it was before parts were added
-  const bool *graded; // node is, or reads, a gradient of what depends on the batch: its means divided by a batch's rows
-  const Name *name;  // of the metric under work
+  RowFacts rows;      // of g as it was before parts were added
+  const bool *graded; // node is, or reads, a gradient of what depends on the batch: its means
+                      // divided by a batch's rows
+  const Name *name;   // of the metric under work
   Graph *finish;
   NodeId *map; // node of g -> node of finish
   VEC(const char *) output;
@@ -27,7 +28,7 @@ typedef struct Split {
   bool inexact; // something mixes rows in a way that batches cannot give
 } Split;
 
-// -- parts ----------------------------------------------------------------------------------------
+// -- parts --------------------------------------------------------------------------------------
 
 static NodeId input_of(Split *s, const char *name, Dtype type, const Dims *dims) {
   DeclId d = graph_find_decl(s->finish, name);
@@ -83,8 +84,8 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   const Node *off = graph_node(s->g, square->args[0]);
   if (off->op != OP_SUB) return 0;
   const Node *mean = graph_node(s->g, off->args[1]);
-  bool same = mean->op == OP_MEAN && mean->args[0] == off->args[0] &&
-              mean->attr.ndims == n->attr.ndims;
+  bool same =
+      mean->op == OP_MEAN && mean->args[0] == off->args[0] && mean->attr.ndims == n->attr.ndims;
   for (int i = 0; same && i < n->attr.ndims; i++) same = mean->attr.dims[i] == n->attr.dims[i];
   return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
@@ -99,11 +100,9 @@ static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   NodeId within = part_new(s, graph_reduce(s->g, OP_SUM, n->args[0], &over), PART_SUM);
   NodeId of_squares = part_new(s, graph_binary(s->g, OP_MUL, m, m), PART_ROW_MEAN);
   NodeId of_means = part_new(s, m, PART_ROW_MEAN);
-  NodeId count =
-      graph_binary(f, OP_MUL, rows_of(s, TYPE_F64), graph_const(f, TYPE_F64, others));
+  NodeId count = graph_binary(f, OP_MUL, rows_of(s, TYPE_F64), graph_const(f, TYPE_F64, others));
   NodeId inside = graph_binary(f, OP_DIV, graph_cast(f, within, TYPE_F64), count);
-  NodeId between =
-      graph_binary(f, OP_SUB, of_squares, graph_binary(f, OP_MUL, of_means, of_means));
+  NodeId between = graph_binary(f, OP_SUB, of_squares, graph_binary(f, OP_MUL, of_means, of_means));
   return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
@@ -135,8 +134,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
     int how;
   } monoids[] = {
       {OP_SUM, PART_SUM}, {OP_CONTRACT, PART_SUM}, {OP_MAX, PART_MAX},
-      {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},
-      {OP_LOGSUMEXP, PART_LOGSUMEXP},
+      {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},    {OP_LOGSUMEXP, PART_LOGSUMEXP},
   };
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
@@ -154,7 +152,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   return 0;
 }
 
-// -- one metric -----------------------------------------------------------------------------------
+// -- one metric ---------------------------------------------------------------------------------
 
 // What is computed once at the end: it depends on the batch, and neither it nor what it reads has
 // the batch dim.
@@ -162,7 +160,9 @@ static bool is_after(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
   OpClass cls = op_row((Op)n->op)->cls;
   if (n->op == OP_CONST) return true;
-  if (!s->rows.batch[id] || cls == REGION || n->region || n->op == OP_BOUND || is_gradient(s->g, &s->rows, id)) return false;
+  if (!s->rows.batch[id] || cls == REGION || n->region || n->op == OP_BOUND ||
+      is_gradient(s->g, &s->rows, id))
+    return false;
   for (int k = 0; k < n->nargs; k++)
     if (rows_in(&s->rows, &graph_node(s->g, n->args[k])->dims)) return false;
   return n->nargs > 0;
@@ -207,7 +207,9 @@ static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count
   memset(&s->value, 0, sizeof s->value);
   s->inexact = false;
   EvalMetric e = {.name = s->name->name, .ratio = is_ratio(s, root)};
-  Output value = {.kind = OUT_VALUE, .name = "value", .value = whole ? averaged(s, root) : split_metric(s, root, count)};
+  Output value = {.kind = OUT_VALUE,
+                  .name = "value",
+                  .value = whole ? averaged(s, root) : split_metric(s, root, count)};
   vec_push(s->finish->arena, s->finish->output) = value;
   e.nparts = s->output.n;
   e.output = s->output.at;
@@ -227,7 +229,7 @@ static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count
   return e;
 }
 
-// -- the evaluation -------------------------------------------------------------------------------
+// -- the evaluation -----------------------------------------------------------------------------
 
 static DimId batch_dim(const Model *m) {
   static const BlockKind order[] = {DATA_VALID, DATA_TEST, DATA_TRAIN};
@@ -267,8 +269,9 @@ static bool scalars(const Model *m, const Metrics *list) {
     const Dims *dims = &graph_node(m->graph, n->value)->dims;
     if (!dims->n) continue;
     good = false;
-    diag_error(m->diag, DIAG_NOT_SCALAR, n->pos, "over a data set a metric is a scalar, and '%s' has dim '%s'",
-               n->name, dim_get(m->graph->dims, dims->at[0])->name);
+    diag_error(m->diag, DIAG_NOT_SCALAR, n->pos,
+               "over a data set a metric is a scalar, and '%s' has dim '%s'", n->name,
+               dim_get(m->graph->dims, dims->at[0])->name);
     diag_hint(m->diag, "reduce it too, e.g. with mean, or make it an output");
   }
   return good;
@@ -295,7 +298,8 @@ static NodeId *averages_of(const Model *m, Graph *g) {
   return instead;
 }
 
-Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics, EvalMetric **metric) {
+Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics,
+                      EvalMetric **metric) {
   Metrics list = {0};
   Nodes roots = {0};
   DimId over = batch_dim(m);
@@ -309,7 +313,10 @@ Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nm
   if (!scalars(m, &list)) return NULL;
   for (uint32_t i = 0; i < list.n; i++) vec_push(m->arena, roots) = list.at[i]->value;
   Graph *g = graph_like(m->arena, m->graph, STAGE_GRAD);
-  SelectCopy c = {.m = m, .g = g, .instead = ask->average ? averages_of(m, g) : NULL, .rows = rows_mark(m->arena, m->graph, over).dim};
+  SelectCopy c = {.m = m,
+                  .g = g,
+                  .instead = ask->average ? averages_of(m, g) : NULL,
+                  .rows = rows_mark(m->arena, m->graph, over).dim};
   const NodeId *map = select_into(&c, roots.n, roots.at);
   Split s = {.m = m, .g = g, .over = over};
   s.rows = rows_mark(m->arena, g, over);

@@ -12,11 +12,13 @@ typedef struct SelectCopy {
   Graph *g;
   bool training;
   const RegionId *region; // what loops of the model are in g (select_regions), NULL: the same
-  uint64_t round;      // other than 0: draws differ from those of other rounds
-  DimId over, micro;   // a micro-batch: draws over `over` are those of part `part` of the whole batch
+  uint64_t round;         // other than 0: draws differ from those of other rounds
+  DimId over, micro; // a micro-batch: draws over `over` are those of part `part` of the whole batch
   int64_t part;
-  const NodeId *instead; // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
-  const bool *rows;    // dims that run over rows, of which a batch may have fewer: they are counted; or NULL: it has all
+  const NodeId
+      *instead;     // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
+  const bool *rows; // dims that run over rows, of which a batch may have fewer: they are counted;
+                    // or NULL: it has all
 } SelectCopy;
 // Loops of g of their own for a copy that may differ in what they start from.
 const RegionId *select_regions(const Model *m, Graph *g);
@@ -54,14 +56,14 @@ void wants_roots(const Wants *w, Nodes *roots);
 // Gradients of map[w->loss] in g, for those that ask for one, in order.
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 
-// -- row_nodes.c: numbers that depend on rows ----------------------------------------------------------
+// -- row_nodes.c: numbers that depend on rows ---------------------------------------------------
 // How many elements of d there are: an i32 scalar.
 NodeId rows_count(Graph *g, DimId d);
-// By index in Model.numbers: the f64 scalar that each is when the dims that run over rows are counted, of those that the
-// model's nodes `need` read.
+// By index in Model.numbers: the f64 scalar that each is when the dims that run over rows are
+// counted, of those that the model's nodes `need` read.
 NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need);
 
-// -- select_rows.c: what rows of a batch have to do with one another -----------------------------------
+// -- select_rows.c: what rows of a batch have to do with one another ----------------------------
 typedef struct RowFacts {
   const bool *dim;   // runs over rows: the dim of data, and what rename, merge and split make of it
   const bool *batch; // node depends on the batch

@@ -20,13 +20,14 @@ static int count_rows(const bool *dim, const Dims *dims) {
 // Whether element i of the result along a dim of rows is made of several of the argument.
 static bool along_rows(const Node *n, const bool *dim) {
   OpClass cls = op_row((Op)n->op)->cls;
-  return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 && dim[n->attr.dims[0]];
+  return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 &&
+         dim[n->attr.dims[0]];
 }
 
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
   uint32_t count = graph_count(g);
-  bool *dim = arena_array(a, bool, dim_count(g->dims) + 1), *batch = arena_array(a, bool, count + 1),
-       *mixed = arena_array(a, bool, count + 1);
+  bool *dim = arena_array(a, bool, dim_count(g->dims) + 1),
+       *batch = arena_array(a, bool, count + 1), *mixed = arena_array(a, bool, count + 1);
   dim[over] = true;
   for (NodeId i = 1; i <= count; i++) {
     const Node *n = graph_node(g, i);
@@ -49,7 +50,8 @@ bool rows_in(const RowFacts *r, const Dims *dims) { return count_rows(r->dim, di
 int rows_reduced(const RowFacts *r, const Node *n) {
   int count = 0;
   OpClass cls = op_row((Op)n->op)->cls;
-  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++) count += r->dim[n->attr.dims[i]];
+  for (int i = 0; i < n->attr.ndims && (cls == REDUCE || cls == CONTRACT); i++)
+    count += r->dim[n->attr.dims[i]];
   return count;
 }
 

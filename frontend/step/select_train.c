@@ -15,8 +15,8 @@
 
 #include "frontend/step/step_internal.h"
 
-const char select_watched[] = "train.losses", select_skipped[] = "train.skipped", select_rate[] = "train.lr",
-           select_norm[] = "train.grad_norm";
+const char select_watched[] = "train.losses", select_skipped[] = "train.skipped",
+           select_rate[] = "train.lr", select_norm[] = "train.grad_norm";
 
 static bool is_reserved(const char *output, const char *name) {
   size_t n = strlen(name);
@@ -24,11 +24,11 @@ static bool is_reserved(const char *output, const char *name) {
 }
 
 bool select_reserved(const char *output) {
-  return is_reserved(output, select_watched) || is_reserved(output, select_skipped) || is_reserved(output, select_rate) ||
-         is_reserved(output, select_norm);
+  return is_reserved(output, select_watched) || is_reserved(output, select_skipped) ||
+         is_reserved(output, select_rate) || is_reserved(output, select_norm);
 }
 
-// -- micro-batches --------------------------------------------------------------------------------
+// -- micro-batches ------------------------------------------------------------------------------
 
 // Inputs get the dim of micro-batches before that of their rows: row i of the whole batch is row
 // i % size(over) of micro-batch i / size(over).
@@ -90,8 +90,8 @@ static void part_states(Step *s, int64_t k) {
 }
 
 static SelectCopy copy_of(const Step *s, int64_t k) {
-  return (SelectCopy){.m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro,
-                      .part = k};
+  return (SelectCopy){
+      .m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro, .part = k};
 }
 
 // What was asked for, of micro-batch k.
@@ -122,17 +122,17 @@ static NodeId part_mean(Step *s, NodeId sum) {
   return graph_binary(s->g, OP_MUL, sum, graph_const(s->g, type, 1 / (double)s->nparts));
 }
 
-// -- one block ------------------------------------------------------------------------------------
+// -- one block ----------------------------------------------------------------------------------
 
 typedef struct Round {
   Step *s;
   uint32_t block;
   int64_t number;
   uint32_t n;
-  DeclId *param;   // that the block trains
-  NodeId *by;      // their nodes
-  NodeId *now;     // by DeclId - 1: what earlier rounds made of parameters, 0: nothing
-  NodeId *sum;     // of gradients over micro-batches
+  DeclId *param; // that the block trains
+  NodeId *by;    // their nodes
+  NodeId *now;   // by DeclId - 1: what earlier rounds made of parameters, 0: nothing
+  NodeId *sum;   // of gradients over micro-batches
 } Round;
 
 static void round_open(Round *r) {
@@ -173,8 +173,7 @@ static NodeId round_part(Round *r, int64_t k) {
   NodeId root = graph_find_name(s->m->graph, s->g->spec.train[r->block].loss)->value;
   NodeId *instead = arena_array(a, NodeId, ndecls + 1),
          *gradient = arena_array(a, NodeId, r->n + 1);
-  for (uint32_t i = 0; i < ndecls; i++)
-    instead[i] = r->now[i] ? r->now[i] : s->part[k].instead[i];
+  for (uint32_t i = 0; i < ndecls; i++) instead[i] = r->now[i] ? r->now[i] : s->part[k].instead[i];
   SelectCopy c = copy_of(s, k);
   c.round = (uint64_t)r->number;
   c.instead = instead;
@@ -209,9 +208,10 @@ static NodeId round_build(Round *r) {
   return loss;
 }
 
-// -- the average of the parameters ----------------------------------------------------------------
+// -- the average of the parameters --------------------------------------------------------------
 
-// average' = a average + (1 - a) w', in the first step w'. Skipped updates move no average; until one is made it is w.
+// average' = a average + (1 - a) w', in the first step w'. Skipped updates move no average; until
+// one is made it is w.
 static void average_one(Step *s, DeclId p, double decay) {
   Graph *g = s->g;
   NodeId w = step_value(s, p);
@@ -223,10 +223,12 @@ static void average_one(Step *s, DeclId p, double decay) {
   DeclId id = graph_decl(g, &slot);
   NodeId old = step_value(s, id), fresh = graph_cast(g, w, d.type);
   NodeId share = graph_const(g, d.type, 1 - decay);
-  NodeId moved = graph_binary(
-      g, OP_ADD, old, graph_binary(g, OP_MUL, share, graph_binary(g, OP_SUB, fresh, old)));
+  NodeId moved = graph_binary(g, OP_ADD, old,
+                              graph_binary(g, OP_MUL, share, graph_binary(g, OP_SUB, fresh, old)));
   NodeId first = s->fresh.at[p - 1], kept = s->kept.at[p - 1];
-  if (!first) first = graph_binary(g, OP_EQ, graph_add(g, OP_STEP, 0, NULL, NULL), graph_const(g, TYPE_I32, 0));
+  if (!first)
+    first =
+        graph_binary(g, OP_EQ, graph_add(g, OP_STEP, 0, NULL, NULL), graph_const(g, TYPE_I32, 0));
   if (kept) moved = graph_where(g, kept, moved, old);
   step_assign(s, id, graph_where(g, first, fresh, moved));
 }
@@ -244,7 +246,7 @@ static void averages_build(Step *s) {
   }
 }
 
-// -- the step -------------------------------------------------------------------------------------
+// -- the step -----------------------------------------------------------------------------------
 
 static bool trainable(const Model *m) {
   if (m->graph->spec.ntrain && m->loss_node) return true;
@@ -283,8 +285,8 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// What runs over the rows of micro-batches, one after another: over the rows of the whole batch. *order gets
-// the dims that `from` states, or the node's, with the new one in the place of the old.
+// What runs over the rows of micro-batches, one after another: over the rows of the whole batch.
+// *order gets the dims that `from` states, or the node's, with the new one in the place of the old.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
   Dims dims = graph_node(g, node[0])->dims, all = dims;
@@ -299,19 +301,22 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
   NodeId x = 0, part = graph_index(g, s->micro);
   for (int64_t k = 0; k < s->nparts; k++) {
     NodeId one = graph_broadcast(g, node[k], &all);
-    x = x ? graph_where(g, graph_binary(g, OP_EQ, part, graph_const(g, TYPE_I32, (double)k)), one, x) : one;
+    x = x ? graph_where(g, graph_binary(g, OP_EQ, part, graph_const(g, TYPE_I32, (double)k)), one,
+                        x)
+          : one;
   }
   Attr attr = {.ndims = 2, .dims = (DimId[]){s->micro, s->over}, .nto = 1, .to = &whole};
   order->stated = true;
   order->rank = dims.n;
-  if (!want->name->stated || want->name->rank != dims.n) memcpy(order->dims, dims.at, sizeof order->dims);
+  if (!want->name->stated || want->name->rank != dims.n)
+    memcpy(order->dims, dims.at, sizeof order->dims);
   for (int i = 0; i < dims.n; i++)
     if (order->dims[i] == s->over) order->dims[i] = whole;
   return graph_add(g, OP_MERGE, 1, &x, &attr);
 }
 
-// What a step has of a node in each micro-batch: the mean, or all rows of what runs over them. The gradient
-// of the mean of losses by a row is that of its micro-batch's loss through their number.
+// What a step has of a node in each micro-batch: the mean, or all rows of what runs over them. The
+// gradient of the mean of losses by a row is that of its micro-batch's loss through their number.
 static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
   if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
@@ -370,7 +375,8 @@ static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
 static void put_log(Step *s) {
   const ModelSpec *spec = &s->g->spec;
   for (uint32_t i = 0; s->ask.log && i < spec->ntrain; i++) {
-    const char *loss = spec->ntrain > 1 ? arena_printf(s->m->arena, ".%s", spec->train[i].loss) : "";
+    const char *loss =
+        spec->ntrain > 1 ? arena_printf(s->m->arena, ".%s", spec->train[i].loss) : "";
     select_output(s->g, arena_printf(s->g->arena, "%s%s", select_rate, loss), s->rate[i], NULL);
     select_output(s->g, arena_printf(s->g->arena, "%s%s", select_norm, loss), s->norm[i], NULL);
   }
@@ -385,7 +391,9 @@ static void put_skipped(Step *s) {
   if (sum) select_output(s->g, select_skipped, sum, NULL);
 }
 
-Graph *select_train(Arena *a, const Model *m, const Fetch *f) { return select_train_as(a, m, f, &(TrainAsk){0}); }
+Graph *select_train(Arena *a, const Model *m, const Fetch *f) {
+  return select_train_as(a, m, f, &(TrainAsk){0});
+}
 
 Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask) {
   uint32_t rounds = 0;

@@ -1,4 +1,5 @@
-// A training step under construction: the value of each parameter, slot and state at the present point of the step.
+// A training step under construction: the value of each parameter, slot and state at the present
+// point of the step.
 #include "frontend/step/step_internal.h"
 
 #include <string.h>

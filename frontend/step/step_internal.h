@@ -10,15 +10,15 @@
 // One micro-batch as the step begins; without `accumulate` there is one, the whole batch.
 typedef struct StepPart {
   const RegionId *region;
-  NodeId *instead;     // by DeclId - 1: its inputs and states, 0: those of the graph
-  const NodeId *map;   // the values that were asked for, on the parameters that the step began with
+  NodeId *instead;   // by DeclId - 1: its inputs and states, 0: those of the graph
+  const NodeId *map; // the values that were asked for, on the parameters that the step began with
 } StepPart;
 
 typedef struct Step {
   const Model *m;
   Graph *g;
   Wants wants;
-  Nodes roots;         // of the values that were asked for, and of updates of states
+  Nodes roots; // of the values that were asked for, and of updates of states
   int64_t nparts;
   StepPart *part;
   DimId over, micro;   // rows of a micro-batch, and their number; 0 without
@@ -26,10 +26,13 @@ typedef struct Step {
   VEC(uint32_t) block; // of a slot: the number of the train block that it serves, plus 1
   VEC(DeclId) order;   // in which they were first assigned
   NodeId scale;        // of the loss, f32; 0: none (decision 26)
-  VEC(NodeId) kept;    // by DeclId - 1: bool, whether one of the updates of a parameter is made; 0: all are
-  VEC(NodeId) fresh;   // by DeclId - 1: bool, whether no update was made before this step; 0: in step 0
+  VEC(NodeId)
+  kept; // by DeclId - 1: bool, whether one of the updates of a parameter is made; 0: all are
+  VEC(NodeId)
+  fresh; // by DeclId - 1: bool, whether no update was made before this step; 0: in step 0
   TrainAsk ask;
-  NodeId *rate, *norm; // by block, of its last round: the learning rate, the norm of all gradients; 0 without ask.log
+  NodeId *rate, *norm; // by block, of its last round: the learning rate, the norm of all gradients;
+                       // 0 without ask.log
   NodeId finite;       // f32: 0, or NaN where a gradient is not finite; 0: not asked for
 } Step;
 
@@ -44,8 +47,8 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
                  const DimId *dims);
 DeclId step_state(Step *s, const char *name, Dtype type, double start);
 
-// optim.c: update number `round` of the block in this step, of its parameters by their gradients of the
-// loss (times step->scale if the loss is scaled).
+// optim.c: update number `round` of the block in this step, of its parameters by their gradients of
+// the loss (times step->scale if the loss is scaled).
 void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients);
 // optim_scale.c: the gradients without the scale; whether all are finite, as a bool node, and what
@@ -53,8 +56,8 @@ void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const D
 NodeId scale_build(Step *s, uint32_t n, NodeId *gradients);
 // The state that counts the updates of a block which were not made, i32.
 DeclId scale_skipped(Step *s, uint32_t block);
-// 0, or NaN where one of the gradients is not finite: f32. `settled`: after the processors' partial sums have met, so that an
-// overflow of their sum is seen.
+// 0, or NaN where one of the gradients is not finite: f32. `settled`: after the processors' partial
+// sums have met, so that an overflow of their sum is seen.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled);
 
 static inline int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
@@ -68,9 +71,9 @@ typedef struct Optim {
   uint32_t block;
   int64_t round; // which of the block's updates in this step
   DeclId param;
-  Dtype type;  // that the update is computed in
+  Dtype type; // that the update is computed in
   NodeId w, grad, lr;
-  NodeId keep; // bool: whether the update is made; 0: always
+  NodeId keep;    // bool: whether the update is made; 0: always
   NodeId skipped; // i32: updates of the block that were not made before; 0: all were
 } Optim;
 typedef NodeId UpdateRule(const Optim *o); // the next value of the parameter

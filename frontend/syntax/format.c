@@ -104,7 +104,8 @@ static bool drops(const Printer *p, uint32_t i) {
          token_at(p, i + 1)->kind == TOKEN_UNBRACE;
 }
 
-// Token i, or the next one that is printed: it decides how far a comment is indented, also when formatted again.
+// Token i, or the next one that is printed: it decides how far a comment is indented, also when
+// formatted again.
 static uint32_t kept(const Printer *p, uint32_t i) {
   while (drops(p, i)) i++;
   return i;

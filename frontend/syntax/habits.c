@@ -1,4 +1,5 @@
-// The table of habits (habits.def), and its hints with the user's names in place of $x, $y, $d, $f and $t.
+// The table of habits (habits.def), and its hints with the user's names in place of $x, $y, $d, $f
+// and $t.
 #include "frontend/syntax/habits.h"
 
 #include <string.h>
@@ -25,7 +26,8 @@ static const char *name_for(char letter, const HabitNames *n) {
   const struct {
     char letter;
     const char *name, *otherwise;
-  } names[] = {{'x', n->x, "x"}, {'y', n->y, "w"}, {'d', n->d, "d"}, {'f', n->f, "f"}, {'t', n->t, "..."}};
+  } names[] = {
+      {'x', n->x, "x"}, {'y', n->y, "w"}, {'d', n->d, "d"}, {'f', n->f, "f"}, {'t', n->t, "..."}};
   for (size_t i = 0; i < countof(names); i++)
     if (names[i].letter == letter) return names[i].name ? names[i].name : names[i].otherwise;
   return "";

@@ -26,7 +26,8 @@ typedef struct HabitNames {
 
 // Whether `word` is a habit of that kind.
 bool habit_known(HabitKind kind, const char *word);
-// Makes the hint for `word` that of what was said last in d. False: no such habit, the hint is as it was.
+// Makes the hint for `word` that of what was said last in d. False: no such habit, the hint is as
+// it was.
 bool habit_hint(Diag *d, Arena *a, HabitKind kind, const char *word, const HabitNames *names);
 
 #endif

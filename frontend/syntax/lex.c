@@ -162,8 +162,8 @@ static void lex_number(Lexer *x) {
   x->col += x->at - at;
   const char *text = intern_n(x->names, x->text + at, x->at - at);
   if (!good)
-    diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col), "'%.60s' is not a number",
-               text);
+    diag_error(x->d, DIAG_BAD_NUMBER, place(x, x->line, col, x->col - col),
+               "'%.60s' is not a number", text);
   push(x, TOKEN_NUMBER, at, col)->text = text;
 }
 

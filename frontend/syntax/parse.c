@@ -78,7 +78,8 @@ bool parser_expect(Parser *p, TokenKind kind, const char *what) {
 
 bool parser_is_new(Parser *p, const Token *t) {
   if (!strchr(t->text, '.')) return true;
-  diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "'%s' cannot be a new name: it has a dot", t->text);
+  diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "'%s' cannot be a new name: it has a dot",
+             t->text);
   diag_hint(p->d, "full names come from the scopes of calls and loops");
   return false;
 }
@@ -99,8 +100,8 @@ bool parser_enter(Parser *p) {
     p->depth++;
     return true;
   }
-  diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)),
-             "more than %d nested levels", MAX_DEPTH);
+  diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)), "more than %d nested levels",
+             MAX_DEPTH);
   return false;
 }
 

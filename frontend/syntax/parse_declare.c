@@ -18,16 +18,10 @@ static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   return ast_with_kids(p, t, &kids);
 }
 
-Ast *parse_dim(Parser *p, const Token *keyword) {
-  return parse_defines(p, keyword, AST_DIM);
-}
-Ast *parse_const(Parser *p, const Token *keyword) {
-  return parse_defines(p, keyword, AST_CONST);
-}
-Ast *parse_mesh(Parser *p, const Token *keyword) {
-  return parse_defines(p, keyword, AST_MESH);
-}
-// -- tensors -------------------------------------------------------------------------------------
+Ast *parse_dim(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_DIM); }
+Ast *parse_const(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_CONST); }
+Ast *parse_mesh(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_MESH); }
+// -- tensors ------------------------------------------------------------------------------------
 
 bool parse_type(Parser *p, Ast **out) {
   *out = NULL;
@@ -81,7 +75,7 @@ Ast *parse_state(Parser *p, const Token *keyword) {
   (void)keyword;
   return parse_stored(p, AST_STATE, "the name of the state");
 }
-// -- data, train, layout -------------------------------------------------------------------------
+// -- data, train, layout ------------------------------------------------------------------------
 
 Ast *parse_data(Parser *p, const Token *keyword) {
   (void)keyword;
@@ -114,7 +108,8 @@ Ast *parse_train(Parser *p, const Token *keyword) {
 
 const Token *pattern_end(const Parser *p) {
   const Token *first = parser_peek(p), *last = first;
-  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT || last->kind == TOKEN_NUMBER) {
+  while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
+         last->kind == TOKEN_NUMBER) {
     last++;
     if (!last->adjacent) break;
   }
@@ -159,7 +154,8 @@ static Ast *parse_rule(Parser *p, Ast *scope) {
   bool soft = parser_at_word(p, "soft") && parser_ahead(p, 1)->kind == TOKEN_NAME;
   if (soft) parser_take(p);
   const Token *end = pattern_end(p);
-  if (parser_at_end(p) || end == parser_peek(p)) return parser_expected(p, "a rule: DIM -> AXIS"), NULL;
+  if (parser_at_end(p) || end == parser_peek(p))
+    return parser_expected(p, "a rule: DIM -> AXIS"), NULL;
   Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
   t->text = dim->text;
   t->integer = soft;

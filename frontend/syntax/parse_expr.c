@@ -37,7 +37,7 @@ static Ast *unary(Parser *p, const Token *op, Ast *operand) {
   return ast_end(p, t);
 }
 
-// -- brackets and parentheses --------------------------------------------------------------------
+// -- brackets and parentheses -------------------------------------------------------------------
 
 // Says where the bracket that lacks its end was opened.
 static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
@@ -50,13 +50,17 @@ static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   return false;
 }
 
-// x[0], x[1:]: what stands in the brackets of a value in other languages. The number in it is what a part starts at.
+// x[0], x[1:]: what stands in the brackets of a value in other languages. The number in it is what
+// a part starts at.
 static void index_hint(Parser *p, const Ast *t) {
   bool range = false;
   const char *number = NULL;
-  for (const Token *at = parser_peek(p); at->kind != TOKEN_UNBRACKET && at->kind != TOKEN_EOF && !at->newline; at++) {
-    if (at->kind == TOKEN_NUMBER && !number) number = range && at[-1].kind == TOKEN_COLON ? "0" : at->text;
-    if (at->kind == TOKEN_NUMBER && at[-1].kind == TOKEN_MINUS) number = arena_printf(p->a, "-%s", at->text);
+  for (const Token *at = parser_peek(p);
+       at->kind != TOKEN_UNBRACKET && at->kind != TOKEN_EOF && !at->newline; at++) {
+    if (at->kind == TOKEN_NUMBER && !number)
+      number = range && at[-1].kind == TOKEN_COLON ? "0" : at->text;
+    if (at->kind == TOKEN_NUMBER && at[-1].kind == TOKEN_MINUS)
+      number = arena_printf(p->a, "-%s", at->text);
     range |= at->kind == TOKEN_COLON;
   }
   bool index = parser_at(p, TOKEN_NUMBER) || parser_at(p, TOKEN_MINUS) || range;
@@ -169,7 +173,7 @@ static Ast *parse_name(Parser *p) {
   return ast_end(p, t);
 }
 
-// -- numbers and other primaries -----------------------------------------------------------------
+// -- numbers and other primaries ----------------------------------------------------------------
 
 static Ast *parse_number(Parser *p) {
   const Token *number = parser_take(p);
@@ -218,7 +222,7 @@ static Ast *parse_primary(Parser *p) {
   return no_expression(p);
 }
 
-// -- operators -----------------------------------------------------------------------------------
+// -- operators ----------------------------------------------------------------------------------
 
 static Ast *parse_unary(Parser *p);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// -- values --------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 Ast *parse_update(Parser *p, const Token *keyword) {
   (void)keyword;
   const Token *name = parser_name(p, "the name of a state");
@@ -85,7 +85,7 @@ Ast *parse_import(Parser *p, const Token *keyword) {
     return parser_expected(p, "the file's name in quotes"), NULL;
   return ast_end(p, ast_statement(p, AST_IMPORT, parser_take(p)));
 }
-// -- functions and repetition --------------------------------------------------------------------
+// -- functions and repetition -------------------------------------------------------------------
 
 static bool parse_formal(Parser *p, Args *args) {
   const Token *name = parser_new_name(p, "the name of an argument");

@@ -24,7 +24,7 @@ typedef struct Parser {
   bool for_head; // in the range of a `for`, where `(` may start the options
 } Parser;
 
-// -- parse.c: tokens and nodes -------------------------------------------------------------------
+// -- parse.c: tokens and nodes ------------------------------------------------------------------
 // A parser at the first token of text; tokens stay where the caller put them.
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens);
@@ -63,12 +63,12 @@ void ast_set_kids(Ast *t, const Kids *kids);
 // Sets t->end to the last character taken, and returns t.
 Ast *ast_end(Parser *p, Ast *t);
 
-// -- parse_expr.c --------------------------------------------------------------------------------
+// -- parse_expr.c -------------------------------------------------------------------------------
 Ast *parse_expr(Parser *p);
 // `[b, h]`, the bracket not yet taken: dims, arrows, `all but`, into t.
 bool parse_dims(Parser *p, Ast *t);
 
-// -- parse_stmt.c: what statements share ---------------------------------------------------------
+// -- parse_stmt.c: what statements share --------------------------------------------------------
 // A statement named by `name`, or by its keyword where there is none.
 Ast *ast_statement(Parser *p, AstKind kind, const Token *name);
 Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids); // and its end
@@ -86,12 +86,12 @@ bool parse_type(Parser *p, Ast **out);
 Ast *parse_target(Parser *p);
 bool parse_value(Parser *p, Kids *kids);
 bool parse_option_item(Parser *p, Args *args);
-// `head.kernel`, `layer.*.wi`: the token behind a name with stars (the next one: none stands here). It is not
-// cut into tokens as the rest is: parse_pattern reads it from the text, as a NAME.
+// `head.kernel`, `layer.*.wi`: the token behind a name with stars (the next one: none stands here).
+// It is not cut into tokens as the rest is: parse_pattern reads it from the text, as a NAME.
 const Token *pattern_end(const Parser *p);
 Ast *parse_pattern(Parser *p, const Token *end);
 
-// -- parse_declare.c, parse_flow.c ---------------------------------------------------------------
+// -- parse_declare.c, parse_flow.c --------------------------------------------------------------
 // The rest of a statement whose keyword was taken.
 typedef Ast *ParseStatement(Parser *p, const Token *keyword);
 #define KEYWORD(word, parse) ParseStatement parse;

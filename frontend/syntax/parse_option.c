@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-// A hint that shows the whole option as it is written on the command line: `b -> rows, h->cols` is b=rows,h=cols.
+// A hint that shows the whole option as it is written on the command line: `b -> rows, h->cols` is
+// b=rows,h=cols.
 static void arrow_hint(Parser *p) {
   VEC(char) text = {0};
   for (const Token *t = p->token; t->kind != TOKEN_EOF; t++) {
@@ -116,7 +117,8 @@ static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, siz
     c += digits;
     c += strcspn(c, "0123456789");
   }
-  diag_error(d, DIAG_BAD_MESH, (Pos){.source = source, .line = 1, .col = 1, .len = (uint32_t)n}, "the axes of a mesh have names");
+  diag_error(d, DIAG_BAD_MESH, (Pos){.source = source, .line = 1, .col = 1, .len = (uint32_t)n},
+             "the axes of a mesh have names");
   diag_hint(d, "write --mesh %s", named);
   return true;
 }

@@ -20,7 +20,7 @@ Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids) {
   return ast_end(p, t);
 }
 
-// -- blocks --------------------------------------------------------------------------------------
+// -- blocks -------------------------------------------------------------------------------------
 
 Ast *parse_block(Parser *p) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACE)) {
@@ -68,7 +68,7 @@ bool parse_entries(Parser *p, Kids *kids) {
   }
 }
 
-// -- parts that several statements have ----------------------------------------------------------
+// -- parts that several statements have ---------------------------------------------------------
 
 bool parse_optional_dims(Parser *p, Ast *t) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACKET)) return true;
@@ -114,7 +114,7 @@ bool parse_value(Parser *p, Kids *kids) {
   return value != NULL;
 }
 
-// -- the sequence of statements ------------------------------------------------------------------
+// -- the sequence of statements -----------------------------------------------------------------
 
 static const struct {
   const char *word;
@@ -150,7 +150,8 @@ static bool misspelt(Parser *p) {
 // What follows the next token on its line, up to a brace or a colon: "f(x, y)" behind `def`.
 static const char *rest_of_line(const Parser *p) {
   const Token *first = parser_ahead(p, 1), *t = first;
-  while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON) t++;
+  while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON)
+    t++;
   if (t == first || first->newline) return NULL;
   uint32_t n = t[-1].at + t[-1].bytes - first->at;
   return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
@@ -159,7 +160,8 @@ static const char *rest_of_line(const Parser *p) {
 // A word that starts statements in other languages, and binds no name here.
 static bool foreign(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
-  bool binds = next->kind == TOKEN_ASSIGN || next->kind == TOKEN_COMMA || next->kind == TOKEN_BRACKET;
+  bool binds =
+      next->kind == TOKEN_ASSIGN || next->kind == TOKEN_COMMA || next->kind == TOKEN_BRACKET;
   if (binds || !habit_known(HABIT_STATEMENT, word->text)) return false;
   diag_error(p->d, DIAG_SYNTAX, token_pos(p, word), "'%s' does not start a statement", word->text);
   habit_hint(p->d, p->a, HABIT_STATEMENT, word->text, &(HabitNames){.t = rest_of_line(p)});

@@ -9,8 +9,8 @@
 //   4  every output and every updated tensor is compared, on all processors that hold it; bytes counted are those predicted
 //
 // With several processes 2 and 4 are the first one's affair.
-#include "frontend/driver/planner.h"
 #include "frontend/verify/verify.h"
+#include "frontend/driver/planner.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +29,9 @@ typedef struct Verify {
   const Program *program; // split
   Compilation whole;
   VerifyRun run;
-  double **want;          // of the program on one processor
+  double **want; // of the program on one processor
   VerifyBound *bound;
-  bool fails;             // the whole step ends with an error, as the command's will
+  bool fails; // the whole step ends with an error, as the command's will
   VEC(Got) got;
   Verified out;
 } Verify;
@@ -41,7 +41,7 @@ static const char *mesh_said(const Verify *v) {
   return m->naxes ? mesh_option(v->s->arena, m) : "one processor";
 }
 
-// -- tensors ---------------------------------------------------------------------------------------------
+// -- tensors ------------------------------------------------------------------------------------
 
 // Valid elements of a tensor, by axes as in files.
 static int64_t sizes_of(const Program *p, const ProgTensor *t, int64_t rows, int64_t *size) {
@@ -61,7 +61,8 @@ static void read_given(Verify *v) {
     const ProgTensor *t = &p->tensor[i];
     int64_t size[MAX_RANK];
     if (t->kind > TENSOR_SLOT) continue;
-    VerifyGiven x = {.name = t->name, .kind = t->kind, .type = t->type, .n = sizes_of(p, t, v->job->rows, size)};
+    VerifyGiven x = {
+        .name = t->name, .kind = t->kind, .type = t->type, .n = sizes_of(p, t, v->job->rows, size)};
     if (session_first(v->s)) x.data = arena_alloc(v->a, (size_t)(x.n * dtype_bytes(x.type)) + 1);
     exec_read(v->job->exec, x.kind, x.name, x.data);
     v->run.given[v->run.ngiven++] = x;
@@ -86,7 +87,7 @@ static void list_values(Verify *v) {
   for (uint32_t i = 0; i < g->output.n; i++) list_value(v, &g->output.at[i], g);
 }
 
-// -- whole -----------------------------------------------------------------------------------------------
+// -- whole --------------------------------------------------------------------------------------
 
 // The graph without pins for the mesh of one processor. Dims are shared: nothing is cut there.
 static Graph *without_layout(Arena *a, const Graph *from) {
@@ -96,7 +97,8 @@ static Graph *without_layout(Arena *a, const Graph *from) {
   g->mesh = &one;
   g->layout = (Layout){0};
   for (NodeId n = 1; n <= graph_count(from); n++)
-    map[n] = graph_node(from, n)->op == OP_PIN ? map[graph_node(from, n)->args[0]] : graph_copy(g, from, n, map);
+    map[n] = graph_node(from, n)->op == OP_PIN ? map[graph_node(from, n)->args[0]]
+                                               : graph_copy(g, from, n, map);
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];
     o.value = map[o.value];
@@ -106,9 +108,12 @@ static Graph *without_layout(Arena *a, const Graph *from) {
 }
 
 static bool alone_ready(Verify *v, const Graph *g) {
-  if (!session_compile_alone(v->s, v->a, g, v->job->purpose, v->program->over, &v->whole)) return false;
+  if (!session_compile_alone(v->s, v->a, g, v->job->purpose, v->program->over, &v->whole))
+    return false;
   v->run.exec = session_exec_alone(v->s, &v->whole);
-  if (!v->run.exec) diag_hint(v->s->diag, "--verify runs the whole model on one processor: verify a smaller one, with --set");
+  if (!v->run.exec)
+    diag_hint(v->s->diag,
+              "--verify runs the whole model on one processor: verify a smaller one, with --set");
   return v->run.exec != NULL;
 }
 
@@ -135,11 +140,14 @@ static bool room_to_compare(const Verify *v) {
   enum { EACH = 48 };
   double needed = 0;
   for (uint32_t i = 0; i < v->run.nvalues; i++) needed += EACH * (double)v->run.value[i].n;
-  for (uint32_t i = 0; i < v->run.ngiven; i++) needed += 2.0 * (double)(v->run.given[i].n * dtype_bytes(v->run.given[i].type));
+  for (uint32_t i = 0; i < v->run.ngiven; i++)
+    needed += 2.0 * (double)(v->run.given[i].n * dtype_bytes(v->run.given[i].type));
   int64_t available = memory_free_bytes();
   if (needed <= (double)available) return true;
-  diag_error(v->s->diag, DIAG_NO_MEMORY, (Pos){0}, "out of memory: --verify needs %.2f GiB to compare all values, and %.2f GiB are available",
-             needed / 0x1p30, (double)available / 0x1p30);
+  diag_error(
+      v->s->diag, DIAG_NO_MEMORY, (Pos){0},
+      "out of memory: --verify needs %.2f GiB to compare all values, and %.2f GiB are available",
+      needed / 0x1p30, (double)available / 0x1p30);
   diag_hint(v->s->diag, "verify a smaller model, with --set");
   return false;
 }
@@ -158,7 +166,7 @@ static bool meet(const Verify *v) {
   return !v->s->ranks || ranks_meet(v->s->ranks, &mine, true, NULL);
 }
 
-// -- split -----------------------------------------------------------------------------------------------
+// -- split --------------------------------------------------------------------------------------
 
 static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   const VerifyValue *x = &v->run.value[i];
@@ -189,28 +197,33 @@ static bool run_split(Verify *v) {
   bool good = result != STEP_FAILED && (!session_first(v->s) || (result != STEP_OK) == v->fails);
   if (result == STEP_FAILED || (!good && !v->fails)) exec_fault(e, v->s->diag);
   if (!good && v->fails)
-    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0}, "the step fails on one processor, but not split (%s)", mesh_said(v));
+    diag_error(v->s->diag, DIAG_VERIFY, (Pos){0},
+               "the step fails on one processor, but not split (%s)", mesh_said(v));
   for (uint32_t i = 0; result == STEP_OK && i < v->run.nvalues; i++) read_replicas(v, e, i);
-  good = good && exec_check(e, v->s->diag) && verify_kernels_agree(kernels, &v->out.kernels, &v->out.elements);
+  good = good && exec_check(e, v->s->diag) &&
+         verify_kernels_agree(kernels, &v->out.kernels, &v->out.elements);
   for (int k = 0; k < COLL_COUNT; k++) v->out.wire_bytes += exec_counts(e)->wire_bytes[k];
   exec_free(e);
   return good;
 }
 
-// -- comparing -------------------------------------------------------------------------------------------
+// -- comparing ----------------------------------------------------------------------------------
 
 // "grad(w)[d=3, h=1]"
 static const char *element_text(Arena *a, const VerifyValue *x, int64_t at) {
   const char *text = "";
   for (int d = x->rank - 1; d >= 0; d--) {
-    text = arena_printf(a, "%s=%lld%s%s", x->dim[d], (long long)(at % x->size[d]), *text ? ", " : "", text);
+    text = arena_printf(a, "%s=%lld%s%s", x->dim[d], (long long)(at % x->size[d]),
+                        *text ? ", " : "", text);
     at /= x->size[d];
   }
   return arena_printf(a, x->rank ? "%s[%s]" : "%s", x->name, text);
 }
 
 static const char *processor_said(const Verify *v, const Got *g) {
-  return g->replica ? arena_printf(v->s->arena, ", on replica %lld of its block", (long long)g->replica) : "";
+  return g->replica
+             ? arena_printf(v->s->arena, ", on replica %lld of its block", (long long)g->replica)
+             : "";
 }
 
 static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
@@ -219,11 +232,13 @@ static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
   double bound, want = verify_want(v->bound, g->value, at, &bound);
   const char *name = element_text(a, x, at);
   if (whole)
-    diag_error(v->s->diag, DIAG_VERIFY, x->pos, "%s is %.9g whole by machine code and %.9g by the evaluator, bound %.3g", name,
+    diag_error(v->s->diag, DIAG_VERIFY, x->pos,
+               "%s is %.9g whole by machine code and %.9g by the evaluator, bound %.3g", name,
                g->x[at], want, bound);
   else
-    diag_error(v->s->diag, DIAG_VERIFY, x->pos, "%s is %.9g split (%s)%s and %.9g whole, bound %.3g", name, g->x[at],
-               mesh_said(v), processor_said(v, g), v->want[g->value][at], bound);
+    diag_error(v->s->diag, DIAG_VERIFY, x->pos,
+               "%s is %.9g split (%s)%s and %.9g whole, bound %.3g", name, g->x[at], mesh_said(v),
+               processor_said(v, g), v->want[g->value][at], bound);
 }
 
 // Of one value; the first element beyond its bound once nothing more widens that.
@@ -231,7 +246,8 @@ static int64_t look(Verify *v, const Got *g) {
   int64_t wrong;
   bool vague;
   double error = verify_compare(v->bound, g->value, g->x, &wrong, &vague);
-  while (wrong >= 0 && verify_widen(v->bound)) error = verify_compare(v->bound, g->value, g->x, &wrong, &vague);
+  while (wrong >= 0 && verify_widen(v->bound))
+    error = verify_compare(v->bound, g->value, g->x, &wrong, &vague);
   v->out.vague += vague && !g->replica;
   if (wrong < 0 && error >= v->out.error) {
     v->out.error = error;
@@ -278,11 +294,16 @@ static void print_line(const Verify *v) {
   const Verified *o = &v->out;
   Arena *a = v->s->arena;
   if (!o->done || option_given(v->s->opt, OPTION_QUIET)) return;
-  fprintf(stderr, "verify: %u values of %s agree whole and split (%s), ", o->values, v->s->opt->argument.at[0], mesh_said(v));
-  if (o->error > 0) fprintf(stderr, "worst error %.2g of its bound at %s", o->error, o->worst);
-  else fprintf(stderr, "bit for bit");
+  fprintf(stderr, "verify: %u values of %s agree whole and split (%s), ", o->values,
+          v->s->opt->argument.at[0], mesh_said(v));
+  if (o->error > 0)
+    fprintf(stderr, "worst error %.2g of its bound at %s", o->error, o->worst);
+  else
+    fprintf(stderr, "bit for bit");
   if (o->vague) fprintf(stderr, " (%u hang on decisions that rounding turns)", o->vague);
-  fprintf(stderr, "; %s bytes on the wire counted as predicted; %u kernels agree with the evaluator in %s elements\n",
+  fprintf(stderr,
+          "; %s bytes on the wire counted as predicted; %u kernels agree with the evaluator in %s "
+          "elements\n",
           digits(a, o->wire_bytes), o->kernels, digits(a, o->elements));
 }
 
@@ -323,7 +344,7 @@ bool verify_more(Session *s, const VerifyJob *job, Verified *out) {
   return true;
 }
 
-// -- for the commands ------------------------------------------------------------------------------------
+// -- for the commands ---------------------------------------------------------------------------
 
 bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows) {
   const FeedInput *input;
@@ -337,7 +358,8 @@ bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows) {
   }
   *rows = got < feed_batch(f) ? got : -1;
   exec_rows(e, *rows);
-  for (uint32_t i = 0; i < n; i++) exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
   return true;
 }
 

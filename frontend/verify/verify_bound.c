@@ -1,27 +1,29 @@
 // What two right runs of a step may differ by.
 //
-// Of a model that is small enough the evaluator says it: values in double, and tolerances from runs with random
-// rounding errors (ir/eval/expect.h). Of a larger one the program of one processor says it: it is run again on inputs,
-// parameters, states and slots, and with terms of its sums (verify_perturb.c), that are off by random parts of
+// Of a model that is small enough the evaluator says it: values in double, and tolerances from runs
+// with random rounding errors (ir/eval/expect.h). Of a larger one the program of one processor says
+// it: it is run again on inputs, parameters, states and slots, and with terms of its sums
+// (verify_perturb.c), that are off by random parts of
 //
 //   delta = the largest of   4 u            over the types of all values
 //                            (4 + sqrt n) u over all sums of n terms, u of the type they are kept in
 //
-// (u: unit roundoff). Rounding in a sum of n terms in another order is like errors of that size in what it sums (Higham,
-// Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2: backward errors). An element may be off by
+// (u: unit roundoff). Rounding in a sum of n terms in another order is like errors of that size in
+// what it sums (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1
+// and 4.2: backward errors). An element may be off by
 //
 //   3 (largest difference that the runs saw in it + root of the mean square over the tensor) + delta * largest element
 //
-// Where a decision (relu, argmax, a comparison) hangs on rounding, these runs, whose errors are larger, decide one way
-// and the other: of numbers that then differ in kind nothing is asked.
+// Where a decision (relu, argmax, a comparison) hangs on rounding, these runs, whose errors are
+// larger, decide one way and the other: of numbers that then differ in kind nothing is asked.
 #include "frontend/verify/verify.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "ir/eval/expect.h"
 #include "ir/base/philox.h"
+#include "ir/eval/expect.h"
 
 enum { SAMPLES = 4, MOST_SAMPLES = 32, EVAL_ELEMENTS = 1000000 };
 static const double EVAL_WORK = 3e7, SAFETY = 3;
@@ -40,7 +42,7 @@ struct VerifyBound {
   double **got;               // what it computed
 };
 
-// -- how large the model is ------------------------------------------------------------------------------
+// -- how large the model is ---------------------------------------------------------------------
 
 static double delta_of(const Graph *g) {
   double delta = 0;
@@ -52,14 +54,15 @@ bool verify_small(const VerifyRun *r) {
   const Graph *g = r->graph;
   double elements = 0, work = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    double own = (double)node_elements(g, n), times = (double)region_times(g, graph_node(g, n)->region);
+    double own = (double)node_elements(g, n),
+           times = (double)region_times(g, graph_node(g, n)->region);
     elements += own;
     work += own * verify_terms(g, n) * times;
   }
   return r->rows < 0 && elements <= EVAL_ELEMENTS && work <= EVAL_WORK;
 }
 
-// -- the evaluator ---------------------------------------------------------------------------------------
+// -- the evaluator ------------------------------------------------------------------------------
 
 static double *numbers_of(Arena *a, Dtype type, int64_t n, const char *data) {
   double *x = arena_array(a, double, n + 1);
@@ -100,17 +103,18 @@ static void expect_start(VerifyBound *b) {
 static void take_expected(VerifyBound *b) {
   for (uint32_t i = 0; i < b->run->nvalues; i++) {
     Tensor *t = expect_output(b->expect, output_of(b->run->graph, &b->run->value[i]));
-    if (t->elements != b->run->value[i].n) BUG("%s has other elements in the evaluator", b->run->value[i].name);
+    if (t->elements != b->run->value[i].n)
+      BUG("%s has other elements in the evaluator", b->run->value[i].name);
     b->want[i] = t->value;
     b->tolerance[i] = t->bound;
     b->open[i] = t->tainted;
   }
 }
 
-// -- the program, perturbed ------------------------------------------------------------------------------
+// -- the program, perturbed ---------------------------------------------------------------------
 
-// Four neighbours take one word each of a draw: from half of delta to all of it, up or down; the same for the same sample,
-// tensor and element.
+// Four neighbours take one word each of a draw: from half of delta to all of it, up or down; the
+// same for the same sample, tensor and element.
 static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) {
   uint32_t w = word[k % 4];
   double size = 0.5 + 0.5 * (double)(w >> 1) * 0x1p-31;
@@ -119,7 +123,8 @@ static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) 
 
 static void words_of(uint64_t stream, int64_t k, uint32_t word[4]) {
   uint64_t at = (uint64_t)k / 4;
-  philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)},
+  philox4x32((const uint32_t[4]){(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)stream,
+                                 (uint32_t)(stream >> 32)},
              (const uint32_t[2]){0x76657269u, 0x66790000u}, word);
 }
 
@@ -151,9 +156,14 @@ static void samples_start(VerifyBound *b) {
   for (uint32_t i = 0; i < r->ngiven; i++) {
     VerifyGiven *x = &b->given[i];
     *x = r->given[i];
-    if (dtype_is_float(x->type)) x->data = arena_alloc(r->a, (size_t)(x->n * dtype_bytes(x->type)) + 1);
+    if (dtype_is_float(x->type))
+      x->data = arena_alloc(r->a, (size_t)(x->n * dtype_bytes(x->type)) + 1);
   }
-  b->given[r->ngiven] = (VerifyGiven){.name = verify_sample, .kind = TENSOR_INPUT, .type = TYPE_F32, .n = 1, .data = arena_alloc(r->a, 4)};
+  b->given[r->ngiven] = (VerifyGiven){.name = verify_sample,
+                                      .kind = TENSOR_INPUT,
+                                      .type = TYPE_F32,
+                                      .n = 1,
+                                      .data = arena_alloc(r->a, 4)};
 }
 
 static void note_sample(VerifyBound *b, double *const *got) {
@@ -181,9 +191,11 @@ static double largest_of(const double *x, int64_t n) {
 static void set_tolerances(VerifyBound *b) {
   for (uint32_t i = 0; i < b->run->nvalues; i++) {
     const VerifyValue *v = &b->run->value[i];
-    double typical = v->n ? sqrt(b->squares[i] / (double)v->n / b->samples) : 0, largest = largest_of(b->whole[i], v->n);
+    double typical = v->n ? sqrt(b->squares[i] / (double)v->n / b->samples) : 0,
+           largest = largest_of(b->whole[i], v->n);
     for (int64_t k = 0; k < v->n; k++)
-      b->tolerance[i][k] = dtype_is_float(v->type) ? SAFETY * (b->spread[i][k] + typical) + b->delta * largest : 0;
+      b->tolerance[i][k] =
+          dtype_is_float(v->type) ? SAFETY * (b->spread[i][k] + typical) + b->delta * largest : 0;
   }
 }
 
@@ -191,13 +203,15 @@ static void sample_until(VerifyBound *b, int n) {
   const VerifyRun *r = b->run;
   while (b->samples < n) {
     // an id that no perturbed run could compute: the sample says nothing
-    if (verify_run_step(r, r->ngiven + 1, perturbed(b), b->got)) note_sample(b, b->got);
-    else b->samples++;
+    if (verify_run_step(r, r->ngiven + 1, perturbed(b), b->got))
+      note_sample(b, b->got);
+    else
+      b->samples++;
   }
   set_tolerances(b);
 }
 
-// -- both ------------------------------------------------------------------------------------------------
+// -- both ---------------------------------------------------------------------------------------
 
 VerifyBound *verify_bound(const VerifyRun *r, double *const *whole) {
   VerifyBound *b = arena_new_of(r->a, VerifyBound);
@@ -242,7 +256,8 @@ double verify_want(const VerifyBound *b, uint32_t i, int64_t element, double *bo
   return b->want[i][element];
 }
 
-double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64_t *wrong, bool *vague) {
+double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64_t *wrong,
+                      bool *vague) {
   int64_t n = b->run->value[i].n, open = 0;
   double worst = 0;
   *wrong = -1;
@@ -250,8 +265,10 @@ double verify_compare(const VerifyBound *b, uint32_t i, const double *got, int64
     double x = b->want[i][k], y = got[k], off = fabs(y - x), bound = b->tolerance[i][k];
     open += b->open[i][k];
     if (b->open[i][k] || x == y || (isnan(x) && isnan(y))) continue;
-    if (off <= bound) worst = fmax(worst, off / bound);
-    else if (*wrong < 0) *wrong = k;
+    if (off <= bound)
+      worst = fmax(worst, off / bound);
+    else if (*wrong < 0)
+      *wrong = k;
   }
   *vague = 2 * open > n;
   return worst;

@@ -1,6 +1,7 @@
 // --verify: every distinct kernel of the split step, the first time that the first processor runs it, beside the evaluator:
-// some elements of what it writes, computed in double from the operands that it gets (codegen/fuse/kernel_sample.h). What a
-// kernel does wrong is so found where the whole program, which has the same kernels, does the same.
+// some elements of what it writes, computed in double from the operands that it gets
+// (codegen/fuse/kernel_sample.h). What a kernel does wrong is so found where the whole program,
+// which has the same kernels, does the same.
 #include "frontend/verify/verify.h"
 
 #include <math.h>
@@ -36,7 +37,8 @@ static const char *place_text(Arena *a, const Kernel *k, const KernelElement *e)
   const char *text = "";
   for (int l = k->nouter + k->ninner - 1; l >= 0; l--)
     if (p->stride[l])
-      text = arena_printf(a, "%s=%lld%s%s", k->loop[l].name, (long long)e->counter[l], *text ? ", " : "", text);
+      text = arena_printf(a, "%s=%lld%s%s", k->loop[l].name, (long long)e->counter[l],
+                          *text ? ", " : "", text);
   return *text ? arena_printf(a, "[%s]", text) : "";
 }
 
@@ -46,8 +48,10 @@ static void note_wrong(VerifyKernels *v, const KernelElement *e, double got, uin
   const char *name = n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
   if (v->wrong++) return;
   v->pos = n->origin.pos;
-  v->text = arena_printf(v->s->arena, "%s%s is %.9g by its kernel and %.9g by the evaluator, bound %.3g (instruction %u)", name,
-                         place_text(v->a, k, e), got, e->want, e->bound, instr);
+  v->text = arena_printf(
+      v->s->arena,
+      "%s%s is %.9g by its kernel and %.9g by the evaluator, bound %.3g (instruction %u)", name,
+      place_text(v->a, k, e), got, e->want, e->bound, instr);
 }
 
 static void after(void *self, uint32_t instr) {
@@ -65,8 +69,12 @@ static void after(void *self, uint32_t instr) {
 VerifyKernels *verify_kernels(Session *s, Arena *a, const Compilation *made) {
   VerifyKernels *v = arena_new_of(a, VerifyKernels);
   uint32_t n = made->compiled->program->nkernels;
-  *v = (VerifyKernels){.s = s, .a = a, .made = made, .first = kernels_first(a, n, made->compiled->kernels),
-                       .seen = arena_array(a, bool, n + 1), .probe = {v, before, after}};
+  *v = (VerifyKernels){.s = s,
+                       .a = a,
+                       .made = made,
+                       .first = kernels_first(a, n, made->compiled->kernels),
+                       .seen = arena_array(a, bool, n + 1),
+                       .probe = {v, before, after}};
   return v;
 }
 
@@ -77,6 +85,7 @@ bool verify_kernels_agree(const VerifyKernels *v, uint32_t *kernels, uint32_t *e
   *elements = v->elements;
   if (!v->wrong) return true;
   diag_error(v->s->diag, DIAG_VERIFY, v->pos, "%s", v->text);
-  if (v->wrong > 1) diag_note(v->s->diag, (Pos){0}, "so are elements of %u other kernels", v->wrong - 1);
+  if (v->wrong > 1)
+    diag_note(v->s->diag, (Pos){0}, "so are elements of %u other kernels", v->wrong - 1);
   return false;
 }

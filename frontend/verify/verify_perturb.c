@@ -1,6 +1,6 @@
-// The whole graph with random errors in what it sums: rounding in a sum of n terms in whatever order is like errors of
-// (4 + sqrt n) u in the terms (verify_bound.c), which a program that computes the same cannot show by itself where every
-// run rounds alike.
+// The whole graph with random errors in what it sums: rounding in a sum of n terms in whatever
+// order is like errors of (4 + sqrt n) u in the terms (verify_bound.c), which a program that
+// computes the same cannot show by itself where every run rounds alike.
 //
 //   sum[d](x)         =>  sum[d](x * (1 + delta * e))        e in [-1, 1), drawn for every element
 //   sum[d](x * w)     =>  sum[d](x * (w * (1 + delta * e)))  the smaller operand; patches of windows are left alone
@@ -15,7 +15,8 @@
 const char verify_sample[] = "verify.sample";
 
 static double unit_roundoff(Dtype t) {
-  static const double u[TYPE_COUNT] = {[TYPE_F32] = 0x1p-24, [TYPE_F64] = 0x1p-53, [TYPE_BF16] = 0x1p-9, [TYPE_F16] = 0x1p-11};
+  static const double u[TYPE_COUNT] = {
+      [TYPE_F32] = 0x1p-24, [TYPE_F64] = 0x1p-53, [TYPE_BF16] = 0x1p-9, [TYPE_F16] = 0x1p-11};
   return u[t];
 }
 
@@ -40,11 +41,14 @@ typedef struct Perturb {
   NodeId *map, sample;
 } Perturb;
 
-static bool adds_terms(Op op) { return op == OP_SUM || op == OP_MEAN || op == OP_CONTRACT || op == OP_CUMSUM; }
+static bool adds_terms(Op op) {
+  return op == OP_SUM || op == OP_MEAN || op == OP_CONTRACT || op == OP_CUMSUM;
+}
 
 static bool can_bear(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  return (x->type == TYPE_F32 || x->type == TYPE_F64) && x->op != OP_CONST && op_row((Op)x->op)->cls != WINDOW;
+  return (x->type == TYPE_F32 || x->type == TYPE_F64) && x->op != OP_CONST &&
+         op_row((Op)x->op)->cls != WINDOW;
 }
 
 // The argument whose elements get errors, -1: none; then the result does.
@@ -64,8 +68,10 @@ static NodeId with_errors(Perturb *p, NodeId n, NodeId x, double delta) {
   Attr draw = {.ndims = dims.n, .dims = dims.at, .key = philox_key(verify_sample, n)};
   NodeId one = graph_const(g, TYPE_F32, 1), turned, error;
   turned = graph_binary(g, OP_ADD, graph_add(g, OP_RANDOM_UNIFORM, 0, NULL, &draw), p->sample);
-  turned = graph_where(g, graph_binary(g, OP_LT, turned, one), turned, graph_binary(g, OP_SUB, turned, one));
-  error = graph_binary(g, OP_SUB, graph_binary(g, OP_MUL, turned, graph_const(g, TYPE_F32, 2)), one);
+  turned = graph_where(g, graph_binary(g, OP_LT, turned, one), turned,
+                       graph_binary(g, OP_SUB, turned, one));
+  error =
+      graph_binary(g, OP_SUB, graph_binary(g, OP_MUL, turned, graph_const(g, TYPE_F32, 2)), one);
   error = graph_cast(g, error, type);
   error = graph_binary(g, OP_MUL, error, graph_const(g, type, dtype_round(type, delta)));
   return graph_binary(g, OP_ADD, x, graph_binary(g, OP_MUL, x, error));
@@ -73,18 +79,23 @@ static NodeId with_errors(Perturb *p, NodeId n, NodeId x, double delta) {
 
 static void copy_one(Perturb *p, NodeId n) {
   const Node *x = graph_node(p->from, n);
-  double delta = adds_terms((Op)x->op) && dtype_is_float((Dtype)x->type) ? verify_delta(p->from, n) : 0;
+  double delta =
+      adds_terms((Op)x->op) && dtype_is_float((Dtype)x->type) ? verify_delta(p->from, n) : 0;
   int i = delta > 0 ? bearer(p->from, x) : -1;
   NodeId before = i >= 0 ? p->map[x->args[i]] : 0;
   p->to->origin = x->origin;
   if (i >= 0) p->map[x->args[i]] = with_errors(p, n, before, delta);
   p->map[n] = graph_copy(p->to, p->from, n, p->map);
-  if (i >= 0) p->map[x->args[i]] = before;
-  else if (delta > 0 && x->type != TYPE_F16) p->map[n] = with_errors(p, n, p->map[n], delta);
+  if (i >= 0)
+    p->map[x->args[i]] = before;
+  else if (delta > 0 && x->type != TYPE_F16)
+    p->map[n] = with_errors(p, n, p->map[n], delta);
 }
 
 Graph *verify_perturbed(Arena *a, const Graph *from) {
-  Perturb p = {.from = from, .to = graph_like(a, from, from->stage), .map = arena_array(a, NodeId, graph_count(from) + 1)};
+  Perturb p = {.from = from,
+               .to = graph_like(a, from, from->stage),
+               .map = arena_array(a, NodeId, graph_count(from) + 1)};
   Decl sample = {.kind = DECL_INPUT, .name = verify_sample, .type = TYPE_F32};
   p.sample = graph_decl_node(p.to, graph_decl(p.to, &sample));
   for (NodeId n = 1; n <= graph_count(from); n++) copy_one(&p, n);

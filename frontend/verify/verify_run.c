@@ -19,7 +19,8 @@ double **verify_numbers(const VerifyRun *r) {
 
 bool verify_run_step(const VerifyRun *r, uint32_t n, const VerifyGiven *given, double **out) {
   exec_rows(r->exec, r->rows);
-  for (uint32_t i = 0; i < n; i++) exec_write(r->exec, given[i].kind, given[i].name, given[i].type, given[i].data);
+  for (uint32_t i = 0; i < n; i++)
+    exec_write(r->exec, given[i].kind, given[i].name, given[i].type, given[i].data);
   if (exec_step(r->exec, r->step, r->commit) != STEP_OK) return false;
   for (uint32_t i = 0; i < r->nvalues; i++) verify_read(r->exec, &r->value[i], 0, out[i]);
   return true;

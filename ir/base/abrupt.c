@@ -23,7 +23,9 @@ void abrupt_write(int fd, const char *text, size_t n) {
 }
 
 void abrupt_say(DiagId id, const char *message, const char *hint) {
-  const char *const part[] = {"meshc: error: ", message, " [", diag_code(id), "]\n", hint ? "hint: " : "", hint ? hint : "", hint ? "\n" : ""};
+  const char *const part[] = {"meshc: error: ", message,         " [",
+                              diag_code(id),    "]\n",           hint ? "hint: " : "",
+                              hint ? hint : "", hint ? "\n" : ""};
   char text[TEXT];
   size_t at = 0;
   for (size_t i = 0; i < countof(part); i++) {

@@ -2,8 +2,8 @@
 //
 // Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
 // small header cut from the newest block, so that giving back follows the order of allocation for
-// both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge pages
-// where the system has them, and a few of each size are kept for the next arena.
+// both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge
+// pages where the system has them, and a few of each size are kept for the next arena.
 #include "ir/base/arena.h"
 
 #include <stdatomic.h>
@@ -29,7 +29,15 @@
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 16 << 10, LAST_BLOCK = 4 << 20, LARGE = 2 << 20, HUGE_PAGE = 2 << 20, SIZES = 9, SPARES = 6 };
+enum {
+  ALIGNMENT = 16,
+  FIRST_BLOCK = 16 << 10,
+  LAST_BLOCK = 4 << 20,
+  LARGE = 2 << 20,
+  HUGE_PAGE = 2 << 20,
+  SIZES = 9,
+  SPARES = 6
+};
 _Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
 
 typedef struct Block Block;
@@ -179,7 +187,8 @@ ArenaMark arena_mark(const Arena *a) {
 }
 
 void arena_reset(Arena *a, ArenaMark mark) {
-  while (a->top && a->top != mark.block && (mark.block || a->top->below)) drop_top(a); // the first block stays
+  while (a->top && a->top != mark.block && (mark.block || a->top->below))
+    drop_top(a); // the first block stays
   if (!a->top) return;
   drop_large(a, a->top, mark.used);
   POISON(a->top->data + mark.used, a->top->size - mark.used);

@@ -12,13 +12,17 @@ typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *a);
 
-// `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/base/mem.h is called.
+// `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/base/mem.h is
+// called.
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_room(Arena *a, size_t bytes); // not zeroed
 
 // Everything allocated after a mark is given back by arena_reset(a, mark); its bytes are poisoned
 // under the address sanitizer.
-typedef struct ArenaMark { void *block; size_t used; } ArenaMark;
+typedef struct ArenaMark {
+  void *block;
+  size_t used;
+} ArenaMark;
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
@@ -35,13 +39,14 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 #define arena_array(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)(n)))
 
 // Growable arrays in an arena: VEC(int) v = {0}; vec_push(a, v) = 7;
-#define VEC(T)      \
-  struct {          \
-    T *at;          \
-    uint32_t n, cap; \
+#define VEC(T)                                                                                     \
+  struct {                                                                                         \
+    T *at;                                                                                         \
+    uint32_t n, cap;                                                                               \
   }
-#define vec_push(a, v) \
-  (*(((v).n == (v).cap ? ((v).at = vec_grow((a), (v).at, (v).n, &(v).cap, sizeof *(v).at)) : (v).at), \
+#define vec_push(a, v)                                                                             \
+  (*(((v).n == (v).cap ? ((v).at = vec_grow((a), (v).at, (v).n, &(v).cap, sizeof *(v).at))         \
+                       : (v).at),                                                                  \
      &(v).at[(v).n++]))
 // Doubles the capacity of an array of n elements; the old copy stays in the arena until its end.
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element);

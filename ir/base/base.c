@@ -1,4 +1,5 @@
-// Checked sizes, the clock, and how a broken invariant of ours ends: one line that names pass and node, abort.
+// Checked sizes, the clock, and how a broken invariant of ours ends: one line that names pass and
+// node, abort.
 #include "ir/base/base.h"
 
 #include <stdarg.h>

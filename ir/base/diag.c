@@ -80,7 +80,7 @@ void diag_rewind(Diag *d, DiagMark m) {
 int diag_errors(const Diag *d) { return d->nerrors; }
 int diag_exit(const Diag *d) { return d->exit; }
 
-// -- reading --------------------------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------------------------
 
 uint32_t diag_count(const Diag *d) { return d->message.n; }
 
@@ -103,7 +103,7 @@ int diag_omitted(const Diag *d, bool warnings) {
   return (warnings ? d->nwarnings : d->nerrors) - d->kept[warnings];
 }
 
-// -- saying ---------------------------------------------------------------------------------------
+// -- saying -------------------------------------------------------------------------------------
 
 static bool said_before(const Diag *d, const Message *m) {
   for (uint32_t i = 0; i < d->message.n; i++) {
@@ -168,7 +168,8 @@ void diag_hint(Diag *d, const char *fmt, ...) {
 
 void diag_one_of(Diag *d, const char *const *names, size_t n) {
   const char *list = "it is one of:";
-  for (size_t i = 0; i < n; i++) list = arena_printf(d->arena, "%s %s%s", list, names[i], i + 1 < n ? "," : "");
+  for (size_t i = 0; i < n; i++)
+    list = arena_printf(d->arena, "%s %s%s", list, names[i], i + 1 < n ? "," : "");
   diag_hint(d, "%s", list);
 }
 
@@ -307,7 +308,9 @@ const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to) {
   const Source *s = source_of(d, from.source);
   const char *line;
   size_t n, end = to.col + (to.len ? to.len : 1) - 1;
-  if (!s || !s->text || from.source != to.source || from.line != to.line || !from.line || !find_line(s, from.line, &line, &n)) return NULL;
+  if (!s || !s->text || from.source != to.source || from.line != to.line || !from.line ||
+      !find_line(s, from.line, &line, &n))
+    return NULL;
   if (from.col < 1 || end < from.col || end > n) return NULL;
   for (size_t i = 0; i < end; i++)
     if ((unsigned char)line[i] >= 0x80) return NULL;

@@ -43,7 +43,8 @@ bool diag_kept(const Diag *d);
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
 // "it is one of: a, b, c" as the hint of what was said last.
 void diag_one_of(Diag *d, const char *const *names, size_t n);
-// The text as messages show it: controls, marks of direction and what is no UTF-8 as \x1b. In a, or text itself.
+// The text as messages show it: controls, marks of direction and what is no UTF-8 as \x1b. In a, or
+// text itself.
 const char *text_shown(Arena *a, const char *text);
 // The nearest of n names (edit distance at most a third of the length, 1 of two letters), or NULL.
 const char *text_nearest(const char *name, const char *const *names, size_t n);
@@ -59,12 +60,14 @@ void diag_rewind(Diag *d, DiagMark m);
 int diag_errors(const Diag *d);
 // 0 without errors, else the exit code of the first error.
 int diag_exit(const Diag *d);
-// The text from place `from` to the end of place `to`, in `a`: of one line of one source, of ASCII; else NULL.
+// The text from place `from` to the end of place `to`, in `a`: of one line of one source, of ASCII;
+// else NULL.
 const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to);
 // The path or option that a source was registered with.
 const char *diag_source_name(const Diag *d, uint32_t source);
 
-// What was said, in order, for other forms of output: i < diag_count, k < notes of entry i. Texts live as long as d.
+// What was said, in order, for other forms of output: i < diag_count, k < notes of entry i. Texts
+// live as long as d.
 typedef struct DiagEntry {
   const char *severity, *code, *text, *hint; // "error" or "warning"; hint may be NULL
   Pos at;
@@ -86,7 +89,8 @@ void diag_print(Diag *d, FILE *out, bool colour);
 const char *diag_code(DiagId id);
 const char *diag_default_hint(DiagId id);
 int diag_exit_code(DiagId id); // of an error; 0 for a warning
-// One sentence that says what the code means, and an example: a model of lines, or command lines behind "$ ".
+// One sentence that says what the code means, and an example: a model of lines, or command lines
+// behind "$ ".
 const char *diag_meaning(DiagId id);
 const char *diag_example(DiagId id);
 // The row of a code in either case, "e0505"; DIAG_COUNT when no row has it.

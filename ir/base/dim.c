@@ -107,10 +107,11 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   return b;
 }
 
-// -- reach dims -----------------------------------------------------------------------------------
+// -- reach dims ---------------------------------------------------------------------------------
 
 // First element and number of valid ones of the block that processor r has of `length` elements.
-static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first, int64_t *valid) {
+static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first,
+                      int64_t *valid) {
   *first = 0;
   *valid = length;
   for (int i = 0; i < axes.n; i++) {
@@ -121,7 +122,9 @@ static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64
   }
 }
 
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 
 // Adds the values that factor * i takes for i in first .. first+n-1 to lo .. hi.
 static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
@@ -130,7 +133,8 @@ static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, i
   *hi += a < b ? b : a;
 }
 
-void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first, int64_t *n) {
+void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first,
+                    int64_t *n) {
   int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
   own_block(m, x->of_axes, x->of_size, r, &o, &outs);
   own_block(m, x->tap_axes, x->tap_size, r, &k, &taps);
@@ -150,16 +154,18 @@ void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int
 // y/oy/rows*1+ky*1-1: what oy/rows and all of ky read of y.
 static const char *reach_name(const DimTable *t, const Dim *x) {
   const Affine *f = &x->reach.affine;
-  const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name, dim_get(t, x->of)->name,
-                                   (long long)f->out);
-  if (x->tap) name = intern_printf(t->names, "%s+%s*%lld", name, dim_get(t, x->tap)->name, (long long)f->tap);
+  const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name,
+                                   dim_get(t, x->of)->name, (long long)f->out);
+  if (x->tap)
+    name = intern_printf(t->names, "%s+%s*%lld", name, dim_get(t, x->tap)->name, (long long)f->tap);
   if (f->offset) name = intern_printf(t->names, "%s%+lld", name, (long long)f->offset);
   return f->divisor == 1 ? name : intern_printf(t->names, "%s/%lld", name, (long long)f->divisor);
 }
 
 static Reach reach_make(const DimTable *t, DimId of, DimId tap, Affine affine) {
   const Dim *o = dim_get(t, of), *k = tap ? dim_get(t, tap) : NULL;
-  Reach x = {.of_size = dim_get(t, o->whole)->size, .tap_size = 1, .of_axes = o->axes, .affine = affine};
+  Reach x = {
+      .of_size = dim_get(t, o->whole)->size, .tap_size = 1, .of_axes = o->axes, .affine = affine};
   if (!k) return x;
   x.tap_size = dim_get(t, k->whole)->size;
   x.tap_axes = k->axes;
@@ -177,7 +183,12 @@ DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Af
     const Dim *d = dim_get(t, b);
     if (d->of == of && d->tap == tap && affine_equal(&d->reach.affine, &affine)) return b;
   }
-  Dim x = {.size = 1, .whole = whole, .pos = w->dim.pos, .of = of, .tap = tap, .reach = reach_make(t, of, tap, affine)};
+  Dim x = {.size = 1,
+           .whole = whole,
+           .pos = w->dim.pos,
+           .of = of,
+           .tap = tap,
+           .reach = reach_make(t, of, tap, affine)};
   x.axes = x.reach.of_axes;
   for (int i = 0; i < x.reach.tap_axes.n; i++)
     if (!axes_has(x.axes, x.reach.tap_axes.at[i])) x.axes.at[x.axes.n++] = x.reach.tap_axes.at[i];
@@ -193,13 +204,15 @@ DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Af
   return b;
 }
 
-// -- what a processor holds -----------------------------------------------------------------------
+// -- what a processor holds ---------------------------------------------------------------------
 
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
   const Dim *dim = dim_get(t, d);
   int64_t size = dim_get(t, dim->whole)->size, first, n;
-  if (dim->of) reach_interval(m, &dim->reach, size, r, &first, &n);
-  else own_block(m, dim->axes, size, r, &first, &n);
+  if (dim->of)
+    reach_interval(m, &dim->reach, size, r, &first, &n);
+  else
+    own_block(m, dim->axes, size, r, &first, &n);
   return first;
 }
 
@@ -219,7 +232,8 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return valid;
 }
 
-// Every processor is full exactly if each level divides; intervals of a reach dim may differ at the edges.
+// Every processor is full exactly if each level divides; intervals of a reach dim may differ at the
+// edges.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t length = dim_get(t, dim->whole)->size;

@@ -2,9 +2,9 @@
 // whole dim under some axes ("h/cols"), so that a lowered graph is a graph over block dims and
 // nothing downstream needs to know of meshes.
 //
-// Blocks nest (decision 8): a dim over axes a1, a2 is cut by a1 first, each block by a2, so the block
-// length is ceil(ceil(n/p1)/p2). The last blocks may be short or empty: the buffer has the block
-// length, loops use the processor's valid extent.
+// Blocks nest (decision 8): a dim over axes a1, a2 is cut by a1 first, each block by a2, so the
+// block length is ceil(ceil(n/p1)/p2). The last blocks may be short or empty: the buffer has the
+// block length, loops use the processor's valid extent.
 #ifndef IR_DIM_H
 #define IR_DIM_H
 
@@ -13,9 +13,10 @@
 
 typedef uint32_t DimId; // 0: none; otherwise in order of declaration
 
-// Where an element of a window comes from: position s = (o*out + k*tap + offset [+ start]) / divisor of
-// the source dim, for position `o` along to[0] and `k` along to[1], all global. Where the division leaves a rest,
-// or s is outside what the source holds, the element is num[0] (decision 1).
+// Where an element of a window comes from: position s = (o*out + k*tap + offset [+ start]) /
+// divisor of the source dim, for position `o` along to[0] and `k` along to[1], all global. Where
+// the division leaves a rest, or s is outside what the source holds, the element is num[0]
+// (decision 1).
 //
 //   convolution  s = stride*o + dilation*k - pad         slice  s = step*o + start
 //   its gradient o = (s - dilation*k + pad) / stride     pad    s = o - before
@@ -23,15 +24,17 @@ typedef struct Affine {
   int64_t out, tap, offset, divisor; // divisor > 0
 } Affine;
 
-// The interval of a dim that a processor's own block of another dim reads through an Affine: halo included,
-// clipped to the dim. divisor 0: no reach.
+// The interval of a dim that a processor's own block of another dim reads through an Affine: halo
+// included, clipped to the dim. divisor 0: no reach.
 typedef struct Reach {
   int64_t of_size, tap_size; // whole sizes; tap_size 1: no taps
   Axes of_axes, tap_axes;    // that cut them
   Affine affine;
 } Reach;
-// What processor r reads of a dim of `whole` elements: first index and number of elements (0: nothing).
-void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first, int64_t *n);
+// What processor r reads of a dim of `whole` elements: first index and number of elements (0:
+// nothing).
+void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first,
+                    int64_t *n);
 
 typedef struct Dim {
   const char *name; // full name, interned: "b", "attention.s"; a block's is "h/cols+rows"
@@ -47,7 +50,8 @@ typedef struct Dim {
 typedef struct DimTable DimTable;
 DimTable *dim_table_new(Arena *a, Intern *names);
 
-// The whole dims of t under their ids, without its blocks: for another mesh. t has whole dims first.
+// The whole dims of t under their ids, without its blocks: for another mesh. t has whole dims
+// first.
 DimTable *dim_table_whole(Arena *a, const DimTable *t);
 
 // Adds a whole dim; the caller has checked that the name is free (dim_find) and 1 <= size < 2^31.
@@ -58,14 +62,15 @@ uint32_t dim_count(const DimTable *t); // ids are 1..count
 DimId dim_find(const DimTable *t, const char *name);
 // The block of whole dim d under axes (n 0: d itself). Equal requests give the same id.
 DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes);
-// The reach dim: the interval of `whole` that the own block of `of` (and all of the own block of `tap`, if
-// not 0) reads through `affine`; its size is that of the longest interval. Equal requests give the same id.
+// The reach dim: the interval of `whole` that the own block of `of` (and all of the own block of
+// `tap`, if not 0) reads through `affine`; its size is that of the longest interval. Equal requests
+// give the same id.
 DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine);
 void dim_set_follows(DimTable *t, DimId d, DimId first);
 
 // What processor r holds of d: its first global index and its number of valid elements, for a whole
-// dim of `rows` valid elements (pass the dim's size except for a last incomplete batch). Blocks and reach
-// dims alike.
+// dim of `rows` valid elements (pass the dim's size except for a last incomplete batch). Blocks and
+// reach dims alike.
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r);
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows);
 // True if some processor's valid extent differs from the block length.

@@ -1,4 +1,5 @@
-// Creating, replacing and removing files and folders: descriptors instead of paths, and no link is followed.
+// Creating, replacing and removing files and folders: descriptors instead of paths, and no link is
+// followed.
 //
 //   x.npz.partial    created with O_EXCL, locked, written, synced
 //   x.npz            the same file after the rename; then the folder is synced
@@ -22,7 +23,7 @@
 
 enum { PIECE = 1 << 24, BUFFER = 1 << 16, MOST_NAMES = 1000, PROC_MAGIC = 0x9fa0 };
 
-// -- the hook ------------------------------------------------------------------------------------
+// -- the hook -----------------------------------------------------------------------------------
 
 static DiskHook *hook;
 static void *hook_context;
@@ -45,9 +46,10 @@ static void ended(DiskCall *call, int result) {
   errno = error;
 }
 
-// -- the calls -----------------------------------------------------------------------------------
+// -- the calls ----------------------------------------------------------------------------------
 
-// What is incomplete says so by its name, and is in the register of ir/base/unfinished.h until it loses that name.
+// What is incomplete says so by its name, and is in the register of ir/base/unfinished.h until it
+// loses that name.
 static bool is_partial(const char *name) {
   size_t n = strlen(name), end = strlen(".partial");
   return n > end && strcmp(name + n - end, ".partial") == 0;
@@ -135,7 +137,8 @@ static int create(int folder, const char *name, int flags, mode_t mode) {
 bool disk_write(int fd, const void *bytes, size_t n) {
   const char *at = bytes;
   while (n > 0) {
-    DiskCall call = {.kind = DISK_WRITE, .fd = fd, .bytes = at, .n = n < PIECE ? n : PIECE, .result = -1};
+    DiskCall call = {
+        .kind = DISK_WRITE, .fd = fd, .bytes = at, .n = n < PIECE ? n : PIECE, .result = -1};
     if (!begins(&call)) return false;
     ssize_t put = write(fd, at, call.n);
     if (put < 0 && errno == EINTR) continue;
@@ -166,7 +169,8 @@ int disk_open_file(int folder, const char *name, bool fresh) {
     errno = EEXIST;
     return -1;
   }
-  if ((disk_is_file(folder, name) || is_kind(folder, name, S_IFLNK)) && !disk_remove(folder, name)) return -1;
+  if ((disk_is_file(folder, name) || is_kind(folder, name, S_IFLNK)) && !disk_remove(folder, name))
+    return -1;
   return create(folder, name, O_RDWR, 0666);
 }
 
@@ -176,13 +180,15 @@ bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *n
   if (list >= 0 && !entries) mem_check_errno();
   for (const struct dirent *e; entries && (e = readdir(entries));)
     if (ours(e->d_name)) (void)disk_remove(fd, e->d_name);
-  if (entries) closedir(entries);
-  else if (list >= 0) close(list);
+  if (entries)
+    closedir(entries);
+  else if (list >= 0)
+    close(list);
   if (fd >= 0) close(fd);
   return entries && remove_entry(folder, name, AT_REMOVEDIR);
 }
 
-// -- names for what is incomplete ----------------------------------------------------------------
+// -- names for what is incomplete ---------------------------------------------------------------
 
 // A lock is held; where the file system has none, nobody else can hold it either.
 static bool lock_now(int fd) {
@@ -191,16 +197,19 @@ static bool lock_now(int fd) {
 
 static bool is_same(int folder, const char *name, int fd) {
   struct stat a, b;
-  return fstatat(folder, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &b) == 0 && a.st_ino == b.st_ino &&
-         a.st_dev == b.st_dev;
+  return fstatat(folder, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &b) == 0 &&
+         a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
 // Frees the name of a file of this user that no process is writing.
 static void remove_stale(int folder, const char *name) {
   struct stat s;
-  int fd = disk_is_file(folder, name) ? openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+  int fd = disk_is_file(folder, name)
+               ? openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+               : -1;
   if (fd < 0) return;
-  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && lock_now(fd) && is_same(folder, name, fd))
+  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && lock_now(fd) &&
+      is_same(folder, name, fd))
     (void)disk_remove(folder, name);
   close(fd);
 }
@@ -211,13 +220,15 @@ static bool is_free(int folder, const char *name) {
 }
 
 static bool numbered(const char *name, int k, const char *end, char out[DISK_NAME]) {
-  int n = k ? snprintf(out, DISK_NAME, "%s.%d.%s", name, k, end) : snprintf(out, DISK_NAME, "%s.%s", name, end);
+  int n = k ? snprintf(out, DISK_NAME, "%s.%d.%s", name, k, end)
+            : snprintf(out, DISK_NAME, "%s.%s", name, end);
   if (n < DISK_NAME) return true;
   errno = ENAMETOOLONG;
   return false;
 }
 
-static bool find_name(int folder, const char *name, const char *end, bool stale, char out[DISK_NAME]) {
+static bool find_name(int folder, const char *name, const char *end, bool stale,
+                      char out[DISK_NAME]) {
   for (int k = 0; k < MOST_NAMES; k++) {
     if (!numbered(name, k, end, out)) return false;
     if (stale) remove_stale(folder, out);
@@ -231,8 +242,8 @@ bool disk_free_name(int folder, const char *name, const char *end, char out[DISK
   return find_name(folder, name, end, false, out);
 }
 
-// Creates and locks name.partial, or name.K.partial where another process writes that. Between creation and lock
-// another process may take the file for a stale one and remove it: then again.
+// Creates and locks name.partial, or name.K.partial where another process writes that. Between
+// creation and lock another process may take the file for a stale one and remove it: then again.
 static int create_partial(int folder, const char *name, mode_t mode, char out[DISK_NAME]) {
   for (int tries = 0; tries < MOST_NAMES; tries++) {
     if (!find_name(folder, name, "partial", true, out)) return -1;
@@ -267,11 +278,14 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
   return -1;
 }
 
-// -- a file that replaces another ----------------------------------------------------------------
+// -- a file that replaces another ---------------------------------------------------------------
 
-bool disk_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO; }
+bool disk_full(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+}
 
-// A device, pipe or socket, or a link that stands for a descriptor; other files in /dev, as in /dev/shm, are files.
+// A device, pipe or socket, or a link that stands for a descriptor; other files in /dev, as in
+// /dev/shm, are files.
 static bool is_written_through(int folder, const char *name) {
   struct stat s;
   struct statfs system;
@@ -288,8 +302,10 @@ static bool is_written_through(int folder, const char *name) {
 static bool begin(DiskFile *f, const char *name, mode_t mode) {
   size_t n = strlen(name);
   f->buffer = mem_alloc(BUFFER);
-  if (n >= DISK_NAME || n == 0) errno = n ? ENAMETOOLONG : EISDIR;
-  else if (disk_is_folder(f->folder, name)) errno = EISDIR;
+  if (n >= DISK_NAME || n == 0)
+    errno = n ? ENAMETOOLONG : EISDIR;
+  else if (disk_is_folder(f->folder, name))
+    errno = EISDIR;
   else {
     memcpy(f->name, name, n + 1);
     f->through = is_written_through(f->folder, name);
@@ -348,11 +364,13 @@ static void finish(DiskFile *f) {
 }
 
 void disk_abandon(DiskFile *f) {
-  if (!f->through && is_same(f->folder, f->partial, f->fd)) (void)disk_remove(f->folder, f->partial);
+  if (!f->through && is_same(f->folder, f->partial, f->fd))
+    (void)disk_remove(f->folder, f->partial);
   finish(f);
 }
 
-// The steps of a commit, as far as they succeed. The file stays open, and locked, until it has its name.
+// The steps of a commit, as far as they succeed. The file stays open, and locked, until it has its
+// name.
 static bool install(DiskFile *f) {
   if (f->error) errno = f->error;
   if (f->error || f->through) return !f->error;

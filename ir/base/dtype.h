@@ -20,7 +20,8 @@ static inline bool dtype_is_float(Dtype t) { return dtype_class(t) == CLASS_FLOA
 // The type named by text; false when there is none.
 MUST_USE bool dtype_parse(const char *text, Dtype *out);
 // What an operation on both computes in (design: language, Tensors): bool with bool is i32 in
-// arithmetic (the caller decides that), u8 with i32 i32, int with float that float, bf16 with f16 f32.
+// arithmetic (the caller decides that), u8 with i32 i32, int with float that float, bf16 with f16
+// f32.
 Dtype dtype_join(Dtype a, Dtype b);
 // Whether every value of a is one of b: a conversion without loss.
 bool dtype_widens(Dtype a, Dtype b);

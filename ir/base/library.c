@@ -1,8 +1,9 @@
 // Opening shared libraries where memory may run out.
 //
-// Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns NULL with ENOMEM.
-// A constructor exits (libgfortran). A constructor crashes: libgfortran allocates in its exit path, which recurses until
-// the stack ends, and OpenBLAS reads through NULL. The last two end the process in the handler of failed allocations.
+// Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns
+// NULL with ENOMEM. A constructor exits (libgfortran). A constructor crashes: libgfortran allocates
+// in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. The last
+// two end the process in the handler of failed allocations.
 #define _GNU_SOURCE
 #include "ir/base/library.h"
 
@@ -25,7 +26,7 @@ static bool is_room(size_t bytes) {
   return trial != MAP_FAILED && munmap(trial, bytes) == 0;
 }
 
-// -- constructors that exit or crash -------------------------------------------------------------------
+// -- constructors that exit or crash ------------------------------------------------------------
 
 static const int minded[] = {SIGSEGV, SIGABRT};
 static struct sigaction before[countof(minded)];
@@ -60,7 +61,7 @@ static void watch_end(const stack_t *stack_before) {
   sigaltstack(stack_before, NULL);
 }
 
-// ------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 void *library_open(const char *path, int flags, size_t room) {
   stack_t stack;

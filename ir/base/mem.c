@@ -1,4 +1,5 @@
-// Memory outside arenas: the checked forms of malloc and its kin, streams into memory, and the failure path.
+// Memory outside arenas: the checked forms of malloc and its kin, streams into memory, and the
+// failure path.
 #define _GNU_SOURCE // fopencookie
 #include "ir/base/mem.h"
 
@@ -16,7 +17,7 @@ static _Atomic(MemHandler *) exhausted_handler;
 static _Atomic(const char *) process_what, process_name;
 static _Thread_local MemTask task;
 
-// -- the failure path ----------------------------------------------------------------------------------
+// -- the failure path ---------------------------------------------------------------------------
 
 MemTask mem_doing(const char *what, const char *name) {
   static _Thread_local bool is_first;
@@ -40,8 +41,8 @@ void mem_say_exhausted(size_t bytes) {
   const char *what = task.what ? task.what : atomic_load(&process_what);
   const char *name = task.what ? task.name : atomic_load(&process_name);
   if (bytes) snprintf(size, sizeof size, ": %zu bytes could not be allocated", bytes);
-  snprintf(text, sizeof text, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "", what && name ? " " : "",
-           what && name ? name : "", size);
+  snprintf(text, sizeof text, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "",
+           what && name ? " " : "", what && name ? name : "", size);
   abrupt_say(DIAG_NO_MEMORY, text, diag_default_hint(DIAG_NO_MEMORY));
 }
 
@@ -56,7 +57,7 @@ void mem_check_errno(void) {
   if (errno == ENOMEM) mem_exhausted(0);
 }
 
-// -- allocation ----------------------------------------------------------------------------------------
+// -- allocation ---------------------------------------------------------------------------------
 
 static void *checked(void *p, size_t bytes) {
   if (!p) mem_exhausted(bytes);
@@ -72,7 +73,9 @@ void *mem_zeroed(size_t n, size_t size) {
 
 void *mem_grow(void *p, size_t bytes) { return checked(realloc(p, bytes ? bytes : 1), bytes); }
 
-void *mem_aligned(size_t alignment, size_t bytes) { return checked(aligned_alloc(alignment, bytes), bytes); }
+void *mem_aligned(size_t alignment, size_t bytes) {
+  return checked(aligned_alloc(alignment, bytes), bytes);
+}
 
 char *mem_text(const char *text) { return mem_text_n(text, strlen(text)); }
 
@@ -83,7 +86,7 @@ char *mem_text_n(const char *text, size_t n) {
   return p;
 }
 
-// -- the C library's own -------------------------------------------------------------------------------
+// -- the C library's own ------------------------------------------------------------------------
 
 FILE *mem_fopen(const char *path, const char *mode) {
   FILE *f = fopen(path, mode);
@@ -122,7 +125,8 @@ static int stream_end(void *cookie) {
 FILE *mem_stream(char **text, size_t *n) {
   Stream *s = mem_alloc(sizeof *s);
   *s = (Stream){.at = mem_alloc(FIRST_TEXT), .room = FIRST_TEXT, .text = text, .length = n};
-  FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = stream_write, .close = stream_end});
+  FILE *f =
+      fopencookie(s, "w", (cookie_io_functions_t){.write = stream_write, .close = stream_end});
   if (!f) mem_exhausted(sizeof *f);
   return f;
 }

@@ -38,7 +38,8 @@ uint64_t philox_key(const char *path, uint32_t ordinal) {
   return philox_mix(h ^ philox_mix(ordinal + 0x9e3779b97f4a7c15u));
 }
 
-void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat, uint32_t out[4]) {
+void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat,
+                  uint32_t out[4]) {
   uint64_t at = (uint64_t)position, k = key ^ philox_seed(seed);
   uint32_t counter[4] = {(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)step, repeat};
   uint32_t halves[2] = {(uint32_t)k, (uint32_t)(k >> 32)};
@@ -54,7 +55,9 @@ static double fraction(const uint32_t w[4], int i, double more, bool f64) {
 
 double philox_uniform(const uint32_t w[4], bool f64) { return fraction(w, 0, 0, f64); }
 
-double philox_radius(const uint32_t w[4], bool f64) { return sqrt(-2 * log(fraction(w, 0, 1, f64))); }
+double philox_radius(const uint32_t w[4], bool f64) {
+  return sqrt(-2 * log(fraction(w, 0, 1, f64)));
+}
 
 double philox_normal(const uint32_t w[4], bool f64) {
   return philox_radius(w, f64) * cos(6.283185307179586477 * fraction(w, 1, 0, f64));

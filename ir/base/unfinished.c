@@ -35,10 +35,11 @@ void unfinished_add(int dir, const char *name, bool folder) {
 
 void unfinished_drop(int dir, const char *name) {
   for (int i = 0; i < ENTRIES; i++)
-    if (entry[i].used && entry[i].dir == dir && strcmp(entry[i].name, name) == 0) entry[i].used = false;
+    if (entry[i].used && entry[i].dir == dir && strcmp(entry[i].name, name) == 0)
+      entry[i].used = false;
 }
 
-// -- the end of the process ----------------------------------------------------------------------
+// -- the end of the process ---------------------------------------------------------------------
 
 // As the system writes entries of a folder; opendir allocates.
 typedef struct Listed {
@@ -69,7 +70,9 @@ void unfinished_clear(void) {
   if (pthread_mutex_timedlock(&lock, &until) != 0) return; // a file system that does not answer
   for (int i = 0; i < ENTRIES; i++) {
     if (!entry[i].used) continue;
-    if (entry[i].folder) remove_folder(entry[i].dir, entry[i].name);
-    else unlinkat(entry[i].dir, entry[i].name, 0);
+    if (entry[i].folder)
+      remove_folder(entry[i].dir, entry[i].name);
+    else
+      unlinkat(entry[i].dir, entry[i].name, 0);
   }
 }

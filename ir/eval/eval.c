@@ -24,7 +24,7 @@ static EvalRule *const eval_rule[OP_COUNT] = {
 #undef OP
 };
 
-// -- sources -------------------------------------------------------------------------------------
+// -- sources ------------------------------------------------------------------------------------
 
 static const EvalFeed *find_feed(const EvalNode *c) {
   for (uint32_t i = 0; i < c->nfeeds; i++)
@@ -80,10 +80,10 @@ void eval_index(const EvalNode *c) {
 void eval_step(const EvalNode *c) { c->out->value[0] = (double)c->step; }
 void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
-// -- the run -------------------------------------------------------------------------------------
+// -- the run ------------------------------------------------------------------------------------
 
-// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From half
-// of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From
+// half of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
 static double next_error(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -96,8 +96,10 @@ static double next_error(uint64_t *state) {
 // A cast rounds in one way only.
 static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   for (int64_t i = 0; i < t->elements; i++) {
-    if (n->op == OP_CAST) t->value[i] = dtype_round(t->type, t->value[i]);
-    else if (dtype_is_float(t->type) && isfinite(t->value[i])) t->value[i] += t->bound[i] * next_error(state);
+    if (n->op == OP_CAST)
+      t->value[i] = dtype_round(t->type, t->value[i]);
+    else if (dtype_is_float(t->type) && isfinite(t->value[i]))
+      t->value[i] += t->bound[i] * next_error(state);
     t->bound[i] = 0;
   }
 }
@@ -117,7 +119,8 @@ static void run_on(EvalRun *run, NodeId n, int64_t r) {
   ArenaMark mark = arena_mark(run->scratch);
   bug_context("eval", n);
   eval_shape(run, n, r);
-  for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++) c.arg[k] = eval_at(c.e, c.n->args[k], r);
+  for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++)
+    c.arg[k] = eval_at(c.e, c.n->args[k], r);
   eval_rule[c.n->op](&c);
   if (run->errors) perturb(c.n, c.out, run->errors);
   arena_reset(run->scratch, mark);
@@ -144,7 +147,13 @@ static Eval *run_all(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *
   bool lowered = g->stage >= STAGE_LOWER;
   *e = (Eval){.graph = g, .processors = lowered ? mesh_size(g->mesh) : 1};
   e->at = arena_array(a, Tensor, (int64_t)(graph_count(g) + 1) * e->processors);
-  EvalRun run = {.a = a, .scratch = arena_new(), .e = e, .nfeeds = nfeeds, .feeds = feeds, .step = step, .errors = errors};
+  EvalRun run = {.a = a,
+                 .scratch = arena_new(),
+                 .e = e,
+                 .nfeeds = nfeeds,
+                 .feeds = feeds,
+                 .step = step,
+                 .errors = errors};
   run.nodes = region_nodes(a, g);
   run.now = arena_array(a, int64_t, g->region.n + 1);
   eval_region(&run, 0);
@@ -156,12 +165,12 @@ Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
   return run_all(a, g, nfeeds, feeds, step, NULL);
 }
 
-Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step,
-                         uint64_t seed) {
+Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
+                         int64_t step, uint64_t seed) {
   return run_all(a, g, nfeeds, feeds, step, &seed);
 }
 
-// -- putting blocks together ---------------------------------------------------------------------
+// -- putting blocks together --------------------------------------------------------------------
 
 static bool agree(Cell x, Cell y) {
   if (x.t || y.t || x.v == y.v || (isnan(x.v) && isnan(y.v))) return true;

@@ -1,8 +1,8 @@
 // Collectives of the evaluator: the result on one processor from the operands of its group.
 //
-// all_gather, all_to_all, permute, halo and slice_own are one thing here: the new block is put together
-// from whichever members hold its elements. What no member holds becomes NaN, which no test
-// overlooks.
+// all_gather, all_to_all, permute, halo and slice_own are one thing here: the new block is put
+// together from whichever members hold its elements. What no member holds becomes NaN, which no
+// test overlooks.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -88,7 +88,7 @@ void eval_permute(const EvalNode *c) {
 
 void eval_halo(const EvalNode *c) { eval_permute(c); }
 
-// -- reductions ----------------------------------------------------------------------------------
+// -- reductions ---------------------------------------------------------------------------------
 
 // Terms of element `at`, one a member; sums are kept in the node's own type, as the wire carries
 // it.

@@ -76,7 +76,7 @@ void eval_merge(const EvalNode *c) {
       tensor_put(c->out, w.at[1] + i * w.step[1], tensor_cell(c->arg[0], w.at[0] + i * w.step[0]));
 }
 
-// -- lookups -------------------------------------------------------------------------------------
+// -- lookups ------------------------------------------------------------------------------------
 
 // An id outside is the caller's to mask (bound_index); it reads the nearest row, of an empty table
 // zero.

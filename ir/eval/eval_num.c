@@ -81,7 +81,7 @@ double int_wrap(Dtype t, int64_t x) {
   BUG("no such type %d", (int)t);
 }
 
-// -- sums ----------------------------------------------------------------------------------------
+// -- sums ---------------------------------------------------------------------------------------
 
 double sum_roundings(Dtype acc, int64_t n, int most) {
   return (double)(acc == TYPE_F32 && n > most ? most : n) + 4;
@@ -94,7 +94,8 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
                s->abs <= ldexp(1, f.p + granule);
   double b = s->b;
   if (!exact && isfinite(s->v))
-    b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs + (double)s->n * least_subnormal(acc);
+    b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs +
+         (double)s->n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
   // finite terms whose partial sums may leave the range
   c.t = s->t || (isfinite(s->v) && s->abs > f.max);
@@ -120,7 +121,7 @@ int tensor_granule(const Tensor *t) {
   return g == 100000 ? 0 : g;
 }
 
-// -- keys ----------------------------------------------------------------------------------------
+// -- keys ---------------------------------------------------------------------------------------
 
 uint64_t key_bits(double v) {
   uint64_t bits;

@@ -18,9 +18,15 @@ typedef struct Row {
 } Row;
 typedef void RowRule(const Row *row);
 
-static Cell row_cell(const Row *row, int64_t i) { return tensor_cell(row->c->arg[0], row->from + i * row->step); }
-static void row_put(const Row *row, int64_t i, Cell y) { tensor_put(row->c->out, row->to + i * row->out_step, y); }
-static double row_place(const Row *row, int64_t i) { return (double)(row->reversed ? row->last - i : i); }
+static Cell row_cell(const Row *row, int64_t i) {
+  return tensor_cell(row->c->arg[0], row->from + i * row->step);
+}
+static void row_put(const Row *row, int64_t i, Cell y) {
+  tensor_put(row->c->out, row->to + i * row->out_step, y);
+}
+static double row_place(const Row *row, int64_t i) {
+  return (double)(row->reversed ? row->last - i : i);
+}
 
 // The rows of the argument; the result may have another dim in place of the ordered one.
 static void each_row(const EvalNode *c, RowRule *rule) {
@@ -32,7 +38,8 @@ static void each_row(const EvalNode *c, RowRule *rule) {
   row.last = row.n - 1;
   row.reversed = c->n->attr.flags & ORDER_REVERSE;
   row.granule = tensor_granule(x);
-  int64_t x_first = row.reversed ? row.last * row.step : 0, out_first = row.reversed ? row.last * row.out_step : 0;
+  int64_t x_first = row.reversed ? row.last * row.step : 0,
+          out_first = row.reversed ? row.last * row.out_step : 0;
   if (row.reversed) row.step = -row.step, row.out_step = -row.out_step;
   Walk w;
   walk_init(&w);
@@ -48,10 +55,11 @@ static void each_row(const EvalNode *c, RowRule *rule) {
     }
 }
 
-// -- running sums and maxima -----------------------------------------------------------------------
+// -- running sums and maxima --------------------------------------------------------------------
 
 static void sum_term(Sum *s, Cell x, bool is_float) {
-  s->v = is_float ? s->v + x.v : (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
+  s->v =
+      is_float ? s->v + x.v : (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
   s->abs += fabs(x.v);
   s->b += x.b;
   s->n++;
@@ -79,8 +87,8 @@ static void max_row(const Row *row) {
   }
 }
 
-// The interval of a cell, closed where it is exact and open by the least bit where it is not, so that
-// touching intervals overlap but equal exact numbers do not.
+// The interval of a cell, closed where it is exact and open by the least bit where it is not, so
+// that touching intervals overlap but equal exact numbers do not.
 static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
 static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
 
@@ -104,7 +112,7 @@ void eval_cumsum(const EvalNode *c) { each_row(c, sum_row); }
 void eval_cummax(const EvalNode *c) { each_row(c, max_row); }
 void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 
-// -- sorted indices --------------------------------------------------------------------------------
+// -- sorted indices -----------------------------------------------------------------------------
 
 typedef struct Entry {
   Cell x; // of a descending order its negative; NaN at the end where it ranks
@@ -155,7 +163,9 @@ static void sort_row(const Row *row, bool descending, int64_t k) {
   arena_reset(a, mark);
 }
 
-static void argsort_row(const Row *row) { sort_row(row, row->c->n->attr.flags & ORDER_DESCENDING, row->n); }
+static void argsort_row(const Row *row) {
+  sort_row(row, row->c->n->attr.flags & ORDER_DESCENDING, row->n);
+}
 static void top_row(const Row *row) {
   const Tensor *y = row->c->out;
   sort_row(row, true, y->extent[dims_index(&y->dims, row->c->n->attr.to[0])]);

@@ -77,7 +77,9 @@ static double f_silu_slope(double x) {
   double z = fmin(fmax(x, -800), 800);
   return isnan(x) ? x : f_sigmoid(x) * (1 + z * f_sigmoid(-x));
 }
-static double f_silu_bend(double x) { return f_sigmoid(x) * f_sigmoid(-x) * (2 + fmin(fabs(x), 800)); }
+static double f_silu_bend(double x) {
+  return f_sigmoid(x) * f_sigmoid(-x) * (2 + fmin(fabs(x), 800));
+}
 
 static double f_bell(double x) { return 0.5 * M_2_SQRTPI * M_SQRT1_2 * exp(-0.5 * x * x); }
 static double f_gelu(double x) { return x < -40 ? -0.0 : 0.5 * x * erfc(-M_SQRT1_2 * x); }
@@ -85,18 +87,22 @@ static double f_gelu_slope(double x) {
   double z = fmin(fmax(x, -40), 40);
   return isnan(x) ? x : 0.5 * erfc(-M_SQRT1_2 * x) + z * f_bell(z);
 }
-static double f_gelu_bend(double x) { return fmin(fabs(x), 40) * fmin(fabs(x), 40) * f_bell(x) + 2 * f_bell(x); }
+static double f_gelu_bend(double x) {
+  return fmin(fabs(x), 40) * fmin(fabs(x), 40) * f_bell(x) + 2 * f_bell(x);
+}
 
 static const double TANH_SCALE = 1.5957691216057308, TANH_CUBE = 0.044715; // of gelu_tanh
 static double f_inner(double x) { return TANH_SCALE * x * (1 + TANH_CUBE * x * x); }
 static double f_gelu_tanh(double x) { return x < -24 ? -0.0 : x * f_sigmoid(f_inner(x)); }
 static double f_gelu_tanh_slope(double x) {
-  double c = fmin(fmax(x, -24), 24), z = f_inner(c), w = TANH_SCALE * c * (1 + 3 * TANH_CUBE * c * c);
+  double c = fmin(fmax(x, -24), 24), z = f_inner(c),
+         w = TANH_SCALE * c * (1 + 3 * TANH_CUBE * c * c);
   return isnan(x) ? x : f_sigmoid(z) * (1 + w * f_sigmoid(-z));
 }
 static double f_gelu_tanh_bend(double x) {
   double c = fmin(fabs(x), 24), z = f_inner(c), slope = TANH_SCALE * (1 + 3 * TANH_CUBE * c * c);
-  return f_sigmoid(z) * f_sigmoid(-z) * (2 * slope + 6 * TANH_SCALE * TANH_CUBE * c * c + c * slope * slope);
+  return f_sigmoid(z) * f_sigmoid(-z) *
+         (2 * slope + 6 * TANH_SCALE * TANH_CUBE * c * c + c * slope * slope);
 }
 
 // clang-format off
@@ -148,7 +154,7 @@ static Cell wave(const Point *p, double y, double slope) {
 static Cell point_sin(const Point *p) { return wave(p, sin(p->x[0].v), cos(p->x[0].v)); }
 static Cell point_cos(const Point *p) { return wave(p, cos(p->x[0].v), sin(p->x[0].v)); }
 
-// -- exact ones ----------------------------------------------------------------------------------
+// -- exact ones ---------------------------------------------------------------------------------
 
 static Cell point_neg(const Point *p) {
   Cell x = p->x[0];
@@ -188,8 +194,8 @@ STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const Point *p) { return plain(p->x[0].v == 0); }
 
-// Of an exact number in one way only. Else the value stays unrounded, in the middle of what may come out:
-// which side of a rounding it falls on is chance.
+// Of an exact number in one way only. Else the value stays unrounded, in the middle of what may
+// come out: which side of a rounding it falls on is chance.
 static Cell point_cast(const Point *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
@@ -204,7 +210,7 @@ static Cell point_bound(const Point *p) {
   return plain(x < 0 ? 0 : x > last ? last : x);
 }
 
-// -- two arguments -------------------------------------------------------------------------------
+// -- two arguments ------------------------------------------------------------------------------
 
 static Cell point_add(const Point *p) {
   Cell a = p->x[0], b = p->x[1];
@@ -348,7 +354,7 @@ static Cell point_clip(const Point *p) {
   return cell_extreme(p->type, false, cell_extreme(p->type, true, p->x[0], p->x[1]), p->x[2]);
 }
 
-// -- comparisons ---------------------------------------------------------------------------------
+// -- comparisons --------------------------------------------------------------------------------
 
 static Cell compared(const Point *p, bool y) {
   double reach = p->x[0].b + p->x[1].b;
@@ -385,7 +391,7 @@ static Cell point_arg_key(const Point *p) {
 }
 static Cell point_key_index(const Point *p) { return plain(key_index(p->x[0].v)); }
 
-// -- mapping -------------------------------------------------------------------------------------
+// -- mapping ------------------------------------------------------------------------------------
 
 #define RULE_SOURCE(id, rule)
 #define RULE_POINTWISE(id, rule) [OP_##id] = point_##rule,

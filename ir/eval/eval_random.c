@@ -1,16 +1,19 @@
 // Draws of the evaluator: the words of an element follow from its position in the whole tensor
 // (ir/base/philox.h), so every processor draws its own block.
-#include "ir/eval/eval_rules.h"
 #include "ir/base/philox.h"
+#include "ir/eval/eval_rules.h"
 
-static Cell cell_uniform(const uint32_t w[4], bool f64) { return (Cell){philox_uniform(w, f64), 0, false}; }
+static Cell cell_uniform(const uint32_t w[4], bool f64) {
+  return (Cell){philox_uniform(w, f64), 0, false};
+}
 
 static Cell cell_normal(const uint32_t w[4], bool f64) {
   double error = f64 ? PHILOX_NORMAL_ERROR64 : PHILOX_NORMAL_ERROR;
   return (Cell){philox_normal(w, f64), error * philox_radius(w, f64), false};
 }
 
-// Operand 1 of the walk counts positions of the whole tensor; returns that of the block's first element.
+// Operand 1 of the walk counts positions of the whole tensor; returns that of the block's first
+// element.
 static int64_t whole_positions(const EvalNode *c, Walk *w) {
   int64_t *stride = w->stride[w->operands++], step = 1, from = 0;
   for (int i = w->rank - 1; i >= 0; i--) { // dims stand in order of declaration
@@ -31,7 +34,8 @@ static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4], bool f64))
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       uint32_t words[4];
-      philox_words(c->n->attr.key, c->g->spec.seed, from + w.at[1] + i * w.step[1], c->step, 0, words);
+      philox_words(c->n->attr.key, c->g->spec.seed, from + w.at[1] + i * w.step[1], c->step, 0,
+                   words);
       tensor_put(c->out, w.at[0] + i * w.step[0], cell(words, c->out->type == TYPE_F64));
     }
 }

@@ -43,7 +43,7 @@ static Walk reduction(const EvalNode *c) {
   return w;
 }
 
-// -- sums ----------------------------------------------------------------------------------------
+// -- sums ---------------------------------------------------------------------------------------
 
 static void sum_term(Sum *s, Cell x, bool is_float) {
   if (is_float) {
@@ -97,7 +97,7 @@ void eval_mean(const EvalNode *c) {
   }
 }
 
-// -- extremes ------------------------------------------------------------------------------------
+// -- extremes -----------------------------------------------------------------------------------
 
 static void extremes(const EvalNode *c, bool max) {
   Dtype t = c->out->type;
@@ -191,11 +191,11 @@ static void arg_extreme(const EvalNode *c, bool max) {
 void eval_argmax(const EvalNode *c) { arg_extreme(c, true); }
 void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
-// -- product, logsumexp --------------------------------------------------------------------------
+// -- product, logsumexp -------------------------------------------------------------------------
 
-// What any partial product of an element's factors may be: products of the magnitudes above 1 and of
-// those below 1. Factors are multiplied in any order, so where a partial product may leave the type's
-// range on one side and something brings it back from there, the result cannot be known.
+// What any partial product of an element's factors may be: products of the magnitudes above 1 and
+// of those below 1. Factors are multiplied in any order, so where a partial product may leave the
+// type's range on one side and something brings it back from there, the result cannot be known.
 typedef struct Partial {
   double above, below;
   int64_t rounded; // products that are not exact
@@ -204,8 +204,10 @@ typedef struct Partial {
 
 static void partial_factor(Partial *p, Cell x) {
   double high = fabs(x.v) + x.b, low = fmax(fabs(x.v) - x.b, 0);
-  if (x.v == 0 && x.b == 0) p->zero = true;
-  else if (isinf(x.v)) p->infinite = true;
+  if (x.v == 0 && x.b == 0)
+    p->zero = true;
+  else if (isinf(x.v))
+    p->infinite = true;
   else {
     if (high > 1) p->above *= high;
     if (low < 1) p->below *= low;
@@ -218,12 +220,14 @@ static bool product_unknown(const Partial *p, Dtype acc, int64_t n, double y) {
   if (isnan(y)) return false;
   if (p->zero) return over;
   if (p->infinite) return under;
-  return (over && fabs(y) <= largest_finite(acc)) || (under && fabs(y) >= least_normal(acc)) || (over && under);
+  return (over && fabs(y) <= largest_finite(acc)) || (under && fabs(y) >= least_normal(acc)) ||
+         (over && under);
 }
 
 static Cell product_cell(Cell y, Cell x, Dtype t, Dtype acc, double *wide, int64_t *rounded) {
-  double p = dtype_is_float(t) ? y.v * x.v
-                               : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
+  double p = dtype_is_float(t)
+                 ? y.v * x.v
+                 : int_wrap(t, (int64_t)((uint64_t)(int64_t)y.v * (uint64_t)(int64_t)x.v));
   bool exact = fma(y.v, x.v, -p) == 0 && dtype_round(acc, p) == p;
   *wide *= fabs(x.v) + x.b;
   *rounded += !exact;
@@ -244,7 +248,8 @@ void eval_prod(const EvalNode *c) {
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
       Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      tensor_put(c->out, at, product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
+      tensor_put(c->out, at,
+                 product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
       partial_factor(&partial[at], x);
     }
   int64_t factors = n ? c->arg[0]->elements / n : 0;
@@ -287,7 +292,7 @@ void eval_logsumexp(const EvalNode *c) {
   }
 }
 
-// -- contraction ---------------------------------------------------------------------------------
+// -- contraction --------------------------------------------------------------------------------
 
 // Offsets of both arguments for every position of the contracted dims.
 typedef struct Inner {
@@ -364,6 +369,7 @@ void eval_contract(const EvalNode *c) {
       int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
       Sum s =
           dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
-      tensor_put(c->out, w.at[0] + i * w.step[0], sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
+      tensor_put(c->out, w.at[0] + i * w.step[0],
+                 sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
     }
 }

@@ -1,8 +1,9 @@
 // Loops of the evaluator: at a scan its region is run once for each position of its dim.
 //
-// A tensor of the body holds the values of the current step. Carries are given their next values behind each step,
-// all at once (a next value may be another carry), so that after the last one they hold what FINAL hands out;
-// a collected value is put into its place of the whole step by step.
+// A tensor of the body holds the values of the current step. Carries are given their next values
+// behind each step, all at once (a next value may be another carry), so that after the last one
+// they hold what FINAL hands out; a collected value is put into its place of the whole step by
+// step.
 #include <string.h>
 
 #include "ir/eval/eval_rules.h"
@@ -19,7 +20,8 @@ void eval_collect(const EvalNode *c) { BUG("collect %u of no loop", c->id); }
 void eval_time_step(const EvalNode *c) {
   const Tensor *x = c->arg[0];
   DimId t = c->n->attr.dims[0];
-  if (dim_get(c->g->dims, t)->whole != t) BUG("a loop over the block %s", dim_get(c->g->dims, t)->name);
+  if (dim_get(c->g->dims, t)->whole != t)
+    BUG("a loop over the block %s", dim_get(c->g->dims, t)->name);
   Walk w;
   walk_init(&w);
   walk_dims(&w, c->out);
@@ -31,7 +33,7 @@ void eval_time_step(const EvalNode *c) {
       tensor_put(c->out, w.at[0] + i * w.step[0], tensor_cell(x, from + w.at[1] + i * w.step[1]));
 }
 
-// -- one loop ------------------------------------------------------------------------------------
+// -- one loop -----------------------------------------------------------------------------------
 
 typedef VEC(NodeId) NodeList;
 typedef struct Loop {
@@ -50,7 +52,8 @@ static void list_ends(Loop *l, NodeId scan) {
     for (uint32_t i = all->first[in[k]]; i < all->first[in[k] + 1]; i++) {
       const Node *n = graph_node(g, all->node[i]);
       if (k == 0 && n->op == OP_CARRY) vec_push(l->run->scratch, l->carry) = all->node[i];
-      if (k == 1 && n->op == OP_COLLECT && n->args[0] == scan) vec_push(l->run->scratch, l->collect) = all->node[i];
+      if (k == 1 && n->op == OP_COLLECT && n->args[0] == scan)
+        vec_push(l->run->scratch, l->collect) = all->node[i];
     }
 }
 
@@ -72,7 +75,8 @@ static void turn_carries(Loop *l) {
       copy_cells(tensor_of(l, l->scan->args[number], r), &l->next[k * p + r]);
     }
   for (uint32_t k = 0; k < l->carry.n; k++)
-    for (int64_t r = 0; r < p; r++) copy_cells(&l->next[k * p + r], tensor_of(l, l->carry.at[k], r));
+    for (int64_t r = 0; r < p; r++)
+      copy_cells(&l->next[k * p + r], tensor_of(l, l->carry.at[k], r));
 }
 
 static void put_step(Loop *l, NodeId collect, int64_t r) {
@@ -99,7 +103,8 @@ static void begin(Loop *l) {
   l->next = arena_array(run->scratch, Tensor, (int64_t)l->carry.n * p + 1);
   for (uint32_t k = 0; k < l->carry.n; k++)
     for (int64_t r = 0; r < p; r++)
-      tensor_shape(run->scratch, run->e->graph, graph_node(run->e->graph, l->carry.at[k]), r, &l->next[k * p + r]);
+      tensor_shape(run->scratch, run->e->graph, graph_node(run->e->graph, l->carry.at[k]), r,
+                   &l->next[k * p + r]);
 }
 
 static void run_loop(EvalRun *run, NodeId scan) {
@@ -126,7 +131,9 @@ void eval_region(EvalRun *run, RegionId r) {
   for (uint32_t i = run->nodes.first[r]; i < run->nodes.first[r + 1]; i++) {
     NodeId n = run->nodes.node[i];
     Op op = (Op)graph_node(run->e->graph, n)->op;
-    if (op == OP_SCAN) run_loop(run, n);
-    else if (op != OP_CARRY && op != OP_COLLECT) eval_node(run, n);
+    if (op == OP_SCAN)
+      run_loop(run, n);
+    else if (op != OP_CARRY && op != OP_COLLECT)
+      eval_node(run, n);
   }
 }

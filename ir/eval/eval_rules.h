@@ -34,9 +34,9 @@ typedef struct EvalRun {
   uint32_t nfeeds;
   const EvalFeed *feeds;
   int64_t step;
-  uint64_t *errors;   // state of the random errors, NULL: none
+  uint64_t *errors; // state of the random errors, NULL: none
   RegionNodes nodes;
-  int64_t *now;       // by region: the position along its dim
+  int64_t *now; // by region: the position along its dim
 } EvalRun;
 void eval_shape(EvalRun *run, NodeId n, int64_t r); // node n's tensor, zeroed
 void eval_node(EvalRun *run, NodeId n);             // on all processors
@@ -101,8 +101,8 @@ typedef struct Sum {
 // 2^(granule + p).
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
-// Roundings that one of n terms takes part in: f32 is accumulated in blocks, so that there are at most `most`
-// (ir/program/sums.h); sums of f64 are one chain.
+// Roundings that one of n terms takes part in: f32 is accumulated in blocks, so that there are at
+// most `most` (ir/program/sums.h); sums of f64 are one chain.
 double sum_roundings(Dtype acc, int64_t n, int most);
 // The largest g such that every element is exact and a multiple of 2^g.
 int tensor_granule(const Tensor *t);
@@ -114,7 +114,7 @@ uint64_t key_make(Dtype x_type, double x, int32_t index); // f64 is rounded to f
 double key_value(double key, bool is_float);
 int32_t key_index(double key);
 
-// -- eval_walk.c: strided loops ------------------------------------------------------------------
+// -- eval_walk.c: strided loops -----------------------------------------------------------------
 enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 
 // Rows of the last dim, in row-major order over `extent`; operand k of a row starts at at[k] and

@@ -2,7 +2,8 @@
 #include "ir/eval/eval_rules.h"
 
 // The local position in the source of out position o and tap position k (all global), or -1.
-static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start, int64_t first, int64_t extent) {
+static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start,
+                               int64_t first, int64_t extent) {
   const Affine *a = &c->n->attr.affine;
   int64_t s = a->out * o + a->tap * k + a->offset + start;
   if (s % a->divisor) return -1;
@@ -11,7 +12,9 @@ static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t 
 }
 
 // What stands where the source holds nothing.
-static Cell fill_cell(const EvalNode *c) { return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false}; }
+static Cell fill_cell(const EvalNode *c) {
+  return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false};
+}
 
 void eval_window(const EvalNode *c) {
   const Attr *t = &c->n->attr;

@@ -4,19 +4,25 @@
 #include <math.h>
 #include <string.h>
 
-// Real errors are drawn once, like each of a few random ones: the largest of those may be small by chance, hence
-// the share of the whole tensor.
+// Real errors are drawn once, like each of a few random ones: the largest of those may be small by
+// chance, hence the share of the whole tensor.
 static const double SAFETY = 3;
 
-Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds, const EvalFeed *feeds) {
+Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
+                   const EvalFeed *feeds) {
   Expect *x = arena_new_of(a, Expect);
-  *x = (Expect){.arena = a, .graph = g, .lowered = lowered ? lowered : g, .nfeeds = nfeeds, .runs = EXPECT_RUNS};
+  *x = (Expect){.arena = a,
+                .graph = g,
+                .lowered = lowered ? lowered : g,
+                .nfeeds = nfeeds,
+                .runs = EXPECT_RUNS};
   for (int k = 0; k < EXPECT_MOST; k++) x->feed[k] = arena_copy(a, feeds, nfeeds * sizeof *feeds);
   return x;
 }
 
 static void run_perturbed(Expect *x, int k, int64_t step) {
-  x->run[k] = eval_run_perturbed(x->arena, x->lowered, x->nfeeds, x->feed[k], step, (uint64_t)(step * 64 + k));
+  x->run[k] = eval_run_perturbed(x->arena, x->lowered, x->nfeeds, x->feed[k], step,
+                                 (uint64_t)(step * 64 + k));
 }
 
 void expect_step(Expect *x, int64_t step) {
@@ -59,13 +65,16 @@ static double typical_error(int runs, const Tensor *want, Tensor *const *other) 
 }
 
 // Largest error of element i; *known is false where the runs differ in kind.
-static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i, bool *known) {
+static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i,
+                            bool *known) {
   double largest = 0;
   for (int k = 1; k < runs; k++) {
     double v = want->value[i], y = other[k]->value[i];
     *known = *known && !other[k]->tainted[i] && isnan(v) == isnan(y) && isinf(v) == isinf(y);
-    if (dtype_is_float(want->type)) largest = fmax(largest, isfinite(v) ? fabs(y - v) : 0);
-    else *known = *known && v == y;
+    if (dtype_is_float(want->type))
+      largest = fmax(largest, isfinite(v) ? fabs(y - v) : 0);
+    else
+      *known = *known && v == y;
   }
   return largest;
 }
@@ -77,15 +86,19 @@ static double largest_value(const Tensor *t) {
   return largest;
 }
 
-// Tolerances of the size of the values test nothing, unless the values are what rounding leaves of zero.
-static bool says_nothing(double tolerance, double largest) { return tolerance > 1e-3 && tolerance > largest / 4; }
+// Tolerances of the size of the values test nothing, unless the values are what rounding leaves of
+// zero.
+static bool says_nothing(double tolerance, double largest) {
+  return tolerance > 1e-3 && tolerance > largest / 4;
+}
 
 Tensor *expect_output(Expect *x, uint32_t i) {
   Tensor *t[EXPECT_MOST] = {run_output(x, 0, i)};
   for (int k = 1; k < x->runs; k++) t[k] = run_output(x, k, i);
   double typical = typical_error(x->runs, t[0], t), largest = largest_value(t[0]);
   for (int64_t k = 0; k < t[0]->elements; k++) {
-    bool known = true, sure = !t[0]->tainted[k], bounded = sure && !x->committed && x->lowered == x->graph;
+    bool known = true, sure = !t[0]->tainted[k],
+         bounded = sure && !x->committed && x->lowered == x->graph;
     double tolerance = SAFETY * (largest_error(x->runs, t[0], t, k, &known) + typical);
     if (bounded) tolerance = fmin(tolerance, 2 * t[0]->bound[k]);
     // a decision may fall otherwise (how many are equal), and all that comes of it is rounding

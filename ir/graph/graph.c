@@ -60,7 +60,7 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   return g;
 }
 
-// -- equality -------------------------------------------------------------------------------------
+// -- equality -----------------------------------------------------------------------------------
 
 // FNV-1a over words of 8 bytes, then the bytes that remain.
 static uint64_t mix(uint64_t h, const void *bytes, size_t n) {
@@ -80,8 +80,13 @@ static uint32_t node_hash(const Node *n) {
   uint64_t h = 0xcbf29ce484222325u;
   uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
                       t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
-  uint64_t wide[] = {(uint64_t)t->affine.out, (uint64_t)t->affine.tap, (uint64_t)t->affine.offset,
-                     (uint64_t)t->affine.divisor, t->key, t->flags, t->region};
+  uint64_t wide[] = {(uint64_t)t->affine.out,
+                     (uint64_t)t->affine.tap,
+                     (uint64_t)t->affine.offset,
+                     (uint64_t)t->affine.divisor,
+                     t->key,
+                     t->flags,
+                     t->region};
   h = mix(h, small, sizeof small);
   h = mix(h, wide, sizeof wide);
   h = mix(h, n->args, n->nargs * sizeof *n->args);
@@ -103,9 +108,9 @@ static bool affine_equal(const Affine *a, const Affine *b) {
 
 static bool attr_equal(const Attr *a, const Attr *b) {
   return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
-         a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata &&
-         a->key == b->key && a->flags == b->flags && a->region == b->region &&
-         affine_equal(&a->affine, &b->affine) && axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
+         a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata && a->key == b->key &&
+         a->flags == b->flags && a->region == b->region && affine_equal(&a->affine, &b->affine) &&
+         axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
          same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
          same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
          same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
@@ -156,8 +161,8 @@ static void grow_table(Graph *g) {
 // One form for equal requests: unused fields zero, NaNs alike.
 static Attr canonical(Op op, const Attr *attr) {
   Attr t = attr ? *attr : (Attr){0};
-  bool typed = op == OP_CONST || op == OP_VALUES || op == OP_CAST || op == OP_CONTRACT || op == OP_RANDOM_UNIFORM ||
-               op == OP_RANDOM_NORMAL;
+  bool typed = op == OP_CONST || op == OP_VALUES || op == OP_CAST || op == OP_CONTRACT ||
+               op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL;
   if (!typed) t.type = TYPE_F32;
   for (int i = 0; i < 2; i++)
     if (isnan(t.num[i])) t.num[i] = (double)NAN;
@@ -214,7 +219,8 @@ static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId 
   return true;
 }
 
-static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *t, RegionId *out, char *why) {
+static bool region_of(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *t,
+                      RegionId *out, char *why) {
   if (op == OP_CARRY || op == OP_AT) return *out = t->region, true;
   if (op == OP_SCAN) {
     *out = region_get(g, t->region)->parent;
@@ -236,7 +242,8 @@ static void copy_lists(Arena *a, Attr *t) {
   t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
 }
 
-// The equal node that exists, or *n as a new one, whose lists are copied unless they last as long as g.
+// The equal node that exists, or *n as a new one, whose lists are copied unless they last as long
+// as g.
 static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
   if (g->table->stale) refill_table(g);
@@ -291,7 +298,9 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
 
 // Whether arguments in g are what node has in `from`, so that what was inferred there holds in g.
 static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
-  if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n || node->attr.decl) return false;
+  if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n ||
+      node->attr.decl)
+    return false;
   for (int i = 0; i < node->nargs; i++) {
     const Node *x = graph_node(g, args[i]), *was = graph_node(from, node->args[i]);
     if (x->type != was->type || !dims_equal(&x->dims, &was->dims)) return false;
@@ -389,7 +398,8 @@ static void note_exact(Graph *g, NodeId n, double value) {
 NodeId graph_const(Graph *g, Dtype type, double value) {
   double rounded = dtype_round(type, value);
   NodeId n = graph_add(g, OP_CONST, 0, NULL, &(Attr){.type = type, .num = {rounded}});
-  if (g->stage == STAGE_GRAPH && type == TYPE_F32 && rounded != value && isfinite(value)) note_exact(g, n, value);
+  if (g->stage == STAGE_GRAPH && type == TYPE_F32 && rounded != value && isfinite(value))
+    note_exact(g, n, value);
   return n;
 }
 
@@ -436,7 +446,8 @@ LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped) {
   Dtype type = (Dtype)graph_node(g, x)->type;
   NodeId max = graph_reduce(g, OP_MAX, x, over);
   if (stopped) max = graph_unary(g, OP_STOP, max);
-  NodeId infinite = graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, type, (double)INFINITY));
+  NodeId infinite =
+      graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, type, (double)INFINITY));
   LogSum s = {.shift = graph_where(g, infinite, graph_const(g, type, 0), max)};
   s.away = graph_binary(g, OP_SUB, x, s.shift);
   s.e = graph_unary(g, OP_EXP, s.away);
@@ -498,7 +509,8 @@ static bool *mark_backward(Arena *a, const Graph *g) {
   bool *marked = arena_array(a, bool, graph_count(g) + 1);
   for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
   for (NodeId n = graph_count(g); n; n--)
-    for (int i = 0; marked[n] && i < graph_node(g, n)->nargs; i++) marked[graph_node(g, n)->args[i]] = true;
+    for (int i = 0; marked[n] && i < graph_node(g, n)->nargs; i++)
+      marked[graph_node(g, n)->args[i]] = true;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
@@ -517,8 +529,10 @@ static bool *mark_reached(Arena *a, const Graph *g, const NodeId *scan) {
   return r.marked;
 }
 
-// The new number of each carry that is reached, by region and old number; of scans of as many carries as they had.
-static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked, bool **kept) {
+// The new number of each carry that is reached, by region and old number; of scans of as many
+// carries as they had.
+static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
+                                 bool **kept) {
   uint64_t **number = arena_array(a, uint64_t *, g->region.n + 1);
   for (uint32_t r = 1; r <= g->region.n; r++) {
     int n = scan[r] ? graph_node(g, scan[r])->nargs : 0;
@@ -527,7 +541,8 @@ static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, c
   }
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    if (node->op == OP_CARRY && marked[n] && scan[node->region]) kept[node->region][node->attr.key] = true;
+    if (node->op == OP_CARRY && marked[n] && scan[node->region])
+      kept[node->region][node->attr.key] = true;
   }
   for (uint32_t r = 1; r <= g->region.n; r++) {
     uint64_t next = 0;
@@ -540,8 +555,8 @@ static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, c
 }
 
 // A carry or scan without the carries that nobody reads.
-static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map, uint64_t *const *number,
-                        bool *const *kept) {
+static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map,
+                        uint64_t *const *number, bool *const *kept) {
   const Node *n = graph_node(from, id);
   NodeId args[MAX_ARGS];
   int nargs = 0;
@@ -556,7 +571,8 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   return copy;
 }
 
-// Node n of `from` with arguments of other numbers. Equal nodes stay equal and others do not become so.
+// Node n of `from` with arguments of other numbers. Equal nodes stay equal and others do not become
+// so.
 static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   Node x = *graph_node(from, n);
   NodeId args[MAX_ARGS];
@@ -623,8 +639,9 @@ Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
     NodeId n = order[i];
     if (!marked[n]) continue;
     bool loop = graph_node(from, n)->op == OP_CARRY || graph_node(from, n)->op == OP_SCAN;
-    map[n] = loop && scan[graph_node(from, n)->attr.region] ? copy_loop(g, from, n, map, number, kept)
-                                                            : graph_copy(g, from, n, map);
+    map[n] = loop && scan[graph_node(from, n)->attr.region]
+                 ? copy_loop(g, from, n, map, number, kept)
+                 : graph_copy(g, from, n, map);
   }
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];

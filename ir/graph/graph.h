@@ -1,9 +1,9 @@
 // Graph: the one intermediate form, from the model as written to the program of one processor.
 //
-// Nodes are values; a node has one result, a tensor over a *set* of named dims. Ids are topological:
-// arguments have smaller ids, so passes are plain loops and side tables are arrays indexed by id.
-// Equal nodes merge when they are added. A pass reads a const Graph and returns a new one, or a table
-// beside it (decision 31).
+// Nodes are values; a node has one result, a tensor over a *set* of named dims. Ids are
+// topological: arguments have smaller ids, so passes are plain loops and side tables are arrays
+// indexed by id. Equal nodes merge when they are added. A pass reads a const Graph and returns a
+// new one, or a table beside it (decision 31).
 //
 //   %3 = contract(%1, %2) {dims=[d]} : f32[b, h]  # model.mesh:7: hidden
 #ifndef IR_GRAPH_H
@@ -22,7 +22,16 @@ typedef enum Op {
 } Op;
 
 typedef enum OpClass {
-  SOURCE, POINTWISE, REDUCE, CONTRACT, MOVE, GATHER, WINDOW, ORDERED, REGION, COLLECTIVE,
+  SOURCE,
+  POINTWISE,
+  REDUCE,
+  CONTRACT,
+  MOVE,
+  GATHER,
+  WINDOW,
+  ORDERED,
+  REGION,
+  COLLECTIVE,
 } OpClass;
 enum { COMMUTES = 1, MONOTONE = 2, FINAL = 4, CHECKS = 8 };
 typedef enum Linear { LINEAR_NO, LINEAR_ALL, LINEAR_FIRST, LINEAR_ONE, LINEAR_BRANCH } Linear;
@@ -56,8 +65,9 @@ typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
 
 typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
 
-// A scan: nodes whose value differs from step to step of dim t belong to it. A node lies in the deepest
-// region of its arguments; CARRY and AT begin a region, SCAN, FINAL and COLLECT lead out of it.
+// A scan: nodes whose value differs from step to step of dim t belong to it. A node lies in the
+// deepest region of its arguments; CARRY and AT begin a region, SCAN, FINAL and COLLECT lead out of
+// it.
 //
 //   %4 = carry(%1) {region = 1}              value at the start of a step; %1 in the first
 //   %5 = at(%2) {dims = [t], region = 1}     %2 at the current t
@@ -69,30 +79,31 @@ typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region
 // Nodes of a region depend on nothing outside that comes after its scan.
 typedef struct Region {
   RegionId parent;
-  DimId t;         // whole dim; runs 0 .. size-1
-  bool reverse;    // runs size-1 .. 0
-  bool recompute;  // gradients compute the body again instead of keeping its values
+  DimId t;        // whole dim; runs 0 .. size-1
+  bool reverse;   // runs size-1 .. 0
+  bool recompute; // gradients compute the body again instead of keeping its values
   Pos pos;
 } Region;
 
 // What an op needs beside its arguments; which fields an op reads stands in its row of ops.def.
 // Unused fields are zero. Lists live in the graph's arena.
 typedef struct Attr {
-  Dtype type;        // of const, values, cast, contract, draws: the result's type
-  DeclId decl;       // of input, param, state
-  double num[2];     // of const: the value
+  Dtype type;    // of const, values, cast, contract, draws: the result's type
+  DeclId decl;   // of input, param, state
+  double num[2]; // of const: the value
   uint8_t ndims, nto;
-  const DimId *dims; // reduced, contracted, added, renamed from, looked up in ...
-  const DimId *to;   // renamed to, new ...
-  Axes axes;         // of collectives
-  Monoid monoid;     // of all_reduce and reduce_scatter
+  const DimId *dims;  // reduced, contracted, added, renamed from, looked up in ...
+  const DimId *to;    // renamed to, new ...
+  Axes axes;          // of collectives
+  Monoid monoid;      // of all_reduce and reduce_scatter
   const double *data; // of values: ndata numbers, row-major over `dims` as listed
   int64_t ndata;
-  Affine affine;     // of windows
-  uint64_t key;      // of draws: hash of seed-independent path; of a carry: its number in the region; of a const
-                     // of a model: its number in Model.numbers plus 1, if it depends on how many rows a batch has (frontend.h)
-  unsigned flags;    // of ordered ops: ORDER_EXCLUSIVE ...
-  RegionId region;   // of carry, at and scan: the loop they belong to
+  Affine affine; // of windows
+  uint64_t key; // of draws: hash of seed-independent path; of a carry: its number in the region; of
+                // a const of a model: its number in Model.numbers plus 1, if it depends on how many
+                // rows a batch has (frontend.h)
+  unsigned flags;  // of ordered ops: ORDER_EXCLUSIVE ...
+  RegionId region; // of carry, at and scan: the loop they belong to
 } Attr;
 
 // Where a node comes from: shown by dumps, errors and `explain`; takes no part in equality.
@@ -100,10 +111,11 @@ typedef struct Origin {
   Pos pos;           // of the model line
   const char *value; // full scoped name of the value that the line binds, or NULL
   const char *why;   // pass and reason, e.g. "grad: of hidden through relu"
-  uint32_t group;    // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
-  bool backward;     // made by the gradient builder or the optimiser: phase in `check`
-  NodeId of, reader; // after lowering: the placed node that this computes or converts; of a conversion, who reads it
-} Origin;              // first (0: an output)
+  uint32_t group; // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
+  bool backward;  // made by the gradient builder or the optimiser: phase in `check`
+  NodeId of, reader; // after lowering: the placed node that this computes or converts; of a
+                     // conversion, who reads it
+} Origin;            // first (0: an output)
 
 typedef struct Node {
   uint16_t op;       // an Op
@@ -111,7 +123,7 @@ typedef struct Node {
   uint16_t instance; // number of a recomputed clone: takes part in equality
   RegionId region;   // follows from the arguments
   uint8_t nargs;
-  Dims dims;         // of the result, canonical order
+  Dims dims; // of the result, canonical order
   const NodeId *args;
   Attr attr;
   Origin origin;
@@ -143,7 +155,7 @@ typedef struct Output {
   const char *name; // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
   NodeId value;
   DeclId target;
-  uint8_t rank;         // OUT_VALUE: the order of axes in files, whole dims
+  uint8_t rank; // OUT_VALUE: the order of axes in files, whole dims
   DimId dims[MAX_RANK];
 } Output;
 
@@ -153,9 +165,9 @@ typedef struct Name {
   const char *name; // full scoped name
   NameKind kind;
   NodeId value;
-  uint8_t rank;     // 0: order of declaration of its dims; else the stated order
+  uint8_t rank; // 0: order of declaration of its dims; else the stated order
   DimId dims[MAX_RANK];
-  bool stated;      // rank and dims were stated
+  bool stated; // rank and dims were stated
   Pos pos;
 } Name;
 
@@ -163,35 +175,40 @@ typedef struct Graph Graph;
 struct Graph {
   Arena *arena;
   DimTable *dims;
-  const Mesh *mesh;   // of the compile
+  const Mesh *mesh; // of the compile
   Stage stage;
-  const char *model;  // path of the model file, for messages and the header of dumps
-  VEC(Node) node;     // node.at[0] is unused; use graph_node
+  const char *model; // path of the model file, for messages and the header of dumps
+  VEC(Node) node;    // node.at[0] is unused; use graph_node
   VEC(Decl) decl;
   VEC(Output) output;
-  VEC(Name) name;     // in the graph as built; later stages carry outputs only
+  VEC(Name) name; // in the graph as built; later stages carry outputs only
   VEC(Region) region;
-  Layout layout;      // rules of the compile, axes numbered as in mesh
-  ModelSpec spec;     // data and train blocks, seed (ir/program/spec.h): a dump is complete
-  Origin origin;      // given to nodes added from here on
-  VEC(double) exact;  // by node, in the graph as built: an f32 constant before it was rounded, 0: as it is
+  Layout layout;  // rules of the compile, axes numbered as in mesh
+  ModelSpec spec; // data and train blocks, seed (ir/program/spec.h): a dump is complete
+  Origin origin;  // given to nodes added from here on
+  VEC(double)
+  exact; // by node, in the graph as built: an f32 constant before it was rounded, 0: as it is
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
 
-// An empty graph whose nodes live in `a`. Not thread-safe; dims is shared by all graphs of a compile.
+// An empty graph whose nodes live in `a`. Not thread-safe; dims is shared by all graphs of a
+// compile.
 Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
 // An empty graph with the decls (nodes reset to 0), names dropped, and spec of another.
 Graph *graph_like(Arena *a, const Graph *g, Stage stage);
 
 static inline const Node *graph_node(const Graph *g, NodeId n) { return &g->node.at[n]; }
-static inline uint32_t graph_count(const Graph *g) { return g->node.n ? g->node.n - 1 : 0; } // ids 1..count
+static inline uint32_t graph_count(const Graph *g) {
+  return g->node.n ? g->node.n - 1 : 0;
+} // ids 1..count
 
 // Adds a node, or returns the equal one that exists. Type and dims follow from the infer rule of
-// its row; BUG if that refuses (the caller has checked, or use graph_try). attr may be NULL; lists are copied.
+// its row; BUG if that refuses (the caller has checked, or use graph_try). attr may be NULL; lists
+// are copied.
 NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr);
 // The same, but a refusal returns 0 and puts one sentence into why[0..200).
-NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, uint16_t instance,
-                 char *why);
+NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
+                 uint16_t instance, char *why);
 // Copies node n of `from` into g with arguments map[arg]; its origin is kept.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
 
@@ -200,43 +217,50 @@ DeclId graph_decl(Graph *g, const Decl *d);
 NodeId graph_decl_node(Graph *g, DeclId d);
 DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0: none
 const Name *graph_find_name(const Graph *g, const char *name);
-// The source node of decl d over block dims (a lowered graph): `dims` are what this processor holds.
+// The source node of decl d over block dims (a lowered graph): `dims` are what this processor
+// holds.
 NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
 // Its op: OP_INPUT, OP_PARAM, or OP_STATE (states and slots).
 Op decl_op(DeclKind k);
 
 // Short forms for building. Types must agree already (casts are nodes, decision 6).
 NodeId graph_const(Graph *g, Dtype type, double value);
-double graph_exact(const Graph *g, NodeId constant); // its value before it was rounded, as far as that is known
+double graph_exact(const Graph *g,
+                   NodeId constant); // its value before it was rounded, as far as that is known
 NodeId graph_unary(Graph *g, Op op, NodeId a);
 NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b);
 NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b);
-NodeId graph_cast(Graph *g, NodeId a, Dtype type);               // a itself when it has the type
+NodeId graph_cast(Graph *g, NodeId a, Dtype type);                // a itself when it has the type
 NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // a itself when over is empty
-NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to);       // to the dims `to`, a superset; a itself when equal
+NodeId graph_broadcast(Graph *g, NodeId a,
+                       const Dims *to); // to the dims `to`, a superset; a itself when equal
 NodeId graph_index(Graph *g, DimId d);
-// Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in the
-// order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal contraction sequences").
+// Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in
+// the order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal
+// contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
 
-// The parts of log(sum over `over` of exp(x)) relative to the row maximum: x - shift is exact near the largest element,
-// so no part but `shift` loses accuracy to an offset that all elements share.
+// The parts of log(sum over `over` of exp(x)) relative to the row maximum: x - shift is exact near
+// the largest element, so no part but `shift` loses accuracy to an offset that all elements share.
 //
 //   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = away - log(sum)
 typedef struct LogSum {
-  NodeId shift; // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not -inf - -inf
+  NodeId shift; // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not
+                // -inf - -inf
   NodeId away;  // x - shift
   NodeId e;     // exp(away)
   NodeId sum;   // of e over `over`
 } LogSum;
-// x is f32 or f64. The gradient by the shift is zero; `stopped` keeps it from being built (before `expand`).
+// x is f32 or f64. The gradient by the shift is zero; `stopped` keeps it from being built (before
+// `expand`).
 LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
 
 RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
 // Whether region a is b or encloses it; 0 encloses all.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
-// All nodes, each after its arguments and a scan after all nodes of its region; by ids where they are so.
+// All nodes, each after its arguments and a scan after all nodes of its region; by ids where they
+// are so.
 NodeId *graph_schedule(Arena *a, const Graph *g);
 // The nodes of region r (not of those inside it), in that order: node[first[r] .. first[r + 1]).
 typedef struct RegionNodes {
@@ -245,13 +269,16 @@ typedef struct RegionNodes {
 } RegionNodes;
 RegionNodes region_nodes(Arena *a, const Graph *g);
 int region_depth(const Graph *g, RegionId r); // 0 outside all loops
-// Steps of region r and of all that enclose it, multiplied: how often its nodes are computed. 1 for r 0.
+// Steps of region r and of all that enclose it, multiplied: how often its nodes are computed. 1 for
+// r 0.
 int64_t region_times(const Graph *g, RegionId r);
-// The type of a carry that only adds up values of type t over all steps of r: f64 where an f32 sum would lose accuracy.
+// The type of a carry that only adds up values of type t over all steps of r: f64 where an f32 sum
+// would lose accuracy.
 Dtype region_sum_type(const Graph *g, RegionId r, Dtype t);
 // The scan of each region (index 0 unused), 0 for those that nothing here runs.
 NodeId *region_scans(Arena *a, const Graph *g);
-// The next value of a carry: the argument of its scan that bears its number. 0: its region has no scan here.
+// The next value of a carry: the argument of its scan that bears its number. 0: its region has no
+// scan here.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
 // The number of elements of node n's result (block lengths in a lowered graph).
@@ -264,8 +291,9 @@ Graph *graph_reach(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // The same for a graph that nobody else has seen, in place where it can: g ends.
 Graph *graph_trim(Arena *a, Graph *g, Stage stage);
 
-// -- text (print.c, read.c): print, read, print is a fixed point ------------------------------------
-// note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the graph).
+// -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
+// note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the
+// graph).
 typedef const char *GraphNote(const void *table, NodeId n);
 char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table);
 // The line of one node, without its end.
@@ -274,34 +302,38 @@ char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
 // NULL after at least one error.
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
-// -- hoist.c ----------------------------------------------------------------------------------------
-// Loops keep what lies on a way from a carry to the next: products, reductions, lookups and windows that depend on
-// no carry are computed before the loop for all steps, those that feed none behind it. Run after gradients.
+// -- hoist.c ------------------------------------------------------------------------------------
+// Loops keep what lies on a way from a carry to the next: products, reductions, lookups and windows
+// that depend on no carry are computed before the loop for all steps, those that feed none behind
+// it. Run after gradients.
 const Graph *graph_hoist(Arena *a, const Graph *g);
 
-// -- invariants.c -----------------------------------------------------------------------------------------
-// The invariants of the graph's stage: topological ids, argument counts, dims and types as inferred,
-// only legal ops, outputs in range. The first violation as one sentence in why[0..200), else true.
+// -- invariants.c -------------------------------------------------------------------------------
+// The invariants of the graph's stage: topological ids, argument counts, dims and types as
+// inferred, only legal ops, outputs in range. The first violation as one sentence in why[0..200),
+// else true.
 MUST_USE bool graph_verify(const Graph *g, char *why);
 // In debug builds: verify, and print - read - print; BUG names `pass`. Call after every pass.
 void graph_check(const Graph *g, const char *pass);
 
-// -- simplify.c, expand.c -------------------------------------------------------------------------------
-// Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or rounding),
-// moves of moves, dead and equal nodes gone.
+// -- simplify.c, expand.c -----------------------------------------------------------------------
+// Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or
+// rounding), moves of moves, dead and equal nodes gone.
 Graph *graph_simplify(Arena *a, const Graph *g);
 // FINAL ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
-// argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices); stop_gradient as its argument.
+// argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices);
+// stop_gradient as its argument.
 Graph *graph_expand(Arena *a, const Graph *g);
-// A lowered graph in which scatter_add of many terms keeps its sums in f64, between casts: it adds to memory term by
-// term, in no blocks. After lowering, so that what is sent stays f32.
+// A lowered graph in which scatter_add of many terms keeps its sums in f64, between casts: it adds
+// to memory term by term, in no blocks. After lowering, so that what is sent stays f32.
 Graph *graph_widen_scatters(Arena *a, const Graph *g);
-// factor.c: of sums in gradients, what does not depend on the summed dims comes out, and what sums to zero goes.
+// factor.c: of sums in gradients, what does not depend on the summed dims comes out, and what sums
+// to zero goes.
 const Graph *graph_factor(Arena *a, const Graph *g);
 
-// -- grad.c ---------------------------------------------------------------------------------------------
-// Adds to g the derivative of scalar float node `loss` by each of the n nodes `by` (any nodes of g),
-// with the dims and type of that node; zero where loss does not depend on it. Nodes carry why
+// -- grad.c -------------------------------------------------------------------------------------
+// Adds to g the derivative of scalar float node `loss` by each of the n nodes `by` (any nodes of
+// g), with the dims and type of that node; zero where loss does not depend on it. Nodes carry why
 // "grad of ..." and origin.backward. Reverse mode over the prefix of g (decision 5).
 void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out);
 

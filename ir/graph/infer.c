@@ -45,7 +45,8 @@ static bool add_dim(Call *c, DimId d) {
       return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name,
                     dim_of(c, d)->name);
   }
-  return dims_add(c->g->dims, &c->dims, d) || refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
+  return dims_add(c->g->dims, &c->dims, d) ||
+         refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
 }
 
 static bool add_dims(Call *c, const Dims *s) {
@@ -161,7 +162,8 @@ static bool infer_training(Call *c) {
 
 static bool infer_random(Call *c) {
   c->type = c->attr->type;
-  if (c->type != TYPE_F32 && c->type != TYPE_F64) return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
+  if (c->type != TYPE_F32 && c->type != TYPE_F64)
+    return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
   if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
   for (int i = 0; i < c->attr->ndims; i++)
     if (!add_dim(c, c->attr->dims[i])) return false;
@@ -505,7 +507,8 @@ static bool blocks_follow(const Call *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
   if (c->op == OP_HALO)
-    return want_lists(c, 1, 1) && (dim_of(c, to[0])->of || refuse(c, "%s is not a reach dim", dim_of(c, to[0])->name));
+    return want_lists(c, 1, 1) &&
+           (dim_of(c, to[0])->of || refuse(c, "%s is not a reach dim", dim_of(c, to[0])->name));
   if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
     return refuse(c, "names no monoid");
   int n = c->op == OP_ALL_TO_ALL ? 2 : 1;
@@ -541,7 +544,8 @@ static InferRule *const rules[OP_COUNT] = {
 static bool lists_exist(const Call *c) {
   const Attr *t = c->attr;
   uint32_t n = dim_count(c->g->dims);
-  if (t->ndims > MAX_RANK || t->nto > MAX_RANK) return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
+  if (t->ndims > MAX_RANK || t->nto > MAX_RANK)
+    return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
   for (int i = 0; i < t->ndims; i++)
     if (t->dims[i] == 0 || t->dims[i] > n) return refuse(c, "there is no dim %u", t->dims[i]);
   for (int i = 0; i < t->nto; i++)

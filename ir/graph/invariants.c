@@ -102,7 +102,8 @@ static bool check_node(const Check *c, NodeId id) {
 static bool check_region(const Check *c, RegionId r) {
   const Region *region = region_get(c->g, r);
   if (region->parent >= r) return broken(c, "region %u lies in no earlier one", r);
-  if (region->t == 0 || region->t > dim_count(c->g->dims) || dim_get(c->g->dims, region->t)->whole != region->t)
+  if (region->t == 0 || region->t > dim_count(c->g->dims) ||
+      dim_get(c->g->dims, region->t)->whole != region->t)
     return broken(c, "region %u runs over no whole dim", r);
   return true;
 }
@@ -122,13 +123,16 @@ static bool check_carry(const Check *c, NodeId id) {
 static bool check_place(const Check *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   if (n->op == OP_CARRY && !check_carry(c, id)) return false;
-  if (n->op == OP_SCAN && c->scan[n->attr.region] != id) return broken(c, "%%%u: its region has a second scan", id);
+  if (n->op == OP_SCAN && c->scan[n->attr.region] != id)
+    return broken(c, "%%%u: its region has a second scan", id);
   for (RegionId r = n->region; r; r = region_get(c->g, r)->parent) {
     NodeId scan = c->scan[r];
-    if (!scan && stage_legal[c->g->stage] & S_COLLECTIVE) return broken(c, "%%%u is in a loop that nothing runs", id);
+    if (!scan && stage_legal[c->g->stage] & S_COLLECTIVE)
+      return broken(c, "%%%u is in a loop that nothing runs", id);
     for (int i = 0; scan && i < n->nargs; i++)
       if (!region_encloses(c->g, r, graph_node(c->g, n->args[i])->region) && n->args[i] > scan)
-        return broken(c, "%%%u is in the loop of %%%u and needs %%%u behind it", id, scan, n->args[i]);
+        return broken(c, "%%%u is in the loop of %%%u and needs %%%u behind it", id, scan,
+                      n->args[i]);
   }
   return true;
 }

@@ -1,7 +1,8 @@
 // The order in which loops are computed: all nodes of a region before the scan that runs them.
 //
-// A node of a body may have been added after its scan (gradients collect more of an inner loop later), and
-// constants that such a node needs too. Nodes are visited by ids; what a node waits for is put before it.
+// A node of a body may have been added after its scan (gradients collect more of an inner loop
+// later), and constants that such a node needs too. Nodes are visited by ids; what a node waits for
+// is put before it.
 //
 //   %4 = carry ... {region = 1}; %5 = scan(%6') {region = 1}; %7 = collect(%5', ...) : in region 1
 //   =>  %4, ..., %7, %5
@@ -11,15 +12,16 @@ typedef struct Sort {
   const Graph *g;
   const NodeId *body; // of region r: body[first[r] .. first[r + 1])
   const uint32_t *first;
-  uint8_t *state;     // by node: 0 new, 1 waits, 2 done
-  uint32_t *next;     // by node: which of its prerequisites was visited last
+  uint8_t *state; // by node: 0 new, 1 waits, 2 done
+  uint32_t *next; // by node: which of its prerequisites was visited last
   NodeId *out;
   uint32_t n;
   VEC(NodeId) stack;
 } Sort;
 
 // Nodes by region, in the order of `sequence` (NULL: by ids).
-static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first, const NodeId **body) {
+static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first,
+                   const NodeId **body) {
   uint32_t count = graph_count(g), *start = arena_array(a, uint32_t, g->region.n + 2),
            *fill = arena_array(a, uint32_t, g->region.n + 2);
   NodeId *node = arena_array(a, NodeId, count + 1);
@@ -72,7 +74,10 @@ NodeId *graph_schedule(Arena *a, const Graph *g) {
     for (uint32_t i = 0; i < count; i++) out[i] = i + 1;
     return out;
   }
-  Sort s = {.g = g, .out = out, .state = arena_array(a, uint8_t, count + 1), .next = arena_array(a, uint32_t, count + 1)};
+  Sort s = {.g = g,
+            .out = out,
+            .state = arena_array(a, uint8_t, count + 1),
+            .next = arena_array(a, uint32_t, count + 1)};
   bucket(a, g, NULL, &s.first, &s.body);
   for (NodeId n = 1; n <= count; n++) visit(a, &s, n);
   return out;

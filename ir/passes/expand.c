@@ -4,8 +4,8 @@
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
 // Narrow floats and integers are averaged in f32, the type that their sums are kept in. So are what
-// scatter_add, which keeps its sums in memory, adds up: it is no FINAL op, but one of a narrow float
-// becomes one of f32 between casts.
+// scatter_add, which keeps its sums in memory, adds up: it is no FINAL op, but one of a narrow
+// float becomes one of f32 between casts.
 #include <math.h>
 
 #include "ir/graph/graph.h"
@@ -99,7 +99,8 @@ Graph *graph_widen_scatters(Arena *a, const Graph *g) {
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *n = graph_node(g, id);
-    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
+    bool wide =
+        n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
     map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {

@@ -1,14 +1,15 @@
-// Sums of products in gradients: what does not depend on the summed dims comes out of the sum, and deviations from
-// their own mean, which sum to nothing, go. Then sums that differ by such factors only are one.
+// Sums of products in gradients: what does not depend on the summed dims comes out of the sum, and
+// deviations from their own mean, which sum to nothing, go. Then sums that differ by such factors
+// only are one.
 //
 //   off = x - mean[b](x), y = off * r, z = y * scale, so that the backward pass has
 //     sum[b](dz * (off * r))                     =>  r * sum[b](dz * off)
 //     sum[b](dz * scale * off)                   =>  scale * sum[b](dz * off)      the same sum
 //     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        u lacks b
 //
-// Batch normalisation so has two sums in its backward pass that wait for nothing but dz, where the chain rule has four
-// of which one waits for another. The forward pass is left as the model says it. Run after all gradients: a gradient by
-// a mean itself does not see what is left out here.
+// Batch normalisation so has two sums in its backward pass that wait for nothing but dz, where the
+// chain rule has four of which one waits for another. The forward pass is left as the model says
+// it. Run after all gradients: a gradient by a mean itself does not see what is left out here.
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ static bool any_of(const Dims *dims, const DimId *list, int n) {
 
 static NodeId stripped(const Graph *g, NodeId x, const DimId *sum, int n) {
   const Node *node = graph_node(g, x);
-  return node->op == OP_BROADCAST && !any_of(&graph_node(g, node->args[0])->dims, sum, n) ? node->args[0] : x;
+  return node->op == OP_BROADCAST && !any_of(&graph_node(g, node->args[0])->dims, sum, n)
+             ? node->args[0]
+             : x;
 }
 
 // Whether m is the mean of x over dims of the list.
@@ -94,7 +97,9 @@ static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, 
     return true;
   }
   for (int i = 0; i < 2 && drops && (n->op == OP_ADD || n->op == OP_SUB); i++) {
-    if (!dims_equal(&graph_node(g, n->args[1 - i])->dims, &n->dims) || !vanishes(g, n->args[i], &over, MAX_DEPTH)) continue;
+    if (!dims_equal(&graph_node(g, n->args[1 - i])->dims, &n->dims) ||
+        !vanishes(g, n->args[i], &over, MAX_DEPTH))
+      continue;
     f->rest = n->args[1 - i];
     f->negative ^= n->op == OP_SUB && i == 0;
     f->found = true;
@@ -103,7 +108,8 @@ static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, 
   return false;
 }
 
-// What comes out of x when it is summed. Numbers alone stay where they are, so that equal sums stay equal.
+// What comes out of x when it is summed. Numbers alone stay where they are, so that equal sums stay
+// equal.
 static Factored factor_sum(const Graph *g, NodeId x, const DimId *sum, int nsum, bool drops) {
   Factored f = {.rest = x}, best = f;
   for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, nsum, drops, &f); i++) {
@@ -143,20 +149,23 @@ static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
   for (int i = 0; i < 2; i++) {
     args[i] = map[n->args[i]];
     f[i] = (Factored){.rest = args[i]};
-    if (sums_elements(g, n, args[i])) f[i] = factor_sum(g, args[i], n->attr.dims, n->attr.ndims, false);
+    if (sums_elements(g, n, args[i]))
+      f[i] = factor_sum(g, args[i], n->attr.dims, n->attr.ndims, false);
     any |= f[i].found;
     args[i] = f[i].rest;
   }
   if (!any || !n->attr.ndims) return 0;
   for (int k = 0; k < n->attr.ndims; k++)
-    if (!dims_has(&graph_node(g, args[0])->dims, n->attr.dims[k]) && !dims_has(&graph_node(g, args[1])->dims, n->attr.dims[k]))
+    if (!dims_has(&graph_node(g, args[0])->dims, n->attr.dims[k]) &&
+        !dims_has(&graph_node(g, args[1])->dims, n->attr.dims[k]))
       return 0;
   return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, &n->attr), &f[1]), &f[0]);
 }
 
 static NodeId factored(Graph *to, const Node *n, const NodeId *map) {
   if (!n->origin.backward || n->instance || !dtype_is_float((Dtype)n->type)) return 0;
-  if (n->op == OP_SUM && n->type == graph_node(to, map[n->args[0]])->type) return factored_sum(to, map[n->args[0]], &n->attr);
+  if (n->op == OP_SUM && n->type == graph_node(to, map[n->args[0]])->type)
+    return factored_sum(to, map[n->args[0]], &n->attr);
   return n->op == OP_CONTRACT ? factored_product(to, n, map) : 0;
 }
 

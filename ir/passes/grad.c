@@ -64,7 +64,7 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
   return graph_cast(c->g, y, type);
 }
 
-// -- the walk ------------------------------------------------------------------------------------
+// -- the walk -----------------------------------------------------------------------------------
 
 // Whether `by` or the next value of a carry makes it worth having the gradient by node n.
 static bool becomes_needed(const Grad *c, NodeId n) {
@@ -75,10 +75,11 @@ static bool becomes_needed(const Grad *c, NodeId n) {
   return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
 }
 
-// needed[n]: some `by` reaches n through floats, so n's gradient is worth having. A carry may get it from a later
-// node: until nothing changes.
+// needed[n]: some `by` reaches n through floats, so n's gradient is worth having. A carry may get
+// it from a later node: until nothing changes.
 static void mark_needed(Grad *c, int n, const NodeId *by) {
-  for (int i = 0; i < n; i++) c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
+  for (int i = 0; i < n; i++)
+    c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
   for (bool changed = true; changed;) {
     changed = false;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -107,7 +108,8 @@ static void mark_active(Grad *c, NodeId loss) {
     if (next) vec_push(c->scratch, todo) = next;
     if (next) vec_push(c->scratch, todo) = c->scan[n->region];
   }
-  for (NodeId id = 1; id <= c->count; id++) // a scan without carries is reached through what it collects
+  for (NodeId id = 1; id <= c->count;
+       id++) // a scan without carries is reached through what it collects
     if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
 }
 
@@ -175,8 +177,10 @@ void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out
   for (uint32_t i = c.count; i > 0; i--) {
     NodeId id = c.order[i - 1];
     if (grad_region(&c, id)) continue;
-    if (graph_node(g, id)->op == OP_SCAN) grad_loop(&c, id);
-    else grad_node(&c, id);
+    if (graph_node(g, id)->op == OP_SCAN)
+      grad_loop(&c, id);
+    else
+      grad_node(&c, id);
   }
   for (int i = 0; i < n; i++) {
     Node node = *graph_node(g, by[i]);

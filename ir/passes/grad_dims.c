@@ -10,7 +10,7 @@ static Dims reduced(const Grad *c) {
   return d;
 }
 
-// -- reductions ----------------------------------------------------------------------------------
+// -- reductions ---------------------------------------------------------------------------------
 
 void grad_sum(Grad *c) { grad_to(c, 0, c->dy); }
 
@@ -53,8 +53,8 @@ void grad_prod(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_where(g, is_zero, at_zero, elsewhere));
 }
 
-// exp(x - shift) / sum, in the type of the sum: exp(x - y) would carry the rounding of y, which grows with an offset
-// that all of x share.
+// exp(x - shift) / sum, in the type of the sum: exp(x - y) would carry the rounding of y, which
+// grows with an offset that all of x share.
 void grad_logsumexp(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -64,7 +64,7 @@ void grad_logsumexp(Grad *c) {
   grad_to(c, 0, graph_binary(g, OP_MUL, share, s.e));
 }
 
-// -- contraction ---------------------------------------------------------------------------------
+// -- contraction --------------------------------------------------------------------------------
 
 void grad_contract(Grad *c) {
   for (int i = 0; i < 2; i++) {
@@ -75,7 +75,7 @@ void grad_contract(Grad *c) {
   }
 }
 
-// -- moves ---------------------------------------------------------------------------------------
+// -- moves --------------------------------------------------------------------------------------
 
 void grad_broadcast(Grad *c) { grad_to(c, 0, c->dy); }
 
@@ -93,7 +93,7 @@ void grad_checkpoint(Grad *c) { grad_to(c, 0, c->dy); }
 // A pin's gradient is pinned likewise (decision 5).
 void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.attr)); }
 
-// -- windows -------------------------------------------------------------------------------------
+// -- windows ------------------------------------------------------------------------------------
 
 static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0; }
 
@@ -106,8 +106,8 @@ static void grad_select(Grad *c) {
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
-// The relation s = (a o + b k + c) / d read the other way: o = (d s - b k - c) / a. Along a tap dim that
-// the argument lacks the gradient is summed.
+// The relation s = (a o + b k + c) / d read the other way: o = (d s - b k - c) / a. Along a tap dim
+// that the argument lacks the gradient is summed.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Attr *t = &c->n.attr;
@@ -125,7 +125,7 @@ void grad_window(Grad *c) {
   grad_to(c, 0, graph_add(c->g, args[1] ? OP_WINDOW_AT : OP_WINDOW, args[1] ? 2 : 1, args, &attr));
 }
 
-// -- lookups -------------------------------------------------------------------------------------
+// -- lookups ------------------------------------------------------------------------------------
 
 // Rows add up where they came from. Dims of ids that the table lacks, or that bear the name of the
 // dim looked up, are summed away.

@@ -4,8 +4,8 @@
 
 #include "ir/graph/graph.h"
 
-// A term of the gradient by a node outside the loop that is gone through backwards; `each`: it belongs to the
-// current step of an argument of AT, else all steps add up.
+// A term of the gradient by a node outside the loop that is gone through backwards; `each`: it
+// belongs to the current step of an argument of AT, else all steps add up.
 typedef struct GradTerm {
   NodeId to, term;
   bool each;
@@ -22,24 +22,25 @@ typedef struct GradLevel {
 
 typedef struct Grad {
   Graph *g;
-  NodeId id;    // the node whose rule runs, as a value that may be used here
-  Node n;       // a copy of it; its arguments are values that may be used here
+  NodeId id;         // the node whose rule runs, as a value that may be used here
+  Node n;            // a copy of it; its arguments are values that may be used here
   const NodeId *key; // the arguments themselves
-  NodeId dy;    // derivative of the loss by it, of its type and dims
-  bool *needed; // by node: some `by` reaches it through floats
-  bool *active; // and it reaches the loss
+  NodeId dy;         // derivative of the loss by it, of its type and dims
+  bool *needed;      // by node: some `by` reaches it through floats
+  bool *active;      // and it reaches the loss
   NodeId *adjoint;
   // of loops (grad_region.c)
   Arena *scratch;
   uint32_t count, regions; // nodes and regions before the first that was added
   const NodeId *order;     // all of them, each after what it waits for
-  RegionId open;         // that of the loss
+  RegionId open;           // that of the loss
   RegionNodes nodes;
-  const NodeId *scan;    // of each region
+  const NodeId *scan; // of each region
   GradLevel *level;
-  NodeId *mirror;        // by node of a loop: its value at the same step of the backward loop
-  NodeId *clone;         // by node inside a loop that is computed again: its copy there
-  NodeId *wide;          // the same where only what an inner loop hands out is, with that loop (recompute_wide)
+  NodeId *mirror; // by node of a loop: its value at the same step of the backward loop
+  NodeId *clone;  // by node inside a loop that is computed again: its copy there
+  NodeId
+      *wide; // the same where only what an inner loop hands out is, with that loop (recompute_wide)
   RegionId *clone_region;
 } Grad;
 

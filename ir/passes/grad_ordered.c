@@ -1,9 +1,9 @@
-// Derivative rules of running sums and maxima. Those of sorted values and of the k largest go through
-// TAKE: the order itself has no derivative.
+// Derivative rules of running sums and maxima. Those of sorted values and of the k largest go
+// through TAKE: the order itself has no derivative.
 #include "ir/passes/grad_internal.h"
 
-// An element is in all sums from its own place on, so its derivative is the sum of theirs: the running
-// sum from the other end.
+// An element is in all sums from its own place on, so its derivative is the sum of theirs: the
+// running sum from the other end.
 void grad_cumsum(Grad *c) {
   Attr back = c->n.attr;
   back.flags ^= ORDER_REVERSE;

@@ -46,7 +46,7 @@ void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
 void grad_softplus(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGMOID, x_of(c)));
 }
-// -- gates: where e^-z is 0 the factors beside it must be finite, so x is taken within +-limit -----------
+// -- gates: where e^-z is 0 the factors beside it must be finite, so x is taken within +-limit ----
 
 static NodeId add(Grad *c, NodeId a, NodeId b) { return graph_binary(c->g, OP_ADD, a, b); }
 static NodeId shifted(Grad *c, NodeId a, double by) { return add(c, a, grad_const(c, by)); }
@@ -61,7 +61,8 @@ typedef struct Gates {
   NodeId s, t, tilt;
 } Gates;
 static Gates gates_of(Grad *c, NodeId z) {
-  Gates g = {.s = graph_unary(c->g, OP_SIGMOID, z), .t = graph_unary(c->g, OP_SIGMOID, graph_unary(c->g, OP_NEG, z))};
+  Gates g = {.s = graph_unary(c->g, OP_SIGMOID, z),
+             .t = graph_unary(c->g, OP_SIGMOID, graph_unary(c->g, OP_NEG, z))};
   g.tilt = sub(c, g.t, g.s);
   return g;
 }
@@ -81,13 +82,16 @@ void grad_gelu_slope(Grad *c) { // e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
   grad_product_to(c, 0, c->dy, mul(c, bell, factor));
 }
 
-void grad_gelu_tanh(Grad *c) { grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_GELU_TANH_SLOPE, x_of(c))); }
+void grad_gelu_tanh(Grad *c) {
+  grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_GELU_TANH_SLOPE, x_of(c)));
+}
 // y = x s(z), z = k x + c x^3: s t (2 z' + x z'' + x z' z' (t - s))
 void grad_gelu_tanh_slope(Grad *c) {
   const double k = 1.5957691216057308, cube = 0.044715 * k;
   NodeId x = within(c, is_double(c) ? 24 : 12), square = mul(c, x, x);
   Gates g = gates_of(c, mul(c, x, shifted(c, grad_scaled(c, square, cube), k)));
-  NodeId slope = shifted(c, grad_scaled(c, square, 3 * cube), k), bend = grad_scaled(c, square, 6 * cube);
+  NodeId slope = shifted(c, grad_scaled(c, square, 3 * cube), k),
+         bend = grad_scaled(c, square, 6 * cube);
   NodeId rest = mul(c, mul(c, mul(c, x, slope), slope), g.tilt);
   NodeId sum = add(c, add(c, grad_scaled(c, slope, 2), bend), rest);
   grad_product_to(c, 0, c->dy, mul(c, mul(c, g.s, g.t), sum));
@@ -112,7 +116,7 @@ void grad_cast(Grad *c) {
   }
 }
 
-// -- two arguments -------------------------------------------------------------------------------
+// -- two arguments ------------------------------------------------------------------------------
 
 void grad_add(Grad *c) {
   grad_to(c, 0, c->dy);
@@ -154,7 +158,8 @@ static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
   // where b - 1 rounds, y / a of a power y that is neither large nor small
   NodeId small = graph_binary(c->g, OP_LT, graph_unary(c->g, OP_ABS, b), grad_const(c, 0.5));
   small = graph_binary(c->g, OP_AND, small, graph_binary(c->g, OP_LT, zero(c), a));
-  small = graph_binary(c->g, OP_AND, small, graph_binary(c->g, OP_LT, a, grad_const(c, (double)INFINITY)));
+  small = graph_binary(c->g, OP_AND, small,
+                       graph_binary(c->g, OP_LT, a, grad_const(c, (double)INFINITY)));
   NodeId quotient = graph_binary(c->g, OP_DIV, c->id, graph_where(c->g, small, a, one(c)));
   NodeId power = graph_binary(c->g, OP_POW, a, sub(c, b, one(c)));
   NodeId slope = mul(c, b, graph_where(c->g, small, quotient, power));

@@ -1,9 +1,10 @@
 // Gradients of loops: a loop is gone through backwards by another one.
 //
-// The carries of the backward loop are the gradients of the carries; they begin with the gradient of what FINAL
-// hands out and end as that of the start. Values of the body that rules need are collected and seen at the same
-// step, or computed again: all of them from collected carries, or those that lead to a `checkpoint` of the body, from
-// carries and the checkpoints before. What the body takes from outside gets the sum over all steps.
+// The carries of the backward loop are the gradients of the carries; they begin with the gradient
+// of what FINAL hands out and end as that of the start. Values of the body that rules need are
+// collected and seen at the same step, or computed again: all of them from collected carries, or
+// those that lead to a `checkpoint` of the body, from carries and the checkpoints before. What the
+// body takes from outside gets the sum over all steps.
 //
 //   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
 //   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
@@ -30,7 +31,7 @@ void grad_accumulate(Grad *c, NodeId to, NodeId term) {
   *sum = *sum ? graph_binary(c->g, OP_ADD, *sum, term) : term;
 }
 
-// -- values of the body ---------------------------------------------------------------------------
+// -- values of the body -------------------------------------------------------------------------
 
 static NodeId at(Graph *g, RegionId region, NodeId x) {
   DimId t = region_get(g, region)->t;
@@ -53,7 +54,8 @@ static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
 // At level l: what scan, of the loop that l goes through, collects of n.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return collect(c->g, scan, n);
-  if (scan <= c->count && c->wide[scan]) return collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
+  if (scan <= c->count && c->wide[scan])
+    return collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
   if (l->recompute) return collect(c->g, clone_of(c, c->clone, scan), clone_of(c, c->clone, n));
   return at(c->g, l->back, collected(c, l->outer, l->scan, collect(c->g, scan, n)));
 }
@@ -74,7 +76,7 @@ NodeId grad_value(Grad *c, NodeId n) {
   return c->mirror[n];
 }
 
-// -- bodies computed again ------------------------------------------------------------------------
+// -- bodies computed again ----------------------------------------------------------------------
 
 static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
   return r == l->of ? l->back : c->clone_region[r];
@@ -137,8 +139,8 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   return any ? wide : NULL;
 }
 
-// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected: it is computed again, and
-// with what a loop inside hands out that whole loop.
+// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected: it is
+// computed again, and with what a loop inside hands out that whole loop.
 static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
@@ -148,7 +150,8 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
     const Node *node = graph_node(c->g, n);
     RegionId inner = node->region == l->of ? 0 : inner_loop(c, l, node->region);
     bool ends = wide && node->op == OP_SCAN && wide[node->attr.region];
-    bool again = node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
+    bool again =
+        node->region == l->of ? ends || dims_has(&node->dims, t) : inner && wide && wide[inner];
     if (!again) continue;
     NodeId copy = clone_node(c, l, c->wide, n);
     if (node->region == l->of) c->mirror[n] = copy;
@@ -169,7 +172,8 @@ static bool *before_checkpoints(Grad *c, RegionId r) {
     NodeId n = c->nodes.node[i - 1];
     const Node *node = graph_node(c->g, n);
     any |= node->op == OP_CHECKPOINT;
-    for (int k = 0; k < node->nargs && (before[n] || node->op == OP_CHECKPOINT); k++) before[node->args[k]] = true;
+    for (int k = 0; k < node->nargs && (before[n] || node->op == OP_CHECKPOINT); k++)
+      before[node->args[k]] = true;
   }
   return any ? before : NULL;
 }
@@ -181,7 +185,7 @@ static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
   }
 }
 
-// -- one loop ------------------------------------------------------------------------------------
+// -- one loop -----------------------------------------------------------------------------------
 
 typedef struct Backward {
   NodeId scan;
@@ -204,7 +208,8 @@ static bool begin_carries(Grad *c, Backward *b) {
   for (uint32_t i = c->nodes.first[in]; i < c->nodes.first[in + 1]; i++) {
     NodeId n = c->nodes.node[i];
     const Node *end = graph_node(c->g, n);
-    if ((end->op != OP_FINAL && end->op != OP_COLLECT) || end->args[0] != b->scan || !c->adjoint[n]) continue;
+    if ((end->op != OP_FINAL && end->op != OP_COLLECT) || end->args[0] != b->scan || !c->adjoint[n])
+      continue;
     any = true;
     if (end->op == OP_FINAL) final[end->args[1]] = c->adjoint[n];
   }
@@ -261,7 +266,8 @@ static void go_through(Grad *c, const Backward *b) {
 
 // A term that has the dim of the loop cannot be collected: it adds up in a carry.
 static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
-  return !term->each && dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
+  return !term->each &&
+         dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
 }
 
 static NodeId end_scan(Grad *c, Backward *b) {
@@ -290,7 +296,8 @@ static NodeId sum_of_steps(Grad *c, const Backward *b, NodeId scan, const GradTe
   }
   NodeId steps = collect(c->g, scan, term->term);
   if (term->each) return steps;
-  return graph_reduce(c->g, OP_SUM, steps, &(Dims){.n = 1, .at = {region_get(c->g, b->level.of)->t}});
+  return graph_reduce(c->g, OP_SUM, steps,
+                      &(Dims){.n = 1, .at = {region_get(c->g, b->level.of)->t}});
 }
 
 static void hand_out(Grad *c, const Backward *b, NodeId scan) {
@@ -313,8 +320,10 @@ void grad_loop(Grad *c, NodeId scan) {
   c->g->origin = origin;
   if (!c->active[scan] || !begin_carries(c, &b)) return;
   c->level = &b.level;
-  if (b.level.recompute) recompute(c, &b.level);
-  else recompute_wide(c, &b.level);
+  if (b.level.recompute)
+    recompute(c, &b.level);
+  else
+    recompute_wide(c, &b.level);
   if (b.before) recompute_between(c, &b.level, b.before);
   c->g->origin = origin;
   begin_step(c, &b);

@@ -1,19 +1,21 @@
 // Hoisting: what does not lie on a way from a carry to the next leaves its loop.
 //
-// A node that depends on no carry is the same op over all steps at once: its arguments get the dim of the loop
-// (at(x) is x again). A node that feeds no carry is computed behind the loop from what its arguments were in all
-// steps. Products, reductions, lookups, windows and ordered ops move; pointwise work and moves follow those that
-// they lie between, and stay where they are otherwise, for the memory of all steps is what a loop saves.
+// A node that depends on no carry is the same op over all steps at once: its arguments get the dim
+// of the loop (at(x) is x again). A node that feeds no carry is computed behind the loop from what
+// its arguments were in all steps. Products, reductions, lookups, windows and ordered ops move;
+// pointwise work and moves follow those that they lie between, and stay where they are otherwise,
+// for the memory of all steps is what a loop saves.
 //
 //   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
 //   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
 //
 // A carry to which each step adds a value that is known before the loop is a sum over all steps.
 //
-// In a loop that is computed again (recompute) what depends on a value saved by another loop stays, for lifting it
-// would store it for all steps again; a sum over all steps of what it hands out adds up in a carry, unless that and its
-// next value take more than what is summed takes of all steps: gradients of large parameters are one product there,
-// too. Inner loops go first; what leaves one may then leave the next.
+// In a loop that is computed again (recompute) what depends on a value saved by another loop stays,
+// for lifting it would store it for all steps again; a sum over all steps of what it hands out adds
+// up in a carry, unless that and its next value take more than what is summed takes of all steps:
+// gradients of large parameters are one product there, too. Inner loops go first; what leaves one
+// may then leave the next.
 #include "ir/graph/graph.h"
 
 typedef struct Hoist {
@@ -23,10 +25,10 @@ typedef struct Hoist {
   const RegionNodes *nodes;
   const NodeId *scan, *order;
   int depth;
-  bool *feeds;   // by node: a next value or an inner loop needs it
-  NodeId *in;    // by node: itself in the new graph; in its loop, if it is in one
-  NodeId *over;  // by node of a loop of this depth: its values in all steps; 0: not without the loop
-  bool *late;    // it is computed behind the loop
+  bool *feeds;  // by node: a next value or an inner loop needs it
+  NodeId *in;   // by node: itself in the new graph; in its loop, if it is in one
+  NodeId *over; // by node of a loop of this depth: its values in all steps; 0: not without the loop
+  bool *late;   // it is computed behind the loop
   uint32_t *uses; // by node: how often it is an argument or handed out
 } Hoist;
 
@@ -47,7 +49,8 @@ static bool names(const Node *n, DimId t) {
   return found;
 }
 
-// Whether the op means the same with one more dim: it has none of that name, nor has what comes from outside.
+// Whether the op means the same with one more dim: it has none of that name, nor has what comes
+// from outside.
 static bool may_move(const Hoist *h, const Node *n) {
   DimId t = region_get(h->from, n->region)->t;
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
@@ -82,11 +85,12 @@ static void mark_feeds(Hoist *h) {
     const Node *node = graph_node(h->from, h->order[i - 1]);
     if (!h->feeds[h->order[i - 1]] || !node->region) continue;
     for (int k = 0; k < node->nargs; k++)
-      if (graph_node(h->from, node->args[k])->region == node->region) h->feeds[node->args[k]] = true;
+      if (graph_node(h->from, node->args[k])->region == node->region)
+        h->feeds[node->args[k]] = true;
   }
 }
 
-// -- before the loop -------------------------------------------------------------------------------
+// -- before the loop ----------------------------------------------------------------------------
 
 // Whether node n of a loop that is computed again is a value saved by another loop.
 static bool is_saved(const Hoist *h, const Node *n) {
@@ -117,10 +121,11 @@ static NodeId at(Hoist *h, RegionId r, NodeId x) {
 static void copy_inside(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
   h->over[n] = lift(h, n);
-  h->in[n] = h->over[n] && is_heavy(node) ? at(h, node->region, h->over[n]) : graph_copy(h->to, h->from, n, h->in);
+  h->in[n] = h->over[n] && is_heavy(node) ? at(h, node->region, h->over[n])
+                                          : graph_copy(h->to, h->from, n, h->in);
 }
 
-// -- behind the loop -------------------------------------------------------------------------------
+// -- behind the loop ----------------------------------------------------------------------------
 
 static NodeId collect(Hoist *h, NodeId scan, NodeId x) {
   DimId t = region_get(h->to, graph_node(h->to, scan)->attr.region)->t;
@@ -156,7 +161,7 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
   }
 }
 
-// -- sums over all steps of loops that are computed again ---------------------------------------------
+// -- sums over all steps of loops that are computed again ---------------------------------------
 
 // Node n adds up, over the dim of a loop that is computed again, what that collects.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
@@ -178,7 +183,8 @@ static bool is_there(const Hoist *h, NodeId n, RegionId r) {
   return graph_node(h->from, n)->region != r || graph_node(h->from, n)->op == OP_AT;
 }
 
-// Of a product of the loop the one argument that is not there for all steps anyway; 0: it has no such one.
+// Of a product of the loop the one argument that is not there for all steps anyway; 0: it has no
+// such one.
 static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   const Node *x = graph_node(h->from, n);
   if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
@@ -186,8 +192,8 @@ static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   return first == second ? 0 : x->args[first ? 1 : 0];
 }
 
-// Marks (late) the products of the loop whose sums take more, as carries and their next values, than what they sum takes
-// of all steps: they leave it.
+// Marks (late) the products of the loop whose sums take more, as carries and their next values,
+// than what they sum takes of all steps: they leave it.
 static void choose_products(Hoist *h, NodeId scan) {
   RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
   int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
@@ -195,11 +201,16 @@ static void choose_products(Hoist *h, NodeId scan) {
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
       NodeId n = h->nodes->node[i], value, d;
-      if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+      if (!is_step_sum(h, n, &value) ||
+          graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan)
+        continue;
       if (!(d = handed_out(h, value, r))) continue;
-      Dtype type = (Dtype)graph_node(h->from, value)->type, wide = region_sum_type(h->from, r, type);
-      if (!pass) carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
-      else h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
+      Dtype type = (Dtype)graph_node(h->from, value)->type,
+            wide = region_sum_type(h->from, r, type);
+      if (!pass)
+        carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
+      else
+        h->late[value] = carried[d] > node_bytes(h->from, d) * steps;
     }
 }
 
@@ -216,7 +227,9 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   DimId t = region_get(h->from, r)->t;
   for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
     NodeId n = h->nodes->node[i], value;
-    if (!is_step_sum(h, n, &value) || graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan) continue;
+    if (!is_step_sum(h, n, &value) ||
+        graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan)
+      continue;
     if (h->late[value]) continue;
     const Node *sum = graph_node(h->from, n);
     Dims rest = {0};
@@ -224,8 +237,10 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
       if (sum->attr.dims[k] != t) rest.at[rest.n++] = sum->attr.dims[k];
     h->to->origin = sum->origin;
     Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
-    NodeId step = graph_cast(h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
-    NodeId zero = graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
+    NodeId step = graph_cast(
+        h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
+    NodeId zero =
+        graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .key = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
     h->over[n] = carry; // node n is outside this loop: where its sum is kept
@@ -240,22 +255,26 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
   h->over[n] = 0;
 }
 
-// -- carries that only add up --------------------------------------------------------------------------
+// -- carries that only add up -------------------------------------------------------------------
 
-// What each step adds to carry c, which nothing else reads; 0: it is no such sum. Narrow types round in every step.
+// What each step adds to carry c, which nothing else reads; 0: it is no such sum. Narrow types
+// round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
   const Node *carry = graph_node(h->from, c);
-  if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4) return 0;
+  if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)
+    return 0;
   NodeId next = carry_next(h->from, h->scan, c);
   const Node *sum = next ? graph_node(h->from, next) : NULL;
-  if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2) return 0; // by the sum, and at the end
+  if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2)
+    return 0; // by the sum, and at the end
   NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
   return u && u != c && graph_node(h->from, u)->region == carry->region ? u : 0;
 }
 
 static void copy_final(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n), *carry = graph_node(h->from, node->args[1]);
-  NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0, all = u ? h->over[u] : 0;
+  NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0,
+         all = u ? h->over[u] : 0;
   DimId t = u ? region_get(h->from, carry->region)->t : 0;
   if (!all || h->late[u] || !dims_has(&graph_node(h->to, all)->dims, t)) {
     h->in[n] = graph_copy(h->to, h->from, n, h->in);
@@ -267,7 +286,7 @@ static void copy_final(Hoist *h, NodeId n) {
   h->in[n] = graph_binary(h->to, OP_ADD, h->in[carry->args[0]], sum);
 }
 
-// -- the walk ------------------------------------------------------------------------------------
+// -- the walk -----------------------------------------------------------------------------------
 
 static void copy_scan(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
@@ -283,16 +302,21 @@ static void copy_scan(Hoist *h, NodeId n) {
   if (again) add_up(h, n, &next);
   h->to->origin = node->origin;
   h->in[n] = graph_add(h->to, OP_SCAN, (int)next.n, next.at, &node->attr);
-  if (again) sink_products(h, h->in[n], r);
-  else sink(h, h->in[n], r);
+  if (again)
+    sink_products(h, h->in[n], r);
+  else
+    sink(h, h->in[n], r);
 }
 
 static void copy_node(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
   NodeId value, collected;
-  if (node->op == OP_SCAN) copy_scan(h, n);
-  else if (node->op == OP_FINAL) copy_final(h, n);
-  else if (at_depth(h, n)) copy_inside(h, n);
+  if (node->op == OP_SCAN)
+    copy_scan(h, n);
+  else if (node->op == OP_FINAL)
+    copy_final(h, n);
+  else if (at_depth(h, n))
+    copy_inside(h, n);
   else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
     h->in[n] = h->over[node->args[1]];
   else if (is_step_sum(h, n, &value) && h->over[n]) {
@@ -304,8 +328,13 @@ static void copy_node(Hoist *h, NodeId n) {
 
 static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
   RegionNodes nodes = region_nodes(a, g);
-  Hoist h = {.a = a, .to = graph_like(a, g, g->stage), .from = g, .nodes = &nodes, .scan = region_scans(a, g),
-             .order = graph_schedule(a, g), .depth = depth};
+  Hoist h = {.a = a,
+             .to = graph_like(a, g, g->stage),
+             .from = g,
+             .nodes = &nodes,
+             .scan = region_scans(a, g),
+             .order = graph_schedule(a, g),
+             .depth = depth};
   uint32_t count = graph_count(g);
   h.feeds = arena_array(a, bool, count + 1);
   h.late = arena_array(a, bool, count + 1);

@@ -39,7 +39,7 @@ static NodeId times_count(Graph *g, NodeId x, double n) {
   return n == 1 ? x : graph_binary(g, OP_MUL, x, graph_const(g, (Dtype)graph_node(g, x)->type, n));
 }
 
-// -- reductions ----------------------------------------------------------------------------------
+// -- reductions ---------------------------------------------------------------------------------
 
 // One that a repeated element does not change, or (sum) that counts it.
 static bool ignores_repeats(Op op) {
@@ -70,8 +70,8 @@ static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
 }
 
-// A sum of a product of which each factor lacks a dim of the other is a contraction; so is that of a window, as a
-// convolution by channels is written.
+// A sum of a product of which each factor lacks a dim of the other is a contraction; so is that of
+// a window, as a convolution by channels is written.
 static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
@@ -83,7 +83,8 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
 }
 
-// A sum of a contraction sums more of the same product; over dims that one factor lacks it stays a sum.
+// A sum of a contraction sums more of the same product; over dims that one factor lacks it stays a
+// sum.
 static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   Node x = *simple_arg(s, 0);
   if (s->n->op != OP_SUM || x.op != OP_CONTRACT || x.type != s->n->type || !s->once) return 0;
@@ -104,12 +105,14 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
     const Node *index = graph_node(g, simple_stripped(g, n->args[i]));
     NodeId y = simple_stripped(g, n->args[1 - i]);
     if (index->op == OP_INDEX && index->attr.dims[0] == d && graph_node(g, y)->type == TYPE_I32 &&
-        !dims_has(&graph_node(g, y)->dims, d)) return y;
+        !dims_has(&graph_node(g, y)->dims, d))
+      return y;
   }
   return 0;
 }
 
-// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: no more than one term is not 0.
+// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: no more than one term is not
+// 0.
 static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
   Graph *g = s->g;
   Dtype type = (Dtype)s->n->type;
@@ -117,15 +120,18 @@ static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
   if (s->n->op != OP_SUM || over->n != 1 || simple_arg(s, 0)->type != type) return 0;
   NodeId x = s->x[0];
   const Node *product = graph_node(g, x);
-  if (product->op == OP_MUL && simple_const(g, product->args[1], &times)) x = product->args[0];
-  else if (product->op == OP_MUL && simple_const(g, product->args[0], &times)) x = product->args[1];
+  if (product->op == OP_MUL && simple_const(g, product->args[1], &times))
+    x = product->args[0];
+  else if (product->op == OP_MUL && simple_const(g, product->args[0], &times))
+    x = product->args[1];
   if (graph_node(g, x)->op != OP_CAST || !isfinite(times)) return 0;
   const Dim *d = dim_get(g->dims, over->at[0]);
   NodeId y = matched_index(g, graph_node(g, x)->args[0], over->at[0]);
   if (!y || d->whole != over->at[0]) return 0;
   NodeId low = graph_binary(g, OP_LE, graph_const(g, TYPE_I32, 0), y);
   NodeId high = graph_binary(g, OP_LT, y, graph_const(g, TYPE_I32, (double)d->size));
-  return graph_where(g, graph_binary(g, OP_AND, low, high), graph_const(g, type, times), graph_const(g, type, 0));
+  return graph_where(g, graph_binary(g, OP_AND, low, high), graph_const(g, type, times),
+                     graph_const(g, type, 0));
 }
 
 NodeId simplify_reduce(Simplify *s) {
@@ -138,7 +144,7 @@ NodeId simplify_reduce(Simplify *s) {
   return y || s->n->op != OP_SUM ? y : simplify_sum_of_choice(s);
 }
 
-// -- contractions --------------------------------------------------------------------------------
+// -- contractions -------------------------------------------------------------------------------
 
 // sum(a) b, both wide, then stored.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
@@ -169,7 +175,7 @@ NodeId simplify_contract(Simplify *s) {
   return times_count(s->g, graph_add(s->g, OP_CONTRACT, 2, x, &attr), n);
 }
 
-// -- moves ---------------------------------------------------------------------------------------
+// -- moves --------------------------------------------------------------------------------------
 
 static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const DimId *to) {
   DimId dims[MAX_RANK], into[MAX_RANK];

@@ -22,8 +22,8 @@ SimplifyRule simplify_contract;
 SimplifyRule simplify_move;
 SimplifyRule simplify_region;
 SimplifyRule simplify_window;
-// Parts of the rules above that are about windows (simplify_window.c): a pointwise op of one, and the sum of a
-// choice by position.
+// Parts of the rules above that are about windows (simplify_window.c): a pointwise op of one, and
+// the sum of a choice by position.
 SimplifyRule simplify_over_window;
 SimplifyRule simplify_sum_of_choice;
 

@@ -26,7 +26,7 @@ static bool is_power_of_two(Dtype t, double v) {
   return dtype_is_float(t) && isfinite(v) && fabs(frexp(v, &e)) == 0.5 && e > -12 && e < 12;
 }
 
-// -- constants -----------------------------------------------------------------------------------
+// -- constants ----------------------------------------------------------------------------------
 
 static bool foldable(const Simplify *s) {
   if (s->n->type == TYPE_U64 || s->n->type == TYPE_I64) return false;
@@ -48,7 +48,7 @@ static NodeId fold(Simplify *s) {
   return y.t || isnan(y.v) || outside ? 0 : graph_const(s->g, (Dtype)s->n->type, y.v);
 }
 
-// -- one argument --------------------------------------------------------------------------------
+// -- one argument -------------------------------------------------------------------------------
 
 static NodeId involution(Simplify *s) { return made_by(s, s->x[0], (Op)s->n->op); }
 
@@ -79,7 +79,7 @@ static NodeId simplify_bound(Simplify *s) {
   return have <= dim_get(s->g->dims, s->n->attr.dims[0])->size ? s->x[0] : 0;
 }
 
-// -- two arguments -------------------------------------------------------------------------------
+// -- two arguments ------------------------------------------------------------------------------
 
 static NodeId simplify_add(Simplify *s) {
   for (int i = 0; i < 2; i++) {

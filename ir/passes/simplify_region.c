@@ -1,4 +1,5 @@
-// Simplification of loops: what is the same in all steps, and what is taken apart and put together again.
+// Simplification of loops: what is the same in all steps, and what is taken apart and put together
+// again.
 //
 //   at(broadcast(x)) => broadcast(x);  collect(s, at(x)) => x;  collect(s, x), x from outside => broadcast(x);
 //   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already, or be taken apart: rename(at(y))
@@ -11,7 +12,8 @@ static NodeId simplify_at(Simplify *s) {
 
 static bool names(const Node *rename, DimId t) {
   bool found = false;
-  for (int i = 0; i < rename->attr.ndims; i++) found |= rename->attr.dims[i] == t || rename->attr.to[i] == t;
+  for (int i = 0; i < rename->attr.ndims; i++)
+    found |= rename->attr.dims[i] == t || rename->attr.to[i] == t;
   return found;
 }
 
@@ -24,7 +26,8 @@ static NodeId simplify_collect(Simplify *s) {
   Attr attr = x->attr;
   const Node *y = graph_node(s->g, x->args[0]);
   bool taken = y->op == OP_AT && y->region == r;
-  NodeId all = taken ? y->args[0] : graph_add(s->g, OP_COLLECT, 2, (NodeId[]){s->x[0], x->args[0]}, &s->n->attr);
+  NodeId all = taken ? y->args[0]
+                     : graph_add(s->g, OP_COLLECT, 2, (NodeId[]){s->x[0], x->args[0]}, &s->n->attr);
   return graph_add(s->g, OP_RENAME, 1, &all, &attr);
 }
 

@@ -15,7 +15,7 @@
 
 enum { MAX_DEPTH = 6 };
 
-// -- into products --------------------------------------------------------------------------------
+// -- into products ------------------------------------------------------------------------------
 
 static bool sums(const Node *n, DimId d) {
   for (int i = 0; i < n->attr.ndims; i++)
@@ -63,7 +63,7 @@ NodeId window_into_sum(const Window *w, bool once) {
   return simple_add(w->g, OP_SUM, 1, &y, &x.attr);
 }
 
-// -- into choices ---------------------------------------------------------------------------------
+// -- into choices -------------------------------------------------------------------------------
 
 // A value that is x at w's places wherever w reads its source; anything elsewhere.
 static NodeId loosely(const Window *w, NodeId x, int depth) {

@@ -33,7 +33,7 @@ NodeId window_add(const Window *w) {
   return simple_add(w->g, w->start ? OP_WINDOW_AT : OP_WINDOW, w->start ? 2 : 1, args, &attr);
 }
 
-// -- what is read ---------------------------------------------------------------------------------
+// -- what is read -------------------------------------------------------------------------------
 
 typedef struct Interval {
   int64_t lo, hi;
@@ -70,7 +70,7 @@ static Interval positions(const Window *w) {
   return i;
 }
 
-// -- the relation itself --------------------------------------------------------------------------
+// -- the relation itself ------------------------------------------------------------------------
 
 static int64_t gcd(int64_t a, int64_t b) {
   if (a < 0) a = -a;
@@ -106,7 +106,7 @@ static bool reduce_fraction(Window *w) {
   return true;
 }
 
-// -- what x is ------------------------------------------------------------------------------------
+// -- what x is ----------------------------------------------------------------------------------
 
 // A dim that only the broadcast gives comes back with the result.
 static bool through_broadcast(Window *w) {
@@ -173,7 +173,7 @@ static bool decide_where(Window *w) {
   return true;
 }
 
-// -- windows of windows ---------------------------------------------------------------------------
+// -- windows of windows -------------------------------------------------------------------------
 
 static bool small(int64_t v) { return v >= -MAX_FACTOR && v <= MAX_FACTOR; }
 
@@ -253,7 +253,7 @@ static bool compose(Window *w) {
   return in.nto > 1 && in.to[1] == w->from && compose_taps(w, &in);
 }
 
-// -- ends -----------------------------------------------------------------------------------------
+// -- ends ---------------------------------------------------------------------------------------
 
 // x itself, perhaps under another name; a number; nothing but the fill.
 static NodeId vanish(const Window *w) {
@@ -271,7 +271,7 @@ static NodeId vanish(const Window *w) {
   return simple_add(w->g, OP_RENAME, 1, &w->x, &attr);
 }
 
-// -- rules ----------------------------------------------------------------------------------------
+// -- rules --------------------------------------------------------------------------------------
 
 NodeId simplify_window(Simplify *s) {
   Window w;

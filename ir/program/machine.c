@@ -49,7 +49,8 @@ static const Figure figures[] = {
     {"overlap", offsetof(Machine, overlap), false, false, false, 1},
 };
 
-// Products of f32 a second that no CPU reaches and every GPU worth a mesh does: a file with more is a GPU's.
+// Products of f32 a second that no CPU reaches and every GPU worth a mesh does: a file with more is
+// a GPU's.
 static const double gpu_flops = 2e13;
 
 // What a file says, beside its figures.
@@ -70,7 +71,8 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   const char *names[countof(figures)];
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
-  diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, flops, memory, l2, l3, l2_rate, "
+  diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
+               "flops, memory, l2, l3, l2_rate, "
                "l3_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
 }
@@ -79,14 +81,16 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
 static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const char *axis) {
   bool latency = strncmp(name, "latency.", 8) == 0;
   if (!latency && strncmp(name, "bandwidth.", 10) != 0) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: only latency and bandwidth can be those of an axis", name);
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: only latency and bandwidth can be those of an axis",
+               name);
     return NULL;
   }
   int k = 0;
   while (k < m->naxes && strcmp(m->axis[k].axis, axis) != 0) k++;
   if (k == MAX_AXES || strlen(axis) >= AXIS_NAME || !*axis) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s: at most %d axes have figures, their names at most %d characters", name, MAX_AXES,
-               AXIS_NAME - 1);
+    diag_error(d, DIAG_FILE_MALFORMED, at,
+               "%s: at most %d axes have figures, their names at most %d characters", name,
+               MAX_AXES, AXIS_NAME - 1);
     return NULL;
   }
   if (k == m->naxes) {
@@ -161,8 +165,10 @@ static bool machine_line(Reading *r, Pos at, char *line) {
 }
 
 static void zero_figure(Machine *m, const Figure *f) {
-  if (f->whole) memset((char *)m + f->offset, 0, sizeof(int64_t));
-  else memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
+  if (f->whole)
+    memset((char *)m + f->offset, 0, sizeof(int64_t));
+  else
+    memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
 }
 
 // The built-in figures are those of a CPU: none of them fills a GPU's file.
@@ -171,13 +177,16 @@ static bool complete_gpu(Reading *r, Pos file) {
   for (size_t i = 0; i < countof(figures); i++) {
     size_t n = strlen(missing);
     if (r->stated[i]) continue;
-    if (figures[i].of_gpu) snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", figures[i].name);
-    else zero_figure(r->m, &figures[i]);
+    if (figures[i].of_gpu)
+      snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", figures[i].name);
+    else
+      zero_figure(r->m, &figures[i]);
   }
   if (!*missing) return true;
   diag_error(r->d, DIAG_FILE_MALFORMED, file, "the file describes a GPU%s and lacks: %s",
              r->kind == KIND_GPU ? "" : " (more than 2e13 flops)", missing);
-  diag_hint(r->d, "add them (examples/machines/gpus.txt has those of an H200); they are not filled with figures of a CPU; if it is one, say kind = cpu");
+  diag_hint(r->d, "add them (examples/machines/gpus.txt has those of an H200); they are not filled "
+                  "with figures of a CPU; if it is one, say kind = cpu");
   return false;
 }
 
@@ -219,11 +228,14 @@ static double figure_value(const Machine *m, const Figure *f) {
 char *machine_print(Arena *a, const Machine *m) {
   char *text = arena_printf(a, "%s", "");
   for (size_t i = 0; i < countof(figures); i++)
-    text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6, figure_value(m, &figures[i]));
+    text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6,
+                        figure_value(m, &figures[i]));
   for (int k = 0; k < m->naxes; k++) {
     const AxisLink *x = &m->axis[k];
-    if (x->link.latency >= 0) text = arena_printf(a, "%slatency.%s = %.6g\n", text, x->axis, x->link.latency);
-    if (x->link.bandwidth >= 0) text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
+    if (x->link.latency >= 0)
+      text = arena_printf(a, "%slatency.%s = %.6g\n", text, x->axis, x->link.latency);
+    if (x->link.bandwidth >= 0)
+      text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k): the same in nodes and in instructions.
+// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k): the same in nodes and in
+// instructions.
 #ifndef IR_ORDERED_H
 #define IR_ORDERED_H
 

@@ -28,9 +28,10 @@ const Made *program_instr_made(const Program *p, uint32_t i) {
 }
 
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
-  static const char *const kind[] = {[INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered",
-                                     [INSTR_FILL] = "fill", [INSTR_COPY] = "copy", [INSTR_COMMIT] = "commit", [INSTR_LOOP] = "loop",
-                                     [INSTR_END] = "end"};
+  static const char *const kind[] = {
+      [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered",
+      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",       [INSTR_COMMIT] = "commit",
+      [INSTR_LOOP] = "loop",     [INSTR_END] = "end"};
   const Made *made = program_instr_made(p, i);
   *pos = made ? made->pos : (Pos){0};
   if (made && made->value) return made->value;
@@ -79,7 +80,11 @@ static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t row
 
 Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind) {
   const Dim *dim = dim_get(t, d), *whole = dim_get(t, dim->whole);
-  return (Slot){.kind = kind, .dim = whole->name, .whole = whole->size, .axes = dim->axes, .reach = dim->reach};
+  return (Slot){.kind = kind,
+                .dim = whole->name,
+                .whole = whole->size,
+                .axes = dim->axes,
+                .reach = dim->reach};
 }
 
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
@@ -134,7 +139,8 @@ void program_count_add(ProgramCount *sum, const ProgramCount *x) {
 int64_t program_bytes(const Program *p) {
   int64_t bytes = p->arena_bytes;
   for (uint32_t t = 0; t < p->ntensors; t++)
-    if (tensor_is_persistent(p, t)) bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+    if (tensor_is_persistent(p, t))
+      bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
   return bytes;
 }
 
@@ -205,8 +211,8 @@ static void put_size(const Out *o, Size s) {
 
 static void put_reach(const Out *o, const Reach *x) {
   const Affine *f = &x->affine;
-  put(o, " reach [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ", f->out, f->tap, f->offset,
-      f->divisor, x->of_size);
+  put(o, " reach [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ", f->out,
+      f->tap, f->offset, f->divisor, x->of_size);
   put_axes(o, x->of_axes);
   if (x->tap_size == 1) return;
   put(o, " taps %" PRId64 " over ", x->tap_size);
@@ -263,7 +269,9 @@ static void put_init(const Out *o, const Init *init) {
   case INIT_NORMAL:
   case INIT_TRUNCATED_NORMAL:
   case INIT_UNIFORM: put(o, "(%.17g, %.17g)", init->a, init->b); break;
-  case INIT_ORTHOGONAL: put(o, "(rows %#x, each %#x)", (unsigned)init->split, (unsigned)init->each); break;
+  case INIT_ORTHOGONAL:
+    put(o, "(rows %#x, each %#x)", (unsigned)init->split, (unsigned)init->each);
+    break;
   case INIT_DATA: put(o, "(%" PRId64 " numbers)", init->ndata); break;
   case INIT_FILE: put(o, "(%s, %s)", or_dash(init->path), or_dash(init->key)); break;
   }
@@ -488,12 +496,14 @@ char *program_print(Arena *a, const Program *p) {
 }
 
 static bool reach_equal(const Reach *a, const Reach *b) {
-  return a->of_size == b->of_size && a->tap_size == b->tap_size && axes_equal(a->of_axes, b->of_axes) &&
-         axes_equal(a->tap_axes, b->tap_axes) && memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
+  return a->of_size == b->of_size && a->tap_size == b->tap_size &&
+         axes_equal(a->of_axes, b->of_axes) && axes_equal(a->tap_axes, b->tap_axes) &&
+         memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
 }
 
 bool slot_equal(const Slot *a, const Slot *b) {
   return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
          a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
-         a->scale == b->scale && a->div == b->div && a->times == b->times && reach_equal(&a->reach, &b->reach);
+         a->scale == b->scale && a->div == b->div && a->times == b->times &&
+         reach_equal(&a->reach, &b->reach);
 }

@@ -98,7 +98,8 @@ static void put_reals(const Out *o, int64_t n, const double *x) {
 }
 
 static void put_affine(const Out *o, const Affine *f) {
-  put(o, "[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", f->out, f->tap, f->offset, f->divisor);
+  put(o, "[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", f->out, f->tap, f->offset,
+      f->divisor);
 }
 
 static void put_dims(const Out *o, int n, const DimId *d) {
@@ -221,8 +222,9 @@ static void put_record(const Out *o, const Record *r, const void *record) {
 // -- sections
 // -------------------------------------------------------------------------------------------
 
-static const char *const layout_scopes[] = {
-    [LAYOUT_OPTIMIZER] = "optimizer: ", [LAYOUT_PARAMETERS] = "parameters: ", [LAYOUT_GRADIENTS] = "gradients: "};
+static const char *const layout_scopes[] = {[LAYOUT_OPTIMIZER] = "optimizer: ",
+                                            [LAYOUT_PARAMETERS] = "parameters: ",
+                                            [LAYOUT_GRADIENTS] = "gradients: "};
 
 // soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none
 static void put_rule(const Out *o, const LayoutRule *r) {
@@ -234,11 +236,15 @@ static void put_rule(const Out *o, const LayoutRule *r) {
   } else if (r->scope != LAYOUT_ALL) {
     put(o, "%s", layout_scopes[r->scope]);
   }
-  if (r->dim) put_word(o, r->dim);
-  else put(o, "all");
+  if (r->dim)
+    put_word(o, r->dim);
+  else
+    put(o, "all");
   put(o, " -> ");
-  if (r->none) put(o, "none");
-  else put_axes(o, r->axes);
+  if (r->none)
+    put(o, "none");
+  else
+    put_axes(o, r->axes);
 }
 
 static void put_layout(const Out *o) {
@@ -410,7 +416,7 @@ static void put_train(const Out *o, const TrainSpec *t) {
 }
 
 // -- nodes
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 // Starts one more `key` inside the braces of a node.
 static void put_key(const Out *o, const char **between, const char *key) {
@@ -535,11 +541,9 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
 }
 
 // -- doors
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
-static FILE *open_text(char **text, size_t *n) {
-  return mem_stream(text, n);
-}
+static FILE *open_text(char **text, size_t *n) { return mem_stream(text, n); }
 
 static char *close_text(Arena *a, FILE *file, char **text, const size_t *n) {
   mem_stream_close(file);

@@ -122,7 +122,9 @@ static LayoutScope read_scope(Reader *r, const char **pattern) {
   static const struct {
     const char *word;
     LayoutScope scope;
-  } scopes[] = {{"optimizer:", LAYOUT_OPTIMIZER}, {"parameters:", LAYOUT_PARAMETERS}, {"gradients:", LAYOUT_GRADIENTS}};
+  } scopes[] = {{"optimizer:", LAYOUT_OPTIMIZER},
+                {"parameters:", LAYOUT_PARAMETERS},
+                {"gradients:", LAYOUT_GRADIENTS}};
   for (size_t i = 0; i < countof(scopes); i++)
     if (scan_accept(&r->s, scopes[i].word)) return scopes[i].scope;
   if (!scan_accept_word(&r->s, "tensor")) return LAYOUT_ALL;
@@ -221,15 +223,16 @@ static bool read_reach_line(Reader *r) {
   DimId whole, of, tap = 0;
   Affine affine;
   Pos pos;
-  if (!name || !scan_expect(s, "=") || !scan_long(s, 1, MAX_DIM_SIZE, &size) || !scan_expect(s, "of") ||
-      !read_whole(r, &whole) || !scan_expect(s, "by") || !read_dim(r, &of) ||
-      (scan_accept_word(s, "taps") && !read_dim(r, &tap)) || !scan_expect(s, "affine") || !read_affine(r, &affine) ||
-      !line_end(r, &pos))
+  if (!name || !scan_expect(s, "=") || !scan_long(s, 1, MAX_DIM_SIZE, &size) ||
+      !scan_expect(s, "of") || !read_whole(r, &whole) || !scan_expect(s, "by") ||
+      !read_dim(r, &of) || (scan_accept_word(s, "taps") && !read_dim(r, &tap)) ||
+      !scan_expect(s, "affine") || !read_affine(r, &affine) || !line_end(r, &pos))
     return false;
   if (affine.divisor <= 0) return scan_fail(s, at, "its divisor is not positive");
   if (dim_get(r->g->dims, of)->of || (tap && dim_get(r->g->dims, tap)->of))
     return scan_fail(s, at, "a reach dim is read by blocks");
-  DimId before = dim_find(r->g->dims, name), d = dim_reach(r->g->dims, r->mesh, whole, of, tap, affine);
+  DimId before = dim_find(r->g->dims, name),
+        d = dim_reach(r->g->dims, r->mesh, whole, of, tap, affine);
   const Dim *dim = dim_get(r->g->dims, d);
   if (before == d) return scan_fail(s, at, "%s occurs twice", name);
   if (before || dim->name != name || dim->size != size)
@@ -309,7 +312,7 @@ static bool read_state(Reader *r) { return read_decl(r, DECL_STATE); }
 static bool read_slot(Reader *r) { return read_decl(r, DECL_SLOT); }
 
 // -- spec
-// -------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void close_block(Reader *r) {
   if (r->block < 0) return;
@@ -394,7 +397,7 @@ static bool read_group(Reader *r) {
 }
 
 // -- nodes
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 // A node while its line is read.
 typedef struct Line {
@@ -472,10 +475,11 @@ static bool read_key(Reader *r, Line *l) {
   static const struct {
     const char *name;
     bool (*read)(Reader *r, Line *l);
-  } keys[] = {{"decl", key_decl}, {"num", key_num},           {"dims", key_dims},
-              {"to", key_to},     {"axes", key_axes},         {"monoid", key_monoid},
-              {"data", key_data}, {"instance", key_instance}, {"group", key_group},
-              {"affine", key_affine}, {"key", key_key}, {"flags", key_flags}, {"region", key_region}};
+  } keys[] = {{"decl", key_decl},     {"num", key_num},           {"dims", key_dims},
+              {"to", key_to},         {"axes", key_axes},         {"monoid", key_monoid},
+              {"data", key_data},     {"instance", key_instance}, {"group", key_group},
+              {"affine", key_affine}, {"key", key_key},           {"flags", key_flags},
+              {"region", key_region}};
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (strcmp(name, "backward") == 0) return l->origin.backward = true;
@@ -539,8 +543,10 @@ static bool read_region(Reader *r) {
   int64_t id, parent;
   DimId t[MAX_RANK];
   const char *at = scan_here(s);
-  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !read_dims(r, &n, t)) return false;
-  if (id != r->g->region.n + 1) return scan_fail(s, at, "the next region is %u", r->g->region.n + 1);
+  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !read_dims(r, &n, t))
+    return false;
+  if (id != r->g->region.n + 1)
+    return scan_fail(s, at, "the next region is %u", r->g->region.n + 1);
   if (n != 1) return scan_fail(s, at, "a region runs over one dim");
   region.t = t[0];
   if (scan_accept_word(s, "in")) {
@@ -604,12 +610,13 @@ typedef struct LineKind {
   bool (*read)(Reader *r);
 } LineKind;
 static const LineKind line_kinds[] = {
-    {"axis", read_axis_line},      {"seed", read_seed},     {"dim", read_dim_line},
-    {"block", read_block_line},    {"reach", read_reach_line},    {"input", read_input},   {"param", read_param},
-    {"state", read_state},         {"slot", read_slot},     {"data", read_data},
-    {"field", read_field},         {"source", read_source}, {"train", read_train},
-    {"optimizer", read_optimizer}, {"group", read_group},   {"name", read_name},     {"output", read_output},
-    {"update", read_update},       {"rule", read_rule_line},{"region", read_region},
+    {"axis", read_axis_line},   {"seed", read_seed},           {"dim", read_dim_line},
+    {"block", read_block_line}, {"reach", read_reach_line},    {"input", read_input},
+    {"param", read_param},      {"state", read_state},         {"slot", read_slot},
+    {"data", read_data},        {"field", read_field},         {"source", read_source},
+    {"train", read_train},      {"optimizer", read_optimizer}, {"group", read_group},
+    {"name", read_name},        {"output", read_output},       {"update", read_update},
+    {"rule", read_rule_line},   {"region", read_region},
 };
 
 static bool read_line(Reader *r) {

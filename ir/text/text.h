@@ -1,5 +1,5 @@
-// What printer and reader of graph text share: names of enum values, and the fields of spec records,
-// so that what is printed is what is read. A new field of a record is one row.
+// What printer and reader of graph text share: names of enum values, and the fields of spec
+// records, so that what is printed is what is read. A new field of a record is one row.
 #ifndef IR_TEXT_H
 #define IR_TEXT_H
 
@@ -10,7 +10,8 @@ typedef struct Choice {
   int n;
   const char *const *text;
 } Choice;
-extern const Choice init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds, name_kinds;
+extern const Choice init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds,
+    name_kinds;
 // The value named by text, or -1.
 int choice_find(const Choice *c, const char *text);
 

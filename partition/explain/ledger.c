@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- making it -------------------------------------------------------------------------------------------------
+// -- making it ----------------------------------------------------------------------------------
 
 // Of the value that moves; one without a name is called after its operation.
 static const char *value_name(const Graph *g, const Node *n) {
@@ -19,12 +19,17 @@ static const char *value_name(const Graph *g, const Node *n) {
 
 static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
   const Bucket *b = &from->buckets->bucket[i];
-  LedgerRow row = {.fact = &from->facts->fact[i], .nparts = b->n, .part = arena_array(a, LedgerPart, b->n), .cause = -1, .partly = -1};
+  LedgerRow row = {.fact = &from->facts->fact[i],
+                   .nparts = b->n,
+                   .part = arena_array(a, LedgerPart, b->n),
+                   .cause = -1,
+                   .partly = -1};
   const Plan *p = plan_of(from->placement);
   for (uint32_t k = 0; k < b->n; k++) {
     const Node *n = graph_node(from->graph, b->node[k]);
     LedgerPart *part = &row.part[k];
-    *part = (LedgerPart){.value = value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
+    *part = (LedgerPart){
+        .value = value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
     part->user = part->node ? reader_text(a, p, part->node, part->reader) : "";
     sides_find(a, p, from->graph, b->node[k], part);
@@ -50,7 +55,11 @@ static void add_totals(Arena *a, Ledger *l) {
 
 Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   Ledger *l = arena_new_of(a, Ledger);
-  *l = (Ledger){.placement = from->placement, .graph = from->graph, .diag = from->diag, .facts = from->facts, .partition = from->partition,
+  *l = (Ledger){.placement = from->placement,
+                .graph = from->graph,
+                .diag = from->diag,
+                .facts = from->facts,
+                .partition = from->partition,
                 .nrows = from->facts->n};
   l->row = arena_array(a, LedgerRow, l->nrows + 1);
   for (uint32_t i = 0; i < l->nrows; i++) l->row[i] = row_of(a, from, i);
@@ -61,12 +70,13 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   return l;
 }
 
-// -- its text --------------------------------------------------------------------------------------------------
+// -- its text -----------------------------------------------------------------------------------
 
 static const char *mesh_text(Arena *a, const Mesh *m) {
   const char *text = "";
   for (int i = 0; i < m->naxes; i++)
-    text = arena_printf(a, "%s%s%s=%lld", text, i ? "," : "", m->axis[i].name, (long long)m->axis[i].size);
+    text = arena_printf(a, "%s%s%s=%lld", text, i ? "," : "", m->axis[i].name,
+                        (long long)m->axis[i].size);
   return *text ? text : "of one processor";
 }
 
@@ -74,55 +84,72 @@ static const char *axes_group(Arena *a, const Ledger *l, Axes axes, int64_t grou
   return arena_printf(a, "%s x%lld", axes_text(a, l->graph->mesh, axes), (long long)group);
 }
 
-static const char *rule_with_place(Arena *a, const LedgerRule *r) { return *r->place ? arena_printf(a, "%s (%s)", r->text, r->place) : r->text; }
+static const char *rule_with_place(Arena *a, const LedgerRule *r) {
+  return *r->place ? arena_printf(a, "%s (%s)", r->text, r->place) : r->text;
+}
 
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
-  if (row->cause >= 0) return arena_printf(a, "leaving out %s would remove it", rule_with_place(a, &l->rule[row->cause]));
+  if (row->cause >= 0)
+    return arena_printf(a, "leaving out %s would remove it",
+                        rule_with_place(a, &l->rule[row->cause]));
   if (row->partly >= 0)
-    return arena_printf(a, "leaving out %s would leave it over %s only", rule_with_place(a, &l->rule[row->partly]), axes_text(a, l->graph->mesh, row->left));
+    return arena_printf(a, "leaving out %s would leave it over %s only",
+                        rule_with_place(a, &l->rule[row->partly]),
+                        axes_text(a, l->graph->mesh, row->left));
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   if (rule < 0) return "no rule of the layout asks for it";
   const char *others = "";
   for (uint32_t i = 0; i < l->nrules; i++)
-    if ((int)i != rule && share_axis(l->rule[i].rule->axes, row->fact->axes)) others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
-  if (!*others) return arena_printf(a, "asked for by %s, but it stays without that", rule_with_place(a, &l->rule[rule]));
+    if ((int)i != rule && share_axis(l->rule[i].rule->axes, row->fact->axes))
+      others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
+  if (!*others)
+    return arena_printf(a, "asked for by %s, but it stays without that",
+                        rule_with_place(a, &l->rule[rule]));
   return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
 }
 
-static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c, const char *bytes, double seconds) {
+static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c,
+                     const char *bytes, double seconds) {
   const char *place = ledger_place(a, l, c->pos);
-  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind), axes_group(a, l, c->axes, c->group), bytes,
-          c->backward ? "backward" : "forward", value, *place ? "  " : "", place, seconds * 1e6);
+  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind),
+          axes_group(a, l, c->axes, c->group), bytes, c->backward ? "backward" : "forward", value,
+          *place ? "  " : "", place, seconds * 1e6);
 }
 
-// "   196608 B x12": of one call, and how often; of calls of different sizes "  1302528 B in 9 calls".
+// "   196608 B x12": of one call, and how often; of calls of different sizes "  1302528 B in 9
+// calls".
 static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all) {
-  const char *times = calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
+  const char *times =
+      calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
   return arena_printf(a, "%12lld B%s", (long long)bytes, times);
 }
 
 static const char *with_dims(Arena *a, const Ledger *l, const char *value, const LedgerRow *row) {
   if (row->nparts > 1) return value;
-  return arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "", ledger_dims(a, l, &row->part[0].wants));
+  return arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "",
+                      ledger_dims(a, l, &row->part[0].wants));
 }
 
 static void put_cause(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
   const char *why = row->fact->why ? row->fact->why : "", *wants = row->part[0].wants.why;
-  fprintf(f, "    %s%s%s%s; %s\n", why, wants ? " (" : "", wants ? wants : "", wants ? ")" : "", ledger_remedy(a, l, row));
+  fprintf(f, "    %s%s%s%s; %s\n", why, wants ? " (" : "", wants ? wants : "", wants ? ")" : "",
+          ledger_remedy(a, l, row));
 }
 
 // A state, and the rule or the words behind it.
 static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
-  const char *state = ledger_state(a, l, s), *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;
+  const char *state = ledger_state(a, l, s),
+             *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;
   return why ? arena_printf(a, "%s (%s)", state, why) : state;
 }
 
 static void put_parts(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
   for (uint32_t i = 0; i < row->nparts; i++) {
     const LedgerPart *p = &row->part[i];
-    fprintf(f, "      %s%s: %s to %s, %lld B; first read by %s\n", p->value, ledger_dims(a, l, &p->wants), side_text(a, l, &p->has),
-            side_text(a, l, &p->wants), (long long)p->bytes, *p->user ? p->user : "what is made of it");
+    fprintf(f, "      %s%s: %s to %s, %lld B; first read by %s\n", p->value,
+            ledger_dims(a, l, &p->wants), side_text(a, l, &p->has), side_text(a, l, &p->wants),
+            (long long)p->bytes, *p->user ? p->user : "what is made of it");
   }
 }
 
@@ -130,7 +157,8 @@ static void put_lines(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nlines; i++) {
     const LedgerLine *line = &l->line[i];
     const LedgerRow *row = &l->row[line->row[0]];
-    const char *bytes = bytes_of(a, line->unequal ? line->wire_bytes : row->fact->wire_bytes, line->calls, line->unequal);
+    const char *bytes = bytes_of(a, line->unequal ? line->wire_bytes : row->fact->wire_bytes,
+                                 line->calls, line->unequal);
     put_head(f, a, l, with_dims(a, l, line->value, row), row->fact, bytes, line->seconds);
     put_cause(f, a, l, row);
   }
@@ -140,7 +168,8 @@ static void put_rows(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     const LedgerRow *row = &l->row[i];
     const char *bytes = bytes_of(a, row->fact->wire_bytes, row->fact->times, false);
-    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, bytes, row->fact->seconds * (double)row->fact->times);
+    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, bytes,
+             row->fact->seconds * (double)row->fact->times);
     put_cause(f, a, l, row);
     put_parts(f, a, l, row);
   }
@@ -148,28 +177,35 @@ static void put_rows(FILE *f, Arena *a, const Ledger *l) {
 
 static void put_totals(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t k = 0; k < l->ntotals; k++)
-    fprintf(f, "over %s: %lld call%s, %lld B, %.1f us\n", axes_group(a, l, l->total[k].axes, l->total[k].group), (long long)l->total[k].calls,
-            l->total[k].calls == 1 ? "" : "s", (long long)l->total[k].wire_bytes, l->total[k].seconds * 1e6);
+    fprintf(f, "over %s: %lld call%s, %lld B, %.1f us\n",
+            axes_group(a, l, l->total[k].axes, l->total[k].group), (long long)l->total[k].calls,
+            l->total[k].calls == 1 ? "" : "s", (long long)l->total[k].wire_bytes,
+            l->total[k].seconds * 1e6);
 }
 
 bool rule_idle(const Ledger *l, const LedgerRule *r) {
   const PartitionFacts *p = &l->partition;
-  return r->without_calls == l->calls && r->without_bytes == l->wire_bytes && r->without_flops == p->flops &&
+  return r->without_calls == l->calls && r->without_bytes == l->wire_bytes &&
+         r->without_flops == p->flops &&
          r->without_memory == p->parameter_bytes + p->optimizer_bytes;
 }
 
-static const char *calls_text(Arena *a, int64_t n) { return arena_printf(a, "%lld call%s", (long long)n, n == 1 ? "" : "s"); }
+static const char *calls_text(Arena *a, int64_t n) {
+  return arena_printf(a, "%lld call%s", (long long)n, n == 1 ? "" : "s");
+}
 
 static void put_rules(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nrules; i++) {
     const LedgerRule *r = &l->rule[i];
     double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
-    fprintf(f, "rule %s: behind %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls), (long long)r->wire_bytes);
+    fprintf(f, "rule %s: behind %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls),
+            (long long)r->wire_bytes);
     if (rule_idle(l, r))
       fprintf(f, "nothing changes without it\n");
     else
-      fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n", calls_text(a, r->without_calls),
-              (long long)r->without_bytes, flops, (long long)r->without_memory);
+      fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n",
+              calls_text(a, r->without_calls), (long long)r->without_bytes, flops,
+              (long long)r->without_memory);
   }
 }
 
@@ -184,17 +220,23 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   size_t n = 0;
   FILE *f = mem_stream(&text, &n);
   const PartitionFacts *p = &l->partition;
-  fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n", mesh_text(a, l->graph->mesh), l->nrows,
-          l->nrows == 1 ? "" : "s", (long long)l->wire_bytes);
+  fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n",
+          mesh_text(a, l->graph->mesh), l->nrows, l->nrows == 1 ? "" : "s",
+          (long long)l->wire_bytes);
   (all ? put_rows : put_lines)(f, a, l);
   put_totals(f, a, l);
   put_rules(f, a, l);
-  fprintf(f, "predicted time of all collectives: %.1f us\nflops of a processor %lld of %lld, redundant %.1f %%; padding %.1f %%\n", l->seconds * 1e6,
-          (long long)p->flops, (long long)p->flops_whole, p->redundant_flops * 100, p->padding * 100);
-  fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes, (long long)p->optimizer_bytes);
+  fprintf(f,
+          "predicted time of all collectives: %.1f us\nflops of a processor %lld of %lld, "
+          "redundant %.1f %%; padding %.1f %%\n",
+          l->seconds * 1e6, (long long)p->flops, (long long)p->flops_whole,
+          p->redundant_flops * 100, p->padding * 100);
+  fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes,
+          (long long)p->optimizer_bytes);
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);
   if (l->step) fprintf(f, "\npredicted step %s", l->step);
-  fprintf(f, "\n%s", !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
+  fprintf(f, "\n%s",
+          !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
   mem_stream_close(f);
   char *kept = arena_text(a, text, n);
   free(text);

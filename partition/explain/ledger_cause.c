@@ -1,12 +1,15 @@
-// Why a value moves: which rules of the layout stand behind the state that it is in and the one that is wanted.
+// Why a value moves: which rules of the layout stand behind the state that it is in and the one
+// that is wanted.
 //
-// A cut is traced to the rule that made it: the value's own, that of the argument whose dim it is, or that of a user
-// that asked for it. Terms are traced to where a cut dim was summed, and from there so.
+// A cut is traced to the rule that made it: the value's own, that of the argument whose dim it is,
+// or that of a user that asked for it. Terms are traced to where a cut dim was summed, and from
+// there so.
 #include "partition/explain/ledger_internal.h"
 
 static int rule_index(const Plan *p, const LayoutRule *r) {
   const Layout *layout = p->door.layout;
-  return r && layout && r >= layout->rule && r < layout->rule + layout->n ? (int)(r - layout->rule) : -1;
+  return r && layout && r >= layout->rule && r < layout->rule + layout->n ? (int)(r - layout->rule)
+                                                                          : -1;
 }
 
 // The rule that says it of the node itself.
@@ -58,7 +61,9 @@ static void look_down(const Plan *p, Trail *t, At at, int axis) {
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != at.n) continue;
       Role r = role_of(g, p->graph->use[u], i, at.k);
-      if (r.kind == ROLE_KEEP && r.at >= 0 && axes_has(p->door.reduced[p->graph->use[u]].cut[r.at], axis)) look_at(t, p->graph->use[u], r.at);
+      if (r.kind == ROLE_KEEP && r.at >= 0 &&
+          axes_has(p->door.reduced[p->graph->use[u]].cut[r.at], axis))
+        look_at(t, p->graph->use[u], r.at);
     }
   }
 }
@@ -67,12 +72,14 @@ static void look_down(const Plan *p, Trail *t, At at, int axis) {
 static int rule_of_name(const Plan *p, const char *dim, int axis) {
   const Layout *layout = p->door.layout;
   for (uint32_t r = 0; layout && r < layout->n; r++)
-    if (layout->rule[r].dim && axes_has(layout->rule[r].axes, axis) && rule_names_dim(&layout->rule[r], NULL, dim)) return (int)r;
+    if (layout->rule[r].dim && axes_has(layout->rule[r].axes, axis) &&
+        rule_names_dim(&layout->rule[r], NULL, dim))
+      return (int)r;
   return -1;
 }
 
-// Where an argument brings the axis in another dim: the elements changed places, for an operation that takes that dim
-// whole (the t of a scan, what is sorted) and is split all the same.
+// Where an argument brings the axis in another dim: the elements changed places, for an operation
+// that takes that dim whole (the t of a scan, what is sorted) and is split all the same.
 static int rule_of_displaced(const Plan *p, NodeId n, int k, int axis) {
   const Graph *g = p->door.graph;
   Trail t = {.n = 1, .at = {{n, k}}};
@@ -81,7 +88,8 @@ static int rule_of_displaced(const Plan *p, NodeId n, int k, int axis) {
     if (rule >= 0) return rule;
     const Node *node = graph_node(g, t.at[i].n);
     for (int j = 0; j < node->nargs; j++) {
-      int cut = state_cut_by(&p->door.reduced[node->args[j]], graph_node(g, node->args[j])->dims.n, axis);
+      int cut =
+          state_cut_by(&p->door.reduced[node->args[j]], graph_node(g, node->args[j])->dims.n, axis);
       if (cut >= 0) look_at(&t, node->args[j], cut);
     }
   }
@@ -97,7 +105,8 @@ int rule_behind(const Plan *p, NodeId n, int k, int axis) {
     look_up(p, &t, t.at[i], axis);
     look_down(p, &t, t.at[i], axis);
   }
-  int rule = rule_of_name(p, dim_get(p->door.graph->dims, graph_node(p->door.graph, n)->dims.at[k])->name, axis);
+  int rule = rule_of_name(
+      p, dim_get(p->door.graph->dims, graph_node(p->door.graph, n)->dims.at[k])->name, axis);
   return rule >= 0 ? rule : rule_of_displaced(p, n, k, axis);
 }
 
@@ -121,7 +130,7 @@ static int rule_of_terms(const Plan *p, NodeId n, int axis) {
   return begin ? rule_of_inner(p, begin, inner, axis) : -1;
 }
 
-// -- who reads -----------------------------------------------------------------------------------------------
+// -- who reads ----------------------------------------------------------------------------------
 
 static const Output *output_of(const Graph *g, NodeId n) {
   for (uint32_t o = 0; o < g->output.n; o++)
@@ -132,7 +141,10 @@ static const Output *output_of(const Graph *g, NodeId n) {
 const char *reader_text(Arena *a, const Plan *p, NodeId of, NodeId reader) {
   const Graph *g = p->door.graph;
   const Output *out = reader ? NULL : output_of(g, of);
-  if (!reader) return out ? arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output", out->name) : "an output";
+  if (!reader)
+    return out ? arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
+                              out->name)
+               : "an output";
   const Node *node = graph_node(g, reader);
   if (!node->origin.pos.line) return op_row((Op)node->op)->text;
   return arena_printf(a, "%s at line %u", op_row((Op)node->op)->text, node->origin.pos.line);
@@ -152,29 +164,32 @@ static bool taken_in(Arena *a, const Plan *p, NodeId reader, int axis, LedgerSid
   for (int i = 0; i < node_inner(node); i++) {
     if (!p->inner[reader] || !axes_has(p->inner[reader][i], axis)) continue;
     out->rule = rule_of_inner(p, reader, i, axis);
-    out->why = arena_printf(a, "%s cuts %s there", name, dim_get(g->dims, node->attr.dims[i])->name);
+    out->why =
+        arena_printf(a, "%s cuts %s there", name, dim_get(g->dims, node->attr.dims[i])->name);
     return true;
   }
   return false;
 }
 
-// Why the reader wants a sum complete: it cannot work on terms. Of those that could, where terms are summed is a
-// matter of bytes.
+// Why the reader wants a sum complete: it cannot work on terms. Of those that could, where terms
+// are summed is a matter of bytes.
 static void why_complete(Arena *a, const Plan *p, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(p->door.graph, reader)->op) : NULL;
   if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
 }
 
-static void why_whole(Arena *a, const Plan *p, NodeId of, NodeId reader, int k, int axis, LedgerSide *out) {
+static void why_whole(Arena *a, const Plan *p, NodeId of, NodeId reader, int k, int axis,
+                      LedgerSide *out) {
   if (!reader || reader == of || taken_in(a, p, reader, axis, out) || k < 0) return;
   const Node *node = graph_node(p->door.graph, reader);
   for (int i = 0; i < node->nargs; i++)
     if (node->args[i] == of && role_of(p->door.graph, reader, i, k).kind == ROLE_WHOLE)
-      out->why = arena_printf(a, "%s takes %s whole", op_row((Op)node->op)->text,
-                              dim_get(p->door.graph->dims, graph_node(p->door.graph, of)->dims.at[k])->name);
+      out->why = arena_printf(
+          a, "%s takes %s whole", op_row((Op)node->op)->text,
+          dim_get(p->door.graph->dims, graph_node(p->door.graph, of)->dims.at[k])->name);
 }
 
-// -- both sides ----------------------------------------------------------------------------------------------
+// -- both sides ---------------------------------------------------------------------------------
 
 static Axes cut_of(const Graph *g, const Dims *dims, DimId whole) {
   for (int i = 0; i < dims->n; i++)
@@ -183,25 +198,34 @@ static Axes cut_of(const Graph *g, const Dims *dims, DimId whole) {
 }
 
 // Index of the whole dim in placed node n, or -1: conversions below a window move other dims.
-static int index_in(const Plan *p, NodeId n, DimId whole) { return dims_index(&graph_node(p->door.graph, n)->dims, whole); }
+static int index_in(const Plan *p, NodeId n, DimId whole) {
+  return dims_index(&graph_node(p->door.graph, n)->dims, whole);
+}
 
-static DimId whole_at(const Graph *g, const Dims *dims, int i) { return dim_get(g->dims, dims->at[i])->whole; }
+static DimId whole_at(const Graph *g, const Dims *dims, int i) {
+  return dim_get(g->dims, dims->at[i])->whole;
+}
 
 // What is cut before and not after, and the other way round.
 static void compare_cuts(Arena *a, const Plan *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
     DimId whole = whole_at(low, &part->has.dims, i);
-    Axes before = dim_get(low->dims, part->has.dims.at[i])->axes, after = cut_of(low, &part->wants.dims, whole);
+    Axes before = dim_get(low->dims, part->has.dims.at[i])->axes,
+         after = cut_of(low, &part->wants.dims, whole);
     int k = index_in(p, part->node, whole);
     for (int x = 0; x < before.n; x++) {
       if (axes_has(after, before.at[x])) continue;
-      if (part->has.rule < 0) part->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, whole)->name, before.at[x]) : rule_behind(p, part->node, k, before.at[x]);
-      if (part->wants.rule < 0 && !part->wants.why) why_whole(a, p, part->node, part->reader, k, before.at[x], &part->wants);
+      if (part->has.rule < 0)
+        part->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, whole)->name, before.at[x])
+                               : rule_behind(p, part->node, k, before.at[x]);
+      if (part->wants.rule < 0 && !part->wants.why)
+        why_whole(a, p, part->node, part->reader, k, before.at[x], &part->wants);
     }
   }
   for (int i = 0; i < part->wants.dims.n; i++) {
     DimId whole = whole_at(low, &part->wants.dims, i);
-    Axes after = dim_get(low->dims, part->wants.dims.at[i])->axes, before = cut_of(low, &part->has.dims, whole);
+    Axes after = dim_get(low->dims, part->wants.dims.at[i])->axes,
+         before = cut_of(low, &part->has.dims, whole);
     int k = index_in(p, part->node, whole);
     for (int x = 0; x < after.n; x++) {
       if (axes_has(before, after.at[x]) || k < 0) continue;
@@ -223,7 +247,9 @@ static int rule_of_ordered(const Plan *p, NodeId n, int axis) {
 static void halo_sides(const Plan *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
   int k = index_in(p, out->node, have->whole);
-  if (have->axes.n) out->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, have->whole)->name, have->axes.at[0]) : rule_behind(p, out->node, k, have->axes.at[0]);
+  if (have->axes.n)
+    out->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, have->whole)->name, have->axes.at[0])
+                          : rule_behind(p, out->node, k, have->axes.at[0]);
   out->wants.why = "a window reads beyond its own block";
 }
 
@@ -240,5 +266,6 @@ void sides_find(Arena *a, const Plan *p, const Graph *low, NodeId moved, LedgerP
   }
   compare_cuts(a, p, low, out);
   if (node->op == OP_HALO) halo_sides(p, low, node, out);
-  if (out->has.rule < 0 && out->node == out->reader) out->has.rule = rule_of_ordered(p, out->node, node->attr.axes.at[0]);
+  if (out->has.rule < 0 && out->node == out->reader)
+    out->has.rule = rule_of_ordered(p, out->node, node->attr.axes.at[0]);
 }

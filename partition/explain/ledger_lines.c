@@ -1,4 +1,5 @@
-// Rows of the ledger that are the same in all rounds of a loop become one line, and long lists of names short.
+// Rows of the ledger that are the same in all rounds of a loop become one line, and long lists of
+// names short.
 //
 //   all_reduce layer.0.x, all_reduce layer.1.x, ... layer.11.x       layer.0.x ... layer.11.x  12 times
 //   all_reduce grad(bytes), grad(places), grad(norm.scale) ...       46 gradients: bytes, places, ...
@@ -48,7 +49,8 @@ static long first_round(const char *text) {
 
 static const char *bare_gradient(Arena *a, const char *name) {
   size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6) : NULL;
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
+                                                                   : NULL;
 }
 
 static bool all_gradients(const LedgerRow *row) {
@@ -63,12 +65,15 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
   const CollFact *f = row->fact;
   const LedgerPart *p = &row->part[0];
   const char *why = f->why ? f->why : "";
-  const char *same = arena_printf(a, "%d %s %lld %d %d\n%s", (int)f->kind, axes_text(a, l->graph->mesh, f->axes), (long long)f->times, f->backward, row->cause, why);
+  const char *same =
+      arena_printf(a, "%d %s %lld %d %d\n%s", (int)f->kind, axes_text(a, l->graph->mesh, f->axes),
+                   (long long)f->times, f->backward, row->cause, why);
   if (is_bucket(row)) return same;
-  return without_rounds(a, arena_printf(a, "%s\n%lld %u %s\n%s", same, (long long)f->bytes, f->pos.line, f->value, ledger_dims(a, l, &p->wants)));
+  return without_rounds(a, arena_printf(a, "%s\n%lld %u %s\n%s", same, (long long)f->bytes,
+                                        f->pos.line, f->value, ledger_dims(a, l, &p->wants)));
 }
 
-// -- short names ---------------------------------------------------------------------------------------------
+// -- short names --------------------------------------------------------------------------------
 
 // The values of a row, each once.
 static uint32_t distinct(const LedgerRow *row, const char **name) {
@@ -100,7 +105,8 @@ static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) 
 static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *line) {
   VEC(const char *) name = {0};
   for (uint32_t i = 0; i < line->n; i++)
-    for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) vec_push(a, name) = l->row[line->row[i]].part[k].value;
+    for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++)
+      vec_push(a, name) = l->row[line->row[i]].part[k].value;
   return first_names(a, name.n, name.at, true);
 }
 
@@ -130,7 +136,8 @@ static void name_line(Arena *a, const Ledger *l, LedgerLine *line) {
   line->value = short_names(a, low, &line->shortened);
   if (first_round(low->fact->value) == first_round(high->fact->value)) return;
   bool one = low->nparts == 1;
-  line->value = arena_printf(a, one ? "%s ... %s" : "%s to %s", line->value, one ? high->part[0].value : round_name(a, high->part[0].value));
+  line->value = arena_printf(a, one ? "%s ... %s" : "%s to %s", line->value,
+                             one ? high->part[0].value : round_name(a, high->part[0].value));
 }
 
 void lines_find(Arena *a, Ledger *l) {

@@ -1,14 +1,19 @@
-// The rules of a layout, what each costs, and what the step would be without it: the graph is placed once more, so
-// that what is said is what would happen.
+// The rules of a layout, what each costs, and what the step would be without it: the graph is
+// placed once more, so that what is said is what would happen.
 #include "partition/explain/ledger_internal.h"
 
 #include <string.h>
 
 static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
-  static const char *const scope[] = {[LAYOUT_ALL] = "", [LAYOUT_OPTIMIZER] = "optimizer: ", [LAYOUT_PARAMETERS] = "parameters: ",
-                                      [LAYOUT_GRADIENTS] = "gradients: ", [LAYOUT_TENSOR] = ""};
-  const char *of = r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s: ", r->pattern) : scope[r->scope];
-  return arena_printf(a, "%s%s%s -> %s", r->soft ? "soft " : "", of, r->dim ? r->dim : "all", r->none ? "none" : axes_text(a, m, r->axes));
+  static const char *const scope[] = {[LAYOUT_ALL] = "",
+                                      [LAYOUT_OPTIMIZER] = "optimizer: ",
+                                      [LAYOUT_PARAMETERS] = "parameters: ",
+                                      [LAYOUT_GRADIENTS] = "gradients: ",
+                                      [LAYOUT_TENSOR] = ""};
+  const char *of =
+      r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s: ", r->pattern) : scope[r->scope];
+  return arena_printf(a, "%s%s%s -> %s", r->soft ? "soft " : "", of, r->dim ? r->dim : "all",
+                      r->none ? "none" : axes_text(a, m, r->axes));
 }
 
 void rules_list(Arena *a, Ledger *l) {
@@ -16,11 +21,12 @@ void rules_list(Arena *a, Ledger *l) {
   l->nrules = layout ? layout->n : 0;
   l->rule = arena_array(a, LedgerRule, l->nrules + 1);
   for (uint32_t i = 0; i < l->nrules; i++)
-    l->rule[i] = (LedgerRule){.rule = &layout->rule[i], .text = rule_text(a, l->graph->mesh, &layout->rule[i]),
+    l->rule[i] = (LedgerRule){.rule = &layout->rule[i],
+                              .text = rule_text(a, l->graph->mesh, &layout->rule[i]),
                               .place = ledger_place(a, l, layout->rule[i].pos)};
 }
 
-// -- the step without a rule ----------------------------------------------------------------------------------
+// -- the step without a rule --------------------------------------------------------------------
 
 static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   Layout out = {.rule = arena_array(a, LayoutRule, layout->n)};
@@ -39,8 +45,9 @@ bool share_axis(Axes a, Axes b) {
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
-    if (f->kind == row->fact->kind && f->backward == row->fact->backward && share_axis(f->axes, row->fact->axes) &&
-        names_mention(f->value, row->part[0].value) && (row->nparts > 1 || f->pos.line == row->fact->pos.line))
+    if (f->kind == row->fact->kind && f->backward == row->fact->backward &&
+        share_axis(f->axes, row->fact->axes) && names_mention(f->value, row->part[0].value) &&
+        (row->nparts > 1 || f->pos.line == row->fact->pos.line))
       return f;
   }
   return NULL;
@@ -63,8 +70,10 @@ static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
     LedgerRow *row = &l->row[i];
     if (!stands_behind(row, rule)) continue;
     const CollFact *left = still_moves(row, without);
-    if (left && fewer_axes(left->axes, row->fact->axes) && row->partly < 0) row->partly = (int)rule, row->left = left->axes;
-    if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule)) continue; // if either would do, that of what is there
+    if (left && fewer_axes(left->axes, row->fact->axes) && row->partly < 0)
+      row->partly = (int)rule, row->left = left->axes;
+    if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule))
+      continue; // if either would do, that of what is there
     row->cause = (int)rule;
   }
 }
@@ -76,7 +85,8 @@ static void try_without(const Machine *machine, Ledger *l, uint32_t rule) {
   Graph *lowered = lower(scratch, place(scratch, g, &layout, machine));
   PartitionFacts facts = partition_facts(g, lowered);
   const Graph *shared = collectives_share(scratch, lowered);
-  const CollFacts *moved = collectives_facts(scratch, shared, collectives_pack(scratch, shared, machine), machine);
+  const CollFacts *moved =
+      collectives_facts(scratch, shared, collectives_pack(scratch, shared, machine), machine);
   LedgerRule *r = &l->rule[rule];
   for (uint32_t i = 0; i < moved->n; i++) r->without_calls += moved->fact[i].times;
   r->without_bytes = moved->wire_bytes;

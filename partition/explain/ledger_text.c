@@ -8,11 +8,15 @@ static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
   const Dim *dim = dim_get(l->graph->dims, d);
   if (!dim->of) return dim->name;
   const Dim *of = dim_get(l->graph->dims, dim->of);
-  return arena_printf(a, "%s%s%s+halo", dim_get(l->graph->dims, dim->whole)->name, of->axes.n ? "/" : "", of->axes.n ? axes_text(a, l->graph->mesh, of->axes) : "");
+  return arena_printf(a, "%s%s%s+halo", dim_get(l->graph->dims, dim->whole)->name,
+                      of->axes.n ? "/" : "",
+                      of->axes.n ? axes_text(a, l->graph->mesh, of->axes) : "");
 }
 
 const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
-  const char *text = side->terms.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid), axes_text(a, l->graph->mesh, side->terms)) : "";
+  const char *text = side->terms.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid),
+                                                  axes_text(a, l->graph->mesh, side->terms))
+                                   : "";
   for (int i = 0; i < side->dims.n; i++)
     if (dim_get(l->graph->dims, side->dims.at[i])->whole != side->dims.at[i])
       text = arena_printf(a, "%s%s%s", text, *text ? " " : "", dim_text(a, l, side->dims.at[i]));
@@ -21,13 +25,15 @@ const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
 
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos) {
   if (!pos.line) return "";
-  const char *file = l->diag && pos.source ? diag_source_name(l->diag, pos.source) : l->placement->graph->model;
+  const char *file =
+      l->diag && pos.source ? diag_source_name(l->diag, pos.source) : l->placement->graph->model;
   if (!file) return arena_printf(a, "line %u", pos.line);
   return *file == '-' ? file : arena_printf(a, "%s:%u", file, pos.line);
 }
 
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side) {
   const char *text = "";
-  for (int i = 0; i < side->dims.n; i++) text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_text(a, l, side->dims.at[i]));
+  for (int i = 0; i < side->dims.n; i++)
+    text = arena_printf(a, "%s%s%s", text, i ? ", " : "", dim_text(a, l, side->dims.at[i]));
   return arena_printf(a, "[%s]", text);
 }

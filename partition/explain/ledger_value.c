@@ -1,16 +1,17 @@
-// Where a value lives: which axes cut each of its dims, in which blocks, by which rule; who reads it and in which
-// state; what it costs.
+// Where a value lives: which axes cut each of its dims, in which blocks, by which rule; who reads
+// it and in which state; what it costs.
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const value_kinds[] = {"input", "parameter", "state", "optimizer state", "value", "gradient"};
+const char *const value_kinds[] = {"input",           "parameter", "state",
+                                   "optimizer state", "value",     "gradient"};
 
 static bool is_gradient(const char *name) { return name && !strncmp(name, "grad(", 5); }
 
-// -- the list ------------------------------------------------------------------------------------------------
+// -- the list -----------------------------------------------------------------------------------
 
 // A name and what bears it.
 typedef struct Bearer {
@@ -24,7 +25,9 @@ static int by_name(const void *x, const void *y) {
   const Bearer *a = x, *b = y;
   int order = strcmp(a->name, b->name);
   if (order) return order;
-  return a->output != b->output ? a->output - b->output : a->node < b->node ? -1 : a->node > b->node;
+  return a->output != b->output ? a->output - b->output
+         : a->node < b->node    ? -1
+                                : a->node > b->node;
 }
 
 static int by_node(const void *x, const void *y) {
@@ -32,19 +35,22 @@ static int by_node(const void *x, const void *y) {
   return a->node != b->node ? (a->node < b->node ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// Of each name the last that bears it, an output before others, in the order of the graph. What is made of a tensor
-// right where it is read bears its name and is no value of its own.
+// Of each name the last that bears it, an output before others, in the order of the graph. What is
+// made of a tensor right where it is read bears its name and is no value of its own.
 static Bearers named_nodes(Arena *a, const Plan *p) {
   const Graph *g = p->door.graph;
   Bearers all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(g); n++)
-    if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl && !graph_find_decl(g, p->graph->subject[n].name)) vec_push(a, all) = (Bearer){p->graph->subject[n].name, n, false};
+    if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl &&
+        !graph_find_decl(g, p->graph->subject[n].name))
+      vec_push(a, all) = (Bearer){p->graph->subject[n].name, n, false};
   for (uint32_t o = 0; o < g->output.n; o++)
     if (g->output.at[o].kind == OUT_VALUE && !graph_find_decl(g, g->output.at[o].name))
       vec_push(a, all) = (Bearer){g->output.at[o].name, g->output.at[o].value, true};
   if (all.n) qsort(all.at, all.n, sizeof *all.at, by_name);
   for (uint32_t i = 0; i < all.n; i++)
-    if (i + 1 == all.n || strcmp(all.at[i].name, all.at[i + 1].name) != 0) vec_push(a, out) = all.at[i];
+    if (i + 1 == all.n || strcmp(all.at[i].name, all.at[i + 1].name) != 0)
+      vec_push(a, out) = all.at[i];
   if (out.n) qsort(out.at, out.n, sizeof *out.at, by_node);
   return out;
 }
@@ -53,9 +59,15 @@ static ValueDim dim_of(Arena *a, const Plan *p, NodeId n, int k) {
   const Graph *g = p->door.graph;
   const Dim *d = dim_get(g->dims, graph_node(g, n)->dims.at[k]);
   Axes cut = p->door.reduced[n].cut[k];
-  ValueDim out = {.name = d->name, .size = d->size, .block = block_length(g->mesh, d->size, cut), .axes = cut, .rule = -1};
+  ValueDim out = {.name = d->name,
+                  .size = d->size,
+                  .block = block_length(g->mesh, d->size, cut),
+                  .axes = cut,
+                  .rule = -1};
   if (cut.n) out.rule = rule_behind(p, n, k, cut.at[0]);
-  if (cut.n && graph_node(g, n)->op == OP_PIN) out.rule = -1, out.why = arena_printf(a, "layout(...) at line %u", graph_node(g, n)->origin.pos.line);
+  if (cut.n && graph_node(g, n)->op == OP_PIN)
+    out.rule = -1,
+    out.why = arena_printf(a, "layout(...) at line %u", graph_node(g, n)->origin.pos.line);
   if (cut.n && out.rule < 0 && !out.why) out.why = "as its arguments and users";
   return out;
 }
@@ -63,7 +75,8 @@ static ValueDim dim_of(Arena *a, const Plan *p, NodeId n, int k) {
 static Axes not_in(const Mesh *m, const State *s, int ndims) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
-    if (m->axis[axis].size > 1 && state_cut_by(s, ndims, axis) < 0 && !axes_has(s->partial, axis)) axes_append(&out, axis);
+    if (m->axis[axis].size > 1 && state_cut_by(s, ndims, axis) < 0 && !axes_has(s->partial, axis))
+      axes_append(&out, axis);
   return out;
 }
 
@@ -75,17 +88,27 @@ static uint32_t backward_uses(const Plan *p, NodeId n) {
   uint32_t count = 0;
   if (graph_node(g, n)->origin.backward) return 0;
   for (uint32_t u = p->graph->use_start[n]; u < p->graph->use_start[n + 1]; u++)
-    if (graph_node(g, p->graph->use[u])->origin.backward && (u == p->graph->use_start[n] || p->graph->use[u] != p->graph->use[u - 1])) count++;
+    if (graph_node(g, p->graph->use[u])->origin.backward &&
+        (u == p->graph->use_start[n] || p->graph->use[u] != p->graph->use[u - 1]))
+      count++;
   return count;
 }
 
-static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, ValueKind kind, NodeId n) {
+static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, ValueKind kind,
+                               NodeId n) {
   const Plan *p = plan_of(l->placement);
   const Graph *g = p->door.graph;
   const Node *node = graph_node(g, n);
   const State *home = &p->door.reduced[n];
-  ExplainedValue v = {.name = name, .kind = kind, .node = n, .type = (Dtype)node->type, .pos = node->origin.pos,
-                      .ndims = node->dims.n, .terms = p->door.at[n].partial, .monoid = p->door.at[n].monoid, .gradient = -1};
+  ExplainedValue v = {.name = name,
+                      .kind = kind,
+                      .node = n,
+                      .type = (Dtype)node->type,
+                      .pos = node->origin.pos,
+                      .ndims = node->dims.n,
+                      .terms = p->door.at[n].partial,
+                      .monoid = p->door.at[n].monoid,
+                      .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
   v.same = not_in(g->mesh, home, v.ndims);
   v.computed = state_text(a, g, &node->dims, &p->door.at[n]);
@@ -110,7 +133,8 @@ static void add_rows(Arena *a, const Ledger *l, ExplainedValue *v) {
     if (!v->row) v->row = arena_array(a, uint32_t, l->nrows - i);
     v->row[v->nrows++] = i;
     v->calls += row->fact->times;
-    v->wire_bytes += (int64_t)((double)(row->fact->wire_bytes * row->fact->times) * (double)mine / (double)(all ? all : 1));
+    v->wire_bytes += (int64_t)((double)(row->fact->wire_bytes * row->fact->times) * (double)mine /
+                               (double)(all ? all : 1));
   }
 }
 
@@ -125,11 +149,15 @@ static void add_training(Arena *a, const Graph *g, ExplainedValues *v, Explained
   param->gradient = explained_find(v, arena_printf(a, "grad(%s)", param->name));
   param->slot = arena_array(a, uint32_t, v->n);
   for (uint32_t i = 0; i < v->n; i++)
-    if (v->at[i].kind == VALUE_SLOT && g->decl.at[v->at[i].decl - 1].of == param->decl) param->slot[param->nslots++] = i;
+    if (v->at[i].kind == VALUE_SLOT && g->decl.at[v->at[i].decl - 1].of == param->decl)
+      param->slot[param->nslots++] = i;
 }
 
 ExplainedValues *explained_values(Arena *a, const Ledger *l) {
-  static const ValueKind kind[] = {[DECL_INPUT] = VALUE_INPUT, [DECL_PARAM] = VALUE_PARAM, [DECL_STATE] = VALUE_STATE, [DECL_SLOT] = VALUE_SLOT};
+  static const ValueKind kind[] = {[DECL_INPUT] = VALUE_INPUT,
+                                   [DECL_PARAM] = VALUE_PARAM,
+                                   [DECL_STATE] = VALUE_STATE,
+                                   [DECL_SLOT] = VALUE_SLOT};
   const Graph *g = l->placement->graph;
   Bearers named = named_nodes(a, plan_of(l->placement));
   ExplainedValues *v = arena_new_of(a, ExplainedValues);
@@ -142,7 +170,9 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
     v->at[v->n++].decl = d + 1;
   }
   for (uint32_t i = 0; i < named.n; i++)
-    v->at[v->n++] = value_of(a, l, named.at[i].name, is_gradient(named.at[i].name) ? VALUE_GRADIENT : VALUE_COMPUTED, named.at[i].node);
+    v->at[v->n++] =
+        value_of(a, l, named.at[i].name,
+                 is_gradient(named.at[i].name) ? VALUE_GRADIENT : VALUE_COMPUTED, named.at[i].node);
   for (uint32_t i = 0; i < v->n; i++) {
     add_rows(a, l, &v->at[i]);
     if (v->at[i].kind == VALUE_PARAM) add_training(a, g, v, &v->at[i]);
@@ -163,11 +193,12 @@ int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *na
   return -1;
 }
 
-// -- who reads it ----------------------------------------------------------------------------------------------
+// -- who reads it -------------------------------------------------------------------------------
 
 static bool same_use(const ValueUse *x, const ValueUse *y) {
   bool same_of = x->of == y->of || (x->of && y->of && !strcmp(x->of, y->of));
-  return same_of && x->backward == y->backward && !strcmp(x->user, y->user) && !strcmp(x->wants, y->wants);
+  return same_of && x->backward == y->backward && !strcmp(x->user, y->user) &&
+         !strcmp(x->wants, y->wants);
 }
 
 static void add_use(ValueUse *list, uint32_t *n, ValueUse use) {
@@ -192,24 +223,35 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != v->node) continue;
       State need = plan_need(p, p->graph->use[u], i);
-      const char *of = p->graph->subject[p->graph->use[u]].name ? p->graph->subject[p->graph->use[u]].name : user->origin.value;
-      add_use(list, n, (ValueUse){.node = p->graph->use[u], .user = reader_text(a, p, v->node, p->graph->use[u]), .of = of, .backward = user->origin.backward,
-                                  .wants = state_text(a, g, &node->dims, &need), .times = 1,
-                                  .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
+      const char *of = p->graph->subject[p->graph->use[u]].name
+                           ? p->graph->subject[p->graph->use[u]].name
+                           : user->origin.value;
+      add_use(list, n,
+              (ValueUse){.node = p->graph->use[u],
+                         .user = reader_text(a, p, v->node, p->graph->use[u]),
+                         .of = of,
+                         .backward = user->origin.backward,
+                         .wants = state_text(a, g, &node->dims, &need),
+                         .times = 1,
+                         .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
     }
   }
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     if (out->value != v->node) continue;
     State need = plan_output_need(p, out);
-    add_use(list, n, (ValueUse){.user = arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output", out->name),
-                                .wants = state_text(a, g, &node->dims, &need), .times = 1,
-                                .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
+    add_use(list, n,
+            (ValueUse){.user = arena_printf(
+                           a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
+                           out->name),
+                       .wants = state_text(a, g, &node->dims, &need),
+                       .times = 1,
+                       .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
   }
   return list;
 }
 
-// -- text ------------------------------------------------------------------------------------------------------
+// -- text ---------------------------------------------------------------------------------------
 
 static void put_dims(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
   for (int k = 0; k < v->ndims; k++) {
@@ -218,11 +260,14 @@ static void put_dims(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
       fprintf(f, "  %s: %lld, whole; no rule\n", d->name, (long long)d->size);
       continue;
     }
-    const char *by = d->rule >= 0 ? l->rule[d->rule].text : d->why, *place = d->rule >= 0 ? l->rule[d->rule].place : "";
-    fprintf(f, "  %s: %lld over %s in blocks of %lld; %s%s%s\n", d->name, (long long)d->size, axes_text(a, l->graph->mesh, d->axes),
-            (long long)d->block, by, *place ? ": " : "", place);
+    const char *by = d->rule >= 0 ? l->rule[d->rule].text : d->why,
+               *place = d->rule >= 0 ? l->rule[d->rule].place : "";
+    fprintf(f, "  %s: %lld over %s in blocks of %lld; %s%s%s\n", d->name, (long long)d->size,
+            axes_text(a, l->graph->mesh, d->axes), (long long)d->block, by, *place ? ": " : "",
+            place);
   }
-  if (v->same.n) fprintf(f, "  the same on all processors along %s\n", axes_text(a, l->graph->mesh, v->same));
+  if (v->same.n)
+    fprintf(f, "  the same on all processors along %s\n", axes_text(a, l->graph->mesh, v->same));
 }
 
 static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
@@ -231,16 +276,20 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   for (uint32_t i = 0; i < n; i++) {
     const ValueUse *u = &use[i];
     const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin.why : NULL;
-    const char *what = why && !strcmp(why, "optimizer") ? "the update of " : u->backward && !is_gradient(u->of) ? "the gradient of " : "";
+    const char *what = why && !strcmp(why, "optimizer")     ? "the update of "
+                       : u->backward && !is_gradient(u->of) ? "the gradient of "
+                                                            : "";
     const char *of = u->of ? arena_printf(a, " for %s%s", what, u->of) : "";
     const char *times = u->times > 1 ? arena_printf(a, " (%u times)", u->times) : "";
-    fprintf(f, "  read by %s%s%s: wants %s%s\n", u->user, of, times, u->wants, u->converts ? ", converted" : "");
+    fprintf(f, "  read by %s%s%s: wants %s%s\n", u->user, of, times, u->wants,
+            u->converts ? ", converted" : "");
   }
 }
 
 // Another tensor in one line.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
-  fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen, (long long)v->block_bytes);
+  fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen,
+          (long long)v->block_bytes);
 }
 
 static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
@@ -249,10 +298,11 @@ static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *
     const LedgerRow *row = &l->row[v->row[i]];
     const CollFact *c = row->fact;
     const char *with = row->nparts > 1 ? arena_printf(a, " with %u others", row->nparts - 1) : "";
-    fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n", coll_text(c->kind), axes_text(a, l->graph->mesh, c->axes),
-            (long long)c->group, c->backward ? "backward" : "forward", (long long)c->wire_bytes,
-            c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with, c->seconds * 1e6, c->why ? c->why : "",
-            ledger_remedy(a, l, row));
+    fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n",
+            coll_text(c->kind), axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
+            c->backward ? "backward" : "forward", (long long)c->wire_bytes,
+            c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
+            c->seconds * 1e6, c->why ? c->why : "", ledger_remedy(a, l, row));
   }
 }
 
@@ -263,14 +313,19 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   size_t n = 0;
   FILE *f = mem_stream(&text, &n);
   const char *place = ledger_place(a, l, v->pos);
-  fprintf(f, "%s[%s]%s%s  %s, %s, %lld B, %lld B a processor\n", v->name, dims_text(a, g->dims, &graph_node(g, v->node)->dims), *place ? "  " : "",
-          place, value_kinds[v->kind], dtype_text(v->type), (long long)v->bytes, (long long)v->block_bytes);
-  fprintf(f, "  computed: %s\n  seen by its uses: %s\n  because: %s\n", v->computed, v->seen, v->why);
+  fprintf(f, "%s[%s]%s%s  %s, %s, %lld B, %lld B a processor\n", v->name,
+          dims_text(a, g->dims, &graph_node(g, v->node)->dims), *place ? "  " : "", place,
+          value_kinds[v->kind], dtype_text(v->type), (long long)v->bytes,
+          (long long)v->block_bytes);
+  fprintf(f, "  computed: %s\n  seen by its uses: %s\n  because: %s\n", v->computed, v->seen,
+          v->why);
   put_dims(f, a, l, v);
   if (v->gradient >= 0) put_other(f, "gradient", &values->at[v->gradient]);
   for (uint32_t i = 0; i < v->nslots; i++) put_other(f, "optimizer", &values->at[v->slot[i]]);
   put_uses(f, a, l, v);
-  if (v->kept_for) fprintf(f, "  kept for the backward pass, which reads it in %u place%s\n", v->kept_for, v->kept_for == 1 ? "" : "s");
+  if (v->kept_for)
+    fprintf(f, "  kept for the backward pass, which reads it in %u place%s\n", v->kept_for,
+            v->kept_for == 1 ? "" : "s");
   if (v->memory) fprintf(f, "  memory: %s\n", v->memory);
   put_costs(f, a, l, v);
   mem_stream_close(f);

@@ -1,4 +1,5 @@
-// From placed values to the graph of one processor: block dims, and conversions as collective nodes.
+// From placed values to the graph of one processor: block dims, and conversions as collective
+// nodes.
 //
 //   %4 = contract(%3, %2) {dims=[h]} : f32[b, o]        sum over cols
 //   %5 = relu(%4) : f32[b, o]                           whole
@@ -40,7 +41,7 @@ static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId nod
   return l->version[n] = v;
 }
 
-// -- why a value is converted ---------------------------------------------------------------------------
+// -- why a value is converted -------------------------------------------------------------------
 
 // The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
@@ -81,35 +82,47 @@ static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reade
   if (s->op == OP_SLICE_OWN) return arena_printf(a, "whole over %s; %s", axes, use);
   if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
     const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
-    return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how, axes, use);
+    return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how,
+                        axes, use);
   }
   if (s->from < 0)
-    return arena_printf(a, "it is split otherwise over %s; %s", axes,
-                        use_text(l, user, arena_printf(l->scratch, "as %s", state_text(l->scratch, g, &graph_node(g, n)->dims, &s->state))));
+    return arena_printf(
+        a, "it is split otherwise over %s; %s", axes,
+        use_text(l, user,
+                 arena_printf(l->scratch, "as %s",
+                              state_text(l->scratch, g, &graph_node(g, n)->dims, &s->state))));
   const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
   return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
 }
 
-// -- conversions ----------------------------------------------------------------------------------------
+// -- conversions --------------------------------------------------------------------------------
 
 static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
   return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
 }
 
-static NodeId reader_id(const Lower *l, const Reader *user) { return user->node ? (NodeId)(user->node - l->g->node.at) : 0; }
+static NodeId reader_id(const Lower *l, const Reader *user) {
+  return user->node ? (NodeId)(user->node - l->g->node.at) : 0;
+}
 
-static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s, const Reader *user) {
+static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s,
+                       const Reader *user) {
   const Node *node = graph_node(l->g, n);
   DimId from[MAX_RANK], to[MAX_RANK];
   Attr attr = {.axes = s->axes, .dims = from, .to = to};
   int gone = s->from >= 0 ? s->from : -1;
-  if (gone >= 0) from[attr.ndims++] = block_of(l, n, gone, before), to[attr.nto++] = block_of(l, n, gone, &s->state);
+  if (gone >= 0)
+    from[attr.ndims++] = block_of(l, n, gone, before),
+    to[attr.nto++] = block_of(l, n, gone, &s->state);
   if (s->to >= 0 && s->to != gone)
-    from[attr.ndims++] = block_of(l, n, s->to, before), to[attr.nto++] = block_of(l, n, s->to, &s->state);
-  for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0; k++) // straight to the last state
+    from[attr.ndims++] = block_of(l, n, s->to, before),
+    to[attr.nto++] = block_of(l, n, s->to, &s->state);
+  for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
+       k++) // straight to the last state
     if (!axes_equal(before->cut[k], s->state.cut[k]))
       from[attr.ndims++] = block_of(l, n, k, before), to[attr.nto++] = block_of(l, n, k, &s->state);
-  bool reduces = s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
+  bool reduces =
+      s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.of = n;
@@ -117,7 +130,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
   if (l->p->graph->subject[n].name) l->out->origin.value = l->p->graph->subject[n].name;
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
-  return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr) : lower_below(l->out, s->op, value, &attr);
+  return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr)
+                                         : lower_below(l->out, s->op, value, &attr);
 }
 
 // Sums of narrow floats are kept in f32 until they are complete.
@@ -128,12 +142,14 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const State *s) {
   return graph_cast(l->out, value, type);
 }
 
-static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want, const Reader *user) {
+static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want,
+                                const Reader *user) {
   Step step[MAX_STEPS];
   const Node *node = graph_node(l->g, n);
   Dtype type = (Dtype)graph_node(l->out, v->node)->type;
   double bytes;
-  int count = convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
+  int count =
+      convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
   for (int i = 0; i < count; i++) {
     NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
     value = finish_type(l, n, value, &step[i].state);
@@ -150,7 +166,8 @@ static const Version *best_version(const Lower *l, NodeId n, const State *want) 
   double least = 0, bytes;
   for (const Version *v = l->version[n]; v; v = v->next) {
     if (v->s.partial.n) continue;
-    convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, &v->s, want, step, &bytes);
+    convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, &v->s, want, step,
+                 &bytes);
     if (!best || bytes <= least) best = v, least = bytes;
   }
   return best;
@@ -166,12 +183,13 @@ static double path_bytes(const Lower *l, NodeId n, const State *from, const Stat
   const Node *node = graph_node(l->g, n);
   Step step[MAX_STEPS];
   double bytes;
-  convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step, &bytes);
+  convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step,
+               &bytes);
   return bytes;
 }
 
-// Makes a version that another reader of n wants, if `want` then costs so much less that both cost less in this order:
-// blocks of a value that is gathered anyway are free.
+// Makes a version that another reader of n wants, if `want` then costs so much less that both cost
+// less in this order: blocks of a value that is gathered anyway are free.
 static void make_before(Lower *l, NodeId n, const State *want, const Reader *user) {
   const State *from = &best_version(l, n, want)->s;
   double own = path_bytes(l, n, from, want);
@@ -182,9 +200,13 @@ static void make_before(Lower *l, NodeId n, const State *want, const Reader *use
     for (int i = 0; i < other->nargs; i++) {
       if (other->args[i] != n) continue;
       State need = plan_need(l->p, u, i);
-      if (need.partial.n || find_version(l, n, &need) || state_equal(&need, want, graph_node(l->g, n)->dims.n)) continue;
-      double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need), back = path_bytes(l, n, want, &need);
-      double first = there + path_bytes(l, n, &need, want), second = own + (back < there ? back : there);
+      if (need.partial.n || find_version(l, n, &need) ||
+          state_equal(&need, want, graph_node(l->g, n)->dims.n))
+        continue;
+      double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need),
+             back = path_bytes(l, n, want, &need);
+      double first = there + path_bytes(l, n, &need, want),
+             second = own + (back < there ? back : there);
       if (first >= second) continue;
       walk_path(l, n, best_version(l, n, &need), &need, user);
       return;
@@ -206,7 +228,7 @@ static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *u
   return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
 }
 
-// -- nodes over block dims -------------------------------------------------------------------------------
+// -- nodes over block dims ----------------------------------------------------------------------
 
 static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
   DimId *out = arena_array(l->scratch, DimId, n + 1);
@@ -243,7 +265,8 @@ static Attr map_attr(Lower *l, NodeId n) {
 
 static NodeId block_valid(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
-  if (!dim_uneven(g->dims, g->mesh, d)) return graph_const(g, TYPE_I32, (double)dim_get(g->dims, d)->size);
+  if (!dim_uneven(g->dims, g->mesh, d))
+    return graph_const(g, TYPE_I32, (double)dim_get(g->dims, d)->size);
   return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
 }
 
@@ -252,7 +275,8 @@ static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
   NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
   NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
   NodeId last = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, valid, one), zero);
-  *own = graph_binary(g, OP_AND, graph_binary(g, OP_LE, zero, local), graph_binary(g, OP_LT, local, valid));
+  *own = graph_binary(g, OP_AND, graph_binary(g, OP_LE, zero, local),
+                      graph_binary(g, OP_LT, local, valid));
   NodeId clip[3] = {local, zero, last};
   return graph_add(g, OP_CLIP, 3, clip, NULL);
 }
@@ -279,7 +303,9 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
   const State *at = &l->p->door.at[n];
-  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type || !dtype_is_float(wide)) return;
+  if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type ||
+      !dtype_is_float(wide))
+    return;
   if (node->op == OP_CONTRACT) attr->type = wide;
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
@@ -295,9 +321,11 @@ static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
   o.reader = reader_id(l, &(Reader){.node = node});
   o.why = NULL;
   if (l->p->silent) return o;
-  const char *how = arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
-  o.why = arena_printf(l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
-                       axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
+  const char *how =
+      arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
+  o.why = arena_printf(
+      l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
+      axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
   return o;
 }
 
@@ -364,7 +392,8 @@ Graph *lower(Arena *a, const Placement *placement) {
     NodeId node = lower_node(&l, n);
     const State *at = &placement->at[n];
     Dims want = state_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
-    if (!dims_equal(&want, &got)) BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
+    if (!dims_equal(&want, &got))
+      BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
     add_version(&l, n, at, node);
   }
   lower_outputs(&l);

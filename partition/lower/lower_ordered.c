@@ -3,20 +3,22 @@
 //   cumsum   the own sums, plus what the blocks before add up to: one total of each is gathered
 //   top_k    the largest k of the own block are gathered from all, and the largest k of these taken
 //
-// Candidates of top_k travel as keys (value, inverted global index): equal values are ranked by index with
-// nothing more to compare, and what pads a short block (key 0) is below all of them.
+// Candidates of top_k travel as keys (value, inverted global index): equal values are ranked by
+// index with nothing more to compare, and what pads a short block (key 0) is below all of them.
 #include <math.h>
 
 #include "partition/sharding/sharding_internal.h"
 
 // A whole dim that a name belongs to, made at first use.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
-  const char *name = arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
+  const char *name =
+      arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
   DimId d = dim_find(g->dims, name);
   return d ? d : dim_add(g->dims, name, size, (Pos){0});
 }
 
-// What one processor has of `x` as its block of a dim, gathered from all over the axes of dim `block`.
+// What one processor has of `x` as its block of a dim, gathered from all over the axes of dim
+// `block`.
 static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
   Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
   const char *before = g->origin.why;
@@ -32,7 +34,7 @@ static const char *why_split(Graph *g, DimId block, const char *what) {
                       axes_text(g->arena, g->mesh, d->axes), what);
 }
 
-// -- cumsum, cummax -----------------------------------------------------------------------------------------
+// -- cumsum, cummax -----------------------------------------------------------------------------
 
 static double least(Dtype t) {
   if (dtype_is_float(t)) return -(double)INFINITY;
@@ -48,7 +50,8 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   Dtype narrow = (Dtype)graph_node(g, x)->type, type = sum ? wide_type(narrow) : narrow;
   DimId d = attr->dims[0];
   Axes axes = dim_get(g->dims, d)->axes;
-  DimId parts = own_dim(g, d, "parts", axes_size(g->mesh, axes)), part = dim_block(g->dims, g->mesh, parts, axes);
+  DimId parts = own_dim(g, d, "parts", axes_size(g->mesh, axes)),
+        part = dim_block(g->dims, g->mesh, parts, axes);
   Dims along = {.n = 1, .at = {d}}, one = {.n = 1, .at = {part}}, all = {.n = 1, .at = {parts}};
   x = graph_cast(g, x, type);
   NodeId local = graph_add(g, op, 1, &x, attr);
@@ -56,7 +59,8 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   Dims to = graph_node(g, total)->dims;
   if (!dims_add(g->dims, &to, part)) BUG("totals have too many dims");
   total = graph_broadcast(g, total, &to);
-  total = gather(g, total, part, parts, axes, why_split(g, d, "each block needs what those before it add up to"));
+  total = gather(g, total, part, parts, axes,
+                 why_split(g, d, "each block needs what those before it add up to"));
   NodeId own = graph_reduce(g, OP_MIN, graph_index(g, part), &one), other = graph_index(g, parts);
   bool reverse = attr->flags & ORDER_REVERSE;
   NodeId before = graph_binary(g, OP_LT, reverse ? own : other, reverse ? other : own);
@@ -65,10 +69,10 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
   return graph_cast(g, graph_binary(g, sum ? OP_ADD : OP_MAXIMUM, local, prefix), narrow);
 }
 
-// -- top_k --------------------------------------------------------------------------------------------------
+// -- top_k --------------------------------------------------------------------------------------
 
-// x over full blocks: element i of the own block at i, then zeros. Blocks of the new dim do not begin where
-// those of d do.
+// x over full blocks: element i of the own block at i, then zeros. Blocks of the new dim do not
+// begin where those of d do.
 static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   if (!dim_uneven(g->dims, g->mesh, d)) return x;
   const Dim *dim = dim_get(g->dims, d);
@@ -91,14 +95,16 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t k = dim_get(g->dims, attr->to[0])->size, block = dim_get(g->dims, d)->size;
   int64_t each = k < block ? k : block;
-  DimId all = own_dim(g, d, "best", each * axes_size(g->mesh, axes)), own = dim_block(g->dims, g->mesh, all, axes);
+  DimId all = own_dim(g, d, "best", each * axes_size(g->mesh, axes)),
+        own = dim_block(g->dims, g->mesh, all, axes);
   NodeId key = fill_block(g, graph_binary(g, OP_ARG_KEY, x, graph_index(g, d)), d, &full);
-  key = gather(g, largest(g, key, full, own), own, all, axes, why_split(g, d, "the largest of each block are compared"));
+  key = gather(g, largest(g, key, full, own), own, all, axes,
+               why_split(g, d, "the largest of each block are compared"));
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
 
-// A scalar of the own block of d: its first global index, or its number of valid elements. Written as
-// reductions over the block, which only see valid elements.
+// A scalar of the own block of d: its first global index, or its number of valid elements. Written
+// as reductions over the block, which only see valid elements.
 NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);

@@ -5,7 +5,8 @@
 //   %3 = halo(%2) {dims = [y/rows], to = [y/oy/rows*1+ky*1-1], axes = [rows]}
 //   %4 = window(%3) {dims = [y/oy/rows*1+ky*1-1], to = [oy/rows, ky], affine = [1, 1, -1, 1]}
 //
-// A halo commutes with windows along other dims, and so does a gather: they go below them, patches are never moved.
+// A halo commutes with windows along other dims, and so does a gather: they go below them, patches
+// are never moved.
 #include "partition/sharding/sharding_internal.h"
 
 // Whether every processor holds in its block of `have` all that it reads.
@@ -15,8 +16,10 @@ static bool holds_all(const Graph *g, DimId have, DimId reach) {
   axes_join(&axes, dim_get(g->dims, reach)->axes);
   for (int64_t k = 0; k < axes_size(g->mesh, axes); k++) {
     int64_t r = axes_peer(g->mesh, axes, 0, k), n = dim_valid(g->dims, g->mesh, reach, r, whole);
-    int64_t first = dim_offset(g->dims, g->mesh, have, r), lo = dim_offset(g->dims, g->mesh, reach, r);
-    if (n && (lo < first || lo + n > first + dim_valid(g->dims, g->mesh, have, r, whole))) return false;
+    int64_t first = dim_offset(g->dims, g->mesh, have, r),
+            lo = dim_offset(g->dims, g->mesh, reach, r);
+    if (n && (lo < first || lo + n > first + dim_valid(g->dims, g->mesh, have, r, whole)))
+      return false;
   }
   return true;
 }
@@ -47,7 +50,8 @@ NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
     x = below;
   }
   Origin own = g->origin;
-  if (n) g->origin.value = graph_node(g, x)->origin.value, g->origin.pos = graph_node(g, x)->origin.pos;
+  if (n)
+    g->origin.value = graph_node(g, x)->origin.value, g->origin.pos = graph_node(g, x)->origin.pos;
   x = graph_add(g, op, 1, &x, attr);
   while (n-- > 0) {
     g->origin = graph_node(g, above[n])->origin;
@@ -74,7 +78,8 @@ NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin 
   const Dim *d = dim_get(g->dims, have);
   Op op = nargs > 1 ? OP_WINDOW_AT : OP_WINDOW;
   if (op == OP_WINDOW_AT || !attr->nto || !d->axes.n) return graph_add(g, op, nargs, args, attr);
-  DimId reach = dim_reach(g->dims, g->mesh, d->whole, attr->to[0], attr->nto > 1 ? attr->to[1] : 0, attr->affine);
+  DimId reach = dim_reach(g->dims, g->mesh, d->whole, attr->to[0], attr->nto > 1 ? attr->to[1] : 0,
+                          attr->affine);
   if (!holds_all(g, have, reach)) {
     args[0] = add_halo(g, args[0], have, reach, halo);
     attr->dims = &reach;

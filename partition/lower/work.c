@@ -27,7 +27,8 @@ static void block_elements(const Graph *g, const Node *n, double *held, double *
     for (int i = 0; i < n->dims.n; i++) {
       const Dim *d = dim_get(g->dims, n->dims.at[i]);
       block *= (double)d->size;
-      own *= (double)dim_valid(g->dims, g->mesh, n->dims.at[i], r, dim_get(g->dims, d->whole)->size);
+      own *=
+          (double)dim_valid(g->dims, g->mesh, n->dims.at[i], r, dim_get(g->dims, d->whole)->size);
     }
     *held += block;
     *valid += own;
@@ -46,7 +47,8 @@ PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
     block_elements(lowered, graph_node(lowered, decl->node), &held, &valid);
   }
   if (f.flops_whole)
-    f.redundant_flops = (double)f.flops * (double)mesh_size(lowered->mesh) / (double)f.flops_whole - 1;
+    f.redundant_flops =
+        (double)f.flops * (double)mesh_size(lowered->mesh) / (double)f.flops_whole - 1;
   if (fabs(f.redundant_flops) < 1e-12) f.redundant_flops = 0;
   f.padding = held > 0 ? 1 - valid / held : 0;
   return f;

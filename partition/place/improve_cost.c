@@ -1,6 +1,6 @@
-// What a value sends, as its users read it: an estimate that looks at the value and its users alone, so that a move can
-// be weighed by the few values that it concerns. Sums end where that is cheapest; blocks that several users want
-// otherwise are sent to each.
+// What a value sends, as its users read it: an estimate that looks at the value and its users
+// alone, so that a move can be weighed by the few values that it concerns. Sums end where that is
+// cheapest; blocks that several users want otherwise are sent to each.
 #include "partition/place/improve_internal.h"
 
 #include <string.h>
@@ -9,15 +9,20 @@ static void add_need(Needs *x, const State *need, int ndims, int axis) {
   if (axes_has(need->partial, axis)) return;
   int k = state_cut_by(need, ndims, axis);
   x->any = true;
-  if (k < 0) x->whole = true;
-  else x->cuts |= 1u << k;
+  if (k < 0)
+    x->whole = true;
+  else
+    x->cuts |= 1u << k;
 }
 
 // What window u reads beside its own block of dim j of its argument, as a share of that.
 static double halo_share(const Improve *m, NodeId u, int j, Axes cut) {
   const Node *node = graph_node(m->g, u);
-  int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size, own = block_length(m->g->mesh, whole, cut);
-  Reach x = {.of_size = dim_get(m->g->dims, node->attr.to[0])->size, .tap_size = 1, .affine = node->attr.affine};
+  int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
+          own = block_length(m->g->mesh, whole, cut);
+  Reach x = {.of_size = dim_get(m->g->dims, node->attr.to[0])->size,
+             .tap_size = 1,
+             .affine = node->attr.affine};
   x.of_axes = m->p->door.at[u].cut[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) x.tap_size = dim_get(m->g->dims, node->attr.to[1])->size;
   int64_t most = 0;
@@ -38,14 +43,20 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
     for (int j = 0; j < graph_node(m->g, p->graph->use[i])->nargs; j++) {
       if (graph_node(m->g, p->graph->use[i])->args[j] != window) continue;
       State need = plan_need(p, p->graph->use[i], j);
-      if (depth && graph_node(m->g, p->graph->use[i])->op == OP_WINDOW) add_needs_behind(m, n, p->graph->use[i], r, depth - 1);
+      if (depth && graph_node(m->g, p->graph->use[i])->op == OP_WINDOW)
+        add_needs_behind(m, n, p->graph->use[i], r, depth - 1);
       for (int a = 0; a < m->g->mesh->naxes; a++) {
-        int have = state_cut_by(&p->door.reduced[window], node->dims.n, a), k = state_cut_by(&need, node->dims.n, a);
-        if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 || !plan_window_passes(node, node->dims.at[have])) continue;
+        int have = state_cut_by(&p->door.reduced[window], node->dims.n, a),
+            k = state_cut_by(&need, node->dims.n, a);
+        if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
+            !plan_window_passes(node, node->dims.at[have]))
+          continue;
         int at = k < 0 ? -1 : dims_index(dims, node->dims.at[k]);
         r->axis[a].any = true;
-        if (at < 0) r->axis[a].whole = true;
-        else r->axis[a].cuts |= 1u << at;
+        if (at < 0)
+          r->axis[a].whole = true;
+        else
+          r->axis[a].cuts |= 1u << at;
       }
     }
 }
@@ -71,7 +82,8 @@ void improve_needs(const Improve *m, NodeId n, Reads *r) {
   memset(r, 0, sizeof *r);
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
     const Node *user = graph_node(m->g, p->graph->use[i]);
-    if (i > p->graph->use_start[n] && p->graph->use[i] == p->graph->use[i - 1]) continue; // read twice by one
+    if (i > p->graph->use_start[n] && p->graph->use[i] == p->graph->use[i - 1])
+      continue; // read twice by one
     for (int j = 0; j < user->nargs; j++)
       if (user->args[j] == n) add_reader(m, n, p->graph->use[i], j, r);
   }
@@ -91,7 +103,8 @@ static int count_bits(uint32_t x) {
   return n;
 }
 
-// Shares of the bytes without the axis that it costs to read a value, cut along `from` (-1: whole), so.
+// Shares of the bytes without the axis that it costs to read a value, cut along `from` (-1: whole),
+// so.
 static double spread_share(int from, bool whole, uint32_t cuts, double p) {
   if (from < 0) return 0;
   if (whole) return (p - 1) / p;
@@ -106,19 +119,23 @@ static double sum_share(bool whole, uint32_t cuts, double p) {
 
 static bool adds_terms(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
-  return axes_has(m->p->door.at[n].partial, axis) || (m->terms[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
+  return axes_has(m->p->door.at[n].partial, axis) ||
+         (m->terms[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
 }
 
 bool improve_is_term(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (axes_has(m->p->door.at[n].partial, axis)) return true;
-  return adds_terms(m, n, axis) && adds_terms(m, node->args[0], axis) && adds_terms(m, node->args[1], axis);
+  return adds_terms(m, n, axis) && adds_terms(m, node->args[0], axis) &&
+         adds_terms(m, node->args[1], axis);
 }
 
 // Only read by a sum of terms, which is reduced in its place.
 static bool is_added(const Improve *m, NodeId n, int axis) {
   const Plan *p = m->p;
-  if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] || !improve_is_term(m, n, axis)) return false;
+  if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] ||
+      !improve_is_term(m, n, axis))
+    return false;
   NodeId u = p->graph->use[p->graph->use_start[n]];
   return !axes_has(p->door.at[u].partial, axis) && improve_is_term(m, u, axis);
 }
@@ -126,8 +143,10 @@ static bool is_added(const Improve *m, NodeId n, int axis) {
 void improve_terms(Improve *m) {
   for (NodeId n = 1; n <= graph_count(m->g); n++) {
     const Node *node = graph_node(m->g, n);
-    for (int i = 0; i < m->p->door.at[n].partial.n; i++) m->terms[n] |= (uint8_t)(1u << m->p->door.at[n].partial.at[i]);
-    if (node->op == OP_ADD || node->op == OP_SUB) m->terms[n] |= m->terms[node->args[0]] & m->terms[node->args[1]];
+    for (int i = 0; i < m->p->door.at[n].partial.n; i++)
+      m->terms[n] |= (uint8_t)(1u << m->p->door.at[n].partial.at[i]);
+    if (node->op == OP_ADD || node->op == OP_SUB)
+      m->terms[n] |= m->terms[node->args[0]] & m->terms[node->args[1]];
   }
 }
 
@@ -138,7 +157,8 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   int from = state_cut_by(at, ndims, axis), stop = state_cut_by(home, ndims, axis);
   bool terms = improve_is_term(m, n, axis), one = x->whole ? !x->cuts : count_bits(x->cuts) == 1;
   if (!x->any || (terms && is_added(m, n, axis))) return 0;
-  if (one && !x->shown) return terms ? sum_share(x->whole, x->cuts, p) : spread_share(from, x->whole, x->cuts, p);
+  if (one && !x->shown)
+    return terms ? sum_share(x->whole, x->cuts, p) : spread_share(from, x->whole, x->cuts, p);
   if (stop < 0) return terms ? 2 * (p - 1) / p : from < 0 ? 0 : (p - 1) / p;
   double first = terms ? (p - 1) / p : from >= 0 && from != stop ? (p - 1) / p / p : 0;
   return first + spread_share(stop, x->whole, x->cuts, p);
@@ -156,14 +176,16 @@ static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
   int k = state_cut_by(&m->p->door.reduced[n], node->dims.n, axis);
-  return k >= 0 && !axes_has(m->p->door.at[n].partial, axis) && plan_window_passes(node, node->dims.at[k]);
+  return k >= 0 && !axes_has(m->p->door.at[n].partial, axis) &&
+         plan_window_passes(node, node->dims.at[k]);
 }
 
 static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
   double share = 0;
   for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) share += r->halo[j];
   if (share <= 0) return 0;
-  return share * (double)state_bytes(m->g, n, &m->p->door.reduced[n]) * (double)region_times(m->g, graph_node(m->g, n)->region);
+  return share * (double)state_bytes(m->g, n, &m->p->door.reduced[n]) *
+         (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
 // Sums over several axes that end together are one call.
@@ -174,7 +196,10 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   for (int i = 0; i < at->partial.n; i++) {
     int a = at->partial.at[i];
     double p = (double)mesh->axis[a].size;
-    if (!r->axis[a].any || state_cut_by(&m->p->door.reduced[n], graph_node(m->g, n)->dims.n, a) >= 0 || !r->axis[a].whole) continue;
+    if (!r->axis[a].any ||
+        state_cut_by(&m->p->door.reduced[n], graph_node(m->g, n)->dims.n, a) >= 0 ||
+        !r->axis[a].whole)
+      continue;
     group *= p, apart += 2 * (p - 1) / p;
     if (m->weight[a] > weight) weight = m->weight[a];
   }
@@ -192,7 +217,8 @@ double improve_cost(const Improve *m, NodeId n) {
     double share = axis_share(m, n, a, &r.axis[a]);
     if (share <= 0) continue;
     cost += m->weight[a] * share * bytes_without(m, n, a);
-    if (graph_node(m->g, n)->region) cost += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
+    if (graph_node(m->g, n)->region)
+      cost += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
     sums += axes_has(m->p->door.at[n].partial, a);
   }
   if (sums > 1) cost += joint_sums(m, n, &r);
@@ -202,8 +228,10 @@ double improve_cost(const Improve *m, NodeId n) {
 double improve_work(const Improve *m, NodeId n) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_CONTRACT) return 0;
-  double flops = 2 * (double)state_elements(m->g, &node->dims, &m->p->door.at[n]) * (double)region_times(m->g, node->region);
+  double flops = 2 * (double)state_elements(m->g, &node->dims, &m->p->door.at[n]) *
+                 (double)region_times(m->g, node->region);
   for (int i = 0; i < node->attr.ndims; i++)
-    flops *= (double)block_length(m->g->mesh, dim_get(m->g->dims, node->attr.dims[i])->size, m->p->inner[n][i]);
+    flops *= (double)block_length(m->g->mesh, dim_get(m->g->dims, node->attr.dims[i])->size,
+                                  m->p->inner[n][i]);
   return flops;
 }

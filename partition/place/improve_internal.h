@@ -1,5 +1,5 @@
-// What the two halves of place_improve share: what values send (improve_cost.c), and moves that make it less
-// (place_improve.c). Private to the room.
+// What the two halves of place_improve share: what values send (improve_cost.c), and moves that
+// make it less (place_improve.c). Private to the room.
 #ifndef PARTITION_IMPROVE_H
 #define PARTITION_IMPROVE_H
 
@@ -27,12 +27,13 @@ typedef struct Improve {
   int nold;
   NodeId pending[MAX_CHANGED];
   int npending;
-  uint8_t *terms;        // axes (bits) over which a node is a term, or a sum of terms, to begin with
+  uint8_t *terms; // axes (bits) over which a node is a term, or a sum of terms, to begin with
   uint32_t *seen, round; // values that the present trial counts
-  double total, *sent;   // bytes of all values, and of each, as things stand, sums where they are cheapest
-  double call;           // bytes that take as long as another call; those of loops are never joined
-  double least;          // bytes that a move has to save
-  double spare;          // work that may still be done several times
+  double total,
+      *sent;    // bytes of all values, and of each, as things stand, sums where they are cheapest
+  double call;  // bytes that take as long as another call; those of loops are never joined
+  double least; // bytes that a move has to save
+  double spare; // work that may still be done several times
   Counted counted[MAX_COUNTED];
   uint32_t trials, most; // so many are made
   bool kept;
@@ -46,16 +47,19 @@ typedef struct Needs {
 
 typedef struct Reads {
   Needs axis[MAX_AXES];
-  double halo[MAX_RANK]; // elements beside the own block that windows read along a dim, as a share of it
+  double halo[MAX_RANK]; // elements beside the own block that windows read along a dim, as a share
+                         // of it
 } Reads;
 
 // Who reads n how, axis by axis.
 void improve_needs(const Improve *m, NodeId n, Reads *r);
-// A term over the axis, or a sum of terms, which is one too once it is known where sums are reduced.
+// A term over the axis, or a sum of terms, which is one too once it is known where sums are
+// reduced.
 bool improve_is_term(const Improve *m, NodeId n, int axis);
 // Fills m->terms.
 void improve_terms(Improve *m);
-// Bytes that one processor sends of n, those over slow axes weighing more, and in loops a call's worth for each.
+// Bytes that one processor sends of n, those over slow axes weighing more, and in loops a call's
+// worth for each.
 double improve_cost(const Improve *m, NodeId n);
 // Multiplications and additions of one processor for n.
 double improve_work(const Improve *m, NodeId n);

@@ -1,5 +1,6 @@
-// Minimum cut by maximum flow: Dinic, "Algorithm for solution of a problem of maximum flow in networks
-// with power estimation" (1970). Level graph by breadth-first search, blocking flow without recursion.
+// Minimum cut by maximum flow: Dinic, "Algorithm for solution of a problem of maximum flow in
+// networks with power estimation" (1970). Level graph by breadth-first search, blocking flow
+// without recursion.
 #include "partition/place/min_cut_internal.h"
 
 typedef struct Edge {

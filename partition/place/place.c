@@ -26,12 +26,14 @@ static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
   const Wish *w = p->wish[n];
   const Node *node = graph_node(p->door.graph, n);
   if (node->op == OP_PIN)
-    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)",
+                        dim_get(p->door.graph->dims, node->dims.at[k])->name,
                         p->door.graph->mesh->axis[axis].name, node->origin.pos.line);
   if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
   if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
-  return arena_printf(p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
-                      p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
+  return arena_printf(
+      p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
+      p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
 }
 
 const char *placement_why(const Placement *placement, NodeId n) {
@@ -42,17 +44,20 @@ const char *placement_why(const Placement *placement, NodeId n) {
   const char *text = "";
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < home->cut[k].n; i++)
-      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "", said_by(p, n, k, home->cut[k].at[i]));
+      text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "",
+                          said_by(p, n, k, home->cut[k].at[i]));
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
       text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
-                          dim_get(g->dims, node->attr.dims[i])->name, node->op == OP_TOP_K ? "searched" : "summed",
+                          dim_get(g->dims, node->attr.dims[i])->name,
+                          node->op == OP_TOP_K ? "searched" : "summed",
                           axes_text(p->arena, g->mesh, p->inner[n][i]));
   if (at->partial.n && !*text) text = "takes terms and gives terms";
   return *text ? text : "no rule names its dims";
 }
 
-static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
+static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+                      const Machine *machine) {
   uint32_t n = graph_count(g) + 1;
   Plan *p = arena_new_of(a, Plan);
   p->arena = a;
@@ -107,7 +112,8 @@ Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Mac
   return &p->door;
 }
 
-Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout, const Machine *machine) {
+Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+                        const Machine *machine) {
   Plan *p = plan_new(a, of, g, layout, machine);
   p->silent = true;
   place_all(p);

@@ -1,15 +1,16 @@
-// Chooses the state of a value: what its arguments bring, what the layout says, and which of them wins on each axis.
+// Chooses the state of a value: what its arguments bring, what the layout says, and which of them
+// wins on each axis.
 //
 // A node first collects claims on each axis: what the layout wants of its result (hard), what its
-// arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that the
-// node reads: then terms are computed where they lie and the rule is met by a reduce-scatter, if that
-// is fewer bytes.
+// arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that
+// the node reads: then terms are computed where they lie and the rule is met by a reduce-scatter,
+// if that is fewer bytes.
 //
 //   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   b and h are claimed: b/rows h/cols
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b kept, h summed: b/rows, sum over cols
 #include "partition/sharding/sharding_internal.h"
 
-// -- claims ----------------------------------------------------------------------------------------------
+// -- claims -------------------------------------------------------------------------------------
 
 // The slots that an axis can cut: result dims, then reduced dims.
 enum { MAX_SLOTS = 2 * MAX_RANK };
@@ -19,25 +20,26 @@ typedef struct Choice {
   NodeId id;
   const Node *n;
   int ndims, nslots;
-  int nsources;             // arguments; of a carry that is settling its next value too
-  Axes wanted[MAX_SLOTS];   // natural lists, as arguments bring them
-  Axes hard[MAX_RANK];      // as far as the node can compute such blocks
-  int slot[MAX_AXES];       // chosen slot of an axis, -1: none
+  int nsources;           // arguments; of a carry that is settling its next value too
+  Axes wanted[MAX_SLOTS]; // natural lists, as arguments bring them
+  Axes hard[MAX_RANK];    // as far as the node can compute such blocks
+  int slot[MAX_AXES];     // chosen slot of an axis, -1: none
 } Choice;
 
 static int slot_of(const Choice *c, Role r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Whether what owners hand out is fewer bytes than all elements: candidates of the largest, or a part that a
-// window takes, which is summed.
+// Whether what owners hand out is fewer bytes than all elements: candidates of the largest, or a
+// part that a window takes, which is summed.
 static bool owners_pay(const Graph *g, const Node *n, Axes cut) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
   int64_t size = dim_get(g->dims, n->attr.dims[0])->size, k = dim_get(g->dims, n->attr.to[0])->size;
   if (n->op != OP_TOP_K) return 2 * k <= size;
   int64_t block = block_length(g->mesh, size, cut);
-  return (k < block ? k : block) * axes_size(g->mesh, cut) * dtype_bytes(TYPE_U64) < size * dtype_bytes((Dtype)x->type);
+  return (k < block ? k : block) * axes_size(g->mesh, cut) * dtype_bytes(TYPE_U64) <
+         size * dtype_bytes((Dtype)x->type);
 }
 
 static NodeId source_of(const Choice *c, int i) {
@@ -93,8 +95,10 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
-    if (want < 0 && plan_is_gathered(c->plan, arg, graph_node(g, arg)->dims.at[have], axis, c->id)) continue;
-    double bytes = (double)state_bytes(g, arg, home) * (double)region_times(g, graph_node(g, arg)->region);
+    if (want < 0 && plan_is_gathered(c->plan, arg, graph_node(g, arg)->dims.at[have], axis, c->id))
+      continue;
+    double bytes =
+        (double)state_bytes(g, arg, home) * (double)region_times(g, graph_node(g, arg)->region);
     cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
   }
   return cost;
@@ -120,17 +124,21 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
-// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places first.
+// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places
+// first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
-// Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants otherwise is moved.
+// Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants
+// otherwise is moved.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->plan->door.graph->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
   if (slot >= c->ndims && c->n->op == OP_TOP_K) { // candidates, as keys
     const Graph *g = c->plan->door.graph;
-    int64_t k = dim_get(g->dims, c->n->attr.to[0])->size, block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
-    return (p - 1) * result * (double)(k < block ? k : block) / (double)k * (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
+    int64_t k = dim_get(g->dims, c->n->attr.to[0])->size,
+            block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
+    return (p - 1) * result * (double)(k < block ? k : block) / (double)k *
+           (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
   int soft = soft_slot(c, axis);
   if (slot >= c->ndims) return (ruled || soft >= 0 ? 1 : 2) * (p - 1) / p * result;
@@ -138,12 +146,13 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? (p - 1) / p * result / p : 0;
 }
 
-// Whether `axis` cuts arguments, none of them weights, and whatever claims it has them moved, or, of what only moves
-// elements itself, costs anything.
+// Whether `axis` cuts arguments, none of them weights, and whatever claims it has them moved, or,
+// of what only moves elements itself, costs anything.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   const Graph *g = c->plan->door.graph;
   OpClass cls = op_row((Op)c->n->op)->cls;
-  bool cut = false, moves = (cls == GATHER && ruled) || cls == ORDERED; // terms of no rule may be summed later
+  bool cut = false,
+       moves = (cls == GATHER && ruled) || cls == ORDERED; // terms of no rule may be summed later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     if (state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) < 0) continue;
@@ -160,14 +169,16 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
   return cut;
 }
 
-// Whether what a rule has gathered serves other uses too: factors meet again in the gradients of one another, and
-// weights, which depend on no input, in the backward pass.
+// Whether what a rule has gathered serves other uses too: factors meet again in the gradients of
+// one another, and weights, which depend on no input, in the backward pass.
 static bool gathers_once(const Choice *c, int axis) {
   const Graph *g = c->plan->door.graph;
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
     NodeId arg = c->n->args[i];
-    if (!c->plan->graph->fed[arg] && state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0) return true;
+    if (!c->plan->graph->fed[arg] &&
+        state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0)
+      return true;
   }
   return false;
 }
@@ -179,11 +190,13 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   const Graph *g = c->plan->door.graph;
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
   bool fits = dim_get(g->dims, c->n->dims.at[slot])->size >= g->mesh->axis[axis].size;
-  return fits && !c->plan->wish[c->id]->whole[slot] && cut_allowed(g, c->id, slot, one).n ? CLAIM_MOVED : CLAIM_NONE;
+  return fits && !c->plan->wish[c->id]->whole[slot] && cut_allowed(g, c->id, slot, one).n
+             ? CLAIM_MOVED
+             : CLAIM_NONE;
 }
 
-// Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule stands
-// against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
+// Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule
+// stands against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
 static int claimed_slot(const Choice *c, int axis) {
   bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
@@ -196,7 +209,8 @@ static int claimed_slot(const Choice *c, int axis) {
     double moved = argument_cost(c, axis, s), cost = moved + after_cost(c, axis, s, claim, ruled);
     if (shared && ruled && claim != CLAIM_RULE && moved > 0) cost *= 2;
     int strength = ruled && s >= c->ndims ? CLAIM_RULE + 1 : (int)claim;
-    if (best < 0 || cost < least || (cost <= least && strength > rank)) best = s, least = cost, rank = strength;
+    if (best < 0 || cost < least || (cost <= least && strength > rank))
+      best = s, least = cost, rank = strength;
   }
   return best;
 }
@@ -231,7 +245,7 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
   return out;
 }
 
-// -- from the choice to states ----------------------------------------------------------------------------
+// -- from the choice to states ------------------------------------------------------------------
 
 static void put_axis(State *s, int ndims, int k, int axis, Axes order) {
   state_remove(s, ndims, axis);
@@ -258,14 +272,16 @@ static State home_of(const Plan *p, NodeId n, const State *at) {
       int other = state_cut_by(at, node->dims.n, axis);
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
-      if (other >= 0 && !cut_allowed(p->door.graph, n, k, one).n) continue; // can only be computed cut elsewhere
+      if (other >= 0 && !cut_allowed(p->door.graph, n, k, one).n)
+        continue;                         // can only be computed cut elsewhere
       if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
       put_axis(&home, node->dims.n, k, axis, w->hard[k]);
       taken[axis] = true;
     }
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < w->soft[k].n; i++)
-      if (state_cut_by(&home, node->dims.n, w->soft[k].at[i]) < 0) axes_append(&home.cut[k], w->soft[k].at[i]);
+      if (state_cut_by(&home, node->dims.n, w->soft[k].at[i]) < 0)
+        axes_append(&home.cut[k], w->soft[k].at[i]);
   return home;
 }
 
@@ -304,7 +320,11 @@ void plan_choose(Plan *p, NodeId n) {
     p->door.reduced[n] = home_of(p, n, &p->door.at[n]);
     return;
   }
-  Choice c = {.plan = p, .id = n, .n = node, .ndims = node->dims.n, .nslots = node->dims.n + node_inner(node)};
+  Choice c = {.plan = p,
+              .id = n,
+              .n = node,
+              .ndims = node->dims.n,
+              .nslots = node->dims.n + node_inner(node)};
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   if (!is_claimed(&c)) {

@@ -1,8 +1,8 @@
 // Where values that arguments have cut are gathered: once, before what is made of them.
 //
-// The gradient of a weight comes out cut when the activations that it is made of are. If the weight is whole, its
-// update and those of the optimiser's slots would each be computed in blocks and gathered; the gradient alone is less,
-// and what it is made of may be less still:
+// The gradient of a weight comes out cut when the activations that it is made of are. If the weight
+// is whole, its update and those of the optimiser's slots would each be computed in blocks and
+// gathered; the gradient alone is less, and what it is made of may be less still:
 //
 //   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])      v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
 //   gathered: v' and w'  =>  g  =>  a, if that is worth computing all of g everywhere
@@ -43,8 +43,8 @@ static bool is_bound(const Plan *p, NodeId n, int axis) {
 
 static bool goes_on(const Behind *b, NodeId u) {
   const Node *n = graph_node(b->g, u);
-  return op_row((Op)n->op)->cls == POINTWISE && cut_so(b, u, &b->p->door.at[u]) && cut_so(b, u, &b->p->door.reduced[u]) &&
-         !is_bound(b->p, u, b->axis);
+  return op_row((Op)n->op)->cls == POINTWISE && cut_so(b, u, &b->p->door.at[u]) &&
+         cut_so(b, u, &b->p->door.reduced[u]) && !is_bound(b->p, u, b->axis);
 }
 
 static bool read_whole(const Behind *b, NodeId n) {
@@ -109,13 +109,17 @@ static bool alone(const Behind *b) {
       NodeId arg = node->args[a];
       int k = found(b, arg);
       if (k > 0 && !b->leads[k]) return false;
-      if (k < 0 && state_cut_by(&b->p->door.reduced[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0) return false;
+      if (k < 0 &&
+          state_cut_by(&b->p->door.reduced[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0)
+        return false;
     }
   }
   return true;
 }
 
-static void make_whole(Plan *p, NodeId n, State *s, int axis) { state_remove(s, graph_node(p->door.graph, n)->dims.n, axis); }
+static void make_whole(Plan *p, NodeId n, State *s, int axis) {
+  state_remove(s, graph_node(p->door.graph, n)->dims.n, axis);
+}
 
 // The bytes that gathering the arguments sends, when they are all that has to be.
 static double argument_bytes(const Behind *b, NodeId n) {
@@ -134,11 +138,13 @@ static double own_flops(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double flops = 2 * (double)state_elements(b->g, &node->dims, &b->p->door.at[n]);
   for (int i = 0; i < node->attr.ndims; i++)
-    flops *= (double)block_length(b->g->mesh, dim_get(b->g->dims, node->attr.dims[i])->size, b->p->inner[n][i]);
+    flops *= (double)block_length(b->g->mesh, dim_get(b->g->dims, node->attr.dims[i])->size,
+                                  b->p->inner[n][i]);
   return flops;
 }
 
-// Whether n is better computed whole from gathered arguments: fewer bytes, at no more than twice the time that they take.
+// Whether n is better computed whole from gathered arguments: fewer bytes, at no more than twice
+// the time that they take.
 static bool worth_repeating(const Behind *b, NodeId n) {
   if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->door.at[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
@@ -151,10 +157,12 @@ static void gather_value(Behind *b, NodeId n) {
   double bytes = 0;
   if (!look_behind(b, n) || !alone(b)) return;
   for (int i = 0; i < b->n; i++)
-    if (b->gathered[i]) bytes += (double)state_bytes(b->g, b->node[i], &b->p->door.reduced[b->node[i]]);
+    if (b->gathered[i])
+      bytes += (double)state_bytes(b->g, b->node[i], &b->p->door.reduced[b->node[i]]);
   double own = (double)state_bytes(b->g, n, &b->p->door.at[n]);
   bool repeat = worth_repeating(b, n);
-  if (bytes < own || (bytes <= own && !repeat)) return; // as many bytes: then at least each its own block
+  if (bytes < own || (bytes <= own && !repeat))
+    return; // as many bytes: then at least each its own block
   make_whole(b->p, n, &b->p->door.reduced[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;
@@ -165,7 +173,8 @@ static void gather_value(Behind *b, NodeId n) {
 }
 
 static void index_outputs(const Graph *g, Behind *b, Arena *scratch) {
-  uint32_t *first = arena_array(scratch, uint32_t, graph_count(g) + 1), *next = arena_array(scratch, uint32_t, g->output.n + 1);
+  uint32_t *first = arena_array(scratch, uint32_t, graph_count(g) + 1),
+           *next = arena_array(scratch, uint32_t, g->output.n + 1);
   for (uint32_t o = g->output.n; o > 0; o--) {
     NodeId n = g->output.at[o - 1].value;
     next[o] = first[n];
@@ -182,7 +191,8 @@ void plan_gather_points(Plan *p, int axis) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
-    if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis)) continue;
+    if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
+      continue;
     int k = state_cut_by(&p->door.at[n], node->dims.n, axis);
     if (k < 0 || !axes_equal(p->door.at[n].cut[k], p->door.reduced[n].cut[k])) continue;
     b.d = node->dims.at[k];

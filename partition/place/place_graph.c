@@ -1,5 +1,5 @@
-// What all placements of a graph share, whatever the layout: who reads what, the roles of dims, carries, and which
-// nodes a layout wishes the same of.
+// What all placements of a graph share, whatever the layout: who reads what, the roles of dims,
+// carries, and which nodes a layout wishes the same of.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@ static void find_uses(PlaceGraph *p, Arena *a, const Graph *g) {
   uint32_t n = graph_count(g), total = 0;
   p->use_start = arena_array(a, NodeId, n + 2);
   for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) p->use_start[graph_node(g, u)->args[i]]++, total++;
+    for (int i = 0; i < graph_node(g, u)->nargs; i++)
+      p->use_start[graph_node(g, u)->args[i]]++, total++;
   p->use = arena_array(a, NodeId, total + 1);
   for (uint32_t i = 0, sum = 0; i <= n + 1; i++) {
     uint32_t here = p->use_start[i];
@@ -39,7 +40,8 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
   for (NodeId u = 1; u <= n; u++) {
     p->arg_start[u] = args;
     args += graph_node(g, u)->nargs;
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) dims += graph_node(g, graph_node(g, u)->args[i])->dims.n;
+    for (int i = 0; i < graph_node(g, u)->nargs; i++)
+      dims += graph_node(g, graph_node(g, u)->args[i])->dims.n;
   }
   p->role_start = arena_array(a, uint32_t, args + 1);
   p->role = arena_array(a, Role, dims + 1);
@@ -47,7 +49,8 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
   for (NodeId u = 1; u <= n; u++)
     for (int i = 0; i < graph_node(g, u)->nargs; i++) {
       p->role_start[args++] = dims;
-      for (int j = 0; j < graph_node(g, graph_node(g, u)->args[i])->dims.n; j++) p->role[dims++] = role_of(g, u, i, j);
+      for (int j = 0; j < graph_node(g, graph_node(g, u)->args[i])->dims.n; j++)
+        p->role[dims++] = role_of(g, u, i, j);
     }
 }
 
@@ -81,17 +84,20 @@ static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
   }
 }
 
-// -- wishes ------------------------------------------------------------------------------------------------
+// -- wishes -------------------------------------------------------------------------------------
 
 static uint64_t wisher_hash(const Wisher *w) {
-  uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^ (uintptr_t)w->subject.param << 17;
-  for (int i = 0; i < w->subject.dims.n; i++) h = (h ^ w->subject.dims.at[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^
+               (uintptr_t)w->subject.param << 17;
+  for (int i = 0; i < w->subject.dims.n; i++)
+    h = (h ^ w->subject.dims.at[i]) * UINT64_C(0x9e3779b97f4a7c15);
   return h ^ h >> 32;
 }
 
 static bool same_wisher(const Wisher *x, const Wisher *y) {
   const Subject *a = &x->subject, *b = &y->subject;
-  return x->given == y->given && a->scope == b->scope && a->name == b->name && a->param == b->param && dims_equal(&a->dims, &b->dims);
+  return x->given == y->given && a->scope == b->scope && a->name == b->name &&
+         a->param == b->param && dims_equal(&a->dims, &b->dims);
 }
 
 // Names that are not interned are unlike each other, which costs a wish more.

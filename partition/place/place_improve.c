@@ -1,8 +1,10 @@
-// Moves that pay for several nodes together: each is tried on the whole neighbourhood, and kept if that sends less.
+// Moves that pay for several nodes together: each is tried on the whole neighbourhood, and kept if
+// that sends less.
 //
-// Nodes choose their states one by one, from what their arguments are. A move changes one choice, lets what follows
-// from it choose again, and counts what all values concerned send before and after. A state that one user has
-// paid for is free for the others, so that moves see what no node sees alone:
+// Nodes choose their states one by one, from what their arguments are. A move changes one choice,
+// lets what follows from it choose again, and counts what all values concerned send before and
+// after. A state that one user has paid for is free for the others, so that moves see what no node
+// sees alone:
 //
 //   home    a sum is scattered because some of its users want it so: the others, a norm of gradients or the mean of a
 //           row, go on in blocks
@@ -27,7 +29,7 @@ typedef struct States {
   uint8_t *linear;
 } States;
 
-// -- trials ----------------------------------------------------------------------------------------------
+// -- trials -------------------------------------------------------------------------------------
 
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
@@ -54,7 +56,8 @@ static bool wait_users(Improve *m, NodeId n) {
 
 static bool is_free(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
-  return node->op != OP_CARRY && node->op != OP_PIN && node->op != OP_SCAN && op_row((Op)node->op)->cls != SOURCE;
+  return node->op != OP_CARRY && node->op != OP_PIN && node->op != OP_SCAN &&
+         op_row((Op)node->op)->cls != SOURCE;
 }
 
 // Handed out: it stays where it is.
@@ -90,7 +93,9 @@ static bool pull_back(Improve *m, NodeId n) {
   Change before = {n, p->door.at[n], p->door.reduced[n], p->inner[n]};
   int ndims = graph_node(m->g, n)->dims.n;
   plan_pull_back(p, n);
-  if (state_equal(&before.home, &p->door.reduced[n], ndims) && state_equal(&before.at, &p->door.at[n], ndims)) return true;
+  if (state_equal(&before.home, &p->door.reduced[n], ndims) &&
+      state_equal(&before.at, &p->door.at[n], ndims))
+    return true;
   if (m->nold == 2 * MAX_CHANGED) {
     p->door.at[n] = before.at, p->door.reduced[n] = before.home;
     return false;
@@ -160,19 +165,21 @@ static bool is_changed(const Improve *m, NodeId n) {
   return false;
 }
 
-// Bytes that a trial saves. A sum that went on as terms cost nothing here, and what it was summed as did: what a
-// value has sent is what it sends at its best.
+// Bytes that a trial saves. A sum that went on as terms cost nothing here, and what it was summed
+// as did: what a value has sent is what it sends at its best.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || is_changed(m, list[i].n)) saved += m->sent[list[i].n] - list[i].after;
+    if (list[i].before != list[i].after || is_changed(m, list[i].n))
+      saved += m->sent[list[i].n] - list[i].after;
   return saved;
 }
 
 static void keep(Improve *m, const Counted *list, int n) {
   swap_states(m, false);
   for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || is_changed(m, list[i].n)) m->sent[list[i].n] = list[i].after;
+    if (list[i].before != list[i].after || is_changed(m, list[i].n))
+      m->sent[list[i].n] = list[i].after;
   m->kept = true;
 }
 
@@ -198,7 +205,7 @@ static bool decide(Improve *m, bool good) {
   return kept;
 }
 
-// -- moves -----------------------------------------------------------------------------------------------
+// -- moves --------------------------------------------------------------------------------------
 
 static bool has_room(const Improve *m) { return m->trials < m->most; }
 
@@ -240,7 +247,9 @@ static void try_homes(Improve *m, NodeId n, int axis) {
   const Plan *p = m->p;
   const Node *node = graph_node(m->g, n);
   bool whole;
-  if (node->attr.decl || !is_free(m, n) || is_shown(m, n) || state_cut_by(&p->door.reduced[n], node->dims.n, axis) >= 0) return;
+  if (node->attr.decl || !is_free(m, n) || is_shown(m, n) ||
+      state_cut_by(&p->door.reduced[n], node->dims.n, axis) >= 0)
+    return;
   uint32_t cuts = wanted_cuts(m, n, axis, &whole);
   for (int k = 0; k < node->dims.n && whole && has_room(m); k++)
     if (cuts >> k & 1 && !p->wish[n]->whole[k] && move_home(m, n, axis, k)) return;
@@ -263,8 +272,10 @@ static bool can_cut(const Improve *m, NodeId u, int axis, int slot) {
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
   if (slot < 0) return true;
   int64_t parts = m->g->mesh->axis[axis].size;
-  if (slot >= node->dims.n) return dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >= parts;
-  return !m->p->wish[u]->whole[slot] && cut_allowed(m->g, u, slot, one).n && dim_get(m->g->dims, node->dims.at[slot])->size >= parts;
+  if (slot >= node->dims.n)
+    return dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >= parts;
+  return !m->p->wish[u]->whole[slot] && cut_allowed(m->g, u, slot, one).n &&
+         dim_get(m->g->dims, node->dims.at[slot])->size >= parts;
 }
 
 static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
@@ -290,7 +301,9 @@ static void try_gather(Improve *m, NodeId n, int axis) {
   p->as_gathered = 0;
   if (!decide(m, good)) return;
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
-    if (has_slots(m, p->graph->use[i])) p->forced[p->graph->use[i] * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, p->graph->use[i], axis) + 2);
+    if (has_slots(m, p->graph->use[i]))
+      p->forced[p->graph->use[i] * MAX_AXES + (uint32_t)axis] =
+          (uint8_t)(slot_now(m, p->graph->use[i], axis) + 2);
 }
 
 // What u and its arguments send is worth trials.
@@ -310,12 +323,15 @@ static void improve_axis(Improve *m, int axis) {
     if (!improve_is_term(m, n, axis)) continue;
     try_homes(m, n, axis);
     for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1] && has_room(m); i++)
-      if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE) try_homes(m, p->graph->use[i], axis);
+      if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE)
+        try_homes(m, p->graph->use[i], axis);
   }
   m->least = least;
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
-    if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 && state_cut_by(&p->door.reduced[n], graph_node(g, n)->dims.n, axis) >= 0 &&
-        improve_cost(m, n) > m->least) try_gather(m, n, axis);
+    if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 &&
+        state_cut_by(&p->door.reduced[n], graph_node(g, n)->dims.n, axis) >= 0 &&
+        improve_cost(m, n) > m->least)
+      try_gather(m, n, axis);
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
@@ -323,8 +339,10 @@ static void improve_axis(Improve *m, int axis) {
 // Room for other states of all nodes, which begin as those of p.
 static States copy_states(const Plan *p) {
   uint32_t n = graph_count(p->door.graph) + 1;
-  States s = {arena_copy(p->arena, p->door.at, n * sizeof *s.at), arena_copy(p->arena, p->door.reduced, n * sizeof *s.home),
-              arena_array(p->arena, Axes *, n), arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
+  States s = {arena_copy(p->arena, p->door.at, n * sizeof *s.at),
+              arena_copy(p->arena, p->door.reduced, n * sizeof *s.home),
+              arena_array(p->arena, Axes *, n),
+              arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
   for (NodeId u = 1; u < n; u++) {
     int inner = node_inner(graph_node(p->door.graph, u));
     if (p->inner[u]) s.inner[u] = arena_copy(p->arena, p->inner[u], (size_t)inner * sizeof(Axes));
@@ -353,7 +371,9 @@ static double lowered_bytes(Plan *p) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
     if (coll_of((Op)node->op, &kind))
-      sum += coll_weight(p->machine, lowered->mesh, kind, node->attr.axes, coll_call_bytes(lowered, &n, 1)) * (double)region_times(lowered, node->region);
+      sum += coll_weight(p->machine, lowered->mesh, kind, node->attr.axes,
+                         coll_call_bytes(lowered, &n, 1)) *
+             (double)region_times(lowered, node->region);
   }
   arena_free(scratch);
   return sum;
@@ -366,9 +386,15 @@ void plan_improve(Plan *p) {
   plan_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
-  *m = (Improve){.p = p, .g = g, .seen = arena_array(scratch, uint32_t, n), .terms = arena_array(scratch, uint8_t, n), .sent = arena_array(scratch, double, n)};
+  *m = (Improve){.p = p,
+                 .g = g,
+                 .seen = arena_array(scratch, uint32_t, n),
+                 .terms = arena_array(scratch, uint8_t, n),
+                 .sent = arena_array(scratch, double, n)};
   m->call = p->machine->latency * p->machine->bandwidth;
-  for (int a = 0; a < g->mesh->naxes; a++) m->weight[a] = p->machine->bandwidth / machine_link(p->machine, g->mesh->axis[a].name).bandwidth;
+  for (int a = 0; a < g->mesh->naxes; a++)
+    m->weight[a] =
+        p->machine->bandwidth / machine_link(p->machine, g->mesh->axis[a].name).bandwidth;
   m->total = all_costs(m, m->sent);
   m->most = MIN_TRIALS + n / 2;
   if (m->total > 0) {

@@ -7,7 +7,9 @@ static bool reads_all(const Plan *p, NodeId n) {
   const Node *node = graph_node(g, n);
   const State *at = &p->door.at[n];
   int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
-  Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size, .tap_size = 1, .affine = node->attr.affine};
+  Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size,
+             .tap_size = 1,
+             .affine = node->attr.affine};
   x.of_axes = at->cut[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) {
     x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
@@ -22,8 +24,8 @@ static bool reads_all(const Plan *p, NodeId n) {
   return true;
 }
 
-// Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any cuts. If
-// an axis of the new dim cuts another dim of the source, that moves to dim j first.
+// Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any
+// cuts. If an axis of the new dim cuts another dim of the source, that moves to dim j first.
 static void need_reach(const Plan *p, NodeId n, int j, State *need) {
   const Node *node = graph_node(p->door.graph, n);
   if (reads_all(p, n)) return;
@@ -33,7 +35,9 @@ static void need_reach(const Plan *p, NodeId n, int j, State *need) {
   for (int i = 0; i < to.n && !cut.n; i++)
     if (state_cut_by(home, ndims, to.at[i]) >= 0) cut = to;
   int free = 0;
-  while (free < cut.n && state_cut_by(need, ndims, cut.at[free]) < 0 && !axes_has(need->partial, cut.at[free])) free++;
+  while (free < cut.n && state_cut_by(need, ndims, cut.at[free]) < 0 &&
+         !axes_has(need->partial, cut.at[free]))
+    free++;
   need->cut[j] = axes_head(cut, free);
 }
 
@@ -54,8 +58,10 @@ State plan_need(const Plan *p, NodeId n, int i) {
   int reach = -1;
   for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
     Role r = plan_role(p, n, i, j);
-    if (r.reach) reach = j;
-    else if (r.kind == ROLE_KEEP) need.cut[j] = at->cut[r.at];
+    if (r.reach)
+      reach = j;
+    else if (r.kind == ROLE_KEEP)
+      need.cut[j] = at->cut[r.at];
     if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];
   }
   for (int a = 0; a < g->mesh->naxes; a++)
@@ -78,6 +84,7 @@ State plan_output_need(const Plan *p, const Output *o) {
   for (int k = 0; k < s.dims.n; k++) need.cut[k] = w.hard[k];
   for (int k = 0; k < s.dims.n; k++)
     for (int i = 0; i < w.soft[k].n; i++)
-      if (state_cut_by(&need, s.dims.n, w.soft[k].at[i]) < 0) axes_append(&need.cut[k], w.soft[k].at[i]);
+      if (state_cut_by(&need, s.dims.n, w.soft[k].at[i]) < 0)
+        axes_append(&need.cut[k], w.soft[k].at[i]);
   return need;
 }

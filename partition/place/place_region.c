@@ -1,9 +1,10 @@
-// Loops: the state of a carry is that of its start, and of its next value, and of each of its steps.
+// Loops: the state of a carry is that of its start, and of its next value, and of each of its
+// steps.
 //
-// A first choice of all states has seen carries from their starts only. Then each carry is chosen again with
-// its next value as a second argument, whose conversion costs in every step, and what follows from it
-// is chosen again, until no carry changes. Every state is right, since a next value is converted to its
-// carry's; after some rounds it stays as it is.
+// A first choice of all states has seen carries from their starts only. Then each carry is chosen
+// again with its next value as a second argument, whose conversion costs in every step, and what
+// follows from it is chosen again, until no carry changes. Every state is right, since a next value
+// is converted to its carry's; after some rounds it stays as it is.
 //
 //   scan t (h[b, k] = 0) { h = tanh(x[b, k/cols] + ...) }     the carry starts whole and settles at k/cols
 #include "partition/sharding/sharding_internal.h"
@@ -16,7 +17,8 @@ static bool choose_again(Plan *p, NodeId n) {
   int ndims = graph_node(p->door.graph, n)->dims.n;
   p->door.at[n] = p->door.reduced[n] = (State){0};
   plan_choose(p, n);
-  return !state_equal(&at, &p->door.at[n], ndims) || !state_equal(&home, &p->door.reduced[n], ndims);
+  return !state_equal(&at, &p->door.at[n], ndims) ||
+         !state_equal(&home, &p->door.reduced[n], ndims);
 }
 
 static bool settle_round(Plan *p, bool *changed) {

@@ -1,4 +1,5 @@
-// The one table of roles: what a cut of an argument's dim means for the result, by class of operation.
+// The one table of roles: what a cut of an argument's dim means for the result, by class of
+// operation.
 //
 //   class      dim                                   a cut over axis a
 //   pointwise  any                                   stays; arguments without it are sliced, free
@@ -20,7 +21,9 @@ static int listed(const DimId *list, int n, DimId d) {
   return -1;
 }
 
-static Role keep(const Node *n, DimId d) { return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)}; }
+static Role keep(const Node *n, DimId d) {
+  return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)};
+}
 
 static Role inner_or_keep(const Node *n, DimId d) {
   int s = listed(n->attr.dims, n->attr.ndims, d);
@@ -45,7 +48,8 @@ static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
 
 // Owners fill in their own elements only where others fill in zeros, and zeros add up.
 static bool window_sums(const Node *n) {
-  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 && dtype_bytes((Dtype)n->type) > 1;
+  return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
+         dtype_bytes((Dtype)n->type) > 1;
 }
 
 static Role window_role(const Node *n, DimId d) {
@@ -59,13 +63,15 @@ static Role window_role(const Node *n, DimId d) {
 
 static Role ordered_role(const Graph *g, const Node *n, DimId d) {
   if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
-  bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <= 4; // candidates travel as keys of 8 bytes
+  bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
+              4; // candidates travel as keys of 8 bytes
   return (Role){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_WHOLE};
 }
 
 // What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
 static Role region_role(const Node *n, DimId d) {
-  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0])) return (Role){.kind = ROLE_WHOLE};
+  if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
+    return (Role){.kind = ROLE_WHOLE};
   return keep(n, d);
 }
 

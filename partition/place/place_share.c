@@ -1,7 +1,8 @@
 // Conversions that uses of a value share: the second is free.
 //
-// A node that would have an argument gathered pays nothing for it when another user reads that argument whole anyway.
-// Windows are looked through, since conversions go below them (lower_window.c).
+// A node that would have an argument gathered pays nothing for it when another user reads that
+// argument whole anyway. Windows are looked through, since conversions go below them
+// (lower_window.c).
 //
 //   dw = contract(window(a), dy[o/cols]) reads dy whole;   da = contract(w, window(dy))
 //   so da is better computed cut as w is, from dy as it was gathered, than as terms that have to be summed
@@ -19,7 +20,10 @@ bool plan_window_passes(const Node *n, DimId d) {
 // Whether node u, which has its state, reads argument i whole over the axis.
 static bool reads_whole(const Plan *p, NodeId u, int i, int axis) {
   State need = plan_need(p, u, i);
-  return !axes_has(need.partial, axis) && state_cut_by(&need, graph_node(p->door.graph, graph_node(p->door.graph, u)->args[i])->dims.n, axis) < 0;
+  return !axes_has(need.partial, axis) &&
+         state_cut_by(&need,
+                      graph_node(p->door.graph, graph_node(p->door.graph, u)->args[i])->dims.n,
+                      axis) < 0;
 }
 
 bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) {

@@ -61,7 +61,8 @@ static bool extends(const State *more, const State *s, const Wish *w, int ndims)
   return true;
 }
 
-// The state in which everybody can read n when windows read it in blocks of their own, with a halo: cut as they are.
+// The state in which everybody can read n when windows read it in blocks of their own, with a halo:
+// cut as they are.
 static bool wanted_by_windows(const Plan *p, NodeId n, State *out) {
   const Graph *g = p->door.graph;
   int ndims = graph_node(g, n)->dims.n;
@@ -94,10 +95,13 @@ void plan_pull_back(Plan *p, NodeId n) {
   State want;
   bool shown;
   if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
-  bool one = wanted_state(p, n, &want, &shown) && !state_equal(&want, &p->door.reduced[n], node->dims.n);
-  if (!one && !(p->graph->given[n] && !p->graph->output[n] && wanted_by_windows(p, n, &want))) return;
+  bool one =
+      wanted_state(p, n, &want, &shown) && !state_equal(&want, &p->door.reduced[n], node->dims.n);
+  if (!one && !(p->graph->given[n] && !p->graph->output[n] && wanted_by_windows(p, n, &want)))
+    return;
   State *at = &p->door.at[n], *home = &p->door.reduced[n];
-  if (state_equal(&want, home, node->dims.n) || !extends(&want, home, p->wish[n], node->dims.n)) return;
+  if (state_equal(&want, home, node->dims.n) || !extends(&want, home, p->wish[n], node->dims.n))
+    return;
   *home = want;
   home->partial = (Axes){0};
   for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
@@ -112,10 +116,10 @@ void plan_pull_back(Plan *p, NodeId n) {
   }
 }
 
-// -- values that some users want cut and the others do not mind -----------------------------------------
+// -- values that some users want cut and the others do not mind ---------------------------------
 //
-// The norm of all gradients reads each gradient whole only because nothing cuts it; its squares may as
-// well be summed block by block. So the gradient follows the slot that it updates.
+// The norm of all gradients reads each gradient whole only because nothing cuts it; its squares may
+// as well be summed block by block. So the gradient follows the slot that it updates.
 
 enum { FLEXIBLE_DEPTH = 8 };
 
@@ -128,7 +132,8 @@ static bool flexible(const Plan *p, NodeId u, DimId d, int depth) {
     for (int i = 0; i < node->attr.ndims; i++)
       if (node->attr.dims[i] == d) return true;
   int k = dims_index(&node->dims, d);
-  if (cls != POINTWISE || k < 0 || !depth || p->graph->output[u] || p->wish[u]->whole[k]) return false;
+  if (cls != POINTWISE || k < 0 || !depth || p->graph->output[u] || p->wish[u]->whole[k])
+    return false;
   for (uint32_t i = p->graph->use_start[u]; i < p->graph->use_start[u + 1]; i++)
     if (!flexible(p, p->graph->use[i], d, depth - 1)) return false;
   return p->graph->use_start[u] < p->graph->use_start[u + 1];
@@ -163,7 +168,8 @@ static bool others_flexible(const Plan *p, NodeId n, const State *want) {
       State need = plan_need(p, p->graph->use[i], j);
       if (state_equal(&need, want, node->dims.n)) continue;
       for (int k = 0; k < node->dims.n; k++)
-        if (want->cut[k].n > home->cut[k].n && !flexible(p, p->graph->use[i], node->dims.at[k], FLEXIBLE_DEPTH))
+        if (want->cut[k].n > home->cut[k].n &&
+            !flexible(p, p->graph->use[i], node->dims.at[k], FLEXIBLE_DEPTH))
           return false;
     }
   return true;
@@ -175,7 +181,8 @@ void plan_choose_again(Plan *p, NodeId n) {
   p->door.at[n] = p->door.reduced[n] = (State){0};
   plan_choose(p, n);
   for (int k = 0; k < graph_node(p->door.graph, n)->dims.n; k++) // what users asked for stays
-    if (axes_starts(home.cut[k], p->door.reduced[n].cut[k]) && home.cut[k].n > p->door.reduced[n].cut[k].n) {
+    if (axes_starts(home.cut[k], p->door.reduced[n].cut[k]) &&
+        home.cut[k].n > p->door.reduced[n].cut[k].n) {
       p->door.at[n] = at;
       p->door.reduced[n] = home;
       p->inner[n] = inner;
@@ -197,7 +204,8 @@ static void push_forward(Plan *p, bool *changed) {
   }
 }
 
-// Products again, which now see what all users of their arguments have gathered, and what follows from them.
+// Products again, which now see what all users of their arguments have gathered, and what follows
+// from them.
 void plan_choose_shared(Plan *p) {
   const Graph *g = p->door.graph;
   bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
@@ -207,19 +215,22 @@ void plan_choose_shared(Plan *p) {
     State at = p->door.at[u], home = p->door.reduced[u];
     p->door.at[u] = p->door.reduced[u] = (State){0};
     plan_choose(p, u);
-    changed[u] = !state_equal(&at, &p->door.at[u], node->dims.n) || !state_equal(&home, &p->door.reduced[u], node->dims.n);
+    changed[u] = !state_equal(&at, &p->door.at[u], node->dims.n) ||
+                 !state_equal(&home, &p->door.reduced[u], node->dims.n);
     any |= changed[u];
   }
   if (any) push_forward(p, changed);
 }
 
-// A sum of terms is a term once it is known where sums are reduced: the gradient of a table that is used twice.
+// A sum of terms is a term once it is known where sums are reduced: the gradient of a table that is
+// used twice.
 static bool *find_terms(const Plan *p) {
   const Graph *g = p->door.graph;
   bool *term = arena_array(p->arena, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    term[n] = p->door.at[n].partial.n || (node->op == OP_ADD && term[node->args[0]] && term[node->args[1]]);
+    term[n] = p->door.at[n].partial.n ||
+              (node->op == OP_ADD && term[node->args[0]] && term[node->args[1]]);
   }
   return term;
 }

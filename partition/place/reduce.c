@@ -1,7 +1,7 @@
 // Where partial sums over one axis are reduced: a minimum cut of the linear regions.
 //
-// A sum over a dim that the axis cuts gives a term on each processor. Linear operations may go on with
-// terms, others need the sum. Each value that can be a term has two vertices, `in` and `out`:
+// A sum over a dim that the axis cuts gives a term on each processor. Linear operations may go on
+// with terms, others need the sum. Each value that can be a term has two vertices, `in` and `out`:
 //   in on the source side    it is computed as a term
 //   out on the source side   nobody reads its sum
 // so the edge in -> out is cut when a term is summed, and costs the wire bytes of that.
@@ -9,8 +9,9 @@
 //   dq, dk, dv = products over h/cols;  dx = (dq + dk) + dv;  relu'(..) * dx
 //   cutting behind the second add costs one all_reduce instead of three
 //
-// In a loop a sum costs in every step. A carry may be a term while its next value is one too, and then so is
-// what it is in the end: a gradient that adds up over micro-batches is summed once, behind the loop.
+// In a loop a sum costs in every step. A carry may be a term while its next value is one too, and
+// then so is what it is in the end: a gradient that adds up over micro-batches is summed once,
+// behind the loop.
 #include "partition/place/min_cut_internal.h"
 #include "partition/sharding/sharding_internal.h"
 
@@ -18,10 +19,10 @@ typedef struct Stretch {
   Plan *p;
   const Graph *g;
   int axis;
-  bool *may;       // node can be computed as a term
-  bool *starts;    // it is one by its own sum
-  uint8_t *args;   // arguments that are read as terms then
-  bool *stays;     // carry that cannot be a term, since its next value cannot
+  bool *may;     // node can be computed as a term
+  bool *starts;  // it is one by its own sum
+  uint8_t *args; // arguments that are read as terms then
+  bool *stays;   // carry that cannot be a term, since its next value cannot
 } Stretch;
 
 // Partial sums are f32 or wider (decision 11).
@@ -37,7 +38,8 @@ static int64_t reduce_bytes(const Stretch *r, NodeId n) {
   int64_t bytes = state_bytes(r->g, n, &term);
   CollKind kind = home_cut(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
   int64_t times = region_times(r->g, graph_node(r->g, n)->region), all;
-  if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) || all >= CUT_INFINITE / 4)
+  if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
+      all >= CUT_INFINITE / 4)
     return CUT_INFINITE / 4;
   return all + times - 1; // of equal bytes rather fewer calls
 }
@@ -53,8 +55,10 @@ static bool starts_here(const Stretch *r, NodeId n) {
 static uint8_t args_all(const Stretch *r, const Node *n, int lo) {
   uint8_t out = 0, terms = 0;
   for (int i = lo; i < n->nargs; i++) {
-    if (r->may[n->args[i]]) terms = 1;
-    else if (home_cut(r, n->args[i])) return 0;
+    if (r->may[n->args[i]])
+      terms = 1;
+    else if (home_cut(r, n->args[i]))
+      return 0;
     out |= (uint8_t)(1u << i);
   }
   return terms ? out : 0;
@@ -71,7 +75,8 @@ static uint8_t args_one(const Stretch *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
     if (r->may[n->args[i]] &&
-        (best < 0 || reduce_bytes(r, n->args[i]) > reduce_bytes(r, n->args[best]))) best = i;
+        (best < 0 || reduce_bytes(r, n->args[i]) > reduce_bytes(r, n->args[best])))
+      best = i;
   return best >= 0 && whole_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
@@ -93,7 +98,8 @@ static uint8_t linear_args(const Stretch *r, NodeId id) {
   case LINEAR_ALL:
     if (n->op == OP_CAST) { // widening floats only: others round each term
       Dtype from = (Dtype)graph_node(r->g, n->args[0])->type;
-      if (!dtype_is_float(from) || !dtype_is_float((Dtype)n->type) || dtype_bytes(from) > dtype_bytes((Dtype)n->type))
+      if (!dtype_is_float(from) || !dtype_is_float((Dtype)n->type) ||
+          dtype_bytes(from) > dtype_bytes((Dtype)n->type))
         return 0;
     }
     return args_all(r, n, 0);
@@ -127,7 +133,8 @@ static void find_members(Stretch *r) {
   }
 }
 
-// Members as if all carries could be terms; then without those whose next value is none, until all are right.
+// Members as if all carries could be terms; then without those whose next value is none, until all
+// are right.
 static void find_loop_members(Stretch *r) {
   for (bool again = true; again;) {
     again = false;
@@ -178,7 +185,8 @@ static void connect_uses(const Stretch *r, Cut *c, NodeId u) {
     NodeId n = node->args[i];
     if (!r->may[n]) continue;
     bool linear = r->may[u] && (r->args[u] >> i & 1);
-    if (!linear) cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);
+    if (!linear)
+      cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);
     else if (!r->starts[u]) {
       cut_edge(c, out_of(n), in_of(u), CUT_INFINITE);
       if (home_cut(r, n)) cut_edge(c, in_of(u), in_of(n), CUT_INFINITE);
@@ -232,8 +240,10 @@ void plan_reduce_points(Plan *p, int axis) {
   cut_run(c);
   for (NodeId u = 1; u < n; u++) {
     if (!r.may[u] || !cut_on_source_side(c, in_of(u))) continue;
-    if (r.starts[u]) sum_terms(&r, c, u);
-    else make_term(p, u, axis, r.args[u]);
+    if (r.starts[u])
+      sum_terms(&r, c, u);
+    else
+      make_term(p, u, axis, r.args[u]);
   }
   arena_free(scratch);
 }

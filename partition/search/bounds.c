@@ -1,5 +1,5 @@
-// Bounds of layouts, axis by axis. Parts that every set cuts alike are one class, so that a bound is a
-// short sum of products.
+// Bounds of layouts, axis by axis. Parts that every set cuts alike are one class, so that a bound
+// is a short sum of products.
 #include <math.h>
 #include <string.h>
 
@@ -12,28 +12,28 @@ typedef struct Class {
   uint64_t hash;
   const uint8_t *code;
   double amount;
-  double *flow[FLOWS];          // of values: seconds, set by set
+  double *flow[FLOWS]; // of values: seconds, set by set
   bool uneven;
-  int64_t size[MAX_PART_DIMS];  // of the dim with code i + 1, where blocks of it may be short
+  int64_t size[MAX_PART_DIMS]; // of the dim with code i + 1, where blocks of it may be short
 } Class;
 
 typedef struct KindTable {
   double size;
   uint32_t n;
-  uint32_t first;   // its first set among those of all kinds
+  uint32_t first; // its first set among those of all kinds
   // n rows of one number a class, then one of the best of all rows
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
-  bool *moved;      // whether a set moves a value
+  bool *moved; // whether a set moves a value
   double *best_share, *best_held, *best_left, *least_flow;
-  double *latency;  // of set
+  double *latency; // of set
 } KindTable;
 
-typedef struct Depth { // axes before this one have their sets
-  double *share, *upper, *held;  // products
-  double *flow[FLOWS];           // of values: seconds so far
-  bool *moved;                   // whether that is any
-  double *left, *passed;         // share that stays; that, of values that axes before move
-  double *weight, *rest_flow;    // of this level: amounts times all but the share of axis k
+typedef struct Depth {          // axes before this one have their sets
+  double *share, *upper, *held; // products
+  double *flow[FLOWS];          // of values: seconds so far
+  bool *moved;                  // whether that is any
+  double *left, *passed;        // share that stays; that, of values that axes before move
+  double *weight, *rest_flow;   // of this level: amounts times all but the share of axis k
   double *rest_share, *rest_held, *rest_left; // the best shares of axes behind
   double latency;
 } Depth;
@@ -43,9 +43,9 @@ struct Least {
   const SearchTask *task;
   uint32_t nsets;
   uint32_t nparts, npositive, nheld, nvalues;
-  Class *part, *held, *value; // parts: positive amounts first
+  Class *part, *held, *value;         // parts: positive amounts first
   uint32_t *part_class, *value_class; // 1 + the index of its class, 0: none
-  bool together;              // what the first axes do is exact
+  bool together;                      // what the first axes do is exact
   KindTable *kind;
   int naxes;
   const KindTable *axis[MAX_AXES];
@@ -56,7 +56,7 @@ struct Least {
 static double min_of(double x, double y) { return x < y ? x : y; }
 static double max_of(double x, double y) { return x > y ? x : y; }
 
-// -- classes -----------------------------------------------------------------------------------------------
+// -- classes ------------------------------------------------------------------------------------
 
 typedef struct Classes {
   VEC(Class) at;
@@ -71,7 +71,9 @@ static uint64_t hash_bytes(const uint8_t *bytes, uint32_t n) {
 static uint32_t find_class(const Least *l, Classes *c, const Class *x) {
   for (uint32_t i = 0; i < c->at.n; i++) {
     const Class *y = &c->at.at[i];
-    if (y->hash == x->hash && !memcmp(x->size, y->size, sizeof x->size) && !memcmp(x->code, y->code, l->nsets)) return i;
+    if (y->hash == x->hash && !memcmp(x->size, y->size, sizeof x->size) &&
+        !memcmp(x->code, y->code, l->nsets))
+      return i;
   }
   vec_push(l->a, c->at) = *x;
   Class *y = &c->at.at[c->at.n - 1];
@@ -79,9 +81,10 @@ static uint32_t find_class(const Least *l, Classes *c, const Class *x) {
   return c->at.n - 1;
 }
 
-// The cuts of a part by the sets of all kinds. Dims whose blocks are never short are all alike; others are numbered
-// as they appear.
-static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds, AxisKind *const *kind, int64_t most, uint8_t *code) {
+// The cuts of a part by the sets of all kinds. Dims whose blocks are never short are all alike;
+// others are numbered as they appear.
+static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
+                           AxisKind *const *kind, int64_t most, uint8_t *code) {
   const Part *p = &parts->part.at[i];
   Class c = {.code = code};
   uint8_t number[MAX_PART_DIMS] = {0}, n = 0;
@@ -119,7 +122,8 @@ static void sort_parts(Least *l, const Classes *c, uint32_t nparts) {
   for (uint32_t i = 0; i < nparts; i++) l->part_class[i] = place[l->part_class[i]];
 }
 
-static void find_parts(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind, int64_t most) {
+static void find_parts(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind,
+                       int64_t most) {
   Classes time = {0}, held = {0};
   uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
   l->part_class = arena_array(l->a, uint32_t, parts->part.n + 1);
@@ -147,12 +151,14 @@ static bool codes_of_value(uint32_t value, uint32_t nkinds, AxisKind *const *kin
   return any;
 }
 
-static void add_flows(Least *l, Class *c, double weight, uint32_t value, uint32_t nkinds, AxisKind *const *kind) {
+static void add_flows(Least *l, Class *c, double weight, uint32_t value, uint32_t nkinds,
+                      AxisKind *const *kind) {
   for (int f = 0; f < FLOWS; f++) {
     if (!c->flow[f]) c->flow[f] = arena_array(l->a, double, l->nsets);
     uint32_t at = 0;
     for (uint32_t k = 0; k < nkinds; k++)
-      for (uint32_t s = 0; s < kind[k]->n; s++) c->flow[f][at++] += weight * kind[k]->alone[s].flow[f][value];
+      for (uint32_t s = 0; s < kind[k]->n; s++)
+        c->flow[f][at++] += weight * kind[k]->alone[s].flow[f][value];
   }
 }
 
@@ -170,7 +176,7 @@ static void find_values(Least *l, const PartTable *parts, uint32_t nkinds, AxisK
   l->value = values.at.at, l->nvalues = values.at.n;
 }
 
-// -- tables of an axis ---------------------------------------------------------------------------------------
+// -- tables of an axis --------------------------------------------------------------------------
 
 // The share of a class that stays: the least, or the most that it can be beside other axes.
 static double share_of(const Class *c, uint32_t set, double p, bool most) {
@@ -253,7 +259,8 @@ static void depth_new(Least *l, Depth *d) {
   d->rest_held = ones(l->a, l->nheld);
 }
 
-Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind, int64_t most) {
+Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint32_t nkinds,
+                 AxisKind *const *kind, int64_t most) {
   Least *l = arena_new_of(a, Least);
   *l = (Least){.a = a, .task = task, .kind = arena_array(a, KindTable, nkinds + 1)};
   for (uint32_t k = 0; k < nkinds; k++) {
@@ -267,7 +274,7 @@ Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint3
   return l;
 }
 
-// -- bounds ------------------------------------------------------------------------------------------------
+// -- bounds -------------------------------------------------------------------------------------
 
 void least_begin(Least *l, int naxes, const uint32_t kind[]) {
   l->naxes = naxes;
@@ -276,8 +283,10 @@ void least_begin(Least *l, int naxes, const uint32_t kind[]) {
   for (int k = naxes - 1; k >= 0; k--) {
     Depth *d = &l->depth[k], *behind = &l->depth[k + 1];
     const KindTable *t = k + 1 < naxes ? l->axis[k + 1] : NULL;
-    for (uint32_t i = 0; i < l->nparts; i++) d->rest_share[i] = t ? behind->rest_share[i] * t->best_share[i] : 1;
-    for (uint32_t i = 0; i < l->nheld; i++) d->rest_held[i] = t ? behind->rest_held[i] * t->best_held[i] : 1;
+    for (uint32_t i = 0; i < l->nparts; i++)
+      d->rest_share[i] = t ? behind->rest_share[i] * t->best_share[i] : 1;
+    for (uint32_t i = 0; i < l->nheld; i++)
+      d->rest_held[i] = t ? behind->rest_held[i] * t->best_held[i] : 1;
     for (uint32_t i = 0; i < l->nvalues; i++) {
       d->rest_left[i] = t ? behind->rest_left[i] * t->best_left[i] : 1;
       d->rest_flow[i] = t ? behind->rest_flow[i] + t->least_flow[i] : 0;
@@ -287,14 +296,17 @@ void least_begin(Least *l, int naxes, const uint32_t kind[]) {
 
 void least_enter(Least *l, int k) {
   Depth *d = &l->depth[k];
-  for (uint32_t i = 0; i < l->npositive; i++) d->weight[i] = l->part[i].amount * d->share[i] * d->rest_share[i];
+  for (uint32_t i = 0; i < l->npositive; i++)
+    d->weight[i] = l->part[i].amount * d->share[i] * d->rest_share[i];
 }
 
 static double parts_with(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
-  const double *share = t->share + (size_t)set * l->nparts, *upper = t->upper + (size_t)set * l->nparts;
+  const double *share = t->share + (size_t)set * l->nparts,
+               *upper = t->upper + (size_t)set * l->nparts;
   double a = 0, b = 0;
   uint32_t i = 0;
-  for (; i + 1 < l->npositive; i += 2) a += d->weight[i] * share[i], b += d->weight[i + 1] * share[i + 1];
+  for (; i + 1 < l->npositive; i += 2)
+    a += d->weight[i] * share[i], b += d->weight[i + 1] * share[i + 1];
   if (i < l->npositive) a += d->weight[i] * share[i];
   for (i = l->npositive; i < l->nparts; i++) b += l->part[i].amount * min_of(d->upper[i], upper[i]);
   return a + b;
@@ -305,7 +317,8 @@ static double parts_with(const Least *l, const Depth *d, const KindTable *t, uin
 //   memory is read and written once. Values that others cut are smaller.
 //   Blocks that go elsewhere stay blocks: axes that cut or move them shrink them alike.
 //   Edges are as long as those of the axis that needs most.
-static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at, double out[FLOWS]) {
+static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at,
+                       double out[FLOWS]) {
   double left = t->left[at], passed = t->passed[at], mine = d->left[i], behind = d->passed[i];
   double now = d->flow[FLOW_JOIN][i] * left, more = t->flow[FLOW_JOIN][at] * mine;
   out[FLOW_JOIN] = min_of(now + more * behind, now * passed + more);
@@ -313,7 +326,8 @@ static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at
   out[FLOW_JOIN_MEMORY] = min_of(max_of(now, more * behind), max_of(now * passed, more));
   now = d->flow[FLOW_SEND][i] * left * passed, more = t->flow[FLOW_SEND][at] * mine * behind;
   out[FLOW_SEND] = min_of(now + more * behind, now * passed + more);
-  out[FLOW_SEND_MEMORY] = max_of(d->flow[FLOW_SEND_MEMORY][i] * left * passed, t->flow[FLOW_SEND_MEMORY][at] * mine * behind);
+  out[FLOW_SEND_MEMORY] = max_of(d->flow[FLOW_SEND_MEMORY][i] * left * passed,
+                                 t->flow[FLOW_SEND_MEMORY][at] * mine * behind);
   out[FLOW_HALO] = max_of(d->flow[FLOW_HALO][i] * left, t->flow[FLOW_HALO][at] * mine);
 }
 
@@ -345,8 +359,10 @@ static double short_blocks(const Least *l, int k, uint32_t set) {
       uint8_t code = c->code[l->axis[j]->first + (j < k ? l->chosen[j] : set)];
       if (!code) continue;
       equal /= l->axis[j]->size;
-      if (code == EVEN) true_share /= l->axis[j]->size;
-      else over[code - 1] = (over[code - 1] > 0 ? over[code - 1] : 1) * l->axis[j]->size;
+      if (code == EVEN)
+        true_share /= l->axis[j]->size;
+      else
+        over[code - 1] = (over[code - 1] > 0 ? over[code - 1] : 1) * l->axis[j]->size;
     }
     for (int s = 0; s < MAX_PART_DIMS; s++)
       if (over[s] > 0) true_share *= ceil((double)c->size[s] / over[s]) / (double)c->size[s];
@@ -359,7 +375,8 @@ static bool too_large(const Least *l, const Depth *d, const KindTable *t, uint32
   double bytes = 0;
   const double *share = t->held + (size_t)set * l->nheld;
   for (uint32_t i = 0; i < l->nheld; i++)
-    bytes += l->held[i].amount * (l->held[i].amount > 0 ? d->held[i] * share[i] * d->rest_held[i] : 1);
+    bytes +=
+        l->held[i].amount * (l->held[i].amount > 0 ? d->held[i] * share[i] * d->rest_held[i] : 1);
   return bytes > l->task->memory * (1 + 1e-9);
 }
 
@@ -378,7 +395,8 @@ void least_take(Least *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   Depth *to = &l->depth[k + 1];
   const KindTable *t = l->axis[k];
-  size_t parts = (size_t)set * l->nparts, held = (size_t)set * l->nheld, values = (size_t)set * l->nvalues;
+  size_t parts = (size_t)set * l->nparts, held = (size_t)set * l->nheld,
+         values = (size_t)set * l->nvalues;
   for (uint32_t i = 0; i < l->nparts; i++) {
     to->share[i] = d->share[i] * t->share[parts + i];
     to->upper[i] = min_of(d->upper[i], t->upper[parts + i]);
@@ -396,7 +414,7 @@ void least_take(Least *l, int k, uint32_t set) {
   l->chosen[k] = set;
 }
 
-// -- two axes together ---------------------------------------------------------------------------------------
+// -- two axes together --------------------------------------------------------------------------
 
 struct LeastPair {
   double *share, *flow[FLOWS];
@@ -405,19 +423,24 @@ struct LeastPair {
 
 const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *together) {
   LeastPair *p = arena_new_of(l->a, LeastPair);
-  *p = (LeastPair){.share = arena_array(l->a, double, l->nparts + 1), .latency = together->price.latency};
+  *p = (LeastPair){.share = arena_array(l->a, double, l->nparts + 1),
+                   .latency = together->price.latency};
   for (uint32_t i = 0; i < parts->part.n; i++)
-    if (l->part_class[i]) p->share[l->part_class[i] - 1] += parts->part.at[i].amount * together->share[i];
-  for (uint32_t i = 0; i < l->nparts; i++) p->share[i] = l->part[i].amount != 0 ? p->share[i] / l->part[i].amount : 1;
+    if (l->part_class[i])
+      p->share[l->part_class[i] - 1] += parts->part.at[i].amount * together->share[i];
+  for (uint32_t i = 0; i < l->nparts; i++)
+    p->share[i] = l->part[i].amount != 0 ? p->share[i] / l->part[i].amount : 1;
   for (int f = 0; f < FLOWS; f++) {
     p->flow[f] = arena_array(l->a, double, l->nvalues + 1);
     for (uint32_t v = 0; v < parts->nvalues; v++)
-      if (l->value_class[v]) p->flow[f][l->value_class[v] - 1] += parts->weight[v] * together->flow[f][v];
+      if (l->value_class[v])
+        p->flow[f][l->value_class[v] - 1] += parts->weight[v] * together->flow[f][v];
   }
   return p;
 }
 
-void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPair *pair, const uint32_t set[2]) {
+void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPair *pair,
+                      const uint32_t set[2]) {
   least_begin(l, naxes, kind);
   least_take(l, 0, set[0]);
   least_take(l, 1, set[1]);

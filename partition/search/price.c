@@ -5,13 +5,15 @@
 
 // Of a value that stands in memory: it is written once and read by each of its users.
 static bool stands_in_memory(const Node *n) {
-  static const bool in_memory[] = {[REDUCE] = true, [CONTRACT] = true, [GATHER] = true, [COLLECTIVE] = true,
-                                   [WINDOW] = false, [ORDERED] = true, [REGION] = true, [SOURCE] = false,
-                                   [POINTWISE] = false, [MOVE] = false};
+  static const bool in_memory[] = {
+      [REDUCE] = true,  [CONTRACT] = true, [GATHER] = true,  [COLLECTIVE] = true, [WINDOW] = false,
+      [ORDERED] = true, [REGION] = true,   [SOURCE] = false, [POINTWISE] = false, [MOVE] = false};
   return in_memory[op_row((Op)n->op)->cls];
 }
 
-static bool is_declared(const Node *n) { return n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_STATE; }
+static bool is_declared(const Node *n) {
+  return n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_STATE;
+}
 
 static bool is_read(const Node *n) { return stands_in_memory(n) || is_declared(n); }
 
@@ -89,7 +91,9 @@ typedef struct Taken { // where flows of a model are counted
 } Taken;
 
 // Whether it makes of blocks or terms what processors hold together; else blocks go elsewhere.
-static bool joins(const Node *n) { return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER; }
+static bool joins(const Node *n) {
+  return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER;
+}
 
 static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
   for (uint32_t i = 0; i < edges->n; i++)
@@ -110,10 +114,12 @@ static void share_call(const Graph *g, const Call *c, const Taken *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
   Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
   double all = 0;
-  for (uint32_t i = 0; i < c->bucket->n; i++) all += (double)coll_call_bytes(g, &c->bucket->node[i], 1);
+  for (uint32_t i = 0; i < c->bucket->n; i++)
+    all += (double)coll_call_bytes(g, &c->bucket->node[i], 1);
   for (uint32_t i = 0; i < c->bucket->n && all > 0; i++)
     x->flow[flow][value_of(g, graph_node(g, c->bucket->node[i]), x)] +=
-        c->times * (c->seconds - c->latency) * (double)coll_call_bytes(g, &c->bucket->node[i], 1) / all;
+        c->times * (c->seconds - c->latency) * (double)coll_call_bytes(g, &c->bucket->node[i], 1) /
+        all;
 }
 
 // `x`, if not NULL: what is on the wire by the values that nodes remember.
@@ -134,14 +140,15 @@ static Price price_of(Arena *a, const Graph *g, const Machine *machine, const Ta
     if (kept[n]) p.memory += (double)node_bytes(g, n);
   }
   for (uint32_t i = 0; i < g->output.n; i++)
-    if (g->output.at[i].kind == OUT_UPDATE) p.traffic += (double)node_bytes(g, g->output.at[i].value);
+    if (g->output.at[i].kind == OUT_UPDATE)
+      p.traffic += (double)node_bytes(g, g->output.at[i].value);
   for (uint32_t d = 0; d < g->decl.n; d++)
     if (is_held(&g->decl.at[d])) p.memory += (double)node_bytes(g, g->decl.at[d].node);
   return p;
 }
 
-// The pin's rules for axes that mesh `to` has, found by name; `from` is the mesh of its graph. The other rules are
-// dropped: a search also prices meshes of one or two axes of a candidate.
+// The pin's rules for axes that mesh `to` has, found by name; `from` is the mesh of its graph. The
+// other rules are dropped: a search also prices meshes of one or two axes of a candidate.
 static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
   Attr old = *pin;
   DimId *dims = arena_array(a, DimId, old.ndims + 1);
@@ -175,14 +182,19 @@ static Graph under_mesh(Arena *a, const Graph *g, const Mesh *mesh, const Layout
   return out;
 }
 
-static double price_seconds(const Machine *m, const Price *p) { return p->flops / m->flops + p->traffic / m->memory_rate + p->transfer; }
+static double price_seconds(const Machine *m, const Price *p) {
+  return p->flops / m->flops + p->traffic / m->memory_rate + p->transfer;
+}
 
 Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) {
   Price sum = {0};
   for (uint32_t i = 0; i < t->nterms; i++) {
     Arena *a = arena_new();
     Graph g = under_mesh(a, t->term[i].graph, mesh, layout);
-    Price one = price_of(a, collectives_share(a, lower(a, place_silent(a, t->term[i].known, &g, layout, t->machine))), t->machine, NULL);
+    Price one = price_of(
+        a,
+        collectives_share(a, lower(a, place_silent(a, t->term[i].known, &g, layout, t->machine))),
+        t->machine, NULL);
     price_add(&sum, &one, t->term[i].weight);
     arena_free(a);
   }
@@ -190,7 +202,7 @@ Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) 
   return sum;
 }
 
-// -- parts -----------------------------------------------------------------------------------------------
+// -- parts --------------------------------------------------------------------------------------
 
 typedef struct Taking { // a model apart, whole (plan NULL) or placed
   const Graph *g;
@@ -198,12 +210,13 @@ typedef struct Taking { // a model apart, whole (plan NULL) or placed
   double weight;
   const Machine *machine;
   Arena *a;
-  PartTable *table;  // gets the parts, or
-  uint8_t *cut;      // what is cut, one a part
+  PartTable *table; // gets the parts, or
+  uint8_t *cut;     // what is cut, one a part
   double *share;
 } Taking;
 
-static void take_part(Taking *t, bool held, double amount, const Graph *g, int ndims, const DimId *dims, const Axes *axes) {
+static void take_part(Taking *t, bool held, double amount, const Graph *g, int ndims,
+                      const DimId *dims, const Axes *axes) {
   if (t->cut) {
     *t->cut = 0, *t->share = 1;
     for (int i = 0; i < ndims; i++) {
@@ -248,14 +261,17 @@ static void take_window(Taking *t, NodeId n, double second) {
   State s = t->plan ? plan_need(t->plan, n, 0) : (State){0};
   int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
   if (t->plan && state_cut_by(&s, graph_node(t->g, node->args[0])->dims.n, 0) < 0)
-    for (int i = 0; i < node->attr.nto; i++) axes_join(&s.cut[from], t->plan->door.at[n].cut[dims_index(&node->dims, node->attr.to[i])]);
+    for (int i = 0; i < node->attr.nto; i++)
+      axes_join(&s.cut[from], t->plan->door.at[n].cut[dims_index(&node->dims, node->attr.to[i])]);
   take_value(t, false, second * bytes, node->args[0], &s);
 }
 
 static void take_traffic(Taking *t, NodeId n) {
   const Node *node = graph_node(t->g, n);
   double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
-  if (stands_in_memory(node)) take_value(t, false, second * (double)node_bytes(t->g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
+  if (stands_in_memory(node))
+    take_value(t, false, second * (double)node_bytes(t->g, n), n,
+               t->plan ? &t->plan->door.at[n] : NULL);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
@@ -273,7 +289,8 @@ static bool cuts(const State *s, int ndims, int but) {
   return k >= 0 && k != but;
 }
 
-// A state of n in which the axis cuts it, if there is one: of terms, sums, and what users read. Not along dim `but`.
+// A state of n in which the axis cuts it, if there is one: of terms, sums, and what users read. Not
+// along dim `but`.
 static State most_cut(const Plan *p, NodeId n, int but) {
   const Graph *g = p->door.graph;
   State whole = {0}, all[2] = {p->door.at[n], p->door.reduced[n]};
@@ -302,11 +319,13 @@ static void take_graph(Taking *t, Arena *scratch) {
     const Output *out = &g->output.at[i];
     if (out->kind != OUT_UPDATE) continue;
     State s = t->plan ? plan_output_need(t->plan, out) : (State){0};
-    take_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value, &s);
+    take_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value,
+               &s);
   }
   for (uint32_t d = 0; d < g->decl.n; d++) {
     NodeId n = g->decl.at[d].node;
-    if (is_held(&g->decl.at[d])) take_value(t, true, (double)node_bytes(g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
+    if (is_held(&g->decl.at[d]))
+      take_value(t, true, (double)node_bytes(g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
   }
 }
 
@@ -322,21 +341,28 @@ static const Graph *with_numbers(Arena *a, const Graph *g) {
 static void find_edges(Arena *a, const Graph *g, Edges *out) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
-    if (node->op != OP_WINDOW || !node->attr.nto || find_edge(out, node->args[0], node->attr.dims[0]) < out->n) continue;
+    if (node->op != OP_WINDOW || !node->attr.nto ||
+        find_edge(out, node->args[0], node->attr.dims[0]) < out->n)
+      continue;
     vec_push(a, *out) = (Edge){node->args[0], node->attr.dims[0]};
   }
 }
 
-static uint32_t values_of(const PartTable *p, uint32_t term) { return graph_count(p->graph[term]) + 1 + p->edge[term].n; }
+static uint32_t values_of(const PartTable *p, uint32_t term) {
+  return graph_count(p->graph[term]) + 1 + p->edge[term].n;
+}
 
 PartTable *parts_new(Arena *a, const SearchTask *t) {
   PartTable *p = arena_new_of(a, PartTable);
-  *p = (PartTable){.nterms = t->nterms, .graph = arena_array(a, const Graph *, t->nterms), .edge = arena_array(a, Edges, t->nterms)};
+  *p = (PartTable){.nterms = t->nterms,
+                   .graph = arena_array(a, const Graph *, t->nterms),
+                   .edge = arena_array(a, Edges, t->nterms)};
   for (uint32_t i = 0; i < t->nterms; i++) {
     p->graph[i] = with_numbers(a, t->term[i].graph);
     find_edges(a, p->graph[i], &p->edge[i]);
     p->nvalues += values_of(p, i);
-    Taking x = {.g = p->graph[i], .weight = t->term[i].weight, .machine = t->machine, .a = a, .table = p};
+    Taking x = {
+        .g = p->graph[i], .weight = t->term[i].weight, .machine = t->machine, .a = a, .table = p};
     take_graph(&x, a);
   }
   p->weight = arena_array(a, double, p->nvalues);
@@ -346,7 +372,8 @@ PartTable *parts_new(Arena *a, const SearchTask *t) {
   return p;
 }
 
-// The traffic of collectives counts with what they move: their own, and that of reading what pointwise work made.
+// The traffic of collectives counts with what they move: their own, and that of reading what
+// pointwise work made.
 static void move_traffic(const Graph *lowered, const Machine *machine, const Taken *x) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
@@ -359,8 +386,10 @@ static void move_traffic(const Graph *lowered, const Machine *machine, const Tak
     for (int i = 0; i < node->nargs; i++) {
       const Node *arg = graph_node(lowered, node->args[i]);
       uint32_t value = arg->origin.group;
-      if (op_row((Op)arg->op)->cls == COLLECTIVE && !(value && is_read(graph_node(x->whole, value))))
-        x->flow[joins(arg) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, arg, x)] += second * (double)node_bytes(lowered, node->args[i]);
+      if (op_row((Op)arg->op)->cls == COLLECTIVE &&
+          !(value && is_read(graph_node(x->whole, value))))
+        x->flow[joins(arg) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, arg, x)] +=
+            second * (double)node_bytes(lowered, node->args[i]);
     }
   }
 }
@@ -382,12 +411,16 @@ static void find_changes(const Plan *p, const Taken *x, uint8_t *change) {
   for (uint32_t i = 0; i < x->edges->n; i++) {
     const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
     State s = most_cut(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
-    change[n + i] = state_cut_by(&s, dims->n, 0) >= 0 ? CHANGE_CUT : flows(x, n + i) ? CHANGE_MOVED : 0;
+    change[n + i] = state_cut_by(&s, dims->n, 0) >= 0 ? CHANGE_CUT
+                    : flows(x, n + i)                 ? CHANGE_MOVED
+                                                      : 0;
   }
 }
 
-Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh, const Layout *layout) {
-  Alone out = {.cut = arena_array(a, uint8_t, parts->part.n + 1), .share = arena_array(a, double, parts->part.n + 1),
+Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                  const Layout *layout) {
+  Alone out = {.cut = arena_array(a, uint8_t, parts->part.n + 1),
+               .share = arena_array(a, double, parts->part.n + 1),
                .change = arena_array(a, uint8_t, parts->nvalues)};
   for (int f = 0; f < FLOWS; f++) out.flow[f] = arena_array(a, double, parts->nvalues);
   Taking x = {.machine = t->machine, .cut = out.cut, .share = out.share};

@@ -1,4 +1,5 @@
-// A price in parts: what each value of the model contributes, and how a layout's cuts shrink it. Private to the search.
+// A price in parts: what each value of the model contributes, and how a layout's cuts shrink it.
+// Private to the search.
 #ifndef PARTITION_PRICE_H
 #define PARTITION_PRICE_H
 
@@ -7,7 +8,8 @@
 
 enum { MAX_PART_DIMS = 2 * MAX_RANK };
 
-// An amount that falls as blocks of its dims do: work of a contraction, a value written or read, or held.
+// An amount that falls as blocks of its dims do: work of a contraction, a value written or read, or
+// held.
 typedef struct Part {
   double amount; // of the whole model: seconds, or bytes that are held
   bool held;
@@ -22,23 +24,24 @@ typedef struct Edge {
 } Edge;
 typedef VEC(Edge) Edges;
 
-// The models of a task, ready to be taken apart; parts and values of all of them are numbered through.
+// The models of a task, ready to be taken apart; parts and values of all of them are numbered
+// through.
 typedef struct PartTable {
   uint32_t nterms;
-  const Graph **graph;     // of term: its nodes remember their numbers in the lowered graph
-  uint32_t nvalues;        // of each term its nodes, then the edges that windows read of other processors
-  double *weight;          // of value: that of its term
+  const Graph **graph; // of term: its nodes remember their numbers in the lowered graph
+  uint32_t nvalues; // of each term its nodes, then the edges that windows read of other processors
+  double *weight;   // of value: that of its term
   VEC(Part) part;
-  Edges *edge;             // of term
+  Edges *edge; // of term
 } PartTable;
 
 // What happens to a value between processors, without latency.
 typedef enum Flow {
-  FLOW_JOIN,        // on the wire to make of blocks or terms what processors hold together: sums, gathers
+  FLOW_JOIN, // on the wire to make of blocks or terms what processors hold together: sums, gathers
   FLOW_JOIN_MEMORY, // memory traffic of that, and of reading what it makes
   FLOW_SEND,        // on the wire for blocks that go elsewhere
   FLOW_SEND_MEMORY,
-  FLOW_HALO,        // on the wire for the edges of blocks
+  FLOW_HALO, // on the wire for the edges of blocks
   FLOWS
 } Flow;
 
@@ -47,14 +50,15 @@ enum { CHANGE_CUT = 1, CHANGE_MOVED }; // in some state it is cut; it flows
 // What one layout makes of the parts, on a mesh of few axes.
 typedef struct Alone {
   Price price;
-  uint8_t *cut;       // of part: 1 + the first dim that is cut, 0: none
-  double *share;      // of part: the share of it that stays
+  uint8_t *cut;        // of part: 1 + the first dim that is cut, 0: none
+  double *share;       // of part: the share of it that stays
   double *flow[FLOWS]; // of value: seconds
-  uint8_t *change;    // of value: CHANGE_CUT ... by the first axis
+  uint8_t *change;     // of value: CHANGE_CUT ... by the first axis
 } Alone;
 
 PartTable *parts_new(Arena *a, const SearchTask *t);
 // The price of a layout, in parts. Not thread-safe.
-Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh, const Layout *layout);
+Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                  const Layout *layout);
 
 #endif

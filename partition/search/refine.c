@@ -1,5 +1,5 @@
-// Beyond a layout of dims: rules for parameters, gradients and optimisers and soft rules that make it cheaper or smaller;
-// and shapes of meshes.
+// Beyond a layout of dims: rules for parameters, gradients and optimisers and soft rules that make
+// it cheaper or smaller; and shapes of meshes.
 #include <string.h>
 
 #include "partition/search/space_internal.h"
@@ -10,12 +10,13 @@ bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
   return a->layout.n < b->layout.n;
 }
 
-// -- rules beyond dims -----------------------------------------------------------------------------------
+// -- rules beyond dims --------------------------------------------------------------------------
 
 static bool gains(const SearchTask *t, const Price *now, const Price *then, SearchAim aim) {
   switch (aim) {
   case SEARCH_FASTER: return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
-  case SEARCH_SMALLER: return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
+  case SEARCH_SMALLER:
+    return now->memory < 0.99 * then->memory && now->seconds <= 1.05 * then->seconds;
   case SEARCH_SMALLEST: return now->memory < 0.99 * then->memory;
   }
   BUG("no aim %d", (int)aim);
@@ -28,13 +29,15 @@ static bool better(const SearchChoice *a, const SearchChoice *b, SearchAim aim) 
 static bool has_target(const Layout *l, const LayoutRule *r) {
   for (uint32_t i = 0; i < l->n; i++) {
     const LayoutRule *x = &l->rule[i];
-    if (x->scope == r->scope && x->soft == r->soft && (x->dim == r->dim || (x->dim && r->dim && !strcmp(x->dim, r->dim))))
+    if (x->scope == r->scope && x->soft == r->soft &&
+        (x->dim == r->dim || (x->dim && r->dim && !strcmp(x->dim, r->dim))))
       return true;
   }
   return false;
 }
 
-static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r, SearchRules *out) {
+static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, const LayoutRule *r,
+                     SearchRules *out) {
   if (has_target(&from->layout, r)) return;
   SearchChoice c = {.mesh = from->mesh, .layout = {from->layout.n + 1, NULL}};
   c.layout.rule = arena_array(a, LayoutRule, c.layout.n);
@@ -44,7 +47,8 @@ static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, co
   vec_push(a, out->rule) = c;
 }
 
-static void try_axes(Arena *a, const SearchTask *t, const Space *s, const SearchChoice *from, Axes axes, SearchRules *out) {
+static void try_axes(Arena *a, const SearchTask *t, const Space *s, const SearchChoice *from,
+                     Axes axes, SearchRules *out) {
   static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
   for (size_t i = 0; i < countof(scopes); i++) {
     LayoutRule all = {.scope = scopes[i], .axes = axes};
@@ -69,7 +73,8 @@ SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from
   return out;
 }
 
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from, SearchRules *rules, SearchAim aim) {
+SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
+                           SearchRules *rules, SearchAim aim) {
   SearchChoice now = *from;
   for (;;) {
     if (!rules->rule.n) *rules = search_rules(a, t, &now);
@@ -84,16 +89,19 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
   }
 }
 
-// -- shapes of meshes ------------------------------------------------------------------------------------
+// -- shapes of meshes ---------------------------------------------------------------------------
 
-uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike, const Mesh **out) {
+uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike,
+                       const Mesh **out) {
   VEC(Mesh) list = {0};
   for (int64_t x = 2; x <= processors; x++) {
     if (processors % x) continue;
     for (int64_t y = 1; y <= processors / x; y++) {
       int64_t z = processors / x / y;
       if (processors / x % y || (y == 1 && z > 1) || (!unlike && (y > x || z > y))) continue;
-      Mesh m = {.axis = {{.name = names[0], .size = x}, {.name = names[1], .size = y}, {.name = names[2], .size = z}}};
+      Mesh m = {.axis = {{.name = names[0], .size = x},
+                         {.name = names[1], .size = y},
+                         {.name = names[2], .size = z}}};
       m.naxes = (uint8_t)(1 + (y > 1) + (z > 1));
       vec_push(a, list) = m;
     }

@@ -1,21 +1,31 @@
 // Branch and bound over layouts.
 //
-// A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. Axes get their sets one after
-// the other; what a layout costs at least (bounds_internal.h) only grows with each, so a branch ends where the bound of its
-// first axes is no better than what is kept. A first walk collects the candidates of least bound, a second one what
-// could still be better than the best of these. They are looked at in order of the bound: of meshes of three axes two
-// at a time are priced together, which gives a better bound for all layouts in which these two meet; then
-// the layout itself is priced. When the next bound is no better than what was found, that is the best.
+// A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. Axes get
+// their sets one after the other; what a layout costs at least (bounds_internal.h) only grows with
+// each, so a branch ends where the bound of its first axes is no better than what is kept. A first
+// walk collects the candidates of least bound, a second one what could still be better than the
+// best of these. They are looked at in order of the bound: of meshes of three axes two at a time
+// are priced together, which gives a better bound for all layouts in which these two meet; then the
+// layout itself is priced. When the next bound is no better than what was found, that is the best.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "partition/search/space_internal.h"
 
-enum { FIRST = 64, FIRST_PRICED = 8, MAX_PRICED = 2000, MORE_PRICED = 100, MAX_CANDIDATES = 1 << 21, PAIRS = 1 << 12, MAX_BOUNDS = 50000000 };
+enum {
+  FIRST = 64,
+  FIRST_PRICED = 8,
+  MAX_PRICED = 2000,
+  MORE_PRICED = 100,
+  MAX_CANDIDATES = 1 << 21,
+  PAIRS = 1 << 12,
+  MAX_BOUNDS = 50000000
+};
 
-// What axes do together may be cheaper than the bound, which rests on what each does alone, by a part in so many at
-// most near the best (tests/suite/search.c looks): a layout is out when its bound is dearer by more.
+// What axes do together may be cheaper than the bound, which rests on what each does alone, by a
+// part in so many at most near the best (tests/suite/search.c looks): a layout is out when its
+// bound is dearer by more.
 enum { TOGETHER = 100 };
 
 typedef struct Candidate {
@@ -47,29 +57,35 @@ typedef struct Search {
   VEC(Candidate) priced;
   VEC(Candidate) least_bounds; // of each view
   const PartTable *parts;
-  PairEntry *pair;    // hashed; PAIRS of them
+  PairEntry *pair; // hashed; PAIRS of them
   SearchResult *result;
-  double cut;         // the least bound of what was left out for want of room; INFINITY: nothing was
+  double cut; // the least bound of what was left out for want of room; INFINITY: nothing was
   // the walk over the candidates of a view
   const View *view;
-  double limit;       // bounds from here on are of no use
-  uint32_t bounds;    // so many may still be computed
-  bool first;         // the first walk: the FIRST candidates of least bound are kept
+  double limit;    // bounds from here on are of no use
+  uint32_t bounds; // so many may still be computed
+  bool first;      // the first walk: the FIRST candidates of least bound are kept
   Candidate now;
 } Search;
 
-static const AxisKind *kind_at(const Search *s, int k) { return s->space.kind.at[s->view->kind[k]]; }
+static const AxisKind *kind_at(const Search *s, int k) {
+  return s->space.kind.at[s->view->kind[k]];
+}
 
-static int64_t size_at(const Search *s, int k) { return s->view->mesh->axis[s->view->order[k]].size; }
+static int64_t size_at(const Search *s, int k) {
+  return s->view->mesh->axis[s->view->order[k]].size;
+}
 
-// -- candidates --------------------------------------------------------------------------------------------
+// -- candidates ---------------------------------------------------------------------------------
 
-// Axes of one kind are alike: their sets stand in order, so that each layout comes once. Where all shapes of meshes
-// are searched, two axes with one set are the longer axis of another shape.
+// Axes of one kind are alike: their sets stand in order, so that each layout comes once. Where all
+// shapes of meshes are searched, two axes with one set are the longer axis of another shape.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
     if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
-    if (s->task->nmeshes > 1 && !s->task->named_axes && kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set]) return false;
+    if (s->task->nmeshes > 1 && !s->task->named_axes &&
+        kind_at(s, j)->set[s->now.set[j]] == kind_at(s, k)->set[set])
+      return false;
   }
   return true;
 }
@@ -77,18 +93,24 @@ static bool is_new(const Search *s, int k, uint32_t set) {
 // Keeps the FIRST candidates of least bound, in order.
 static void keep_first(Search *s, const Candidate *c) {
   uint32_t i = s->candidate.n;
-  if (i < FIRST) vec_push(s->a, s->candidate) = *c;
-  else i--;
-  for (; i > 0 && c->bound < s->candidate.at[i - 1].bound; i--) s->candidate.at[i] = s->candidate.at[i - 1];
+  if (i < FIRST)
+    vec_push(s->a, s->candidate) = *c;
+  else
+    i--;
+  for (; i > 0 && c->bound < s->candidate.at[i - 1].bound; i--)
+    s->candidate.at[i] = s->candidate.at[i - 1];
   s->candidate.at[i] = *c;
   if (s->candidate.n == FIRST) s->limit = s->candidate.at[FIRST - 1].bound;
 }
 
 static void add_candidate(Search *s, double bound) {
   s->now.bound = bound;
-  if (s->first) keep_first(s, &s->now);
-  else if (s->candidate.n < MAX_CANDIDATES) vec_push(s->a, s->candidate) = s->now;
-  else s->cut = fmin(s->cut, bound);
+  if (s->first)
+    keep_first(s, &s->now);
+  else if (s->candidate.n < MAX_CANDIDATES)
+    vec_push(s->a, s->candidate) = s->now;
+  else
+    s->cut = fmin(s->cut, bound);
 }
 
 // Whether no dim is too small for the axes that cut it.
@@ -192,11 +214,13 @@ static void drop_first(Search *s) {
   sift_down(s, 0);
 }
 
-// -- pairs of axes -------------------------------------------------------------------------------------------
+// -- pairs of axes ------------------------------------------------------------------------------
 
-static const LeastPair *price_pair(Search *s, const View *v, const int axis[2], const PairKey *key) {
+static const LeastPair *price_pair(Search *s, const View *v, const int axis[2],
+                                   const PairKey *key) {
   Arena *a = arena_new();
-  Mesh both = {.naxes = 2, .axis = {v->mesh->axis[v->order[axis[0]]], v->mesh->axis[v->order[axis[1]]]}};
+  Mesh both = {.naxes = 2,
+               .axis = {v->mesh->axis[v->order[axis[0]]], v->mesh->axis[v->order[axis[1]]]}};
   View view = {.mesh = &both, .order = {0, 1}};
   DimSet set[2];
   Layout layout;
@@ -210,7 +234,8 @@ static const LeastPair *price_pair(Search *s, const View *v, const int axis[2], 
 
 // NULL: there is no room for more.
 static PairEntry *find_pair(Search *s, const PairKey *key) {
-  uint64_t h = ((uint64_t)key->kind[0] << 48 ^ (uint64_t)key->set[0] << 32 ^ (uint64_t)key->kind[1] << 16 ^ key->set[1]);
+  uint64_t h = ((uint64_t)key->kind[0] << 48 ^ (uint64_t)key->set[0] << 32 ^
+                (uint64_t)key->kind[1] << 16 ^ key->set[1]);
   h *= UINT64_C(0x9e3779b97f4a7c15);
   for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
     PairEntry *e = &s->pair[i];
@@ -227,7 +252,8 @@ static bool nth_pair(int naxes, int n, int axis[2]) {
   return false;
 }
 
-// A better bound of c, with one more pair of its axes together. Returns whether a pair was priced for that.
+// A better bound of c, with one more pair of its axes together. Returns whether a pair was priced
+// for that.
 static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   const View *v = &s->space.view.at[c->view];
   const uint32_t *of = v->kind;
@@ -250,7 +276,7 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   return isnew;
 }
 
-// -- the best ------------------------------------------------------------------------------------------------
+// -- the best -----------------------------------------------------------------------------------
 
 static bool costs_alike(const Price *a, const Price *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
@@ -273,7 +299,9 @@ static void keep(Search *s, const SearchChoice *c) {
 
 static double beyond(double seconds) { return seconds * (1 + 1.0 / TOGETHER); }
 
-static double best_kept(const Search *s) { return s->result->n ? beyond(s->result->at[0].price.seconds) : (double)INFINITY; }
+static double best_kept(const Search *s) {
+  return s->result->n ? beyond(s->result->at[0].price.seconds) : (double)INFINITY;
+}
 
 static double worst_kept(const Search *s) {
   const SearchResult *r = s->result;
@@ -291,8 +319,10 @@ static void keep_if_fits(Search *s, SearchChoice *choice) {
   choice->price = search_price(s->task, choice->mesh, &choice->layout);
   s->result->priced++;
   if (s->task->priced) s->task->priced(s->task->watcher, s->result->priced);
-  if (choice->price.memory > s->task->memory) s->result->over_memory++;
-  else keep(s, choice);
+  if (choice->price.memory > s->task->memory)
+    s->result->over_memory++;
+  else
+    keep(s, choice);
 }
 
 static void price_candidate(Search *s, const Candidate *c) {
@@ -303,7 +333,8 @@ static void price_candidate(Search *s, const Candidate *c) {
   s->result->closest = fmin(s->result->closest, choice.price.seconds / c->bound);
 }
 
-// Axes of a kind may change places, to which the bound is blind; the partitioner looks at them one after the other.
+// Axes of a kind may change places, to which the bound is blind; the partitioner looks at them one
+// after the other.
 static void price_twins(Search *s, const SearchChoice *of) {
   const View *v = s->space.view.at;
   while (v->mesh != of->mesh || !v->first) v++;
@@ -312,12 +343,15 @@ static void price_twins(Search *s, const SearchChoice *of) {
   for (int o = 1; o < 6 && order && v->mesh->naxes <= 3; o++) {
     const uint8_t *to = space_orders[o];
     bool alike = true;
-    for (int k = 0; k < 3; k++) alike &= k < v->mesh->naxes ? to[k] < v->mesh->naxes && v->kind[to[k]] == v->kind[k] : to[k] == k;
+    for (int k = 0; k < 3; k++)
+      alike &=
+          k < v->mesh->naxes ? to[k] < v->mesh->naxes && v->kind[to[k]] == v->kind[k] : to[k] == k;
     if (!alike) continue;
     SearchChoice twin = {.mesh = of->mesh, .layout = {of->layout.n, NULL}};
     twin.layout.rule = arena_copy(s->a, of->layout.rule, of->layout.n * sizeof *twin.layout.rule);
     for (uint32_t i = 0; i < twin.layout.n; i++)
-      for (int k = 0; k < twin.layout.rule[i].axes.n; k++) twin.layout.rule[i].axes.at[k] = to[of->layout.rule[i].axes.at[k]];
+      for (int k = 0; k < twin.layout.rule[i].axes.n; k++)
+        twin.layout.rule[i].axes.at[k] = to[of->layout.rule[i].axes.at[k]];
     keep_if_fits(s, &twin);
   }
 }
@@ -328,8 +362,8 @@ static bool was_priced(const Search *s, const Candidate *c) {
   return false;
 }
 
-// Looks at what may be better than `worst` says of what is kept, with at most so many prices. Returns the least bound
-// of what is left.
+// Looks at what may be better than `worst` says of what is kept, with at most so many prices.
+// Returns the least bound of what is left.
 static double price_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
@@ -355,7 +389,8 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->least = least_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
-// Gives each axis the set that holds least alone, and takes the mesh on which the result holds least.
+// Gives each axis the set that holds least alone, and takes the mesh on which the result holds
+// least.
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
   for (uint32_t v = 0; v < s->space.view.n; v++) {
@@ -364,7 +399,8 @@ static SearchChoice smallest(Search *s) {
       const AxisKind *kind = kind_at(s, k);
       uint32_t least = 0; // no dim
       for (uint32_t i = 1; i < kind->n; i++)
-        if (fits(s, k, i) && kind->alone[i].price.memory < kind->alone[least].price.memory) least = i;
+        if (fits(s, k, i) && kind->alone[i].price.memory < kind->alone[least].price.memory)
+          least = i;
       s->now.set[k] = (uint16_t)least;
     }
     if (!s->view->first || !layout_of(s, s->view, &s->now, &c)) continue;
@@ -374,7 +410,8 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// The candidates of least bound of each view; the first of them are priced. Returns what the others cost at least.
+// The candidates of least bound of each view; the first of them are priced. Returns what the others
+// cost at least.
 static double price_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
@@ -386,17 +423,20 @@ static double price_first(Search *s) {
     walk(s, 0, 0);
     limit = fmin(limit, s->limit);
     for (uint32_t c = 0; c < s->candidate.n; c++) {
-      if (c < FIRST_PRICED && s->candidate.at[c].bound < best_kept(s)) price_candidate(s, &s->candidate.at[c]);
+      if (c < FIRST_PRICED && s->candidate.at[c].bound < best_kept(s))
+        price_candidate(s, &s->candidate.at[c]);
       vec_push(s->a, s->least_bounds) = s->candidate.at[c];
     }
   }
   return limit;
 }
 
-// The others that are kept, from the candidates of least bound. Whether no other layout is cheaper than these.
+// The others that are kept, from the candidates of least bound. Whether no other layout is cheaper
+// than these.
 static bool rank(Search *s, double limit) {
   s->candidate.n = 0;
-  for (uint32_t i = 0; i < s->least_bounds.n; i++) vec_push(s->a, s->candidate) = s->least_bounds.at[i];
+  for (uint32_t i = 0; i < s->least_bounds.n; i++)
+    vec_push(s->a, s->candidate) = s->least_bounds.at[i];
   s->cut = limit;
   return price_candidates(s, worst_kept, MORE_PRICED) >= worst_kept(s);
 }
@@ -405,7 +445,9 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   SearchResult *r = arena_new_of(a, SearchResult);
   Search s;
   search_new(&s, a, t);
-  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1), .candidates = count_layouts(&s), .closest = (double)INFINITY};
+  *r = (SearchResult){.at = arena_array(a, SearchChoice, t->keep + 1),
+                      .candidates = count_layouts(&s),
+                      .closest = (double)INFINITY};
   s.result = r;
   double limit = price_first(&s);
   walk_views(&s, best_kept(&s));
@@ -419,7 +461,7 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   return r;
 }
 
-// -- for tests -----------------------------------------------------------------------------------------------
+// -- for tests ----------------------------------------------------------------------------------
 
 static uint64_t draw(uint64_t *seed, uint64_t n) {
   *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

@@ -14,7 +14,9 @@ static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
   return fit;
 }
 
-static LayoutRule rule_on_first(const Dim *d) { return (LayoutRule){.dim = d->name, .axes = {1, {0}}}; }
+static LayoutRule rule_on_first(const Dim *d) {
+  return (LayoutRule){.dim = d->name, .axes = {1, {0}}};
+}
 
 static bool dim_is_used(const SearchTask *t, DimId d) {
   for (uint32_t i = 0; i < t->nterms; i++)
@@ -84,8 +86,11 @@ static const char *pinned_name(const Space *s, const MeshAxis *axis) {
 
 static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis) {
   AxisKind *k = arena_new_of(s->a, AxisKind);
-  *k = (AxisKind){.size = axis->size, .link = machine_link(s->task->machine, axis->name), .pinned = pinned_name(s, axis),
-                  .set = arena_array(s->a, DimSet, s->nsets), .alone = arena_array(s->a, Alone, s->nsets)};
+  *k = (AxisKind){.size = axis->size,
+                  .link = machine_link(s->task->machine, axis->name),
+                  .pinned = pinned_name(s, axis),
+                  .set = arena_array(s->a, DimSet, s->nsets),
+                  .alone = arena_array(s->a, Alone, s->nsets)};
   Mesh *mesh = arena_new_of(s->a, Mesh);
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   View view = {.mesh = mesh};
@@ -105,7 +110,9 @@ static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) 
   for (uint32_t i = 0; i < s->kind.n; i++) {
     const AxisKind *k = s->kind.at[i];
     bool same_pin = pinned ? k->pinned && !strcmp(pinned, k->pinned) : !k->pinned;
-    if (same_pin && k->size == axis->size && k->link.latency == link.latency && k->link.bandwidth == link.bandwidth) return i;
+    if (same_pin && k->size == axis->size && k->link.latency == link.latency &&
+        k->link.bandwidth == link.bandwidth)
+      return i;
   }
   vec_push(s->a, s->kind) = kind_new(s, parts, axis);
   return s->kind.n - 1;
@@ -115,12 +122,14 @@ static bool same_kinds(const View *x, const View *y) {
   return x->mesh == y->mesh && !memcmp(x->kind, y->kind, sizeof x->kind);
 }
 
-const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
 // All orders of three axes, of more their own. Axes of one kind change places in none.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   View own = {.mesh = mesh, .first = true};
-  for (int k = 0; k < mesh->naxes; k++) own.order[k] = (uint8_t)k, own.kind[k] = kind_of(s, parts, &mesh->axis[k]);
+  for (int k = 0; k < mesh->naxes; k++)
+    own.order[k] = (uint8_t)k, own.kind[k] = kind_of(s, parts, &mesh->axis[k]);
   uint32_t before = s->view.n;
   vec_push(s->a, s->view) = own;
   for (int o = 1; o < 6 && mesh->naxes <= 3; o++) {

@@ -1,5 +1,5 @@
-// The space that a search goes through: dims that a user can name, the sets of them that one axis may cut, and what each
-// set makes of an axis alone. Private to the search.
+// The space that a search goes through: dims that a user can name, the sets of them that one axis
+// may cut, and what each set makes of an axis alone. Private to the search.
 #ifndef PARTITION_SPACE_H
 #define PARTITION_SPACE_H
 
@@ -24,9 +24,9 @@ typedef struct Space {
   const Dim *dim[MAX_DIMS];
   DimSet clash[MAX_DIMS]; // dims that meet this one in some tensor
   DimSet *set;
-  bool whole;             // all sets are there
-  VEC(AxisKind *) kind;   // of the axes of all meshes
-  VEC(View) view;         // of all meshes
+  bool whole;           // all sets are there
+  VEC(AxisKind *) kind; // of the axes of all meshes
+  VEC(View) view;       // of all meshes
 } Space;
 
 // Dims only, for rules beyond them.

@@ -1,7 +1,8 @@
-// The cheapest way from one state of a value to another: a shortest path over single conversions, by
-// bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever gathered as a way out: on the
-// way no processor holds more than at one of the two ends (Zhang et al., "Memory-efficient array redistribution through
-// portable collective communication", 2021, bound it likewise).
+// The cheapest way from one state of a value to another: a shortest path over single conversions,
+// by bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever
+// gathered as a way out: on the way no processor holds more than at one of the two ends (Zhang et
+// al., "Memory-efficient array redistribution through portable collective communication", 2021,
+// bound it likewise).
 //
 //   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block; gathering would move it all
 //
@@ -11,8 +12,8 @@
 //   permute                                 puts the axes of a cut in the target's order (equal full blocks)
 //   all_reduce, own_term                    end or begin partial terms
 //
-// Where that takes several calls or more room, each box can also go straight to whoever holds it afterwards, in one
-// permute:
+// Where that takes several calls or more room, each box can also go straight to whoever holds it
+// afterwards, in one permute:
 //
 //   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
 //   [x/cols] -> [x/rows]                    gathering and slicing would hold all of it
@@ -24,7 +25,7 @@ typedef struct Seen {
   State s;
   double bytes; // weighted
   int calls, steps;
-  uint32_t from;    // index of the state before it
+  uint32_t from; // index of the state before it
   Step by;
   bool done;
 } Seen;
@@ -35,7 +36,7 @@ typedef struct Search {
   const Dims *dims;
   int64_t element;
   const State *to;
-  int64_t room;     // elements that a processor may hold
+  int64_t room; // elements that a processor may hold
   Arena *arena;
   VEC(Seen) seen;
 } Search;
@@ -57,7 +58,8 @@ static void arrive(Search *x, const Seen *next) {
 static Seen seen_after(const Search *x, uint32_t from, State s, Step by) {
   const Seen *f = &x->seen.at[from];
   by.state = s;
-  return (Seen){.s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
+  return (Seen){
+      .s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
 }
 
 static void reach(Search *x, uint32_t from, State s, Step by) {
@@ -65,7 +67,8 @@ static void reach(Search *x, uint32_t from, State s, Step by) {
   CollKind kind;
   if (coll_of(by.op, &kind)) {
     const State *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
-    next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes, state_elements(x->g, x->dims, sized) * x->element);
+    next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes,
+                              state_elements(x->g, x->dims, sized) * x->element);
     next.calls++;
   }
   arrive(x, &next);
@@ -155,8 +158,10 @@ static void try_permutes(Search *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
     State next = x->seen.at[at].s;
     Axes have = next.cut[k], want = axes_head(x->to->cut[k], have.n);
-    if (want.n != have.n || axes_equal(have, want) || !axes_equal(axes_sorted(have), axes_sorted(want)) ||
-        dim_get(x->g->dims, x->dims->at[k])->size % axes_size(x->g->mesh, have)) continue;
+    if (want.n != have.n || axes_equal(have, want) ||
+        !axes_equal(axes_sorted(have), axes_sorted(want)) ||
+        dim_get(x->g->dims, x->dims->at[k])->size % axes_size(x->g->mesh, have))
+      continue;
     next.cut[k] = want;
     reach(x, at, next, (Step){.op = OP_PERMUTE, .from = k, .to = k, .axes = have});
   }
@@ -179,7 +184,8 @@ static const uint32_t NOWHERE = UINT32_MAX;
 static uint32_t nearest(const Search *x) {
   uint32_t best = NOWHERE;
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (!x->seen.at[i].done && (best == NOWHERE || cheaper(&x->seen.at[i], &x->seen.at[best]))) best = i;
+    if (!x->seen.at[i].done && (best == NOWHERE || cheaper(&x->seen.at[i], &x->seen.at[best])))
+      best = i;
   return best;
 }
 
@@ -208,12 +214,13 @@ static int path_to(const Search *x, uint32_t at, Step step[MAX_STEPS]) {
   return n;
 }
 
-// -- straight to the target -----------------------------------------------------------------------------
+// -- straight to the target ---------------------------------------------------------------------
 
 enum { MAX_PEERS = 64 }; // pairs of them are looked at
 
 // What processor r holds of n elements under `axes`: blocks nest.
-static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *first, int64_t *end) {
+static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *first,
+                          int64_t *end) {
   *first = 0, *end = n;
   int64_t length = n;
   for (int i = 0; i < axes.n; i++) {
@@ -230,7 +237,8 @@ static Axes all_cuts(const State *s, int ndims) {
   return all;
 }
 
-// Elements that `from` holds in state a and `to` in state b; dims that stay as they are count whole.
+// Elements that `from` holds in state a and `to` in state b; dims that stay as they are count
+// whole.
 static int64_t common_elements(const Search *x, const State *a, int64_t from, int64_t to) {
   const Mesh *m = x->g->mesh;
   int64_t n = 1;
@@ -252,7 +260,8 @@ static int64_t common_elements(const Search *x, const State *a, int64_t from, in
 // Whether processors agree on all axes of the set but those in `but`.
 static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   for (int i = 0; i < set.n; i++)
-    if (!axes_has(but, set.at[i]) && mesh_coord(m, r, set.at[i]) != mesh_coord(m, s, set.at[i])) return false;
+    if (!axes_has(but, set.at[i]) && mesh_coord(m, r, set.at[i]) != mesh_coord(m, s, set.at[i]))
+      return false;
   return true;
 }
 
@@ -275,7 +284,8 @@ static bool keeps_terms(const Search *x, const State *from) {
   return !from->partial.n || from->monoid == x->to->monoid;
 }
 
-// Bytes of the processor that sends most when boxes, or terms of them, go straight to the target; -1: not offered.
+// Bytes of the processor that sends most when boxes, or terms of them, go straight to the target;
+// -1: not offered.
 static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   State moved;
@@ -301,7 +311,8 @@ static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int
   int calls = 0;
   for (int i = 0; i < n; i++) calls += coll_of(step[i].op, &kind);
   if (calls < 2) return n;
-  int64_t straight = axes_equal(from->partial, x->to->partial) ? straight_bytes(x, from, &axes) : -1;
+  int64_t straight =
+      axes_equal(from->partial, x->to->partial) ? straight_bytes(x, from, &axes) : -1;
   if (straight < 0) return n;
   double weight = coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, straight);
   if (weight > *bytes) return n;
@@ -310,7 +321,8 @@ static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int
   return 1;
 }
 
-// From every state the boxes go straight to where the target has them; terms that it has besides begin there.
+// From every state the boxes go straight to where the target has them; terms that it has besides
+// begin there.
 static void leap(Search *x) {
   for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
     Axes axes;
@@ -318,7 +330,8 @@ static void leap(Search *x) {
     if (bytes < 0) continue;
     State there = *x->to;
     there.partial = x->seen.at[i].s.partial, there.monoid = x->seen.at[i].s.monoid;
-    Seen next = seen_after(x, i, there, (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
+    Seen next =
+        seen_after(x, i, there, (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
     next.bytes += coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes);
     next.calls++;
     arrive(x, &next);
@@ -330,10 +343,16 @@ static int64_t larger_end(const Graph *g, const Dims *dims, const State *from, c
   return a > b ? a : b;
 }
 
-int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims, Dtype type, const State *from,
-                 const State *to, Step step[MAX_STEPS], double *bytes) {
+int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
+                 Dtype type, const State *from, const State *to, Step step[MAX_STEPS],
+                 double *bytes) {
   ArenaMark mark = arena_mark(scratch);
-  Search x = {.machine = machine, .g = g, .dims = dims, .element = dtype_bytes(type), .to = to, .arena = scratch};
+  Search x = {.machine = machine,
+              .g = g,
+              .dims = dims,
+              .element = dtype_bytes(type),
+              .to = to,
+              .arena = scratch};
   x.room = larger_end(g, dims, from, to);
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);

@@ -68,7 +68,8 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   const Subject *subject = subjects_of_nodes(c->scratch, g);
   for (NodeId i = 1; i <= graph_count(g); i++) {
     const Subject *s = &subject[i];
-    if (s->name && name_matches(r->pattern, s->name) && has_dim(g, &s->dims, r, s->name)) return true;
+    if (s->name && name_matches(r->pattern, s->name) && has_dim(g, &s->dims, r, s->name))
+      return true;
   }
   for (uint32_t i = 0; i < g->name.n; i++)
     if (name_matches(r->pattern, g->name.at[i].name) &&
@@ -79,7 +80,8 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
 
 static void check_dim(Checker *c, const LayoutRule *r) {
   if (!r->dim || dim_matches(c->g, r->dim)) return;
-  if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r))) return; // by its short name
+  if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r)))
+    return; // by its short name
   uint32_t n = dim_count(c->g->dims), k = 0;
   const char **name = arena_array(c->scratch, const char *, n + 1);
   for (DimId i = 1; i <= n; i++)
@@ -111,8 +113,7 @@ static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char
     for (uint32_t j = 0; j < n; j++) {
       if (name_matches(r->pattern, name[j]) || !other_round(name[i], name[j])) continue;
       diag_error(c->d, DIAG_LAYOUT_ROUNDS, r->pos,
-                 "the rule covers %s, but not %s in another round of the loop", name[i],
-                 name[j]);
+                 "the rule covers %s, but not %s in another round of the loop", name[i], name[j]);
       return;
     }
   }
@@ -154,8 +155,8 @@ static void check_duplicates(Checker *c) {
     for (uint32_t j = 0; j < i; j++) {
       const LayoutRule *r = &c->layout->rule[i], *first = &c->layout->rule[j];
       if (!same_target(r, first)) continue;
-      diag_error(c->d, DIAG_LAYOUT_DUPLICATE, rule_pos(r, r->dim_pos),
-                 "two rules place dim '%s'", r->dim ? r->dim : "all");
+      diag_error(c->d, DIAG_LAYOUT_DUPLICATE, rule_pos(r, r->dim_pos), "two rules place dim '%s'",
+                 r->dim ? r->dim : "all");
       diag_note(c->d, rule_pos(first, first->dim_pos), "the first one");
       break;
     }
@@ -245,7 +246,8 @@ static void check_trained(Checker *c, DeclId id) {
   gradient.name = arena_printf(c->scratch, "grad(%s)", d->name);
   for (uint32_t r = 0; r < c->layout->n; r++) {
     if (c->layout->rule[r].scope == LAYOUT_OPTIMIZER) check_subject(c, &slot, slot.name, d->pos);
-    if (c->layout->rule[r].scope == LAYOUT_GRADIENTS) check_subject(c, &gradient, gradient.name, d->pos);
+    if (c->layout->rule[r].scope == LAYOUT_GRADIENTS)
+      check_subject(c, &gradient, gradient.name, d->pos);
   }
 }
 

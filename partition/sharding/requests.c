@@ -1,9 +1,9 @@
 // What the rules of a layout want of one tensor.
 //
-// General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor by
-// name replace them for the dims that they name; `all` takes the largest dim that is still whole, a
-// soft rule whatever axis is still free. A slot of the optimiser follows the rules of its parameter, then those of
-// gradients, with which it is updated.
+// General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor
+// by name replace them for the dims that they name; `all` takes the largest dim that is still
+// whole, a soft rule whatever axis is still free. A slot of the optimiser follows the rules of its
+// parameter, then those of gradients, with which it is updated.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -16,14 +16,16 @@ static Axes real_axes(const Mesh *m, Axes axes) {
 }
 
 static bool rule_applies(const LayoutRule *r, LayoutScope scope, const char *name) {
-  if (r->scope == LAYOUT_TENSOR) return scope == LAYOUT_TENSOR && name && name_matches(r->pattern, name);
+  if (r->scope == LAYOUT_TENSOR)
+    return scope == LAYOUT_TENSOR && name && name_matches(r->pattern, name);
   return r->scope == scope;
 }
 
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   if (name_matches(r->dim, full)) return true;
   size_t n = strlen(full), k = strlen(r->dim);
-  bool local = r->scope == LAYOUT_TENSOR && name && n > k + 1 && full[n - k - 1] == '.' && !strcmp(full + n - k, r->dim);
+  bool local = r->scope == LAYOUT_TENSOR && name && n > k + 1 && full[n - k - 1] == '.' &&
+               !strcmp(full + n - k, r->dim);
   return local && !strncmp(name, full, n - k);
 }
 
@@ -90,7 +92,8 @@ static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, 
 
 typedef void Apply(const Graph *, const Layout *, LayoutScope, const char *, const Dims *, Wish *);
 
-static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, const Subject *s, Wish *w) {
+static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, const Subject *s,
+                         Wish *w) {
   apply(g, layout, LAYOUT_ALL, NULL, &s->dims, w);
   if (s->param) {
     apply(g, layout, LAYOUT_PARAMETERS, NULL, &s->dims, w);
@@ -109,8 +112,10 @@ void wish_resolve(const Graph *g, const Layout *layout, const Subject *s, Wish *
 }
 
 Subject subject_of_decl(const Graph *g, DeclId d) {
-  static const LayoutScope scope[] = {[DECL_INPUT] = LAYOUT_ALL, [DECL_PARAM] = LAYOUT_PARAMETERS,
-                                      [DECL_STATE] = LAYOUT_ALL, [DECL_SLOT] = LAYOUT_OPTIMIZER};
+  static const LayoutScope scope[] = {[DECL_INPUT] = LAYOUT_ALL,
+                                      [DECL_PARAM] = LAYOUT_PARAMETERS,
+                                      [DECL_STATE] = LAYOUT_ALL,
+                                      [DECL_SLOT] = LAYOUT_OPTIMIZER};
   const Decl *decl = &g->decl.at[d - 1];
   Subject s = {.scope = scope[decl->kind], .name = decl->name};
   for (int i = 0; i < decl->rank; i++)
@@ -135,7 +140,8 @@ static void name_subject(Arena *a, const Graph *g, Subject *s, const char *name)
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g);
   Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside = arena_array(a, bool, n + 1); // read by another node of the line that binds its value
+  bool *inside =
+      arena_array(a, bool, n + 1); // read by another node of the line that binds its value
   for (NodeId u = 1; u <= n; u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {
@@ -153,7 +159,8 @@ Subject *subjects_of_nodes(Arena *a, const Graph *g) {
     }
     s[u].dims = node->dims;
     const char *value = node->origin.value;
-    if (value && !inside[u] && (!node->origin.backward || is_gradient(a, g, value))) name_subject(a, g, &s[u], value);
+    if (value && !inside[u] && (!node->origin.backward || is_gradient(a, g, value)))
+      name_subject(a, g, &s[u], value);
   }
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];

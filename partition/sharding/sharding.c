@@ -88,7 +88,8 @@ const char *state_text(Arena *a, const Graph *g, const Dims *dims, const State *
     text = arena_printf(a, "%s over %s", monoid_text(s->monoid), axes_text(a, g->mesh, s->partial));
   for (int i = 0; i < dims->n; i++)
     if (s->cut[i].n)
-      text = arena_printf(a, "%s%s%s/%s", text, *text ? (s->partial.n && !strchr(text, '/') ? ", " : " ") : "",
+      text = arena_printf(a, "%s%s%s/%s", text,
+                          *text ? (s->partial.n && !strchr(text, '/') ? ", " : " ") : "",
                           dim_get(g->dims, dims->at[i])->name, axes_text(a, g->mesh, s->cut[i]));
   return *text ? text : "whole";
 }

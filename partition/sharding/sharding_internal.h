@@ -4,7 +4,7 @@
 
 #include "partition/partition.h"
 
-// -- lists of axes ---------------------------------------------------------------------------------
+// -- lists of axes ------------------------------------------------------------------------------
 void axes_append(Axes *s, int axis); // nothing if it is a member
 void axes_remove(Axes *s, int axis);
 void axes_join(Axes *s, Axes more);
@@ -13,7 +13,7 @@ bool axes_starts(Axes s, Axes prefix);
 // Ascending copy: the order in which collectives name a set.
 Axes axes_sorted(Axes s);
 
-// -- states ------------------------------------------------------------------------------------------
+// -- states -------------------------------------------------------------------------------------
 // Index of the dim that `axis` cuts, or -1.
 int state_cut_by(const State *s, int ndims, int axis);
 void state_remove(State *s, int ndims, int axis); // from all cuts
@@ -28,53 +28,57 @@ Dims state_dims(const Graph *g, const Dims *dims, const State *s);
 // "b/rows h/cols", "sum over rows, h/cols", "whole"
 const char *state_text(Arena *a, const Graph *g, const Dims *dims, const State *s);
 
-// -- what a layout wants of a tensor (requests.c) ----------------------------------------------------------
+// -- what a layout wants of a tensor (requests.c) -----------------------------------------------
 typedef struct Subject {
   Dims dims;
-  LayoutScope scope;  // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
-  const char *name;   // full name, or NULL
-  const char *param;  // of a slot: the parameter whose rules it follows
+  LayoutScope scope; // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
+  const char *name;  // full name, or NULL
+  const char *param; // of a slot: the parameter whose rules it follows
 } Subject;
 typedef struct Wish {
   Axes hard[MAX_RANK], soft[MAX_RANK];
   const LayoutRule *rule[MAX_RANK], *soft_rule[MAX_RANK]; // that said it, or NULL
   bool whole[MAX_RANK];                                   // `d -> none`
 } Wish;
-// Whether the rule names dim `full` of tensor `name` (or NULL): by its full name, or, in a rule for that tensor, by
-// its short name in the function that made both: dim e of layer.0.block.w is layer.0.block.e.
+// Whether the rule names dim `full` of tensor `name` (or NULL): by its full name, or, in a rule for
+// that tensor, by its short name in the function that made both: dim e of layer.0.block.w is
+// layer.0.block.e.
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
-// Axes of one processor are left out. Two dims may both be given one axis: layout_check says whether that is an error.
+// Axes of one processor are left out. Two dims may both be given one axis: layout_check says
+// whether that is an error.
 void wish_resolve(const Graph *g, const Layout *layout, const Subject *s, Wish *out);
 Subject subject_of_decl(const Graph *g, DeclId d);
 // The subject of every node: decls, named values (the last node of the line that binds them),
 // gradients of parameters, anything else. The array has count+1 entries.
 Subject *subjects_of_nodes(Arena *a, const Graph *g);
 
-// -- roles of dims (place_roles.c) ---------------------------------------------------------------------
+// -- roles of dims (place_roles.c) --------------------------------------------------------------
 typedef enum RoleKind {
   ROLE_KEEP,  // argument dim is result dim `at`
   ROLE_INNER, // it is attr.dims[at], which goes: a cut makes the result partial
   ROLE_WHOLE, // no local form for a cut
 } RoleKind;
 typedef struct Role {
-  uint8_t kind;      // a RoleKind
-  int8_t at;         // KEEP: -1 where the result lacks it
-  bool reach;        // KEEP of a window: own blocks of `at` read an interval, which a halo brings
+  uint8_t kind; // a RoleKind
+  int8_t at;    // KEEP: -1 where the result lacks it
+  bool reach;   // KEEP of a window: own blocks of `at` read an interval, which a halo brings
 } Role;
 // Role of dim j of argument i of node n.
 Role role_of(const Graph *g, NodeId n, int i, int j);
 // The longest head of `axes` under which result dim k of n can be computed block by block.
 Axes cut_allowed(const Graph *g, NodeId n, int k, Axes axes);
-// How partial terms of the reduced dims combine, NONE if there are no such dims (top_k merges candidates).
+// How partial terms of the reduced dims combine, NONE if there are no such dims (top_k merges
+// candidates).
 Monoid node_monoid(const Node *n);
-// Number of dims that go: attr.dims of reduce, contract, take, scatter_add, top_k, and of windows that each
-// owner fills with zeros beyond its own elements.
+// Number of dims that go: attr.dims of reduce, contract, take, scatter_add, top_k, and of windows
+// that each owner fills with zeros beyond its own elements.
 int node_inner(const Node *n);
 
 // Of whom a layout wishes: nodes with one subject.
 typedef struct Wisher {
   Subject subject;
-  bool given; // masks and positions are not: they are cut only where that is free, no soft rule has them gathered again
+  bool given; // masks and positions are not: they are cut only where that is free, no soft rule has
+              // them gathered again
 } Wisher;
 
 // What all placements of a graph share (place_graph.c).
@@ -82,12 +86,13 @@ struct PlaceGraph {
   NodeId *use, *use_start;        // users of node n: use[use_start[n] .. use_start[n+1])
   uint32_t *output, *next_output; // of node, then of output: numbered from 1, 0: no more
   uint32_t *arg_start, *role_start;
-  Role *role;        // of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
-  NodeId *next;      // of a carry: the value that it takes over at the end of a step
-  NodeId **carry;    // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
-  bool *given;       // node depends on a declared tensor; others are cheap to compute whole
-  bool *fed;         // node depends on an input or a carry; others are weights and what is made of them
-  Subject *subject;  // of node
+  Role *role;   // of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
+  NodeId *next; // of a carry: the value that it takes over at the end of a step
+  NodeId *
+      *carry;  // carry[n][i] of scan n: the carry that its argument i becomes, 0: nobody reads it
+  bool *given; // node depends on a declared tensor; others are cheap to compute whole
+  bool *fed;   // node depends on an input or a carry; others are weights and what is made of them
+  Subject *subject;              // of node
   uint32_t nwishers, *wisher_of; // of node
   Wisher *wisher;
 };
@@ -101,11 +106,12 @@ typedef struct Plan {
   Axes **inner;      // inner[n][i]: axes that cut attr.dims[i] of node n
   uint8_t *linear;   // linear[n * MAX_AXES + a]: arguments (bits) that n takes as partial over a
   NodeId chosen;     // nodes up to this one have states
-  uint8_t *forced;   // forced[n * MAX_AXES + a]: 2 + the slot that a cuts of n, 1: none, 0: n is free to choose
+  uint8_t *forced; // forced[n * MAX_AXES + a]: 2 + the slot that a cuts of n, 1: none, 0: n is free
+                   // to choose
   NodeId as_gathered; // a value that choices take as gathered over `gathered_axis`, 0: none
   int gathered_axis;
-  bool settling;     // carries are chosen with a view to their next values
-  bool silent;       // nobody asks for reasons
+  bool settling; // carries are chosen with a view to their next values
+  bool silent;   // nobody asks for reasons
   const Machine *machine;
 } Plan;
 static inline const Plan *plan_of(const Placement *p) { return (const Plan *)p; }
@@ -115,7 +121,8 @@ static inline Role plan_role(const Plan *p, NodeId n, int i, int j) {
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
 }
 
-// place_need.c: the state in which node n reads its argument i, given its own state at[n] and inner cuts.
+// place_need.c: the state in which node n reads its argument i, given its own state at[n] and inner
+// cuts.
 State plan_need(const Plan *p, NodeId n, int i);
 // The state in which output o reads its value.
 State plan_output_need(const Plan *p, const Output *o);
@@ -132,42 +139,47 @@ void plan_follow_some(Plan *p);
 void plan_finish(Plan *p);
 // The same, after moves that pay for several nodes together, if these send less (place_improve.c).
 void plan_improve(Plan *p);
-// Loops (place_region.c): after a first choice of all, the states of carries and what follows from them, to a fixed
-// point.
+// Loops (place_region.c): after a first choice of all, the states of carries and what follows from
+// them, to a fixed point.
 void plan_settle_carries(Plan *p);
-// Whether a user of arg other than `but` has it gathered over the axis that cuts its dim d (place_share.c).
+// Whether a user of arg other than `but` has it gathered over the axis that cuts its dim d
+// (place_share.c).
 bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but);
-// Whether n is a window that leaves dim d of its argument as it is: conversions of that go below it.
+// Whether n is a window that leaves dim d of its argument as it is: conversions of that go below
+// it.
 bool plan_window_passes(const Node *n, DimId d);
-// Where values that no rule cuts over `axis`, and that are wanted whole, are gathered (place_gather.c).
+// Where values that no rule cuts over `axis`, and that are wanted whole, are gathered
+// (place_gather.c).
 void plan_gather_points(Plan *p, int axis);
 // Decides which linear nodes work on partial terms over `axis` (reduce.c).
 void plan_reduce_points(Plan *p, int axis);
 
-// Where the terms of n over `axis` begin: the node that sums a cut dim, and which of its dims that is. 0: not found.
+// Where the terms of n over `axis` begin: the node that sums a cut dim, and which of its dims that
+// is. 0: not found.
 NodeId plan_terms_begin(const Plan *p, NodeId n, int axis, int *inner);
 
-// -- conversions (convert.c) ----------------------------------------------------------------------------
+// -- conversions (convert.c) --------------------------------------------------------------------
 typedef struct Step {
   Op op;
-  int from, to;     // dim whose cut shrinks (gathered), dim whose cut grows; -1: none
+  int from, to; // dim whose cut shrinks (gathered), dim whose cut grows; -1: none
   Axes axes;
-  State state;      // after it
+  State state; // after it
 } Step;
 enum { MAX_STEPS = 32 };
-// The cheapest way (wire bytes by coll_weight, then calls) from one state to another. Returns the number of steps,
-// and in *bytes what one processor sends, so weighted.
-int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims, Dtype type, const State *from,
-                 const State *to, Step step[MAX_STEPS], double *bytes);
+// The cheapest way (wire bytes by coll_weight, then calls) from one state to another. Returns the
+// number of steps, and in *bytes what one processor sends, so weighted.
+int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
+                 Dtype type, const State *from, const State *to, Step step[MAX_STEPS],
+                 double *bytes);
 
-// -- parts of lower.c -----------------------------------------------------------------------------------
+// -- parts of lower.c ---------------------------------------------------------------------------
 // The first global index of the own block of d as an i32 scalar.
 NodeId block_start(Graph *g, DimId d);
-// A window over block dims: attr names the dims of args[0] and of the result. Brings in what the own block of
-// to[0] reads beyond the own block of dims[0], as a node of origin `halo`.
+// A window over block dims: attr names the dims of args[0] and of the result. Brings in what the
+// own block of to[0] reads beyond the own block of dims[0], as a node of origin `halo`.
 NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin *halo);
-// op with attr over x (a conversion that gives every element to whoever lacks it), put below the windows that
-// x is made of where these pass its dims through, so that patches are never moved.
+// op with attr over x (a conversion that gives every element to whoever lacks it), put below the
+// windows that x is made of where these pass its dims through, so that patches are never moved.
 NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
 // cumsum, cummax and top_k along a dim that axes cut.
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);

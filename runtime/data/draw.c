@@ -1,8 +1,8 @@
 // Draws of many elements at once: Philox and the transform of Box and Muller as loops without
 // branches or calls, which compilers turn into vectors as wide as the processor has.
 //
-// Every operation is exact or rounded once as IEEE 754 says, none is contracted, so that the bits are
-// the same for every width.
+// Every operation is exact or rounded once as IEEE 754 says, none is contracted, so that the bits
+// are the same for every width.
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
@@ -27,11 +27,13 @@ EVERYWHERE double from_words(uint64_t high, uint64_t low) {
   return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
 }
 
-// Natural logarithm of a positive normal number, as in fdlibm (Sun Microsystems, 1993): x = 2^k (1 + f)
-// with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f).
+// Natural logarithm of a positive normal number, as in fdlibm (Sun Microsystems, 1993): x = 2^k (1
+// + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f /
+// (2 + f).
 EVERYWHERE double log_of(double x) {
-  static const double c[] = {6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
-                             2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
+  static const double c[] = {6.666666666666735130e-01, 3.999999999940941908e-01,
+                             2.857142874366239149e-01, 2.222219843214978396e-01,
+                             1.818357216161805012e-01, 1.531383769920937332e-01,
                              1.479819860511658591e-01};
   const uint64_t one = 0x3ff0000000000000u, root_half = 0x3fe6a09e00000000u;
   uint64_t bits;
@@ -43,7 +45,8 @@ EVERYWHERE double log_of(double x) {
   memcpy(&m, &bits, sizeof m);
   double f = m - 1, half = 0.5 * f * f, s = f / (2 + f), z = s * s;
   double r = z * (c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * (c[5] + z * c[6]))))));
-  return s * (half + r) + k * 1.90821492927058770002e-10 - half + f + k * 6.93147180369123816490e-01;
+  return s * (half + r) + k * 1.90821492927058770002e-10 - half + f +
+         k * 6.93147180369123816490e-01;
 }
 
 // cos(2 pi x), 0 <= x <= 1: a sine of at most a quarter turn, by its Taylor series.
@@ -62,27 +65,27 @@ EVERYWHERE double cos_turns(double x) {
   return t + t * (y * sum);
 }
 
-#define DRAWS(name, TARGET)                                                                             \
-  TARGET static void name##_uniforms(uint64_t key, int64_t n, const int64_t *restrict index,            \
-                                     double *restrict u, double *restrict v) {                          \
-    for (int64_t i = 0; i < n; i++) {                                                                   \
-      uint64_t x[4] = {(uint64_t)index[i] & 0xffffffff, (uint64_t)index[i] >> 32, 0, 0};                \
-      uint64_t k0 = key & 0xffffffff, k1 = key >> 32;                                                   \
-      for (int round = 0; round < 10; round++) {                                                        \
-        uint64_t a = 0xD2511F53u * x[0], b = 0xCD9E8D57u * x[2];                                        \
-        x[0] = b >> 32 ^ x[1] ^ k0;                                                                     \
-        x[1] = b & 0xffffffff;                                                                          \
-        x[2] = a >> 32 ^ x[3] ^ k1;                                                                     \
-        x[3] = a & 0xffffffff;                                                                          \
-        k0 = (k0 + 0x9E3779B9u) & 0xffffffff;                                                           \
-        k1 = (k1 + 0xBB67AE85u) & 0xffffffff;                                                           \
-      }                                                                                                 \
-      u[i] = from_words(x[0], x[1]);                                                                    \
-      v[i] = from_words(x[2], x[3]);                                                                    \
-    }                                                                                                   \
-  }                                                                                                     \
-  TARGET static void name##_normals(int64_t n, double *restrict u, const double *restrict v) {          \
-    for (int64_t i = 0; i < n; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);                   \
+#define DRAWS(name, TARGET)                                                                        \
+  TARGET static void name##_uniforms(uint64_t key, int64_t n, const int64_t *restrict index,       \
+                                     double *restrict u, double *restrict v) {                     \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      uint64_t x[4] = {(uint64_t)index[i] & 0xffffffff, (uint64_t)index[i] >> 32, 0, 0};           \
+      uint64_t k0 = key & 0xffffffff, k1 = key >> 32;                                              \
+      for (int round = 0; round < 10; round++) {                                                   \
+        uint64_t a = 0xD2511F53u * x[0], b = 0xCD9E8D57u * x[2];                                   \
+        x[0] = b >> 32 ^ x[1] ^ k0;                                                                \
+        x[1] = b & 0xffffffff;                                                                     \
+        x[2] = a >> 32 ^ x[3] ^ k1;                                                                \
+        x[3] = a & 0xffffffff;                                                                     \
+        k0 = (k0 + 0x9E3779B9u) & 0xffffffff;                                                      \
+        k1 = (k1 + 0xBB67AE85u) & 0xffffffff;                                                      \
+      }                                                                                            \
+      u[i] = from_words(x[0], x[1]);                                                               \
+      v[i] = from_words(x[2], x[3]);                                                               \
+    }                                                                                              \
+  }                                                                                                \
+  TARGET static void name##_normals(int64_t n, double *restrict u, const double *restrict v) {     \
+    for (int64_t i = 0; i < n; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);              \
   }
 
 DRAWS(plain, )
@@ -97,7 +100,8 @@ DRAWS(avx512, AVX512)
 #endif
 
 typedef struct Draws {
-  void (*uniforms)(uint64_t key, int64_t n, const int64_t *restrict index, double *restrict u, double *restrict v);
+  void (*uniforms)(uint64_t key, int64_t n, const int64_t *restrict index, double *restrict u,
+                   double *restrict v);
   void (*normals)(int64_t n, double *restrict u, const double *restrict v);
 } Draws;
 
@@ -114,6 +118,4 @@ void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, dou
   widest().uniforms(key, n, index, u, v);
 }
 
-void draw_normals(int64_t n, double *u, const double *v) {
-  widest().normals(n, u, v);
-}
+void draw_normals(int64_t n, double *u, const double *v) { widest().normals(n, u, v); }

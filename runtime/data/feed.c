@@ -34,7 +34,9 @@ struct Feed {
   char fault[FAULT];
   Pos fault_pos;
   double wait;
-  struct { atomic_llong from, to; } *rows_of[2]; // of a whole batch and of an incomplete one, by input: those that are wanted
+  struct {
+    atomic_llong from, to;
+  } * rows_of[2]; // of a whole batch and of an incomplete one, by input: those that are wanted
   int64_t first_epoch, first_row; // where reading begins
   int64_t at_epoch, at_row;       // of the batch after the one that the caller has
 };
@@ -59,7 +61,8 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
     const FeedInput *in = &f->input[i];
     int64_t bytes = s->row_elements * dtype_bytes(in->type);
     *which = i;
-    int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from), to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
+    int64_t from = atomic_load(&f->rows_of[rows < f->batch][i].from),
+            to_row = atomic_load(&f->rows_of[rows < f->batch][i].to);
     for (int64_t r = from; r < rows && r < to_row; r++) {
       int64_t row = f->shuffle ? rng_permute(key, f->rows, first + r) : first + r;
       bool straight = in->over == 0;
@@ -124,7 +127,7 @@ static void *read_ahead(void *feed) {
 }
 
 // -- opening
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 // Rows of the data set: those that the sources agree on. A stream may have one row more than
 // another, which its offset took; synthetic sources have any number, alone 64 batches an epoch.
@@ -167,7 +170,8 @@ static void make_room(Feed *f) {
     f->ring[k].data = mem_zeroed(f->n + 1u, sizeof(void *));
     for (uint32_t i = 0; i < f->n; i++) {
       int64_t bytes;
-      if (!size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes)) mem_exhausted(0);
+      if (!size_mul(f->source[i].row_elements * dtype_bytes(f->input[i].type), f->batch, &bytes))
+        mem_exhausted(0);
       f->ring[k].data[i] = mem_alloc((size_t)bytes + 1);
     }
   }
@@ -176,7 +180,8 @@ static void make_room(Feed *f) {
 static bool start(Feed *f, Diag *d) {
   f->started = pthread_create(&f->thread, NULL, read_ahead, f) == 0;
   if (!f->started) {
-    diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no thread to read data");
+    diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+               "out of memory: the system starts no thread to read data");
     diag_hint(d, "raise the limit of processes (ulimit -u) or of memory (ulimit -v)");
   }
   return f->started;

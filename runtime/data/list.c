@@ -169,7 +169,8 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
 // -- several files as one
 // -----------------------------------------------------------------------------
 
-// The arrays of a file under the names that `name` gives, NULL: their own; `only` those of that name.
+// The arrays of a file under the names that `name` gives, NULL: their own; `only` those of that
+// name.
 static bool append_file(Arena *a, const char *path, const char *name, const char *only,
                         ArrayList *out, Diag *d, Pos at) {
   ArrayList one;
@@ -178,7 +179,8 @@ static bool append_file(Arena *a, const char *path, const char *name, const char
   bool index = array_format(&f) == FORMAT_INDEX; // it might name itself
   datafile_close(&f);
   if (index) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors", path);
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors",
+               path);
     return false;
   }
   if (!array_list(a, path, &one, d, at)) return false;
@@ -243,10 +245,10 @@ bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at) {
   if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return list_folder(a, path, out, d, at);
   if (!datafile_open(&f, path, d, at)) return false;
   out->bytes = f.size;
-  bool shards = array_format(&f) == FORMAT_INDEX,
-       ok = shards               ? list_shards(a, path, out, d, at)
-            : ends(path, ".csv") ? list_csv(a, path, out, d, at)
-                                 : list_file(a, &f, out, d, at);
+  bool shards = array_format(&f) == FORMAT_INDEX, ok = shards ? list_shards(a, path, out, d, at)
+                                                       : ends(path, ".csv")
+                                                           ? list_csv(a, path, out, d, at)
+                                                           : list_file(a, &f, out, d, at);
   datafile_close(&f);
   return ok;
 }

@@ -1,7 +1,8 @@
-// Random numbers: draws of initial values by global element index, and permutations computed on demand.
+// Random numbers: draws of initial values by global element index, and permutations computed on
+// demand.
 //
-// Element i of a draw uses the one block of Philox with counter (i, 0): two uniforms of 53 bits. So any
-// processor draws any element without the others (decision 25).
+// Element i of a draw uses the one block of Philox with counter (i, 0): two uniforms of 53 bits. So
+// any processor draws any element without the others (decision 25).
 #include "ir/base/philox.h"
 #include "runtime/runtime_internal.h"
 

@@ -40,7 +40,8 @@ static bool take_range(RowSource *s, Diag *d) {
   }
   if (s->rows == 0 && !s->endless) {
     if (s->sliding)
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld tokens for the input %s", s->path, (long long)s->row_elements, s->input->name);
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld tokens for the input %s",
+                 s->path, (long long)s->row_elements, s->input->name);
     else
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
     return false;
@@ -54,7 +55,8 @@ static bool take_range(RowSource *s, Diag *d) {
   }
   int64_t elements;
   if (!size_mul(last, s->row_elements, &elements)) {
-    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%lld rows of %lld elements are more than can be counted", (long long)last,
+    diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+               "%lld rows of %lld elements are more than can be counted", (long long)last,
                (long long)s->row_elements);
     return false;
   }
@@ -116,7 +118,8 @@ static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x)
 
 static bool draw_row(const RowSource *s, int64_t row, double *x, void *out, char *why) {
   int64_t n = s->row_elements, first = (s->first + row) * n, bad;
-  for (int64_t i = 0; i < n; i += PIECE) draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
+  for (int64_t i = 0; i < n; i += PIECE)
+    draw_values(s, first + i, n - i < PIECE ? n - i : PIECE, x + i);
   if (raw_from_doubles(x, n, s->input->type, out, &bad)) return true;
   return why_not(why, "synthetic value %g of input %s is not a value of %s", x[bad], s->input->name,
                  dtype_text(s->input->type));
@@ -135,6 +138,6 @@ bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char 
   if (s->line)
     return why_not(why, "%.90s:%lld: column %lld: %.17g is not a value of %s", s->path,
                    (long long)s->line[place], column, value, dtype_text(s->input->type));
-  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path, place, column, value,
-                 dtype_text(s->input->type));
+  return why_not(why, "%.90s: row %lld, column %lld: %.17g is not a value of %s", s->path, place,
+                 column, value, dtype_text(s->input->type));
 }

@@ -143,8 +143,8 @@ bool source_stream(RowSource *s, Diag *d) {
   s->raw = (Raw){'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false};
   int64_t bytes = s->file.size - w->skip;
   int64_t offset = 0;
-  if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % s->raw.bytes != 0 || !size_mul(w->offset, s->raw.bytes, &offset) ||
-      !size_add(offset, w->skip, &s->base)) {
+  if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % s->raw.bytes != 0 ||
+      !size_mul(w->offset, s->raw.bytes, &offset) || !size_add(offset, w->skip, &s->base)) {
     why_not(why, "has %lld bytes, from byte %lld on no whole number of tokens of %d bytes",
             (long long)s->file.size, (long long)w->skip, s->raw.bytes);
     return malformed(s, d, why);

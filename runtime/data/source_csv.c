@@ -1,6 +1,6 @@
 // Rows from a CSV file. The columns asked for must be numbers in every row.
-#include "runtime/files/csv_internal.h"
 #include "runtime/data/source_internal.h"
+#include "runtime/files/csv_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,8 +82,8 @@ static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   // The records after the first are read through another reader, so that both stand side by side.
   Csv c = {.at = head.at, .end = head.end, .line = head.line};
   bool second = any && csv_next(&c);
-  bool header =
-      w->header == 1 || (w->header < 0 && (w->first < 0 || csv_header(&head, &c, w->first, w->last)));
+  bool header = w->header == 1 ||
+                (w->header < 0 && (w->first < 0 || csv_header(&head, &c, w->first, w->last)));
   int64_t first, last;
   bool ok = any && find_columns(s, &head, header, &first, &last, d);
   if (ok) {

@@ -56,20 +56,20 @@ static bool enough_memory(const Exec *e, Diag *d) {
               size_mul(each, here, &needed) && needed <= available;
   if (fits) return true;
   double gib = 1024.0 * 1024.0 * 1024.0;
-  diag_error(
-      d, DIAG_NO_MEMORY, (Pos){0},
-      "out of memory: %lld processors need %.2f GiB each (%.2f GiB of parameters and states), and %.2f GiB are "
-      "available in all",
-      (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
-      (double)e->own_bytes / gib, (double)available / gib);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "out of memory: %lld processors need %.2f GiB each (%.2f GiB of parameters and "
+             "states), and %.2f GiB are "
+             "available in all",
+             (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+             (double)e->own_bytes / gib, (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;
 }
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Bytes to map for a memory of n: at least a page, so that an address always exists; of a large memory
-// whole huge pages.
+// Bytes to map for a memory of n: at least a page, so that an address always exists; of a large
+// memory whole huge pages.
 static size_t map_bytes(int64_t n) {
   int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
   return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
@@ -321,8 +321,8 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
 }
 
 static bool is_shared(const BoundInstr *b) {
-  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT && b->kind != INSTR_LOOP &&
-         b->kind != INSTR_END;
+  return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT &&
+         b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
 // Loops in which nothing is worth sharing: inner ones stand behind their outer ones.
@@ -330,7 +330,8 @@ static void find_solo_loops(const Program *p, Context *c) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_LOOP) continue;
     bool solo = true;
-    for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++) solo = solo && !is_shared(&c->instr[k]);
+    for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++)
+      solo = solo && !is_shared(&c->instr[k]);
     c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
     c->instr[p->instr[i].u.loop.end].u.loop = c->instr[i].u.loop;
   }
@@ -356,7 +357,7 @@ void exec_bind_sizes(Exec *e) {
 }
 
 // -- whole
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void bind_calls(Exec *e) {
   const Program *p = e->program;
@@ -370,7 +371,8 @@ static void bind_calls(Exec *e) {
 }
 
 static bool no_memory(const Exec *e, int64_t r, Diag *d) {
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes for processor %lld could not be allocated",
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "out of memory: %lld bytes for processor %lld could not be allocated",
              (long long)(e->own_bytes + e->program->arena_bytes), (long long)r);
   return false;
 }
@@ -419,7 +421,9 @@ static bool bind_scratch(Exec *e, Diag *d) {
   e->scratch_bytes = program_scratch(e->program);
   if (e->scratch_bytes == 0) return true;
   if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: %lld bytes a worker to sort in could not be allocated", (long long)e->scratch_bytes);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "out of memory: %lld bytes a worker to sort in could not be allocated",
+             (long long)e->scratch_bytes);
   return false;
 }
 

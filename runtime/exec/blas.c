@@ -16,15 +16,26 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BUFFER_BYTES = 128 << 20, BUFFERS_MOST = 64 }; // of OpenBLAS on x86-64, the largest of all machines; our limit
+enum {
+  BUFFER_BYTES = 128 << 20,
+  BUFFERS_MOST = 64
+};                                 // of OpenBLAS on x86-64, the largest of all machines; our limit
 enum { LIBRARY_BYTES = 64 << 20 }; // OpenBLAS 0.3.21 and libgfortran map 40 MiB
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-// Products of f32 with a long k are computed in pieces of k that are added up in f64, because the library adds its
-// blocks of k to C one after the other, and sums all of k in one chain where a product is small. One tile of C at a time.
-// Tiles cost 15 to 60 % of a large product whatever the length of the pieces (packing is repeated), so that products up to
-// LONGEST_WHOLE, 43 blocks of k, go to the library whole.
-enum { PIECE = 2048, LONGEST_WHOLE = 16384, PIECE_SMALL = 64, SMALL_WORK = 1000000, TILE_M = 128, TILE_N = 256 };
+// Products of f32 with a long k are computed in pieces of k that are added up in f64, because the
+// library adds its blocks of k to C one after the other, and sums all of k in one chain where a
+// product is small. One tile of C at a time. Tiles cost 15 to 60 % of a large product whatever the
+// length of the pieces (packing is repeated), so that products up to LONGEST_WHOLE, 43 blocks of k,
+// go to the library whole.
+enum {
+  PIECE = 2048,
+  LONGEST_WHOLE = 16384,
+  PIECE_SMALL = 64,
+  SMALL_WORK = 1000000,
+  TILE_M = 128,
+  TILE_N = 256
+};
 
 typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
                    int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -123,7 +134,8 @@ bool blas_open(const char **name) {
 }
 
 static bool room_for_buffer(void) {
-  void *trial = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *trial =
+      mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return trial != MAP_FAILED && munmap(trial, BUFFER_BYTES) == 0;
 }
 
@@ -158,13 +170,16 @@ typedef struct Gemm {
 } Gemm;
 
 // m x n elements of C, at most a tile.
-static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c, int64_t ldc) {
+static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c,
+                      int64_t ldc) {
   float part[TILE_M * TILE_N];
   double sum[TILE_M * TILE_N];
   for (int64_t k = 0; k < g->k; k += g->piece) {
     int64_t depth = g->k - k < g->piece ? g->k - k : g->piece;
-    const float *x = a + (g->opa == TRANS ? k * g->lda : k), *y = b + (g->opb == TRANS ? k : k * g->ldb);
-    sgemm(ROW_MAJOR, g->opa, g->opb, (int)m, (int)n, (int)depth, 1, x, (int)g->lda, y, (int)g->ldb, 0, part, (int)n);
+    const float *x = a + (g->opa == TRANS ? k * g->lda : k),
+                *y = b + (g->opb == TRANS ? k : k * g->ldb);
+    sgemm(ROW_MAJOR, g->opa, g->opb, (int)m, (int)n, (int)depth, 1, x, (int)g->lda, y, (int)g->ldb,
+          0, part, (int)n);
     if (k == 0)
       for (int64_t i = 0; i < m * n; i++) sum[i] = (double)part[i];
     else
@@ -174,10 +189,12 @@ static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const
     for (int64_t j = 0; j < n; j++) c[i * ldc + j] = (float)sum[i * n + j];
 }
 
-static void gemm_pieces(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c, int64_t ldc) {
+static void gemm_pieces(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b,
+                        float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i += TILE_M)
     for (int64_t j = 0; j < n; j += TILE_N) {
-      const float *x = a + (g->opa == TRANS ? i : i * g->lda), *y = b + (g->opb == TRANS ? j * g->ldb : j);
+      const float *x = a + (g->opa == TRANS ? i : i * g->lda),
+                  *y = b + (g->opb == TRANS ? j * g->ldb : j);
       int64_t rows = m - i < TILE_M ? m - i : TILE_M, cols = n - j < TILE_N ? n - j : TILE_N;
       gemm_tile(g, rows, cols, x, y, c + i * ldc + j, ldc);
     }
@@ -191,8 +208,10 @@ void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, co
     return;
   }
   int opa = ta ? TRANS : NO_TRANS, opb = tb ? TRANS : NO_TRANS;
-  bool small = m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // the library sums all of k in one chain
-  int64_t piece = small ? PIECE_SMALL : PIECE, longest = small ? 2 * SUM_LEAF_LIBRARY : LONGEST_WHOLE;
+  bool small =
+      m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // the library sums all of k in one chain
+  int64_t piece = small ? PIECE_SMALL : PIECE,
+          longest = small ? 2 * SUM_LEAF_LIBRARY : LONGEST_WHOLE;
   if (type == TYPE_F64)
     dgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
   else if (k > longest)

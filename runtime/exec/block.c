@@ -58,9 +58,13 @@ static Axes uncut(const Mesh *m, const ProgTensor *t) {
   return rest;
 }
 
-int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) { return axes_rank(m, uncut(m, t), r); }
+int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) {
+  return axes_rank(m, uncut(m, t), r);
+}
 int64_t block_replicas(const Mesh *m, const ProgTensor *t) { return axes_size(m, uncut(m, t)); }
-bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) { return block_replica(m, t, r) == 0; }
+bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) {
+  return block_replica(m, t, r) == 0;
+}
 
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context) {
@@ -100,8 +104,8 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
   }
 }
 
-void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride, const char *src,
-              const int64_t *src_stride) {
+void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride,
+              const char *src, const int64_t *src_stride) {
   int64_t counter[MAX_RANK] = {0}, to = 0, from = 0, run = 1;
   int last = rank - 1;
   for (int d = 0; d < rank; d++)

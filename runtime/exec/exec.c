@@ -36,7 +36,8 @@ static Seat seat_of(const Exec *e, int worker, int crew) {
   return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
 }
 
-static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s, const Steps *steps) {
+static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
+                       const Steps *steps) {
   Fault *f = &e->fault[context * e->workers + worker];
   if (s->code == 0 || f->status.code != 0) return;
   *f = (Fault){.instr = instr, .status = *s};
@@ -44,7 +45,8 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
 }
 
 // The pointers of a set where the loops around it stand; every worker has its own.
-static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n, const Steps *steps) {
+static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
+                             const Steps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
   void **moved = e->moved[worker];
   for (int i = 0; i < n; i++)
@@ -53,8 +55,8 @@ static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int
 }
 
 // Chunks lo..hi-1 of a launch, counted over its sets.
-static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo,
-                       int64_t hi, const Steps *steps) {
+static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
+                       const Steps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   int64_t partial = b->kernel->partial_bytes;
   Status status = {0};
@@ -63,7 +65,13 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     int64_t from = lo > set->first ? lo - set->first : 0;
     int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
     KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
-                       set->slot, set->num, NULL, &status, e->step, philox_seed(e->seed), 0};
+                       set->slot,
+                       set->num,
+                       NULL,
+                       &status,
+                       e->step,
+                       philox_seed(e->seed),
+                       0};
     // Without partial results neighbouring chunks are one call: their bits are the same.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
@@ -75,14 +83,20 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
   }
 }
 
-static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker, const Steps *steps) {
+static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
+                           const Steps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
-    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps), set->slot,
-                       set->num, b->partial + set->first * b->kernel->partial_bytes,
-                       &status,  e->step, philox_seed(e->seed), 0};
+    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
+                       set->slot,
+                       set->num,
+                       b->partial + set->first * b->kernel->partial_bytes,
+                       &status,
+                       e->step,
+                       philox_seed(e->seed),
+                       0};
     b->kernel->combine(&call, set->chunks);
   }
   note_fault(e, context, worker, instr, &status, steps);
@@ -142,8 +156,8 @@ static void run_copy(const BoundInstr *b, int member, int members, const Steps *
     memmove(dst, (const char *)b->u.copy.src + from + lo, (size_t)(hi - lo));
 }
 
-static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member, int members,
-                        const Steps *steps) {
+static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member,
+                        int members, const Steps *steps) {
   BoundOrdered moved = *at_base;
   moved.src += ref_moved(moved.what->src, steps->depth, steps->at);
   moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
@@ -169,8 +183,11 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
   const BoundInstr *b = &e->context[context].instr[i];
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
   const BoundSet *set = &b->u.kernel.set[0];
-  KernelCall call = {.ptr = pointers(e, worker, set, b->u.kernel.kernel->nptr, steps), .slot = set->slot,
-                     .num = e->program->instr[i].u.kernel.set[0].num, .step = e->step, .seed = philox_seed(e->seed)};
+  KernelCall call = {.ptr = pointers(e, worker, set, b->u.kernel.kernel->nptr, steps),
+                     .slot = set->slot,
+                     .num = e->program->instr[i].u.kernel.set[0].num,
+                     .step = e->step,
+                     .seed = philox_seed(e->seed)};
   e->probe->before(e->probe->self, e->program->instr[i].u.kernel.kernel, i, &call);
 }
 
@@ -239,7 +256,8 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const St
   const BoundInstr *b = &e->context[context].instr[i];
   probe(e, context, i, worker, steps);
   run_instr(e, context, i, worker, 0, 1, steps);
-  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine) combine_chunks(e, context, i, worker, steps);
+  if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine)
+    combine_chunks(e, context, i, worker, steps);
   probed(e, context, i);
 }
 
@@ -251,7 +269,8 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
-      bool skips = b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 alone is busy there
+      bool skips =
+          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 alone is busy there
       apart = apart || b->u.loop.solo;
       i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
       continue;
@@ -280,7 +299,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
 }
 
 // -- a step
-// ---------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static bool is_faulty(const Exec *e) {
   for (int64_t i = 0; i < e->processors * e->workers; i++)
@@ -306,18 +325,22 @@ _Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
 static void take_fault(Exec *e, const ToldFault *t) {
   Fault *f = &e->fault[t->context * e->workers];
   if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
-    *f = (Fault){t->instr, {.code = t->code, .value = t->value, .position = t->position}, {t->at[0], t->at[1]}};
+    *f = (Fault){t->instr,
+                 {.code = t->code, .value = t->value, .position = t->position},
+                 {t->at[0], t->at[1]}};
 }
 
 // Ranks agree on the result of a step; then each knows the faults of all.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
-  Note mine = {.what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
+  Note mine = {
+      .what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
   ToldFault told = {0};
   const Note *const *all;
   const Fault *f = exec_first_fault(e);
   if (f)
-    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position, {f->at[0], f->at[1]}, f->instr, f->status.code};
+    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position,
+                       {f->at[0], f->at[1]},        f->instr,        f->status.code};
   memcpy(mine.data, &told, sizeof told);
   if (!ranks_meet(e->ranks, &mine, false, &all)) {
     e->result = STEP_FAILED;
@@ -353,11 +376,12 @@ static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// All workers come here at instruction i; false ends the step. The first worker of a context says where
-// its operands are before all have come, and not before all have left the last call.
+// All workers come here at instruction i; false ends the step. The first worker of a context says
+// where its operands are before all have come, and not before all have left the last call.
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   const Instr *in = &e->program->instr[i];
-  for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++) exec_move_operands(e, c, i, steps);
+  for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
+    exec_move_operands(e, c, i, steps);
   for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
     if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
   if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
@@ -399,8 +423,11 @@ static void run_worker(void *exec, int worker) {
     double began = trace_start(e);
     bool goes_on = meet(e, end, worker, s, &steps);
     for (int64_t c = s.first; c < s.last && e->trace && s.member == 0; c++)
-      trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence, began);
-    for (int64_t c = s.first; c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE; c++)
+      trace_add(e->trace, worker, e->context[c].processor, end, e->step, e->call[end].sequence,
+                began);
+    for (int64_t c = s.first;
+         c < s.last && e->nonfinite && goes_on && e->program->instr[end].kind == INSTR_COLLECTIVE;
+         c++)
       e->look(e, c, end, &steps);
     profile_stamp(e, end, worker);
     if (!goes_on) return;
@@ -420,8 +447,7 @@ static int trial_of(const Exec *e) {
 
 static void choose_crew(Exec *e) {
   int trial = trial_of(e);
-  bool alone =
-      e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
+  bool alone = e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
   e->crew = alone || e->probe ? 1 : e->workers;
   if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
 }
@@ -491,7 +517,8 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->workers = team_workers(e->team);
   bool spin = team_spins(e->team);
   e->all = barrier_new(e->workers, spin);
-  e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers) : comm_local(&e->program->mesh, e->workers);
+  e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers)
+                     : comm_local(&e->program->mesh, e->workers);
   e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
   for (int w = 0; w < e->workers; w++) {
@@ -504,9 +531,13 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
 
 static bool reserve_blas(const Exec *e, Diag *d) {
   bool products = false;
-  for (uint32_t i = 0; i < e->program->ninstrs; i++) products |= e->program->instr[i].kind == INSTR_PRODUCT;
+  for (uint32_t i = 0; i < e->program->ninstrs; i++)
+    products |= e->program->instr[i].kind == INSTR_PRODUCT;
   if (!products || blas_reserve(e->workers)) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of addresses each", e->workers);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of "
+             "addresses each",
+             e->workers);
   diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
   return false;
 }
@@ -536,7 +567,8 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->own = opt->ranks ? ranks_each(opt->ranks) : e->processors;
   if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
   e->timed = opt->profile;
-  if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d)) return e;
+  if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d))
+    return e;
   exec_free(e);
   return NULL;
 }

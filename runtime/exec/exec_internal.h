@@ -4,8 +4,8 @@
 #define RUNTIME_BOUND_H
 
 #include "collectives/ranks/ranks.h"
-#include "runtime/runtime_internal.h"
 #include "runtime/exec/ordered_internal.h"
+#include "runtime/runtime_internal.h"
 
 typedef struct BoundSet {
   void **ptr;
@@ -63,15 +63,15 @@ typedef struct Steps {
   int64_t at[LOOP_DEPTH];
 } Steps;
 
-// A processor: its memory and its view of every instruction. Of a processor of another rank collectives only;
-// its memory is NULL on another machine.
+// A processor: its memory and its view of every instruction. Of a processor of another rank
+// collectives only; its memory is NULL on another machine.
 typedef struct Context {
   int64_t processor;
   char *arena, *own; // work memory; persistent tensors of this program
   char **tensor;     // address of every tensor of the directory
   int64_t *slot;
   BoundInstr *instr;
-  int64_t bytes;     // of own and arena, as they were asked for
+  int64_t bytes; // of own and arena, as they were asked for
 } Context;
 
 // The first error that a worker saw in a context.
@@ -94,42 +94,43 @@ struct Exec {
   Comm *comm;
   Ranks *ranks; // NULL: all processors are of this process
   int workers;
-  int64_t processors; // of the mesh
-  int64_t first, own; // those of this process
+  int64_t processors;  // of the mesh
+  int64_t first, own;  // those of this process
   Window *kept, *work; // with ranks: memory of Context.own and Context.arena
   Context *context;
-  char *scratch;          // of ordered instructions, for every worker
-  int64_t scratch_bytes;  // of one worker
-  int64_t own_bytes;   // persistent, of one processor, shared ones not counted
-  int64_t *own_offset; // of every tensor in Context.own, -1: shared or in the arena
-  CommCall *call;      // of every instruction
+  char *scratch;         // of ordered instructions, for every worker
+  int64_t scratch_bytes; // of one worker
+  int64_t own_bytes;     // persistent, of one processor, shared ones not counted
+  int64_t *own_offset;   // of every tensor in Context.own, -1: shared or in the arena
+  CommCall *call;        // of every instruction
   CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
   void ***moved;       // of every worker: room for the pointers of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
-  ProgramCount moves[2]; // of a step with these rows: up to the COMMIT, behind it
+  ProgramCount moves[2];         // of a step with these rows: up to the COMMIT, behind it
   ProgramCount moved_as_planned; // of all steps so far
-  bool interrupted;      // a step broke off among its collectives
+  bool interrupted;              // a step broke off among its collectives
   ExecFault spoil;
   uint32_t spoilt;        // instruction of a kernel fault, UINT32_MAX: none
   const ExecProbe *probe; // or NULL
-  bool small;      // no instruction is worth sharing: see choose_crew
-  int crew;        // workers that run a step
-  int64_t steps;   // done so far
-  double spent[2]; // seconds of trial steps by all workers, by one
+  bool small;             // no instruction is worth sharing: see choose_crew
+  int crew;               // workers that run a step
+  int64_t steps;          // done so far
+  double spent[2];        // seconds of trial steps by all workers, by one
   // of the step under way
   int64_t step;
   bool commit, stop, judged;
   bool asked; // a rank has been asked to stop
   StepResult result;
-  Fault *fault;    // [context * workers + worker]
-  int32_t watched; // tensor, -1: none
-  double *seconds; // of every instruction, NULL: no profile
-  bool timed;      // it is kept at present
-  double stamp;    // when the last one ended
+  Fault *fault;            // [context * workers + worker]
+  int32_t watched;         // tensor, -1: none
+  double *seconds;         // of every instruction, NULL: no profile
+  bool timed;              // it is kept at present
+  double stamp;            // when the last one ended
   struct Probe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
-  void (*look)(struct Exec *e, int64_t context, uint32_t i, const Steps *steps); // with nonfinite: after instruction i
-  struct Trace *trace; // gets what the workers run, or NULL (runtime/exec/trace.h)
+  void (*look)(struct Exec *e, int64_t context, uint32_t i,
+               const Steps *steps); // with nonfinite: after instruction i
+  struct Trace *trace;              // gets what the workers run, or NULL (runtime/exec/trace.h)
 };
 
 typedef struct Probe Probe; // probe.c
@@ -139,9 +140,11 @@ MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
 // Counts what the step that has ended should have moved (self_check.c).
 void exec_foresee(Exec *e);
-// Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is the call.
+// Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is
+// the call.
 void exec_spoil(Exec *e, uint32_t i);
-// The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the set that it gets.
+// The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the
+// set that it gets.
 uint32_t exec_spoilt(const Exec *e);
 const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num);
 // Operands of collective i in context c, where the loops around it stand.
@@ -155,11 +158,11 @@ void exec_bind_sizes(Exec *e);
 // rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
-// With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more; *first_says, or
-// NULL, becomes what it is on rank 0. False after the end of the run.
+// With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more;
+// *first_says, or NULL, becomes what it is on rank 0. False after the end of the run.
 MUST_USE bool exec_show(const Exec *e, bool done, bool *first_says);
-// Processor r's block of tensor t, brought into `room`, of exec_room bytes, where it is on another machine. All
-// ranks call it together, between two exec_show. NULL after the end of the run.
+// Processor r's block of tensor t, brought into `room`, of exec_room bytes, where it is on another
+// machine. All ranks call it together, between two exec_show. NULL after the end of the run.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_room(const Exec *e);
 // Number of r among the processors that hold the same block of tensor t, and how many there are.

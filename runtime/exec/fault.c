@@ -1,12 +1,13 @@
-// Injected faults of --fault: an element that a collective delivers, or the numbers of a kernel, are made wrong, so that
-// tests see that --verify finds it.
+// Injected faults of --fault: an element that a collective delivers, or the numbers of a kernel,
+// are made wrong, so that tests see that --verify finds it.
 #include "runtime/exec/exec_internal.h"
 
 uint32_t exec_spoilt(const Exec *e) {
   int64_t call = e->spoil.kernel ? e->spoil.call : -1;
   for (uint32_t i = 0; i < e->program->ninstrs && call >= 0; i++) {
     const Instr *in = &e->program->instr[i];
-    if (in->kind == INSTR_KERNEL && e->program->kernel[in->u.kernel.kernel].nnum > 0 && call-- == 0) return i;
+    if (in->kind == INSTR_KERNEL && e->program->kernel[in->u.kernel.kernel].nnum > 0 && call-- == 0)
+      return i;
   }
   return UINT32_MAX;
 }
@@ -21,14 +22,17 @@ const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const doub
 void exec_spoil(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
   int64_t r = e->spoil.processor;
-  if ((int64_t)e->call[i].sequence != e->spoil.call || r < e->first || r >= e->first + e->own) return;
+  if ((int64_t)e->call[i].sequence != e->spoil.call || r < e->first || r >= e->first + e->own)
+    return;
   const CommMember *m = &e->member[i][r];
   for (uint32_t part = 0; part < w->nparts; part++) {
     bool empty = false;
-    for (int d = 0; d < w->part[part].rank; d++) empty = empty || m->dst_valid[part * MAX_RANK + (uint32_t)d] == 0;
+    for (int d = 0; d < w->part[part].rank; d++)
+      empty = empty || m->dst_valid[part * MAX_RANK + (uint32_t)d] == 0;
     if (empty) continue;
     double x = dtype_load(w->type, m->dst[part]);
-    dtype_store(w->type, m->dst[part], dtype_round(w->type, w->type == TYPE_BOOL ? x == 0 : 1.5 * x + 1));
+    dtype_store(w->type, m->dst[part],
+                dtype_round(w->type, w->type == TYPE_BOOL ? x == 0 : 1.5 * x + 1));
     return;
   }
 }

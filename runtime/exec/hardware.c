@@ -1,5 +1,5 @@
-// What a machine offers beside its cores: vector instructions, GPUs, MPI, NCCL. Libraries are opened
-// if they are there, asked for their version, and closed.
+// What a machine offers beside its cores: vector instructions, GPUs, MPI, NCCL. Libraries are
+// opened if they are there, asked for their version, and closed.
 #define _GNU_SOURCE // pipe2
 #include "runtime/runtime_internal.h"
 
@@ -94,8 +94,8 @@ static _Noreturn void answer(int to, Ask *ask, Arena *a) {
   _exit(n > 0 && write(to, text, n) == (ssize_t)n ? 0 : 1);
 }
 
-// What `ask` finds in a process of its own: a library that cannot start, or crashes while it does, is one that is not
-// there.
+// What `ask` finds in a process of its own: a library that cannot start, or crashes while it does,
+// is one that is not there.
 static const char *ask_apart(Arena *a, Ask *ask) {
   enum { ROOM = 8192 };
   char text[ROOM];
@@ -106,8 +106,10 @@ static const char *ask_apart(Arena *a, Ask *ask) {
   if (pid == 0) answer(end[1], ask, a);
   close(end[1]);
   for (ssize_t got; pid > 0 && (got = read(end[0], text + n, sizeof text - n)) != 0;)
-    if (got > 0) n += (size_t)got;
-    else if (errno != EINTR) break;
+    if (got > 0)
+      n += (size_t)got;
+    else if (errno != EINTR)
+      break;
   close(end[0]);
   if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) return NULL;
   return arena_text(a, text, n);

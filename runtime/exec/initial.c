@@ -79,7 +79,8 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
   }
 }
 
-// The parts that the dims of an orthogonal tensor play: rows and columns of its matrices, and how many there are.
+// The parts that the dims of an orthogonal tensor play: rows and columns of its matrices, and how
+// many there are.
 typedef enum Part { ROWS, COLS, EACH, PARTS } Part;
 
 static Part part_of(const Init *init, int dim) {
@@ -87,7 +88,8 @@ static Part part_of(const Init *init, int dim) {
 }
 
 // One matrix whose shorter side is orthonormal, row by row; `v` is room for as many numbers.
-static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v, double *out) {
+static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
+                        double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
   Init normal = {.kind = INIT_NORMAL, .b = 1};
   for (int64_t i = 0; i < n * length; i++) {
@@ -96,11 +98,13 @@ static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols
   }
   orthonormalise(n, length, v);
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < cols; c++) out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
+    for (int64_t c = 0; c < cols; c++)
+      out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
 }
 
 // The matrices behind one another to the order of the declared dims.
-static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix, double *out) {
+static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix,
+                    double *out) {
   int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
   int64_t next[PARTS] = {[ROWS] = size[COLS], [COLS] = 1, [EACH] = size[ROWS] * size[COLS]};
   for (int i = t->rank - 1; i >= 0; i--) {
@@ -126,7 +130,8 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t one = size[ROWS] * size[COLS], n = one * size[EACH];
   double *matrix = mem_alloc(sizeof *matrix * (size_t)n), *out = mem_alloc(sizeof *out * (size_t)n);
   // out has room for one matrix at least
-  for (int64_t k = 0; k < size[EACH]; k++) draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
+  for (int64_t k = 0; k < size[EACH]; k++)
+    draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
   lay_out(t, size, n, matrix, out);
   free(matrix);
   return out;

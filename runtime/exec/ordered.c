@@ -1,10 +1,10 @@
 // Ordered work along one dim: cumsum, cummax, cum_index, argsort, top_k.
 //
-// Running sums and maxima take rows that are neighbours in memory together, LANES at once, so that a scan
-// over a slow dim reads whole cache lines and becomes vector code. Sorting maps every element to an
-// unsigned key of the same order (NaN largest, both zeros equal, inverted for a descending order) and sorts
-// pairs of key and index: by insertion when there are few, else by radix from the lowest digit, which
-// is stable. Of few largest elements a sorted list is kept.
+// Running sums and maxima take rows that are neighbours in memory together, LANES at once, so that
+// a scan over a slow dim reads whole cache lines and becomes vector code. Sorting maps every
+// element to an unsigned key of the same order (NaN largest, both zeros equal, inverted for a
+// descending order) and sorts pairs of key and index: by insertion when there are few, else by
+// radix from the lowest digit, which is stable. Of few largest elements a sorted list is kept.
 #include "runtime/exec/ordered_internal.h"
 
 #include <string.h>
@@ -17,10 +17,10 @@
 
 enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
-// -- elements ----------------------------------------------------------------------------------------
+// -- elements -----------------------------------------------------------------------------------
 
-// Running sums of f32 and narrower floats are kept in f64, so that their error does not grow with the row; what is
-// stored is rounded to nearest even. Narrow floats are compared in f32.
+// Running sums of f32 and narrower floats are kept in f64, so that their error does not grow with
+// the row; what is stored is rounded to nearest even. Narrow floats are compared in f32.
 static inline float load_bf16(const uint16_t *p) {
   uint32_t bits = (uint32_t)*p << 16;
   float x;
@@ -28,8 +28,12 @@ static inline float load_bf16(const uint16_t *p) {
   return x;
 }
 static inline float load_f16(const uint16_t *p) { return (float)dtype_load(TYPE_F16, p); }
-static inline void store_bf16(uint16_t *p, double x) { dtype_store(TYPE_BF16, p, dtype_round(TYPE_BF16, x)); }
-static inline void store_f16(uint16_t *p, double x) { dtype_store(TYPE_F16, p, dtype_round(TYPE_F16, x)); }
+static inline void store_bf16(uint16_t *p, double x) {
+  dtype_store(TYPE_BF16, p, dtype_round(TYPE_BF16, x));
+}
+static inline void store_f16(uint16_t *p, double x) {
+  dtype_store(TYPE_F16, p, dtype_round(TYPE_F16, x));
+}
 #define store_f32(p, x) (*(p) = (float)(x))
 
 // Types that are loaded and stored as they are: memory, accumulator.
@@ -37,20 +41,20 @@ static inline void store_f16(uint16_t *p, double x) { dtype_store(TYPE_F16, p, d
 #define store_plain(p, x) (*(p) = (x))
 
 // TYPES(DO): id, suffix, memory type, accumulator of sums, type of comparisons, load, store
-#define TYPES(DO)                                                                                       \
-  DO(TYPE_F32, f32, float, double, float, load_plain, store_f32)                                        \
-  DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                                    \
-  DO(TYPE_BF16, bf16, uint16_t, double, float, load_bf16, store_bf16)                                   \
-  DO(TYPE_F16, f16, uint16_t, double, float, load_f16, store_f16)                                       \
-  DO(TYPE_I32, i32, int32_t, uint32_t, int32_t, load_plain, store_wrapped)                              \
-  DO(TYPE_U8, u8, uint8_t, uint8_t, uint8_t, load_plain, store_plain)                                   \
-  DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                              \
+#define TYPES(DO)                                                                                  \
+  DO(TYPE_F32, f32, float, double, float, load_plain, store_f32)                                   \
+  DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                               \
+  DO(TYPE_BF16, bf16, uint16_t, double, float, load_bf16, store_bf16)                              \
+  DO(TYPE_F16, f16, uint16_t, double, float, load_f16, store_f16)                                  \
+  DO(TYPE_I32, i32, int32_t, uint32_t, int32_t, load_plain, store_wrapped)                         \
+  DO(TYPE_U8, u8, uint8_t, uint8_t, uint8_t, load_plain, store_plain)                              \
+  DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                         \
   DO(TYPE_U64, u64, uint64_t, uint64_t, uint64_t, load_plain, store_plain)
 
 // Two's complement as it is in memory.
 #define store_wrapped(p, x) memcpy(p, &(x), sizeof *(p))
 
-// -- running sums and maxima -----------------------------------------------------------------------------
+// -- running sums and maxima --------------------------------------------------------------------
 
 // What a scan of m rows needs: element i of row l stands at i * step + l * lane.
 typedef struct Scan {
@@ -60,74 +64,76 @@ typedef struct Scan {
 typedef void ScanFn(const Scan *s, const void *src, void *dst);
 
 // The state of a row alone stays in a register.
-#define ONE_OR_MORE(fn, name)                                                                           \
-  static void fn##_##name(const Scan *s, const void *src, void *dst) {                                  \
-    if (s->m == 1) fn##_rows_##name(s, 1, src, dst);                                                    \
-    else fn##_rows_##name(s, s->m, src, dst);                                                           \
+#define ONE_OR_MORE(fn, name)                                                                      \
+  static void fn##_##name(const Scan *s, const void *src, void *dst) {                             \
+    if (s->m == 1)                                                                                 \
+      fn##_rows_##name(s, 1, src, dst);                                                            \
+    else                                                                                           \
+      fn##_rows_##name(s, s->m, src, dst);                                                         \
   }
 
-#define SUM(id, name, T, Acc, Cmp, load, store)                                                         \
-  EVERYWHERE void sum_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {               \
-    Acc sum[LANES] = {0};                                                                               \
-    for (int64_t i = 0; i < s->n; i++) {                                                                \
-      const T *x = (const T *)src + i * s->src_step;                                                    \
-      T *y = (T *)dst + i * s->dst_step;                                                                \
-      for (int64_t l = 0; l < m; l++) {                                                                 \
-        Acc before = sum[l];                                                                            \
-        sum[l] = (Acc)(before + (Acc)load(x + l * s->src_lane));                                        \
-        Acc put = s->exclusive ? before : sum[l];                                                       \
-        store(y + l * s->dst_lane, put);                                                                \
-      }                                                                                                 \
-    }                                                                                                   \
-  }                                                                                                     \
+#define SUM(id, name, T, Acc, Cmp, load, store)                                                    \
+  EVERYWHERE void sum_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {          \
+    Acc sum[LANES] = {0};                                                                          \
+    for (int64_t i = 0; i < s->n; i++) {                                                           \
+      const T *x = (const T *)src + i * s->src_step;                                               \
+      T *y = (T *)dst + i * s->dst_step;                                                           \
+      for (int64_t l = 0; l < m; l++) {                                                            \
+        Acc before = sum[l];                                                                       \
+        sum[l] = (Acc)(before + (Acc)load(x + l * s->src_lane));                                   \
+        Acc put = s->exclusive ? before : sum[l];                                                  \
+        store(y + l * s->dst_lane, put);                                                           \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
   ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
 // Whether what is best stays so beside x; NaN, once met, stays.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
-#define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                     \
-  EVERYWHERE void max_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {               \
-    Cmp best[LANES];                                                                                    \
-    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);                   \
-    for (int64_t i = 0; i < s->n; i++) {                                                                \
-      const T *x = (const T *)src + i * s->src_step;                                                    \
-      T *y = (T *)dst + i * s->dst_step;                                                                \
-      for (int64_t l = 0; l < m; l++) {                                                                 \
-        Cmp now = load(x + l * s->src_lane);                                                            \
-        best[l] = STAYS(best[l], now) ? best[l] : now;                                                  \
-        Acc put = (Acc)best[l];                                                                         \
-        store(y + l * s->dst_lane, put);                                                                \
-      }                                                                                                 \
-    }                                                                                                   \
-  }                                                                                                     \
+#define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
+  EVERYWHERE void max_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {          \
+    Cmp best[LANES];                                                                               \
+    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);              \
+    for (int64_t i = 0; i < s->n; i++) {                                                           \
+      const T *x = (const T *)src + i * s->src_step;                                               \
+      T *y = (T *)dst + i * s->dst_step;                                                           \
+      for (int64_t l = 0; l < m; l++) {                                                            \
+        Cmp now = load(x + l * s->src_lane);                                                       \
+        best[l] = STAYS(best[l], now) ? best[l] : now;                                             \
+        Acc put = (Acc)best[l];                                                                    \
+        store(y + l * s->dst_lane, put);                                                           \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
   ONE_OR_MORE(max, name)
 TYPES(MAXIMUM)
 
-#define PLACE(id, name, T, Acc, Cmp, load, store)                                                       \
-  EVERYWHERE void place_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {             \
-    Cmp best[LANES];                                                                                    \
-    int32_t at[LANES] = {0};                                                                            \
-    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);                   \
-    for (int64_t i = 0; i < s->n; i++) {                                                                \
-      const T *x = (const T *)src + i * s->src_step;                                                    \
-      int32_t *y = (int32_t *)dst + i * s->dst_step;                                                    \
-      for (int64_t l = 0; l < m; l++) {                                                                 \
-        Cmp now = load(x + l * s->src_lane);                                                            \
-        bool stays = STAYS(best[l], now);                                                               \
-        best[l] = stays ? best[l] : now;                                                                \
-        at[l] = stays ? at[l] : (int32_t)i;                                                             \
-        y[l * s->dst_lane] = at[l];                                                                     \
-      }                                                                                                 \
-    }                                                                                                   \
-  }                                                                                                     \
+#define PLACE(id, name, T, Acc, Cmp, load, store)                                                  \
+  EVERYWHERE void place_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {        \
+    Cmp best[LANES];                                                                               \
+    int32_t at[LANES] = {0};                                                                       \
+    for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);              \
+    for (int64_t i = 0; i < s->n; i++) {                                                           \
+      const T *x = (const T *)src + i * s->src_step;                                               \
+      int32_t *y = (int32_t *)dst + i * s->dst_step;                                               \
+      for (int64_t l = 0; l < m; l++) {                                                            \
+        Cmp now = load(x + l * s->src_lane);                                                       \
+        bool stays = STAYS(best[l], now);                                                          \
+        best[l] = stays ? best[l] : now;                                                           \
+        at[l] = stays ? at[l] : (int32_t)i;                                                        \
+        y[l * s->dst_lane] = at[l];                                                                \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
   ONE_OR_MORE(place, name)
 TYPES(PLACE)
 
 #define ROW(id, name, T, Acc, Cmp, load, store) [id] = {sum_##name, max_##name, place_##name},
 static ScanFn *const scan_rule[TYPE_COUNT][3] = {TYPES(ROW)};
 
-// -- sorting ---------------------------------------------------------------------------------------------
+// -- sorting ------------------------------------------------------------------------------------
 
 typedef struct Entry {
   uint64_t key;
@@ -158,11 +164,11 @@ static uint64_t key_f64(double x) {
 #define key_u64(x) (x)
 
 typedef void KeysFn(const void *src, int64_t n, int64_t step, uint64_t flip, Entry *out);
-#define KEYS(id, name, T, Acc, Cmp, load, store)                                                        \
-  static void keys_##name(const void *src, int64_t n, int64_t step, uint64_t flip, Entry *out) {        \
-    const T *x = src;                                                                                   \
-    for (int64_t i = 0; i < n; i++)                                                                     \
-      out[i] = (Entry){(uint64_t)key_##name(load(x + i * step)) ^ flip, (uint64_t)i};                   \
+#define KEYS(id, name, T, Acc, Cmp, load, store)                                                   \
+  static void keys_##name(const void *src, int64_t n, int64_t step, uint64_t flip, Entry *out) {   \
+    const T *x = src;                                                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      out[i] = (Entry){(uint64_t)key_##name(load(x + i * step)) ^ flip, (uint64_t)i};              \
   }
 TYPES(KEYS)
 
@@ -226,12 +232,13 @@ static void sort_row(const BoundOrdered *b, const char *src, int32_t *dst, void 
   for (int64_t i = k; top && i < w->k; i++) dst[i * w->dst_step] = 0;
 }
 
-// -- rows --------------------------------------------------------------------------------------------------
+// -- rows ---------------------------------------------------------------------------------------
 
 static bool is_scan(const Ordered *w) { return w->kind <= ORDERED_CUM_INDEX; }
 
 static int64_t dst_bytes(const Ordered *w) {
-  return w->kind == ORDERED_CUMSUM || w->kind == ORDERED_CUMMAX ? dtype_bytes(w->type) : (int64_t)sizeof(int32_t);
+  return w->kind == ORDERED_CUMSUM || w->kind == ORDERED_CUMMAX ? dtype_bytes(w->type)
+                                                                : (int64_t)sizeof(int32_t);
 }
 
 // How many neighbouring rows are scanned together.
@@ -274,7 +281,8 @@ static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t
   int64_t to_last = (b->n - 1) * w->dst_step * dst_bytes(w);
   s.src_step = -s.src_step;
   s.dst_step = -s.dst_step;
-  scan_rule[w->type][w->kind](&s, src + (b->n - 1) * w->src_step * dtype_bytes(w->type), dst + to_last);
+  scan_rule[w->type][w->kind](&s, src + (b->n - 1) * w->src_step * dtype_bytes(w->type),
+                              dst + to_last);
   if (w->kind != ORDERED_CUM_INDEX) return;
   for (int64_t i = 0; i < b->n; i++)
     for (int64_t l = 0; l < m; l++) {

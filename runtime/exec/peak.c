@@ -11,17 +11,17 @@ enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_
 typedef float Wide __attribute__((vector_size(64)));
 
 // Independent chains, as many as hide the latency and fit in registers.
-#define FMA_LOOP(name, target_attribute)                                                 \
-  target_attribute static float name(void) {                                             \
-    Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                      \
-    __asm__ volatile("" : "+m"(x), "+m"(y));                                             \
-    for (int i = 0; i < ACCUMULATORS; i++) acc[i] = x * (float)i;                        \
-    for (int r = 0; r < ROUNDS; r++) {                                                   \
-      for (int i = 0; i < ACCUMULATORS; i++) acc[i] = acc[i] * y + x;                    \
-    }                                                                                    \
-    Wide sum = acc[0];                                                                   \
-    for (int i = 1; i < ACCUMULATORS; i++) sum += acc[i];                                \
-    return sum[0];                                                                       \
+#define FMA_LOOP(name, target_attribute)                                                           \
+  target_attribute static float name(void) {                                                       \
+    Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                                \
+    __asm__ volatile("" : "+m"(x), "+m"(y));                                                       \
+    for (int i = 0; i < ACCUMULATORS; i++) acc[i] = x * (float)i;                                  \
+    for (int r = 0; r < ROUNDS; r++) {                                                             \
+      for (int i = 0; i < ACCUMULATORS; i++) acc[i] = acc[i] * y + x;                              \
+    }                                                                                              \
+    Wide sum = acc[0];                                                                             \
+    for (int i = 1; i < ACCUMULATORS; i++) sum += acc[i];                                          \
+    return sum[0];                                                                                 \
   }
 // The accumulators stay in registers only if the inner loop is unrolled whole.
 #if defined(__clang__)
@@ -65,7 +65,8 @@ static double run_threads(int threads, void *(*f)(void *), void *job, size_t str
   pthread_t id[MAX_THREADS];
   int made = 1;
   double start = clock_seconds();
-  while (made < threads && pthread_create(&id[made], NULL, f, job ? (char *)job + stride * (size_t)made : NULL) == 0)
+  while (made < threads &&
+         pthread_create(&id[made], NULL, f, job ? (char *)job + stride * (size_t)made : NULL) == 0)
     made++;
   f(job);
   for (int i = 1; i < made; i++) pthread_join(id[i], NULL);
@@ -92,9 +93,11 @@ double peak_copy(int threads) {
   memset(from, 1, COPY_BYTES);
   memset(to, 2, COPY_BYTES);
   size_t part = COPY_BYTES / (size_t)threads;
-  for (int i = 0; i < threads; i++) job[i] = (CopyJob){to + part * (size_t)i, from + part * (size_t)i, part};
+  for (int i = 0; i < threads; i++)
+    job[i] = (CopyJob){to + part * (size_t)i, from + part * (size_t)i, part};
   for (int i = 0; i < 4 * REPEATS; i++) {
-    double rate = 2.0 * (double)part * threads / run_threads(threads, copy_thread, job, sizeof *job);
+    double rate =
+        2.0 * (double)part * threads / run_threads(threads, copy_thread, job, sizeof *job);
     if (rate > best) best = rate;
   }
   free(from);

@@ -1,12 +1,14 @@
-// Where a step stops being finite: the results of every instruction are looked at as soon as it has run, by one worker, so
-// that the first one is found. The program should have one kernel an operation (--no-fuse).
+// Where a step stops being finite: the results of every instruction are looked at as soon as it has
+// run, by one worker, so that the first one is found. The program should have one kernel an
+// operation (--no-fuse).
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t GIVEN = UINT32_MAX; // in place of an instruction: a tensor that the step begins with
+static const uint32_t GIVEN =
+    UINT32_MAX; // in place of an instruction: a tensor that the step begins with
 
 // As ranks tell it to one another.
 typedef struct Found {
@@ -30,7 +32,8 @@ static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
 }
 
 // The first element that is not finite, -1: none. dim: slowest first.
-static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim, const char *block, double *value) {
+static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim,
+                    const char *block, double *value) {
   int64_t n = 1, bytes = dtype_bytes(type);
   for (int i = 0; i < rank; i++) n *= dim[i].block;
   for (int64_t e = 0; e < n; e++) {
@@ -38,7 +41,8 @@ static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDi
     if (isfinite(*value)) continue;
     int64_t rest = e;
     bool valid = true;
-    for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--) valid &= rest % dim[i].block < valid_of(m, &dim[i], r);
+    for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--)
+      valid &= rest % dim[i].block < valid_of(m, &dim[i], r);
     if (valid) return e;
   }
   return -1;
@@ -46,7 +50,8 @@ static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDi
 
 static bool earlier(const Found *a, const Found *b) {
   if (b->order < 0) return a->order >= 0;
-  return a->order >= 0 && (a->order < b->order || (a->order == b->order && a->processor < b->processor));
+  return a->order >= 0 &&
+         (a->order < b->order || (a->order == b->order && a->processor < b->processor));
 }
 
 static void found(Exec *e, int64_t context, Found f) {
@@ -54,16 +59,19 @@ static void found(Exec *e, int64_t context, Found f) {
   if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
 }
 
-static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m, const Steps *steps) {
+static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m,
+                             const Steps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   const Instr *in = &e->program->instr[i];
   const BoundSet *set;
   switch (b->kind) {
   case INSTR_KERNEL:
     set = &b->u.kernel.set[m->set];
-    return (const char *)set->ptr[m->ptr] + (set->ref ? ref_moved(set->ref[m->ptr], steps->depth, steps->at) : 0);
+    return (const char *)set->ptr[m->ptr] +
+           (set->ref ? ref_moved(set->ref[m->ptr], steps->depth, steps->at) : 0);
   case INSTR_PRODUCT: return b->u.product.c + ref_moved(in->u.product.c, steps->depth, steps->at);
-  case INSTR_ORDERED: return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);
+  case INSTR_ORDERED:
+    return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);
   case INSTR_COLLECTIVE: return b->u.valid.to[m->ptr];
   default: return NULL;
   }
@@ -78,7 +86,9 @@ static void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps)
     const char *block = dtype_is_float(m->type) ? result_of(e, context, i, m, steps) : NULL;
     double value;
     int64_t at = block ? look(&e->program->mesh, r, m->type, m->rank, m->dim, block, &value) : -1;
-    if (at >= 0) found(e, context, (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k});
+    if (at >= 0)
+      found(e, context,
+            (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k});
   }
 }
 
@@ -89,7 +99,9 @@ static void look_at_given(Exec *e) {
     for (int64_t c = e->first; c < e->first + e->own; c++) {
       double value;
       int64_t r = e->context[c].processor;
-      int64_t at = e->nonfinite->seen[c] ? -1 : look(&e->program->mesh, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
+      int64_t at = e->nonfinite->seen[c] ? -1
+                                         : look(&e->program->mesh, r, x->type, x->rank, x->dim,
+                                                e->context[c].tensor[t], &value);
       if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t});
     }
   }
@@ -117,20 +129,29 @@ static void describe(const Exec *e, NotFinite *out) {
   const Made *m = given ? NULL : &p->note[f->instr].made[f->made];
   const ProgTensor *t = given ? &p->tensor[f->made] : NULL;
   const ProgDim *dim = given ? t->dim : m->dim;
-  *out = (NotFinite){.found = true, .given = given, .processor = f->processor, .round = f->round, .value = f->value,
-                     .name = given ? t->name : m->value, .op = given ? NULL : m->op, .backward = !given && m->backward,
+  *out = (NotFinite){.found = true,
+                     .given = given,
+                     .processor = f->processor,
+                     .round = f->round,
+                     .value = f->value,
+                     .name = given ? t->name : m->value,
+                     .op = given ? NULL : m->op,
+                     .backward = !given && m->backward,
                      .pos = given ? t->pos : m->pos};
   int rank = given ? t->rank : m->rank;
   int64_t index[MAX_RANK], rest = f->element;
-  for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--) index[i] = block_offset(&p->mesh, &dim[i], f->processor) + rest % dim[i].block;
+  for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--)
+    index[i] = block_offset(&p->mesh, &dim[i], f->processor) + rest % dim[i].block;
   for (int i = 0; i < rank; i++) {
     size_t n = strlen(out->where);
-    snprintf(out->where + n, sizeof out->where - n, "%s%s=%lld", n ? ", " : "", dim[i].name, (long long)index[i]);
+    snprintf(out->where + n, sizeof out->where - n, "%s%s=%lld", n ? ", " : "", dim[i].name,
+             (long long)index[i]);
   }
 }
 
 bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
-  Probe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count), .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
+  Probe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count),
+             .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
              .first = {.order = -1}};
   *out = (NotFinite){0};
   bool good = e->program->note != NULL;

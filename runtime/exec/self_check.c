@@ -14,10 +14,12 @@ void exec_foresee(Exec *e) {
 
 const ProgramCount *exec_predicted(const Exec *e) { return &e->moved_as_planned; }
 
-static bool same_count(const Exec *e, CollKind k, const char *what, int64_t counted, int64_t predicted, Diag *d) {
+static bool same_count(const Exec *e, CollKind k, const char *what, int64_t counted,
+                       int64_t predicted, Diag *d) {
   if (counted == predicted) return true;
-  diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: %lld %s counted, %lld predicted in %lld steps", coll_text(k), e->program->for_,
-             (long long)counted, what, (long long)predicted, (long long)e->steps);
+  diag_error(d, DIAG_FAILURE, (Pos){0}, "%s for %s: %lld %s counted, %lld predicted in %lld steps",
+             coll_text(k), e->program->for_, (long long)counted, what, (long long)predicted,
+             (long long)e->steps);
   diag_hint(d, REPORT);
   return false;
 }
@@ -38,11 +40,13 @@ bool exec_check(const Exec *e, Diag *d) {
   for (int k = 0; k < COLL_COUNT && !e->interrupted; k++) {
     good &= same_count(e, (CollKind)k, "calls", got->calls[k], want->calls[k], d);
     good &= same_count(e, (CollKind)k, "bytes", got->bytes[k], want->bytes[k], d);
-    good &= same_count(e, (CollKind)k, "bytes on the wire", got->wire_bytes[k], want->wire_bytes[k], d);
+    good &=
+        same_count(e, (CollKind)k, "bytes on the wire", got->wire_bytes[k], want->wire_bytes[k], d);
   }
   for (int64_t r = e->first; r < e->first + e->own; r++) {
     if (e->context[r].bytes == bytes_expected(e)) continue;
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "processor %lld has %lld bytes for %s, %lld were predicted", (long long)r,
+    diag_error(d, DIAG_FAILURE, (Pos){0},
+               "processor %lld has %lld bytes for %s, %lld were predicted", (long long)r,
                (long long)e->context[r].bytes, e->program->for_, (long long)bytes_expected(e));
     diag_hint(d, REPORT);
     return false;

@@ -1,5 +1,5 @@
-// Signals that ask for an end: the first one is only noted, so that the step and its checkpoint are finished;
-// a second SIGTERM or SIGINT ends the process at once.
+// Signals that ask for an end: the first one is only noted, so that the step and its checkpoint are
+// finished; a second SIGTERM or SIGINT ends the process at once.
 #include "runtime/runtime_internal.h"
 
 #include <signal.h>
@@ -19,11 +19,13 @@ void stop_watch(bool on) {
   sigemptyset(&action.sa_mask);
   if (on && !expected) asked = 0;
   for (size_t i = 0; i < countof(watched); i++) {
-    bool again = watched[i] == SIGUSR1; // schedulers and launchers may send it twice; it never means: at once
+    bool again = watched[i] ==
+                 SIGUSR1; // schedulers and launchers may send it twice; it never means: at once
     action.sa_flags = SA_RESTART | (again ? 0 : (int)SA_RESETHAND);
     sigaction(watched[i], on ? &action : &before[i], on ? &before[i] : NULL);
   }
-  if (!on && expected) signal(SIGUSR1, SIG_IGN); // the last checkpoint is written: nothing is left to ask for
+  if (!on && expected)
+    signal(SIGUSR1, SIG_IGN); // the last checkpoint is written: nothing is left to ask for
 }
 
 void stop_expect(void) {

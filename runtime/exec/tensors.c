@@ -53,7 +53,8 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
 
-static void want(const Exec *e, Feed *f, void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
+static void want(const Exec *e, Feed *f,
+                 void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
   for (uint32_t i = 0; e->ranks && i < n; i++) {
@@ -63,7 +64,8 @@ static void want(const Exec *e, Feed *f, void (*say)(Feed *f, uint32_t input, in
     const ProgDim *d = &x->dim[x->declared[input[i].over]];
     int64_t from = INT64_MAX, to = 0;
     for (int64_t r = e->first; r < e->first + e->own; r++) {
-      int64_t first = block_offset(&e->program->mesh, d, r), end = first + block_valid(e->program, d, r, -1);
+      int64_t first = block_offset(&e->program->mesh, d, r),
+              end = first + block_valid(e->program, d, r, -1);
       if (first < from) from = first;
       if (end > to) to = end;
     }
@@ -102,9 +104,12 @@ int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
   return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
 }
 
-void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) { exec_read_replica(e, kind, name, 0, whole); }
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
+  exec_read_replica(e, kind, name, 0, whole);
+}
 
-void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica, void *whole) {
+void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
+                       void *whole) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
@@ -176,7 +181,8 @@ static void loops_text(const Program *p, const Fault *f, char *out, size_t room)
   for (uint32_t i = 0; i < f->instr && depth < TOLD_DEPTH && n < room; i++) {
     const Instr *in = &p->instr[i];
     if (in->kind != INSTR_LOOP || in->u.loop.end < f->instr) continue;
-    n += (size_t)snprintf(out + n, room - n, ", in step %lld of the scan over %s", (long long)f->at[depth], in->u.loop.dim);
+    n += (size_t)snprintf(out + n, room - n, ", in step %lld of the scan over %s",
+                          (long long)f->at[depth], in->u.loop.dim);
     depth++;
   }
 }
@@ -201,8 +207,8 @@ void exec_fault(const Exec *e, Diag *d) {
   size_t n = 0;
   for (int i = 0; i < c->rank && n < sizeof where; i++)
     if (!(c->without >> i & 1))
-      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "", c->loop[i].name,
-                            (long long)position[i]);
+      n += (size_t)snprintf(where + n, sizeof where - n, "%s%s=%lld", n ? ", " : "",
+                            c->loop[i].name, (long long)position[i]);
   char loops[256] = "";
   loops_text(e->program, f, loops, sizeof loops);
   diag_error(d, DIAG_INDEX_RANGE, c->pos, "%s%s%s%s is %lld, outside 0..%lld%s%s%s",

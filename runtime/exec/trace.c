@@ -1,4 +1,5 @@
-// Traces: every worker notes what it ran in a list of its own; the lists are put together when they are written.
+// Traces: every worker notes what it ran in a list of its own; the lists are put together when they
+// are written.
 #include "runtime/exec/trace.h"
 #include "runtime/exec/exec_internal.h"
 
@@ -36,7 +37,8 @@ void trace_free(Trace *t) {
 
 void exec_trace(Exec *e, Trace *t) { e->trace = t; }
 
-void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step, uint64_t sequence, double began) {
+void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step,
+               uint64_t sequence, double began) {
   TraceList *l = &t->list[worker];
   if (l->n == MOST_EVENTS) return;
   if (l->n == l->room) {
@@ -46,7 +48,7 @@ void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t 
   l->at[l->n++] = (TraceEvent){processor, step, sequence, instr, began, clock_seconds()};
 }
 
-// -- writing -------------------------------------------------------------------------------------------
+// -- writing ------------------------------------------------------------------------------------
 
 enum { COMPUTE, COMMUNICATE };
 
@@ -67,8 +69,8 @@ static void put_event(Writer *w, json_t *event) {
 }
 
 static void put_name(Writer *w, int64_t r, int track, const char *what, const char *name) {
-  put_event(w, json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", (json_int_t)r, "tid", track,
-                         "args", "name", name));
+  put_event(w, json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "ph", "M", "name", what, "pid",
+                         (json_int_t)r, "tid", track, "args", "name", name));
 }
 
 static void put_processors(Writer *w) {
@@ -77,7 +79,8 @@ static void put_processors(Writer *w) {
     char name[512];
     size_t n = (size_t)snprintf(name, sizeof name, "processor %lld", (long long)r);
     for (int a = 0; a < m->naxes && n < sizeof name; a++)
-      n += (size_t)snprintf(name + n, sizeof name - n, " %s=%lld", m->axis[a].name, (long long)mesh_coord(m, r, a));
+      n += (size_t)snprintf(name + n, sizeof name - n, " %s=%lld", m->axis[a].name,
+                            (long long)mesh_coord(m, r, a));
     put_name(w, r, 0, "process_name", name);
     put_name(w, r, COMPUTE, "thread_name", "compute");
     put_name(w, r, COMMUNICATE, "thread_name", "communication");
@@ -88,7 +91,8 @@ static void put_processors(Writer *w) {
 static const char *instr_name(const Program *p, uint32_t i) {
   Pos pos;
   const Instr *in = &p->instr[i];
-  return in->kind == INSTR_COLLECTIVE ? coll_text(in->u.collective.kind) : program_instr_name(p, i, &pos);
+  return in->kind == INSTR_COLLECTIVE ? coll_text(in->u.collective.kind)
+                                      : program_instr_name(p, i, &pos);
 }
 
 static void put_note(const Program *p, uint32_t i, json_t *args) {
@@ -96,7 +100,8 @@ static void put_note(const Program *p, uint32_t i, json_t *args) {
   const char *value = program_instr_name(p, i, &pos);
   const InstrNote *note = p->note ? &p->note[i] : NULL;
   const Instr *in = &p->instr[i];
-  if (in->kind == INSTR_KERNEL) json_object_set_new(args, "kernel", json_string(p->kernel[in->u.kernel.kernel].name));
+  if (in->kind == INSTR_KERNEL)
+    json_object_set_new(args, "kernel", json_string(p->kernel[in->u.kernel.kernel].name));
   if (!note) return;
   json_object_set_new(args, "value", json_string(value));
   if (pos.line) json_object_set_new(args, "line", json_integer(pos.line));
@@ -114,26 +119,29 @@ static void put_ran(Writer *w, const TraceEvent *x) {
   if (!collective) put_note(p, x->instr, args);
   if (collective) {
     const Collective *c = &in->u.collective;
-    json_object_set_new(args, "value", json_string(c->nparts && c->part[0].value ? c->part[0].value : ""));
+    json_object_set_new(args, "value",
+                        json_string(c->nparts && c->part[0].value ? c->part[0].value : ""));
     json_object_set_new(args, "bytes", json_integer(c->bytes));
     json_object_set_new(args, "line", json_integer(c->pos.line));
     json_object_set_new(args, "why", json_string(c->why ? c->why : ""));
   }
-  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:o}", "ph", "X", "name", instr_name(p, x->instr), "cat",
-                         collective ? "collective" : "kernel", "pid", (json_int_t)x->processor, "tid",
-                         collective ? COMMUNICATE : COMPUTE, "ts", 1e6 * (x->began - w->origin), "dur",
-                         1e6 * (x->ended - x->began), "args", args));
+  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:o}", "ph", "X", "name",
+                         instr_name(p, x->instr), "cat", collective ? "collective" : "kernel",
+                         "pid", (json_int_t)x->processor, "tid", collective ? COMMUNICATE : COMPUTE,
+                         "ts", 1e6 * (x->began - w->origin), "dur", 1e6 * (x->ended - x->began),
+                         "args", args));
 }
 
 // An arrow from the part of the first processor of the group to that of x.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
   const char *name = instr_name(w->e->program, x->instr);
-  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "s", "name", name, "cat", "collective", "id", id,
-                         "pid", (json_int_t)from->processor, "tid", COMMUNICATE, "ts", 1e6 * (from->began - w->origin)));
-  put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "f", "bp", "e", "name", name, "cat",
-                         "collective", "id", id, "pid", (json_int_t)x->processor, "tid", COMMUNICATE, "ts",
-                         1e6 * (x->ended - w->origin)));
+  put_event(w, json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "s", "name", name, "cat",
+                         "collective", "id", id, "pid", (json_int_t)from->processor, "tid",
+                         COMMUNICATE, "ts", 1e6 * (from->began - w->origin)));
+  put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f}", "ph", "f", "bp", "e", "name",
+                         name, "cat", "collective", "id", id, "pid", (json_int_t)x->processor,
+                         "tid", COMMUNICATE, "ts", 1e6 * (x->ended - w->origin)));
 }
 
 static int by_call(const void *a, const void *b) {
@@ -184,7 +192,8 @@ static double first_moment(const Trace *t) {
 
 bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d) {
   Writer w = {.e = e, .origin = first_moment(t), .first = true};
-  static const char begin[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", end[] = "\n]}\n";
+  static const char begin[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n",
+                    end[] = "\n]}\n";
   if (!aside_open(&w.out, path, d)) return false;
   aside_put(&w.out, begin, sizeof begin - 1);
   put_processors(&w);

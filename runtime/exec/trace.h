@@ -9,12 +9,14 @@ Trace *trace_new(int workers); // NULL: no memory
 void trace_free(Trace *t);
 // The steps of e from here on are traced; NULL: no longer.
 void exec_trace(Exec *e, Trace *t);
-// Writes what was traced of e as a Chrome trace (chrome://tracing, Perfetto): a process a processor, a track for
-// computing and one for communication, arrows between the parts of one collective. False after an error in d.
+// Writes what was traced of e as a Chrome trace (chrome://tracing, Perfetto): a process a
+// processor, a track for computing and one for communication, arrows between the parts of one
+// collective. False after an error in d.
 MUST_USE bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d);
 
 // -- for the executor: instruction `instr` of a processor's program ran from `began` to now. Each worker has a
 // list of its own. For collectives `sequence` is the number of the call.
-void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step, uint64_t sequence, double began);
+void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step,
+               uint64_t sequence, double began);
 
 #endif

@@ -216,7 +216,8 @@ static bool read_any(Array *out, const char *path, const char *key, bool map, Di
   char *shard;
   *out = (Array){0};
   MemTask before = mem_doing("reading", path);
-  bool ok = array_file(path, key, &shard, d, at) && read_file(out, shard ? shard : path, key, map, d, at);
+  bool ok =
+      array_file(path, key, &shard, d, at) && read_file(out, shard ? shard : path, key, map, d, at);
   free(shard);
   mem_doing_again(before);
   return ok;

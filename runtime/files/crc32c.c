@@ -15,7 +15,8 @@ static void make_table(void) {
     table[0][i] = x;
   }
   for (int s = 1; s < SLICES; s++)
-    for (uint32_t i = 0; i < 256; i++) table[s][i] = table[s - 1][i] >> 8 ^ table[0][table[s - 1][i] & 255];
+    for (uint32_t i = 0; i < 256; i++)
+      table[s][i] = table[s - 1][i] >> 8 ^ table[0][table[s - 1][i] & 255];
 }
 
 static uint32_t eight_bytes(uint32_t crc, const unsigned char *p) {

@@ -12,7 +12,8 @@ char *csv_load(const char *path, int64_t *n, Diag *d, Pos at) {
   char *text = mem_alloc((size_t)f.size + 1);
   bool ok = datafile_read(&f, 0, f.size, text, why);
   char *zero = ok ? memchr(text, 0, (size_t)f.size) : NULL;
-  if (zero) ok = why_not(why, "is no text: it has a zero byte at byte %lld", (long long)(zero - text));
+  if (zero)
+    ok = why_not(why, "is no text: it has a zero byte at byte %lld", (long long)(zero - text));
   *n = f.size;
   datafile_close(&f);
   if (ok) return text;

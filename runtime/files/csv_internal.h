@@ -25,8 +25,8 @@ Csv csv_open(char *text, int64_t n);
 bool csv_next(Csv *c);
 // A finite decimal number and nothing else.
 bool csv_number(const char *text, double *out);
-// A first line is a header if a column is no number there and one in the second line, or if a column
-// from asked_first to asked_last - 1 is no number there.
+// A first line is a header if a column is no number there and one in the second line, or if a
+// column from asked_first to asked_last - 1 is no number there.
 bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last);
 
 #endif

@@ -7,12 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A path in a model is relative to its folder; one in an option, other than --set, to the current one.
+// A path in a model is relative to its folder; one in an option, other than --set, to the current
+// one.
 static void say_missing(Diag *d, Pos at, const char *path, const char *why) {
   const char *source = diag_source_name(d, at.source);
   bool option = !strncmp(source, "--", 2) && strncmp(source, "--set ", 6) != 0;
   diag_error(d, DIAG_FILE_MISSING, at, "%s: %s", path, why);
-  if (at.line && !option) diag_hint(d, "check the path; paths in a model are relative to its folder, or to --data-dir");
+  if (at.line && !option)
+    diag_hint(d, "check the path; paths in a model are relative to its folder, or to --data-dir");
 }
 
 bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {

@@ -1,8 +1,8 @@
-// Digests of the data files that this process opens: name, size and a checksum. Ranks compare them before the first
-// step, because ranks that read different files would train on silently.
+// Digests of the data files that this process opens: name, size and a checksum. Ranks compare them
+// before the first step, because ranks that read different files would train on silently.
 //
-// A sampled checksum covers small files whole, and of larger ones the first and the last block and equally spaced ones
-// between them; it does not see a change elsewhere in a file of the same size.
+// A sampled checksum covers small files whole, and of larger ones the first and the last block and
+// equally spaced ones between them; it does not see a change elsewhere in a file of the same size.
 #include "runtime/runtime_internal.h"
 
 #include <pthread.h>
@@ -21,7 +21,8 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-// The folder may differ between machines, so the key is the name in it, and how many files of this name came before.
+// The folder may differ between machines, so the key is the name in it, and how many files of this
+// name came before.
 static uint64_t key_of(const char *path) {
   uint64_t h = 14695981039346656037u; // FNV-1a
   const char *name = base_name(path);
@@ -61,8 +62,10 @@ static uint32_t checksum(const Datafile *f, bool full) {
       good = add_piece(f, at, f->size - at < PIECE ? f->size - at : PIECE, bytes, &sum);
   } else {
     for (int64_t i = 0; good && i < BLOCKS; i++)
-      good = add_piece(f, (f->size - BLOCK) / (BLOCKS - 1) * i + (f->size - BLOCK) % (BLOCKS - 1) * i / (BLOCKS - 1), BLOCK,
-                       bytes, &sum);
+      good = add_piece(f,
+                       (f->size - BLOCK) / (BLOCKS - 1) * i +
+                           (f->size - BLOCK) % (BLOCKS - 1) * i / (BLOCKS - 1),
+                       BLOCK, bytes, &sum);
   }
   free(bytes);
   return good ? sum : 0;

@@ -92,7 +92,8 @@ char *path_under(const char *directory, const char *path) {
 }
 
 FILE *file_stream(const char *directory, const char *name, bool fresh) {
-  int folder = disk_folder(directory), fd = folder < 0 ? -1 : disk_open_file(folder, name, fresh), error = errno;
+  int folder = disk_folder(directory), fd = folder < 0 ? -1 : disk_open_file(folder, name, fresh),
+      error = errno;
   if (folder >= 0) close(folder);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
   if (fd >= 0 && !f) mem_check_errno();
@@ -104,8 +105,8 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
 // --------------------------------------------------------------------------------------
 
 static void cannot_write(const Aside *w, int error, Diag *d) {
-  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", w->path,
-             error ? strerror(error) : "a name in it is too long, or no text");
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
+             w->path, error ? strerror(error) : "a name in it is too long, or no text");
 }
 
 bool aside_open(Aside *w, const char *path, Diag *d) {
@@ -119,9 +120,12 @@ void aside_put(Aside *w, const void *bytes, size_t n) { disk_put(&w->file, bytes
 
 bool aside_close(Aside *w, Diag *d) {
   int error = w->file.error;
-  if (w->failed) disk_abandon(&w->file);
-  else if (disk_commit(&w->file)) return true;
-  else error = errno;
+  if (w->failed)
+    disk_abandon(&w->file);
+  else if (disk_commit(&w->file))
+    return true;
+  else
+    error = errno;
   cannot_write(w, error, d);
   return false;
 }

@@ -1,6 +1,6 @@
-// Mapped files that shrink while they are read: the access to a page that the file no longer has is SIGBUS. The handler
-// knows the mapped ranges, says which file it was, and ends the process with exit code 5, as a malformed file does.
-// Other SIGBUS take their way.
+// Mapped files that shrink while they are read: the access to a page that the file no longer has is
+// SIGBUS. The handler knows the mapped ranges, says which file it was, and ends the process with
+// exit code 5, as a malformed file does. Other SIGBUS take their way.
 #include "ir/base/abrupt.h"
 #include "runtime/runtime_internal.h"
 
@@ -40,7 +40,9 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 // Again where a library has put its own in its place.
 static void install(void) {
   struct sigaction action, now;
-  if (sigaction(SIGBUS, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault)) return;
+  if (sigaction(SIGBUS, NULL, &now) != 0 ||
+      ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
+    return;
   before = now;
   memset(&action, 0, sizeof action);
   action.sa_sigaction = on_fault;
@@ -55,8 +57,8 @@ bool mapped_add(const void *at, size_t n, const char *path) {
   if (i == MOST_MAPPED) return false;
   MappedRange *r = &range[i];
   Arena *a = arena_new();
-  snprintf(r->message, sizeof r->message, "%.800s became shorter while it was read, or its disk failed",
-           text_shown(a, path));
+  snprintf(r->message, sizeof r->message,
+           "%.800s became shorter while it was read, or its disk failed", text_shown(a, path));
   arena_free(a);
   atomic_store(&r->to, (uintptr_t)at + n);
   atomic_store(&r->from, (uintptr_t)at);

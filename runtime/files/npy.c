@@ -135,7 +135,7 @@ static bool parse_dict(Scan s, ArrayPlace *out, char *why) {
 }
 
 // -- files
-// --------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
   *out = (ArrayPlace){0};

@@ -149,8 +149,12 @@ static void give_memory(voidpf context, voidpf p) {
 }
 
 static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, char *why) {
-  z_stream s = {.next_in = (unsigned char *)packed, .next_out = (unsigned char *)out, .zalloc = take_memory, .zfree = give_memory};
-  if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return why_not(why, "cannot be inflated: %s", s.msg ? s.msg : "zlib does not start");
+  z_stream s = {.next_in = (unsigned char *)packed,
+                .next_out = (unsigned char *)out,
+                .zalloc = take_memory,
+                .zfree = give_memory};
+  if (inflateInit2(&s, -MAX_WBITS) != Z_OK)
+    return why_not(why, "cannot be inflated: %s", s.msg ? s.msg : "zlib does not start");
   int64_t in = n, room = size;
   int code = Z_OK;
   while (code == Z_OK) { // in pieces: zlib counts in 32 bits
@@ -200,8 +204,8 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
 static bool read_at(const Datafile *f, const Member *m, char **out, char *why) {
   char reason[WHY];
   return read_member(f, m, out, reason) ||
-         why_not(why, "%.130s, of '%.*s' at byte %lld", reason,
-                 (int)clamp64(m->name_length, 0, 40), m->name, (long long)m->header);
+         why_not(why, "%.130s, of '%.*s' at byte %lld", reason, (int)clamp64(m->name_length, 0, 40),
+                 m->name, (long long)m->header);
 }
 
 bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why) {

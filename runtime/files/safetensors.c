@@ -127,8 +127,8 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
   e->begin = json_integer_value(begin);
   e->end = json_integer_value(end);
   if (e->begin < 0 || e->end < e->begin || e->end > f->size - h->data)
-    return why_not(why, "has '%.*s' outside the file: bytes %lld to %lld of its %lld", SHOWN, e->name,
-                   (long long)(h->data + clamp64(e->begin, INT64_MIN / 2, INT64_MAX / 2)),
+    return why_not(why, "has '%.*s' outside the file: bytes %lld to %lld of its %lld", SHOWN,
+                   e->name, (long long)(h->data + clamp64(e->begin, INT64_MIN / 2, INT64_MAX / 2)),
                    (long long)(h->data + clamp64(e->end, INT64_MIN / 2, INT64_MAX / 2)),
                    (long long)f->size);
   if (e->end - e->begin > INT64_C(1) << 50 || (e->end - e->begin) * 8 != e->place.elements * bits)

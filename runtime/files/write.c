@@ -217,8 +217,9 @@ static char *header_text(uint32_t n, const NamedArray **order) {
     const Array *x = &order[i]->array;
     json_t *shape = json_array();
     for (int k = 0; k < x->rank; k++) json_array_append_new(shape, json_integer(x->size[k]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(written_type(x->type)), "shape", shape,
-                              "data_offsets", (json_int_t)at, (json_int_t)(at + written_bytes(x)));
+    json_t *entry =
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(written_type(x->type)), "shape",
+                  shape, "data_offsets", (json_int_t)at, (json_int_t)(at + written_bytes(x)));
     json_object_set_new(root, order[i]->name, entry);
     at += written_bytes(x);
   }

@@ -1,7 +1,7 @@
-// The folder of checkpoints: what it holds, its lock, and what is moved or removed in it. Nothing is removed through a
-// link, and only files that meshc writes.
-#include "runtime/train/checkpoint_folder_internal.h"
+// The folder of checkpoints: what it holds, its lock, and what is moved or removed in it. Nothing
+// is removed through a link, and only files that meshc writes.
 #include "runtime/runtime_internal.h"
+#include "runtime/train/checkpoint_folder_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { OWNER = 256 };
 
-// -- what it holds -------------------------------------------------------------------------------
+// -- what it holds ------------------------------------------------------------------------------
 
 int64_t checkpoint_step(const char *name) {
   char *end;
@@ -41,7 +41,8 @@ StepList checkpoint_steps(Arena *a, const char *directory) {
     const char *name = entry->d_name;
     int64_t step = checkpoint_step(name);
     if (step < 0) continue;
-    bool complete = faccessat(dirfd(folder), arena_printf(a, "%s/manifest.json", name), F_OK, 0) == 0;
+    bool complete =
+        faccessat(dirfd(folder), arena_printf(a, "%s/manifest.json", name), F_OK, 0) == 0;
     vec_push(a, all) = (StepEntry){step, arena_text(a, name, strlen(name)), complete,
                                    is_plain(name) && disk_is_folder(dirfd(folder), name)};
   }
@@ -52,7 +53,7 @@ StepList checkpoint_steps(Arena *a, const char *directory) {
   return out;
 }
 
-// -- its lock ------------------------------------------------------------------------------------
+// -- its lock -----------------------------------------------------------------------------------
 
 static int take_lock(int folder, const char *directory, Diag *d) {
   char host[128] = "", text[OWNER], owner[OWNER];
@@ -66,26 +67,31 @@ static int take_lock(int folder, const char *directory, Diag *d) {
                *owner ? owner : "an unknown process");
     diag_hint(d, "wait until it ends, or name another folder");
   } else {
-    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot lock the folder %s by its file .lock: %s",
-               directory, errno == EEXIST || errno == ELOOP ? "it is a link or no regular file" : strerror(errno));
+    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+               "cannot lock the folder %s by its file .lock: %s", directory,
+               errno == EEXIST || errno == ELOOP ? "it is a link or no regular file"
+                                                 : strerror(errno));
   }
   return -1;
 }
 
-// -- what is removed -----------------------------------------------------------------------------
+// -- what is removed ----------------------------------------------------------------------------
 
 static bool is_ours(const char *name) {
   return strcmp(name, "manifest.json") == 0 ||
          (strncmp(name, "shard-", 6) == 0 && strstr(name, ".safetensors") != NULL);
 }
 
-bool checkpoint_remove(int folder, const char *name) { return disk_remove_folder(folder, name, is_ours); }
+bool checkpoint_remove(int folder, const char *name) {
+  return disk_remove_folder(folder, name, is_ours);
+}
 
 static void remove_partial(const char *directory, int folder) {
   DIR *entries = mem_opendir(directory);
   for (const struct dirent *e; entries && (e = readdir(entries));) {
     size_t n = strlen(e->d_name), end = strlen(".partial");
-    bool partial = n > end && strcmp(e->d_name + n - end, ".partial") == 0 && strncmp(e->d_name, "step-", 5) == 0;
+    bool partial = n > end && strcmp(e->d_name + n - end, ".partial") == 0 &&
+                   strncmp(e->d_name, "step-", 5) == 0;
     if (partial && disk_is_folder(folder, e->d_name)) (void)checkpoint_remove(folder, e->d_name);
   }
   if (entries) closedir(entries);
@@ -94,7 +100,8 @@ static void remove_partial(const char *directory, int folder) {
 int checkpoint_folder_open(const char *directory, int *lock, Diag *d) {
   int folder = disk_folder(directory);
   if (folder < 0) {
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot open the folder %s: %s", directory, strerror(errno));
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "cannot open the folder %s: %s", directory,
+               strerror(errno));
     return -1;
   }
   *lock = take_lock(folder, directory, d);

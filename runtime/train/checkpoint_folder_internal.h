@@ -16,11 +16,13 @@ typedef struct StepList {
   uint32_t n;
   StepEntry *at; // the newest first
 } StepList;
-// All entries step-N of a folder, links among them; everything lives in a. None where the folder cannot be read.
+// All entries step-N of a folder, links among them; everything lives in a. None where the folder
+// cannot be read.
 StepList checkpoint_steps(Arena *a, const char *directory);
 
-// Locks the folder for writing and removes what an earlier run left half-written. Returns its descriptor, and that of
-// the lock; both stay open while checkpoints are written. -1 after an error in d.
+// Locks the folder for writing and removes what an earlier run left half-written. Returns its
+// descriptor, and that of the lock; both stay open while checkpoints are written. -1 after an error
+// in d.
 int checkpoint_folder_open(const char *directory, int *lock, Diag *d);
 // Gives the entry another name, NAME.old or NAME.K.old, which `to` gets. False with errno.
 bool checkpoint_set_aside(int folder, const char *name, char to[DISK_NAME]);

@@ -1,4 +1,5 @@
-// Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything of it is used.
+// Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything
+// of it is used.
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -21,16 +22,17 @@ typedef struct CheckpointPiece {
 } CheckpointPiece;
 
 enum { MANIFEST_MOST = 1 << 30 };
-static const int64_t MOST = INT64_C(1) << 53; // of counts of steps and rows, so that sums of them stay integers
+static const int64_t MOST =
+    INT64_C(1) << 53; // of counts of steps and rows, so that sums of them stay integers
 
-// -- which one -----------------------------------------------------------------------------------------
+// -- which one ----------------------------------------------------------------------------------
 
 static bool has_manifest(Arena *a, const char *path) {
   return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
 }
 
-// The folder of the newest complete checkpoint under path, or path itself; NULL where there is none. *skipped gets the
-// number of newer ones in `all`.
+// The folder of the newest complete checkpoint under path, or path itself; NULL where there is
+// none. *skipped gets the number of newer ones in `all`.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -52,11 +54,12 @@ bool checkpoint_exists(const char *path) {
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
   StepList all = checkpoint_steps(a, directory);
   for (uint32_t i = 0; i < all.n; i++)
-    if (all.at[i].step == step && all.at[i].complete) return arena_printf(a, "%s/%s", directory, all.at[i].name);
+    if (all.at[i].step == step && all.at[i].complete)
+      return arena_printf(a, "%s/%s", directory, all.at[i].name);
   return NULL;
 }
 
-// -- the manifest --------------------------------------------------------------------------------------
+// -- the manifest -------------------------------------------------------------------------------
 
 typedef struct Reader {
   Arena *a;
@@ -68,14 +71,17 @@ typedef struct Reader {
 
 // What to do about a damaged checkpoint: the newest complete one before it, where there is one.
 static void hint_older(Arena *a, const char *path, Diag *d) {
-  const char *slash = strrchr(path, '/'), *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
+  const char *slash = strrchr(path, '/'),
+             *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
   int64_t step = checkpoint_step(slash ? slash + 1 : path);
   StepList all = checkpoint_steps(a, folder);
   uint32_t i = 0;
   while (i < all.n && (all.at[i].step >= step || !all.at[i].complete)) i++;
   if (step < 0 || i == all.n) return;
-  diag_hint(d, "the checkpoint before it is %s/%s: train --resume=%lld goes on from it, --checkpoint %s/%s reads it", folder,
-            all.at[i].name, (long long)all.at[i].step, folder, all.at[i].name);
+  diag_hint(d,
+            "the checkpoint before it is %s/%s: train --resume=%lld goes on from it, --checkpoint "
+            "%s/%s reads it",
+            folder, all.at[i].name, (long long)all.at[i].step, folder, all.at[i].name);
 }
 
 static bool malformed(const Reader *r, const char *what) {
@@ -108,7 +114,8 @@ static bool sum_holds(const char *text, size_t n) {
   char want[9];
   if (n < tail || memcmp(text + n - tail, key, sizeof key - 1) != 0) return false;
   snprintf(want, sizeof want, "%08x", crc32c(0, text, n - tail));
-  return memcmp(text + n - tail + sizeof key - 1, want, 8) == 0 && strcmp(text + n - sizeof end + 1, end) == 0;
+  return memcmp(text + n - tail + sizeof key - 1, want, 8) == 0 &&
+         strcmp(text + n - sizeof end + 1, end) == 0;
 }
 
 static json_t *read_manifest(const Reader *r) {
@@ -135,15 +142,24 @@ static bool read_note(const Reader *r, json_t *root) {
   json_int_t step, before, skipped = 0, seed, epoch, row, evaluated, worse, best_step;
   json_t *best;
   const char *schema = "";
-  int bad = json_unpack(root, "{s:s, s:I, s:I, s?I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}", "schema", &schema, "step", &step,
-                        "before", &before, "skipped", &skipped, "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step", &evaluated, "worse",
-                        &worse, "best_step", &best_step, "best", &best);
-  if (bad || strcmp(schema, "meshc.checkpoint/1") != 0) return malformed(r, "is no manifest of this version of meshc");
+  int bad = json_unpack(root, "{s:s, s:I, s:I, s?I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}",
+                        "schema", &schema, "step", &step, "before", &before, "skipped", &skipped,
+                        "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step",
+                        &evaluated, "worse", &worse, "best_step", &best_step, "best", &best);
+  if (bad || strcmp(schema, "meshc.checkpoint/1") != 0)
+    return malformed(r, "is no manifest of this version of meshc");
   const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
   for (size_t i = 0; i < countof(count); i++)
     if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
-  *n = (CheckpointNote){.step = step, .before = before, .seed = (uint64_t)seed, .epoch = epoch, .row = row, .evaluated = evaluated,
-                        .best_step = best_step, .worse = worse, .skipped = skipped,
+  *n = (CheckpointNote){.step = step,
+                        .before = before,
+                        .seed = (uint64_t)seed,
+                        .epoch = epoch,
+                        .row = row,
+                        .evaluated = evaluated,
+                        .best_step = best_step,
+                        .worse = worse,
+                        .skipped = skipped,
                         .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
   r->out->model = text_of(r, json_object_get(root, "model"));
   r->out->version = text_of(r, json_object_get(root, "version"));
@@ -153,8 +169,8 @@ static bool read_note(const Reader *r, json_t *root) {
 static void read_mesh(const Reader *r, json_t *mesh) {
   const char *key, *text = "";
   json_t *value;
-  json_object_foreach(mesh, key, value) text =
-      arena_printf(r->a, "%s%s%s=%lld", text, *text ? " " : "", key, (long long)json_integer_value(value));
+  json_object_foreach(mesh, key, value) text = arena_printf(
+      r->a, "%s%s%s=%lld", text, *text ? " " : "", key, (long long)json_integer_value(value));
   r->out->mesh = *text ? text : "one processor";
 }
 
@@ -165,12 +181,16 @@ static bool read_shards(const Reader *r, json_t *list) {
     const char *file, *sum;
     json_int_t bytes;
     char *end;
-    if (json_unpack(json_array_get(list, i), "{s:s, s:I, s:s}", "file", &file, "bytes", &bytes, "crc32c", &sum) != 0)
+    if (json_unpack(json_array_get(list, i), "{s:s, s:I, s:s}", "file", &file, "bytes", &bytes,
+                    "crc32c", &sum) != 0)
       return malformed(r, "has a broken entry of a shard");
-    if (strchr(file, '/') || file[0] == '.') return malformed(r, "names a shard outside its folder");
-    c->shard[c->nshards++] = (CheckpointShard){.path = arena_printf(r->a, "%s/%s", c->path, file), .bytes = bytes,
+    if (strchr(file, '/') || file[0] == '.')
+      return malformed(r, "names a shard outside its folder");
+    c->shard[c->nshards++] = (CheckpointShard){.path = arena_printf(r->a, "%s/%s", c->path, file),
+                                               .bytes = bytes,
                                                .sum = (uint32_t)strtoul(sum, &end, 16)};
-    if (bytes < 0 || !size_add(c->bytes, bytes, &c->bytes)) return malformed(r, "gives a shard a size that cannot be");
+    if (bytes < 0 || !size_add(c->bytes, bytes, &c->bytes))
+      return malformed(r, "gives a shard a size that cannot be");
   }
   return true;
 }
@@ -188,13 +208,15 @@ static bool read_numbers(json_t *list, int n, int64_t *out) {
 static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, CheckpointPiece *p) {
   json_int_t shard;
   json_t *at, *size;
-  if (json_unpack(x, "{s:I, s:o, s:o}", "shard", &shard, "at", &at, "size", &size) != 0 || shard < 0 ||
-      shard >= (json_int_t)r->out->nshards || !read_numbers(at, t->rank, p->at) || !read_numbers(size, t->rank, p->size))
+  if (json_unpack(x, "{s:I, s:o, s:o}", "shard", &shard, "at", &at, "size", &size) != 0 ||
+      shard < 0 || shard >= (json_int_t)r->out->nshards || !read_numbers(at, t->rank, p->at) ||
+      !read_numbers(size, t->rank, p->size))
     return malformed(r, arena_printf(r->a, "has a broken piece of %s", t->name));
   p->shard = (uint32_t)shard;
   p->elements = 1;
   for (int i = 0; i < t->rank; i++) {
-    if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] || p->at[i] > t->size[i] - p->size[i])
+    if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] ||
+        p->at[i] > t->size[i] - p->size[i])
       return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
     p->elements *= p->size[i]; // at most those of t
   }
@@ -202,7 +224,8 @@ static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, Checkpoi
 }
 
 // -- whether pieces tile their tensor: each corner of a box counts +1 or -1, by the parity of its upper sides. The sums
-// of all boxes at all points are those of the whole tensor if and only if every element is in exactly one box.
+// of all boxes at all points are those of the whole tensor if and only if every element is in
+// exactly one box.
 
 typedef struct Corner {
   int64_t at; // index in a tensor that has one element more along each dim
@@ -215,8 +238,8 @@ static int by_place(const void *a, const void *b) {
 }
 
 // The corners of a box in the dims of `split`, of which there are n.
-static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size, const int *split, int n, int sign,
-                          Corner *out) {
+static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size,
+                          const int *split, int n, int sign, Corner *out) {
   for (unsigned k = 0; k < 1u << n; k++) {
     out[k] = (Corner){0, sign};
     for (int i = 0; i < n; i++) {
@@ -244,7 +267,8 @@ static bool pieces_tile(const CheckpointTensor *t) {
   if (n > MAX_AXES) return false; // no mesh splits so many dims
   size_t each = (size_t)1 << n, total = 0;
   Corner *corner = mem_zeroed(t->npieces + 1u, each * sizeof *corner);
-  for (uint32_t k = 0; k < t->npieces; k++) total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
+  for (uint32_t k = 0; k < t->npieces; k++)
+    total += put_corners(t, t->piece[k].at, t->piece[k].size, split, n, 1, corner + total);
   total += put_corners(t, origin, t->size, split, n, -1, corner + total);
   qsort(corner, total, sizeof *corner, by_place);
   int64_t sum = 0;
@@ -264,7 +288,8 @@ static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
     json_t *dim = json_array_get(dims, (size_t)i);
     t->dim[i] = text_of(r, json_array_get(dim, 0));
     t->size[i] = json_integer_value(json_array_get(dim, 1));
-    if (t->size[i] < 1 || !size_mul(t->elements, t->size[i], &t->elements) || t->elements > INT64_C(1) << 40)
+    if (t->size[i] < 1 || !size_mul(t->elements, t->size[i], &t->elements) ||
+        t->elements > INT64_C(1) << 40)
       return malformed(r, arena_printf(r->a, "gives %s a size that cannot be", t->name));
   }
   return true;
@@ -272,21 +297,25 @@ static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
 
 static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
   json_t *name, *kind, *type, *dims, *pieces;
-  if (json_unpack(x, "{s:o, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "type", &type, "dims", &dims, "pieces",
-                  &pieces) != 0)
+  if (json_unpack(x, "{s:o, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "type", &type,
+                  "dims", &dims, "pieces", &pieces) != 0)
     return malformed(r, "has a broken entry of a tensor");
   t->name = text_of(r, name);
   t->kind = text_of(r, kind);
   int found = 0;
   while (found < TYPE_COUNT && strcmp(dtype_text((Dtype)found), text_of(r, type)) != 0) found++;
-  if (found == TYPE_COUNT) return malformed(r, arena_printf(r->a, "gives %s an unknown type", t->name));
+  if (found == TYPE_COUNT)
+    return malformed(r, arena_printf(r->a, "gives %s an unknown type", t->name));
   t->type = (Dtype)found;
   if (!read_dims(r, dims, t)) return false;
   t->piece = arena_array(r->a, CheckpointPiece, json_array_size(pieces) + 1);
-  if (json_array_size(pieces) > r->out->nshards) return malformed(r, arena_printf(r->a, "has more pieces of %s than shards", t->name));
+  if (json_array_size(pieces) > r->out->nshards)
+    return malformed(r, arena_printf(r->a, "has more pieces of %s than shards", t->name));
   for (size_t i = 0; i < json_array_size(pieces); i++)
     if (!read_piece(r, json_array_get(pieces, i), t, &t->piece[t->npieces++])) return false;
-  return pieces_tile(t) || malformed(r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
+  return pieces_tile(t) ||
+         malformed(
+             r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
 }
 
 static bool read_tensors(const Reader *r, json_t *list) {
@@ -300,7 +329,8 @@ static bool read_tensors(const Reader *r, json_t *list) {
 static void no_checkpoint(const char *path, Diag *d, Pos at) {
   struct stat info;
   if (stat(path, &info) != 0)
-    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the checkpoint %s: %s", path, strerror(errno));
+    diag_error(d, DIAG_FILE_MISSING, at, "cannot read the checkpoint %s: %s", path,
+               strerror(errno));
   else
     diag_error(d, DIAG_FILE_MISSING, at, "%s is no checkpoint and holds none", path);
   diag_hint(d, "meshc train --checkpoint-dir DIR writes DIR/step-N");
@@ -308,7 +338,8 @@ static void no_checkpoint(const char *path, Diag *d, Pos at) {
 
 static void warn_skipped(const char *path, const StepList *all, uint32_t skipped, Diag *d, Pos at) {
   for (uint32_t i = 0; i < skipped; i++)
-    diag_warning(d, DIAG_CHECKPOINT_SKIPPED, at, "%s/%s is passed over: it has no manifest.json, so it is no complete checkpoint",
+    diag_warning(d, DIAG_CHECKPOINT_SKIPPED, at,
+                 "%s/%s is passed over: it has no manifest.json, so it is no complete checkpoint",
                  path, all->at[i].name);
 }
 
@@ -333,7 +364,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
   return good ? c : NULL;
 }
 
-// -- loading -------------------------------------------------------------------------------------------
+// -- loading ------------------------------------------------------------------------------------
 
 static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
   diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
@@ -350,7 +381,8 @@ static bool check_shard(const CheckpointShard *s, const Datafile *f, Diag *d, Po
   uint32_t sum = 0;
   bool good = true;
   if (f->size != s->bytes) {
-    snprintf(why, sizeof why, "is torn: it has %lld of %lld bytes", (long long)f->size, (long long)s->bytes);
+    snprintf(why, sizeof why, "is torn: it has %lld of %lld bytes", (long long)f->size,
+             (long long)s->bytes);
     free(piece);
     return damaged(s, d, at, why);
   }
@@ -382,13 +414,17 @@ static bool open_shards(Loader *l) {
   return true;
 }
 
-static bool load_piece(const Loader *l, const CheckpointTensor *t, const CheckpointPiece *p, char *whole) {
+static bool load_piece(const Loader *l, const CheckpointTensor *t, const CheckpointPiece *p,
+                       char *whole) {
   const CheckpointShard *s = &l->c->shard[p->shard];
   ArrayPlace place;
   char why[WHY];
-  int64_t to[MAX_RANK], from[MAX_RANK], next_to = 1, next_from = 1, at = 0, each = dtype_bytes(t->type);
-  if (!safetensors_find(&l->file[p->shard], t->name, &place, why)) return damaged(s, l->d, l->at, why);
-  if (place.elements != p->elements || place.raw.bytes != each) return damaged(s, l->d, l->at, "is not as its manifest says");
+  int64_t to[MAX_RANK], from[MAX_RANK], next_to = 1, next_from = 1, at = 0,
+                                        each = dtype_bytes(t->type);
+  if (!safetensors_find(&l->file[p->shard], t->name, &place, why))
+    return damaged(s, l->d, l->at, why);
+  if (place.elements != p->elements || place.raw.bytes != each)
+    return damaged(s, l->d, l->at, "is not as its manifest says");
   for (int i = t->rank - 1; i >= 0; i--) {
     to[i] = next_to;
     from[i] = next_from;
@@ -419,7 +455,8 @@ static bool shape_fits(const Loader *l, const CheckpointTensor *x, const ProgTen
   if (same) return true;
   char got[256], want[256];
   diag_error(l->d, DIAG_DATA_SHAPE, l->at, "%s holds %s for %s, the model declares %s", l->c->path,
-             sizes_text(x->rank, x->size, got, sizeof got), t->name, sizes_text(t->rank, size, want, sizeof want));
+             sizes_text(x->rank, x->size, got, sizeof got), t->name,
+             sizes_text(t->rank, size, want, sizeof want));
   if (t->pos.line) diag_note(l->d, t->pos, "declared here");
   return false;
 }
@@ -430,7 +467,8 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   memcpy(whole.size, x->size, sizeof whole.size);
   whole.data = mem_alloc((size_t)(x->elements * dtype_bytes(x->type)));
   bool good = true;
-  for (uint32_t i = 0; good && i < x->npieces; i++) good = load_piece(l, x, &x->piece[i], whole.data);
+  for (uint32_t i = 0; good && i < x->npieces; i++)
+    good = load_piece(l, x, &x->piece[i], whole.data);
   good = good && array_holds(&whole, t->type, t->name, l->d, l->at);
   if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
   array_free(&whole);
@@ -449,13 +487,15 @@ static bool load_tensors(const Loader *l, Exec *e, bool slots, bool average) {
   bool good = true;
   for (uint32_t i = 0; i < e->program->ntensors; i++) {
     const ProgTensor *t = &e->program->tensor[i];
-    if (t->kind != TENSOR_PARAM && t->kind != TENSOR_STATE && !(slots && t->kind == TENSOR_SLOT)) continue;
+    if (t->kind != TENSOR_PARAM && t->kind != TENSOR_STATE && !(slots && t->kind == TENSOR_SLOT))
+      continue;
     const CheckpointTensor *x = tensor_for(l->c, t, average);
     if (x) {
       good = load_tensor(l, e, t, x) && good;
       continue;
     }
-    diag_error(l->d, DIAG_PARAM_MISSING, l->at, "the checkpoint %s holds no value for %s", l->c->path, t->name);
+    diag_error(l->d, DIAG_PARAM_MISSING, l->at, "the checkpoint %s holds no value for %s",
+               l->c->path, t->name);
     diag_hint(l->d, "it is of the model %s; go on with the model that wrote it", l->c->model);
     if (t->pos.line) diag_note(l->d, t->pos, "declared here");
     good = false;

@@ -1,5 +1,6 @@
-// Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that brings it to disk
-// in an order in which no moment leaves a torn checkpoint: shards, manifest, folder, rename, parent.
+// Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that
+// brings it to disk in an order in which no moment leaves a torn checkpoint: shards, manifest,
+// folder, rename, parent.
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -26,7 +27,7 @@ typedef struct Shard {
 struct Saver {
   const Exec *exec;
   char *directory;
-  int folder, lock;        // of the directory; -1: another rank writes
+  int folder, lock; // of the directory; -1: another rank writes
   const char *model;
   int64_t keep, best_step; // of D/best, -1: none
   // of the checkpoint under way
@@ -38,7 +39,7 @@ struct Saver {
   pthread_t thread;
   bool running;
   atomic_bool done;
-  int error; // errno, 0: written
+  int error;           // errno, 0: written
   char *path, *failed; // of the checkpoint; what could not be written
 };
 
@@ -48,15 +49,20 @@ static char *step_path(const Saver *s, int64_t step) {
   return path_under(s->directory, name);
 }
 
-// -- the copy ------------------------------------------------------------------------------------------
+// -- the copy -----------------------------------------------------------------------------------
 
 static const char *kind_text(TensorKind k) {
-  return k == TENSOR_PARAM ? "param" : k == TENSOR_STATE ? "state" : k == TENSOR_SLOT ? "slot" : NULL;
+  return k == TENSOR_PARAM   ? "param"
+         : k == TENSOR_STATE ? "state"
+         : k == TENSOR_SLOT  ? "slot"
+                             : NULL;
 }
 
-// Where processor r's block of t stands in the whole tensor, in declared order. False: it has none to write.
+// Where processor r's block of t stands in the whole tensor, in declared order. False: it has none
+// to write.
 typedef struct Box {
-  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements; // stride: in the processor's buffer
+  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK],
+      elements; // stride: in the processor's buffer
 } Box;
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, Box *out) {
   const Program *p = e->program;
@@ -97,8 +103,9 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
       int64_t end = *bytes + b.elements * each;
       json_object_set_new(root, t->name,
-                          json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(t->type), "shape",
-                                    numbers(t->rank, b.size), "data_offsets", (json_int_t)*bytes, (json_int_t)end));
+                          json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(t->type),
+                                    "shape", numbers(t->rank, b.size), "data_offsets",
+                                    (json_int_t)*bytes, (json_int_t)end));
       *bytes = end;
     }
   char *text = json_dumps(root, JSON_COMPACT);
@@ -180,15 +187,15 @@ static bool copy_shards(Saver *s) {
   return true;
 }
 
-// -- the manifest --------------------------------------------------------------------------------------
+// -- the manifest -------------------------------------------------------------------------------
 
 static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < s->nshards; i++) {
     Box b;
     if (!box_of(s->exec, t, s->shard[i].processor, &b)) continue;
-    json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at", numbers(t->rank, b.at), "size",
-                                         numbers(t->rank, b.size)));
+    json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at",
+                                         numbers(t->rank, b.at), "size", numbers(t->rank, b.size)));
   }
   return out;
 }
@@ -204,8 +211,9 @@ static json_t *tensors_json(const Saver *s) {
       json_array_append_new(dims, json_pack("[s, I]", d->name, (json_int_t)d->whole));
     }
     if (kind_text(t->kind))
-      json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", t->name, "kind", kind_text(t->kind),
-                                           "type", dtype_text(t->type), "dims", dims, "pieces", pieces_json(s, t)));
+      json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name", t->name, "kind",
+                                           kind_text(t->kind), "type", dtype_text(t->type), "dims",
+                                           dims, "pieces", pieces_json(s, t)));
     else
       json_decref(dims);
   }
@@ -215,14 +223,16 @@ static json_t *tensors_json(const Saver *s) {
 static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
   const Mesh *m = &s->exec->program->mesh;
   json_t *mesh = json_object();
-  for (int i = 0; i < m->naxes; i++) json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
+  for (int i = 0; i < m->naxes; i++)
+    json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
   json_t *best = isfinite(n->best) ? json_real(n->best) : json_null();
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}", "schema",
-                   "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step", (json_int_t)n->step, "before",
-                   (json_int_t)n->before, "skipped", (json_int_t)n->skipped, "seed",
-                   (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row, "evaluation",
-                   "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
-                   (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
+  return json_pack(
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}",
+      "schema", "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step",
+      (json_int_t)n->step, "before", (json_int_t)n->before, "skipped", (json_int_t)n->skipped,
+      "seed", (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row,
+      "evaluation", "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
+      (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
 }
 
 // The text with the checksum of all before it as its last member; malloc'd, NULL without memory.
@@ -237,7 +247,7 @@ static char *manifest_text(const json_t *manifest) {
   return text;
 }
 
-// -- on disk -------------------------------------------------------------------------------------------
+// -- on disk ------------------------------------------------------------------------------------
 
 // errno, and the name under the folder of checkpoints that it is about.
 static bool fails(Saver *s, const char *name) {
@@ -293,7 +303,8 @@ static bool write_manifest(const Saver *s, int folder) {
 static bool link_best(Saver *s, int64_t step) {
   char name[FILE_NAME], fresh[DISK_NAME];
   snprintf(name, sizeof name, "step-%lld", (long long)step);
-  bool good = disk_free_name(s->folder, "best", "partial", fresh) && disk_link(s->folder, fresh, name);
+  bool good =
+      disk_free_name(s->folder, "best", "partial", fresh) && disk_link(s->folder, fresh, name);
   if (good && !disk_rename(s->folder, fresh, "best")) {
     int error = errno;
     (void)disk_remove(s->folder, fresh);
@@ -329,12 +340,15 @@ static void remove_surplus(const Saver *s) {
   }
 }
 
-// Shards, manifest and their folder, then the rename and the parent: what has the name step-N is complete.
+// Shards, manifest and their folder, then the rename and the parent: what has the name step-N is
+// complete.
 static bool write_step(Saver *s, const char *name) {
   char partial[DISK_NAME];
-  if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777)) return false;
+  if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777))
+    return false;
   int folder = disk_subfolder(s->folder, partial);
-  bool good = folder >= 0 && write_shards(s, folder) && write_manifest(s, folder) && disk_sync(folder);
+  bool good =
+      folder >= 0 && write_shards(s, folder) && write_manifest(s, folder) && disk_sync(folder);
   int error = errno;
   if (folder >= 0) close(folder);
   errno = error;
@@ -357,7 +371,7 @@ static void *write_checkpoint(void *saver) {
   return NULL;
 }
 
-// -- the saver -----------------------------------------------------------------------------------------
+// -- the saver ----------------------------------------------------------------------------------
 
 static int64_t linked_step(int folder) {
   char to[FILE_NAME];
@@ -372,7 +386,8 @@ static bool lost(Diag *d) {
   return false;
 }
 
-// The first rank locks the folder; where it cannot, it ends the run, which the others see when they wait for it.
+// The first rank locks the folder; where it cannot, it ends the run, which the others see when they
+// wait for it.
 static bool open_folder(Saver *s, Diag *d) {
   if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
   if (writes(s->exec) && s->folder < 0) return false;
@@ -395,7 +410,8 @@ Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
 }
 
 static bool say_failed(const Saver *s, const char *what, int error, Diag *d) {
-  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot %s: %s", what, strerror(error));
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot %s: %s", what,
+             strerror(error));
   diag_hint(d, "older checkpoints in %s are as they were", s->directory);
   return false;
 }
@@ -403,7 +419,8 @@ static bool say_failed(const Saver *s, const char *what, int error, Diag *d) {
 static bool set_aside(const Saver *s, const char *name, const char *why, Diag *d) {
   char to[DISK_NAME], what[DISK_NAME + 512];
   if (checkpoint_set_aside(s->folder, name, to)) {
-    diag_warning(d, DIAG_CHECKPOINT_MOVED, (Pos){0}, "%s/%s %s: it is now %s", s->directory, name, why, to);
+    diag_warning(d, DIAG_CHECKPOINT_MOVED, (Pos){0}, "%s/%s %s: it is now %s", s->directory, name,
+                 why, to);
     return true;
   }
   snprintf(what, sizeof what, "rename %s/%s", s->directory, name);
@@ -416,14 +433,18 @@ bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d) {
   if (s->folder < 0) return true;
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
-  snprintf(why, sizeof why, "is later than step %lld, from which training goes on", (long long)step);
+  snprintf(why, sizeof why, "is later than step %lld, from which training goes on",
+           (long long)step);
   snprintf(best, sizeof best, "step-%lld", (long long)best_step);
-  for (uint32_t i = 0; good && i < all.n && all.at[i].step > step; i++) good = set_aside(s, all.at[i].name, why, d);
+  for (uint32_t i = 0; good && i < all.n && all.at[i].step > step; i++)
+    good = set_aside(s, all.at[i].name, why, d);
   arena_free(a);
   if (!good || s->best_step <= step) return good;
   s->best_step = -1;
-  if (best_step > 0 && disk_is_folder(s->folder, best)) good = link_best(s, best_step);
-  else good = disk_remove(s->folder, "best") || errno == ENOENT || fails(s, "best");
+  if (best_step > 0 && disk_is_folder(s->folder, best))
+    good = link_best(s, best_step);
+  else
+    good = disk_remove(s->folder, "best") || errno == ENOENT || fails(s, "best");
   const char *ignored;
   return good || saver_poll(s, true, &ignored, d);
 }
@@ -436,7 +457,8 @@ static bool start_thread(Saver *s) {
   return true;
 }
 
-// Whether the step is there already; what has its name and is no checkpoint is moved out of the way.
+// Whether the step is there already; what has its name and is no checkpoint is moved out of the
+// way.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[FILE_NAME], manifest[FILE_NAME + 16];
   struct stat info;
@@ -471,7 +493,8 @@ bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
   if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
     return exec_show(s->exec, true, NULL) ? start_thread(s) : lost(d);
   free_copy(s);
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "no memory for a copy of what the checkpoint of step %lld holds", (long long)n->step);
+  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
+             "no memory for a copy of what the checkpoint of step %lld holds", (long long)n->step);
   return false;
 }
 
@@ -486,7 +509,8 @@ bool saver_poll(Saver *s, bool wait, const char **path, Diag *d) {
   s->error = 0;
   if (error) {
     char what[WHY];
-    snprintf(what, sizeof what, "write the checkpoint %.160s", s->failed ? s->failed : s->directory);
+    snprintf(what, sizeof what, "write the checkpoint %.160s",
+             s->failed ? s->failed : s->directory);
     return say_failed(s, what, error, d);
   }
   if (under_way) *path = s->path;

@@ -1,6 +1,7 @@
 // TensorBoard's event file: records of length, masked checksum, an Event message, masked checksum.
 //
-// Events are written as summary.proto, event.proto and histogram.proto of TensorFlow number their fields.
+// Events are written as summary.proto, event.proto and histogram.proto of TensorFlow number their
+// fields.
 #include "runtime/runtime_internal.h"
 #include "runtime/train/log.h"
 #include "runtime/train/proto.h"
@@ -14,7 +15,15 @@
 
 enum { EVENT_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_GRAPH, EVENT_SUMMARY };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_HISTOGRAM = 5 };
-enum { HISTOGRAM_MIN = 1, HISTOGRAM_MAX, HISTOGRAM_NUM, HISTOGRAM_SUM, HISTOGRAM_SQUARES, HISTOGRAM_LIMIT, HISTOGRAM_COUNT };
+enum {
+  HISTOGRAM_MIN = 1,
+  HISTOGRAM_MAX,
+  HISTOGRAM_NUM,
+  HISTOGRAM_SUM,
+  HISTOGRAM_SQUARES,
+  HISTOGRAM_LIMIT,
+  HISTOGRAM_COUNT
+};
 enum { BUCKETS = 30 };
 
 struct Events {
@@ -45,7 +54,8 @@ static void put_record(Events *e, Proto *event) {
   put_little(tail, masked(event->at, event->n), 4);
   errno = 0;
   bool good = e->error || (fwrite(head, 1, sizeof head, e->out) == sizeof head &&
-                           fwrite(event->at, 1, event->n, e->out) == event->n && fwrite(tail, 1, sizeof tail, e->out) == sizeof tail);
+                           fwrite(event->at, 1, event->n, e->out) == event->n &&
+                           fwrite(tail, 1, sizeof tail, e->out) == sizeof tail);
   if (!good) e->error = errno ? errno : EIO;
   proto_free(event);
 }
@@ -62,12 +72,13 @@ Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
   Events *e = mem_zeroed(1, sizeof *e);
   gethostname(host, sizeof host - 1);
-  snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)wall_time(), host, (long)getpid());
+  snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)wall_time(), host,
+           (long)getpid());
   e->path = path_under(directory, name);
   e->out = file_stream(directory, name, true);
   if (!e->out) {
-    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/%s: %s", directory, name,
-               strerror(errno));
+    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+               "cannot write %s/%s: %s", directory, name, strerror(errno));
     free(e->path);
     free(e);
     return NULL;
@@ -100,7 +111,7 @@ void events_scalar(Events *e, int64_t step, const char *tag, double x) {
   put_value(e, step, &value);
 }
 
-// -- histograms: BUCKETS of equal width between the least and the largest finite value -----------------
+// -- histograms: BUCKETS of equal width between the least and the largest finite value ----------
 
 typedef struct Histogram {
   double least, most, sum, squares, count[BUCKETS];
@@ -125,7 +136,8 @@ static Histogram count_values(Dtype type, int64_t n, const void *values) {
   double width = (h.most - h.least) / BUCKETS;
   for (int64_t i = 0; i < n && h.n; i++) {
     double x = value_at(type, values, i);
-    if (isfinite(x)) h.count[width > 0 ? (int)clamp64((int64_t)((x - h.least) / width), 0, BUCKETS - 1) : 0]++;
+    if (isfinite(x))
+      h.count[width > 0 ? (int)clamp64((int64_t)((x - h.least) / width), 0, BUCKETS - 1) : 0]++;
   }
   return h;
 }
@@ -144,7 +156,8 @@ static void put_packed(Proto *p, int field, const double *x) {
   proto_bytes(p, field, bytes, sizeof bytes);
 }
 
-void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int64_t n, const void *values) {
+void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int64_t n,
+                      const void *values) {
   Histogram h = count_values(type, n, values);
   Proto value = {0}, inner = {0};
   double limit[BUCKETS];
@@ -182,5 +195,6 @@ bool events_close(Events *e, Diag *d) {
 }
 
 void log_say_error(const char *path, int error, Diag *d) {
-  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s", path, strerror(error));
+  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
+             path, strerror(error));
 }

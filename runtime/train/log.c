@@ -1,4 +1,5 @@
-// metrics.jsonl: the object of a step stays open until the next step, so that an evaluation after it is in it.
+// metrics.jsonl: the object of a step stays open until the next step, so that an evaluation after
+// it is in it.
 //
 //   {"step": 99, "loss": 0.251, "accuracy": 0.91, "seconds": 1.25, "test": {"loss": 0.31, "accuracy": 0.9}}
 #include "runtime/train/log.h"
@@ -22,7 +23,7 @@ struct Log {
   int64_t step;
   bool open; // an object has begun
   double flushed;
-  int error;  // errno of the first write that failed, or 0: nothing is written from then on
+  int error; // errno of the first write that failed, or 0: nothing is written from then on
   bool told;
 };
 
@@ -40,8 +41,8 @@ static long lines_before(FILE *f, int64_t start) {
   return at;
 }
 
-// A run that goes on keeps the lines of the steps that it does not repeat. The last of them is open again: an evaluation
-// after that step may still come.
+// A run that goes on keeps the lines of the steps that it does not repeat. The last of them is open
+// again: an evaluation after that step may still come.
 static FILE *open_lines(const char *directory, int64_t start, bool *open) {
   static const char name[] = "metrics.jsonl";
   FILE *f = start > 0 ? file_stream(directory, name, false) : NULL;
@@ -62,8 +63,8 @@ Log *log_open(const LogOptions *opt, Diag *d) {
   l->out = open_lines(opt->directory, opt->start, &l->open);
   if (l->open) l->step = opt->start - 1;
   if (!l->out)
-    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s/metrics.jsonl: %s",
-               opt->directory, strerror(errno));
+    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+               "cannot write %s/metrics.jsonl: %s", opt->directory, strerror(errno));
   if (l->out) l->events = events_open(opt->directory, d);
   if (!l->events) {
     if (l->out) fclose(l->out);
@@ -122,7 +123,8 @@ const char *log_fault(Log *l, int *error) {
   return l->error ? l->path : events_path(l->events);
 }
 
-void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name, const double *value) {
+void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name,
+              const double *value) {
   end_object(l);
   if (l->error) return;
   l->step = step;
@@ -136,7 +138,8 @@ void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *cons
   put(l, ", \"seconds\": %.6f", seconds);
 }
 
-void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name, const double *value) {
+void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name,
+                    const double *value) {
   char tag[512];
   if (!l->open || l->error) return;
   put(l, ", \"%s\": {", data);
@@ -149,7 +152,8 @@ void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *nam
   put(l, "}");
 }
 
-void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n, const void *values) {
+void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n,
+                   const void *values) {
   if (!l->error) events_histogram(l->events, step, name, type, n, values);
 }
 

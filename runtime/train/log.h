@@ -4,35 +4,42 @@
 
 #include "runtime/runtime.h"
 
-// -- log.c: metrics.jsonl, one object a step ---------------------------------------------------------
+// -- log.c: metrics.jsonl, one object a step ----------------------------------------------------
 typedef struct Log Log;
 typedef struct LogOptions {
-  const char *directory;  // exists
-  int64_t start;          // steps done before: lines from there on are those of a run that was cut off, and go
-  const void *graph;      // a GraphDef for TensorBoard, or NULL
+  const char *directory; // exists
+  int64_t
+      start; // steps done before: lines from there on are those of a run that was cut off, and go
+  const void *graph; // a GraphDef for TensorBoard, or NULL
   size_t graph_bytes;
 } LogOptions;
 // NULL after an error in d.
 Log *log_open(const LogOptions *opt, Diag *d);
 // Begins the object of a step: what is shown, and the seconds since training began.
-void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name, const double *value);
+void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name,
+              const double *value);
 // Adds an evaluation to the object of the last step: {"test": {"loss": ...}}.
-void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name, const double *value);
+void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name,
+                    const double *value);
 // A histogram of n values at that step.
-void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n, const void *values);
+void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n,
+                   const void *values);
 // Closes both files. False after an error in d: something could not be written.
 MUST_USE bool log_close(Log *l, Diag *d);
-// Brings all that was logged to the disk, so that a checkpoint which follows has its steps in the log.
+// Brings all that was logged to the disk, so that a checkpoint which follows has its steps in the
+// log.
 void log_sync(Log *l);
-// Which file could not be written, once, and why (errno); else NULL. The rest of the run is not logged there.
+// Which file could not be written, once, and why (errno); else NULL. The rest of the run is not
+// logged there.
 const char *log_fault(Log *l, int *error);
 
-// -- events.c: the event file, records of protocol buffers --------------------------------------------
+// -- events.c: the event file, records of protocol buffers --------------------------------------
 typedef struct Events Events;
 Events *events_open(const char *directory, Diag *d);
 void events_graph(Events *e, const void *graph, size_t n);
 void events_scalar(Events *e, int64_t step, const char *tag, double value);
-void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int64_t n, const void *values);
+void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int64_t n,
+                      const void *values);
 void events_flush(Events *e, bool sync);
 int events_error(const Events *e); // errno of the first write that failed, or 0
 const char *events_path(const Events *e);

@@ -1,8 +1,8 @@
 // Training and evaluation: feeds steps, prints what users watch, stops with a reason.
-#include "runtime/exec/exec_internal.h"
-#include "runtime/train/log.h"
 #include "runtime/train/loop.h"
+#include "runtime/exec/exec_internal.h"
 #include "runtime/exec/trace.h"
+#include "runtime/train/log.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@ typedef struct Run {
   double began, last_time;
   int64_t last_step;
   Progress progress;
-  double logged;  // time of training when the last step was logged
+  double logged;   // time of training when the last step was logged
   int64_t skipped; // steps that changed nothing
-  double best;       // of the metric that evaluations are compared by, and the step of it
+  double best;     // of the metric that evaluations are compared by, and the step of it
   int64_t best_step;
   int64_t worse;     // evaluations since
   int64_t evaluated; // step of the last evaluation
@@ -82,7 +82,9 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
   double each =
       (now - r->last_time) / (double)(r->step > r->last_step ? r->step - r->last_step : 1);
   append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
-  if (each > 0) append(line, &n, "  %s %s/s", rate_text((double)j->batch / each, b), j->unit ? j->unit : "rows");
+  if (each > 0)
+    append(line, &n, "  %s %s/s", rate_text((double)j->batch / each, b),
+           j->unit ? j->unit : "rows");
   if (all_skipped(r) > 0) append(line, &n, "  skipped %lld", (long long)all_skipped(r));
   double mean = (now - r->began) / (double)(r->step - j->start);
   append(line, &n, "  eta %s", time_text(mean * (double)(j->steps - r->step), b));
@@ -150,8 +152,10 @@ static int evaluate(Run *r, bool last, Diag *d) {
   double began = clock_seconds();
   double *x = mem_zeroed(j->nmetrics + 1u, sizeof *x);
   int64_t rows;
-  bool again = r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
-  int code = eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &r->progress, d);
+  bool again =
+      r->evaluated == r->step && r->step > 0; // the last one of a run that ended with an evaluation
+  int code =
+      eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &r->progress, d);
   progress_clear(&r->progress);
   char line[LINE];
   size_t n = 0;
@@ -188,13 +192,18 @@ static int say_not_finite(const Run *r, Diag *d) {
   const char *name = NULL;
   for (uint32_t i = j->nshown; i-- > 0;)
     if (!isfinite(exec_scalar(j->train, j->shown[i]))) name = j->shown[i];
-  const char *what = name ? name : "a gradient", *is = name ? metric_number(exec_scalar(j->train, name), b) : "not finite";
-  diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "%s is %s in step %lld; the update of that step was not made", what, is, (long long)r->step);
+  const char *what = name ? name : "a gradient",
+             *is = name ? metric_number(exec_scalar(j->train, name), b) : "not finite";
+  diag_error(d, DIAG_NOT_FINITE, (Pos){0},
+             "%s is %s in step %lld; the update of that step was not made", what, is,
+             (long long)r->step);
   if (j->locate) j->locate(j->locating, step_number(r), r->data, d);
   if (j->locate)
-    diag_hint(d, "on_nonfinite = skip leaves out such steps; else change the model there, or try a lower learning rate");
+    diag_hint(d, "on_nonfinite = skip leaves out such steps; else change the model there, or try a "
+                 "lower learning rate");
   else
-    diag_hint(d, "--check finite names the operation where it begins, on_nonfinite = skip leaves out such steps; else try a lower learning rate");
+    diag_hint(d, "--check finite names the operation where it begins, on_nonfinite = skip leaves "
+                 "out such steps; else try a lower learning rate");
   return diag_exit(d);
 }
 
@@ -207,7 +216,7 @@ static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   return diag_exit(d);
 }
 
-// -- what the log gets ---------------------------------------------------------------------------
+// -- what the log gets --------------------------------------------------------------------------
 
 typedef struct Logged {
   uint32_t n;
@@ -237,10 +246,13 @@ static void log_shown(Run *r) {
   Logged l = {0};
   double now = clock_seconds() - r->began;
   if (!j->watch) return;
-  for (uint32_t i = 0; i < j->nshown; i++) add_logged(&l, j->shown[i], exec_scalar(j->train, j->shown[i]));
-  for (uint32_t i = 0; i < j->nlogged; i++) add_figure(&l, j, j->logged_as[i], exec_scalar(j->train, j->logged[i]));
+  for (uint32_t i = 0; i < j->nshown; i++)
+    add_logged(&l, j->shown[i], exec_scalar(j->train, j->shown[i]));
+  for (uint32_t i = 0; i < j->nlogged; i++)
+    add_figure(&l, j, j->logged_as[i], exec_scalar(j->train, j->logged[i]));
   bool tokens = j->units && !strcmp(j->units, "tokens");
-  add_figure(&l, j, tokens ? "tokens_per_second" : "rows_per_second", now > r->logged ? (double)j->batch / (now - r->logged) : 0);
+  add_figure(&l, j, tokens ? "tokens_per_second" : "rows_per_second",
+             now > r->logged ? (double)j->batch / (now - r->logged) : 0);
   add_figure(&l, j, "memory", (double)exec_bytes(j->train));
   if (j->skip || j->skipped) add_figure(&l, j, "skipped", (double)all_skipped(r));
   r->logged = now;
@@ -253,7 +265,8 @@ static void tell_log_fault(Run *r) {
   const char *path = r->job->watch ? log_fault(r->job->watch, &error) : NULL;
   if (!path) return;
   progress_clear(&r->progress);
-  fprintf(stderr, "meshc: warning: cannot write %s: %s; training goes on, its log does not\n", path, strerror(error));
+  fprintf(stderr, "meshc: warning: cannot write %s: %s; training goes on, its log does not\n", path,
+          strerror(error));
 }
 
 static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
@@ -262,7 +275,9 @@ static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
     const ProgTensor *t = &p->tensor[i];
     int64_t n = 1;
     for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
-    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type) ? mem_alloc((size_t)(n * dtype_bytes(t->type))) : NULL;
+    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type)
+                      ? mem_alloc((size_t)(n * dtype_bytes(t->type)))
+                      : NULL;
     if (!whole) continue;
     exec_read(e, kind, t->name, whole);
     log_histogram(r->job->watch, r->step, t->name, t->type, n, whole);
@@ -271,15 +286,17 @@ static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
 }
 
 static bool histograms_due(const Run *r) {
-  return r->job->watch && r->job->gradients && ((r->step + 1) % r->log == 0 || r->step + 1 == r->job->steps);
+  return r->job->watch && r->job->gradients &&
+         ((r->step + 1) % r->log == 0 || r->step + 1 == r->job->steps);
 }
 
-// Of the parameters that a step begins with and of their gradients, which a program of their own computes, so
-// that what is watched changes no bit of what is trained.
+// Of the parameters that a step begins with and of their gradients, which a program of their own
+// computes, so that what is watched changes no bit of what is trained.
 static void log_histograms(const Run *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
-  if (exec_step(j->gradients, step_number(r), false) != STEP_OK) return; // the step itself will say why
+  if (exec_step(j->gradients, step_number(r), false) != STEP_OK)
+    return; // the step itself will say why
   log_tensors(r, j->gradients, TENSOR_OUTPUT);
   log_tensors(r, j->train, TENSOR_PARAM);
 }
@@ -307,7 +324,7 @@ static int train_step(Run *r, const void **data, Diag *d) {
   return 0;
 }
 
-// -- checkpoints ---------------------------------------------------------------------------------
+// -- checkpoints --------------------------------------------------------------------------------
 
 static void show_saved(Run *r, const char *path) {
   if (!path || r->job->quiet) return;
@@ -327,8 +344,14 @@ static int poll_saver(Run *r, bool wait, Diag *d) {
 
 static int save(Run *r, bool best, Diag *d) {
   const TrainJob *j = r->job;
-  CheckpointNote n = {.step = r->step, .before = j->before, .seed = j->seed, .evaluated = r->evaluated,
-                      .best_step = r->best_step, .best = r->best, .worse = r->worse, .skipped = r->skipped};
+  CheckpointNote n = {.step = r->step,
+                      .before = j->before,
+                      .seed = j->seed,
+                      .evaluated = r->evaluated,
+                      .best_step = r->best_step,
+                      .best = r->best,
+                      .worse = r->worse,
+                      .skipped = r->skipped};
   if (!j->saver || (r->saved == r->step && !best)) return 0;
   int code = poll_saver(r, true, d);
   if (code != 0) return code;
@@ -350,14 +373,18 @@ static int end_by_signal(Run *r, Diag *d) {
   if (r->job->saver)
     fprintf(stderr, "the same command with --resume goes on\n");
   else if (r->job->keeps)
-    fprintf(stderr, "the parameters are saved, and without --checkpoint-dir the run cannot go on from there\n");
+    fprintf(
+        stderr,
+        "the parameters are saved, and without --checkpoint-dir the run cannot go on from there\n");
   else
-    fprintf(stderr, "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n", done, done == 1 ? "" : "s",
-            done == 1 ? "is" : "are");
+    fprintf(
+        stderr,
+        "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n",
+        done, done == 1 ? "" : "s", done == 1 ? "is" : "are");
   return EXIT_AGAIN;
 }
 
-// -- the steps -----------------------------------------------------------------------------------
+// -- the steps ----------------------------------------------------------------------------------
 
 static bool evaluation_due(const Run *r) {
   const TrainJob *j = r->job;
@@ -369,8 +396,10 @@ static bool evaluation_due(const Run *r) {
 static int between_steps(Run *r, Diag *d) {
   const TrainJob *j = r->job;
   int code = 0;
-  if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better) code = save(r, true, d);
-  if (code == 0 && j->checkpoint > 0 && r->step > j->start && r->step % j->checkpoint == 0) code = save(r, false, d);
+  if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better)
+    code = save(r, true, d);
+  if (code == 0 && j->checkpoint > 0 && r->step > j->start && r->step % j->checkpoint == 0)
+    code = save(r, false, d);
   return code == 0 ? poll_saver(r, false, d) : code;
 }
 
@@ -409,15 +438,18 @@ static void show_skipped(const Run *r) {
   const TrainJob *j = r->job;
   long long updates = all_skipped(r) - r->skipped;
   if (r->skipped > 0)
-    fprintf(j->out, "%lld of %lld steps were skipped: the loss or a gradient was not finite\n", (long long)r->skipped, (long long)r->step);
+    fprintf(j->out, "%lld of %lld steps were skipped: the loss or a gradient was not finite\n",
+            (long long)r->skipped, (long long)r->step);
   if (updates > 0)
-    fprintf(j->out, "%lld update%s skipped, because gradients of the scaled loss overflowed\n", updates, updates == 1 ? " was" : "s were");
+    fprintf(j->out, "%lld update%s skipped, because gradients of the scaled loss overflowed\n",
+            updates, updates == 1 ? " was" : "s were");
   fflush(j->out);
 }
 
 int train_run(const TrainJob *job, Diag *d) {
   const FeedInput *input;
-  Run r = {.job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN), .saved = -1};
+  Run r = {
+      .job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN), .saved = -1};
   go_on(&r, job->resume);
   exec_want(job->train, job->feed);
   if (r.log < 1) r.log = 1;
@@ -429,15 +461,17 @@ int train_run(const TrainJob *job, Diag *d) {
   r.began = r.last_time = start;
   progress_start(&r.progress, job->terminal && !job->quiet, 0);
   int code = run_steps(&r, data, d);
-  // A rank that ends because another one was asked may be asked only now: the signal must still find its handler.
+  // A rank that ends because another one was asked may be asked only now: the signal must still
+  // find its handler.
   if (!exec_asked(job->train) || stop_signal()) stop_watch(false);
   progress_clear(&r.progress);
   if (job->done) *job->done = step_number(&r) - job->before;
   char b[NUMBER];
   if (!job->quiet) show_skipped(&r);
   if (code == 0 && !job->quiet)
-    fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n", (long long)(r.step - job->start),
-            time_text(clock_seconds() - start, b), feed_wait_seconds(job->feed));
+    fprintf(job->out, "%lld steps in %s, %.1f s of it waiting for data\n",
+            (long long)(r.step - job->start), time_text(clock_seconds() - start, b),
+            feed_wait_seconds(job->feed));
   free(data);
   return code;
 }

@@ -2,8 +2,8 @@
 #ifndef RUNTIME_LOOP_H
 #define RUNTIME_LOOP_H
 
-#include "runtime/train/checkpoint.h"
 #include "runtime/runtime_internal.h"
+#include "runtime/train/checkpoint.h"
 
 // Hands a batch to the program's inputs.
 void give_batch(Exec *e, Feed *f, const void **data);

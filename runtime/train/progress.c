@@ -1,4 +1,5 @@
-// A line of progress on standard error, drawn again and again: at most ten times a second, cut to the width of the terminal.
+// A line of progress on standard error, drawn again and again: at most ten times a second, cut to
+// the width of the terminal.
 #include "runtime/runtime_internal.h"
 
 #include <stdarg.h>
@@ -12,7 +13,8 @@ static const double redraw_every = 0.1; // seconds
 // Asked for at every drawing, so that a change of the window (SIGWINCH) needs no handler.
 static int columns(void) {
   struct winsize size;
-  int n = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_COLUMNS;
+  int n =
+      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_COLUMNS;
   return n < MOST_COLUMNS ? n : MOST_COLUMNS;
 }
 

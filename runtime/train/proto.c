@@ -1,5 +1,5 @@
-// The wire format of protocol buffers: a tag (field number, kind), then a varint, 4 or 8 bytes, or a length and
-// bytes.
+// The wire format of protocol buffers: a tag (field number, kind), then a varint, 4 or 8 bytes, or
+// a length and bytes.
 #include "runtime/train/proto.h"
 
 #include <stdlib.h>
@@ -26,7 +26,9 @@ static void put_varint(Proto *p, uint64_t x) {
   put(p, bytes, n);
 }
 
-static void put_tag(Proto *p, int field, int kind) { put_varint(p, (uint64_t)field << 3 | (uint64_t)kind); }
+static void put_tag(Proto *p, int field, int kind) {
+  put_varint(p, (uint64_t)field << 3 | (uint64_t)kind);
+}
 
 // Numbers are stored with the low byte first, whatever this machine does.
 static void put_little(Proto *p, uint64_t bits, int n) {
@@ -41,7 +43,9 @@ void proto_bytes(Proto *p, int field, const void *bytes, size_t n) {
   put(p, bytes, n);
 }
 
-void proto_text(Proto *p, int field, const char *text) { proto_bytes(p, field, text, strlen(text)); }
+void proto_text(Proto *p, int field, const char *text) {
+  proto_bytes(p, field, text, strlen(text));
+}
 
 void proto_integer(Proto *p, int field, uint64_t x) {
   put_tag(p, field, VARINT);

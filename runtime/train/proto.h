@@ -1,5 +1,5 @@
-// Protocol buffers, the little of them that TensorBoard's files need: messages are written into a growing
-// buffer; a nested one is built apart and put in as bytes.
+// Protocol buffers, the little of them that TensorBoard's files need: messages are written into a
+// growing buffer; a nested one is built apart and put in as bytes.
 #ifndef RUNTIME_PROTO_H
 #define RUNTIME_PROTO_H
 

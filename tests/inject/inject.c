@@ -6,11 +6,11 @@
 //   LD_PRELOAD=inject.so MESHC_INJECT_COUNT=FILE meshc ...   appends to FILE, for every kind, its name and the
 //                                                            numbers of those that have distinct call stacks
 //
-// Counting begins with main. MESHC_INJECT_RANK=R restricts it to rank R of meshc --np, L to its launcher. When
-// a failure has been injected, the file MESHC_INJECT_FIRED names is created.
+// Counting begins with main. MESHC_INJECT_RANK=R restricts it to rank R of meshc --np, L to its
+// launcher. When a failure has been injected, the file MESHC_INJECT_FIRED names is created.
 //
-// Allocations and threads are interposed symbols. File operations are trapped system calls (seccomp, SIGSYS):
-// stdio reaches the kernel without a symbol that can be interposed.
+// Allocations and threads are interposed symbols. File operations are trapped system calls
+// (seccomp, SIGSYS): stdio reaches the kernel without a symbol that can be interposed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
@@ -39,8 +39,17 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-typedef enum Kind { KIND_MEMORY, KIND_LOAD, KIND_THREAD, KIND_FILE, KIND_REMOVE, KIND_OUTPUT, KIND_COUNT } Kind;
-static const char *const kind_name[KIND_COUNT] = {"memory", "load", "thread", "file", "remove", "output"};
+typedef enum Kind {
+  KIND_MEMORY,
+  KIND_LOAD,
+  KIND_THREAD,
+  KIND_FILE,
+  KIND_REMOVE,
+  KIND_OUTPUT,
+  KIND_COUNT
+} Kind;
+static const char *const kind_name[KIND_COUNT] = {"memory", "load",   "thread",
+                                                  "file",   "remove", "output"};
 
 enum { STACK = 12, SEEN = 1 << 16, LISTED = 1 << 15 };
 
@@ -52,11 +61,14 @@ static atomic_long count[KIND_COUNT];
 static _Thread_local bool inside; // what this module does itself does not count
 static _Thread_local int loading; // calls of dlopen
 
-// -- counting ------------------------------------------------------------------------------------------
+// -- counting -----------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t seen[SEEN];
-static struct { Kind kind; long n; } listed[LISTED];
+static struct {
+  Kind kind;
+  long n;
+} listed[LISTED];
 static int nlisted;
 
 static bool is_new(uint64_t hash) {
@@ -103,7 +115,8 @@ static bool fails(Kind kind) {
   inside = true;
   long n = atomic_fetch_add(&count[kind], 1) + 1;
   bool hit = kind == wanted && (from_on ? n >= number : n == number);
-  if (counting) list(kind, n, kind == KIND_LOAD ? 2 * (uint64_t)n : stack_hash(kind)); // all of the loader's
+  if (counting)
+    list(kind, n, kind == KIND_LOAD ? 2 * (uint64_t)n : stack_hash(kind)); // all of the loader's
   if (hit && n == number) say_fired(kind, n);
   inside = false;
   return hit;
@@ -113,11 +126,12 @@ static void write_counts(void) {
   const char *path = getenv("MESHC_INJECT_COUNT");
   atomic_store(&active, false);
   FILE *out = fopen(path, "a");
-  for (int i = 0; out && i < nlisted; i++) fprintf(out, "%s %ld\n", kind_name[listed[i].kind], listed[i].n);
+  for (int i = 0; out && i < nlisted; i++)
+    fprintf(out, "%s %ld\n", kind_name[listed[i].kind], listed[i].n);
   if (out) fclose(out);
 }
 
-// -- memory and threads --------------------------------------------------------------------------------
+// -- memory and threads -------------------------------------------------------------------------
 
 EXPORTED void *__libc_malloc(size_t n);
 EXPORTED void *__libc_calloc(size_t n, size_t size);
@@ -139,7 +153,9 @@ EXPORTED void *malloc(size_t n) { return no_memory() ? NULL : __libc_malloc(n); 
 EXPORTED void *calloc(size_t n, size_t size) { return no_memory() ? NULL : __libc_calloc(n, size); }
 EXPORTED void *realloc(void *p, size_t n) { return n && no_memory() ? NULL : __libc_realloc(p, n); }
 EXPORTED void *memalign(size_t a, size_t n) { return no_memory() ? NULL : __libc_memalign(a, n); }
-EXPORTED void *aligned_alloc(size_t a, size_t n) { return no_memory() ? NULL : __libc_memalign(a, n); }
+EXPORTED void *aligned_alloc(size_t a, size_t n) {
+  return no_memory() ? NULL : __libc_memalign(a, n);
+}
 EXPORTED int posix_memalign(void **out, size_t a, size_t n) {
   if (is_refused()) return ENOMEM;
   *out = __libc_memalign(a, n);
@@ -151,7 +167,8 @@ EXPORTED void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offse
 }
 
 typedef int Create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-EXPORTED int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg) {
+EXPORTED int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+                            void *arg) {
   static _Atomic(Create *) real;
   if (fails(KIND_THREAD)) return EAGAIN;
   Create *f = atomic_load(&real);
@@ -174,12 +191,13 @@ EXPORTED void *dlopen(const char *path, int flags) {
   return library;
 }
 
-// -- file operations -----------------------------------------------------------------------------------
+// -- file operations ----------------------------------------------------------------------------
 
 enum { MARK = 0x6d657368 }; // sixth argument of what the handler lets pass
 
 #if defined(__x86_64__)
-#define ARG(u, k) ((long)(u)->uc_mcontext.gregs[(const int[]){REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8}[k]])
+#define ARG(u, k)                                                                                  \
+  ((long)(u)->uc_mcontext.gregs[(const int[]){REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8}[k]])
 #define RESULT(u) ((u)->uc_mcontext.gregs[REG_RAX])
 #elif defined(__aarch64__)
 #define ARG(u, k) ((long)(u)->uc_mcontext.regs[k])
@@ -188,13 +206,13 @@ enum { MARK = 0x6d657368 }; // sixth argument of what the handler lets pass
 
 static const int trapped[] = {
 #ifdef SYS_open
-    SYS_rename, SYS_mkdir, SYS_symlink, SYS_unlink, SYS_rmdir, SYS_link,
+    SYS_rename,    SYS_mkdir,    SYS_symlink,   SYS_unlink,    SYS_rmdir,     SYS_link,
 #endif
 #ifdef SYS_renameat
     SYS_renameat,
 #endif
-    SYS_renameat2, SYS_mkdirat, SYS_symlinkat, SYS_linkat, SYS_unlinkat, SYS_write, SYS_writev,
-    SYS_pwrite64, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fallocate};
+    SYS_renameat2, SYS_mkdirat,  SYS_symlinkat, SYS_linkat,    SYS_unlinkat,  SYS_write,
+    SYS_writev,    SYS_pwrite64, SYS_fsync,     SYS_fdatasync, SYS_ftruncate, SYS_fallocate};
 enum { TRAPPED = sizeof trapped / sizeof *trapped };
 
 static bool is_regular(int fd) {
@@ -231,7 +249,8 @@ static void handle(int signal, siginfo_t *info, void *context) {
   if (kind < KIND_COUNT && fails(kind)) {
     RESULT(u) = -error;
   } else {
-    long got = syscall(info->si_syscall, ARG(u, 0), ARG(u, 1), ARG(u, 2), ARG(u, 3), ARG(u, 4), (long)MARK);
+    long got = syscall(info->si_syscall, ARG(u, 0), ARG(u, 1), ARG(u, 2), ARG(u, 3), ARG(u, 4),
+                       (long)MARK);
     RESULT(u) = got < 0 ? -errno : got;
   }
   errno = before;
@@ -250,16 +269,21 @@ static int set_mask(const char *name, int how, const sigset_t *set, sigset_t *ol
   }
   return f(how, set ? &less : NULL, old);
 }
-EXPORTED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) { return set_mask("pthread_sigmask", how, set, old); }
-EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old) { return set_mask("sigprocmask", how, set, old); }
+EXPORTED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
+  return set_mask("pthread_sigmask", how, set, old);
+}
+EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old) {
+  return set_mask("sigprocmask", how, set, old);
+}
 
 #define STEP(...) filter[n++] = (struct sock_filter)__VA_ARGS__
 #define LOAD(field) STEP(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field)))
-#define TEST(how, k, yes, no) STEP(BPF_JUMP(BPF_JMP | (how) | BPF_K, (unsigned)(k), (unsigned char)(yes), (unsigned char)(no)))
+#define TEST(how, k, yes, no)                                                                      \
+  STEP(BPF_JUMP(BPF_JMP | (how) | BPF_K, (unsigned)(k), (unsigned char)(yes), (unsigned char)(no)))
 #define END(what) STEP(BPF_STMT(BPF_RET | BPF_K, what))
 
-// A program that is started later begins with this filter and without the handler: what a loader does must pass, which
-// opens files and makes none.
+// A program that is started later begins with this filter and without the handler: what a loader
+// does must pass, which opens files and makes none.
 static bool trap_calls(void) {
   struct sock_filter filter[TRAPPED + 24];
   unsigned short n = 0;
@@ -283,12 +307,13 @@ static bool trap_calls(void) {
   END(SECCOMP_RET_ALLOW);
   END(SECCOMP_RET_TRAP);
   const struct sock_fprog program = {n, filter};
-  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
+  struct sigaction action = {.sa_sigaction = handle,
+                             .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
   return sigaction(SIGSYS, &action, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// -- the start -----------------------------------------------------------------------------------------
+// -- the start ----------------------------------------------------------------------------------
 
 // Whether this process is the one that MESHC_INJECT_RANK names.
 static bool is_meant(void) {
@@ -309,7 +334,8 @@ static void start(void) {
     number = strtol(colon + 1, &end, 10);
     from_on = *end == '+';
   }
-  bool traps = counting || wanted >= KIND_FILE || getenv("MESHC_RANK"); // its parent's filter holds for a rank
+  bool traps = counting || wanted >= KIND_FILE ||
+               getenv("MESHC_RANK"); // its parent's filter holds for a rank
   if (traps && !trap_calls() && !counting) {
     static const char text[] = "inject: system calls cannot be trapped here\n";
     _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 98 : 99);
@@ -326,11 +352,13 @@ static int own_main(int argc, char **argv, char **envp) {
   return real_main(argc, argv, envp);
 }
 
-typedef int StartMain(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
-EXPORTED int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
-                               void (*fini)(void), void (*rtld_fini)(void), void *stack);
-int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void), void (*fini)(void),
-                      void (*rtld_fini)(void), void *stack) {
+typedef int StartMain(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                      void (*)(void), void *);
+EXPORTED int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+                               void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+                               void *stack);
+int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void *stack) {
   StartMain *f;
   void *symbol = dlsym(RTLD_NEXT, "__libc_start_main");
   memcpy(&f, &symbol, sizeof f);

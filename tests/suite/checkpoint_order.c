@@ -1,6 +1,7 @@
-// What a crash of the machine leaves of a checkpoint, and of a file that is replaced. The calls of one commit are
-// recorded (ir/base/disk.h); then every prefix of them, and random ones in which the disk did a part of what was not yet
-// synced, become a folder from which the old or the new state must be read, whole.
+// What a crash of the machine leaves of a checkpoint, and of a file that is replaced. The calls of
+// one commit are recorded (ir/base/disk.h); then every prefix of them, and random ones in which the
+// disk did a part of what was not yet synced, become a folder from which the old or the new state
+// must be read, whole.
 //
 //   Model of the disk: a write is safe after a sync of its file, a new or changed name after a sync of its folder. Of
 //   the others any may be lost, writes also in part, in sectors of 512 or 4096 bytes: lost sectors read as zeros, or
@@ -9,8 +10,8 @@
 //
 //   suite_checkpoint_order      ORDERS=N random ones, default 300
 #define _XOPEN_SOURCE 700 // nftw
-#include <fcntl.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static int passed, failed;
 static char base[] = "/tmp/suite_checkpoint_order_XXXXXX";
 static const char *recorded, *replayed; // folders in it
 
-// -- inodes and what was done to them --------------------------------------------------------------
+// -- inodes and what was done to them -----------------------------------------------------------
 
 typedef struct Inode {
   ino_t number;
@@ -43,8 +44,8 @@ typedef struct Name {
 } Name;
 typedef struct Op {
   enum { OP_NAME, OP_UNNAME, OP_RENAME, OP_WRITE, OP_SYNC } kind;
-  ino_t on;              // the folder, or the file
-  ino_t inode;           // that gets or loses the name
+  ino_t on;    // the folder, or the file
+  ino_t inode; // that gets or loses the name
   const char *name, *to;
   char *bytes;
   size_t at, n;
@@ -86,7 +87,7 @@ static void name(Disk *d, ino_t folder, const char *text, ino_t inode) {
   d->name[d->nnames++] = (Name){folder, inode, text};
 }
 
-// -- recording -------------------------------------------------------------------------------------
+// -- recording ----------------------------------------------------------------------------------
 
 static ino_t number_of(int fd) {
   struct stat s;
@@ -101,7 +102,9 @@ static ino_t named(int folder, const char *text, char *kind) {
   return s.st_ino;
 }
 
-static const char *kept(const char *text) { return text ? arena_text(arena, text, strlen(text)) : NULL; }
+static const char *kept(const char *text) {
+  return text ? arena_text(arena, text, strlen(text)) : NULL;
+}
 
 // The content of the disk before the commit.
 static void scan(Disk *d, int folder, ino_t number) {
@@ -116,7 +119,9 @@ static void scan(Disk *d, int folder, ino_t number) {
     x->bytes = arena_alloc(arena, 1 << 20);
     int fd = kind == 'l' ? -1 : openat(folder, e->d_name, O_RDONLY);
     if (kind == 'd') scan(d, fd, i);
-    ssize_t n = kind == 'f' ? read(fd, x->bytes, 1 << 20) : kind == 'l' ? readlinkat(folder, e->d_name, x->bytes, 1 << 20) : 0;
+    ssize_t n = kind == 'f'   ? read(fd, x->bytes, 1 << 20)
+                : kind == 'l' ? readlinkat(folder, e->d_name, x->bytes, 1 << 20)
+                              : 0;
     x->n = n > 0 ? (size_t)n : 0;
     if (fd >= 0) close(fd);
   }
@@ -130,7 +135,8 @@ static size_t written(ino_t file) {
   return n;
 }
 
-// A number that the system has used before, for what is removed by now, would be taken for the old one.
+// A number that the system has used before, for what is removed by now, would be taken for the old
+// one.
 static ino_t made(const DiskCall *c) {
   char kind;
   ino_t inode = named(c->fd, c->name, &kind);
@@ -146,12 +152,16 @@ static int record(void *context, const DiskCall *c, bool done) {
   static ino_t moved;
   char kind;
   (void)context;
-  if (!done && (c->kind == DISK_RENAME || c->kind == DISK_REMOVE)) moved = named(c->fd, c->name, &kind);
+  if (!done && (c->kind == DISK_RENAME || c->kind == DISK_REMOVE))
+    moved = named(c->fd, c->name, &kind);
   if (!done || c->kind == DISK_OPEN) return 0;
   Op *o = &op[nops++];
   *o = (Op){.on = number_of(c->fd), .name = kept(c->name), .to = kept(c->to), .inode = moved};
-  o->kind = c->kind == DISK_WRITE ? OP_WRITE : c->kind == DISK_SYNC ? OP_SYNC : c->kind == DISK_RENAME ? OP_RENAME
-          : c->kind == DISK_REMOVE ? OP_UNNAME : OP_NAME;
+  o->kind = c->kind == DISK_WRITE    ? OP_WRITE
+            : c->kind == DISK_SYNC   ? OP_SYNC
+            : c->kind == DISK_RENAME ? OP_RENAME
+            : c->kind == DISK_REMOVE ? OP_UNNAME
+                                     : OP_NAME;
   if (o->kind == OP_NAME) o->inode = made(c);
   if (o->kind != OP_WRITE) return 0;
   o->n = 0;
@@ -161,7 +171,7 @@ static int record(void *context, const DiskCall *c, bool done) {
   return 0;
 }
 
-// -- a crash ---------------------------------------------------------------------------------------
+// -- a crash ------------------------------------------------------------------------------------
 
 static uint64_t state = 1;
 static uint32_t below(uint32_t n) { // splitmix64
@@ -175,7 +185,7 @@ typedef struct Crash {
   uint32_t ops;     // done before it
   uint32_t percent; // of what is not safe, that is on disk
   uint32_t sector;
-  bool cut;         // files end before what is lost at their end
+  bool cut;          // files end before what is lost at their end
   uint32_t unsynced; // a sync that did nothing, to test the test; MOST: none
 } Crash;
 
@@ -220,10 +230,12 @@ static void put_tree(Disk *d, ino_t folder, const char *path) {
     const Inode *x = inode_of(d, d->name[i].inode);
     const char *at = arena_printf(arena, "%s/%s", path, d->name[i].text);
     if (x->kind == 'd') put_tree(d, x->number, at);
-    if (x->kind == 'l' && symlink(arena_text(arena, x->bytes, x->n), at) != 0) BUG("cannot link %s", at);
+    if (x->kind == 'l' && symlink(arena_text(arena, x->bytes, x->n), at) != 0)
+      BUG("cannot link %s", at);
     if (x->kind != 'f') continue;
     int fd = open(at, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd < 0 || write(fd, x->bytes, x->n) != (ssize_t)x->n || close(fd) != 0) BUG("cannot write %s", at);
+    if (fd < 0 || write(fd, x->bytes, x->n) != (ssize_t)x->n || close(fd) != 0)
+      BUG("cannot write %s", at);
   }
 }
 
@@ -234,7 +246,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-// -- the program whose tensors are saved -------------------------------------------------------------
+// -- the program whose tensors are saved --------------------------------------------------------
 
 static Exec *saved, *loaded;
 
@@ -258,7 +270,7 @@ static bool has_values(const Exec *e, int64_t step) {
   return good;
 }
 
-// -- checkpoints -------------------------------------------------------------------------------------
+// -- checkpoints --------------------------------------------------------------------------------
 
 static bool save(const char *directory, int64_t step, Diag *d) {
   const char *path;
@@ -279,9 +291,12 @@ static const char *read_checkpoint(const char *path, int64_t *step) {
   const Checkpoint *c = checkpoint_open(a, path, d, (Pos){0});
   const char *why = NULL;
   *step = c ? c->note.step : -1;
-  if (!c || !checkpoint_load(c, loaded, true, false, d, (Pos){0})) why = "it cannot be read";
-  else if (*step != OLD && *step != NEW) why = "it is neither the old nor the new one";
-  else if (!has_values(loaded, *step)) why = "its values are not those of its step";
+  if (!c || !checkpoint_load(c, loaded, true, false, d, (Pos){0}))
+    why = "it cannot be read";
+  else if (*step != OLD && *step != NEW)
+    why = "it is neither the old nor the new one";
+  else if (!has_values(loaded, *step))
+    why = "its values are not those of its step";
   if (why) diag_print(d, stdout, false);
   arena_free(a);
   return why;
@@ -290,7 +305,8 @@ static const char *read_checkpoint(const char *path, int64_t *step) {
 static const char *check_checkpoint(bool again) {
   int64_t step;
   struct stat info;
-  const char *best = arena_printf(arena, "%s/best", replayed), *why = read_checkpoint(replayed, &step);
+  const char *best = arena_printf(arena, "%s/best", replayed),
+             *why = read_checkpoint(replayed, &step);
   if (!why && lstat(best, &info) == 0) why = read_checkpoint(best, &step);
   if (why || !again) return why;
   if (!save(replayed, NEW, diag_new(arena))) return "the next one cannot be written";
@@ -298,7 +314,7 @@ static const char *check_checkpoint(bool again) {
   return why ? why : step == NEW ? NULL : "the next one is not the newest";
 }
 
-// -- a file that is replaced ---------------------------------------------------------------------------
+// -- a file that is replaced --------------------------------------------------------------------
 
 static bool write_array(const char *directory, int64_t step) {
   static float w[ROWS];
@@ -310,7 +326,8 @@ static bool write_array(const char *directory, int64_t step) {
 static const char *check_array(bool again) {
   Array x;
   Diag *d = diag_new(arena);
-  if (!array_read(&x, arena_printf(arena, "%s/o.npz", replayed), "w", d, (Pos){0})) return "it cannot be read";
+  if (!array_read(&x, arena_printf(arena, "%s/o.npz", replayed), "w", d, (Pos){0}))
+    return "it cannot be read";
   const float *w = x.data;
   float first = w[0];
   bool good = x.elements == ROWS && (first == (float)(OLD * ROWS) || first == (float)(NEW * ROWS));
@@ -320,9 +337,10 @@ static const char *check_array(bool again) {
   return again && !write_array(replayed, NEW) ? "the next one cannot be written" : NULL;
 }
 
-// -- all crashes ---------------------------------------------------------------------------------------
+// -- all crashes --------------------------------------------------------------------------------
 
-typedef const char *Reading(bool again); // what is wrong; `again`: something is written afterwards, too
+typedef const char *
+Reading(bool again); // what is wrong; `again`: something is written afterwards, too
 
 static const char *crash(const Crash *c, Reading *check, bool again) {
   static Disk disk;
@@ -342,17 +360,21 @@ static void judge(const char *what, const Crash *c, const char *why) {
     return;
   }
   if (failed++ < 20)
-    printf("FAIL %s after %u of %u calls, %u %% of what is not synced, sectors of %u: %s\n", what, c->ops, nops, c->percent,
-           c->sector, why);
+    printf("FAIL %s after %u of %u calls, %u %% of what is not synced, sectors of %u: %s\n", what,
+           c->ops, nops, c->percent, c->sector, why);
 }
 
 static Crash random_crash(void) {
   static const uint32_t percent[] = {0, 10, 50, 90, 100};
-  return (Crash){.ops = below(nops + 1), .percent = percent[below(countof(percent))], .sector = below(2) ? 512 : 4096,
-                 .cut = below(2), .unsynced = MOST};
+  return (Crash){.ops = below(nops + 1),
+                 .percent = percent[below(countof(percent))],
+                 .sector = below(2) ? 512 : 4096,
+                 .cut = below(2),
+                 .unsynced = MOST};
 }
 
-// Every sync but the last must be missed when it does nothing; else the model of the disk is too kind.
+// Every sync but the last must be missed when it does nothing; else the model of the disk is too
+// kind.
 static void check_syncs(const char *what, Reading *check) {
   uint32_t last = nops;
   while (last > 0 && op[last - 1].kind != OP_SYNC) last--;

@@ -1,5 +1,5 @@
-// What a compile costs does not follow the number of layers: a transformer's training step of 24 layers has the
-// kernels of one of 6, and takes about as long.
+// What a compile costs does not follow the number of layers: a transformer's training step of 24
+// layers has the kernels of one of 6, and takes about as long.
 //
 //   suite_compile_time          counts the kernels in the assembly
 //   suite_compile_time time     compares times, too: processor time of the compiler, the least of alternating runs
@@ -15,8 +15,8 @@
 
 enum { RUNS = 2, MOST_RUNS = 6 };
 static bool timed;
-// Four times the layers cost 1.2 to 1.35 times the compile on a quiet machine; on one whose cores are shared with others
-// caches make it more. What follows the number of layers would cost 4.
+// Four times the layers cost 1.2 to 1.35 times the compile on a quiet machine; on one whose cores
+// are shared with others caches make it more. What follows the number of layers would cost 4.
 enum { FEW = 6, MANY = 24, PERCENT = 200 };
 
 static const char *const layouts[][2] = {
@@ -30,18 +30,32 @@ static const char *const layouts[][2] = {
 static int passed, failed, skipped;
 
 static void check(bool good, const char *what, const char *layout) {
-  if (good) passed++;
-  else failed++;
+  if (good)
+    passed++;
+  else
+    failed++;
   if (!good) printf("FAIL %s, layout %s\n", what, layout ? layout : "none");
 }
 
-// One run of the program with its output in `out`; its processor time in seconds, negative if it failed.
+// One run of the program with its output in `out`; its processor time in seconds, negative if it
+// failed.
 static double compile(const char *const *layout, int depth, const char *out) {
   const char *program = getenv("MESHC");
   char set[32];
   snprintf(set, sizeof set, "depth=%d", depth);
-  const char *argv[] = {program ? program : "build/release/meshc", "dump", "examples/gpt.mesh", "--stage", "asm",
-                        "--set", set, "--set", "b=16", layout[0] ? "--mesh" : NULL, layout[0], "--layout", layout[1],
+  const char *argv[] = {program ? program : "build/release/meshc",
+                        "dump",
+                        "examples/gpt.mesh",
+                        "--stage",
+                        "asm",
+                        "--set",
+                        set,
+                        "--set",
+                        "b=16",
+                        layout[0] ? "--mesh" : NULL,
+                        layout[0],
+                        "--layout",
+                        layout[1],
                         NULL};
   char *args[countof(argv)];
   memcpy(args, argv, sizeof args);
@@ -54,8 +68,11 @@ static double compile(const char *const *layout, int depth, const char *out) {
   }
   int status;
   struct rusage use;
-  if (child < 0 || wait4(child, &status, 0, &use) != child || !WIFEXITED(status) || WEXITSTATUS(status)) return -1;
-  return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+  if (child < 0 || wait4(child, &status, 0, &use) != child || !WIFEXITED(status) ||
+      WEXITSTATUS(status))
+    return -1;
+  return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+         1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
 static int count_functions(const char *path) {
@@ -84,12 +101,14 @@ static void compare(const char *const *layout, const char *out) {
     if (y < many) many = y;
   }
   char what[200];
-  snprintf(what, sizeof what, "%d layers have %d functions, %d have %d", FEW, kernels[0], MANY, kernels[1]);
+  snprintf(what, sizeof what, "%d layers have %d functions, %d have %d", FEW, kernels[0], MANY,
+           kernels[1]);
   check(kernels[0] > 0 && kernels[0] == kernels[1], what, layout[1]);
   if (!timed) return;
-  snprintf(what, sizeof what, "%d layers take %.3f s, %d take %.3f s: more than %d per cent", FEW, few, MANY, many,
-           PERCENT);
-  printf("%d layers %.3f s, %d layers %.3f s: %.2f, layout %s\n", FEW, few, MANY, many, many / few, layout[1] ? layout[1] : "none");
+  snprintf(what, sizeof what, "%d layers take %.3f s, %d take %.3f s: more than %d per cent", FEW,
+           few, MANY, many, PERCENT);
+  printf("%d layers %.3f s, %d layers %.3f s: %.2f, layout %s\n", FEW, few, MANY, many, many / few,
+         layout[1] ? layout[1] : "none");
   check(100 * many <= PERCENT * few, what, layout[1]);
 }
 
@@ -100,8 +119,10 @@ int main(int argc, char **argv) {
   if (file < 0) return 1;
   close(file);
   for (size_t i = 0; i < countof(layouts); i++) {
-    if (code_available()) compare(layouts[i], out);
-    else skipped++;
+    if (code_available())
+      compare(layouts[i], out);
+    else
+      skipped++;
   }
   unlink(out);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -1,8 +1,9 @@
-// Every op x type x variant x kind of input as machine code against the evaluator: values and gradients,
-// fused, on one worker and on two in turn; one kernel a node for the first variant of each op and type.
+// Every op x type x variant x kind of input as machine code against the evaluator: values and
+// gradients, fused, on one worker and on two in turn; one kernel a node for the first variant of
+// each op and type.
 //
-// Cases that differ in their numbers only have equal kernels: in a run of the test command those are compiled once and
-// then come from the compile cache.
+// Cases that differ in their numbers only have equal kernels: in a run of the test command those
+// are compiled once and then come from the compile cache.
 //
 //   suite_compiled [TEXT]   only cases whose name contains TEXT
 #include <stdio.h>
@@ -34,7 +35,8 @@ static void feed_all(Exec *e, const Program *p, const OpCase *c, Arena *a) {
   }
 }
 
-static bool compare_output(Exec *e, const Output *o, const Eval *truth, Arena *a, const char *label) {
+static bool compare_output(Exec *e, const Output *o, const Eval *truth, Arena *a,
+                           const char *label) {
   const Tensor *want = eval_whole(a, truth, o->value, o->rank, o->dims, NULL);
   int64_t size = dtype_bytes(want->type);
   char *data = arena_alloc(a, (size_t)(want->elements * size + 1));
@@ -52,7 +54,8 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   Graph *g = through_passes(a, c->graph, &machine);
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
   Order *order = order_choose(a, g);
-  Compiled *made = program_build(a, fuse(a, order, collectives_pack(a, order->graph, &machine), &opt), &opt);
+  Compiled *made =
+      program_build(a, fuse(a, order, collectives_pack(a, order->graph, &machine), &opt), &opt);
   CodeOptions code_opt = {.opt = 1, .cache = suite_cache()};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};
@@ -65,7 +68,8 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
     StepResult result = exec_step(e, 3, false);
     // an id out of range ends the step: values are then not to be had
     if (truth->out_of_range != (result == STEP_BAD_INDEX)) {
-      printf("FAIL %s: step result %d, evaluator %s\n", label, (int)result, truth->out_of_range ? "out of range" : "clean");
+      printf("FAIL %s: step result %d, evaluator %s\n", label, (int)result,
+             truth->out_of_range ? "out of range" : "clean");
       good = false;
     }
     for (uint32_t i = 0; result == STEP_OK && i < c->graph->output.n; i++)

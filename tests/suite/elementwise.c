@@ -1,12 +1,14 @@
-// Every elementwise function and its gradients against long double, in units of the last place: over all exponents and
-// signs, at infinities, NaN, zeros, subnormals, saturation, in f32, f64, bf16 and f16, for processors with and without
-// fused multiply-adds and for every vector width of the code generator.
+// Every elementwise function and its gradients against long double, in units of the last place:
+// over all exponents and signs, at infinities, NaN, zeros, subnormals, saturation, in f32, f64,
+// bf16 and f16, for processors with and without fused multiply-adds and for every vector width of
+// the code generator.
 //
 //   suite_elementwise            the argument lists of the test command
 //   suite_elementwise soak       every f16 and bf16, and every STRIDE-th f32 (default 257), with the widest vectors
 //   SHOW=1: the largest error of each, TYPE=f32: that type alone
 //
-// The functions and their bounds: common/elementary.c. A built-in function or an operation without a row there fails.
+// The functions and their bounds: common/elementary.c. A built-in function or an operation without
+// a row there fails.
 #define _XOPEN_SOURCE 700 // mkdtemp
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@ enum { N = 1 << 13, MOST = 64, MOST_OUTPUTS = 3 * MOST };
 static int passed, failed, skipped;
 static char folder[] = "/tmp/meshc-elementwise-XXXXXX";
 
-// -- what the code may use ---------------------------------------------------------------------------------------
+// -- what the code may use ----------------------------------------------------------------------
 
 typedef struct Target {
   const char *name;
@@ -31,15 +33,15 @@ typedef struct Target {
   const char *without; // features
 } Target;
 static const Target targets[] = {
-  {"512", 512, NULL},
-  {"256", 256, NULL},
-  {"256 without fma", 256, "fma,avx2,f16c,avx512f"},
-  {"128", 128, NULL},
-  {"128 without avx", 128, "fma,avx2,f16c,avx512f,avx"},
+    {"512", 512, NULL},
+    {"256", 256, NULL},
+    {"256 without fma", 256, "fma,avx2,f16c,avx512f"},
+    {"128", 128, NULL},
+    {"128 without avx", 128, "fma,avx2,f16c,avx512f,avx"},
 };
 enum { NTARGETS = (int)countof(targets) };
 
-// -- the program of a type ---------------------------------------------------------------------------------------
+// -- the program of a type ----------------------------------------------------------------------
 
 typedef enum Which { VALUE, BY_X, BY_Z, WHICH } Which;
 
@@ -49,8 +51,8 @@ typedef struct Column {
   char name[40];
   Function *f;
   const Bound *bound;
-  double worst;      // part of the bound used up
-  double ulp;        // of the worst element, x and z there
+  double worst; // part of the bound used up
+  double ulp;   // of the worst element, x and z there
   double x, z, got;
 } Column;
 
@@ -86,33 +88,41 @@ static void add_result(Suite *u, const Elementary *e, Which which, Function *f) 
   snprintf(r->name, sizeof r->name, "f_%s%s", e->name, suffix[which]);
 }
 
-// -- casts -------------------------------------------------------------------------------------------------------
+// -- casts --------------------------------------------------------------------------------------
 
-// As the language has it: to integers toward zero, saturating, NaN to 0; to floats rounded to nearest even.
+// As the language has it: to integers toward zero, saturating, NaN to 0; to floats rounded to
+// nearest even.
 static double cast_to(Dtype t, double x) {
-  static const double low[TYPE_COUNT] = {[TYPE_I32] = -0x1p31}, high[TYPE_COUNT] = {[TYPE_I32] = 0x1p31 - 1, [TYPE_U8] = 255};
+  static const double low[TYPE_COUNT] = {[TYPE_I32] = -0x1p31},
+                      high[TYPE_COUNT] = {[TYPE_I32] = 0x1p31 - 1, [TYPE_U8] = 255};
   if (t == TYPE_BOOL) return x != 0;
   if (dtype_is_float(t)) return (double)wide_round(t, (Wide)x);
   return isnan(x) ? 0 : x < low[t] ? low[t] : x > high[t] ? high[t] : trunc(x);
 }
 
-static const Dtype cast_types[] = {TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F16, TYPE_I32, TYPE_U8, TYPE_BOOL};
+static const Dtype cast_types[] = {TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F16,
+                                   TYPE_I32, TYPE_U8,  TYPE_BOOL};
 
 static void write_casts(FILE *f) {
   for (size_t i = 0; i < countof(cast_types); i++)
-    fprintf(f, "output to_%s = cast(x, %s)\n", dtype_text(cast_types[i]), dtype_text(cast_types[i]));
+    fprintf(f, "output to_%s = cast(x, %s)\n", dtype_text(cast_types[i]),
+            dtype_text(cast_types[i]));
 }
 
-// -- the model ---------------------------------------------------------------------------------------------------
+// -- the model ----------------------------------------------------------------------------------
 
 static void write_model(Suite *u, const char *path) {
   FILE *f = fopen(path, "we");
   if (!f) BUG("cannot write %s", path);
-  fprintf(f, "dim i = %d\ninput x[i]: %s\ninput z[i]: %s\n", N, dtype_text(u->type), dtype_text(u->type));
+  fprintf(f, "dim i = %d\ninput x[i]: %s\ninput z[i]: %s\n", N, dtype_text(u->type),
+          dtype_text(u->type));
   for (int i = 0; i < u->nresults; i++) {
     const Column *r = &u->result[i];
-    if (r->which == VALUE) fprintf(f, "output %s = %s\n", r->name, r->e->text);
-    else fprintf(f, "output %s = gradient(sum(%s), %s)\n", r->name, r->e->text, r->which == BY_X ? "x" : "z");
+    if (r->which == VALUE)
+      fprintf(f, "output %s = %s\n", r->name, r->e->text);
+    else
+      fprintf(f, "output %s = gradient(sum(%s), %s)\n", r->name, r->e->text,
+              r->which == BY_X ? "x" : "z");
   }
   write_casts(f);
   fclose(f);
@@ -132,8 +142,8 @@ static bool prepare(Suite *u) {
   }
   snprintf(path, sizeof path, "%s/%s.mesh", folder, dtype_text(u->type));
   write_model(u, path);
-  char *word[] = {arena_text(s->arena, "meshc", 5), arena_text(s->arena, "run", 3), arena_text(s->arena, path, strlen(path)),
-                  arena_text(s->arena, "-q", 2), NULL};
+  char *word[] = {arena_text(s->arena, "meshc", 5), arena_text(s->arena, "run", 3),
+                  arena_text(s->arena, path, strlen(path)), arena_text(s->arena, "-q", 2), NULL};
   bool good = options_parse(&u->options, s->arena, s->diag, 4, word) && session_load(s);
   const Graph *g = good ? session_select(s, &purpose, &over) : NULL;
   good = g && session_compile(s, g, purpose, over, "program", &u->made);
@@ -141,7 +151,7 @@ static bool prepare(Suite *u) {
   return good;
 }
 
-// -- arguments ---------------------------------------------------------------------------------------------------
+// -- arguments ----------------------------------------------------------------------------------
 
 static uint64_t seed = 88172645463325252;
 static uint64_t draw(void) {
@@ -149,17 +159,55 @@ static uint64_t draw(void) {
   seed ^= seed >> 7;
   return seed ^= seed << 17;
 }
-static double uniform(double low, double high) { return low + (high - low) * (double)(draw() >> 11) * 0x1p-53; }
+static double uniform(double low, double high) {
+  return low + (high - low) * (double)(draw() >> 11) * 0x1p-53;
+}
 
 static const double specials[] = {
-  0, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 1, -1, 2, -2, 3, 0.5, -0.5, 1.5, -2.5, 0x1p-1074, -0x1p-149, 0x1p-149,
-  0x1p-126, 0x1p-24, -0x1p-24, 65504, -65504, 0x1.fffffep127, -0x1.fffffep127, 300, 1000, -1000, 1e20, -1e20, 104, -104, 88.72, -87.3,
+    0,
+    -0.0,
+    (double)INFINITY,
+    -(double)INFINITY,
+    (double)NAN,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    0.5,
+    -0.5,
+    1.5,
+    -2.5,
+    0x1p-1074,
+    -0x1p-149,
+    0x1p-149,
+    0x1p-126,
+    0x1p-24,
+    -0x1p-24,
+    65504,
+    -65504,
+    0x1.fffffep127,
+    -0x1.fffffep127,
+    300,
+    1000,
+    -1000,
+    1e20,
+    -1e20,
+    104,
+    -104,
+    88.72,
+    -87.3,
 };
 enum { NSPECIALS = (int)countof(specials) };
 
 // Any exponent and sign of the type; a third of the significands are sparse or nearly full.
 static double wild(Dtype t) {
-  int range = t == TYPE_F64 ? 1074 : t == TYPE_F16 ? 24 : 149, top = t == TYPE_F64 ? 1023 : t == TYPE_F16 ? 15 : 127;
+  int range = t == TYPE_F64   ? 1074
+              : t == TYPE_F16 ? 24
+                              : 149,
+      top = t == TYPE_F64   ? 1023
+            : t == TYPE_F16 ? 15
+                            : 127;
   double m = uniform(1, 2);
   uint64_t r = draw();
   if (r % 6 == 0) m = 1;
@@ -170,7 +218,8 @@ static double wild(Dtype t) {
 static double argument(Dtype t, int k) {
   double wide = uniform(-1, 1);
   switch (k % 8) {
-  case 0: case 1: return wild(t);
+  case 0:
+  case 1: return wild(t);
   case 2: return wide * (t == TYPE_F64 ? 760 : 110);
   case 3: return wide * 20;
   case 4: return wide * 4;
@@ -184,7 +233,8 @@ static void fill(Suite *u) {
   u->n = N;
   for (int k = 0; k < N; k++) {
     bool pairs = k < NSPECIALS * NSPECIALS;
-    double x = pairs ? specials[k % NSPECIALS] : argument(u->type, k), z = pairs ? specials[k / NSPECIALS] : argument(u->type, k / 8);
+    double x = pairs ? specials[k % NSPECIALS] : argument(u->type, k),
+           z = pairs ? specials[k / NSPECIALS] : argument(u->type, k / 8);
     if (!pairs && k % 16 == 9) z = x;
     if (!pairs && k % 16 == 10) z = x / floor(uniform(1, 1000));
     u->x[k] = (double)wide_round(u->type, (Wide)x);
@@ -192,7 +242,7 @@ static void fill(Suite *u) {
   }
 }
 
-// -- comparing ---------------------------------------------------------------------------------------------------
+// -- comparing ----------------------------------------------------------------------------------
 
 static void feed(const Suite *u, Exec *e, const char *name, const double *x) {
   int64_t size = dtype_bytes(u->type);
@@ -203,20 +253,23 @@ static void feed(const Suite *u, Exec *e, const char *name, const double *x) {
   free(data);
 }
 
-// Gradients that nothing is asked of: at NaN beside a kink, and where a factor that the chain rule makes leaves the
-// normal numbers of the type before the product does.
+// Gradients that nothing is asked of: at NaN beside a kink, and where a factor that the chain rule
+// makes leaves the normal numbers of the type before the product does.
 static bool is_open(const Column *r, double x, double z, Dtype t) {
   const char *name = r->e->name;
   if (r->which == VALUE) return false;
   if (r->e->kinks && (isnan(x) || isnan(z))) return true;
-  if (!strcmp(name, "div") && r->which == BY_Z) return !wide_normal(t, 1 / (Wide)z) || !wide_normal(t, (Wide)x / (Wide)z);
+  if (!strcmp(name, "div") && r->which == BY_Z)
+    return !wide_normal(t, 1 / (Wide)z) || !wide_normal(t, (Wide)x / (Wide)z);
   if (strcmp(name, "pow") != 0) return false;
   // z - 1 of a large z is z, which changes the sign of a power of a negative number
-  if (r->which == BY_X) return !wide_normal(t, powl((Wide)x, (Wide)z - 1)) || (x < 0 && (fabs(z) > 128 || z != floor(z)));
+  if (r->which == BY_X)
+    return !wide_normal(t, powl((Wide)x, (Wide)z - 1)) ||
+           (x < 0 && (fabs(z) > 128 || z != floor(z)));
   return !wide_normal(t, powl((Wide)x, (Wide)z));
 }
 
-// -- the table is whole ------------------------------------------------------------------------------------------
+// -- the table is whole -------------------------------------------------------------------------
 
 static bool has_row(const char *name) {
   for (int i = 0; i < elementary_count; i++)
@@ -235,28 +288,36 @@ static void need(bool there, const char *what, const char *name) {
   if (!there) printf("FAIL %s %s has no row in tests/suite/common/elementary.c\n", what, name);
 }
 
-// Every built-in function without brackets, but for those that are not elementwise, copies, or losses (their own suite).
+// Every built-in function without brackets, but for those that are not elementwise, copies, or
+// losses (their own suite).
 static void builtins_have_rows(void) {
-  static const char *const others[] = {"cast", "stop_gradient", "square_sum", "sigmoid_cross_entropy", "size", "layout",
-                                       "checkpoint", "gradient", "grad", NULL};
-#define BUILTIN(name, bracket, rule, op, typing, ...) \
-  if (!strcmp(#bracket, "NONE") && !in_list(others, #name)) need(has_row(#name), "the built-in function", #name);
+  static const char *const others[] = {"cast",       "stop_gradient",
+                                       "square_sum", "sigmoid_cross_entropy",
+                                       "size",       "layout",
+                                       "checkpoint", "gradient",
+                                       "grad",       NULL};
+#define BUILTIN(name, bracket, rule, op, typing, ...)                                              \
+  if (!strcmp(#bracket, "NONE") && !in_list(others, #name))                                        \
+    need(has_row(#name), "the built-in function", #name);
 #include "frontend/model/builtin.def"
 #undef BUILTIN
 }
 
-// Every pointwise operation stands in the graphs of the suite, but for those that only the compiler makes.
+// Every pointwise operation stands in the graphs of the suite, but for those that only the compiler
+// makes.
 static void ops_have_rows(const Graph *g) {
-  static const char *const others[] = {"stop_gradient", "checkpoint", "cast", "bound_index", "arg_key", "key_index", NULL};
+  static const char *const others[] = {"stop_gradient", "checkpoint", "cast", "bound_index",
+                                       "arg_key",       "key_index",  NULL};
   bool seen[OP_COUNT] = {false};
   for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) \
-  if (!strcmp(#cls, "POINTWISE") && !in_list(others, text)) need(seen[OP_##id], "the operation", text);
+#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
+  if (!strcmp(#cls, "POINTWISE") && !in_list(others, text))                                        \
+    need(seen[OP_##id], "the operation", text);
 #include "ir/graph/ops.def"
 #undef OP
 }
 
-// -- comparing, column by column -----------------------------------------------------------------------------------
+// -- comparing, column by column ----------------------------------------------------------------
 
 static void look(Suite *u, Column *r, const double *got) {
   Dtype t = r->e->truth ? TYPE_F64 : u->type;
@@ -264,7 +325,8 @@ static void look(Suite *u, Column *r, const double *got) {
     double x = u->x[k], z = u->z[k];
     if (is_open(r, x, z, t)) continue;
     double part = elementary_error(r->f, r->bound, t, (Wide)x, (Wide)z, got[k]);
-    bool sign = r->which == VALUE && !r->e->two && x == 0 && got[k] == 0 && !signbit(got[k]) != !signbit((double)r->f((Wide)x, 0));
+    bool sign = r->which == VALUE && !r->e->two && x == 0 && got[k] == 0 &&
+                !signbit(got[k]) != !signbit((double)r->f((Wide)x, 0));
     if (sign) part = HUGE_VAL;
     if (!(part <= r->worst)) {
       r->worst = part, r->x = x, r->z = z, r->got = got[k];
@@ -292,8 +354,8 @@ static void say(const Suite *u, const Target *t) {
     bool good = r->worst <= 1;
     *(good ? &passed : &failed) += 1;
     if (good && !show) continue;
-    printf("%s %s %s (%s): %.3f ulp, %.2f of the bound, at %.9g (%a)", good ? "ok  " : "FAIL", r->name + 2, dtype_text(u->type), t->name,
-           r->ulp, r->worst, r->x, r->x);
+    printf("%s %s %s (%s): %.3f ulp, %.2f of the bound, at %.9g (%a)", good ? "ok  " : "FAIL",
+           r->name + 2, dtype_text(u->type), t->name, r->ulp, r->worst, r->x, r->x);
     if (r->e->two) printf(", %.9g (%a)", r->z, r->z);
     printf(": %.9g, not %.9Lg\n", r->got, r->f((Wide)r->x, (Wide)r->z));
   }
@@ -342,17 +404,21 @@ static void compare_casts(Suite *u, const Exec *e, const Target *t) {
     }
     *(wrong ? &failed : &passed) += 1;
     if (!wrong) continue;
-    printf("FAIL cast from %s to %s (%s): %d elements, the first %a: %a, not %a\n", dtype_text(u->type), dtype_text(to), t->name, wrong,
-           u->x[first], dtype_load(to, data + first * dtype_bytes(to)), cast_to(to, u->x[first]));
+    printf("FAIL cast from %s to %s (%s): %d elements, the first %a: %a, not %a\n",
+           dtype_text(u->type), dtype_text(to), t->name, wrong, u->x[first],
+           dtype_load(to, data + first * dtype_bytes(to)), cast_to(to, u->x[first]));
   }
 }
 
 static void sweep(Suite *u, Exec *e) {
   uint64_t stride = getenv("STRIDE") ? strtoull(getenv("STRIDE"), NULL, 10) : 257;
-  uint64_t all = u->type == TYPE_F64 ? 1 << 22 : u->type == TYPE_F32 ? (UINT64_C(1) << 32) / stride : 1 << 16;
+  uint64_t all = u->type == TYPE_F64   ? 1 << 22
+                 : u->type == TYPE_F32 ? (UINT64_C(1) << 32) / stride
+                                       : 1 << 16;
   for (uint64_t k = 0; k < all; k += N) {
     fill(u);
-    for (uint64_t i = 0; i < N && u->type != TYPE_F64; i++) u->x[i] = by_bits(u->type, k + i, stride);
+    for (uint64_t i = 0; i < N && u->type != TYPE_F64; i++)
+      u->x[i] = by_bits(u->type, k + i, stride);
     step(u, e);
   }
 }
@@ -361,8 +427,10 @@ static void run(Suite *u, const Target *t, bool soak) {
   Code *code;
   Exec *e = exec_of(u, t, &code);
   for (int i = 0; i < u->nresults; i++) u->result[i].worst = 0;
-  if (e && soak) sweep(u, e);
-  else if (e) step(u, e);
+  if (e && soak)
+    sweep(u, e);
+  else if (e)
+    step(u, e);
   if (e) say(u, t);
   if (e && !soak) compare_casts(u, e, t);
   if (e) exec_free(e);

@@ -1,7 +1,7 @@
-// `explain` of every model of examples and tests/models, under its own layout, with its first dim split, and the
-// larger ones as a user would split them: the JSON has all of the structure and its sums are those of `check`, the
-// page is well-formed and needs nothing else, its drawings hold, dot is well-formed too, all forms are the same twice, and names and paths
-// cannot break out of them.
+// `explain` of every model of examples and tests/models, under its own layout, with its first dim
+// split, and the larger ones as a user would split them: the JSON has all of the structure and its
+// sums are those of `check`, the page is well-formed and needs nothing else, its drawings hold, dot
+// is well-formed too, all forms are the same twice, and names and paths cannot break out of them.
 //
 // Ends in `N passed, N failed, N skipped`.
 #include <ctype.h>
@@ -32,7 +32,7 @@ static bool fault(const char *run, const char *fmt, ...) {
 
 static void count(bool good) { *(good ? &passed : &failed) += 1; }
 
-// -- pages: tags, attributes, no other addresses -----------------------------------------------------------------
+// -- pages: tags, attributes, no other addresses ------------------------------------------------
 
 static bool is_void(const char *tag) { return !strcmp(tag, "meta") || !strcmp(tag, "input"); }
 
@@ -51,14 +51,16 @@ static const char *skip_to(Page *p, const char *end) {
 static bool read_attribute(Page *p) {
   p->at += strspn(p->at, " ");
   size_t n = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-  if (!n || strncmp(p->at + n, "=\"", 2) != 0) return fault(p->run, "an attribute that is not name=\"value\" at %.60s", p->at);
+  if (!n || strncmp(p->at + n, "=\"", 2) != 0)
+    return fault(p->run, "an attribute that is not name=\"value\" at %.60s", p->at);
   const char *name = p->at;
   p->at += n + 2;
   size_t length = strcspn(p->at, "\"<");
   if (p->at[length] != '"') return fault(p->run, "an attribute without end at %.60s", name);
   bool address = (n == 4 && !strncmp(name, "href", 4)) || (n == 3 && !strncmp(name, "src", 3));
   if (address && *p->at != '#') return fault(p->run, "an address outside the page: %.60s", name);
-  if (n > 2 && !strncmp(name, "on", 2)) return fault(p->run, "a handler in an attribute: %.60s", name);
+  if (n > 2 && !strncmp(name, "on", 2))
+    return fault(p->run, "a handler in an attribute: %.60s", name);
   p->at += length + 1;
   return true;
 }
@@ -83,20 +85,24 @@ static bool read_tag(Page *p) {
     return true;
   }
   if (closed || is_void(tag)) return true;
-  if (!strcmp(tag, "script") || !strcmp(tag, "style")) return skip_to(p, !strcmp(tag, "script") ? "</script>" : "</style>") || fault(p->run, "a %s without end", tag);
+  if (!strcmp(tag, "script") || !strcmp(tag, "style"))
+    return skip_to(p, !strcmp(tag, "script") ? "</script>" : "</style>") ||
+           fault(p->run, "a %s without end", tag);
   vec_push(arena, p->open) = tag;
   return true;
 }
 
 static bool page_holds(const char *run, const char *text) {
   Page p = {.run = run, .at = text};
-  if (strstr(text, "http:") || strstr(text, "https:") || strstr(text, "@import") || strstr(text, "url("))
+  if (strstr(text, "http:") || strstr(text, "https:") || strstr(text, "@import") ||
+      strstr(text, "url("))
     return fault(run, "the page wants something from elsewhere");
   if (strncmp(text, "<!DOCTYPE html>", 15) != 0) return fault(run, "no document type");
   p.at += 15;
   while (*p.at) {
     p.at += strcspn(p.at, "<&");
-    if (*p.at == '&' && strncmp(p.at, "&lt;", 4) && strncmp(p.at, "&gt;", 4) && strncmp(p.at, "&amp;", 5) && strncmp(p.at, "&quot;", 6) && strncmp(p.at, "&#39;", 5))
+    if (*p.at == '&' && strncmp(p.at, "&lt;", 4) && strncmp(p.at, "&gt;", 4) &&
+        strncmp(p.at, "&amp;", 5) && strncmp(p.at, "&quot;", 6) && strncmp(p.at, "&#39;", 5))
       return fault(run, "a bare & at %.60s", p.at);
     if (*p.at == '&') p.at++;
     if (*p.at == '<' && !read_tag(&p)) return false;
@@ -104,7 +110,8 @@ static bool page_holds(const char *run, const char *text) {
   return !p.open.n || fault(run, "<%s> without end", p.open.at[p.open.n - 1]);
 }
 
-// Every drawing: boxes do not overlap, edges cross no box that is not their end. Every page has a drawing with a box.
+// Every drawing: boxes do not overlap, edges cross no box that is not their end. Every page has a
+// drawing with a box.
 static bool page_drawn(const char *run, const char *text) {
   uint32_t boxes = 0, edges = 0;
   const char *wrong = drawings_fault(arena, text, &boxes, &edges);
@@ -123,10 +130,12 @@ static bool page_facts(const char *run, const char *text) {
   for (const char *at = text; (at = strstr(at, "<tr class=\"value\"")); at++) rows++;
   bool good = facts != NULL;
   json_decref(facts);
-  return good ? rows == values || fault(run, "%zu values in the table, %zu for the script", rows, values) : fault(run, "the facts are no JSON");
+  return good ? rows == values ||
+                    fault(run, "%zu values in the table, %zu for the script", rows, values)
+              : fault(run, "the facts are no JSON");
 }
 
-// -- dot: quotes in pairs, braces in pairs, every edge between boxes that there are ------------------------------------
+// -- dot: quotes in pairs, braces in pairs, every edge between boxes that there are -------------
 
 static bool dot_holds(const char *run, const char *text) {
   int depth = 0, boxes = 0;
@@ -144,50 +153,97 @@ static bool dot_holds(const char *run, const char *text) {
   for (const char *line = text; (line = strchr(line, '\n')); line++) {
     int from, to;
     const char *word = line + 1 + strspn(line + 1, " ");
-    if (sscanf(word, "v%d -> v%d", &from, &to) == 2 && (from >= boxes || to >= boxes)) return fault(run, "an edge to a box that is not there: %.40s", word);
-    if (sscanf(word, "v%d [", &from) == 1 && strncmp(word + strspn(word, "v0123456789"), " [label", 7) == 0) boxes++;
+    if (sscanf(word, "v%d -> v%d", &from, &to) == 2 && (from >= boxes || to >= boxes))
+      return fault(run, "an edge to a box that is not there: %.40s", word);
+    if (sscanf(word, "v%d [", &from) == 1 &&
+        strncmp(word + strspn(word, "v0123456789"), " [label", 7) == 0)
+      boxes++;
   }
   return !strncmp(text, "digraph \"", 9) || fault(run, "no digraph");
 }
 
-// -- JSON --------------------------------------------------------------------------------------------------------
+// -- JSON ---------------------------------------------------------------------------------------
 
 typedef struct Field {
   const char *name;
   json_type type;
 } Field;
-static const Field top[] = {{"schema", JSON_STRING}, {"model", JSON_STRING}, {"for", JSON_STRING}, {"mesh", JSON_OBJECT}, {"layout", JSON_OBJECT},
-                            {"rules", JSON_ARRAY}, {"collectives", JSON_ARRAY}, {"lines", JSON_ARRAY}, {"totals", JSON_ARRAY}, {"calls", JSON_INTEGER},
-                            {"wire_bytes", JSON_INTEGER}, {"predicted_seconds", JSON_REAL}, {"step_seconds", JSON_REAL}, {"predicted", JSON_OBJECT}, {"flops", JSON_INTEGER}, {"flops_whole", JSON_INTEGER},
-                            {"redundant_flops", JSON_REAL}, {"padding", JSON_REAL}, {"kernels", JSON_INTEGER}, {"memory", JSON_OBJECT},
-                            {"memory_over_step", JSON_OBJECT}, {"values", JSON_ARRAY}, {"text", JSON_STRING}};
-static const Field of_rule[] = {{"text", JSON_STRING}, {"scope", JSON_STRING}, {"axes", JSON_ARRAY}, {"calls", JSON_INTEGER}, {"wire_bytes", JSON_INTEGER}, {"without", JSON_OBJECT}};
-static const Field of_call[] = {{"kind", JSON_STRING}, {"axes", JSON_ARRAY}, {"bytes", JSON_INTEGER}, {"wire_bytes", JSON_INTEGER}, {"times", JSON_INTEGER},
-                                {"value", JSON_STRING}, {"why", JSON_STRING}, {"predicted_seconds", JSON_REAL}, {"parts", JSON_ARRAY}, {"remedy", JSON_STRING}, {"ledger_line", JSON_INTEGER}};
-static const Field of_part[] = {{"value", JSON_STRING}, {"bytes", JSON_INTEGER}, {"user", JSON_STRING}, {"has", JSON_OBJECT}, {"wants", JSON_OBJECT}};
+static const Field top[] = {{"schema", JSON_STRING},
+                            {"model", JSON_STRING},
+                            {"for", JSON_STRING},
+                            {"mesh", JSON_OBJECT},
+                            {"layout", JSON_OBJECT},
+                            {"rules", JSON_ARRAY},
+                            {"collectives", JSON_ARRAY},
+                            {"lines", JSON_ARRAY},
+                            {"totals", JSON_ARRAY},
+                            {"calls", JSON_INTEGER},
+                            {"wire_bytes", JSON_INTEGER},
+                            {"predicted_seconds", JSON_REAL},
+                            {"step_seconds", JSON_REAL},
+                            {"predicted", JSON_OBJECT},
+                            {"flops", JSON_INTEGER},
+                            {"flops_whole", JSON_INTEGER},
+                            {"redundant_flops", JSON_REAL},
+                            {"padding", JSON_REAL},
+                            {"kernels", JSON_INTEGER},
+                            {"memory", JSON_OBJECT},
+                            {"memory_over_step", JSON_OBJECT},
+                            {"values", JSON_ARRAY},
+                            {"text", JSON_STRING}};
+static const Field of_rule[] = {{"text", JSON_STRING},        {"scope", JSON_STRING},
+                                {"axes", JSON_ARRAY},         {"calls", JSON_INTEGER},
+                                {"wire_bytes", JSON_INTEGER}, {"without", JSON_OBJECT}};
+static const Field of_call[] = {{"kind", JSON_STRING},        {"axes", JSON_ARRAY},
+                                {"bytes", JSON_INTEGER},      {"wire_bytes", JSON_INTEGER},
+                                {"times", JSON_INTEGER},      {"value", JSON_STRING},
+                                {"why", JSON_STRING},         {"predicted_seconds", JSON_REAL},
+                                {"parts", JSON_ARRAY},        {"remedy", JSON_STRING},
+                                {"ledger_line", JSON_INTEGER}};
+static const Field of_part[] = {{"value", JSON_STRING},
+                                {"bytes", JSON_INTEGER},
+                                {"user", JSON_STRING},
+                                {"has", JSON_OBJECT},
+                                {"wants", JSON_OBJECT}};
 static const Field of_side[] = {{"state", JSON_STRING}, {"dims", JSON_ARRAY}};
-static const Field of_total[] = {{"axes", JSON_ARRAY}, {"group", JSON_INTEGER}, {"calls", JSON_INTEGER}, {"wire_bytes", JSON_INTEGER}, {"predicted_seconds", JSON_REAL}};
-static const Field of_value[] = {{"name", JSON_STRING}, {"kind", JSON_STRING}, {"dtype", JSON_STRING}, {"computed", JSON_STRING}, {"state", JSON_STRING}, {"because", JSON_STRING},
-                                 {"dims", JSON_ARRAY}, {"bytes", JSON_INTEGER}, {"bytes_per_processor", JSON_INTEGER}, {"collectives", JSON_ARRAY}};
-static const Field of_dim[] = {{"dim", JSON_STRING}, {"size", JSON_INTEGER}, {"block", JSON_INTEGER}, {"axes", JSON_ARRAY}};
+static const Field of_total[] = {{"axes", JSON_ARRAY},
+                                 {"group", JSON_INTEGER},
+                                 {"calls", JSON_INTEGER},
+                                 {"wire_bytes", JSON_INTEGER},
+                                 {"predicted_seconds", JSON_REAL}};
+static const Field of_value[] = {
+    {"name", JSON_STRING},      {"kind", JSON_STRING},   {"dtype", JSON_STRING},
+    {"computed", JSON_STRING},  {"state", JSON_STRING},  {"because", JSON_STRING},
+    {"dims", JSON_ARRAY},       {"bytes", JSON_INTEGER}, {"bytes_per_processor", JSON_INTEGER},
+    {"collectives", JSON_ARRAY}};
+static const Field of_dim[] = {
+    {"dim", JSON_STRING}, {"size", JSON_INTEGER}, {"block", JSON_INTEGER}, {"axes", JSON_ARRAY}};
 
-static bool has_fields(const char *run, const json_t *object, const char *what, size_t n, const Field *field) {
+static bool has_fields(const char *run, const json_t *object, const char *what, size_t n,
+                       const Field *field) {
   for (size_t i = 0; i < n; i++) {
     const json_t *x = json_object_get(object, field[i].name);
     if (x && json_typeof(x) == field[i].type) continue;
-    return fault(run, "%s: the field %s is %s", what, field[i].name, x ? "of another type" : "missing");
+    return fault(run, "%s: the field %s is %s", what, field[i].name,
+                 x ? "of another type" : "missing");
   }
   return true;
 }
 #define FIELDS(run, object, what, fields) has_fields(run, object, what, countof(fields), fields)
 
-static int64_t number(const json_t *object, const char *name) { return (int64_t)json_integer_value(json_object_get(object, name)); }
-static json_t *list(const json_t *object, const char *name) { return json_object_get(object, name); }
+static int64_t number(const json_t *object, const char *name) {
+  return (int64_t)json_integer_value(json_object_get(object, name));
+}
+static json_t *list(const json_t *object, const char *name) {
+  return json_object_get(object, name);
+}
 
-static bool all_have(const char *run, const json_t *array, const char *what, size_t n, const Field *field) {
+static bool all_have(const char *run, const json_t *array, const char *what, size_t n,
+                     const Field *field) {
   size_t i;
   json_t *one;
-  json_array_foreach((json_t *)(uintptr_t)array, i, one) if (!has_fields(run, one, what, n, field)) return false;
+  json_array_foreach((json_t *)(uintptr_t)array, i,
+                     one) if (!has_fields(run, one, what, n, field)) return false;
   return true;
 }
 
@@ -198,12 +254,16 @@ static bool call_holds(const char *run, const json_t *call) {
   if (!FIELDS(run, call, "a collective", of_call)) return false;
   json_array_foreach(list(call, "parts"), i, part) {
     const json_t *has = list(part, "has"), *wants = list(part, "wants");
-    if (!FIELDS(run, part, "a part", of_part) || !FIELDS(run, has, "a side", of_side) || !FIELDS(run, wants, "a side", of_side)) return false;
+    if (!FIELDS(run, part, "a part", of_part) || !FIELDS(run, has, "a side", of_side) ||
+        !FIELDS(run, wants, "a side", of_side))
+      return false;
     if (!all_have(run, list(has, "dims"), "a dim", countof(of_dim), of_dim)) return false;
     bytes += number(part, "bytes");
   }
-  return i > 0 && (bytes == number(call, "bytes") || fault(run, "%s: parts of %lld bytes in a call of %lld", json_string_value(list(call, "value")),
-                                                          (long long)bytes, (long long)number(call, "bytes")));
+  return i > 0 && (bytes == number(call, "bytes") ||
+                   fault(run, "%s: parts of %lld bytes in a call of %lld",
+                         json_string_value(list(call, "value")), (long long)bytes,
+                         (long long)number(call, "bytes")));
 }
 
 // Sums of one field over a list.
@@ -211,7 +271,8 @@ static int64_t sum_of(const json_t *array, const char *field, const char *times)
   size_t i;
   json_t *one;
   int64_t sum = 0;
-  json_array_foreach((json_t *)(uintptr_t)array, i, one) sum += number(one, field) * (times ? number(one, times) : 1);
+  json_array_foreach((json_t *)(uintptr_t)array, i, one) sum +=
+      number(one, field) * (times ? number(one, times) : 1);
   return sum;
 }
 
@@ -224,38 +285,51 @@ static bool memory_holds(const char *run, const json_t *facts) {
   int64_t most = 0;
   size_t i;
   json_t *one;
-  json_array_foreach((json_t *)(uintptr_t)live, i, one) if (json_integer_value(one) > most) most = json_integer_value(one);
-  return same(run, "bytes alive at the peak", sum_of(list(over, "alive_at_peak"), "bytes", NULL), most) &&
-         (most + number(over, "persistent") <= number(list(facts, "memory"), "peak") || fault(run, "more lives than the peak"));
+  json_array_foreach((json_t *)(uintptr_t)live, i, one) if (json_integer_value(one) > most) most =
+      json_integer_value(one);
+  return same(run, "bytes alive at the peak", sum_of(list(over, "alive_at_peak"), "bytes", NULL),
+              most) &&
+         (most + number(over, "persistent") <= number(list(facts, "memory"), "peak") ||
+          fault(run, "more lives than the peak"));
 }
 
 static bool facts_hold(const char *run, const json_t *facts, const json_t *checked) {
   if (!FIELDS(run, facts, "explain", top)) return false;
-  if (strcmp(json_string_value(list(facts, "schema")), "meshc.explain/1") != 0) return fault(run, "another schema");
+  if (strcmp(json_string_value(list(facts, "schema")), "meshc.explain/1") != 0)
+    return fault(run, "another schema");
   size_t i;
   json_t *one;
   int64_t wire = number(checked, "wire_bytes");
-  bool good = all_have(run, list(facts, "rules"), "a rule", countof(of_rule), of_rule) && all_have(run, list(facts, "totals"), "a total", countof(of_total), of_total) &&
+  bool good = all_have(run, list(facts, "rules"), "a rule", countof(of_rule), of_rule) &&
+              all_have(run, list(facts, "totals"), "a total", countof(of_total), of_total) &&
               all_have(run, list(facts, "values"), "a value", countof(of_value), of_value);
   json_array_foreach(list(facts, "collectives"), i, one) good = good && call_holds(run, one);
-  json_array_foreach(list(facts, "values"), i, one) good = good && all_have(run, list(one, "dims"), "a dim", countof(of_dim), of_dim);
-  return good && same(run, "wire_bytes", number(facts, "wire_bytes"), wire) && same(run, "totals", sum_of(list(facts, "totals"), "wire_bytes", NULL), wire) &&
-         same(run, "lines", sum_of(list(facts, "lines"), "wire_bytes", NULL), wire) && same(run, "calls", sum_of(list(facts, "collectives"), "wire_bytes", "times"), wire) &&
-         same(run, "collectives", (int64_t)json_array_size(list(facts, "collectives")), (int64_t)json_array_size(list(checked, "collectives"))) &&
+  json_array_foreach(list(facts, "values"), i, one) good =
+      good && all_have(run, list(one, "dims"), "a dim", countof(of_dim), of_dim);
+  return good && same(run, "wire_bytes", number(facts, "wire_bytes"), wire) &&
+         same(run, "totals", sum_of(list(facts, "totals"), "wire_bytes", NULL), wire) &&
+         same(run, "lines", sum_of(list(facts, "lines"), "wire_bytes", NULL), wire) &&
+         same(run, "calls", sum_of(list(facts, "collectives"), "wire_bytes", "times"), wire) &&
+         same(run, "collectives", (int64_t)json_array_size(list(facts, "collectives")),
+              (int64_t)json_array_size(list(checked, "collectives"))) &&
          same(run, "flops", number(facts, "flops"), number(checked, "flops")) &&
-         same(run, "peak", number(list(facts, "memory"), "peak"), number(list(checked, "memory"), "peak")) && memory_holds(run, facts);
+         same(run, "peak", number(list(facts, "memory"), "peak"),
+              number(list(checked, "memory"), "peak")) &&
+         memory_holds(run, facts);
 }
 
-// -- models --------------------------------------------------------------------------------------------------------
+// -- models -------------------------------------------------------------------------------------
 
 static json_t *json_of(const char *run) {
   int code;
-  char *text = command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, run), &code), *object = strchr(text, '{');
+  char *text = command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, run), &code),
+       *object = strchr(text, '{');
   return code == 0 && object ? json_loads(object, 0, NULL) : NULL;
 }
 
 static char *form_of(const char *what, const char *form, int *code) {
-  return command_output(arena, arena_printf(arena, "%s explain %s --format %s 2>/dev/null", meshc, what, form), code);
+  return command_output(
+      arena, arena_printf(arena, "%s explain %s --format %s 2>/dev/null", meshc, what, form), code);
 }
 
 typedef bool Holds(const char *run, const char *text);
@@ -265,16 +339,21 @@ static void try_form(const char *what, const char *form, Holds *holds, Holds *mo
   int code, again;
   const char *run = arena_printf(arena, "explain %s --format %s", what, form);
   char *text = form_of(what, form, &code), *other = form_of(what, form, &again);
-  if (code || again) fault(run, "exit %d", code);
-  else if (strcmp(text, other) != 0) fault(run, "not the same twice");
+  if (code || again)
+    fault(run, "exit %d", code);
+  else if (strcmp(text, other) != 0)
+    fault(run, "not the same twice");
   count(!code && !again && !strcmp(text, other) && holds(run, text) && (!more || more(run, text)));
 }
 
 static bool try_json(const char *what) {
   const char *run = arena_printf(arena, "explain %s", what);
-  json_t *checked = json_of(arena_printf(arena, "check %s --json", what)), *facts = checked ? json_of(arena_printf(arena, "explain %s --json", what)) : NULL;
-  if (!checked) skipped++; // what check refuses is not for explain
-  else count(facts ? facts_hold(run, facts, checked) : fault(run, "no JSON"));
+  json_t *checked = json_of(arena_printf(arena, "check %s --json", what)),
+         *facts = checked ? json_of(arena_printf(arena, "explain %s --json", what)) : NULL;
+  if (!checked)
+    skipped++; // what check refuses is not for explain
+  else
+    count(facts ? facts_hold(run, facts, checked) : fault(run, "no JSON"));
   bool good = facts != NULL;
   json_decref(checked);
   json_decref(facts);
@@ -302,22 +381,27 @@ static double kernel_bytes(const char *page, double *saved) {
   for (const char *row = page; (row = strstr(row, "<tr id=\"kernel")); row++) {
     const char *at = row, *end = strstr(row, "</tr>");
     double number[4] = {0};
-    for (int i = 0; i < 4 && (at = strstr(at, " data-n=\"")) && at < end; i++) number[i] = strtod(at += strlen(" data-n=\""), NULL);
+    for (int i = 0; i < 4 && (at = strstr(at, " data-n=\"")) && at < end; i++)
+      number[i] = strtod(at += strlen(" data-n=\""), NULL);
     const char *kind = strstr(row, "<td>kernel</td>");
     if (kind && kind < end) moved += number[2], *saved += number[3];
   }
   return moved;
 }
 
-// What fusion saves is what the step moves more without it; but a kernel that computes again what another one stores, too,
-// may move more than its own operations would: it saves nothing then, not less.
+// What fusion saves is what the step moves more without it; but a kernel that computes again what
+// another one stores, too, may move more than its own operations would: it saves nothing then, not
+// less.
 static void try_saved(const char *model) {
   int code, again;
   double saved, none, moved = kernel_bytes(form_of(model, "html", &code), &saved);
-  double apart = kernel_bytes(form_of(arena_printf(arena, "%s --no-fuse", model), "html", &again), &none);
+  double apart =
+      kernel_bytes(form_of(arena_printf(arena, "%s --no-fuse", model), "html", &again), &none);
   if (code || again) return; // counted by try_all
   double more = (moved + saved - apart) / (apart > 0 ? apart : 1);
-  count((none <= 0 && more > -1e-6 && more < 0.03) || fault(model, "kernels move %.0f bytes and save %.0f, without fusion they move %.0f", moved, saved, apart));
+  count((none <= 0 && more > -1e-6 && more < 0.03) ||
+        fault(model, "kernels move %.0f bytes and save %.0f, without fusion they move %.0f", moved,
+              saved, apart));
 }
 
 static void try_model(const char *model) {
@@ -329,7 +413,7 @@ static void try_model(const char *model) {
   arena_reset(arena, mark);
 }
 
-// -- limits and hostile names ----------------------------------------------------------------------------------------
+// -- limits and hostile names -------------------------------------------------------------------
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const double most_seconds = 15;
@@ -340,7 +424,8 @@ static const double most_seconds = 1.5;
 static void try_large(void) {
   static const char *const runs[] = {
       "examples/gpt2.mesh --mesh rows=2,cols=2 --layout b=rows,heads=cols,ff=cols,vocab=cols",
-      "examples/gpt.mesh --set depth=12 --mesh rows=2,cols=2 --layout b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols,optimizer/all=rows"};
+      "examples/gpt.mesh --set depth=12 --mesh rows=2,cols=2 --layout "
+      "b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols,optimizer/all=rows"};
   enum { MOST_BYTES = 1500000, MOST_LINES = 72, MOST_COLUMNS = 260, TRIES = 3 };
   for (size_t i = 0; i < countof(runs); i++) {
     int code;
@@ -351,7 +436,8 @@ static void try_large(void) {
       bytes = strlen(form_of(runs[i], "html", &code));
       if (clock_seconds() - start < seconds) seconds = clock_seconds() - start;
     }
-    count((code == 0 && bytes < MOST_BYTES && seconds < most_seconds) || fault(runs[i], "a page of %zu bytes in %.2f s, exit %d", bytes, seconds, code));
+    count((code == 0 && bytes < MOST_BYTES && seconds < most_seconds) ||
+          fault(runs[i], "a page of %zu bytes in %.2f s, exit %d", bytes, seconds, code));
     const char *text = form_of(runs[i], "text", &code), *line = text;
     size_t lines = 0, longest = 0;
     for (; *line; lines++) {
@@ -359,7 +445,8 @@ static void try_large(void) {
       if (n > longest) longest = n;
       line += n + (line[n] == '\n');
     }
-    count((lines <= MOST_LINES && longest <= MOST_COLUMNS) || fault(runs[i], "%zu lines of up to %zu characters", lines, longest));
+    count((lines <= MOST_LINES && longest <= MOST_COLUMNS) ||
+          fault(runs[i], "%zu lines of up to %zu characters", lines, longest));
   }
 }
 
@@ -371,11 +458,14 @@ static bool dot_nested(const char *run, const char *text) {
   for (const char *line = text; (line = strchr(line, '\n')); line++) {
     const char *word = line + 1 + strspn(line + 1, " ");
     if (!strncmp(word, "subgraph ", 9) && depth < MOST_DEPTH) label[++depth] = NULL;
-    if (!strncmp(word, "label=\"", 7) && depth) label[depth] = arena_text(arena, word + 7, strcspn(word + 7, "\""));
+    if (!strncmp(word, "label=\"", 7) && depth)
+      label[depth] = arena_text(arena, word + 7, strcspn(word + 7, "\""));
     if (*word == '}' && depth) depth--;
     if (depth > deepest) deepest = depth;
-    const char *inner = depth > 1 ? label[depth] : NULL, *outer = depth > 1 ? label[depth - 1] : NULL;
-    if (inner && *inner != '#' && (strncmp(inner, outer, strlen(outer)) != 0 || inner[strlen(outer)] != '.'))
+    const char *inner = depth > 1 ? label[depth] : NULL,
+               *outer = depth > 1 ? label[depth - 1] : NULL;
+    if (inner && *inner != '#' &&
+        (strncmp(inner, outer, strlen(outer)) != 0 || inner[strlen(outer)] != '.'))
       return fault(run, "the cluster %s is within %s", inner, outer);
   }
   return deepest >= 2 || fault(run, "clusters are nested %d deep", deepest);
@@ -389,17 +479,22 @@ static void try_graphviz(const char *command) {
     skipped++;
     return;
   }
-  const char *text = command_output(arena, arena_printf(arena, "%s %s | timeout 60 dot -Tsvg 2>&1", meshc, command), &code);
+  const char *text = command_output(
+      arena, arena_printf(arena, "%s %s | timeout 60 dot -Tsvg 2>&1", meshc, command), &code);
   count((!code && strstr(text, "</svg>")) || fault(command, "dot: exit %d, %.200s", code, text));
 }
 
 static void try_dot(void) {
-  static const char *const runs[] = {"explain examples/gpt2.mesh --format dot", "dump examples/gpt2.mesh --stage lower --format dot",
-                                     "dump examples/gpt2.mesh --stage fuse --format dot", "dump examples/gpt.mesh --stage fuse --format dot"};
+  static const char *const runs[] = {"explain examples/gpt2.mesh --format dot",
+                                     "dump examples/gpt2.mesh --stage lower --format dot",
+                                     "dump examples/gpt2.mesh --stage fuse --format dot",
+                                     "dump examples/gpt.mesh --stage fuse --format dot"};
   for (size_t i = 0; i < countof(runs); i++) {
     int code;
-    const char *text = command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, runs[i]), &code);
-    count((!code || fault(runs[i], "exit %d", code)) && dot_holds(runs[i], text) && dot_nested(runs[i], text));
+    const char *text =
+        command_output(arena, arena_printf(arena, "%s %s 2>/dev/null", meshc, runs[i]), &code);
+    count((!code || fault(runs[i], "exit %d", code)) && dot_holds(runs[i], text) &&
+          dot_nested(runs[i], text));
   }
   try_graphviz(runs[0]);
   try_graphviz("dump examples/mlp.mesh --stage fuse --format dot");
@@ -407,21 +502,29 @@ static void try_dot(void) {
 
 // A folder whose name would leave an attribute, a tag, a string of dot or one of JSON.
 static void try_hostile(void) {
-  static const char model[] = "dim b = 4, h = 6\ninput x[b]\nparam w[b, h]\ny[h] = sum[b](x * w)\noutput z = relu(y)\nmesh p = 2\nlayout b -> p\n";
+  static const char model[] = "dim b = 4, h = 6\ninput x[b]\nparam w[b, h]\ny[h] = sum[b](x * "
+                              "w)\noutput z = relu(y)\nmesh p = 2\nlayout b -> p\n";
   const char *folder = arena_printf(arena, "/tmp/meshc-explain-%ld", (long)getpid());
-  const char *path = arena_printf(arena, "%s/\"><script>alert(1)<%%script>'\\\"];x -> y[\".mesh", folder);
+  const char *path =
+      arena_printf(arena, "%s/\"><script>alert(1)<%%script>'\\\"];x -> y[\".mesh", folder);
   FILE *f = mkdir(folder, 0700) == 0 ? fopen(path, "w") : NULL;
   bool good = f && fputs(model, f) >= 0;
   if (f) good &= fclose(f) == 0;
-  const char *quoted = arena_printf(arena, "%s/'\"><script>alert(1)<%%script>'\"'\"'\\\"];x -> y[\".mesh'", folder);
+  const char *quoted =
+      arena_printf(arena, "%s/'\"><script>alert(1)<%%script>'\"'\"'\\\"];x -> y[\".mesh'", folder);
   int code;
   char *html = form_of(quoted, "html", &code);
   bool tags = strstr(html, "<script>alert") != NULL;
-  count(good && !code && !tags && page_holds("a hostile path", html) && page_facts("a hostile path", html) ? true : fault("a hostile path", "exit %d%s", code, tags ? ", a tag" : ""));
+  count(good && !code && !tags && page_holds("a hostile path", html) &&
+                page_facts("a hostile path", html)
+            ? true
+            : fault("a hostile path", "exit %d%s", code, tags ? ", a tag" : ""));
   char *dot = form_of(quoted, "dot", &code);
-  count(!code && dot_holds("a hostile path, dot", dot) && (!strstr(dot, "\n  x -> y") || fault("dot", "an edge from a path")));
+  count(!code && dot_holds("a hostile path, dot", dot) &&
+        (!strstr(dot, "\n  x -> y") || fault("dot", "an edge from a path")));
   json_t *facts = json_of(arena_printf(arena, "explain %s --json", quoted));
-  count((facts && !strcmp(json_string_value(list(facts, "model")), path)) || fault("a hostile path, JSON", "not its path"));
+  count((facts && !strcmp(json_string_value(list(facts, "model")), path)) ||
+        fault("a hostile path, JSON", "not its path"));
   json_decref(facts);
   unlink(path);
   rmdir(folder);

@@ -1,7 +1,7 @@
-// `check --json` of every model of tests/models and examples, for training, evaluation and a run, under
-// the model's layout, under none and with its first dim split: all fields are there, wire bytes are those
-// of the formulas, sums add up. And of one large model on a machine whose collectives run beside work: how much of
-// their time is hidden.
+// `check --json` of every model of tests/models and examples, for training, evaluation and a run,
+// under the model's layout, under none and with its first dim split: all fields are there, wire
+// bytes are those of the formulas, sums add up. And of one large model on a machine whose
+// collectives run beside work: how much of their time is hidden.
 //
 // Ends in `N passed, N failed, N skipped`; what this version lacks is skipped, and an
 // evaluation without loss and metrics.
@@ -29,29 +29,27 @@ static void fault(const char *run, const char *fmt, ...) {
   failed++;
 }
 
-// -- fields --------------------------------------------------------------------------------------
+// -- fields -------------------------------------------------------------------------------------
 
 typedef struct Field {
   const char *name;
   json_type type;
 } Field;
-static const Field top[] = {{"schema", JSON_STRING},      {"model", JSON_STRING},
-                            {"mesh", JSON_OBJECT},        {"layout", JSON_OBJECT},
-                            {"dims", JSON_OBJECT},        {"parameters", JSON_INTEGER},
-                            {"collectives", JSON_ARRAY},  {"wire_bytes", JSON_INTEGER},
-                            {"flops", JSON_INTEGER},      {"flops_whole", JSON_INTEGER},
-                            {"redundant_flops", JSON_REAL}, {"padding", JSON_REAL},
-                            {"kernels", JSON_INTEGER},    {"products", JSON_INTEGER},
-                            {"memory", JSON_OBJECT}};
+static const Field top[] = {
+    {"schema", JSON_STRING},       {"model", JSON_STRING},         {"mesh", JSON_OBJECT},
+    {"layout", JSON_OBJECT},       {"dims", JSON_OBJECT},          {"parameters", JSON_INTEGER},
+    {"collectives", JSON_ARRAY},   {"wire_bytes", JSON_INTEGER},   {"flops", JSON_INTEGER},
+    {"flops_whole", JSON_INTEGER}, {"redundant_flops", JSON_REAL}, {"padding", JSON_REAL},
+    {"kernels", JSON_INTEGER},     {"products", JSON_INTEGER},     {"memory", JSON_OBJECT}};
 static const Field memory[] = {{"parameters", JSON_INTEGER},
                                {"optimizer", JSON_INTEGER},
                                {"activations", JSON_INTEGER},
                                {"peak", JSON_INTEGER}};
 static const Field collective[] = {
-    {"kind", JSON_STRING},   {"axes", JSON_ARRAY},      {"group", JSON_INTEGER},
-    {"dtype", JSON_STRING},  {"elements", JSON_INTEGER}, {"bytes", JSON_INTEGER},
+    {"kind", JSON_STRING},   {"axes", JSON_ARRAY},         {"group", JSON_INTEGER},
+    {"dtype", JSON_STRING},  {"elements", JSON_INTEGER},   {"bytes", JSON_INTEGER},
     {"times", JSON_INTEGER}, {"wire_bytes", JSON_INTEGER}, {"phase", JSON_STRING},
-    {"value", JSON_STRING},  {"line", JSON_INTEGER},    {"why", JSON_STRING}};
+    {"value", JSON_STRING},  {"line", JSON_INTEGER},       {"why", JSON_STRING}};
 
 static bool has_fields(const char *run, const json_t *object, size_t n, const Field *field) {
   for (size_t i = 0; i < n; i++) {
@@ -67,7 +65,7 @@ static int64_t number(const json_t *object, const char *name) {
   return (int64_t)json_integer_value(json_object_get(object, name));
 }
 
-// -- collectives ---------------------------------------------------------------------------------
+// -- collectives --------------------------------------------------------------------------------
 
 // What one processor sends with the best ring, by the bytes of a call and the group.
 static bool wire_fits(const char *kind, int64_t bytes, int64_t n, int64_t wire) {
@@ -87,8 +85,8 @@ static bool collective_holds(const char *run, const json_t *mesh, const json_t *
   int64_t group = 1, n = number(c, "group");
   size_t i;
   const json_t *axis;
-  json_array_foreach(json_object_get(c, "axes"), i, axis)
-    group *= number(mesh, json_string_value(axis));
+  json_array_foreach(json_object_get(c, "axes"), i, axis) group *=
+      number(mesh, json_string_value(axis));
   if (n != group || n < 2)
     fault(run, "%s in a group of %lld, its axes make %lld", kind, (long long)n, (long long)group);
   else if (!wire_fits(kind, number(c, "bytes"), n, number(c, "wire_bytes")))
@@ -130,7 +128,7 @@ static bool facts_hold(const char *run, const json_t *facts) {
   return false;
 }
 
-// -- models --------------------------------------------------------------------------------------
+// -- models -------------------------------------------------------------------------------------
 
 // The facts of one run, checked; NULL (also for a model that is skipped) unless they hold.
 static json_t *check(const char *model, const char *options) {
@@ -167,15 +165,16 @@ static void check_model(const char *model) {
   for (size_t i = 0; i < countof(purposes); i++) {
     json_decref(check(model, purposes[i]));
     if (dim)
-      json_decref(check(model, arena_printf(arena, "%s --mesh p=2 --layout %s=p", purposes[i], dim)));
+      json_decref(
+          check(model, arena_printf(arena, "%s --mesh p=2 --layout %s=p", purposes[i], dim)));
   }
   json_decref(facts);
 }
 
-// -- beside work -----------------------------------------------------------------------------------
+// -- beside work --------------------------------------------------------------------------------
 
-// On a machine whose collectives run beside work at least this share of their time is hidden, and no more memory is
-// taken than where they block.
+// On a machine whose collectives run beside work at least this share of their time is hidden, and
+// no more memory is taken than where they block.
 static const struct {
   const char *layout;
   double hidden;
@@ -187,17 +186,22 @@ static const struct {
 
 static void check_beside(size_t i) {
   const char *model = "examples/llama.mesh";
-  const char *large = "--set depth=8 --set groups=8 --set half=32 --set k=64 --set ff=4096 --set t=512";
+  const char *large =
+      "--set depth=8 --set groups=8 --set half=32 --set k=64 --set ff=4096 --set t=512";
   json_t *blocks = check(model, arena_printf(arena, "%s %s", large, beside[i].layout));
-  json_t *facts = check(model, arena_printf(arena, "%s %s --machine examples/machines/gpus.txt", large, beside[i].layout));
+  json_t *facts = check(model, arena_printf(arena, "%s %s --machine examples/machines/gpus.txt",
+                                            large, beside[i].layout));
   if (blocks && facts) {
     const json_t *predicted = json_object_get(facts, "predicted");
-    double transfer = json_real_value(json_object_get(predicted, "transfer")), hidden = json_real_value(json_object_get(predicted, "hidden"));
-    int64_t peak = number(json_object_get(facts, "memory"), "peak"), least = number(json_object_get(blocks, "memory"), "peak");
+    double transfer = json_real_value(json_object_get(predicted, "transfer")),
+           hidden = json_real_value(json_object_get(predicted, "hidden"));
+    int64_t peak = number(json_object_get(facts, "memory"), "peak"),
+            least = number(json_object_get(blocks, "memory"), "peak");
     if (hidden < beside[i].hidden * transfer)
       fault(beside[i].layout, "%g s of %g s in collectives are hidden", hidden, transfer);
     else if ((double)peak > 1.02 * (double)least)
-      fault(beside[i].layout, "beside work the peak is %lld bytes, else %lld", (long long)peak, (long long)least);
+      fault(beside[i].layout, "beside work the peak is %lld bytes, else %lld", (long long)peak,
+            (long long)least);
     else
       passed++;
   }

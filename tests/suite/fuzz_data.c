@@ -1,6 +1,8 @@
-// A fuzzer of data files: small .npy, .npz, .safetensors, index, CSV, IDX, CIFAR-10, token and text files with bytes
-// dropped, doubled, cut off and changed are read as arrays, listed, and opened as the data of a model, which takes a
-// few batches of them. Manifests of checkpoints, with a checksum that fits, are read and their tensors loaded. A file may be refused with a message; it must not crash or hang.
+// A fuzzer of data files: small .npy, .npz, .safetensors, index, CSV, IDX, CIFAR-10, token and text
+// files with bytes dropped, doubled, cut off and changed are read as arrays, listed, and opened as
+// the data of a model, which takes a few batches of them. Manifests of checkpoints, with a checksum
+// that fits, are read and their tensors loaded. A file may be refused with a message; it must not
+// crash or hang.
 //
 //   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
 #include <stdio.h>
@@ -10,8 +12,8 @@
 #include <zlib.h>
 
 #include "ir/base/arena.h"
-#include "runtime/train/checkpoint.h"
 #include "runtime/runtime_internal.h"
+#include "runtime/train/checkpoint.h"
 #include "tests/suite/common/fuzz.h"
 #include "tests/suite/common/saved.h"
 
@@ -21,10 +23,10 @@ enum { COUNT = 5000, ROWS = 7, COLUMNS = 3, BATCH = 3, BATCHES = 4, MAX_SEEDS = 
 typedef struct Whole {
   const char *name; // ending included
   DataSource source;
-  int rank;         // of the input, rows first
+  int rank; // of the input, rows first
   int64_t size[4];
   Dtype type;
-  bool manifest;    // of a checkpoint, without its checksum
+  bool manifest; // of a checkpoint, without its checksum
   FuzzText *bytes;
 } Whole;
 static Whole whole[MAX_SEEDS];
@@ -32,11 +34,14 @@ static uint32_t nwhole;
 static char directory[] = "/tmp/suite_fuzz_data_XXXXXX";
 static const Whole *under_work;
 
-static const DataSource plain = {.first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1, .token_bytes = 2};
+static const DataSource plain = {
+    .first = -1, .last = -1, .header = -1, .scale = 1, .row_last = -1, .token_bytes = 2};
 
-static Whole *add(const char *name, SourceKind kind, const char *key, int rank, int64_t inner, Dtype type) {
+static Whole *add(const char *name, SourceKind kind, const char *key, int rank, int64_t inner,
+                  Dtype type) {
   Whole *w = &whole[nwhole++];
-  *w = (Whole){.name = name, .source = plain, .rank = rank, .size = {BATCH, inner, 1, 1}, .type = type};
+  *w = (Whole){
+      .name = name, .source = plain, .rank = rank, .size = {BATCH, inner, 1, 1}, .type = type};
   w->source.kind = kind;
   w->source.path = name;
   w->source.key = key;
@@ -54,7 +59,8 @@ static void add_bytes(Whole *w, const char *path) {
 static Array numbers(Arena *a, Dtype type) {
   Array x = {.type = type, .rank = 2, .size = {ROWS, COLUMNS}, .elements = ROWS * COLUMNS};
   char *data = arena_alloc(a, (size_t)(x.elements * dtype_bytes(type)));
-  for (int64_t i = 0; i < x.elements; i++) dtype_store(type, data + i * dtype_bytes(type), (double)(i % 5));
+  for (int64_t i = 0; i < x.elements; i++)
+    dtype_store(type, data + i * dtype_bytes(type), (double)(i % 5));
   x.data = data;
   return x;
 }
@@ -63,22 +69,28 @@ static void add_arrays(Arena *a, Diag *d) {
   static const struct {
     const char *name;
     Dtype type;
-  } npy[] = {{"f32.npy", TYPE_F32}, {"i32.npy", TYPE_I32}, {"u8.npy", TYPE_U8}, {"f64.npy", TYPE_F64}};
+  } npy[] = {
+      {"f32.npy", TYPE_F32}, {"i32.npy", TYPE_I32}, {"u8.npy", TYPE_U8}, {"f64.npy", TYPE_F64}};
   NamedArray named[2] = {{"x", numbers(a, TYPE_F32)}, {"layer.w", numbers(a, TYPE_I32)}};
   for (size_t i = 0; i < countof(npy); i++) {
     Array x = numbers(a, npy[i].type);
     const char *path = arena_printf(a, "%s/%s", directory, npy[i].name);
     if (!npy_write(path, &x, d)) BUG("cannot write %s", path);
-    add_bytes(add(npy[i].name, SOURCE_NPY, NULL, 2, COLUMNS, npy[i].type == TYPE_F64 ? TYPE_F32 : npy[i].type), path);
+    add_bytes(add(npy[i].name, SOURCE_NPY, NULL, 2, COLUMNS,
+                  npy[i].type == TYPE_F64 ? TYPE_F32 : npy[i].type),
+              path);
   }
-  const char *npz = arena_printf(a, "%s/x.npz", directory), *tensors = arena_printf(a, "%s/x.safetensors", directory);
-  if (!npz_write(npz, 2, named, d) || !safetensors_write(tensors, 2, named, d)) BUG("cannot write arrays");
+  const char *npz = arena_printf(a, "%s/x.npz", directory),
+             *tensors = arena_printf(a, "%s/x.safetensors", directory);
+  if (!npz_write(npz, 2, named, d) || !safetensors_write(tensors, 2, named, d))
+    BUG("cannot write arrays");
   add_bytes(add("x.npz", SOURCE_NPZ, "x", 2, COLUMNS, TYPE_F32), npz);
   add_bytes(add("x.safetensors", SOURCE_SAFETENSORS, "layer.w", 2, COLUMNS, TYPE_I32), tensors);
 }
 
 static void add_texts(void) {
-  static const char csv[] = "a,b,c,kind\n1,2.5,-3,x\n\"4\",5,6e-1,\"y,\"\"z\"\n7,8,9,x\r\n1,1,1,y\n0,0,0,x\n2,3,4,y\n5,6,7,x\n";
+  static const char csv[] = "a,b,c,kind\n1,2.5,-3,x\n\"4\",5,6e-1,\"y,\"\"z\"\n7,8,9,x\r\n1,1,1,"
+                            "y\n0,0,0,x\n2,3,4,y\n5,6,7,x\n";
   Whole *w = add("x.csv", SOURCE_CSV, NULL, 2, COLUMNS, TYPE_F32);
   w->source.first = 0, w->source.last = COLUMNS;
   fuzz_put(w->bytes, csv, sizeof csv - 1);
@@ -99,7 +111,8 @@ static void add_binaries(Arena *a) {
   fuzz_put(w->bytes, (char *)idx, sizeof idx);
   const char *path = arena_printf(a, "%s/x.gz", directory);
   gzFile z = gzopen(path, "wb");
-  if (!z || gzwrite(z, idx, sizeof idx) != (int)sizeof idx || gzclose(z) != Z_OK) BUG("cannot write %s", path);
+  if (!z || gzwrite(z, idx, sizeof idx) != (int)sizeof idx || gzclose(z) != Z_OK)
+    BUG("cannot write %s", path);
   w = add("x-idx3-ubyte.gz", SOURCE_IDX, NULL, 3, 2, TYPE_F32);
   w->size[2] = 3;
   add_bytes(w, path);
@@ -111,14 +124,18 @@ static void add_binaries(Arena *a) {
 }
 
 static void add_index(Arena *a, Diag *d) {
-  static const char text[] = "{\"metadata\": {\"total_size\": 168}, \"weight_map\": {\"x\": \"shard.safetensors\", "
-                             "\"layer.w\": \"shard.safetensors\"}}";
+  static const char text[] =
+      "{\"metadata\": {\"total_size\": 168}, \"weight_map\": {\"x\": \"shard.safetensors\", "
+      "\"layer.w\": \"shard.safetensors\"}}";
   NamedArray named[2] = {{"x", numbers(a, TYPE_F32)}, {"layer.w", numbers(a, TYPE_I32)}};
-  if (!safetensors_write(arena_printf(a, "%s/shard.safetensors", directory), 2, named, d)) BUG("cannot write a shard");
-  fuzz_put(add("m.safetensors.index.json", SOURCE_SAFETENSORS, "layer.w", 2, COLUMNS, TYPE_I32)->bytes, text, sizeof text - 1);
+  if (!safetensors_write(arena_printf(a, "%s/shard.safetensors", directory), 2, named, d))
+    BUG("cannot write a shard");
+  fuzz_put(
+      add("m.safetensors.index.json", SOURCE_SAFETENSORS, "layer.w", 2, COLUMNS, TYPE_I32)->bytes,
+      text, sizeof text - 1);
 }
 
-// -- checkpoints -----------------------------------------------------------------------------------
+// -- checkpoints --------------------------------------------------------------------------------
 
 static const char step_name[] = "step-1/manifest.json", sum_key[] = " \"crc32c\": \"";
 static Exec *saved;
@@ -127,7 +144,9 @@ static void add_manifest(Diag *d) {
   const char *path;
   saved = exec_new(saved_program(), &(ExecOptions){.threads = 1}, d);
   Saver *s = saver_open(&(SaverOptions){.directory = directory, .model = "saved"}, saved, d);
-  if (!s || !saver_start(s, &(CheckpointNote){.step = 1, .best = 1}, false, d) || !saver_poll(s, true, &path, d)) BUG("cannot save");
+  if (!s || !saver_start(s, &(CheckpointNote){.step = 1, .best = 1}, false, d) ||
+      !saver_poll(s, true, &path, d))
+    BUG("cannot save");
   saver_free(s);
   Whole *w = add(step_name, SOURCE_NPY, NULL, 1, 1, TYPE_F32);
   w->manifest = true;
@@ -180,7 +199,7 @@ static const char *hostile_manifests(void) {
     int nth;
     const char *from, *to;
   } change[] = {
-      {"\"w\"", 2, "3000", "0"},  // the second piece over the first, and a hole
+      {"\"w\"", 2, "3000", "0"}, // the second piece over the first, and a hole
       {"\"w\"", 2, "3000", "2999"},
       {"\"w\"", 3, "3000", "2999"},
       {"\"w\"", 1, "3000", "6000"},
@@ -195,11 +214,15 @@ static const char *hostile_manifests(void) {
   return wrong;
 }
 
-// -- all -------------------------------------------------------------------------------------------
+// -- all ----------------------------------------------------------------------------------------
 
 static void remove_files(void) {
-  static const char *const other[] = {"x.gz", "shard.safetensors", "step-1/shard-00000.safetensors",
-                                      "step-1/shard-00001.safetensors", "step-1", ".lock"};
+  static const char *const other[] = {"x.gz",
+                                      "shard.safetensors",
+                                      "step-1/shard-00000.safetensors",
+                                      "step-1/shard-00001.safetensors",
+                                      "step-1",
+                                      ".lock"};
   Arena *a = arena_new();
   for (uint32_t i = 0; i < nwhole; i++) unlink(arena_printf(a, "%s/%s", directory, whole[i].name));
   for (size_t i = 0; i < countof(other); i++) remove(arena_printf(a, "%s/%s", directory, other[i]));
@@ -222,7 +245,8 @@ static const char *files_make(void) {
   add_binaries(a);
   const char *wrong = NULL;
   for (uint32_t i = 0; i < nwhole && !wrong; i++)
-    if (!run(&whole[i], whole[i].bytes)) snprintf(why, sizeof why, "%s is refused as it is", whole[i].name), wrong = why;
+    if (!run(&whole[i], whole[i].bytes))
+      snprintf(why, sizeof why, "%s is refused as it is", whole[i].name), wrong = why;
   if (!wrong) wrong = hostile_manifests();
   arena_free(a);
   return wrong;
@@ -233,8 +257,10 @@ static void input_make(FuzzText *t) {
   under_work = &whole[fuzz_below(nwhole)];
   *t = *under_work->bytes;
   for (uint32_t k = 1 + fuzz_below(4); k; k--) {
-    if (fuzz_below(4)) fuzz_bytes(t);
-    else fuzz_tokens(t, whole[fuzz_below(nwhole)].bytes);
+    if (fuzz_below(4))
+      fuzz_bytes(t);
+    else
+      fuzz_tokens(t, whole[fuzz_below(nwhole)].bytes);
   }
 }
 
@@ -243,12 +269,14 @@ static void read_arrays(Arena *a, const char *path, const char *key, Diag *d) {
   ArrayList list;
   const char **name;
   if (array_read(&x, path, key, d, (Pos){0})) {
-    if (array_convert(&x, TYPE_F32, "x", d, (Pos){0})) (void)!array_holds(&x, TYPE_I32, "x", d, (Pos){0});
+    if (array_convert(&x, TYPE_F32, "x", d, (Pos){0}))
+      (void)!array_holds(&x, TYPE_I32, "x", d, (Pos){0});
     array_free(&x);
   }
   if (array_map(&x, path, key, d, (Pos){0})) array_free(&x);
   (void)!array_list(a, path, &list, d, (Pos){0});
-  if (strstr(path, ".npz") || strstr(path, ".safetensors")) (void)!array_names(a, path, &name, d, (Pos){0});
+  if (strstr(path, ".npz") || strstr(path, ".safetensors"))
+    (void)!array_names(a, path, &name, d, (Pos){0});
 }
 
 static bool feed_some(const Whole *w, Diag *d) {
@@ -285,7 +313,8 @@ static bool input_run(const FuzzText *t, uint64_t number) {
 }
 
 int main(int argc, char **argv) {
-  static const Fuzzer fuzzer = {.count = COUNT, .fault = files_make, .make = input_make, .run = input_run};
+  static const Fuzzer fuzzer = {
+      .count = COUNT, .fault = files_make, .make = input_make, .run = input_run};
   int code = fuzz_run(argc, argv, &fuzzer);
   remove_files();
   return code;

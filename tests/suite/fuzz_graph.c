@@ -1,6 +1,7 @@
-// A fuzzer of graph text: graphs of all stages of this repository's models, dumped, with tokens and bytes dropped,
-// doubled, exchanged and mixed, are read back and go through the passes behind their stage. A text may be
-// refused; what is accepted must hold the invariants of its stage and print as a text that reads back.
+// A fuzzer of graph text: graphs of all stages of this repository's models, dumped, with tokens and
+// bytes dropped, doubled, exchanged and mixed, are read back and go through the passes behind their
+// stage. A text may be refused; what is accepted must hold the invariants of its stage and print as
+// a text that reads back.
 //
 //   suite_fuzz_graph [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
 #include <stdio.h>
@@ -31,10 +32,13 @@ static void graphs_of(Arena *perm, const FuzzText *text) {
   Arena *a = arena_new();
   Intern *names = intern_new(a);
   Diag *d = diag_new(a);
-  Ast *ast = ast_parse(a, names, d, diag_source(d, "fuzz.mesh", text->at, text->n), text->at, text->n);
+  Ast *ast =
+      ast_parse(a, names, d, diag_source(d, "fuzz.mesh", text->at, text->n), text->at, text->n);
   ModelOptions opt = {.path = "fuzz.mesh"};
   Model *m = diag_errors(d) ? NULL : model_build(a, names, d, ast, &opt);
-  Graph *g = !m ? NULL : m->graph->spec.ntrain ? select_train(a, m, NULL) : select_run(a, m, &(Fetch){0});
+  Graph *g = !m                      ? NULL
+             : m->graph->spec.ntrain ? select_train(a, m, NULL)
+                                     : select_run(a, m, &(Fetch){0});
   Machine machine = machine_default();
   PipelineOptions how = {.machine = &machine, .codegen = {.fuse = true}};
   Compilation c;
@@ -61,8 +65,10 @@ static void input_make(FuzzText *t) {
   const FuzzText *other = graph[fuzz_below(ngraphs)];
   *t = *graph[fuzz_below(ngraphs)];
   for (uint32_t k = 1 + fuzz_below(4); k && t->n; k--) {
-    if (fuzz_below(8)) fuzz_tokens(t, other);
-    else fuzz_bytes(t);
+    if (fuzz_below(8))
+      fuzz_tokens(t, other);
+    else
+      fuzz_bytes(t);
   }
 }
 
@@ -82,17 +88,21 @@ static bool input_run(const FuzzText *t, uint64_t number) {
     const char *text = graph_print(a, g, d, NULL, NULL);
     const Graph *twin = text_read(a, text, strlen(text), &again);
     if (!twin) diag_print(again, stdout, false);
-    if (!twin || strcmp(text, graph_print(a, twin, again, NULL, NULL)) != 0) BUG("its print does not read back");
+    if (!twin || strcmp(text, graph_print(a, twin, again, NULL, NULL)) != 0)
+      BUG("its print does not read back");
     Machine machine = machine_default();
-    PipelineOptions how = {.machine = &machine, .codegen = {.fuse = number % 4 != 0, .products = number % 2 != 0}};
+    PipelineOptions how = {.machine = &machine,
+                           .codegen = {.fuse = number % 4 != 0, .products = number % 2 != 0}};
     Compilation c;
-    if (layout_check(g, &g->layout, d) && !pipeline_run(a, g, &how, "program", d, &c)) BUG("an accepted graph is refused");
+    if (layout_check(g, &g->layout, d) && !pipeline_run(a, g, &how, "program", d, &c))
+      BUG("an accepted graph is refused");
   }
   arena_free(a);
   return g != NULL;
 }
 
 int main(int argc, char **argv) {
-  static const Fuzzer fuzzer = {.count = COUNT, .fault = graphs_make, .make = input_make, .run = input_run};
+  static const Fuzzer fuzzer = {
+      .count = COUNT, .fault = graphs_make, .make = input_make, .run = input_run};
   return fuzz_run(argc, argv, &fuzzer);
 }

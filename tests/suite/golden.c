@@ -14,10 +14,11 @@
 //   --- file data.csv   a file beside the model, to the next section; `bytes NAME` is one in hex
 //   --- link NAME PATH  a symbolic link beside the model
 //
-// Several `# meshc` lines run one after the other: what is expected is expected of the last, the others
-// succeed; `> NAME` keeps an output beside the model. {dir} in the options is the folder that holds model
-// and files, empty before each case, and stands for it in what is expected. `{none}`: no model is given.
-// Cases are found by themselves. The suite fails when a row of ir/base/diag.def has no case that shows its code.
+// Several `# meshc` lines run one after the other: what is expected is expected of the last, the
+// others succeed; `> NAME` keeps an output beside the model. {dir} in the options is the folder
+// that holds model and files, empty before each case, and stands for it in what is expected.
+// `{none}`: no model is given. Cases are found by themselves. The suite fails when a row of
+// ir/base/diag.def has no case that shows its code.
 #define _XOPEN_SOURCE 700 // nftw
 #include <dirent.h>
 #include <fcntl.h>
@@ -78,7 +79,8 @@ static void write_file(const char *path, const char *text) {
 static Case case_read(const char *path) {
   Case c = {.path = path, .model = read_file(path)};
   if (!c.model) return c;
-  for (const char *line = c.model; !strncmp(line, "# meshc ", 8) && c.ncommands < MAX_COMMANDS; line += strcspn(line, "\n") + 1)
+  for (const char *line = c.model; !strncmp(line, "# meshc ", 8) && c.ncommands < MAX_COMMANDS;
+       line += strcspn(line, "\n") + 1)
     c.command[c.ncommands++] = arena_text(arena, line + 8, strcspn(line + 8, "\n"));
   if (!c.ncommands) c.command[c.ncommands++] = "check";
   char *at = !strncmp(c.model, "--- ", 4) ? c.model : strstr(c.model, "\n--- ");
@@ -101,7 +103,7 @@ static const Section *case_section(const Case *c, const char *head) {
   return NULL;
 }
 
-// -- the folder -------------------------------------------------------------------------------------
+// -- the folder ---------------------------------------------------------------------------------
 
 static const char *beside(const char *name) { return arena_printf(arena, "%s/%s", work, name); }
 
@@ -118,8 +120,10 @@ static void write_bytes(const char *path, const char *hex) {
   if (!f) return;
   while (*(hex += strspn(hex, " \n"))) {
     char pair[3] = {hex[0], hex[1]};
-    if (*hex == '#' || !hex[1]) hex += strcspn(hex, "\n");
-    else fputc((int)strtol(pair, NULL, 16), f), hex += 2;
+    if (*hex == '#' || !hex[1])
+      hex += strcspn(hex, "\n");
+    else
+      fputc((int)strtol(pair, NULL, 16), f), hex += 2;
   }
   fclose(f);
 }
@@ -143,9 +147,10 @@ static void fill_folder(const Case *c) {
   }
 }
 
-// -- the program ------------------------------------------------------------------------------------
+// -- the program --------------------------------------------------------------------------------
 
-// Runs argv with its output in files and at most `memory` MiB, 0: any; the exit code, or 128 + signal.
+// Runs argv with its output in files and at most `memory` MiB, 0: any; the exit code, or 128 +
+// signal.
 static int run_program(char **argv, const char *out, const char *err, int memory) {
   pid_t child = fork();
   if (child == 0) {
@@ -164,18 +169,21 @@ static int run_program(char **argv, const char *out, const char *err, int memory
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Splits a command line at blanks (no quoting), putting the model behind the command's name. `> NAME` at
-// its end is the file that keeps the output.
+// Splits a command line at blanks (no quoting), putting the model behind the command's name. `>
+// NAME` at its end is the file that keeps the output.
 static void make_args(const char *command, char **argv, const char **keep) {
   int n = 0;
   const char *program = getenv("MESHC");
   argv[n++] = arena_printf(arena, "%s", program ? program : "build/release/meshc");
   char *line = arena_printf(arena, "%s", command), *save = NULL;
   bool model = !strstr(command, "{none}");
-  for (char *w = strtok_r(line, " ", &save); w && n < MAX_WORDS - 2; w = strtok_r(NULL, " ", &save)) {
+  for (char *w = strtok_r(line, " ", &save); w && n < MAX_WORDS - 2;
+       w = strtok_r(NULL, " ", &save)) {
     char *dir = strstr(w, "{dir}");
-    if (!strcmp(w, ">") && (w = strtok_r(NULL, " ", &save))) *keep = beside(w);
-    else if (w && strcmp(w, "{none}")) argv[n++] = dir ? arena_printf(arena, "%.*s%s%s", (int)(dir - w), w, work, dir + 5) : w;
+    if (!strcmp(w, ">") && (w = strtok_r(NULL, " ", &save)))
+      *keep = beside(w);
+    else if (w && strcmp(w, "{none}"))
+      argv[n++] = dir ? arena_printf(arena, "%.*s%s%s", (int)(dir - w), w, work, dir + 5) : w;
     if (n == 2 && model) argv[n++] = arena_printf(arena, "%s", beside("model.mesh")), model = false;
   }
   argv[n] = NULL;
@@ -188,8 +196,10 @@ static char *anonymous(char *text) {
   for (const char *p = text; *p;) {
     bool here = !strncmp(p, work, n);
     for (const char *c = here ? "{dir}" : ""; *c; c++) vec_push(arena, out) = *c;
-    if (here) p += n;
-    else vec_push(arena, out) = *p++;
+    if (here)
+      p += n;
+    else
+      vec_push(arena, out) = *p++;
   }
   vec_push(arena, out) = 0;
   return out.at;
@@ -217,7 +227,8 @@ static void fault(const Case *c, bool *good, const char *what, const char *detai
   *good = false;
 }
 
-// The expectations `# error CODE: text` of the model's lines against "model:LINE:COL: error: ..." said.
+// The expectations `# error CODE: text` of the model's lines against "model:LINE:COL: error: ..."
+// said.
 static bool check_errors(const Case *c, const char *model, const char *said) {
   bool good = true;
   static bool expected[MAX_LINES];
@@ -230,23 +241,30 @@ static bool check_errors(const Case *c, const char *model, const char *said) {
     const char *colon = strstr(mark, ": "), *end = strchr(mark, '\n');
     if (!end) end = mark + strlen(mark);
     expected[line] = true;
-    char *code = colon && colon < end && mark[7] == ' ' ? arena_text(arena, mark + 8, (size_t)(colon - mark - 8)) : NULL;
-    char *text = colon && colon < end ? arena_text(arena, colon + 2, (size_t)(end - colon - 2)) : NULL;
+    char *code = colon && colon < end && mark[7] == ' '
+                     ? arena_text(arena, mark + 8, (size_t)(colon - mark - 8))
+                     : NULL;
+    char *text =
+        colon && colon < end ? arena_text(arena, colon + 2, (size_t)(end - colon - 2)) : NULL;
     char *place = arena_printf(arena, "%s:%u:", model, line);
     bool found = false;
     for (const char *at = strstr(said, place); at && !found; at = strstr(at + 1, place)) {
       const char *stop = strchr(at, '\n');
       char *one = arena_text(arena, at, stop ? (size_t)(stop - at) : strlen(at));
-      found = strstr(one, "error: ") && (!text || strstr(one, text)) && (!code || strstr(one, code));
+      found =
+          strstr(one, "error: ") && (!text || strstr(one, text)) && (!code || strstr(one, code));
     }
-    if (!found) fault(c, &good, "no such error on line ", arena_printf(arena, "%u: %s; said:\n%s", line, text ? text : "", said));
+    if (!found)
+      fault(c, &good, "no such error on line ",
+            arena_printf(arena, "%u: %s; said:\n%s", line, text ? text : "", said));
   }
   char *prefix = arena_printf(arena, "%s:", model);
   for (const char *at = strstr(said, prefix); at; at = strstr(at + 1, prefix)) {
     const char *stop = strchr(at, '\n');
     char *one = arena_text(arena, at, stop ? (size_t)(stop - at) : strlen(at));
     unsigned long n = strtoul(one + strlen(prefix), NULL, 10);
-    if (strstr(one, ": error: ") && n < MAX_LINES && !expected[n]) fault(c, &good, "unexpected ", one);
+    if (strstr(one, ": error: ") && n < MAX_LINES && !expected[n])
+      fault(c, &good, "unexpected ", one);
   }
   return good;
 }
@@ -270,16 +288,22 @@ static bool check_texts(const Case *c, char *text, char *said, bool blessing) {
   char *w;
   text = anonymous(text);
   said = anonymous(said);
-  if ((s = case_section(c, "contains")) && (w = missing_line(text, s->body))) fault(c, &good, "output lacks ", arena_printf(arena, "%s; it is\n%s", w, text));
-  if ((s = case_section(c, "lacks")) && (w = present_line(text, s->body))) fault(c, &good, "output has ", w);
-  if ((s = case_section(c, "stderr")) && (w = missing_line(said, s->body))) fault(c, &good, "messages lack ", arena_printf(arena, "%s; said:\n%s", w, said));
+  if ((s = case_section(c, "contains")) && (w = missing_line(text, s->body)))
+    fault(c, &good, "output lacks ", arena_printf(arena, "%s; it is\n%s", w, text));
+  if ((s = case_section(c, "lacks")) && (w = present_line(text, s->body)))
+    fault(c, &good, "output has ", w);
+  if ((s = case_section(c, "stderr")) && (w = missing_line(said, s->body)))
+    fault(c, &good, "messages lack ", arena_printf(arena, "%s; said:\n%s", w, said));
   if ((s = case_section(c, "same "))) {
     char *other = read_file(beside(s->head + 5));
-    if (!other || strcmp(text, anonymous(other))) fault(c, &good, "output is not that of ", s->head + 5);
+    if (!other || strcmp(text, anonymous(other)))
+      fault(c, &good, "output is not that of ", s->head + 5);
   }
   if ((s = case_section(c, "expect")) && strcmp(text, s->body)) {
-    if (blessing) bless(c, text);
-    else fault(c, &good, "output differs:\n", text);
+    if (blessing)
+      bless(c, text);
+    else
+      fault(c, &good, "output differs:\n", text);
   }
   return good;
 }
@@ -287,8 +311,10 @@ static bool check_texts(const Case *c, char *text, char *said, bool blessing) {
 static bool check_exit(const Case *c, int code, bool errors, const char *said) {
   bool good = true;
   const Section *s = case_section(c, "exit ");
-  if (s && code != atoi(s->head + 5)) fault(c, &good, "exit ", arena_printf(arena, "%d, expected %s: %s", code, s->head + 5, said));
-  if (!s && (errors ? code == 0 || code > 7 : code != 0)) fault(c, &good, "exit ", arena_printf(arena, "%d: %s", code, said));
+  if (s && code != atoi(s->head + 5))
+    fault(c, &good, "exit ", arena_printf(arena, "%d, expected %s: %s", code, s->head + 5, said));
+  if (!s && (errors ? code == 0 || code > 7 : code != 0))
+    fault(c, &good, "exit ", arena_printf(arena, "%d: %s", code, said));
   return good;
 }
 
@@ -353,8 +379,10 @@ static void find_cases(const char *dir, Paths *out) {
     struct stat st;
     size_t n = strlen(path);
     if (stat(path, &st)) continue;
-    if (S_ISDIR(st.st_mode)) find_cases(path, out);
-    else if (n > 5 && !strcmp(path + n - 5, ".mesh")) vec_push(arena, *out) = path;
+    if (S_ISDIR(st.st_mode))
+      find_cases(path, out);
+    else if (n > 5 && !strcmp(path + n - 5, ".mesh"))
+      vec_push(arena, *out) = path;
   }
   closedir(d);
 }

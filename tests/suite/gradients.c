@@ -1,11 +1,13 @@
-// Gradients of every example and of every model of tests/models that stays in f32 and f64 against central differences:
-// reverse mode by every float parameter and input, along random directions and by single elements, of each loss that
-// the model trains on. Differences and gradients are those of the graph after the passes, whose constants are rounded
-// alike; the graph as selected agrees with it within bounds.
+// Gradients of every example and of every model of tests/models that stays in f32 and f64 against
+// central differences: reverse mode by every float parameter and input, along random directions and
+// by single elements, of each loss that the model trains on. Differences and gradients are those of
+// the graph after the passes, whose constants are rounded alike; the graph as selected agrees with
+// it within bounds.
 //
-// The evaluator computes in double. Parameters and inputs lie on a grid of 2^-8 and move by multiples of 2^-22, so that
-// every point is a number of their type and nothing rounds. A point where differences of two lengths disagree is
-// at a kink of the loss: all is tried again from other numbers, never with another tolerance.
+// The evaluator computes in double. Parameters and inputs lie on a grid of 2^-8 and move by
+// multiples of 2^-22, so that every point is a number of their type and nothing rounds. A point
+// where differences of two lengths disagree is at a kink of the loss: all is tried again from other
+// numbers, never with another tolerance.
 //
 //   suite_gradients [NAME]     one of them; SHOW=1: every direction
 #include <glob.h>
@@ -21,8 +23,8 @@ enum { DIRECTIONS = 2, ELEMENTS = 2, MAX_SETTINGS = 24, MAX_FETCH = 256, POINTS 
 static const double GRID = 0x1p-8, UNIT = 0x1p-22;
 static int passed, failed;
 
-// An example made small. Numbers of float inputs are multiplied by `scale`, a power of two; integers lie in
-// 0..below-1; `more` are lines that end the model.
+// An example made small. Numbers of float inputs are multiplied by `scale`, a power of two;
+// integers lie in 0..below-1; `more` are lines that end the model.
 typedef struct Small {
   const char *name, *set;
   int below;
@@ -60,9 +62,11 @@ static uint64_t next_random(uint64_t *state) {
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return z ^ z >> 31;
 }
-static int64_t below(uint64_t *state, int64_t n) { return (int64_t)(next_random(state) % (uint64_t)n); }
+static int64_t below(uint64_t *state, int64_t n) {
+  return (int64_t)(next_random(state) % (uint64_t)n);
+}
 
-// -- the model ---------------------------------------------------------------------------------------------------
+// -- the model ----------------------------------------------------------------------------------
 
 typedef struct Subject {
   Arena *a, *scratch;
@@ -83,8 +87,9 @@ static uint32_t read_settings(Subject *s, Intern *names, Setting *out) {
     size_t name = strcspn(p, "="), all = strcspn(p, ",");
     const char *value = arena_printf(s->a, "%.*s", (int)(all - name - 1), p + name + 1);
     uint32_t source = diag_source(s->diag, "--set", value, strlen(value));
-    out[n] = (Setting){.path = arena_printf(s->a, "%.*s", (int)name, p),
-                       .value = ast_parse_expression(s->a, names, s->diag, source, value, strlen(value))};
+    out[n] = (Setting){
+        .path = arena_printf(s->a, "%.*s", (int)name, p),
+        .value = ast_parse_expression(s->a, names, s->diag, source, value, strlen(value))};
     p += all + (p[all] == ',');
   }
   return n;
@@ -96,10 +101,14 @@ static bool model_read(Subject *s, const char *path) {
   if (!text) return false;
   s->text = text = arena_printf(s->a, "%s\n%s", text, s->small->more);
   Intern *names = intern_new(s->a);
-  const Ast *ast = ast_parse(s->a, names, s->diag, diag_source(s->diag, path, text, strlen(text)), text, strlen(text));
+  const Ast *ast = ast_parse(s->a, names, s->diag, diag_source(s->diag, path, text, strlen(text)),
+                             text, strlen(text));
   ast = imports_resolve(s->a, names, s->diag, ast, path);
   Setting setting[MAX_SETTINGS];
-  ModelOptions opt = {.path = path, .nsettings = read_settings(s, names, setting), .setting = setting, .no_layout = true};
+  ModelOptions opt = {.path = path,
+                      .nsettings = read_settings(s, names, setting),
+                      .setting = setting,
+                      .no_layout = true};
   s->model = ast && !diag_errors(s->diag) ? model_build(s->a, names, s->diag, ast, &opt) : NULL;
   return s->model != NULL;
 }
@@ -123,16 +132,20 @@ static bool select_gradients(Subject *s) {
   Fetch fetch = {.n = n, .name = name, .loss = s->loss, .training = true};
   s->chosen = select_run(s->a, s->model, &fetch);
   if (!s->chosen) return false;
-  s->simple = graph_factor(s->a, graph_simplify(s->a, graph_expand(s->a, graph_hoist(s->a, s->chosen))));
+  s->simple =
+      graph_factor(s->a, graph_simplify(s->a, graph_expand(s->a, graph_hoist(s->a, s->chosen))));
   s->alone = only_first(s->a, s->simple);
   return true;
 }
 
-// -- numbers -----------------------------------------------------------------------------------------------------
+// -- numbers ------------------------------------------------------------------------------------
 
-static double scale_of(const Subject *s, const Decl *d) { return d->kind == DECL_INPUT ? s->small->scale : 1; }
+static double scale_of(const Subject *s, const Decl *d) {
+  return d->kind == DECL_INPUT ? s->small->scale : 1;
+}
 
-// A number of an integer: below what the row says, or within the bounds of a line "# feed NAME low..high".
+// A number of an integer: below what the row says, or within the bounds of a line "# feed NAME
+// low..high".
 static double draw_integer(Subject *s, const Decl *d) {
   long low = 0, high = s->small->below;
   const char *at = strstr(s->text, arena_printf(s->a, "# feed %s ", d->name));
@@ -152,8 +165,9 @@ static void feeds_draw(Subject *s) {
     s->value[i] = arena_array(s->a, double, n + 1);
     s->feed[i] = (EvalFeed){.decl = i + 1, .value = s->value[i], .n = n};
     for (int64_t k = 0; k < n; k++)
-      s->value[i][k] = dtype_is_float(d->type) ? scale_of(s, d) * GRID * (double)(below(&s->random, 385) - 192)
-                                               : draw_integer(s, d);
+      s->value[i][k] = dtype_is_float(d->type)
+                           ? scale_of(s, d) * GRID * (double)(below(&s->random, 385) - 192)
+                           : draw_integer(s, d);
   }
 }
 
@@ -174,13 +188,14 @@ static double loss_along(const Subject *s, uint32_t feed, const double *along, d
   return y;
 }
 
-// -- one direction -----------------------------------------------------------------------------------------------
+// -- one direction ------------------------------------------------------------------------------
 
 typedef enum Verdict { RIGHT, WRONG, KINK } Verdict;
 
-// With f(x) = loss at x steps: f(2) - f(-2) is twice f(1) - f(-1), and f(2) + f(-2) - 2 f(0) four times that of 1,
-// unless a kink lies between. One at 0 shows in the second, others in the first.
-static Verdict judge(const Subject *s, uint32_t feed, const double *along, const double *grad, const char *what) {
+// With f(x) = loss at x steps: f(2) - f(-2) is twice f(1) - f(-1), and f(2) + f(-2) - 2 f(0) four
+// times that of 1, unless a kink lies between. One at 0 shows in the second, others in the first.
+static Verdict judge(const Subject *s, uint32_t feed, const double *along, const double *grad,
+                     const char *what) {
   double f0 = loss_at(s), f1 = loss_along(s, feed, along, 1), b1 = loss_along(s, feed, along, -1);
   double f2 = loss_along(s, feed, along, 2), b2 = loss_along(s, feed, along, -2);
   double slope = (8 * (f1 - b1) - (f2 - b2)) / 12, size = 0, got = 0;
@@ -189,11 +204,13 @@ static Verdict judge(const Subject *s, uint32_t feed, const double *along, const
     got += grad[i] * along[i];
   }
   double noise = 4e-15 * (1 + fabs(f0)), tolerance = 1e-6 * size + noise;
-  bool smooth = fabs((f2 - b2) - 2 * (f1 - b1)) <= tolerance && fabs((f2 + b2 - 2 * f0) - 4 * (f1 + b1 - 2 * f0)) <= tolerance + 8 * noise;
+  bool smooth = fabs((f2 - b2) - 2 * (f1 - b1)) <= tolerance &&
+                fabs((f2 + b2 - 2 * f0) - 4 * (f1 + b1 - 2 * f0)) <= tolerance + 8 * noise;
   bool right = fabs(got - slope) <= tolerance;
   if (getenv("SHOW") || (smooth && !right))
     printf("%s %s by %s, %s: differences %.12g, gradient %.12g (tolerance %.3g)\n",
-           smooth ? right ? "ok  " : "FAIL" : "kink", s->small->name, s->simple->decl.at[feed].name, what, slope, got, tolerance);
+           smooth ? right ? "ok  " : "FAIL" : "kink", s->small->name, s->simple->decl.at[feed].name,
+           what, slope, got, tolerance);
   return !smooth ? KINK : right ? RIGHT : WRONG;
 }
 
@@ -201,7 +218,8 @@ static void draw_along(Subject *s, uint32_t feed, int turn, double *along) {
   int64_t n = s->feed[feed].n;
   double unit = UNIT * scale_of(s, &s->simple->decl.at[feed]);
   memset(along, 0, sizeof *along * (size_t)n);
-  if (turn >= DIRECTIONS) along[below(&s->random, n)] = 64 * unit;
+  if (turn >= DIRECTIONS)
+    along[below(&s->random, n)] = 64 * unit;
   else
     for (int64_t i = 0; i < n; i++) along[i] = unit * (double)(below(&s->random, 65) - 32);
 }
@@ -226,7 +244,8 @@ static Verdict check_passes(const Subject *s, const Eval *chosen, const Eval *si
   for (uint32_t o = 0; o < s->simple->output.n; o++) {
     Compare c = compare_tensors(gradient_of(s, chosen, o), gradient_of(s, simple, o));
     if (c.wrong == 0) continue;
-    printf("FAIL %s: the passes change %s: %s\n", s->small->name, s->simple->output.at[o].name, compare_text(s->a, &c));
+    printf("FAIL %s: the passes change %s: %s\n", s->small->name, s->simple->output.at[o].name,
+           compare_text(s->a, &c));
     worst = WRONG;
   }
   return worst;
@@ -235,13 +254,15 @@ static Verdict check_passes(const Subject *s, const Eval *chosen, const Eval *si
 // Whether output o is the gradient by declaration d.
 static bool is_gradient(const Output *o, const Decl *d) {
   size_t n = strlen(d->name);
-  return !strncmp(o->name, "grad(", 5) && !strncmp(o->name + 5, d->name, n) && !strcmp(o->name + 5 + n, ")");
+  return !strncmp(o->name, "grad(", 5) && !strncmp(o->name + 5, d->name, n) &&
+         !strcmp(o->name + 5 + n, ")");
 }
 
 // Everything from one drawn point.
 static Verdict check_point(Subject *s, int *directions) {
   feeds_draw(s);
-  const Eval *e[2] = {eval_run(s->a, s->chosen, s->nfeeds, s->feed, 3), eval_run(s->a, s->simple, s->nfeeds, s->feed, 3)};
+  const Eval *e[2] = {eval_run(s->a, s->chosen, s->nfeeds, s->feed, 3),
+                      eval_run(s->a, s->simple, s->nfeeds, s->feed, 3)};
   *directions = 0;
   Verdict worst = check_passes(s, e[0], e[1]);
   for (uint32_t o = 1; o < s->simple->output.n && worst == RIGHT; o++)
@@ -268,7 +289,8 @@ static void check_loss(Subject *s, const char *loss) {
     v = check_point(s, &directions);
   }
   if (v == KINK) printf("FAIL %s: no smooth point of %s found\n", s->small->name, loss);
-  if (v == RIGHT && directions == 0) printf("FAIL %s: %s depends on nothing\n", s->small->name, loss), v = WRONG;
+  if (v == RIGHT && directions == 0)
+    printf("FAIL %s: %s depends on nothing\n", s->small->name, loss), v = WRONG;
   passed += v == RIGHT ? directions : 0;
   failed += v != RIGHT;
 }
@@ -279,7 +301,8 @@ static bool small_of(const char *path, bool example, Small *out) {
   size_t length = strcspn(name, ".");
   *out = (Small){.name = path, .set = "", .below = 2, .scale = 1, .more = ""};
   for (size_t i = 0; i < countof(smalls) && example; i++)
-    if (strlen(smalls[i].name) == length && !strncmp(name, smalls[i].name, length)) return *out = smalls[i], true;
+    if (strlen(smalls[i].name) == length && !strncmp(name, smalls[i].name, length))
+      return *out = smalls[i], true;
   if (!example) return true;
   printf("FAIL %s: no row says how it is made small\n", path);
   failed++;
@@ -324,7 +347,8 @@ int main(int argc, char **argv) {
       failed++;
       continue;
     }
-    for (size_t i = 0; i < g.gl_pathc; i++) check_model(g.gl_pathv[i], w == 0, argc > 1 ? argv[1] : NULL);
+    for (size_t i = 0; i < g.gl_pathc; i++)
+      check_model(g.gl_pathv[i], w == 0, argc > 1 ? argv[1] : NULL);
     globfree(&g);
   }
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);

@@ -1,7 +1,8 @@
-// Every row of tests/gspmd/rows.txt: `check --json` of its model under its layout beside what JAX's partitioner
-// moves for the same program, and the best program written by hand. No row moves more than JAX at its best, or less than
-// a proven lower bound; nine of ten are within 1.02 of the program by hand, and work is redundant only where that program's
-// is. docs/gspmd.md is the table of all rows.
+// Every row of tests/gspmd/rows.txt: `check --json` of its model under its layout beside what JAX's
+// partitioner moves for the same program, and the best program written by hand. No row moves more
+// than JAX at its best, or less than a proven lower bound; nine of ten are within 1.02 of the
+// program by hand, and work is redundant only where that program's is. docs/gspmd.md is the table
+// of all rows.
 //
 //   gspmd [--bless | ROW]     --bless writes docs/gspmd.md; ROW: only rows whose name or model has it
 //
@@ -13,10 +14,11 @@
 
 enum { MAX_KINDS = 32 };
 typedef struct Row {
-  const char *const *field; // name, model and sizes, mesh, layout, gpu, by hand, redundant flops, lower bound
+  const char *const
+      *field; // name, model and sizes, mesh, layout, gpu, by hand, redundant flops, lower bound
   int64_t gpu, by_hand;
-  double redundant;         // allowed
-  int64_t lower;            // -1: none is known
+  double redundant; // allowed
+  int64_t lower;    // -1: none is known
 } Row;
 
 static Arena *arena;
@@ -24,8 +26,8 @@ static int passed, failed;
 
 static Row row_read(const TableRow *t) {
   bool redundant = t->n > 6 && strcmp(t->field[6], "-") != 0;
-  return (Row){t->field, atoll(t->field[4]), atoll(t->field[5]), redundant ? atof(t->field[6]) : 1.01,
-               t->n > 7 ? atoll(t->field[7]) : -1};
+  return (Row){t->field, atoll(t->field[4]), atoll(t->field[5]),
+               redundant ? atof(t->field[6]) : 1.01, t->n > 7 ? atoll(t->field[7]) : -1};
 }
 
 // "3 all_reduce/8 8388612": calls in a step, kind, size of the group, bytes together.
@@ -36,7 +38,8 @@ static const char *collectives_text(const json_t *facts) {
   const json_t *list = json_object_get(facts, "collectives"), *c;
   size_t i;
   json_array_foreach(list, i, c) {
-    const char *text = arena_printf(arena, "%s/%lld", json_string_value(json_object_get(c, "kind")), (long long)table_number(c, "group"));
+    const char *text = arena_printf(arena, "%s/%lld", json_string_value(json_object_get(c, "kind")),
+                                    (long long)table_number(c, "group"));
     int k = 0;
     while (k < n && strcmp(kind[k], text) != 0) k++;
     if (k == MAX_KINDS) continue;
@@ -46,7 +49,8 @@ static const char *collectives_text(const json_t *facts) {
   }
   const char *text = n ? "" : "none";
   for (int k = 0; k < n; k++)
-    text = arena_printf(arena, "%s%s%lld %s %lld", text, k ? " + " : "", (long long)calls[k], kind[k], (long long)bytes[k]);
+    text = arena_printf(arena, "%s%s%lld %s %lld", text, k ? " + " : "", (long long)calls[k],
+                        kind[k], (long long)bytes[k]);
   return text;
 }
 
@@ -65,36 +69,52 @@ static const char *row_run(const Row *r, int *near) {
   }
   int64_t ours = table_number(facts, "wire_bytes");
   double redundant = 1 + json_real_value(json_object_get(facts, "redundant_flops"));
-  const char *line = arena_printf(arena, "| %s | `%s` | `%s` | %s | %lld / %lld / %lld | %s | %s, %s | %.3f |\n", r->field[0], r->field[2],
-                                  r->field[3], collectives_text(facts), (long long)ours, (long long)r->gpu, (long long)r->by_hand,
-                                  r->lower < 0 ? ours ? "" : "0" : arena_printf(arena, "%lld", (long long)r->lower),
-                                  table_ratio(arena, ours, r->gpu), table_ratio(arena, ours, r->by_hand), redundant);
+  const char *line = arena_printf(
+      arena, "| %s | `%s` | `%s` | %s | %lld / %lld / %lld | %s | %s, %s | %.3f |\n", r->field[0],
+      r->field[2], r->field[3], collectives_text(facts), (long long)ours, (long long)r->gpu,
+      (long long)r->by_hand,
+      r->lower < 0 ? ours ? "" : "0" : arena_printf(arena, "%lld", (long long)r->lower),
+      table_ratio(arena, ours, r->gpu), table_ratio(arena, ours, r->by_hand), redundant);
   json_decref(facts);
   *near += (double)ours <= 1.02 * (double)r->by_hand;
-  if (ours < r->lower) fault(r, arena_printf(arena, "%lld bytes are below the lower bound %lld", (long long)ours, (long long)r->lower));
-  else if (ours > r->gpu) fault(r, arena_printf(arena, "%lld bytes, JAX moves %lld", (long long)ours, (long long)r->gpu));
-  else if (redundant > r->redundant + 0.0005) fault(r, arena_printf(arena, "%.3f of the flops", redundant));
-  else passed++;
+  if (ours < r->lower)
+    fault(r, arena_printf(arena, "%lld bytes are below the lower bound %lld", (long long)ours,
+                          (long long)r->lower));
+  else if (ours > r->gpu)
+    fault(r, arena_printf(arena, "%lld bytes, JAX moves %lld", (long long)ours, (long long)r->gpu));
+  else if (redundant > r->redundant + 0.0005)
+    fault(r, arena_printf(arena, "%.3f of the flops", redundant));
+  else
+    passed++;
   return line;
 }
 
 static const char head[] =
     "# Beside JAX's partitioner\n"
     "\n"
-    "Bytes that one processor sends in a step, predicted by `meshc check --json` and, in every run, equal to the bytes counted. Beside them what JAX\n"
-    "0.10.2 (GSPMD with Shardy) sends for the same program, mesh and layout, after the most that its GPU passes can recover from the text of its CPU\n"
-    "compiler, and the best program that was written by hand before meshc made its own (not a bound: ours may send less). The models are in\n"
+    "Bytes that one processor sends in a step, predicted by `meshc check --json` and, in every "
+    "run, equal to the bytes counted. Beside them what JAX\n"
+    "0.10.2 (GSPMD with Shardy) sends for the same program, mesh and layout, after the most that "
+    "its GPU passes can recover from the text of its CPU\n"
+    "compiler, and the best program that was written by hand before meshc made its own (not a "
+    "bound: ours may send less). The models are in\n"
     "`tests/gspmd`; `suite_gspmd` runs this table and fails where it is out of date.\n"
     "\n"
-    "- A train step is forward, backward and SGD with the loss handed out; +dX: the gradient of the input is kept too.\n"
-    "- `2 all_reduce/8 4096`: calls in a step, kind, processors in a group, bytes of all of them (all_reduce, reduce_scatter, all_to_all: operand; all_gather: result;\n"
+    "- A train step is forward, backward and SGD with the loss handed out; +dX: the gradient of "
+    "the input is kept too.\n"
+    "- `2 all_reduce/8 4096`: calls in a step, kind, processors in a group, bytes of all of them "
+    "(all_reduce, reduce_scatter, all_to_all: operand; all_gather: result;\n"
     "  permute: of the processor that sends most).\n"
-    "- Lower bound, where one is proven: what others need and only one processor has; 2 (n-1)/n of the bytes for an all_reduce whose terms all differ,\n"
-    "  (n-1)/n for a reduce_scatter (Patarasuk and Yuan, 2009); what every processor must receive, divided by the senders.\n"
+    "- Lower bound, where one is proven: what others need and only one processor has; 2 (n-1)/n of "
+    "the bytes for an all_reduce whose terms all differ,\n"
+    "  (n-1)/n for a reduce_scatter (Patarasuk and Yuan, 2009); what every processor must receive, "
+    "divided by the senders.\n"
     "- flops: of all processors over those of one alone.\n"
-    "- Rows of linear algebra and of the Fourier transform are left out: the language has neither.\n"
+    "- Rows of linear algebra and of the Fourier transform are left out: the language has "
+    "neither.\n"
     "\n"
-    "| row | mesh | layout | collectives | bytes sent: ours / JAX / by hand | lower bound | ours over JAX, over by hand | flops |\n"
+    "| row | mesh | layout | collectives | bytes sent: ours / JAX / by hand | lower bound | ours "
+    "over JAX, over by hand | flops |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 int main(int argc, char **argv) {
@@ -114,12 +134,19 @@ int main(int argc, char **argv) {
   }
   if (!n) printf("FAIL no rows\n"), failed++;
   if (!only) {
-    table = arena_printf(arena, "%s\n%d of %d rows send at most 1.02 times the bytes of the program by hand; none sends more than JAX.\n", table, near, n);
-    if (table_page(arena, "docs/gspmd.md", table, blessing)) passed++;
-    else printf("FAIL docs/gspmd.md is out of date: suite_gspmd --bless\n"), failed++;
-    if (near * 10 < n * 9) printf("FAIL only %d of %d rows are near the program by hand\n", near, n), failed++;
+    table = arena_printf(arena,
+                         "%s\n%d of %d rows send at most 1.02 times the bytes of the program by "
+                         "hand; none sends more than JAX.\n",
+                         table, near, n);
+    if (table_page(arena, "docs/gspmd.md", table, blessing))
+      passed++;
+    else
+      printf("FAIL docs/gspmd.md is out of date: suite_gspmd --bless\n"), failed++;
+    if (near * 10 < n * 9)
+      printf("FAIL only %d of %d rows are near the program by hand\n", near, n), failed++;
   }
-  printf("%d of %d rows near the program by hand\n%d passed, %d failed, %d skipped\n", near, n, passed, failed, skipped);
+  printf("%d of %d rows near the program by hand\n%d passed, %d failed, %d skipped\n", near, n,
+         passed, failed, skipped);
   arena_free(arena);
   return failed ? 1 : 0;
 }

@@ -1,9 +1,9 @@
 // Machine code of hand-made kernels against a plain interpreter of kernels, at every vector width.
 //
 // The interpreter is common/kernel_interp.c. Cases:
-// every pointwise op on every type it takes (both positions of the vector loop and scalar code; lengths
-// that leave tails; extents known and from slots), reductions, accumulators over several chunks, gathers
-// and scatters, narrow floats, register tiles, the status word, and random kernels.
+// every pointwise op on every type it takes (both positions of the vector loop and scalar code;
+// lengths that leave tails; extents known and from slots), reductions, accumulators over several
+// chunks, gathers and scatters, narrow floats, register tiles, the status word, and random kernels.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 static bool flt(Dtype t) { return dtype_is_float(t); }
 
-// -- pointwise ops ------------------------------------------------------------------------------------------------------
+// -- pointwise ops ------------------------------------------------------------------------------
 
 // Where the vector loop stands: scalar code, last inner loop, last outer loop.
 enum { AT_NONE, AT_INNER, AT_OUTER, PLACES };
@@ -34,38 +34,77 @@ typedef struct OpTypes {
 } OpTypes;
 
 static const OpTypes pointwise[] = {
-  {OP_SILU, "f", DATA_SPECIAL, 0}, {OP_SILU_SLOPE, "f", DATA_SPECIAL, 1e-7}, {OP_GELU, "f", DATA_SPECIAL, 1e-9},
-  {OP_GELU_SLOPE, "f", DATA_SPECIAL, 1e-7}, {OP_GELU_TANH, "f", DATA_SPECIAL, 1e-9}, {OP_GELU_TANH_SLOPE, "f", DATA_SPECIAL, 1e-7},
-  {OP_NEG, "fil", DATA_SPECIAL, 0}, {OP_EXP, "f", DATA_REAL, 0}, {OP_LOG, "f", DATA_POSITIVE, 0},
-  {OP_LOG1P, "f", DATA_POSITIVE, 0}, {OP_EXPM1, "f", DATA_REAL, 0}, {OP_SQRT, "f", DATA_POSITIVE, 0},
-  {OP_RSQRT, "f", DATA_POSITIVE, 0}, {OP_ABS, "fil", DATA_SPECIAL, 0}, {OP_SIGN, "fil", DATA_SPECIAL, 0},
-  {OP_FLOOR, "f", DATA_SPECIAL, 0}, {OP_CEIL, "f", DATA_SPECIAL, 0}, {OP_ROUND, "f", DATA_SPECIAL, 0},
-  {OP_SIN, "f", DATA_SPECIAL, 0}, {OP_COS, "f", DATA_SPECIAL, 0}, {OP_TANH, "f", DATA_SPECIAL, 0},
-  {OP_SIGMOID, "f", DATA_SPECIAL, 0}, {OP_RELU, "filu", DATA_SPECIAL, 0}, {OP_ERF, "f", DATA_SPECIAL, 0},
-  {OP_SOFTPLUS, "f", DATA_SPECIAL, 0}, {OP_RECIPROCAL, "f", DATA_SPECIAL, 0}, {OP_NOT, "b", DATA_REAL, 0},
-  {OP_ADD, "filu", DATA_WILD, 1e-7}, {OP_SUB, "filu", DATA_WILD, 1e-7}, {OP_MUL, "filu", DATA_WILD, 0},
-  {OP_DIV, "f", DATA_POSITIVE, 0}, {OP_MOD, "fil", DATA_WILD, 0}, {OP_FLOOR_DIV, "fil", DATA_WILD, 0},
-  {OP_POW, "f", DATA_POSITIVE, 0}, {OP_POW, "il", DATA_SMALL, 0}, {OP_MAXIMUM, "filub", DATA_SPECIAL, 0},
-  {OP_MINIMUM, "filub", DATA_SPECIAL, 0}, {OP_EQ, "filub", DATA_SPECIAL, 0}, {OP_NE, "filub", DATA_SPECIAL, 0},
-  {OP_LT, "filub", DATA_SPECIAL, 0}, {OP_LE, "filub", DATA_SPECIAL, 0}, {OP_AND, "b", DATA_REAL, 0},
-  {OP_OR, "b", DATA_REAL, 0}, {OP_CLIP, "filu", DATA_SPECIAL, 0}, {OP_ARG_KEY, "fiub", DATA_SPECIAL, 0},
+    {OP_SILU, "f", DATA_SPECIAL, 0},
+    {OP_SILU_SLOPE, "f", DATA_SPECIAL, 1e-7},
+    {OP_GELU, "f", DATA_SPECIAL, 1e-9},
+    {OP_GELU_SLOPE, "f", DATA_SPECIAL, 1e-7},
+    {OP_GELU_TANH, "f", DATA_SPECIAL, 1e-9},
+    {OP_GELU_TANH_SLOPE, "f", DATA_SPECIAL, 1e-7},
+    {OP_NEG, "fil", DATA_SPECIAL, 0},
+    {OP_EXP, "f", DATA_REAL, 0},
+    {OP_LOG, "f", DATA_POSITIVE, 0},
+    {OP_LOG1P, "f", DATA_POSITIVE, 0},
+    {OP_EXPM1, "f", DATA_REAL, 0},
+    {OP_SQRT, "f", DATA_POSITIVE, 0},
+    {OP_RSQRT, "f", DATA_POSITIVE, 0},
+    {OP_ABS, "fil", DATA_SPECIAL, 0},
+    {OP_SIGN, "fil", DATA_SPECIAL, 0},
+    {OP_FLOOR, "f", DATA_SPECIAL, 0},
+    {OP_CEIL, "f", DATA_SPECIAL, 0},
+    {OP_ROUND, "f", DATA_SPECIAL, 0},
+    {OP_SIN, "f", DATA_SPECIAL, 0},
+    {OP_COS, "f", DATA_SPECIAL, 0},
+    {OP_TANH, "f", DATA_SPECIAL, 0},
+    {OP_SIGMOID, "f", DATA_SPECIAL, 0},
+    {OP_RELU, "filu", DATA_SPECIAL, 0},
+    {OP_ERF, "f", DATA_SPECIAL, 0},
+    {OP_SOFTPLUS, "f", DATA_SPECIAL, 0},
+    {OP_RECIPROCAL, "f", DATA_SPECIAL, 0},
+    {OP_NOT, "b", DATA_REAL, 0},
+    {OP_ADD, "filu", DATA_WILD, 1e-7},
+    {OP_SUB, "filu", DATA_WILD, 1e-7},
+    {OP_MUL, "filu", DATA_WILD, 0},
+    {OP_DIV, "f", DATA_POSITIVE, 0},
+    {OP_MOD, "fil", DATA_WILD, 0},
+    {OP_FLOOR_DIV, "fil", DATA_WILD, 0},
+    {OP_POW, "f", DATA_POSITIVE, 0},
+    {OP_POW, "il", DATA_SMALL, 0},
+    {OP_MAXIMUM, "filub", DATA_SPECIAL, 0},
+    {OP_MINIMUM, "filub", DATA_SPECIAL, 0},
+    {OP_EQ, "filub", DATA_SPECIAL, 0},
+    {OP_NE, "filub", DATA_SPECIAL, 0},
+    {OP_LT, "filub", DATA_SPECIAL, 0},
+    {OP_LE, "filub", DATA_SPECIAL, 0},
+    {OP_AND, "b", DATA_REAL, 0},
+    {OP_OR, "b", DATA_REAL, 0},
+    {OP_CLIP, "filu", DATA_SPECIAL, 0},
+    {OP_ARG_KEY, "fiub", DATA_SPECIAL, 0},
 };
 
 static bool letter_has(const char *letters, Dtype t) {
-  char want = flt(t) ? 'f' : t == TYPE_I32 ? 'i' : t == TYPE_I64 ? 'l' : t == TYPE_U8 ? 'u' : t == TYPE_BOOL ? 'b' : 'x';
+  char want = flt(t)           ? 'f'
+              : t == TYPE_I32  ? 'i'
+              : t == TYPE_I64  ? 'l'
+              : t == TYPE_U8   ? 'u'
+              : t == TYPE_BOOL ? 'b'
+                               : 'x';
   return strchr(letters, want) != NULL;
 }
 
-static const int64_t lengths[][2] = {{1, 1}, {7, 7}, {16, 16}, {33, 33}, {1000, 1000}, {1000, 0}, {1000, 613}, {40, 17}};
+static const int64_t lengths[][2] = {{1, 1},       {7, 7},    {16, 16},    {33, 33},
+                                     {1000, 1000}, {1000, 0}, {1000, 613}, {40, 17}};
 
 static void pointwise_case(const OpTypes *o, Dtype t, int place, const int64_t *n) {
-  Case *c = case_new("%s %s %s %lld/%lld", op_row(o->op)->text, dtype_text(t), place_name[place], (long long)n[1], (long long)n[0]);
+  Case *c = case_new("%s %s %s %lld/%lld", op_row(o->op)->text, dtype_text(t), place_name[place],
+                     (long long)n[1], (long long)n[0]);
   KLevel level = pointwise_loops(c, place, n[0], n[1]);
-  bool compares = o->op == OP_EQ || o->op == OP_NE || o->op == OP_LT || o->op == OP_LE, key = o->op == OP_ARG_KEY;
+  bool compares = o->op == OP_EQ || o->op == OP_NE || o->op == OP_LT || o->op == OP_LE,
+       key = o->op == OP_ARG_KEY;
   Dtype out = compares ? TYPE_BOOL : key ? TYPE_U64 : t;
   int nargs = op_row(o->op)->nargs, a[3] = {NO_STMT, NO_STMT, NO_STMT};
   for (int i = 0; i < nargs; i++)
-    a[i] = case_load(c, case_pointer(c, key && i ? TYPE_I32 : t, false, STRIDES(n[0], 1)), level, 0);
+    a[i] =
+        case_load(c, case_pointer(c, key && i ? TYPE_I32 : t, false, STRIDES(n[0], 1)), level, 0);
   int y = case_stmt(c, K_OP, o->op, out, level, 0, a[0], a[1], a[2], -1);
   case_store(c, case_pointer(c, out, true, STRIDES(n[0], 1)), level, 0, y);
   c->data = o->data;
@@ -75,11 +114,15 @@ static void pointwise_case(const OpTypes *o, Dtype t, int place, const int64_t *
 static void add_pointwise(void) {
   for (size_t i = 0; i < countof(pointwise); i++)
     for (int t = 0; t < TYPE_COUNT; t++) {
-      if (!letter_has(pointwise[i].types, (Dtype)t) || (pointwise[i].op == OP_ARG_KEY && t == TYPE_F64)) continue;
-      // every length in one position, a few in the others: code differs by position, tails by length
+      if (!letter_has(pointwise[i].types, (Dtype)t) ||
+          (pointwise[i].op == OP_ARG_KEY && t == TYPE_F64))
+        continue;
+      // every length in one position, a few in the others: code differs by position, tails by
+      // length
       for (size_t n = 0; n < countof(lengths); n++)
         for (int place = 0; place < PLACES; place++)
-          if (place == AT_INNER ? (t == TYPE_F32 || n == 3 || n == 6) : n == 3) pointwise_case(&pointwise[i], (Dtype)t, place, lengths[n]);
+          if (place == AT_INNER ? (t == TYPE_F32 || n == 3 || n == 6) : n == 3)
+            pointwise_case(&pointwise[i], (Dtype)t, place, lengths[n]);
     }
 }
 
@@ -90,7 +133,8 @@ static void add_casts(void) {
       Case *c = case_new("cast %s %s", dtype_text((Dtype)from), dtype_text((Dtype)to));
       KLevel level = pointwise_loops(c, from % 2 ? AT_OUTER : AT_INNER, 200, 200);
       int a = case_load(c, case_pointer(c, (Dtype)from, false, STRIDES(200, 1)), level, 0);
-      case_store(c, case_pointer(c, (Dtype)to, true, STRIDES(200, 1)), level, 0, case_op1(c, OP_CAST, (Dtype)to, level, 0, a));
+      case_store(c, case_pointer(c, (Dtype)to, true, STRIDES(200, 1)), level, 0,
+                 case_op1(c, OP_CAST, (Dtype)to, level, 0, a));
       c->data = from == TYPE_F64 && (to == TYPE_BF16 || to == TYPE_F16) ? DATA_REAL : DATA_SPECIAL;
     }
 }
@@ -117,11 +161,14 @@ static void add_counters(void) {
     int i = case_stmt(c, K_OP, OP_INDEX, TYPE_I32, level, 0, NO_STMT, NO_STMT, NO_STMT, 1);
     c->stmt[i].slot = c->k.nslots++;
     int j = case_stmt(c, K_OP, OP_INDEX, TYPE_I32, level, 0, NO_STMT, NO_STMT, NO_STMT, 0);
-    int s = case_op2(c, OP_ADD, TYPE_I32, level, 0, i, case_op2(c, OP_MUL, TYPE_I32, level, 0, j, i));
-    int step = case_stmt(c, K_OP, OP_STEP, TYPE_I32, LEVEL_PROLOGUE, 0, NO_STMT, NO_STMT, NO_STMT, -1);
+    int s =
+        case_op2(c, OP_ADD, TYPE_I32, level, 0, i, case_op2(c, OP_MUL, TYPE_I32, level, 0, j, i));
+    int step =
+        case_stmt(c, K_OP, OP_STEP, TYPE_I32, LEVEL_PROLOGUE, 0, NO_STMT, NO_STMT, NO_STMT, -1);
     s = case_op2(c, OP_ADD, TYPE_I32, level, 0, s, step);
     int f = case_op1(c, OP_CAST, TYPE_F32, level, 0, s);
-    int num = case_stmt(c, K_NUM, OP_ADD, TYPE_F32, LEVEL_PROLOGUE, 0, NO_STMT, NO_STMT, NO_STMT, 0);
+    int num =
+        case_stmt(c, K_NUM, OP_ADD, TYPE_F32, LEVEL_PROLOGUE, 0, NO_STMT, NO_STMT, NO_STMT, 0);
     c->k.nnum = 1;
     c->num[0] = 0.25;
     int own[2];
@@ -130,7 +177,8 @@ static void add_counters(void) {
       c->slot[c->k.nslots] = q;
       c->stmt[own[q]].slot = c->k.nslots++;
     }
-    int y = case_op2(c, OP_SUB, TYPE_F32, level, 0, case_op2(c, OP_MUL, TYPE_F32, level, 0, own[0], num), own[1]);
+    int y = case_op2(c, OP_SUB, TYPE_F32, level, 0,
+                     case_op2(c, OP_MUL, TYPE_F32, level, 0, own[0], num), own[1]);
     case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(50, 1)), level, 0, y);
   }
 }
@@ -144,25 +192,37 @@ static void add_key_index(void) {
     c->k.vector = place == AT_NONE ? -1 : 1;
     c->k.block = 16;
     int in = place == AT_OUTER ? 2 : 1;
-    int x = case_load(c, place == AT_OUTER ? case_pointer(c, TYPE_F32, false, STRIDES(37 * 21, 1, 37)) : case_pointer(c, TYPE_F32, false, STRIDES(37, 1)), LEVEL_INNER, 0);
+    int x = case_load(c,
+                      place == AT_OUTER ? case_pointer(c, TYPE_F32, false, STRIDES(37 * 21, 1, 37))
+                                        : case_pointer(c, TYPE_F32, false, STRIDES(37, 1)),
+                      LEVEL_INNER, 0);
     int i = case_stmt(c, K_OP, OP_INDEX, TYPE_I32, LEVEL_INNER, 0, NO_STMT, NO_STMT, NO_STMT, in);
-    int best = case_reduce(c, OP_MAX, TYPE_U64, 0, case_op2(c, OP_ARG_KEY, TYPE_U64, LEVEL_INNER, 0, x, i));
+    int best = case_reduce(c, OP_MAX, TYPE_U64, 0,
+                           case_op2(c, OP_ARG_KEY, TYPE_U64, LEVEL_INNER, 0, x, i));
     c->k.nphases = 2;
     int y = case_op1(c, OP_KEY_INDEX, TYPE_I32, LEVEL_OUTER, 1, best);
-    case_store(c, place == AT_OUTER ? case_pointer(c, TYPE_I32, true, STRIDES(37, 1)) : case_pointer(c, TYPE_I32, true, STRIDES(1)), LEVEL_OUTER, 1, y);
+    case_store(c,
+               place == AT_OUTER ? case_pointer(c, TYPE_I32, true, STRIDES(37, 1))
+                                 : case_pointer(c, TYPE_I32, true, STRIDES(1)),
+               LEVEL_OUTER, 1, y);
     c->data = DATA_SPECIAL;
   }
 }
 
-// -- reductions, accumulators -------------------------------------------------------------------------------------------
+// -- reductions, accumulators -------------------------------------------------------------------
 
-static const struct { Op op; const char *types; } reductions[] = {
-  {OP_SUM, "fil"}, {OP_MAX, "filub"}, {OP_MIN, "filub"}, {OP_PROD, "fil"}, {OP_ANY, "b"}, {OP_ALL, "b"},
+static const struct {
+  Op op;
+  const char *types;
+} reductions[] = {
+    {OP_SUM, "fil"},  {OP_MAX, "filub"}, {OP_MIN, "filub"},
+    {OP_PROD, "fil"}, {OP_ANY, "b"},     {OP_ALL, "b"},
 };
 
 // outer (3, n) with inner m, or outer 3 with inner (m, n): the vector loop is n.
 static void reduce_case(Op op, Dtype t, int place, int64_t m, int64_t n, int64_t valid) {
-  Case *c = case_new("%s %s %s %lldx%lld/%lld", op_row(op)->text, dtype_text(t), place_name[place], (long long)m, (long long)valid, (long long)n);
+  Case *c = case_new("%s %s %s %lldx%lld/%lld", op_row(op)->text, dtype_text(t), place_name[place],
+                     (long long)m, (long long)valid, (long long)n);
   case_loop(c, true, 3, 3);
   if (place == AT_OUTER) case_loop(c, true, n, valid);
   case_loop(c, false, m, m);
@@ -173,7 +233,8 @@ static void reduce_case(Op op, Dtype t, int place, int64_t m, int64_t n, int64_t
   Dtype acc = t == TYPE_BF16 || t == TYPE_F16 ? TYPE_F32 : t;
   int r = case_reduce(c, op, acc, 0, case_load(c, case_pointer(c, t, false, 3, s), LEVEL_INNER, 0));
   c->k.nphases = 2;
-  int out = place == AT_OUTER ? case_pointer(c, acc, true, STRIDES(n, 1)) : case_pointer(c, acc, true, STRIDES(1));
+  int out = place == AT_OUTER ? case_pointer(c, acc, true, STRIDES(n, 1))
+                              : case_pointer(c, acc, true, STRIDES(1));
   case_store(c, out, LEVEL_OUTER, 1, r);
   c->data = op == OP_PROD ? DATA_POSITIVE : op == OP_SUM ? DATA_REAL : DATA_SPECIAL;
   if (op == OP_PROD && !flt(t)) c->data = DATA_SMALL;
@@ -181,7 +242,8 @@ static void reduce_case(Op op, Dtype t, int place, int64_t m, int64_t n, int64_t
 }
 
 static void accum_case(Op op, Dtype t, int place, bool moves, KLevel level) {
-  Case *c = case_new("accum %s %s %s%s level %d", op_row(op)->text, dtype_text(t), place_name[place], moves ? " row" : "", (int)level);
+  Case *c = case_new("accum %s %s %s%s level %d", op_row(op)->text, dtype_text(t),
+                     place_name[place], moves ? " row" : "", (int)level);
   const int64_t n = 45, m = 6;
   case_loop(c, true, 7, 7);
   if (place == AT_OUTER) case_loop(c, true, n, 39);
@@ -198,8 +260,10 @@ static void accum_case(Op op, Dtype t, int place, bool moves, KLevel level) {
     c->k.nphases = 2;
     x = case_reduce(c, op, acc, 0, x);
   }
-  case_accum(c, op, acc, case_pointer(c, acc, true, 3, moves ? in_row : none), level, level == LEVEL_OUTER, x);
-  if (moves && place == AT_INNER) case_accum(c, op, acc, case_pointer(c, acc, true, 3, last), level, 0, x);
+  case_accum(c, op, acc, case_pointer(c, acc, true, 3, moves ? in_row : none), level,
+             level == LEVEL_OUTER, x);
+  if (moves && place == AT_INNER)
+    case_accum(c, op, acc, case_pointer(c, acc, true, 3, last), level, 0, x);
   c->data = op == OP_PROD ? DATA_POSITIVE : op == OP_SUM ? DATA_REAL : DATA_SPECIAL;
   if (op == OP_PROD && !flt(t)) c->data = DATA_SMALL;
   if (op == OP_PROD && flt(t)) c->data = DATA_SMALL;
@@ -210,7 +274,9 @@ static void add_reductions(void) {
   for (size_t i = 0; i < countof(reductions); i++)
     for (int t = 0; t < TYPE_COUNT; t++)
       for (int place = 0; place < PLACES; place++) {
-        if (!letter_has(reductions[i].types, (Dtype)t) && !(t == TYPE_U64 && reductions[i].op == OP_MAX)) continue;
+        if (!letter_has(reductions[i].types, (Dtype)t) &&
+            !(t == TYPE_U64 && reductions[i].op == OP_MAX))
+          continue;
         Op op = reductions[i].op;
         reduce_case(op, (Dtype)t, place, 3, op == OP_PROD ? 9 : 77, op == OP_PROD ? 9 : 77);
         if (t == TYPE_F32) reduce_case(op, TYPE_F32, place, 2, 300, 0);
@@ -230,23 +296,33 @@ static void add_softmax(void) {
     case_loop(c, false, n, n);
     c->k.vector = 1;
     c->k.nphases = 3;
-    int in = case_pointer(c, TYPE_F32, false, STRIDES(n, 1)), out = case_pointer(c, TYPE_F32, true, STRIDES(n, 1));
+    int in = case_pointer(c, TYPE_F32, false, STRIDES(n, 1)),
+        out = case_pointer(c, TYPE_F32, true, STRIDES(n, 1));
     int m = case_reduce(c, OP_MAX, TYPE_F32, 0, case_load(c, in, LEVEL_INNER, 0));
-    int e1 = case_op1(c, OP_EXP, TYPE_F32, LEVEL_INNER, 1, case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 1, case_load(c, in, LEVEL_INNER, 1), m));
+    int e1 = case_op1(
+        c, OP_EXP, TYPE_F32, LEVEL_INNER, 1,
+        case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 1, case_load(c, in, LEVEL_INNER, 1), m));
     int s = case_reduce(c, OP_SUM, TYPE_F32, 1, e1);
-    int e2 = case_op1(c, OP_EXP, TYPE_F32, LEVEL_INNER, 2, case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 2, case_load(c, in, LEVEL_INNER, 2), m));
+    int e2 = case_op1(
+        c, OP_EXP, TYPE_F32, LEVEL_INNER, 2,
+        case_op2(c, OP_SUB, TYPE_F32, LEVEL_INNER, 2, case_load(c, in, LEVEL_INNER, 2), m));
     case_store(c, out, LEVEL_INNER, 2, case_op2(c, OP_DIV, TYPE_F32, LEVEL_INNER, 2, e2, s));
-    int l = case_op2(c, OP_ADD, TYPE_F32, LEVEL_OUTER, 2, case_op1(c, OP_LOG, TYPE_F32, LEVEL_OUTER, 2, s), m);
-    case_accum(c, OP_SUM, TYPE_F32, case_pointer(c, TYPE_F32, true, STRIDES(0, 0)), LEVEL_OUTER, 2, l);
+    int l = case_op2(c, OP_ADD, TYPE_F32, LEVEL_OUTER, 2,
+                     case_op1(c, OP_LOG, TYPE_F32, LEVEL_OUTER, 2, s), m);
+    case_accum(c, OP_SUM, TYPE_F32, case_pointer(c, TYPE_F32, true, STRIDES(0, 0)), LEVEL_OUTER, 2,
+               l);
     c->tol = 1e-5;
   }
 }
 
-// -- contractions in register tiles ---------------------------------------------------------------------------------------
+// -- contractions in register tiles -------------------------------------------------------------
 
 // C[m, n] = relu(sum_k A[m, k] B[k, n] + bias[n]); turned: B[n, k], the vector loop is k.
-static void tile_case(Dtype t, int64_t m, int64_t mv, int64_t n, int64_t nv, int64_t k, bool turned, int chunks) {
-  Case *c = case_new("tile %s %lld/%lldx%lld/%lldx%lld%s", dtype_text(t), (long long)mv, (long long)m, (long long)nv, (long long)n, (long long)k, turned ? " turned" : "");
+static void tile_case(Dtype t, int64_t m, int64_t mv, int64_t n, int64_t nv, int64_t k, bool turned,
+                      int chunks) {
+  Case *c =
+      case_new("tile %s %lld/%lldx%lld/%lldx%lld%s", dtype_text(t), (long long)mv, (long long)m,
+               (long long)nv, (long long)n, (long long)k, turned ? " turned" : "");
   Dtype acc = t == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   case_loop(c, true, m, mv);
   case_loop(c, true, n, nv);
@@ -256,10 +332,15 @@ static void tile_case(Dtype t, int64_t m, int64_t mv, int64_t n, int64_t nv, int
   c->k.rows = 0;
   c->k.nphases = 2;
   int a = case_load(c, case_pointer(c, t, false, STRIDES(k, 0, 1)), LEVEL_INNER, 0);
-  int b = case_load(c, turned ? case_pointer(c, t, false, STRIDES(0, k, 1)) : case_pointer(c, t, false, STRIDES(0, 1, n)), LEVEL_INNER, 0);
+  int b = case_load(c,
+                    turned ? case_pointer(c, t, false, STRIDES(0, k, 1))
+                           : case_pointer(c, t, false, STRIDES(0, 1, n)),
+                    LEVEL_INNER, 0);
   int s = case_reduce(c, OP_SUM, acc, 0, case_op2(c, OP_MUL, acc, LEVEL_INNER, 0, a, b));
-  int y = case_op2(c, OP_ADD, acc, LEVEL_OUTER, 1, s, case_load(c, case_pointer(c, t, false, STRIDES(0, 1, 0)), LEVEL_OUTER, 1));
-  case_store(c, case_pointer(c, t, true, STRIDES(n, 1, 0)), LEVEL_OUTER, 1, case_op1(c, OP_RELU, acc, LEVEL_OUTER, 1, y));
+  int y = case_op2(c, OP_ADD, acc, LEVEL_OUTER, 1, s,
+                   case_load(c, case_pointer(c, t, false, STRIDES(0, 1, 0)), LEVEL_OUTER, 1));
+  case_store(c, case_pointer(c, t, true, STRIDES(n, 1, 0)), LEVEL_OUTER, 1,
+             case_op1(c, OP_RELU, acc, LEVEL_OUTER, 1, y));
   int64_t none[3] = {0};
   case_accum(c, OP_MAX, acc, case_pointer(c, acc, true, 3, none), LEVEL_OUTER, 1, y);
   c->chunks = chunks;
@@ -278,10 +359,11 @@ static void add_tiles(void) {
   }
 }
 
-// -- gathers, scatters, checks ----------------------------------------------------------------------------------------------
+// -- gathers, scatters, checks ------------------------------------------------------------------
 
 static void gather_case(Dtype t, int place, bool scatter, bool uniform) {
-  Case *c = case_new("%s %s %s%s", scatter ? "scatter" : "gather", dtype_text(t), place_name[place], uniform ? " uniform" : "");
+  Case *c = case_new("%s %s %s%s", scatter ? "scatter" : "gather", dtype_text(t), place_name[place],
+                     uniform ? " uniform" : "");
   const int64_t n = 45, m = 5;
   case_loop(c, true, m, m);
   if (place == AT_OUTER) case_loop(c, true, n, 39);
@@ -301,10 +383,12 @@ static void gather_case(Dtype t, int place, bool scatter, bool uniform) {
   int64_t step = uniform ? 4 * n : 4;
   if (scatter) {
     int y = case_load(c, case_pointer(c, t, false, 3, x), LEVEL_INNER, 0);
-    case_stmt(c, K_SCATTER, OP_ADD, t, LEVEL_INNER, 0, y, i, NO_STMT, case_pointer(c, t, true, 3, table));
+    case_stmt(c, K_SCATTER, OP_ADD, t, LEVEL_INNER, 0, y, i, NO_STMT,
+              case_pointer(c, t, true, 3, table));
     c->stmt[c->k.nstmts - 1].step = step;
   } else {
-    int y = case_stmt(c, K_LOAD_AT, OP_ADD, t, LEVEL_INNER, 0, i, NO_STMT, NO_STMT, case_pointer(c, t, false, 3, table));
+    int y = case_stmt(c, K_LOAD_AT, OP_ADD, t, LEVEL_INNER, 0, i, NO_STMT, NO_STMT,
+                      case_pointer(c, t, false, 3, table));
     c->stmt[y].step = step;
     case_store(c, case_pointer(c, t, true, 3, x), LEVEL_INNER, 0, y);
   }
@@ -342,7 +426,8 @@ static void add_bases(void) {
   c->k.vector = 1;
   c->slot[0] = 3;
   c->k.nslots = 1;
-  int p = case_pointer(c, TYPE_F32, false, STRIDES(30, 1)), q = case_pointer(c, TYPE_F32, true, STRIDES(60, 2));
+  int p = case_pointer(c, TYPE_F32, false, STRIDES(30, 1)),
+      q = case_pointer(c, TYPE_F32, true, STRIDES(60, 2));
   c->ptr[p].nbases = c->ptr[q].nbases = 1;
   c->ptr[p].base[0] = (KBase){0, 7};
   c->ptr[q].base[0] = (KBase){0, 11};
@@ -355,13 +440,14 @@ static void add_no_outer(void) {
   case_loop(c, false, 130, 129);
   c->k.vector = 0;
   c->k.nphases = 2;
-  int s = case_reduce(c, OP_SUM, TYPE_F64, 0, case_load(c, case_pointer(c, TYPE_F64, false, STRIDES(1)), LEVEL_INNER, 0));
+  int s = case_reduce(c, OP_SUM, TYPE_F64, 0,
+                      case_load(c, case_pointer(c, TYPE_F64, false, STRIDES(1)), LEVEL_INNER, 0));
   case_store(c, case_pointer(c, TYPE_F64, true, STRIDES(0)), LEVEL_OUTER, 1, s);
   c->tol = 1e-12;
   c->chunks = 1;
 }
 
-// -- random kernels -----------------------------------------------------------------------------------------------------------
+// -- random kernels -----------------------------------------------------------------------------
 
 static int64_t random_size(void) {
   static const int64_t sizes[] = {1, 2, 3, 5, 8, 13, 17, 40};
@@ -380,14 +466,15 @@ static void random_loops(Case *c) {
   if (kind == 1 && ninner) c->k.vector = (int8_t)(nouter + ninner - 1);
   if (kind == 2 && nouter) c->k.vector = (int8_t)(nouter - 1);
   c->k.block = random_size();
-  if (case_below(3) == 0 && nouter > 0 && c->k.vector != 0) c->k.rows = (int8_t)case_below(c->k.vector == nouter - 1 ? nouter - 1 : nouter);
+  if (case_below(3) == 0 && nouter > 0 && c->k.vector != 0)
+    c->k.rows = (int8_t)case_below(c->k.vector == nouter - 1 ? nouter - 1 : nouter);
   if (c->k.rows == c->k.vector) c->k.rows = -1;
   c->k.nphases = (uint8_t)(1 + case_below(3));
   c->chunks = 1 + case_below(4);
 }
 
-// A pointer that moves along some of loops 0..n, dense over those in an order that is now and then turned;
-// all: along every one.
+// A pointer that moves along some of loops 0..n, dense over those in an order that is now and then
+// turned; all: along every one.
 static int random_pointer(Case *c, Dtype t, bool written, int n, bool all) {
   int64_t s[MAX_LOOPS] = {0}, at = 1;
   bool turned = case_below(4) == 0;
@@ -405,9 +492,11 @@ static int random_value(const Case *c, KLevel level, int phase) {
   for (int tries = 0; tries < 20 && c->k.nstmts; tries++) {
     int i = case_below(c->k.nstmts);
     const KStmt *s = &c->stmt[i];
-    if (s->type != TYPE_F32 || s->kind == K_STORE || s->kind == K_ACCUM || s->kind == K_SCATTER) continue;
-    if (s->kind == K_REDUCE ? s->phase < phase
-                            : s->level == LEVEL_OUTER ? s->phase <= phase : level == LEVEL_INNER && s->phase == phase)
+    if (s->type != TYPE_F32 || s->kind == K_STORE || s->kind == K_ACCUM || s->kind == K_SCATTER)
+      continue;
+    if (s->kind == K_REDUCE       ? s->phase < phase
+        : s->level == LEVEL_OUTER ? s->phase <= phase
+                                  : level == LEVEL_INNER && s->phase == phase)
       return i;
   }
   return NO_STMT;
@@ -419,19 +508,23 @@ static void random_stmts(Case *c, KLevel level, int phase) {
   for (int i = 1 + case_below(4); i > 0 && c->k.nstmts < MAX_S - 6; i--) {
     int a = random_value(c, level, phase), b = random_value(c, level, phase);
     if (a == NO_STMT || case_below(3) == 0) {
-      if (c->k.nptr < MAX_P - 4) case_load(c, random_pointer(c, TYPE_F32, false, n, false), level, phase);
+      if (c->k.nptr < MAX_P - 4)
+        case_load(c, random_pointer(c, TYPE_F32, false, n, false), level, phase);
     } else {
-      case_op2(c, ops[case_below((int)countof(ops))], TYPE_F32, level, phase, a, b == NO_STMT ? a : b);
+      case_op2(c, ops[case_below((int)countof(ops))], TYPE_F32, level, phase, a,
+               b == NO_STMT ? a : b);
     }
   }
   int v = random_value(c, level, phase);
   if (v == NO_STMT) return;
-  if (level == LEVEL_INNER && case_below(2)) case_reduce(c, case_below(2) ? OP_SUM : OP_MAX, TYPE_F32, phase, v);
+  if (level == LEVEL_INNER && case_below(2))
+    case_reduce(c, case_below(2) ? OP_SUM : OP_MAX, TYPE_F32, phase, v);
   if (case_below(3) == 0 && c->k.nptr < MAX_P - 1) {
     int64_t s[MAX_LOOPS] = {0}, at = 1;
     for (int l = n - 1; l >= c->k.nouter; l--)
       if (case_below(2)) s[l] = at, at *= c->k.loop[l].size;
-    case_accum(c, case_below(2) ? OP_SUM : OP_MIN, TYPE_F32, case_pointer(c, TYPE_F32, true, n, s), level, phase, v);
+    case_accum(c, case_below(2) ? OP_SUM : OP_MIN, TYPE_F32, case_pointer(c, TYPE_F32, true, n, s),
+               level, phase, v);
   }
   if ((case_below(2) || phase == c->k.nphases - 1) && c->k.nptr < MAX_P)
     case_store(c, random_pointer(c, TYPE_F32, true, n, true), level, phase, v);

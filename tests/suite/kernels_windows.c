@@ -1,6 +1,6 @@
-// Machine code of places, guards and draws against a plain interpreter of kernels, at every vector width: loads that
-// run over both ends of what they read, along and across vectors, strides, quotients, register tiles whose
-// guards are known at every depth, and draws at any position.
+// Machine code of places, guards and draws against a plain interpreter of kernels, at every vector
+// width: loads that run over both ends of what they read, along and across vectors, strides,
+// quotients, register tiles whose guards are known at every depth, and draws at any position.
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
@@ -32,19 +32,23 @@ static int guarded(Case *c, KLevel level, int p, int guard) {
   return s;
 }
 
-// y[i, j] = x[j * step + shift, i] where that is inside 0..limit-1; the vector loop is j, or i with `across`.
+// y[i, j] = x[j * step + shift, i] where that is inside 0..limit-1; the vector loop is j, or i with
+// `across`.
 static void run_case(Dtype t, int place, bool across, int64_t step, int64_t shift, bool slot) {
   const int64_t n = 45, m = 35, limit = 40;
-  Case *c = case_new("window %s %s%s step %lld shift %lld%s", dtype_text(t), place_name[place], across ? " across" : "",
-                     (long long)step, (long long)shift, slot ? " slot" : "");
+  Case *c =
+      case_new("window %s %s%s step %lld shift %lld%s", dtype_text(t), place_name[place],
+               across ? " across" : "", (long long)step, (long long)shift, slot ? " slot" : "");
   case_loop(c, true, across ? n : m, across ? n : m);
   case_loop(c, place == AT_OUTER, across ? m : n, across ? m : n - 5);
   c->k.vector = place == AT_NONE ? -1 : 1;
   c->k.block = 20;
   KLevel level = place == AT_OUTER ? LEVEL_OUTER : LEVEL_INNER;
-  int64_t at[2] = {across ? step : 0, across ? 0 : step}, x[2] = {across ? m * step : 1, across ? 1 : m * step};
+  int64_t at[2] = {across ? step : 0, across ? 0 : step},
+          x[2] = {across ? m * step : 1, across ? 1 : m * step};
   int64_t y[2] = {across ? 1 : n, across ? n : 1};
-  int g = inside(c, level, position(c, level, case_walk(c, shift, 2, at), NO_STMT, 0, NO_STMT), limit, slot, NO_STMT);
+  int g = inside(c, level, position(c, level, case_walk(c, shift, 2, at), NO_STMT, 0, NO_STMT),
+                 limit, slot, NO_STMT);
   int p = case_pointer(c, t, false, 2, x);
   c->ptr[p].offset = shift * m;
   c->size[p] = limit * m;
@@ -58,13 +62,15 @@ static void add_runs(void) {
     for (int place = 0; place < PLACES; place++)
       for (size_t i = 0; i < countof(moves); i++)
         for (int kind = 0; kind < 4; kind++)
-          if (t == 0 || (int)i == kind) run_case(types[t], place, kind & 1, moves[i][0], moves[i][1], kind & 2);
+          if (t == 0 || (int)i == kind)
+            run_case(types[t], place, kind & 1, moves[i][0], moves[i][1], kind & 2);
 }
 
 // y[j] = x[(j + shift) / by] where the division leaves no rest.
 static void quotient_case(int place, int64_t by, int64_t shift) {
   const int64_t n = 77, limit = 20;
-  Case *c = case_new("quotient %s by %lld shift %lld", place_name[place], (long long)by, (long long)shift);
+  Case *c = case_new("quotient %s by %lld shift %lld", place_name[place], (long long)by,
+                     (long long)shift);
   case_loop(c, true, 2, 2);
   case_loop(c, place == AT_OUTER, n, n);
   c->k.vector = place == AT_NONE ? -1 : 1;
@@ -83,11 +89,12 @@ static void quotient_case(int place, int64_t by, int64_t shift) {
   case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(n, 1)), level, 0, y);
 }
 
-// C[b, r, v] = sum over k, j of x[r + k - 1, j] w[k, j, v], the guard known at the depth of loop k; `late`: j inside k.
+// C[b, r, v] = sum over k, j of x[r + k - 1, j] w[k, j, v], the guard known at the depth of loop k;
+// `late`: j inside k.
 static void tile_case(int64_t rows, int64_t n, int64_t depth, bool late, bool turned) {
   const int64_t taps = 3, b = 2;
-  Case *c = case_new("tile of windows %lld by %lld depth %lld%s%s", (long long)rows, (long long)n, (long long)depth,
-                     late ? " late" : "", turned ? " turned" : "");
+  Case *c = case_new("tile of windows %lld by %lld depth %lld%s%s", (long long)rows, (long long)n,
+                     (long long)depth, late ? " late" : "", turned ? " turned" : "");
   case_loop(c, true, b, b);
   case_loop(c, true, rows, rows - (turned && n > 32));
   case_loop(c, true, n, n - (late && n > 32));
@@ -102,20 +109,26 @@ static void tile_case(int64_t rows, int64_t n, int64_t depth, bool late, bool tu
   at[k] = turned ? -1 : 1, x[k] = turned ? -depth : depth, w[k] = depth * n;
   x[j] = 1, w[j] = n;
   int64_t shift = turned ? 1 : -1;
-  int g = inside(c, LEVEL_INNER, position(c, LEVEL_INNER, case_walk(c, shift, 5, at), NO_STMT, 0, NO_STMT), rows, true, NO_STMT);
+  int g = inside(c, LEVEL_INNER,
+                 position(c, LEVEL_INNER, case_walk(c, shift, 5, at), NO_STMT, 0, NO_STMT), rows,
+                 true, NO_STMT);
   int p = case_pointer(c, TYPE_F32, false, 5, x);
   c->ptr[p].offset = shift * depth;
   c->size[p] = b * rows * depth;
-  int a = guarded(c, LEVEL_INNER, p, g), f = case_load(c, case_pointer(c, TYPE_F32, false, 5, w), LEVEL_INNER, 0);
+  int a = guarded(c, LEVEL_INNER, p, g),
+      f = case_load(c, case_pointer(c, TYPE_F32, false, 5, w), LEVEL_INNER, 0);
   int s = case_reduce(c, OP_SUM, TYPE_F32, 0, case_op2(c, OP_MUL, TYPE_F32, LEVEL_INNER, 0, a, f));
-  if (n > 32) s = case_op2(c, OP_ADD, TYPE_F32, LEVEL_OUTER, 1, s, case_load(c, case_pointer(c, TYPE_F32, false, STRIDES(0, 0, 1)), LEVEL_OUTER, 0));
+  if (n > 32)
+    s = case_op2(c, OP_ADD, TYPE_F32, LEVEL_OUTER, 1, s,
+                 case_load(c, case_pointer(c, TYPE_F32, false, STRIDES(0, 0, 1)), LEVEL_OUTER, 0));
   case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(rows * n, n, 1, 0, 0)), LEVEL_OUTER, 1, s);
   c->tol = depth > 100 ? 1e-3 : 1e-4;
 }
 
 static void draw_case(Op op, Dtype type, int place, int64_t stride, int64_t offset) {
   const int64_t n = 300;
-  Case *c = case_new("%s %s stride %lld from %lld", op_row(op)->text, place_name[place], (long long)stride, (long long)offset);
+  Case *c = case_new("%s %s stride %lld from %lld", op_row(op)->text, place_name[place],
+                     (long long)stride, (long long)offset);
   case_loop(c, true, 2, 2);
   case_loop(c, place == AT_OUTER, n, n - 7);
   c->k.vector = place == AT_NONE ? -1 : 1;
@@ -123,11 +136,14 @@ static void draw_case(Op op, Dtype type, int place, int64_t stride, int64_t offs
   c->k.nnum = 2;
   c->num[0] = 0xdeadbeefU, c->num[1] = 0x12345678U;
   KLevel level = place == AT_OUTER ? LEVEL_OUTER : LEVEL_INNER;
-  int at = position(c, level, case_walk(c, offset, STRIDES(stride * n, stride)), NO_STMT, 0, NO_STMT);
+  int at =
+      position(c, level, case_walk(c, offset, STRIDES(stride * n, stride)), NO_STMT, 0, NO_STMT);
   int y = case_stmt(c, K_OP, op, type, level, 0, at, NO_STMT, NO_STMT, 0);
   case_store(c, case_pointer(c, type, true, STRIDES(n, 1)), level, 0, y);
   // the radius is at most 5.77, in f64 8.58
-  c->tol = op == OP_RANDOM_UNIFORM ? 0 : type == TYPE_F64 ? 9 * PHILOX_NORMAL_ERROR64 : 6 * PHILOX_NORMAL_ERROR;
+  c->tol = op == OP_RANDOM_UNIFORM ? 0
+           : type == TYPE_F64      ? 9 * PHILOX_NORMAL_ERROR64
+                                   : 6 * PHILOX_NORMAL_ERROR;
 }
 
 int main(int argc, char **argv) {
@@ -139,7 +155,8 @@ int main(int argc, char **argv) {
   // a last vector that is short, in the tile of the others
   for (int kind = 0; kind < 4; kind++) tile_case(17, kind & 1 ? 24 : 40, 5, false, kind & 2);
   // more than a cache holds: in slabs, runs cut by chunks and by blocks of the vector loop
-  for (int kind = 0; kind < 4; kind++) tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
+  for (int kind = 0; kind < 4; kind++)
+    tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
   for (int place = 0; place < PLACES; place++)
     for (int op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++)
       for (int f64 = 0; f64 < 2; f64++) {

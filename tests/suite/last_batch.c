@@ -1,7 +1,8 @@
-// Evaluation of 7 rows in batches of 3: the last batch is as if the model ran with --set b=1. For every op that can meet the
-// rows a small model, in two lists: of the first the program for whole batches runs the last batch too, of the second
-// another one does, made for its size. Which it is is asked of each model; then all of a list run together, on meshes
-// that split the rows in 1 to 4 blocks, and `predict` and `eval` are compared with three runs, of 3, 3 and 1 rows.
+// Evaluation of 7 rows in batches of 3: the last batch is as if the model ran with --set b=1. For
+// every op that can meet the rows a small model, in two lists: of the first the program for whole
+// batches runs the last batch too, of the second another one does, made for its size. Which it is
+// is asked of each model; then all of a list run together, on meshes that split the rows in 1 to 4
+// blocks, and `predict` and `eval` are compared with three runs, of 3, 3 and 1 rows.
 //
 // Ends in `N passed, N failed, N skipped`.
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
@@ -25,11 +26,12 @@ static char folder[] = "/tmp/meshc-last-batch-XXXXXX";
 static void count(bool good) { *(good ? &passed : &failed) += 1; }
 
 // d is declared before b, t behind it. `%` behind a name is the number of the row.
-static const char head[] = "dim d = 4, b = 3, t = 5, v = 6, one = 1, two = 2, k3 = 3, d2 = 2, d6 = 6, d8 = 8\n"
-                           "dim o = b, n = b * t, m = d * b, b2 = b + 2, bb = 2 * b\n"
-                           "input x[b, d]\ninput z[b, t]\ninput ids[b]: i32\n"
-                           "param w[d] ~ normal(std = 1)\nparam table[v, d] ~ normal(std = 1)\n"
-                           "data test over b { x = npy(\"x.npy\"), z = npy(\"z.npy\"), ids = npy(\"ids.npy\") }\n";
+static const char head[] =
+    "dim d = 4, b = 3, t = 5, v = 6, one = 1, two = 2, k3 = 3, d2 = 2, d6 = 6, d8 = 8\n"
+    "dim o = b, n = b * t, m = d * b, b2 = b + 2, bb = 2 * b\n"
+    "input x[b, d]\ninput z[b, t]\ninput ids[b]: i32\n"
+    "param w[d] ~ normal(std = 1)\nparam table[v, d] ~ normal(std = 1)\n"
+    "data test over b { x = npy(\"x.npy\"), z = npy(\"z.npy\"), ids = npy(\"ids.npy\") }\n";
 
 static const char *const each[] = {
     "y% = tanh(x * w)",
@@ -89,7 +91,8 @@ static const char *const own[] = {
     "top%, at% = top_k[b -> one](x)\ny% = x - sum[one](top% + at%)",
     "y% = sum[k3](window[b -> b, k3](x, pad = same) * values[k3](1, 2, 3))",
     "y% = max[k3](window[b -> b, k3](x, pad = causal))",
-    "f%[o, k3, d] = rename[b -> o](x) * values[k3](1, 2, 3)\ny% = fold[o, k3 -> b](f%, pad = (1, 1))",
+    "f%[o, k3, d] = rename[b -> o](x) * values[k3](1, 2, 3)\ny% = fold[o, k3 -> b](f%, pad = (1, "
+    "1))",
     "y% = x + sum[b2](pad[b -> b2](x, before = 1) * index[b2])",
     "y% = x - sum[one](slice[b -> one](x))",
     "y% = x - sum[one](slice[b -> one](x, start = size(b) - 1))",
@@ -105,18 +108,21 @@ static const char *const own[] = {
     "y% = random_normal[b, d]() * x",
     "y% = gradient(mean[b](sum[d](x ^ 3)), x)",
     "a% = x\nfor i% in 0..b { a% = a% + select[b](x, i%) * (i% + 1) }\ny% = a%",
-    "s%[b, o] = sum[d](x * rename[b -> o](x))\ny% = x * cross_entropy[o](s%, index[b], label_smoothing = 0.1)",
+    "s%[b, o] = sum[d](x * rename[b -> o](x))\ny% = x * cross_entropy[o](s%, index[b], "
+    "label_smoothing = 0.1)",
 };
 
-// -- which program ---------------------------------------------------------------------------------------
+// -- which program ------------------------------------------------------------------------------
 
 // Row number i, y%d its output and m%d a metric of it.
 static const char *row_text(const char *row, uint32_t i) {
   const char *text = "";
   for (char before = ' '; *row; before = *row++)
-    text = *row == '%' && before != ' ' ? arena_printf(arena, "%s%u", text, i) : arena_printf(arena, "%s%c", text, *row);
+    text = *row == '%' && before != ' ' ? arena_printf(arena, "%s%u", text, i)
+                                        : arena_printf(arena, "%s%c", text, *row);
   const char *last = strrchr(text, '\n'), *from = last ? last + 1 : text;
-  return arena_printf(arena, "%.*soutput %s\nmetric m%u = mean(y%u * y%u)\n", (int)(from - text), text, from, i, i, i);
+  return arena_printf(arena, "%.*soutput %s\nmetric m%u = mean(y%u * y%u)\n", (int)(from - text),
+                      text, from, i, i, i);
 }
 
 static Session *session_of(const char *text) {
@@ -144,18 +150,25 @@ static void try_rule(const char *row, bool fits) {
     failed++;
     return;
   }
-  bool found = last_batch_fits(arena, graph_of(s->model), graph_of(last), dim_find(s->model->graph->dims, "b"));
-  if (found != fits) printf("FAIL %s the last batch: %s\n", fits ? "another program for" : "the program for whole batches runs", row);
+  bool found = last_batch_fits(arena, graph_of(s->model), graph_of(last),
+                               dim_find(s->model->graph->dims, "b"));
+  if (found != fits)
+    printf("FAIL %s the last batch: %s\n",
+           fits ? "another program for" : "the program for whole batches runs", row);
   count(found == fits);
 }
 
-// -- files -----------------------------------------------------------------------------------------------
+// -- files --------------------------------------------------------------------------------------
 
 static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", folder, name); }
 
 // Rows first .. first + n - 1 of an input: small numbers, so that most sums are exact.
-static void write_rows(const char *input, const char *tag, int64_t width, int64_t first, int64_t n) {
-  Array x = {.type = width ? TYPE_F32 : TYPE_I32, .rank = width ? 2 : 1, .size = {n, width}, .elements = n * (width ? width : 1)};
+static void write_rows(const char *input, const char *tag, int64_t width, int64_t first,
+                       int64_t n) {
+  Array x = {.type = width ? TYPE_F32 : TYPE_I32,
+             .rank = width ? 2 : 1,
+             .size = {n, width},
+             .elements = n * (width ? width : 1)};
   x.data = arena_alloc(arena, (size_t)x.elements * 4);
   for (int64_t i = 0; i < x.elements; i++) {
     int64_t at = first * (width ? width : 1) + i;
@@ -175,13 +188,14 @@ static void write_all(const char *tag, int64_t first, int64_t n) {
 // meshc with these words, in the folder. False after a failure, which is said.
 static bool run(const char *words, char **out) {
   int code;
-  char *text = command_output(arena, arena_printf(arena, "cd %s && %s %s 2>&1", folder, meshc, words), &code);
+  char *text = command_output(
+      arena, arena_printf(arena, "cd %s && %s %s 2>&1", folder, meshc, words), &code);
   if (out) *out = text;
   if (code) printf("FAIL meshc %s: exit %d\n%s\n", words, code, text);
   return code == 0;
 }
 
-// -- predict ---------------------------------------------------------------------------------------------
+// -- predict ------------------------------------------------------------------------------------
 
 // Into the arena.
 static bool read_array(const char *file, const char *key, Array *out) {
@@ -197,7 +211,9 @@ static bool read_array(const char *file, const char *key, Array *out) {
   return true;
 }
 
-static double element(const Array *x, int64_t i) { return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type)); }
+static double element(const Array *x, int64_t i) {
+  return dtype_load(x->type, (const char *)x->data + i * dtype_bytes(x->type));
+}
 
 static bool near(double a, double b) { return fabs(a - b) <= 2e-5 * (1 + fabs(a)); }
 
@@ -210,7 +226,8 @@ static bool same_rows(const Array *all, const Array *part, int64_t first) {
   for (int i = axis + 1; i < all->rank; i++) inner *= all->size[i];
   for (int64_t i = 0; i < part->elements; i++) {
     int64_t outer = i / inner / part->size[axis], row = i / inner % part->size[axis];
-    if (!near(element(part, i), element(all, (outer * ROWS + first + row) * inner + i % inner))) return false;
+    if (!near(element(part, i), element(all, (outer * ROWS + first + row) * inner + i % inner)))
+      return false;
   }
   return true;
 }
@@ -221,24 +238,31 @@ static void compare_rows(const char *const *list, uint32_t n, const char *option
     Array all, part;
     bool good = read_array("all.npz", key, &all);
     for (int64_t k = 0; k * BATCH < ROWS && good; k++) {
-      good = read_array(arena_printf(arena, "part%lld.npz", (long long)k), key, &part) && same_rows(&all, &part, k * BATCH);
-      if (!good) printf("FAIL predict %s: rows from %lld on: %s\n", options, (long long)(k * BATCH), list[i]);
+      good = read_array(arena_printf(arena, "part%lld.npz", (long long)k), key, &part) &&
+             same_rows(&all, &part, k * BATCH);
+      if (!good)
+        printf("FAIL predict %s: rows from %lld on: %s\n", options, (long long)(k * BATCH),
+               list[i]);
     }
     count(good);
   }
 }
 
-// -- eval ------------------------------------------------------------------------------------------------
+// -- eval ---------------------------------------------------------------------------------------
 
-static void compare_metrics(const char *const *list, uint32_t n, const char *options, const char *text) {
+static void compare_metrics(const char *const *list, uint32_t n, const char *options,
+                            const char *text) {
   const char *begin = strchr(text, '{');
-  json_t *root = begin ? json_loads(begin, JSON_DISABLE_EOF_CHECK, NULL) : NULL, *metrics = json_object_get(root, "metrics");
+  json_t *root = begin ? json_loads(begin, JSON_DISABLE_EOF_CHECK, NULL) : NULL,
+         *metrics = json_object_get(root, "metrics");
   for (uint32_t i = 0; i < n; i++) {
     double want = 0, got = json_real_value(json_object_get(metrics, arena_printf(arena, "m%u", i)));
     for (int64_t k = 0; k * BATCH < ROWS; k++) {
       Array part;
       int64_t rows = ROWS - k * BATCH < BATCH ? ROWS - k * BATCH : BATCH;
-      if (!read_array(arena_printf(arena, "part%lld.npz", (long long)k), arena_printf(arena, "m%u", i), &part)) continue;
+      if (!read_array(arena_printf(arena, "part%lld.npz", (long long)k),
+                      arena_printf(arena, "m%u", i), &part))
+        continue;
       want += element(&part, 0) * (double)rows / ROWS;
     }
     if (!near(want, got)) printf("FAIL eval %s: %g, not %g: %s\n", options, got, want, list[i]);
@@ -247,11 +271,17 @@ static void compare_metrics(const char *const *list, uint32_t n, const char *opt
   json_decref(root);
 }
 
-// -- a list ----------------------------------------------------------------------------------------------
+// -- a list -------------------------------------------------------------------------------------
 
 static const char *const meshes[] = {
-    "", "--mesh r=2 --layout b=r", "--mesh r=3 --layout b=r", "--mesh r=2,c=2 --layout b=r,d=c", "--mesh r=2,c=2 --layout b=r+c,t=none",
-    "--mesh r=2 --layout d=r", "--np 2 --mesh r=4 --layout b=r", "--mesh r=2 --layout b=r --verify",
+    "",
+    "--mesh r=2 --layout b=r",
+    "--mesh r=3 --layout b=r",
+    "--mesh r=2,c=2 --layout b=r,d=c",
+    "--mesh r=2,c=2 --layout b=r+c,t=none",
+    "--mesh r=2 --layout d=r",
+    "--np 2 --mesh r=4 --layout b=r",
+    "--mesh r=2 --layout b=r --verify",
 };
 
 static bool write_model(const char *const *list, uint32_t n) {
@@ -265,20 +295,28 @@ static bool write_model(const char *const *list, uint32_t n) {
 static void try_list(const char *const *list, uint32_t n, int programs) {
   if (!write_model(list, n)) exit(1);
   for (int k = 0; k * BATCH < ROWS; k++) {
-    const char *size = (k + 1) * BATCH > ROWS ? arena_printf(arena, "--set b=%d", ROWS % BATCH) : "";
-    const char *feeds = arena_printf(arena, "--feed x=x%d.npy --feed z=z%d.npy --feed ids=ids%d.npy", k, k, k);
-    if (!run(arena_printf(arena, "run model.mesh %s %s --out part%d.npz", size, feeds, k), NULL)) failed++;
+    const char *size =
+        (k + 1) * BATCH > ROWS ? arena_printf(arena, "--set b=%d", ROWS % BATCH) : "";
+    const char *feeds =
+        arena_printf(arena, "--feed x=x%d.npy --feed z=z%d.npy --feed ids=ids%d.npy", k, k, k);
+    if (!run(arena_printf(arena, "run model.mesh %s %s --out part%d.npz", size, feeds, k), NULL))
+      failed++;
   }
   for (size_t i = 0; i < countof(meshes); i++) {
     char *text;
-    if (run(arena_printf(arena, "predict model.mesh %s -v --out all.npz", meshes[i]), &text)) compare_rows(list, n, meshes[i]);
-    else failed++;
+    if (run(arena_printf(arena, "predict model.mesh %s -v --out all.npz", meshes[i]), &text))
+      compare_rows(list, n, meshes[i]);
+    else
+      failed++;
     int compiled = 0;
     for (const char *at = text; (at = strstr(at, "compiled for eval")); at++) compiled++;
-    if (compiled != programs) printf("FAIL %d programs, not %d: %s\n", compiled, programs, meshes[i]);
+    if (compiled != programs)
+      printf("FAIL %d programs, not %d: %s\n", compiled, programs, meshes[i]);
     count(compiled == programs);
-    if (run(arena_printf(arena, "eval model.mesh %s --json", meshes[i]), &text)) compare_metrics(list, n, meshes[i], text);
-    else failed++;
+    if (run(arena_printf(arena, "eval model.mesh %s --json", meshes[i]), &text))
+      compare_metrics(list, n, meshes[i], text);
+    else
+      failed++;
   }
 }
 
@@ -295,7 +333,8 @@ int main(void) {
   for (size_t i = 0; i < countof(own); i++) try_rule(own[i], false);
   write_all("", 0, ROWS);
   for (int k = 0; k * BATCH < ROWS; k++)
-    write_all(arena_printf(arena, "%d", k), k * BATCH, ROWS - k * BATCH < BATCH ? ROWS - k * BATCH : BATCH);
+    write_all(arena_printf(arena, "%d", k), k * BATCH,
+              ROWS - k * BATCH < BATCH ? ROWS - k * BATCH : BATCH);
   try_list(each, countof(each), 1);
   try_list(own, countof(own), 2);
   nftw(folder, removed, 16, FTW_DEPTH | FTW_PHYS);

@@ -1,7 +1,7 @@
-// Every operation under every layout, and random graphs under random layouts: the lowered graph of all
-// processors in lockstep against the whole graph, within the bounds that the evaluator carries. Inputs
-// that are small integers have bound 0 wherever sums are exact, so those compare bit for bit (a note on standard error
-// says how many outputs did).
+// Every operation under every layout, and random graphs under random layouts: the lowered graph of
+// all processors in lockstep against the whole graph, within the bounds that the evaluator carries.
+// Inputs that are small integers have bound 0 wherever sums are exact, so those compare bit for bit
+// (a note on standard error says how many outputs did).
 //
 //   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
 #include <math.h>
@@ -39,8 +39,8 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
     for (int64_t i = 0; i < x->elements; i++) tainted += x->tainted[i];
     for (int64_t i = 0; i < x->elements; i++)
       if (!same_element(x, y, i))
-        return arena_printf(m->a, "%s[%lld] is %.9g, whole %.9g (bounds %.3g, %.3g)", a->name, (long long)i, y->value[i],
-                            x->value[i], y->bound[i], x->bound[i]);
+        return arena_printf(m->a, "%s[%lld] is %.9g, whole %.9g (bounds %.3g, %.3g)", a->name,
+                            (long long)i, y->value[i], x->value[i], y->bound[i], x->bound[i]);
   }
   return tainted * 10 > elements ? layout_vacuous : NULL;
 }
@@ -48,7 +48,8 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
 // The buckets of a lowered graph must be runnable in their order.
 static const char *check_buckets(Maker *m, const Graph *g, const Machine *machine) {
   Buckets *b = collectives_pack(m->a, g, machine);
-  uint32_t *level = arena_array(m->a, uint32_t, graph_count(g) + 1); // 1 + last bucket that a node waits for
+  uint32_t *level =
+      arena_array(m->a, uint32_t, graph_count(g) + 1); // 1 + last bucket that a node waits for
   for (bool more = true; more;) {
     more = false;
     for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -73,8 +74,10 @@ static const char *check_remat(Maker *m, const Graph *shared, const Eval *split)
   const Eval *e = eval_run(m->a, again, m->ninputs, m->feed, 3);
   for (uint32_t o = 0; o < shared->output.n; o++)
     for (int64_t r = 0; r < split->processors; r++) {
-      const Tensor *x = eval_at(split, shared->output.at[o].value, r), *y = eval_at(e, again->output.at[o].value, r);
-      if (x->elements != y->elements || memcmp(x->value, y->value, sizeof *x->value * (size_t)x->elements) != 0)
+      const Tensor *x = eval_at(split, shared->output.at[o].value, r),
+                   *y = eval_at(e, again->output.at[o].value, r);
+      if (x->elements != y->elements ||
+          memcmp(x->value, y->value, sizeof *x->value * (size_t)x->elements) != 0)
         return arena_printf(m->a, "remat changes %s", shared->output.at[o].name);
     }
   return NULL;
@@ -95,7 +98,9 @@ static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
   if (wrong) return wrong;
   const Eval *split = eval_run(m->a, shared, m->ninputs, m->feed, 3);
   wrong = compare(m, whole, split);
-  return wrong && wrong != layout_vacuous ? wrong : (again = check_remat(m, shared, split)) ? again : wrong;
+  return wrong && wrong != layout_vacuous          ? wrong
+         : (again = check_remat(m, shared, split)) ? again
+                                                   : wrong;
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,7 @@
-// Every op case of the table (op x type x variant x kind of input, NaN and infinities among them) under
-// layouts of its dims, on meshes of 1, 2, 3, 4, 2 x 2 and 2 x 4: the lowered graph of all processors in lockstep
-// against the whole graph. Fails when an op misses one of its types whole or cut on a mesh.
+// Every op case of the table (op x type x variant x kind of input, NaN and infinities among them)
+// under layouts of its dims, on meshes of 1, 2, 3, 4, 2 x 2 and 2 x 4: the lowered graph of all
+// processors in lockstep against the whole graph. Fails when an op misses one of its types whole or
+// cut on a mesh.
 //
 //   layouts_types [TEXT]    cases whose name contains TEXT
 #include <math.h>
@@ -31,12 +32,14 @@ static const char *compare(Arena *a, const Eval *whole, const Eval *split) {
   for (uint32_t o = 0; o < whole->graph->output.n; o++) {
     const Output *x = &whole->graph->output.at[o], *y = &split->graph->output.at[o];
     bool agree;
-    Tensor *want = eval_whole(a, whole, x->value, 0, NULL, NULL), *got = eval_whole(a, split, y->value, 0, NULL, &agree);
+    Tensor *want = eval_whole(a, whole, x->value, 0, NULL, NULL),
+           *got = eval_whole(a, split, y->value, 0, NULL, &agree);
     if (!agree) return arena_printf(a, "%s: replicas differ", x->name);
     for (int64_t i = 0; i < want->elements; i++)
       if (!same_element(want, got, i))
-        return arena_printf(a, "%s[%lld] is %.9g, whole %.9g (bounds %.3g, %.3g)", x->name, (long long)i, got->value[i],
-                            want->value[i], got->bound[i], want->bound[i]);
+        return arena_printf(a, "%s[%lld] is %.9g, whole %.9g (bounds %.3g, %.3g)", x->name,
+                            (long long)i, got->value[i], want->value[i], got->bound[i],
+                            want->bound[i]);
   }
   return NULL;
 }
@@ -56,7 +59,8 @@ static int dims_of(const Graph *g, DimId out[MAX_RANK]) {
 static Layout layout_of(const Graph *g, const DimId *dims, int i, int j, LayoutRule rule[2]) {
   int last = g->mesh->naxes - 1;
   rule[0] = (LayoutRule){.dim = dim_get(g->dims, dims[i])->name, .axes = {.n = 1, .at = {0}}};
-  rule[1] = (LayoutRule){.dim = dim_get(g->dims, dims[j])->name, .axes = {.n = 1, .at = {(uint8_t)last}}};
+  rule[1] =
+      (LayoutRule){.dim = dim_get(g->dims, dims[j])->name, .axes = {.n = 1, .at = {(uint8_t)last}}};
   if (i == j) rule[0].axes = last ? (Axes){.n = 2, .at = {1, 0}} : rule[0].axes;
   return (Layout){.n = i == j || !last ? 1 : 2, .rule = rule};
 }
@@ -66,15 +70,19 @@ enum { MESHES = countof(meshes) };
 static bool seen_whole[MESHES][OP_COUNT][TYPE_COUNT], seen_cut[MESHES][OP_COUNT][TYPE_COUNT];
 
 // False: the layout is refused.
-static bool run_layout(Arena *a, const OpCase *c, const Graph *g, const Eval *whole, Layout layout) {
+static bool run_layout(Arena *a, const OpCase *c, const Graph *g, const Eval *whole,
+                       Layout layout) {
   char why[200];
   Machine machine = machine_default();
   if (!layout_check(g, &layout, diag_new(a))) return false;
   Graph *low = collectives_share(a, lower(a, place(a, g, &layout, &machine)));
-  const char *wrong = graph_verify(low, why) ? compare(a, whole, eval_run(a, low, c->nfeeds, c->feeds, 0)) : why;
-  if (!wrong) passed++;
+  const char *wrong =
+      graph_verify(low, why) ? compare(a, whole, eval_run(a, low, c->nfeeds, c->feeds, 0)) : why;
+  if (!wrong)
+    passed++;
   else if (failed++ < 20)
-    printf("FAILED %s, %s over %d axes: %s\n", c->name, layout.n ? layout.rule[0].dim : "nothing", g->mesh->naxes, wrong);
+    printf("FAILED %s, %s over %d axes: %s\n", c->name, layout.n ? layout.rule[0].dim : "nothing",
+           g->mesh->naxes, wrong);
   return true;
 }
 
@@ -106,7 +114,8 @@ static void run_case(size_t mesh, int i, const char *only) {
 // Fails for what no layout of a mesh had. Constants and the step have no dims that could be cut.
 static void check_table(Arena *a) {
   for (size_t m = 0; m < MESHES; m++) {
-    for (size_t t = 0; t < TYPE_COUNT; t++) seen_cut[m][OP_CONST][t] = seen_cut[m][OP_STEP][t] = true;
+    for (size_t t = 0; t < TYPE_COUNT; t++)
+      seen_cut[m][OP_CONST][t] = seen_cut[m][OP_STEP][t] = true;
     const char *whole = op_cases_missing(a, seen_whole[m]), *cut = op_cases_missing(a, seen_cut[m]);
     if (whole) printf("FAILED mesh %d: none whole of %s\n", (int)m, whole);
     if (cut) printf("FAILED mesh %d: none cut of %s\n", (int)m, cut);

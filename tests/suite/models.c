@@ -1,14 +1,16 @@
-// Whole models, compiled and run on several meshes under several layouts, against the evaluator: every
-// output, the loss, the gradient of every float input and parameter, and after steps of training every
-// parameter and slot, within the tolerance that runs with random rounding errors give (common/expect.h).
+// Whole models, compiled and run on several meshes under several layouts, against the evaluator:
+// every output, the loss, the gradient of every float input and parameter, and after steps of
+// training every parameter and slot, within the tolerance that runs with random rounding errors
+// give (common/expect.h).
 //
 // tests/models/*.mesh are found by themselves. Comment lines say what to do:
 //   # run                              one processor
 //   # run rows=2,cols=2 b=rows,h=cols
 //   # train 2 rows=2 b=rows            two steps of training
 //   # feed label 0..10                 numbers of an integer input, 0..2 otherwise
-// Every run is made with products by the library on one worker and by generated kernels on two; the bytes that the
-// communicator counts must be those that `check` predicts, and parameters start alike on every mesh.
+// Every run is made with products by the library on one worker and by generated kernels on two; the
+// bytes that the communicator counts must be those that `check` predicts, and parameters start
+// alike on every mesh.
 //
 //   suite_models [FILE ...]            SHOW=1: how near each output came
 #include <dirent.h>
@@ -18,10 +20,10 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "ir/eval/expect.h"
 #include "runtime/runtime.h"
 #include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
-#include "ir/eval/expect.h"
 
 enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;
@@ -116,16 +118,20 @@ static bool run_compile(Run *r) {
   if (!g) return false;
   static Machine machine;
   machine = machine_default();
-  // Generated products at the least effort, those of the library at the one that users get: both levels are covered.
-  PipelineOptions options = {.codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
-                             .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()}, .machine = &machine, .machine_code = true};
+  // Generated products at the least effort, those of the library at the one that users get: both
+  // levels are covered.
+  PipelineOptions options = {
+      .codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
+      .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},
+      .machine = &machine,
+      .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);
   return r->exec && exec_initialise(r->exec, r->diag);
 }
 
-// -- numbers ---------------------------------------------------------------------------------------
+// -- numbers ------------------------------------------------------------------------------------
 
 // The bounds of "# feed NAME low..high".
 static void feed_range(const Run *r, const char *name, long *low, long *high) {
@@ -148,7 +154,8 @@ static void draw_input(const Run *r, const Given *x) {
 }
 
 // What the executor holds of a parameter, state or slot.
-static void read_whole(Run *r, TensorKind kind, const char *name, Dtype type, int64_t n, double *out) {
+static void read_whole(Run *r, TensorKind kind, const char *name, Dtype type, int64_t n,
+                       double *out) {
   int64_t size = dtype_bytes(type);
   char *data = arena_alloc(r->arena, (size_t)(n * size) + 1);
   exec_read(r->exec, kind, name, data);
@@ -160,18 +167,22 @@ static bool is_used(const Run *r, const Given *x) {
 }
 
 static Given given_new(Run *r, Truth *t, const Graph *g, const Decl *d) {
-  Given x = {.name = arena_printf(t->arena, "%s", d->name), .kind = d->kind, .type = d->type, .n = 1};
+  Given x = {
+      .name = arena_printf(t->arena, "%s", d->name), .kind = d->kind, .type = d->type, .n = 1};
   for (int k = 0; k < d->rank; k++) x.n *= dim_get(g->dims, d->dims[k])->size;
   x.value = arena_array(t->arena, double, x.n);
-  if (d->kind == DECL_INPUT) draw_input(r, &x);
-  else if (is_used(r, &x)) read_whole(r, tensor_kind(x.kind), x.name, x.type, x.n, x.value);
+  if (d->kind == DECL_INPUT)
+    draw_input(r, &x);
+  else if (is_used(r, &x))
+    read_whole(r, tensor_kind(x.kind), x.name, x.type, x.n, x.value);
   return x;
 }
 
 static void want_output(Truth *t, Expect *e, uint32_t i) {
   const Output *o = &e->graph->output.at[i];
   TensorKind kind = tensor_kind_of_output(e->graph, o);
-  vec_push(t->arena, t->want) = (Want){kind, arena_printf(t->arena, "%s", o->name), expect_output(e, i)};
+  vec_push(t->arena, t->want) =
+      (Want){kind, arena_printf(t->arena, "%s", o->name), expect_output(e, i)};
 }
 
 // Made-up numbers for inputs, for parameters what the executor drew; the evaluator on them.
@@ -203,8 +214,10 @@ static bool run_feed(Run *r, const Truth *t) {
     char *data = arena_alloc(r->arena, (size_t)(x->n * size) + 1);
     double *start = arena_array(r->arena, double, x->n);
     for (int64_t k = 0; k < x->n; k++) dtype_store(x->type, data + k * size, x->value[k]);
-    if (x->kind == DECL_INPUT) exec_write(r->exec, TENSOR_INPUT, x->name, x->type, data);
-    else read_whole(r, tensor_kind(x->kind), x->name, x->type, x->n, start);
+    if (x->kind == DECL_INPUT)
+      exec_write(r->exec, TENSOR_INPUT, x->name, x->type, data);
+    else
+      read_whole(r, tensor_kind(x->kind), x->name, x->type, x->n, start);
     if (x->kind != DECL_INPUT && memcmp(start, x->value, (size_t)x->n * sizeof *start) != 0) {
       fault(r, arena_printf(r->arena, "%s starts otherwise than on the first mesh", x->name));
       return false;
@@ -213,7 +226,7 @@ static bool run_feed(Run *r, const Truth *t) {
   return true;
 }
 
-// -- comparing -------------------------------------------------------------------------------------
+// -- comparing ----------------------------------------------------------------------------------
 
 static double mean_square(int64_t n, const double *x) {
   double sum = 0;
@@ -238,7 +251,8 @@ static bool output_agrees(Run *r, const Want *w) {
   double *got = arena_array(r->arena, double, t->elements + 1);
   read_whole(r, w->kind, w->name, t->type, t->elements, got);
   Compare c = compare_tensor(t, got);
-  if (!compare_ok(&c)) fault(r, arena_printf(r->arena, "%s: %s", w->name, compare_text(r->arena, &c)));
+  if (!compare_ok(&c))
+    fault(r, arena_printf(r->arena, "%s: %s", w->name, compare_text(r->arena, &c)));
   if (getenv("SHOW")) show(r, w, got);
   return compare_ok(&c);
 }
@@ -252,7 +266,8 @@ static bool counted_as_predicted(Run *r) {
     return false;
   }
   if (counted == predicted) return true;
-  fault(r, arena_printf(r->arena, "counted %lld wire bytes, predicted %lld", (long long)counted, (long long)predicted));
+  fault(r, arena_printf(r->arena, "counted %lld wire bytes, predicted %lld", (long long)counted,
+                        (long long)predicted));
   return false;
 }
 
@@ -280,8 +295,9 @@ static bool run_check(Run *r, Truth *t) {
 static void run_one(Run *r, Truth *t) {
   char what[30] = "";
   if (r->steps) snprintf(what, sizeof what, " train %lld", (long long)r->steps);
-  snprintf(r->label, sizeof r->label, "%s%s [%s %s]%s %d workers", r->path, what, r->mesh ? r->mesh : "-",
-           r->layout ? r->layout : "none", r->products ? " products" : " kernels", r->threads);
+  snprintf(r->label, sizeof r->label, "%s%s [%s %s]%s %d workers", r->path, what,
+           r->mesh ? r->mesh : "-", r->layout ? r->layout : "none",
+           r->products ? " products" : " kernels", r->threads);
   r->arena = arena_new();
   r->diag = diag_new(r->arena);
   bool good = run_build(r) && run_compile(r);
@@ -324,8 +340,14 @@ static void file_runs(const char *path) {
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
     for (int variant = 0; line_read(line, &steps, mesh, layout) && variant < 2; variant++) {
       skipped += variant == 0 && !have;
-      Run r = {.path = path, .text = text, .size = n, .mesh = *mesh ? mesh : NULL, .layout = *layout ? layout : NULL,
-               .steps = steps, .products = variant == 0, .threads = 1 + variant};
+      Run r = {.path = path,
+               .text = text,
+               .size = n,
+               .mesh = *mesh ? mesh : NULL,
+               .layout = *layout ? layout : NULL,
+               .steps = steps,
+               .products = variant == 0,
+               .threads = 1 + variant};
       if (variant == 1 || have) run_one(&r, &truth);
     }
   }
@@ -335,7 +357,9 @@ static void file_runs(const char *path) {
   failed++;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 int main(int argc, char **argv) {
   if (!code_available()) {
@@ -347,7 +371,8 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++) vec_push(a, path) = argv[i];
   DIR *d = argc > 1 ? NULL : opendir("tests/models");
   for (struct dirent *e; d && (e = readdir(d));)
-    if (strstr(e->d_name, ".mesh")) vec_push(a, path) = arena_printf(a, "tests/models/%s", e->d_name);
+    if (strstr(e->d_name, ".mesh"))
+      vec_push(a, path) = arena_printf(a, "tests/models/%s", e->d_name);
   if (d) closedir(d);
   if (path.n) qsort(path.at, path.n, sizeof *path.at, by_name);
   for (uint32_t i = 0; i < path.n; i++) file_runs(path.at[i]);

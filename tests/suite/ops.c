@@ -20,7 +20,7 @@ static void report(Tally *t, bool ok, const char *name, const char *what, const 
   if (!ok) printf("FAIL %s: %s: %s\n", name, what, why ? why : "");
 }
 
-// -- before and after the passes -----------------------------------------------------------------
+// -- before and after the passes ----------------------------------------------------------------
 
 static void check_outputs(Tally *t, Arena *a, const OpCase *c, const Graph *after,
                           const char *pass) {
@@ -44,7 +44,7 @@ static void check_passes(Tally *t, Arena *a, const OpCase *c) {
   check_outputs(t, a, c, simple, "expand and simplify");
 }
 
-// -- finite differences --------------------------------------------------------------------------
+// -- finite differences -------------------------------------------------------------------------
 
 // `loss` alone, with its declarations.
 static Graph *only(Arena *a, const Graph *g, NodeId loss, NodeId *out) {

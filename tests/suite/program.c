@@ -1,7 +1,7 @@
 // Code generation without machine code: every operation and random graphs under many layouts become
-// Programs (order, fusion, kernels, schedule, memory plan), which a reference interpreter runs on all
-// processors, against the evaluator of the whole graph. Each case runs fused and not, with library
-// products and without, in turn.
+// Programs (order, fusion, kernels, schedule, memory plan), which a reference interpreter runs on
+// all processors, against the evaluator of the whole graph. Each case runs fused and not, with
+// library products and without, in turn.
 //
 //   program [CASE | seed=N]    SEEDS=n, SHOW=1 as in layouts
 #include <math.h>
@@ -41,7 +41,8 @@ static void feed(Maker *m, Interp *in) {
   }
 }
 
-// Off by no more than the bound of the whole graph and that of the split one, which rounds elsewhere.
+// Off by no more than the bound of the whole graph and that of the split one, which rounds
+// elsewhere.
 static bool right(const Tensor *want, const Tensor *split, int64_t i, double got) {
   double v = want->value[i];
   if (want->tainted[i] || split->tainted[i] || v == got || (isnan(v) && isnan(got))) return true;
@@ -56,7 +57,8 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole, const Eval *
     int rank = d ? d->rank : out->rank;
     bool agree;
     Tensor *want = eval_whole(m->a, whole, out->value, rank, d ? d->dims : out->dims, NULL);
-    Tensor *half = eval_whole(m->a, split, split->graph->output.at[o].value, rank, d ? d->dims : out->dims, &agree);
+    Tensor *half = eval_whole(m->a, split, split->graph->output.at[o].value, rank,
+                              d ? d->dims : out->dims, &agree);
     double *got = arena_array(m->a, double, want->elements + 1);
     if (!interp_read(in, d ? tensor_of(d->kind) : TENSOR_OUTPUT, out->name, got))
       return arena_printf(m->a, "%s is not in the directory", out->name);
@@ -64,8 +66,8 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole, const Eval *
     for (int64_t i = 0; i < want->elements; i++) {
       tainted += want->tainted[i];
       if (!right(want, half, i, got[i]))
-        return arena_printf(m->a, "%s[%lld] is %.9g, wanted %.9g (bounds %.3g, %.3g)", out->name, (long long)i, got[i],
-                            want->value[i], want->bound[i], half->bound[i]);
+        return arena_printf(m->a, "%s[%lld] is %.9g, wanted %.9g (bounds %.3g, %.3g)", out->name,
+                            (long long)i, got[i], want->value[i], want->bound[i], half->bound[i]);
     }
   }
   return tainted * 10 > elements ? layout_vacuous : NULL;
@@ -74,7 +76,8 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole, const Eval *
 static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   char why[200];
   Machine machine = machine_default();
-  CodegenOptions opt = {.fuse = turn % 4 != 3, .products = turn % 2 == 0, .product_work = 1, .for_ = "train"};
+  CodegenOptions opt = {
+      .fuse = turn % 4 != 3, .products = turn % 2 == 0, .product_work = 1, .for_ = "train"};
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);

@@ -1,7 +1,7 @@
-// Random graphs under random layouts through the whole compiler: machine code, run by the executor with one
-// worker and with two, which must give the same bits, against the evaluator of the whole graph. Parameters,
-// states and slots are compared after the step has committed. Bytes counted are those predicted, and the memory of a
-// processor is what the program says.
+// Random graphs under random layouts through the whole compiler: machine code, run by the executor
+// with one worker and with two, which must give the same bits, against the evaluator of the whole
+// graph. Parameters, states and slots are compared after the step has committed. Bytes counted are
+// those predicted, and the memory of a processor is what the program says.
 //
 //   suite_random [seed=N]    SEEDS=n: that many graphs, FROM=n: the first, SHOW=1: graphs and programs of failures
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "ir/eval/expect.h"
 #include "runtime/runtime.h"
 #include "tests/suite/common/cache.h"
 #include "tests/suite/common/compare.h"
-#include "ir/eval/expect.h"
 #include "tests/suite/common/layout_cases.h"
 
 enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };
@@ -20,10 +20,12 @@ enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };
 static void hand_in(Maker *m, Exec *e, const Program *p) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
-    if (program_tensor(p, tensor_kind(d->kind), d->name) < 0) continue; // a graph may read less than was declared
+    if (program_tensor(p, tensor_kind(d->kind), d->name) < 0)
+      continue; // a graph may read less than was declared
     int64_t size = dtype_bytes(d->type);
     char *data = arena_alloc(m->a, (size_t)(m->feed[i].n * size));
-    for (int64_t k = 0; k < m->feed[i].n; k++) dtype_store(d->type, data + k * size, m->feed[i].value[k]);
+    for (int64_t k = 0; k < m->feed[i].n; k++)
+      dtype_store(d->type, data + k * size, m->feed[i].value[k]);
     exec_write(e, tensor_kind(d->kind), d->name, d->type, data);
   }
 }
@@ -62,8 +64,7 @@ static const char *run_step(Maker *m, const Program *p, Expect *truth, int threa
   if (!e) return "the executor refuses the program";
   hand_in(m, e, p);
   bool clean = exec_step(e, STEP, true) == STEP_OK;
-  for (uint32_t i = 0; i < truth->graph->output.n && clean; i++)
-    out[i] = result_of(m, e, truth, i);
+  for (uint32_t i = 0; i < truth->graph->output.n && clean; i++) out[i] = result_of(m, e, truth, i);
   const char *wrong = clean ? NULL : "the step fails";
   if (clean && !exec_check(e, m->diag)) {
     diag_print(m->diag, stdout, false);
@@ -81,7 +82,8 @@ static const char *run_code(Maker *m, const Graph *g, const Graph *lowered, cons
   const char *wrong = run_step(m, p, truth, 1, one), *vacuous = NULL;
   for (uint32_t i = 0; i < n && !wrong; i++) {
     wrong = judge(m, &one[i]);
-    if (wrong && wrong != layout_vacuous) { // more runs with errors may say that it hangs on rounding
+    if (wrong &&
+        wrong != layout_vacuous) { // more runs with errors may say that it hangs on rounding
       expect_more(truth, STEP);
       one[i].want = expect_output(truth, i);
       wrong = judge(m, &one[i]);
@@ -106,7 +108,10 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   const char *blas;
   (void)whole;
   Machine machine = machine_default();
-  CodegenOptions opt = {.fuse = turn % 4 != 3, .products = turn % 2 == 0 && blas_open(&blas), .product_work = 1, .for_ = "train"};
+  CodegenOptions opt = {.fuse = turn % 4 != 3,
+                        .products = turn % 2 == 0 && blas_open(&blas),
+                        .product_work = 1,
+                        .for_ = "train"};
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);

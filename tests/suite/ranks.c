@@ -1,6 +1,7 @@
-// Random graphs under random layouts on several processes: with 2 and with 4 ranks, forked by ourselves and started by
-// mpirun, every output must have the bits that the same program gives in one process, and what the communicators count
-// must be what the compiler predicts. All graphs are run by the same ranks, one after the other; one of them compiles.
+// Random graphs under random layouts on several processes: with 2 and with 4 ranks, forked by
+// ourselves and started by mpirun, every output must have the bits that the same program gives in
+// one process, and what the communicators count must be what the compiler predicts. All graphs are
+// run by the same ranks, one after the other; one of them compiles.
 //
 //   suite_ranks [seed=N]     SEEDS=n: that many graphs, FROM=n: the first; NP=n: that many ranks only; WAY=fork, WAY=mpirun
 #define _XOPEN_SOURCE 700 // mkdtemp
@@ -26,7 +27,8 @@ static void hand_in(Maker *m, Exec *e, const Program *p) {
     if (program_tensor(p, tensor_kind(d->kind), d->name) < 0) continue;
     int64_t size = dtype_bytes(d->type);
     char *data = arena_alloc(m->a, (size_t)(m->feed[i].n * size));
-    for (int64_t k = 0; k < m->feed[i].n; k++) dtype_store(d->type, data + k * size, m->feed[i].value[k]);
+    for (int64_t k = 0; k < m->feed[i].n; k++)
+      dtype_store(d->type, data + k * size, m->feed[i].value[k]);
     exec_write(e, tensor_kind(d->kind), d->name, d->type, data);
   }
 }
@@ -54,13 +56,16 @@ static char *values_of(Maker *m, const Exec *e, const Program *p, size_t *bytes)
 
 static const char *compare_counts(Maker *m, const CommCount *here, const CommCount *there) {
   for (int k = 0; k < COLL_COUNT; k++)
-    if (here->calls[k] != there->calls[k] || here->bytes[k] != there->bytes[k] || here->wire_bytes[k] != there->wire_bytes[k])
-      return arena_printf(m->a, "%s: other counts in ranks than in one process", coll_text((CollKind)k));
+    if (here->calls[k] != there->calls[k] || here->bytes[k] != there->bytes[k] ||
+        here->wire_bytes[k] != there->wire_bytes[k])
+      return arena_printf(m->a, "%s: other counts in ranks than in one process",
+                          coll_text((CollKind)k));
   return NULL;
 }
 
 // Runs the step in this process alone, or (`with`) as one of the ranks. A sentence when it fails.
-static const char *run(Maker *m, const Program *p, Ranks *with, char **out, size_t *bytes, CommCount *count) {
+static const char *run(Maker *m, const Program *p, Ranks *with, char **out, size_t *bytes,
+                       CommCount *count) {
   ExecOptions opt = {.threads = with ? 0 : 1, .ranks = with};
   Exec *e = exec_new(p, &opt, m->diag);
   if (!e) return "the executor refuses the program";
@@ -90,7 +95,8 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   (void)whole;
   Machine machine = machine_default();
   const char *blas;
-  CodegenOptions opt = {.fuse = true, .products = blas_open(&blas), .product_work = 1, .for_ = "train"};
+  CodegenOptions opt = {
+      .fuse = true, .products = blas_open(&blas), .product_work = 1, .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low));
@@ -126,7 +132,9 @@ static int rank_main(int argc, char **argv) {
   return code;
 }
 
-static bool mpi_works(void) { return ranks_over_mpi() && system("command -v mpirun >/dev/null") == 0; }
+static bool mpi_works(void) {
+  return ranks_over_mpi() && system("command -v mpirun >/dev/null") == 0;
+}
 
 static void remove_cache(void) {
   char path[512];
@@ -186,7 +194,10 @@ static bool wanted(const char *variable, const char *value) {
 }
 
 int main(int argc, char **argv) {
-  static const struct { bool mpi; const char *way, *np; } runs[] = {
+  static const struct {
+    bool mpi;
+    const char *way, *np;
+  } runs[] = {
       {false, "fork", "2"}, {false, "fork", "4"}, {true, "mpirun", "2"}, {true, "mpirun", "4"}};
   char folder[] = "/tmp/meshc-ranks-XXXXXX";
   int passed = 0, failed = 0, skipped = 0, code = 0;
@@ -199,8 +210,10 @@ int main(int argc, char **argv) {
   if (cache) setenv("SUITE_RANKS_CACHE", cache, 1);
   for (size_t i = 0; i < countof(runs); i++) {
     if (!wanted("NP", runs[i].np) || !wanted("WAY", runs[i].way)) continue;
-    if (runs[i].mpi && !mpi_works()) skipped += SEEDS * LAYOUTS;
-    else code |= launch(atoi(runs[i].np), runs[i].mpi, argv, &passed, &failed);
+    if (runs[i].mpi && !mpi_works())
+      skipped += SEEDS * LAYOUTS;
+    else
+      code |= launch(atoi(runs[i].np), runs[i].mpi, argv, &passed, &failed);
   }
   if (cache) remove_cache();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

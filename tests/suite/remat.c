@@ -1,9 +1,11 @@
-// Models with `checkpoint`, and under budgets of memory, against the same models without: after two steps of training
-// every parameter, state and slot is the same, on several meshes, and the work arena is smaller where it says so. Where the body of a
-// loop is computed again, gradients of parameters add up step by step, not in one product: the same but for rounding.
+// Models with `checkpoint`, and under budgets of memory, against the same models without: after two
+// steps of training every parameter, state and slot is the same, on several meshes, and the work
+// arena is smaller where it says so. Where the body of a loop is computed again, gradients of
+// parameters add up step by step, not in one product: the same but for rounding.
 //
-// Long sums are folded at positions that depend on the summed dims only (codegen/cpu/fold.c), so that a recomputed value has
-// the same bits in whatever kernel. Under budgets other values share a kernel, and rounding is granted.
+// Long sums are folded at positions that depend on the summed dims only (codegen/cpu/fold.c), so
+// that a recomputed value has the same bits in whatever kernel. Under budgets other values share a
+// kernel, and rounding is granted.
 //
 //   suite_remat [NAME]
 #include <math.h>
@@ -18,8 +20,8 @@
 enum { SEED = 7, STEPS = 2 };
 static int passed, failed;
 
-// `smaller`: the arena with checkpoints in percent of the one without is at most this. Every "@(" is a checkpoint of
-// what follows, "%" the option of a loop.
+// `smaller`: the arena with checkpoints in percent of the one without is at most this. Every "@("
+// is a checkpoint of what follows, "%" the option of a loop.
 typedef struct Recompute {
   const char *name, *mesh, *layout, *text;
   int smaller;
@@ -27,121 +29,132 @@ typedef struct Recompute {
   int least;  // not 0: percent of all memory that a budget may ask for
 } Recompute;
 
-#define DEEP                                                                         \
-  "dim b = 64, d = 16, h = 64, depth = 12\n"                                          \
-  "input x[b, d]\ninput target[b, d]\n"                                               \
-  "fn block(x) {\n"                                                                   \
-  "  param wi[d, h] ~ he(d)\n  param wo[h, d] ~ glorot(h, d)\n  param shift[d]\n"      \
-  "  a = gelu(sum[d](layer_norm[d](x) * wi))\n"                                       \
-  "  return x + sum[h](dropout(a, rate = 0.1) * wo) + shift\n}\n"                     \
-  "for layer in 0..depth (checkpoint = %) { x = block(x) }\n"                         \
-  "loss = mean(square(x - target))\n"                                                 \
+#define DEEP                                                                                       \
+  "dim b = 64, d = 16, h = 64, depth = 12\n"                                                       \
+  "input x[b, d]\ninput target[b, d]\n"                                                            \
+  "fn block(x) {\n"                                                                                \
+  "  param wi[d, h] ~ he(d)\n  param wo[h, d] ~ glorot(h, d)\n  param shift[d]\n"                  \
+  "  a = gelu(sum[d](layer_norm[d](x) * wi))\n"                                                    \
+  "  return x + sum[h](dropout(a, rate = 0.1) * wo) + shift\n}\n"                                  \
+  "for layer in 0..depth (checkpoint = %) { x = block(x) }\n"                                      \
+  "loss = mean(square(x - target))\n"                                                              \
   "train loss { optimizer = adam(lr = 0.01), steps = 2 }\n"
-#define ATTENTION                                                                     \
-  "dim b = 2, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7\n"   \
-  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                 \
-  "fn block(x) {\n"                                                                   \
-  "  param wq[d, heads, k] ~ normal(std = 0.2)\n  param wv[d, heads, k] ~ normal(std = 0.2)\n" \
-  "  param wo[heads, k, d] ~ normal(std = 0.2)\n  param wi[d, ff] ~ he(d)\n  param wd[ff, d] ~ he(ff)\n" \
-  "  q = sum[d](rms_norm[d](x) * wq)\n  v = rename[t -> s](sum[d](x * wv))\n"          \
-  "  causal[t, s] = index[s] <= index[t]\n"                                          \
-  "  p = softmax[s](where(causal, sum[k](q * rename[t -> s](q)), -1e9))\n"            \
-  "  x = @(x + sum[heads, k](sum[s](p * v) * wo))\n"                                  \
-  "  return x + sum[ff](silu(sum[d](x * wi)) * wd)\n}\n"                              \
-  "x = take[vocab](table, ids)\n"                                                     \
-  "for layer in 0..6 (checkpoint = %) { x = block(x) }\n"                             \
-  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                 \
+#define ATTENTION                                                                                  \
+  "dim b = 2, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7\n"                \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                              \
+  "fn block(x) {\n"                                                                                \
+  "  param wq[d, heads, k] ~ normal(std = 0.2)\n  param wv[d, heads, k] ~ normal(std = 0.2)\n"     \
+  "  param wo[heads, k, d] ~ normal(std = 0.2)\n  param wi[d, ff] ~ he(d)\n  param wd[ff, d] ~ "   \
+  "he(ff)\n"                                                                                       \
+  "  q = sum[d](rms_norm[d](x) * wq)\n  v = rename[t -> s](sum[d](x * wv))\n"                      \
+  "  causal[t, s] = index[s] <= index[t]\n"                                                        \
+  "  p = softmax[s](where(causal, sum[k](q * rename[t -> s](q)), -1e9))\n"                         \
+  "  x = @(x + sum[heads, k](sum[s](p * v) * wo))\n"                                               \
+  "  return x + sum[ff](silu(sum[d](x * wi)) * wd)\n}\n"                                           \
+  "x = take[vocab](table, ids)\n"                                                                  \
+  "for layer in 0..6 (checkpoint = %) { x = block(x) }\n"                                          \
+  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                              \
   "train loss { optimizer = sgd(lr = 0.1), clip_norm = 1, steps = 2 }\n"
-#define PICTURES(height, width)                                                       \
-  "dim b = 3, y = " height ", x = " width ", c = 4, c2 = c, ky = 3, kx = 3, classes = 3\n" \
-  "input img[b, y, x, c]\ninput label[b]: i32\n"                                      \
-  "fn block(a) {\n"                                                                   \
-  "  param w[ky, kx, c, c2] ~ he(ky, kx, c)\n"                                        \
-  "  a = sum[ky, kx, c](window[x -> x, kx](window[y -> y, ky](a, pad = same), pad = same) * w)\n" \
-  "  return @(relu(batch_norm[b, y, x](rename[c2 -> c](a))))\n}\n"                    \
-  "for i in 0..5 { img = img + block(img) }\n"                                        \
-  "param head[c, classes] ~ glorot(c, classes)\n"                                     \
-  "loss = mean[b](cross_entropy[classes](sum[c](mean[y, x](img) * head), label))\n"   \
+#define PICTURES(height, width)                                                                    \
+  "dim b = 3, y = " height ", x = " width ", c = 4, c2 = c, ky = 3, kx = 3, classes = 3\n"         \
+  "input img[b, y, x, c]\ninput label[b]: i32\n"                                                   \
+  "fn block(a) {\n"                                                                                \
+  "  param w[ky, kx, c, c2] ~ he(ky, kx, c)\n"                                                     \
+  "  a = sum[ky, kx, c](window[x -> x, kx](window[y -> y, ky](a, pad = same), pad = same) * w)\n"  \
+  "  return @(relu(batch_norm[b, y, x](rename[c2 -> c](a))))\n}\n"                                 \
+  "for i in 0..5 { img = img + block(img) }\n"                                                     \
+  "param head[c, classes] ~ glorot(c, classes)\n"                                                  \
+  "loss = mean[b](cross_entropy[classes](sum[c](mean[y, x](img) * head), label))\n"                \
   "train loss { optimizer = sgd(lr = 0.1, momentum = 0.9), steps = 2 }\n"
-#define LOOPS                                                                         \
-  "dim b = 4, t = 6, d = 5, k = 5, j = k\n"                                           \
-  "input x[b, t, d]\ninput target[b, t]\n"                                            \
-  "fn layer(x) {\n"                                                                   \
-  "  param w[d, k] ~ glorot(d, k)\n  param u[j, k] ~ orthogonal(j -> k)\n"            \
-  "  scan t (s[b, k] = 0) {\n"                                        \
-  "    s = tanh(sum[d](x * w) + sum[j](rename[k -> j](s) * u) + 0.1 * random_normal[b, k](std = 1))\n" \
-  "    yield s as ss\n  }\n"                                                          \
-  "  return rename[k -> d](ss) + 0.1 * sort[t](@(tanh(x)))\n}\n"                      \
-  "for i in 0..4 (checkpoint = %) { x = layer(x) }\n"                                 \
-  "y = mean[d](cumsum[t](x))\nloss = mean[b, t](square(y - target))\n"                \
-  "loss = loss + 1e-3 * sum[b, t, d](square(gradient(loss, x)))\n"                    \
-  "train loss { optimizer = adam(lr = 0.01), accumulate = 2, steps = 2 }\n"             \
+#define LOOPS                                                                                      \
+  "dim b = 4, t = 6, d = 5, k = 5, j = k\n"                                                        \
+  "input x[b, t, d]\ninput target[b, t]\n"                                                         \
+  "fn layer(x) {\n"                                                                                \
+  "  param w[d, k] ~ glorot(d, k)\n  param u[j, k] ~ orthogonal(j -> k)\n"                         \
+  "  scan t (s[b, k] = 0) {\n"                                                                     \
+  "    s = tanh(sum[d](x * w) + sum[j](rename[k -> j](s) * u) + 0.1 * random_normal[b, k](std = "  \
+  "1))\n"                                                                                          \
+  "    yield s as ss\n  }\n"                                                                       \
+  "  return rename[k -> d](ss) + 0.1 * sort[t](@(tanh(x)))\n}\n"                                   \
+  "for i in 0..4 (checkpoint = %) { x = layer(x) }\n"                                              \
+  "y = mean[d](cumsum[t](x))\nloss = mean[b, t](square(y - target))\n"                             \
+  "loss = loss + 1e-3 * sum[b, t, d](square(gradient(loss, x)))\n"                                 \
+  "train loss { optimizer = adam(lr = 0.01), accumulate = 2, steps = 2 }\n"                        \
   "data train over b { x = synthetic(normal), target = synthetic(normal) }\n"
 
-#define LSTM(end)                                                                     \
-  "dim b = 8, t = 24, d = 8, k = 16, j = k, gate = 4, vocab = 7\n"                    \
-  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                \
-  "param w[d, gate, k] ~ glorot(d -> gate, k)\nparam u[j, gate, k] ~ orthogonal(j -> gate, k)\n" \
-  "param bias[gate, k]\nparam head[k, vocab] ~ glorot(k, vocab)\n"                   \
-  "x = take[vocab](table, ids)\n"                                                    \
-  "scan t (h[b, k] = 0, c[b, k] = 0) {\n"                                            \
-  "  z = sum[d](x * w) + sum[j](rename[k -> j](h) * u) + bias\n"                     \
-  "  c = sigmoid(select[gate](z, 0) + 1) * c + sigmoid(select[gate](z, 1)) * tanh(select[gate](z, 2))\n" \
-  "  h = @(sigmoid(select[gate](z, 3)) * tanh(c))\n  yield h as hs\n}\n"             \
-  "loss = mean[b, t](cross_entropy[vocab](sum[k](hs * head), ids))\n"                \
-  "train loss { optimizer = adam(lr = 0.01), clip_norm = 1, steps = 2" end " }\n"                \
+#define LSTM(end)                                                                                  \
+  "dim b = 8, t = 24, d = 8, k = 16, j = k, gate = 4, vocab = 7\n"                                 \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                              \
+  "param w[d, gate, k] ~ glorot(d -> gate, k)\nparam u[j, gate, k] ~ orthogonal(j -> gate, k)\n"   \
+  "param bias[gate, k]\nparam head[k, vocab] ~ glorot(k, vocab)\n"                                 \
+  "x = take[vocab](table, ids)\n"                                                                  \
+  "scan t (h[b, k] = 0, c[b, k] = 0) {\n"                                                          \
+  "  z = sum[d](x * w) + sum[j](rename[k -> j](h) * u) + bias\n"                                   \
+  "  c = sigmoid(select[gate](z, 0) + 1) * c + sigmoid(select[gate](z, 1)) * "                     \
+  "tanh(select[gate](z, 2))\n"                                                                     \
+  "  h = @(sigmoid(select[gate](z, 3)) * tanh(c))\n  yield h as hs\n}\n"                           \
+  "loss = mean[b, t](cross_entropy[vocab](sum[k](hs * head), ids))\n"                              \
+  "train loss { optimizer = adam(lr = 0.01), clip_norm = 1, steps = 2" end " }\n"                  \
   "data train over b { ids = synthetic(integers(0, 7)) }\n"
-#define GRU                                                                           \
-  "dim b = 8, t = 20, d = 16, k = d, j = d\ninput x[b, t, d]\ninput target[b, t]\n" \
-  "fn cell(x) {\n"                                                                   \
-  "  param wz[d, k] ~ glorot(d, k)\n  param wr[d, k] ~ glorot(d, k)\n  param wn[d, k] ~ glorot(d, k)\n" \
-  "  param uz[j, k] ~ orthogonal(j -> k)\n  param ur[j, k] ~ orthogonal(j -> k)\n  param un[j, k] ~ orthogonal(j -> k)\n" \
-  "  scan t (h[b, k] = 0) {\n"                                                       \
-  "    g = rename[k -> j](h)\n"                                                      \
-  "    z = sigmoid(sum[d](x * wz) + sum[j](g * uz))\n"                               \
-  "    r = sigmoid(sum[d](x * wr) + sum[j](g * ur))\n"                               \
-  "    n = tanh(sum[d](x * wn) + sum[j](rename[k -> j](r * h) * un))\n"              \
-  "    h = @((1 - z) * n + z * h)\n    yield h as hs\n  }\n"                         \
-  "  return rename[k -> d](hs)\n}\n"                                                \
-  "for i in 0..2 { x = x + cell(layer_norm[d](x)) }\n"                               \
-  "loss = mean[b, t](square(mean[d](x) - target))\n"                                 \
+#define GRU                                                                                        \
+  "dim b = 8, t = 20, d = 16, k = d, j = d\ninput x[b, t, d]\ninput target[b, t]\n"                \
+  "fn cell(x) {\n"                                                                                 \
+  "  param wz[d, k] ~ glorot(d, k)\n  param wr[d, k] ~ glorot(d, k)\n  param wn[d, k] ~ "          \
+  "glorot(d, k)\n"                                                                                 \
+  "  param uz[j, k] ~ orthogonal(j -> k)\n  param ur[j, k] ~ orthogonal(j -> k)\n  param un[j, "   \
+  "k] ~ orthogonal(j -> k)\n"                                                                      \
+  "  scan t (h[b, k] = 0) {\n"                                                                     \
+  "    g = rename[k -> j](h)\n"                                                                    \
+  "    z = sigmoid(sum[d](x * wz) + sum[j](g * uz))\n"                                             \
+  "    r = sigmoid(sum[d](x * wr) + sum[j](g * ur))\n"                                             \
+  "    n = tanh(sum[d](x * wn) + sum[j](rename[k -> j](r * h) * un))\n"                            \
+  "    h = @((1 - z) * n + z * h)\n    yield h as hs\n  }\n"                                       \
+  "  return rename[k -> d](hs)\n}\n"                                                               \
+  "for i in 0..2 { x = x + cell(layer_norm[d](x)) }\n"                                             \
+  "loss = mean[b, t](square(mean[d](x) - target))\n"                                               \
   "train loss { optimizer = sgd(lr = 0.1, momentum = 0.9), steps = 2 }\n"
-#define LAYERS                                                                        \
-  "dim b = 2, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7, layers = 6\n" \
-  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                \
-  "param wq[layers, d, heads, k] ~ normal(std = 0.2)\nparam wk[layers, d, heads, k] ~ normal(std = 0.2)\n" \
-  "param wv[layers, d, heads, k] ~ normal(std = 0.2)\nparam wo[layers, heads, k, d] ~ normal(std = 0.2)\n" \
-  "param wi[layers, d, ff] ~ normal(std = 0.2)\nparam wd[layers, ff, d] ~ normal(std = 0.2)\n" \
-  "causal[t, s] = index[s] <= index[t]\n"                                            \
-  "scan layers (x[b, t, d] = take[vocab](table, ids)) {\n"                           \
-  "  n = rms_norm[d](x)\n  v = rename[t -> s](sum[d](n * wv))\n"                     \
-  "  p = softmax[s](where(causal, sum[k](sum[d](n * wq) * rename[t -> s](sum[d](n * wk))), -1e9))\n" \
-  "  x = @(x + sum[heads, k](sum[s](p * v) * wo))\n"                                 \
-  "  x = x + sum[ff](gelu(sum[d](rms_norm[d](x) * wi)) * wd)\n}\n"                   \
-  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                \
+#define LAYERS                                                                                     \
+  "dim b = 2, t = 12, s = t, heads = 2, k = 8, d = heads * k, ff = 32, vocab = 7, layers = 6\n"    \
+  "input ids[b, t]: i32\nparam table[vocab, d] ~ normal(std = 0.5)\n"                              \
+  "param wq[layers, d, heads, k] ~ normal(std = 0.2)\nparam wk[layers, d, heads, k] ~ normal(std " \
+  "= 0.2)\n"                                                                                       \
+  "param wv[layers, d, heads, k] ~ normal(std = 0.2)\nparam wo[layers, heads, k, d] ~ normal(std " \
+  "= 0.2)\n"                                                                                       \
+  "param wi[layers, d, ff] ~ normal(std = 0.2)\nparam wd[layers, ff, d] ~ normal(std = 0.2)\n"     \
+  "causal[t, s] = index[s] <= index[t]\n"                                                          \
+  "scan layers (x[b, t, d] = take[vocab](table, ids)) {\n"                                         \
+  "  n = rms_norm[d](x)\n  v = rename[t -> s](sum[d](n * wv))\n"                                   \
+  "  p = softmax[s](where(causal, sum[k](sum[d](n * wq) * rename[t -> s](sum[d](n * wk))), "       \
+  "-1e9))\n"                                                                                       \
+  "  x = @(x + sum[heads, k](sum[s](p * v) * wo))\n"                                               \
+  "  x = x + sum[ff](gelu(sum[d](rms_norm[d](x) * wi)) * wd)\n}\n"                                 \
+  "loss = mean[b, t](cross_entropy[vocab](sum[d](x * table), ids))\n"                              \
   "train loss { optimizer = sgd(lr = 0.1), steps = 2 }\n"
-#define NESTED                                                                        \
-  "dim b = 4, t = 6, u = 5, d = 8, e = d\ninput x[b, t, u, d]\n"                     \
-  "param w[d, e] ~ glorot(d, e)\nparam v[d, e] ~ glorot(d, e)\n"                     \
-  "scan t (s[b, d] = 0) {\n"                                                         \
-  "  scan u (r[b, d] = s) { r = tanh(rename[e -> d](sum[d](r * w)) + sigmoid(x) * s)\n yield r as rs }\n" \
-  "  s = @(sin(s + rename[e -> d](sum[d](r * v))) * mean[u](exp(rs)))\n"             \
-  "  yield s as all\n}\n"                                                           \
+#define NESTED                                                                                     \
+  "dim b = 4, t = 6, u = 5, d = 8, e = d\ninput x[b, t, u, d]\n"                                   \
+  "param w[d, e] ~ glorot(d, e)\nparam v[d, e] ~ glorot(d, e)\n"                                   \
+  "scan t (s[b, d] = 0) {\n"                                                                       \
+  "  scan u (r[b, d] = s) { r = tanh(rename[e -> d](sum[d](r * w)) + sigmoid(x) * s)\n yield r "   \
+  "as rs }\n"                                                                                      \
+  "  s = @(sin(s + rename[e -> d](sum[d](r * v))) * mean[u](exp(rs)))\n"                           \
+  "  yield s as all\n}\n"                                                                          \
   "loss = mean(square(all))\ntrain loss { optimizer = sgd(lr = 0.1), steps = 2 }\n"
 
-// Percent of what the program without checkpoints needs; the last cannot be met: then least is taken.
+// Percent of what the program without checkpoints needs; the last cannot be met: then least is
+// taken.
 static const int budgets[] = {90, 70, 50, 30, 1};
 
-#define STEPWISE(scan, body)                                                          \
-  "dim b = 8, t = 24, d = 12, h = 48, e = d\n"                                        \
-  "input x[b, t, d]\ninput target[b, d]\n"                                            \
-  "param w[d, h] ~ glorot(d, h)\nparam v[h, e] ~ glorot(h, e)\nparam u[d] = 1\n"      \
-  "scan t (s[b, d] = 0" scan ") {\n"                                                  \
-  "  a = " body "(s + x)\n"                                                           \
-  "  for i in 0..3 { a = a + rename[e -> d](sum[h](dropout(tanh(sum[d](a * w)), rate = 0.1) * v)) }\n" \
-  "  a = " body "(tanh(a * u))\n  s = 0.5 * s + a\n"                                  \
-  "  yield mean[d](a) as means\n}\n"                                                  \
-  "loss = mean(square(s - target)) + mean(means)\n"                                   \
+#define STEPWISE(scan, body)                                                                       \
+  "dim b = 8, t = 24, d = 12, h = 48, e = d\n"                                                     \
+  "input x[b, t, d]\ninput target[b, d]\n"                                                         \
+  "param w[d, h] ~ glorot(d, h)\nparam v[h, e] ~ glorot(h, e)\nparam u[d] = 1\n"                   \
+  "scan t (s[b, d] = 0" scan ") {\n"                                                               \
+  "  a = " body "(s + x)\n"                                                                        \
+  "  for i in 0..3 { a = a + rename[e -> d](sum[h](dropout(tanh(sum[d](a * w)), rate = 0.1) * "    \
+  "v)) }\n"                                                                                        \
+  "  a = " body "(tanh(a * u))\n  s = 0.5 * s + a\n"                                               \
+  "  yield mean[d](a) as means\n}\n"                                                               \
+  "loss = mean(square(s - target)) + mean(means)\n"                                                \
   "train loss { optimizer = sgd(lr = 0.1, momentum = 0.9), steps = 2 }\n"
 
 static const Recompute cases[] = {
@@ -154,12 +167,15 @@ static const Recompute cases[] = {
     {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols", ATTENTION, 85, false, 0},
     {"attention", "rows=2", "t=rows", ATTENTION, 100, false, 0},
     {"pictures", NULL, NULL, PICTURES("8", "6"), 100, false, 0},
-    {"pictures", NULL, NULL, PICTURES("11", "9"), 100, false, 0}, // folds within joined loops (codegen/cpu/fold.c)
+    {"pictures", NULL, NULL, PICTURES("11", "9"), 100, false,
+     0}, // folds within joined loops (codegen/cpu/fold.c)
     {"pictures", "rows=2", "y=rows", PICTURES("8", "6"), 100, false, 0},
     {"pictures", "rows=3", "b=rows", PICTURES("8", "6"), 100, false, 0},
     {"deep", "rows=4", "b=rows,parameters/all=rows", DEEP, 100, false, 0},
-    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols", ATTENTION, 100, false, 0},
-    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,parameters/all=rows", ATTENTION, 100, false, 0},
+    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,soft/t=cols", ATTENTION,
+     100, false, 0},
+    {"attention", "rows=2,cols=2", "b=rows,heads=cols,ff=cols,vocab=cols,parameters/all=rows",
+     ATTENTION, 100, false, 0},
     {"loops", NULL, NULL, LOOPS, 100, false, 0},
     {"loops", "rows=2,cols=2", "b=rows,j=cols", LOOPS, 100, false, 0},
     {"loops", "rows=2", "t=rows", LOOPS, 100, false, 0},
@@ -185,7 +201,9 @@ static const Recompute cases[] = {
 static char *text_of(Arena *a, const char *text, bool on) {
   VEC(char) out = {0};
   for (const char *p = text; *p; p++) {
-    const char *word = *p == '@' ? on ? "checkpoint" : "" : *p == '%' ? on ? "true" : "false" : NULL;
+    const char *word = *p == '@'   ? on ? "checkpoint" : ""
+                       : *p == '%' ? on ? "true" : "false"
+                                   : NULL;
     for (; word && *word; word++) vec_push(a, out) = *word;
     if (*p != '@' && *p != '%') vec_push(a, out) = *p;
   }
@@ -203,21 +221,30 @@ typedef struct Trained {
 
 static Ast *option(Trained *t, Intern *names, const char *name, const char *text,
                    Ast *(*parse)(Arena *, Intern *, Diag *, uint32_t, const char *, size_t)) {
-  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text, strlen(text)) : NULL;
+  return text ? parse(t->a, names, t->diag, diag_source(t->diag, name, text, strlen(text)), text,
+                      strlen(text))
+              : NULL;
 }
 
 static bool compile(Trained *t, const Recompute *c, bool on, int64_t memory) {
   char *text = text_of(t->a, c->text, on);
   Intern *names = intern_new(t->a);
-  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)), text, strlen(text));
-  ModelOptions opt = {.path = c->name, .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
-                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout), .no_layout = !c->layout, .seed = SEED};
+  Ast *ast = ast_parse(t->a, names, t->diag, diag_source(t->diag, c->name, text, strlen(text)),
+                       text, strlen(text));
+  ModelOptions opt = {.path = c->name,
+                      .mesh = option(t, names, "--mesh", c->mesh, ast_parse_mesh),
+                      .layout = option(t, names, "--layout", c->layout, ast_parse_layout),
+                      .no_layout = !c->layout,
+                      .seed = SEED};
   Model *m = diag_errors(t->diag) ? NULL : model_build(t->a, names, t->diag, ast, &opt);
   Graph *g = m && layout_check(m->graph, &m->layout, t->diag) ? select_train(t->a, m, NULL) : NULL;
   static Machine machine;
   machine = machine_default();
-  PipelineOptions how = {.codegen = {.fuse = true, .for_ = "train"}, .code = {.opt = 0, .cache = suite_cache()}, .machine = &machine,
-                         .memory = memory, .machine_code = true};
+  PipelineOptions how = {.codegen = {.fuse = true, .for_ = "train"},
+                         .code = {.opt = 0, .cache = suite_cache()},
+                         .machine = &machine,
+                         .memory = memory,
+                         .machine_code = true};
   return g && pipeline_run(t->a, g, &how, NULL, t->diag, &t->made);
 }
 
@@ -229,7 +256,9 @@ static void write_inputs(Trained *t) {
     int64_t n = 1, size = dtype_bytes(x->type);
     for (int k = 0; k < x->rank; k++) n *= x->dim[k].whole;
     char *data = arena_alloc(t->a, (size_t)(n * size));
-    for (int64_t k = 0; k < n; k++) dtype_store(x->type, data + k * size, dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 3));
+    for (int64_t k = 0; k < n; k++)
+      dtype_store(x->type, data + k * size,
+                  dtype_is_float(x->type) ? (double)(k * 37 % 19) / 9 - 1 : (double)(k % 3));
     exec_write(t->exec, TENSOR_INPUT, x->name, x->type, data);
   }
 }
@@ -258,7 +287,8 @@ static bool near(Dtype type, const void *want, const void *got, size_t bytes) {
   size_t size = (size_t)dtype_bytes(type), n = bytes / size;
   double most = 0, apart = 0;
   for (size_t i = 0; i < n; i++) {
-    double x = dtype_load(type, (const char *)want + i * size), y = dtype_load(type, (const char *)got + i * size);
+    double x = dtype_load(type, (const char *)want + i * size),
+           y = dtype_load(type, (const char *)got + i * size);
     most = fmax(most, fabs(x));
     apart = fmax(apart, fabs(x - y));
   }
@@ -272,7 +302,8 @@ static const char *compare(Trained *with, Trained *without, bool exact) {
     if (x->kind == TENSOR_INPUT || x->kind == TENSOR_CONSTANT) continue;
     size_t n, m;
     void *want = read_tensor(without, x, &n), *got = read_tensor(with, x, &m);
-    if (n != m || (exact ? memcmp(want, got, n) != 0 : !near(x->type, want, got, n))) return arena_printf(with->a, "%s differs", x->name);
+    if (n != m || (exact ? memcmp(want, got, n) != 0 : !near(x->type, want, got, n)))
+      return arena_printf(with->a, "%s differs", x->name);
   }
   return NULL;
 }
@@ -283,9 +314,14 @@ static const char *run(const Recompute *c, Trained *with, Trained *without) {
   if (!c->steps && remat(with->a, g) == g && c->smaller < 100) return "has no checkpoint";
   if (!train(with) || !train(without)) return "training fails";
   const char *wrong = compare(with, without, !c->steps);
-  int64_t more = without->made.compiled->program->arena_bytes, less = with->made.compiled->program->arena_bytes;
-  if (getenv("SHOW")) printf("%s %s: %lld of %lld bytes, %lld%%\n", c->name, c->mesh ? c->mesh : "", (long long)less, (long long)more, (long long)(100 * less / more));
-  if (!wrong && less * 100 > more * c->smaller) return arena_printf(with->a, "takes %lld bytes, without checkpoints %lld", (long long)less, (long long)more);
+  int64_t more = without->made.compiled->program->arena_bytes,
+          less = with->made.compiled->program->arena_bytes;
+  if (getenv("SHOW"))
+    printf("%s %s: %lld of %lld bytes, %lld%%\n", c->name, c->mesh ? c->mesh : "", (long long)less,
+           (long long)more, (long long)(100 * less / more));
+  if (!wrong && less * 100 > more * c->smaller)
+    return arena_printf(with->a, "takes %lld bytes, without checkpoints %lld", (long long)less,
+                        (long long)more);
   return wrong;
 }
 
@@ -295,10 +331,13 @@ static const char *run_within(const Recompute *c, int percent, Trained *with, Tr
   int64_t needed = program_bytes(without->made.compiled->program), budget = needed * percent / 100;
   if (!compile(with, c, false, budget)) return "is refused within the budget";
   int64_t bytes = program_bytes(with->made.compiled->program);
-  if (getenv("SHOW")) printf("%s %s: %lld of %lld bytes, level %d of %d\n", c->name, c->mesh ? c->mesh : "", (long long)bytes, (long long)needed, with->made.again, with->made.levels);
+  if (getenv("SHOW"))
+    printf("%s %s: %lld of %lld bytes, level %d of %d\n", c->name, c->mesh ? c->mesh : "",
+           (long long)bytes, (long long)needed, with->made.again, with->made.levels);
   if (bytes > budget && bytes > needed) return "needs more than without a budget";
   if (c->least && bytes > budget && bytes * 100 > needed * c->least)
-    return arena_printf(with->a, "needs at least %lld bytes, without a budget %lld", (long long)bytes, (long long)needed);
+    return arena_printf(with->a, "needs at least %lld bytes, without a budget %lld",
+                        (long long)bytes, (long long)needed);
   if (!train(with) || !train(without)) return "training fails";
   return compare(with, without, false);
 }
@@ -313,7 +352,9 @@ static void run_case(const Recompute *c, int percent) {
   const char *wrong = percent ? run_within(c, percent, &t[0], &t[1]) : run(c, &t[0], &t[1]);
   passed += !wrong;
   failed += wrong != NULL;
-  if (wrong) printf("FAIL %s on %s, %d%%: %s\n", c->name, c->mesh ? c->mesh : "one processor", percent, wrong);
+  if (wrong)
+    printf("FAIL %s on %s, %d%%: %s\n", c->name, c->mesh ? c->mesh : "one processor", percent,
+           wrong);
   for (int i = 0; i < 2; i++) {
     if (wrong) diag_print(t[i].diag, stdout, false);
     if (t[i].exec) exec_free(t[i].exec);

@@ -27,12 +27,13 @@
 #endif
 
 enum {
-  MOST = 400,              // layouts that are still priced one by one
+  MOST = 400, // layouts that are still priced one by one
   DRAWS = SLOW > 1 ? 8 : 200,
-  SECONDS = 4 * SLOW,      // of processor time: an idle machine takes a quarter
+  SECONDS = 4 * SLOW, // of processor time: an idle machine takes a quarter
 };
-// A layout may cost so much of its bound: what axes do together can be cheaper than what each does alone. Far from the
-// best it is at most the first, and of those that a search looks at the second (TOGETHER in partition/search/search.c).
+// A layout may cost so much of its bound: what axes do together can be cheaper than what each does
+// alone. Far from the best it is at most the first, and of those that a search looks at the second
+// (TOGETHER in partition/search/search.c).
 static const double far_off = 0.9, near_best = 1 - 1.0 / 100, near = 1.5;
 
 static int passed, failed, skipped;
@@ -56,19 +57,27 @@ static bool load(Loaded *l, const char *path, const char *mesh, const char *layo
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   s->opt = &l->o;
-  char *argv[] = {(char[]){"meshc"}, (char[]){"plan"}, arena_text(s->arena, path, strlen(path)), (char[]){"--mesh"},
-                  arena_text(s->arena, mesh, strlen(mesh)), (char[]){"--layout"}, arena_text(s->arena, layout, strlen(layout)), NULL};
-  bool ok = options_parse(&l->o, s->arena, s->diag, 7, argv) && session_load(s) && planner_task(s, 1, &s->model->mesh, 1, &l->task);
+  char *argv[] = {(char[]){"meshc"},
+                  (char[]){"plan"},
+                  arena_text(s->arena, path, strlen(path)),
+                  (char[]){"--mesh"},
+                  arena_text(s->arena, mesh, strlen(mesh)),
+                  (char[]){"--layout"},
+                  arena_text(s->arena, layout, strlen(layout)),
+                  NULL};
+  bool ok = options_parse(&l->o, s->arena, s->diag, 7, argv) && session_load(s) &&
+            planner_task(s, 1, &s->model->mesh, 1, &l->task);
   if (!ok) diag_print(s->diag, stdout, false);
   return ok;
 }
 
 // All shapes of a mesh of that many processors.
 static void all_shapes(Loaded *l, int64_t processors) {
-  if (!planner_meshes(&l->s, processors, &l->task.nmeshes, &l->task.mesh)) count("all shapes", "meshes", "none was found");
+  if (!planner_meshes(&l->s, processors, &l->task.nmeshes, &l->task.mesh))
+    count("all shapes", "meshes", "none was found");
 }
 
-// -- brute force -----------------------------------------------------------------------------------------------
+// -- brute force --------------------------------------------------------------------------------
 
 typedef struct Brute {
   Loaded *l;
@@ -108,7 +117,8 @@ static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool ba
   return r;
 }
 
-// Gives dim d all sets of axes in turn, in the one order or in the other. Recursion as deep as there are dims.
+// Gives dim d all sets of axes in turn, in the one order or in the other. Recursion as deep as
+// there are dims.
 static void price_from(Brute *b, uint32_t d, bool backwards) {
   const Mesh *mesh = b->l->task.mesh;
   if (d == b->ndims) {
@@ -125,17 +135,19 @@ static void price_from(Brute *b, uint32_t d, bool backwards) {
   }
 }
 
-// Machines: the built-in one; one on which axis rows is slow; one whose calls take no time but that of their bytes, so
-// that small models are worth a split.
+// Machines: the built-in one; one on which axis rows is slow; one whose calls take no time but that
+// of their bytes, so that small models are worth a split.
 typedef enum Kind { BUILT_IN, SLOW_ROWS, PROMPT } Kind;
 
 static void change_machine(Machine *m, Kind kind) {
-  if (kind == SLOW_ROWS) m->axis[m->naxes++] = (AxisLink){"rows", {.latency = 3e-5, .bandwidth = 1e9}};
+  if (kind == SLOW_ROWS)
+    m->axis[m->naxes++] = (AxisLink){"rows", {.latency = 3e-5, .bandwidth = 1e9}};
   if (kind == PROMPT) m->latency = 0;
 }
 
 static void brute_force(const char *path, const char *mesh, Kind kind) {
-  static const char *const name[] = {[BUILT_IN] = "", [SLOW_ROWS] = " (slow rows)", [PROMPT] = " (prompt)"};
+  static const char *const name[] = {
+      [BUILT_IN] = "", [SLOW_ROWS] = " (slow rows)", [PROMPT] = " (prompt)"};
   Loaded l;
   if (!load(&l, path, mesh, "none")) {
     count(path, mesh, "the model cannot be planned");
@@ -154,17 +166,20 @@ static void brute_force(const char *path, const char *mesh, Kind kind) {
     skipped++;
   } else {
     const SearchResult *r = search_layouts(l.s.arena, &l.task);
-    bool right = r->n && r->proven && fabs(r->at[0].price.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
+    bool right = r->n && r->proven &&
+                 fabs(r->at[0].price.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
     const char *found = r->n ? layout_text(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
-    printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh, name[kind], b.layouts,
-           (unsigned long long)r->priced, found, 1e3 * b.best.seconds);
-    count(path, mesh, right ? NULL : arena_printf(l.s.arena, "%s costs %.9g s, the search found %s (%s)", b.text, b.best.seconds, found,
-                                                  r->proven ? "proven" : "not proven"));
+    printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh,
+           name[kind], b.layouts, (unsigned long long)r->priced, found, 1e3 * b.best.seconds);
+    count(path, mesh,
+          right ? NULL
+                : arena_printf(l.s.arena, "%s costs %.9g s, the search found %s (%s)", b.text,
+                               b.best.seconds, found, r->proven ? "proven" : "not proven"));
   }
   arena_free(l.s.arena);
 }
 
-// -- bounds ------------------------------------------------------------------------------------------------
+// -- bounds -------------------------------------------------------------------------------------
 
 static void draw_layouts(const char *path) {
   Loaded l;
@@ -176,7 +191,10 @@ static void draw_layouts(const char *path) {
   SearchProbe *p = arena_array(l.s.arena, SearchProbe, DRAWS);
   uint32_t n = search_probe(l.s.arena, &l.task, DRAWS, 1, p);
   const SearchResult *r = search_layouts(l.s.arena, &l.task);
-  count(path, "the best", !r->n || !r->proven ? "not proven" : r->closest < near_best ? "a layout costs far less than its bound" : NULL);
+  count(path, "the best",
+        !r->n || !r->proven      ? "not proven"
+        : r->closest < near_best ? "a layout costs far less than its bound"
+                                 : NULL);
   double least = (double)INFINITY, best = r->n ? r->at[0].price.seconds : 0;
   const char *wrong = n ? NULL : "no layout was drawn";
   for (uint32_t i = 0; i < n; i++)
@@ -186,15 +204,16 @@ static void draw_layouts(const char *path) {
       if (share < least) least = share;
       if (share < far_off || (share < near_best && p[i].choice.price.seconds < near * best))
         wrong = arena_printf(l.s.arena, "%s on %s costs %.9g s, its first %d axes at least %.9g",
-                             layout_text(l.s.arena, p[i].choice.mesh, &p[i].choice.layout), mesh_option(l.s.arena, p[i].choice.mesh),
-                             p[i].choice.price.seconds, k + 1, p[i].bound[k]);
+                             layout_text(l.s.arena, p[i].choice.mesh, &p[i].choice.layout),
+                             mesh_option(l.s.arena, p[i].choice.mesh), p[i].choice.price.seconds,
+                             k + 1, p[i].bound[k]);
     }
   printf("  %s: the least of %u layouts costs %.4f of its bound\n", path, n, least);
   count(path, "bounds", wrong);
   arena_free(l.s.arena);
 }
 
-// -- eight processors ----------------------------------------------------------------------------------------
+// -- eight processors ---------------------------------------------------------------------------
 
 typedef struct Hand {
   const char *path, *mesh, *layout;
@@ -217,22 +236,28 @@ static const Hand by_hand[] = {
     {"tests/models/pinned.mesh", "rows=4,cols=2", "h=cols"},
 };
 
-// The found one as a user would write it: the same price, and, compiled, the bytes on the wire that were predicted.
+// The found one as a user would write it: the same price, and, compiled, the bytes on the wire that
+// were predicted.
 static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
   Loaded l;
   Compilation made;
   const char *purpose, *over, *layout = layout_text(a, c->mesh, &c->layout);
-  if (!load(&l, path, mesh_option(a, c->mesh), layout)) return arena_printf(a, "--layout %s is refused", layout);
+  if (!load(&l, path, mesh_option(a, c->mesh), layout))
+    return arena_printf(a, "--layout %s is refused", layout);
   Price p = search_price(&l.task, &l.s.model->mesh, &l.s.model->layout);
   const Graph *g = NULL;
   const char *wrong = NULL;
-  if (p.seconds != c->price.seconds || p.wire != c->price.wire) wrong = arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->price.seconds);
-  if (!wrong && train_counts_epochs(l.s.model) && !train_resolve_epochs(l.s.model, 1)) wrong = "epochs cannot be counted";
+  if (p.seconds != c->price.seconds || p.wire != c->price.wire)
+    wrong =
+        arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->price.seconds);
+  if (!wrong && train_counts_epochs(l.s.model) && !train_resolve_epochs(l.s.model, 1))
+    wrong = "epochs cannot be counted";
   if (!wrong) g = session_select(&l.s, &purpose, &over);
   if (g && session_compile(&l.s, g, purpose, over, "pack", &made)) {
     double sent = (double)made.facts->wire_bytes;
     if (fabs(sent - c->price.wire) > 1e-3 * c->price.wire + 64)
-      wrong = arena_printf(a, "--layout %s sends %.0f bytes, predicted were %.0f", layout, sent, c->price.wire);
+      wrong = arena_printf(a, "--layout %s sends %.0f bytes, predicted were %.0f", layout, sent,
+                           c->price.wire);
   } else if (!wrong) {
     wrong = arena_printf(a, "--layout %s cannot be compiled", layout);
   }
@@ -250,12 +275,16 @@ static const char *search_task(Loaded *l, const char *path, const char *what, co
   double seconds = processor_seconds() - start;
   if (!r->n) return "nothing was found";
   const SearchChoice *best = &r->at[0];
-  printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand %.4f\n", path, what, r->candidates,
-         (unsigned long long)r->priced, seconds, mesh_option(a, best->mesh), layout_text(a, best->mesh, &best->layout),
+  printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand "
+         "%.4f\n",
+         path, what, r->candidates, (unsigned long long)r->priced, seconds,
+         mesh_option(a, best->mesh), layout_text(a, best->mesh, &best->layout),
          1e3 * best->price.seconds, 1e3 * hand->seconds);
   if (!r->proven) return "not proven";
-  if (best->price.seconds > hand->seconds) return arena_printf(a, "%.9g s, by hand %.9g", best->price.seconds, hand->seconds);
-  if (r->closest < near_best) return arena_printf(a, "a layout costs %.4f of its bound", r->closest);
+  if (best->price.seconds > hand->seconds)
+    return arena_printf(a, "%.9g s, by hand %.9g", best->price.seconds, hand->seconds);
+  if (r->closest < near_best)
+    return arena_printf(a, "a layout costs %.4f of its bound", r->closest);
   if (seconds > SECONDS) return arena_printf(a, "took %.1f s of processor time", seconds);
   return as_a_program(a, path, best);
 }
@@ -274,7 +303,7 @@ static void beat_hand(const Hand *h) {
   arena_free(l.s.arena);
 }
 
-// -- large meshes, small memory ----------------------------------------------------------------------------------
+// -- large meshes, small memory -----------------------------------------------------------------
 
 static void many_processors(const char *path, int64_t processors) {
   Loaded l;
@@ -284,11 +313,14 @@ static void many_processors(const char *path, int64_t processors) {
   }
   all_shapes(&l, processors);
   Price whole = {.seconds = (double)INFINITY};
-  count(path, "many processors", search_task(&l, path, arena_printf(l.s.arena, "%lld processors", (long long)processors), &whole));
+  count(path, "many processors",
+        search_task(&l, path, arena_printf(l.s.arena, "%lld processors", (long long)processors),
+                    &whole));
   arena_free(l.s.arena);
 }
 
-// Where only layouts fit that cut what is held, one of these is found, and it is the cheapest of them.
+// Where only layouts fit that cut what is held, one of these is found, and it is the cheapest of
+// them.
 static void little_memory(const char *path, double share) {
   Loaded l;
   if (!load(&l, path, "rows=4", "none")) {
@@ -299,20 +331,26 @@ static void little_memory(const char *path, double share) {
   l.task.memory = whole.memory * share;
   const SearchResult *r = search_layouts(l.s.arena, &l.task);
   const char *wrong = NULL;
-  if (!r->n) wrong = "nothing was found";
-  else if (r->at[0].price.memory > l.task.memory) wrong = "what was found does not fit";
-  else if (!r->proven) wrong = "not proven";
+  if (!r->n)
+    wrong = "nothing was found";
+  else if (r->at[0].price.memory > l.task.memory)
+    wrong = "what was found does not fit";
+  else if (!r->proven)
+    wrong = "not proven";
   count(path, "memory", wrong);
   l.task.memory = whole.memory / 1000;
   count(path, "too little memory", search_layouts(l.s.arena, &l.task)->n ? "something fits" : NULL);
   arena_free(l.s.arena);
 }
 
-static bool wanted(int argc, char **argv, const char *path) { return argc < 2 || !strcmp(argv[1], path); }
+static bool wanted(int argc, char **argv, const char *path) {
+  return argc < 2 || !strcmp(argv[1], path);
+}
 
 int main(int argc, char **argv) {
   static const char *const meshes[] = {"rows=3", "rows=2,cols=2", "rows=2,cols=3"};
-  static const char *const large[] = {"examples/mlp.mesh", "examples/gpt.mesh", "examples/gpt2.mesh"};
+  static const char *const large[] = {"examples/mlp.mesh", "examples/gpt.mesh",
+                                      "examples/gpt2.mesh"};
   glob_t files;
   if (glob("examples/*.mesh", 0, NULL, &files) != 0) return 1;
   for (size_t i = 0; i < files.gl_pathc; i++) {
@@ -325,7 +363,8 @@ int main(int argc, char **argv) {
   globfree(&files);
   if (glob("tests/models/*.mesh", 0, NULL, &files) != 0) return 1;
   for (size_t i = 0; i < files.gl_pathc; i++)
-    if (wanted(argc, argv, files.gl_pathv[i])) brute_force(files.gl_pathv[i], "rows=2,cols=2", PROMPT);
+    if (wanted(argc, argv, files.gl_pathv[i]))
+      brute_force(files.gl_pathv[i], "rows=2,cols=2", PROMPT);
   globfree(&files);
   for (size_t i = 0; i < countof(by_hand); i++)
     if (wanted(argc, argv, by_hand[i].path)) beat_hand(&by_hand[i]);

@@ -1,6 +1,8 @@
-// Every example under the layouts that its first lines name: a training step on made-up input whole and split, as --verify
-// does it, bytes counted as predicted, and the memory that `check` says is what a processor gets. Under the last of them
-// also with a wrong element from a collective, which must be found; of the first one also with a wrong kernel. A line without a mesh means that of the line before.
+// Every example under the layouts that its first lines name: a training step on made-up input whole
+// and split, as --verify does it, bytes counted as predicted, and the memory that `check` says is
+// what a processor gets. Under the last of them also with a wrong element from a collective, which
+// must be found; of the first one also with a wrong kernel. A line without a mesh means that of the
+// line before.
 //
 //   suite_verify [FILE ...]     SHOW=1: how near each came
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
@@ -13,8 +15,12 @@
 
 #include "frontend/verify/verify.h"
 
-// Dims that the time of the suite follows, and the largest size that they have here; what is compared needs no more.
-static const struct { const char *name; int most; } cut[] = {{"b", 8}, {"h", 64}, {"depth", 2}};
+// Dims that the time of the suite follows, and the largest size that they have here; what is
+// compared needs no more.
+static const struct {
+  const char *name;
+  int most;
+} cut[] = {{"b", 8}, {"h", 64}, {"depth", 2}};
 enum { MAX_WORDS = 24, MAX_LAYOUTS = 12, LINE = 400, MOST_CALLS = 9 };
 static int passed, failed, skipped;
 static char folder[] = "/tmp/meshc-verify-XXXXXX";
@@ -48,7 +54,8 @@ static bool prepare(Run *r) {
   *s = (Session){.arena = arena_new(), .spoil = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
-  if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s)) return false;
+  if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s))
+    return false;
   const Graph *g = session_select(s, &purpose, &over);
   if (!g || !session_compile(s, g, purpose, over, "program", &r->checked) ||
       !session_compile(s, g, purpose, over, NULL, &r->made))
@@ -59,16 +66,20 @@ static bool prepare(Run *r) {
 }
 
 static bool verify(Run *r, Verified *v) {
-  VerifyJob job = {.graph = r->made.selected, .made = &r->made, .exec = r->exec, .purpose = r->made.compiled->program->for_,
-                   .rows = -1, .commit = true};
+  VerifyJob job = {.graph = r->made.selected,
+                   .made = &r->made,
+                   .exec = r->exec,
+                   .purpose = r->made.compiled->program->for_,
+                   .rows = -1,
+                   .commit = true};
   return verify_step(&r->s, &job, v);
 }
 
 static bool memory_is_checked(Run *r) {
   int64_t checked = program_bytes(r->checked.compiled->program);
   if (exec_bytes(r->exec) == checked) return true;
-  say(r, arena_printf(r->s.arena, "a processor has %lld bytes, check says %lld", (long long)exec_bytes(r->exec),
-                      (long long)checked));
+  say(r, arena_printf(r->s.arena, "a processor has %lld bytes, check says %lld",
+                      (long long)exec_bytes(r->exec), (long long)checked));
   return false;
 }
 
@@ -80,8 +91,8 @@ static bool agrees(Run *r) {
   }
   if (!v.done || v.values == 0) say(r, "nothing was compared");
   if (getenv("SHOW"))
-    printf("%s%s: %u values, %u vague, %.3g at %s\n", r->path, v.evaluated ? ", evaluator" : "", v.values, v.vague, v.error,
-           v.worst ? v.worst : "-");
+    printf("%s%s: %u values, %u vague, %.3g at %s\n", r->path, v.evaluated ? ", evaluator" : "",
+           v.values, v.vague, v.error, v.worst ? v.worst : "-");
   if (exec_step(r->exec, 0, true) != STEP_OK || !exec_check(r->exec, r->s.diag)) {
     say(r, "the step itself");
     return false;
@@ -89,8 +100,9 @@ static bool agrees(Run *r) {
   return v.done && v.values > 0 && memory_is_checked(r);
 }
 
-// One of the first collectives of a step brings processor 1 a wrong element; nobody may read the first element of some,
-// as the row of an id that the batch lacks, and where tokens choose experts an early one is within what rounding turns.
+// One of the first collectives of a step brings processor 1 a wrong element; nobody may read the
+// first element of some, as the row of an id that the batch lacks, and where tokens choose experts
+// an early one is within what rounding turns.
 static bool finds_a_fault(Run *r) {
   Verified v;
   int errors = diag_errors(r->s.diag);
@@ -117,8 +129,8 @@ static bool says(Run *r, const char *words) {
   return found;
 }
 
-// A kernel that computes with a wrong number, whole and split alike. The number of an early one may not matter: a factor of
-// zeros, a key of random draws.
+// A kernel that computes with a wrong number, whole and split alike. The number of an early one may
+// not matter: a factor of zeros, a key of random draws.
 static bool finds_a_wrong_kernel(Run *r) {
   Verified v;
   bool good = false;
@@ -161,13 +173,15 @@ static void start(Run *r, const char *path) {
   word(r, path);
   word(r, "--verify");
   word(r, "-q");
-  word(r, "--opt=1"); // examples.sh trains the same models at the default effort; here LLVM would take most of the time
+  word(r, "--opt=1"); // examples.sh trains the same models at the default effort; here LLVM would
+                      // take most of the time
   word(r, "--data-dir");
   word(r, folder);
 }
 
 // `large`: which of the dims in the table the file makes larger.
-static void run_under(const char *path, const bool *large, const char *mesh, const char *layout, bool last) {
+static void run_under(const char *path, const bool *large, const char *mesh, const char *layout,
+                      bool last) {
   Run r;
   char size[32];
   start(&r, path);
@@ -208,11 +222,14 @@ static void file_runs(const char *path) {
   }
   if (f) fclose(f);
   skipped += needs_file;
-  for (int i = 0; i < n && !needs_file; i++) run_under(path, large, layouts[i][0], layouts[i][1], i == n - 1);
+  for (int i = 0; i < n && !needs_file; i++)
+    run_under(path, large, layouts[i][0], layouts[i][1], i == n - 1);
   if (own && !needs_file) run_under(path, large, NULL, NULL, false);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *w) {
   (void)s, (void)flag, (void)w;
   return remove(path);
@@ -222,7 +239,8 @@ static int remove_one(const char *path, const struct stat *s, int flag, struct F
 static bool make_data(Arena *a, const char *self) {
   const char *slash = strrchr(self, '/');
   int n = slash ? (int)(slash - self) : 1;
-  return mkdtemp(folder) && system(arena_printf(a, "'%.*s/generate' %s", n, slash ? self : ".", folder)) == 0;
+  return mkdtemp(folder) &&
+         system(arena_printf(a, "'%.*s/generate' %s", n, slash ? self : ".", folder)) == 0;
 }
 
 int main(int argc, char **argv) {

@@ -1,4 +1,6 @@
-// Machine code end to end: loading, sharing of equal kernels, the cache, texts, the loader's refusals.
+// Machine code end to end: loading, sharing of equal kernels, the cache, texts, the loader's
+// refusals.
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,14 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "codegen/cpu/cache_internal.h"
 #include "codegen/codegen.h"
+#include "codegen/cpu/cache_internal.h"
 #include "codegen/cpu/host_internal.h"
 #include "codegen/cpu/load_internal.h"
 
@@ -34,18 +35,50 @@ static int add_stmt(Sample *s, KStmt st) {
 
 static void sample_make(Sample *s, int extra) {
   memset(s, 0, sizeof *s);
-  s->k = (Kernel){.name = "scale", .why = "test", .nouter = 1, .vector = 0, .rows = -1, .block = 32, .nphases = 1,
-                  .nptr = 3, .nnum = 1, .ptr = s->ptr, .stmt = s->stmt};
+  s->k = (Kernel){.name = "scale",
+                  .why = "test",
+                  .nouter = 1,
+                  .vector = 0,
+                  .rows = -1,
+                  .block = 32,
+                  .nphases = 1,
+                  .nptr = 3,
+                  .nnum = 1,
+                  .ptr = s->ptr,
+                  .stmt = s->stmt};
   s->k.loop[0] = (KLoop){.name = "i", .size = N, .slot = -1};
   for (int i = 0; i < 3; i++)
     s->ptr[i] = (KPtr){.type = TYPE_F32, .written = i > 0, .stride = {i < 2}};
-  int num = add_stmt(s, (KStmt){.kind = K_NUM, .type = TYPE_F32, .arg = {NO_STMT, NO_STMT, NO_STMT}});
-  int x = add_stmt(s, (KStmt){.kind = K_LOAD, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {NO_STMT, NO_STMT, NO_STMT}});
-  int y = add_stmt(s, (KStmt){.kind = K_OP, .op = OP_MUL, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {x, num, NO_STMT}, .index = -1});
+  int num =
+      add_stmt(s, (KStmt){.kind = K_NUM, .type = TYPE_F32, .arg = {NO_STMT, NO_STMT, NO_STMT}});
+  int x = add_stmt(s, (KStmt){.kind = K_LOAD,
+                              .type = TYPE_F32,
+                              .level = LEVEL_OUTER,
+                              .arg = {NO_STMT, NO_STMT, NO_STMT}});
+  int y = add_stmt(s, (KStmt){.kind = K_OP,
+                              .op = OP_MUL,
+                              .type = TYPE_F32,
+                              .level = LEVEL_OUTER,
+                              .arg = {x, num, NO_STMT},
+                              .index = -1});
   for (int i = 0; i < extra; i++)
-    y = add_stmt(s, (KStmt){.kind = K_OP, .op = OP_ADD, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {y, x, NO_STMT}, .index = -1});
-  add_stmt(s, (KStmt){.kind = K_STORE, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {y, NO_STMT, NO_STMT}, .index = 1});
-  add_stmt(s, (KStmt){.kind = K_ACCUM, .op = OP_SUM, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {y, NO_STMT, NO_STMT}, .index = 2});
+    y = add_stmt(s, (KStmt){.kind = K_OP,
+                            .op = OP_ADD,
+                            .type = TYPE_F32,
+                            .level = LEVEL_OUTER,
+                            .arg = {y, x, NO_STMT},
+                            .index = -1});
+  add_stmt(s, (KStmt){.kind = K_STORE,
+                      .type = TYPE_F32,
+                      .level = LEVEL_OUTER,
+                      .arg = {y, NO_STMT, NO_STMT},
+                      .index = 1});
+  add_stmt(s, (KStmt){.kind = K_ACCUM,
+                      .op = OP_SUM,
+                      .type = TYPE_F32,
+                      .level = LEVEL_OUTER,
+                      .arg = {y, NO_STMT, NO_STMT},
+                      .index = 2});
 }
 
 typedef struct Fixture {
@@ -65,7 +98,8 @@ static int setup(void **state) {
   for (int i = 0; i < MANY; i++) {
     sample_make(&f->sample[i], i / 2); // pairs are equal
     f->kernels[i] = &f->sample[i].k;
-    f->prog[i] = (ProgKernel){.name = arena_printf(f->arena, "scale%d", i), .partial_bytes = kernel_partial_bytes(f->kernels[i])};
+    f->prog[i] = (ProgKernel){.name = arena_printf(f->arena, "scale%d", i),
+                              .partial_bytes = kernel_partial_bytes(f->kernels[i])};
   }
   f->program = (Program){.nkernels = MANY, .kernel = f->prog};
   strcpy(f->dir, "/tmp/meshc_cache_XXXXXX");
@@ -132,7 +166,8 @@ static void loads_and_runs(void **state) {
   Code *c = load(f, NULL);
   assert_non_null(c);
   assert_runs(f);
-  assert_ptr_equal(*(void **)&f->prog[0].run, *(void **)&f->prog[1].run); // equal kernels share code
+  assert_ptr_equal(*(void **)&f->prog[0].run,
+                   *(void **)&f->prog[1].run); // equal kernels share code
   assert_ptr_not_equal(*(void **)&f->prog[0].run, *(void **)&f->prog[2].run);
   code_free(c);
 }
@@ -207,8 +242,10 @@ static void foreign_files_are_not_trusted(void **state) {
 
 static void hash_is_sha256(void **state) {
   (void)state;
-  static const uint8_t abc[HASH_BYTES] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23,
-                                          0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17, 0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
+  static const uint8_t abc[HASH_BYTES] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea,
+                                          0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23,
+                                          0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17, 0x7a, 0x9c,
+                                          0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
   uint8_t out[HASH_BYTES], parts[HASH_BYTES];
   char text[200];
   Hash h;
@@ -217,7 +254,8 @@ static void hash_is_sha256(void **state) {
   hash_end(&h, out);
   assert_memory_equal(out, abc, sizeof out);
   memset(text, 'x', sizeof text);
-  for (size_t n = 50; n < sizeof text; n++) { // the padding of every length, in one piece and in two
+  for (size_t n = 50; n < sizeof text;
+       n++) { // the padding of every length, in one piece and in two
     hash_start(&h);
     hash_add(&h, text, n);
     hash_end(&h, out);
@@ -236,7 +274,8 @@ static void texts(void **state) {
   assert_non_null(strstr(ir, "define void @scale0("));
   assert_non_null(strstr(ir, "@scale0_combine("));
   assert_non_null(strstr(ir, "<8 x float>"));
-  assert_non_null(strstr(code_text(f->arena, &f->program, f->kernels, &o, true, f->diag), "scale0:"));
+  assert_non_null(
+      strstr(code_text(f->arena, &f->program, f->kernels, &o, true, f->diag), "scale0:"));
 }
 
 static void loader_refuses(void **state) {
@@ -262,15 +301,15 @@ int main(void) {
     return 0;
   }
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(loads_and_runs, setup, teardown),
-    cmocka_unit_test_setup_teardown(memory_is_never_writable_code, setup, teardown),
-    cmocka_unit_test_setup_teardown(cache_is_used, setup, teardown),
-    cmocka_unit_test_setup_teardown(corrupt_entries_are_compiled_again, setup, teardown),
-    cmocka_unit_test_setup_teardown(foreign_files_are_not_trusted, setup, teardown),
-    cmocka_unit_test_setup_teardown(texts, setup, teardown),
-    cmocka_unit_test(hash_is_sha256),
-    cmocka_unit_test(loader_refuses),
-    cmocka_unit_test(names),
+      cmocka_unit_test_setup_teardown(loads_and_runs, setup, teardown),
+      cmocka_unit_test_setup_teardown(memory_is_never_writable_code, setup, teardown),
+      cmocka_unit_test_setup_teardown(cache_is_used, setup, teardown),
+      cmocka_unit_test_setup_teardown(corrupt_entries_are_compiled_again, setup, teardown),
+      cmocka_unit_test_setup_teardown(foreign_files_are_not_trusted, setup, teardown),
+      cmocka_unit_test_setup_teardown(texts, setup, teardown),
+      cmocka_unit_test(hash_is_sha256),
+      cmocka_unit_test(loader_refuses),
+      cmocka_unit_test(names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

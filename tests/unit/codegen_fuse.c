@@ -23,23 +23,32 @@ typedef struct World {
 static void begin(World *w) {
   *w = (World){.a = arena_new(), .opt = {.fuse = true, .products = true, .for_ = "train"}};
   DimTable *dims = dim_table_new(w->a, intern_new(w->a));
-  const struct { DimId *d; const char *name; int64_t size; } all[] = {
+  const struct {
+    DimId *d;
+    const char *name;
+    int64_t size;
+  } all[] = {
       {&w->b, "b", 64}, {&w->t, "t", 32}, {&w->d, "d", 48}, {&w->h, "h", 40}, {&w->c, "c", 10}};
-  for (size_t i = 0; i < countof(all); i++) *all[i].d = dim_add(dims, all[i].name, all[i].size, (Pos){0});
+  for (size_t i = 0; i < countof(all); i++)
+    *all[i].d = dim_add(dims, all[i].name, all[i].size, (Pos){0});
   w->g = graph_new(w->a, dims, &w->mesh, STAGE_LOWER);
 }
 
-static NodeId decl(World *w, DeclKind kind, const char *name, Dtype type, int n, const DimId *dims) {
+static NodeId decl(World *w, DeclKind kind, const char *name, Dtype type, int n,
+                   const DimId *dims) {
   Decl d = {.kind = kind, .name = name, .type = type, .rank = (uint8_t)n};
   memcpy(d.dims, dims, (size_t)n * sizeof *dims);
   return graph_decl_node(w->g, graph_decl(w->g, &d));
 }
-#define TENSOR(w, kind, name, ...) \
-  decl(w, kind, name, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+#define TENSOR(w, kind, name, ...)                                                                 \
+  decl(w, kind, name, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)),             \
+       (DimId[]){__VA_ARGS__})
 #define INPUT(w, name, ...) TENSOR(w, DECL_INPUT, name, __VA_ARGS__)
 
 static NodeId two(World *w, Op op, NodeId x, NodeId y) { return graph_binary(w->g, op, x, y); }
-static NodeId over(World *w, Op op, NodeId x, DimId d) { return graph_reduce(w->g, op, x, &(Dims){.n = 1, .at = {d}}); }
+static NodeId over(World *w, Op op, NodeId x, DimId d) {
+  return graph_reduce(w->g, op, x, &(Dims){.n = 1, .at = {d}});
+}
 static NodeId number(World *w, double x) { return graph_const(w->g, TYPE_F32, x); }
 
 static void output(World *w, const char *name, NodeId n) {
@@ -49,7 +58,8 @@ static void output(World *w, const char *name, NodeId n) {
 }
 static void update(World *w, NodeId source, NodeId n) {
   DeclId d = graph_node(w->g, source)->attr.decl;
-  vec_push(w->a, w->g->output) = (Output){.kind = OUT_UPDATE, .name = w->g->decl.at[d - 1].name, .value = n, .target = d};
+  vec_push(w->a, w->g->output) =
+      (Output){.kind = OUT_UPDATE, .name = w->g->decl.at[d - 1].name, .value = n, .target = d};
 }
 
 static void compile(World *w) {
@@ -74,11 +84,12 @@ static const Group *kernel_group(const World *w) {
 }
 static int instrs(const World *w, InstrKind kind) {
   int n = 0;
-  for (uint32_t i = 0; i < w->compiled->program->ninstrs; i++) n += w->compiled->program->instr[i].kind == kind;
+  for (uint32_t i = 0; i < w->compiled->program->ninstrs; i++)
+    n += w->compiled->program->instr[i].kind == kind;
   return n;
 }
 
-// -- kernels ---------------------------------------------------------------------------------------------
+// -- kernels ------------------------------------------------------------------------------------
 
 static void sum_of_chain(void **state) {
   (void)state;
@@ -124,7 +135,8 @@ static void layer_norm_is_one_kernel(void **state) {
   World w;
   begin(&w);
   NodeId x = INPUT(&w, "x", w.b, w.t, w.d), gain = TENSOR(&w, DECL_PARAM, "gain", w.d);
-  NodeId n = number(&w, 1.0 / 48), m = two(&w, OP_MUL, over(&w, OP_SUM, x, w.d), n), u = two(&w, OP_SUB, x, m);
+  NodeId n = number(&w, 1.0 / 48), m = two(&w, OP_MUL, over(&w, OP_SUM, x, w.d), n),
+         u = two(&w, OP_SUB, x, m);
   NodeId var = two(&w, OP_MUL, over(&w, OP_SUM, two(&w, OP_MUL, u, u), w.d), n);
   NodeId r = graph_unary(w.g, OP_RSQRT, two(&w, OP_ADD, var, number(&w, 1e-5)));
   output(&w, "y", two(&w, OP_MUL, two(&w, OP_MUL, u, r), gain));
@@ -144,7 +156,8 @@ static void cross_entropy_and_gradient_are_one_kernel(void **state) {
   NodeId lse = two(&w, OP_ADD, m, graph_unary(w.g, OP_LOG, over(&w, OP_SUM, e, w.c)));
   NodeId loss = two(&w, OP_SUB, lse, over(&w, OP_SUM, graph_where(w.g, hot, x, zero), w.c));
   NodeId p = graph_unary(w.g, OP_EXP, two(&w, OP_SUB, x, lse));
-  NodeId g = two(&w, OP_MUL, two(&w, OP_SUB, p, graph_cast(w.g, hot, TYPE_F32)), number(&w, 1.0 / 64));
+  NodeId g =
+      two(&w, OP_MUL, two(&w, OP_SUB, p, graph_cast(w.g, hot, TYPE_F32)), number(&w, 1.0 / 64));
   output(&w, "loss", over(&w, OP_SUM, loss, w.b));
   output(&w, "g", g);
   output(&w, "gb", over(&w, OP_SUM, g, w.b));
@@ -158,7 +171,8 @@ static void update_of_all_is_one_launch(void **state) {
   World w;
   begin(&w);
   const DimId shape[3][2] = {{w.d, w.h}, {w.h, w.c}, {w.t, w.d}};
-  static const char *const names[3][3] = {{"p0", "m0", "g0"}, {"p1", "m1", "g1"}, {"p2", "m2", "g2"}};
+  static const char *const names[3][3] = {
+      {"p0", "m0", "g0"}, {"p1", "m1", "g1"}, {"p2", "m2", "g2"}};
   for (int i = 0; i < 3; i++) {
     NodeId p = decl(&w, DECL_PARAM, names[i][0], TYPE_F32, 2, shape[i]);
     NodeId m = decl(&w, DECL_STATE, names[i][1], TYPE_F32, 2, shape[i]);
@@ -207,15 +221,17 @@ static void equal_layers_share_kernels(void **state) {
   arena_free(w.a);
 }
 
-// -- products and order -----------------------------------------------------------------------------------
+// -- products and order -------------------------------------------------------------------------
 
 static NodeId contract(World *w, NodeId x, NodeId y, DimId d) {
-  return graph_add(w->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
+  return graph_add(w->g, OP_CONTRACT, 2, (NodeId[]){x, y},
+                   &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
 }
 
 static const Product *product(const World *w) {
   for (uint32_t i = 0; i < w->compiled->program->ninstrs; i++)
-    if (w->compiled->program->instr[i].kind == INSTR_PRODUCT) return &w->compiled->program->instr[i].u.product;
+    if (w->compiled->program->instr[i].kind == INSTR_PRODUCT)
+      return &w->compiled->program->instr[i].u.product;
   return NULL;
 }
 
@@ -223,7 +239,8 @@ static void product_of_three_dims(void **state) {
   (void)state;
   World w;
   begin(&w);
-  output(&w, "y", contract(&w, INPUT(&w, "x", w.b, w.t, w.d), TENSOR(&w, DECL_PARAM, "w", w.d, w.h), w.d));
+  output(&w, "y",
+         contract(&w, INPUT(&w, "x", w.b, w.t, w.d), TENSOR(&w, DECL_PARAM, "w", w.d, w.h), w.d));
   compile(&w);
   const Product *p = product(&w);
   assert_non_null(p);
@@ -269,7 +286,7 @@ static void merges_move_nothing_where_dims_are_adjacent(void **state) {
   arena_free(w.a);
 }
 
-// -- plan, texts ---------------------------------------------------------------------------------------------
+// -- plan, texts --------------------------------------------------------------------------------
 
 static void chains_run_in_place(void **state) {
   (void)state;
@@ -281,7 +298,8 @@ static void chains_run_in_place(void **state) {
   w.opt.fuse = false;
   compile(&w);
   assert_int_equal(instrs(&w, INSTR_KERNEL), 4);
-  assert_int_equal(w.compiled->activation_bytes, 2 * 64 * 48 * 4); // x is kept, the rest is one buffer
+  assert_int_equal(w.compiled->activation_bytes,
+                   2 * 64 * 48 * 4); // x is kept, the rest is one buffer
   assert_int_equal(w.compiled->activation_bytes, w.compiled->live_bytes);
   assert_non_null(strstr(plan_print(w.a, w.compiled), "in place of"));
   arena_free(w.a);

@@ -1,4 +1,5 @@
-// The simulator on programs made by hand: what blocks, what is hidden, processors on cores, loops, caches.
+// The simulator on programs made by hand: what blocks, what is hidden, processors on cores, loops,
+// caches.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,12 @@
 #include "codegen/codegen.h"
 
 enum { ARENA = 64 << 20, MB = 1000000 };
-enum { A = 0, B = 16 << 20, C = 32 << 20, D = 48 << 20 }; // places in the arena, far from one another
+enum {
+  A = 0,
+  B = 16 << 20,
+  C = 32 << 20,
+  D = 48 << 20
+}; // places in the arena, far from one another
 
 typedef struct Trial {
   Arena *a;
@@ -25,8 +31,11 @@ typedef struct Trial {
 static void start(Trial *x, int64_t processors) {
   memset(x, 0, sizeof *x);
   x->a = arena_new();
-  x->m = (Machine){.bandwidth = 1e9, .memory_rate = 1e30, .flops = 1e9, .l2 = 1 << 20, .l3 = 1 << 24};
-  x->p = (Program){.mesh = {.naxes = 1, .axis = {{.name = "p", .size = processors}}}, .arena_bytes = ARENA, .instr = x->instr};
+  x->m =
+      (Machine){.bandwidth = 1e9, .memory_rate = 1e30, .flops = 1e9, .l2 = 1 << 20, .l3 = 1 << 24};
+  x->p = (Program){.mesh = {.naxes = 1, .axis = {{.name = "p", .size = processors}}},
+                   .arena_bytes = ARENA,
+                   .instr = x->instr};
   x->c = (Compiled){.program = &x->p, .kernels = x->kernels};
 }
 
@@ -36,18 +45,36 @@ static Size just(int64_t n) { return (Size){.base = n, .slot = -1}; }
 // One that takes `ms` milliseconds: 100 * 100 * 50 multiplications and additions each.
 static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
   Instr in = {.kind = INSTR_PRODUCT};
-  in.u.product = (Product){.type = TYPE_F32, .m = just(100), .n = just(100), .k = just(50 * ms), .lda = 50 * ms, .ldb = 100, .ldc = 100,
-                           .a = at(a), .b = at(b), .c = at(c)};
+  in.u.product = (Product){.type = TYPE_F32,
+                           .m = just(100),
+                           .n = just(100),
+                           .k = just(50 * ms),
+                           .lda = 50 * ms,
+                           .ldb = 100,
+                           .ldc = 100,
+                           .a = at(a),
+                           .b = at(b),
+                           .c = at(c)};
   x->instr[x->p.ninstrs++] = in;
 }
 
 // Of `bytes` in place: with two processors as many are sent.
 static void reduce(Trial *x, int64_t bytes, int64_t place) {
   CollPart *part = arena_new_of(x->a, CollPart);
-  *part = (CollPart){.src = at(place), .dst = at(place), .rank = 1, .src_block = {bytes / 4}, .dst_block = {bytes / 4}};
+  *part = (CollPart){.src = at(place),
+                     .dst = at(place),
+                     .rank = 1,
+                     .src_block = {bytes / 4},
+                     .dst_block = {bytes / 4}};
   Instr in = {.kind = INSTR_COLLECTIVE};
-  in.u.collective = (Collective){.kind = COLL_ALL_REDUCE, .axes = {.n = 1, .at = {0}}, .type = TYPE_F32, .monoid = 1, .nparts = 1,
-                                 .part = part, .bytes = bytes, .wire_bytes = bytes};
+  in.u.collective = (Collective){.kind = COLL_ALL_REDUCE,
+                                 .axes = {.n = 1, .at = {0}},
+                                 .type = TYPE_F32,
+                                 .monoid = 1,
+                                 .nparts = 1,
+                                 .part = part,
+                                 .bytes = bytes,
+                                 .wire_bytes = bytes};
   x->instr[x->p.ninstrs++] = in;
 }
 
@@ -71,10 +98,12 @@ static void end_loop(Trial *x, uint32_t begin) {
   x->instr[x->p.ninstrs++] = in;
 }
 
-static bool near(double x, double y) { return x > y * (1 - 1e-6) - 1e-12 && x < y * (1 + 1e-6) + 1e-12; }
-#define assert_ms(x, y) \
-  do { \
-    if (!near((x), 1e-3 * (y))) fail_msg("%s is %g ms, not %g", #x, 1e3 * (x), (double)(y)); \
+static bool near(double x, double y) {
+  return x > y * (1 - 1e-6) - 1e-12 && x < y * (1 + 1e-6) + 1e-12;
+}
+#define assert_ms(x, y)                                                                            \
+  do {                                                                                             \
+    if (!near((x), 1e-3 * (y))) fail_msg("%s is %g ms, not %g", #x, 1e3 * (x), (double)(y));       \
   } while (0)
 
 static void collectives_block(void **state) {
@@ -108,7 +137,10 @@ static const Simulation *overlapped(Trial *x, int64_t sent, int64_t between) {
 
 static void work_hides_collectives(void **state) {
   (void)state;
-  static const struct { int64_t sent, between; double seconds, hidden; } t[] = {
+  static const struct {
+    int64_t sent, between;
+    double seconds, hidden;
+  } t[] = {
       {1, 2, 4, 1}, // all of it
       {2, 2, 4, 2}, // just
       {3, 2, 5, 2}, // the last ms is waited for
@@ -172,7 +204,10 @@ static void commit_waits_for_all(void **state) {
 
 static void processors_share_cores(void **state) {
   (void)state;
-  static const struct { int64_t processors; double cores, ms; } t[] = {
+  static const struct {
+    int64_t processors;
+    double cores, ms;
+  } t[] = {
       {4, 0, 8}, {4, 4, 8}, {4, 2, 16}, {4, 1, 32}, {3, 2, 16}, {2, 4, 4}, {1, 2, 4},
   };
   for (size_t i = 0; i < countof(t); i++) {
@@ -203,7 +238,8 @@ static void loops_repeat(void **state) {
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 4);
   x.instr[0].u.loop.count = just(0);
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 0);
-  // beside work each round hides one ms of the three that it sends; at the end the last ones are waited for
+  // beside work each round hides one ms of the three that it sends; at the end the last ones are
+  // waited for
   x.instr[0].u.loop.count = just(5);
   x.m.overlap = 1;
   s = simulate(x.a, &x.c, &x.m);
@@ -232,7 +268,8 @@ static void shared_memory(void **state) {
   Trial x;
   start(&x, 4);
   x.m.cores = 2, x.m.shared = 1, x.m.latency = 1e-3, x.m.memory_rate = 2e9;
-  reduce(&x, MB, A); // a MB read and one written by each of two processors on a core: 2 ms, the meeting, and that of the step
+  reduce(&x, MB, A); // a MB read and one written by each of two processors on a core: 2 ms, the
+                     // meeting, and that of the step
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2 + 1 + 1);
   arena_free(x.a);
 }
@@ -242,23 +279,43 @@ static void kernels_by_bytes_and_operations(void **state) {
   (void)state;
   Trial x;
   start(&x, 1);
-  KPtr ptr[2] = {{.type = TYPE_F32, .stride = {1}}, {.type = TYPE_F32, .stride = {1}, .written = true}};
+  KPtr ptr[2] = {{.type = TYPE_F32, .stride = {1}},
+                 {.type = TYPE_F32, .stride = {1}, .written = true}};
   KStmt stmt[3] = {
-      {.kind = K_LOAD, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {NO_STMT, NO_STMT, NO_STMT}, .index = 0},
+      {.kind = K_LOAD,
+       .type = TYPE_F32,
+       .level = LEVEL_OUTER,
+       .arg = {NO_STMT, NO_STMT, NO_STMT},
+       .index = 0},
       {.kind = K_OP, .op = OP_MUL, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {0, 0, NO_STMT}},
-      {.kind = K_STORE, .type = TYPE_F32, .level = LEVEL_OUTER, .arg = {1, NO_STMT, NO_STMT}, .index = 1},
+      {.kind = K_STORE,
+       .type = TYPE_F32,
+       .level = LEVEL_OUTER,
+       .arg = {1, NO_STMT, NO_STMT},
+       .index = 1},
   };
-  Kernel k = {.name = "k", .nouter = 1, .loop = {{.name = "n", .size = 100000, .slot = -1}}, .vector = 0, .block = 1024, .rows = -1,
-              .nphases = 1, .nptr = 2, .nstmts = 3, .ptr = ptr, .stmt = stmt};
+  Kernel k = {.name = "k",
+              .nouter = 1,
+              .loop = {{.name = "n", .size = 100000, .slot = -1}},
+              .vector = 0,
+              .block = 1024,
+              .rows = -1,
+              .nphases = 1,
+              .nptr = 2,
+              .nstmts = 3,
+              .ptr = ptr,
+              .stmt = stmt};
   ProgKernel kernel = {.name = "k", .nptr = 2};
   Ref places[2] = {at(A), at(B)};
   KernelSet set = {.ptr = places, .units = just(98)};
   x.kernels[0] = &k;
   x.p.nkernels = 1, x.p.kernel = &kernel;
-  x.instr[x.p.ninstrs++] = (Instr){.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 10, .chunks = 10}};
+  x.instr[x.p.ninstrs++] = (Instr){
+      .kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 10, .chunks = 10}};
   x.m.memory_rate = 1e9, x.m.launch = 1e-4;
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 0.8 + 0.1); // 800,000 bytes
-  x.m.operations = 1e7; // a multiplication, and loads and stores of half as much and as much: 250,000
+  x.m.operations =
+      1e7; // a multiplication, and loads and stores of half as much and as much: 250,000
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 25 + 0.1);
   // what is read row by row against its order is read one by one
   ptr[0].stride[0] = 10;
@@ -268,11 +325,16 @@ static void kernels_by_bytes_and_operations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(collectives_block),    cmocka_unit_test(work_hides_collectives),
-      cmocka_unit_test(one_link),             cmocka_unit_test(memory_under_way_is_left_alone),
-      cmocka_unit_test(commit_waits_for_all), cmocka_unit_test(processors_share_cores),
-      cmocka_unit_test(loops_repeat),         cmocka_unit_test(caches_count),
-      cmocka_unit_test(shared_memory),        cmocka_unit_test(kernels_by_bytes_and_operations),
+      cmocka_unit_test(collectives_block),
+      cmocka_unit_test(work_hides_collectives),
+      cmocka_unit_test(one_link),
+      cmocka_unit_test(memory_under_way_is_left_alone),
+      cmocka_unit_test(commit_waits_for_all),
+      cmocka_unit_test(processors_share_cores),
+      cmocka_unit_test(loops_repeat),
+      cmocka_unit_test(caches_count),
+      cmocka_unit_test(shared_memory),
+      cmocka_unit_test(kernels_by_bytes_and_operations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,9 @@ static void start(Model *m) {
   memset(m, 0, sizeof *m);
   m->a = arena_new();
   Intern *names = intern_new(m->a);
-  m->mesh = (Mesh){.naxes = 2, .axis = {{.name = intern(names, "rows"), .size = 2}, {.name = intern(names, "cols"), .size = 2}}};
+  m->mesh = (Mesh){.naxes = 2,
+                   .axis = {{.name = intern(names, "rows"), .size = 2},
+                            {.name = intern(names, "cols"), .size = 2}}};
   m->dims = dim_table_new(m->a, names);
   m->g = graph_new(m->a, m->dims, &m->mesh, STAGE_LOWER);
   m->b = dim_add(m->dims, "b", 8, (Pos){0});
@@ -74,22 +76,26 @@ static bool close_to(double x, double y) { return x > y * (1 - 1e-9) && x < y * 
 
 static void test_seconds_by_axis(void **state) {
   (void)state;
-  const Mesh mesh = {.naxes = 2, .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 4}}};
+  const Mesh mesh = {.naxes = 2,
+                     .axis = {{.name = "rows", .size = 2}, {.name = "cols", .size = 4}}};
   const Axes both = {.n = 2, .at = {0, 1}};
   Machine m = machine_default();
   m.latency = 1e-6, m.bandwidth = 1e10;
   // equal axes are one group of eight: 7/8 of the bytes
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, both, 8000000), 1e-6 + 7e6 / 1e10));
-  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 2e-6 + 14e6 / 1e10));
+  assert_true(
+      close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 2e-6 + 14e6 / 1e10));
   m.naxes = 1;
   m.axis[0] = (AxisLink){"rows", {5e-6, 1e9}};
   // over cols as before; over rows a tenth of the speed
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, cols, 8000000), 1e-6 + 6e6 / 1e10));
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, rows, 8000000), 5e-6 + 4e6 / 1e9));
   // over both: scattered over cols (6/8), a quarter of it over rows, and back
-  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 12e-6 + 2 * (6e6 / 1e10 + 1e6 / 1e9)));
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000),
+                       12e-6 + 2 * (6e6 / 1e10 + 1e6 / 1e9)));
   // half of what all_to_all moves is for the other row; of the rest 3/4 for other columns
-  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_TO_ALL, both, 8000000), 6e-6 + 4e6 / 1e9 + 3e6 / 1e10));
+  assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_TO_ALL, both, 8000000),
+                       6e-6 + 4e6 / 1e9 + 3e6 / 1e10));
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_PERMUTE, both, 8000000), 6e-6 + 8e6 / 1e9));
   assert_true(close_to(coll_weight(&m, &mesh, COLL_ALL_GATHER, rows, 8000000), 4e7));
   assert_true(close_to(coll_weight(&m, &mesh, COLL_ALL_GATHER, cols, 8000000), 6e6));
@@ -102,14 +108,23 @@ static void test_inverse_pairs_vanish(void **state) {
   (void)state;
   Model m;
   start(&m);
-  NodeId x = input(&m, "x", m.b_rows, m.h), whole = convert(&m, OP_ALL_GATHER, x, rows, m.b_rows, m.b);
+  NodeId x = input(&m, "x", m.b_rows, m.h),
+         whole = convert(&m, OP_ALL_GATHER, x, rows, m.b_rows, m.b);
   output(&m, "y", convert(&m, OP_SLICE_OWN, whole, rows, m.b, m.b_rows));
   assert_int_equal(shared_op(&m), OP_INPUT);
   arena_free(m.a);
   start(&m);
   x = input(&m, "x", m.b_rows, m.h);
-  Attr there = {.axes = rows, .ndims = 2, .nto = 2, .dims = (DimId[]){m.b_rows, m.h}, .to = (DimId[]){m.b, m.h_rows}};
-  Attr back = {.axes = rows, .ndims = 2, .nto = 2, .dims = (DimId[]){m.h_rows, m.b}, .to = (DimId[]){m.h, m.b_rows}};
+  Attr there = {.axes = rows,
+                .ndims = 2,
+                .nto = 2,
+                .dims = (DimId[]){m.b_rows, m.h},
+                .to = (DimId[]){m.b, m.h_rows}};
+  Attr back = {.axes = rows,
+               .ndims = 2,
+               .nto = 2,
+               .dims = (DimId[]){m.h_rows, m.b},
+               .to = (DimId[]){m.h, m.b_rows}};
   NodeId y = graph_add(m.g, OP_ALL_TO_ALL, 1, &x, &there);
   output(&m, "y", graph_add(m.g, OP_ALL_TO_ALL, 1, &y, &back));
   assert_int_equal(shared_op(&m), OP_INPUT);
@@ -129,7 +144,8 @@ static void test_reductions_join(void **state) {
   arena_free(m.a);
   start(&m);
   x = input(&m, "x", m.b, m.h);
-  output(&m, "y", convert(&m, OP_SLICE_OWN, convert(&m, OP_ALL_REDUCE, x, rows, 0, 0), rows, m.b, m.b_rows));
+  output(&m, "y",
+         convert(&m, OP_SLICE_OWN, convert(&m, OP_ALL_REDUCE, x, rows, 0, 0), rows, m.b, m.b_rows));
   assert_int_equal(shared_op(&m), OP_REDUCE_SCATTER);
   arena_free(m.a);
 }
@@ -140,7 +156,8 @@ static void test_independent_reductions_pack(void **state) {
   start(&m);
   Machine machine = machine_default();
   NodeId x = input(&m, "x", m.b, m.h), y = input(&m, "y", m.b, m.h), z = input(&m, "z", m.b, m.h);
-  NodeId rx = convert(&m, OP_ALL_REDUCE, x, rows, 0, 0), ry = convert(&m, OP_ALL_REDUCE, y, rows, 0, 0);
+  NodeId rx = convert(&m, OP_ALL_REDUCE, x, rows, 0, 0),
+         ry = convert(&m, OP_ALL_REDUCE, y, rows, 0, 0);
   NodeId after = convert(&m, OP_ALL_REDUCE, graph_binary(m.g, OP_MUL, rx, z), rows, 0, 0);
   NodeId other = convert(&m, OP_ALL_REDUCE, z, cols, 0, 0);
   m.g->origin.backward = true;

@@ -40,8 +40,10 @@ static void run_all(const Mesh *m, const CommCall *call, int workers) {
   }
   for (int w = 0; w < workers; w++) pthread_join(thread[w], NULL);
   assert_int_equal(c->count.calls[call->what->kind], 1);
-  if (call->what->bytes < 0) assert_in_range(c->count.bytes[call->what->kind], 0, -call->what->bytes);
-  else assert_int_equal(c->count.bytes[call->what->kind], call->what->bytes);
+  if (call->what->bytes < 0)
+    assert_in_range(c->count.bytes[call->what->kind], 0, -call->what->bytes);
+  else
+    assert_int_equal(c->count.bytes[call->what->kind], call->what->bytes);
   comm_free(c);
 }
 
@@ -130,7 +132,8 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
       part.dst_block[d] = dst.length[d];
     }
     if (kind == COLL_PERMUTE && cut >= 0) part.whole = g->size[cut];
-    for (int d = 0; d < 2 && kind == COLL_PERMUTE && cut < 0; d++) part.moved[d] = (Moved){g->size[d], src_cut[d], dst_cut[d]};
+    for (int d = 0; d < 2 && kind == COLL_PERMUTE && cut < 0; d++)
+      part.moved[d] = (Moved){g->size[d], src_cut[d], dst_cut[d]};
     Collective what = {.kind = kind,
                        .axes = axes,
                        .to = to,
@@ -138,7 +141,8 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
                        .monoid = sums ? 1 : 0,
                        .nparts = 1,
                        .part = &part,
-                       .bytes = 4 * (kind == COLL_ALL_GATHER ? dst.length[0] * dst.length[1] : src.length[0] * src.length[1])};
+                       .bytes = 4 * (kind == COLL_ALL_GATHER ? dst.length[0] * dst.length[1]
+                                                             : src.length[0] * src.length[1])};
     if (kind == COLL_PERMUTE) what.bytes = -what.bytes * mesh_size(&g->mesh); // at most
     CommMember member[MAX_P];
     for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
@@ -202,13 +206,16 @@ static void check_permute(const Grid *g) {
              false);
   check_call(g, COLL_PERMUTE, BOTH, SWAPPED, -1, 1, (Axes[]){NONE, BOTH}, (Axes[]){NONE, SWAPPED},
              false);
-  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){FIRST, SECOND}, (Axes[]){SECOND, FIRST}, false);
-  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){BOTH, NONE}, (Axes[]){NONE, SWAPPED}, false);
-  check_call(g, COLL_PERMUTE, FIRST, BOTH, -1, -1, (Axes[]){FIRST, NONE}, (Axes[]){SECOND, FIRST}, false);
+  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){FIRST, SECOND}, (Axes[]){SECOND, FIRST},
+             false);
+  check_call(g, COLL_PERMUTE, BOTH, BOTH, -1, -1, (Axes[]){BOTH, NONE}, (Axes[]){NONE, SWAPPED},
+             false);
+  check_call(g, COLL_PERMUTE, FIRST, BOTH, -1, -1, (Axes[]){FIRST, NONE}, (Axes[]){SECOND, FIRST},
+             false);
 }
 
-// The interval of dim 0 that the own block of `of` reads, as destination; every processor has the whole of dim 1
-// or its block of it.
+// The interval of dim 0 that the own block of `of` reads, as destination; every processor has the
+// whole of dim 1 or its block of it.
 static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine affine, int64_t outs) {
   Reach reach = {.of_size = outs, .tap_size = 3, .of_axes = of, .affine = affine};
   Side src, dst;
@@ -225,13 +232,20 @@ static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine aff
     dst.data[r] = malloc(sizeof(float) * (n + 1));
     for (size_t i = 0; i < n; i++) dst.data[r][i] = NAN;
   }
-  CollPart part = {.rank = 2, .gathered = -1, .cut = 0, .whole = g->size[0], .reach = reach, .value = "x"};
+  CollPart part = {
+      .rank = 2, .gathered = -1, .cut = 0, .whole = g->size[0], .reach = reach, .value = "x"};
   for (int d = 0; d < 2; d++) part.src_block[d] = src.length[d], part.dst_block[d] = dst.length[d];
-  Collective what = {.kind = COLL_PERMUTE, .axes = cut, .to = of, .type = TYPE_F32, .nparts = 1, .part = &part,
+  Collective what = {.kind = COLL_PERMUTE,
+                     .axes = cut,
+                     .to = of,
+                     .type = TYPE_F32,
+                     .nparts = 1,
+                     .part = &part,
                      .bytes = -4 * src.length[0] * src.length[1] * mesh_size(&g->mesh)}; // at most
   CommMember member[MAX_P];
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
-    member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r], src.valid[r], dst.valid[r]};
+    member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
+                             src.valid[r], dst.valid[r]};
   CommCall call = {&what, 1, mesh_size(&g->mesh), member};
   for (int workers = 1; workers <= 4; workers *= 2) {
     run_all(&g->mesh, &call, workers);
@@ -242,7 +256,8 @@ static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine aff
 }
 
 static void check_halo(const Grid *g) {
-  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1}, {1, -1, 1, 2}, {-1, 0, 4, 1}, {1, 0, 3, 1}, {1, 0, -90, 1}};
+  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1}, {1, -1, 1, 2},
+                                {-1, 0, 4, 1}, {1, 0, 3, 1}, {1, 0, -90, 1}};
   for (size_t w = 0; w < countof(ways); w++) {
     check_reach(g, FIRST, FIRST, NONE, ways[w], g->size[0]);
     check_reach(g, FIRST, FIRST, SECOND, ways[w], 5);
@@ -331,7 +346,7 @@ static void sums_do_not_depend_on_workers(void **state) {
 }
 
 // -- barrier
-// ----------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 enum { THREADS = 4, ROUNDS = 2000 };
 typedef struct Rounds {
@@ -375,13 +390,10 @@ static void barrier_holds_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_reduce),
-      cmocka_unit_test(all_gather),
-      cmocka_unit_test(reduce_scatter),
-      cmocka_unit_test(all_to_all),
-      cmocka_unit_test(permute), cmocka_unit_test(halo),
-      cmocka_unit_test(types_and_monoids),
-      cmocka_unit_test(sums_do_not_depend_on_workers),
+      cmocka_unit_test(all_reduce),        cmocka_unit_test(all_gather),
+      cmocka_unit_test(reduce_scatter),    cmocka_unit_test(all_to_all),
+      cmocka_unit_test(permute),           cmocka_unit_test(halo),
+      cmocka_unit_test(types_and_monoids), cmocka_unit_test(sums_do_not_depend_on_workers),
       cmocka_unit_test(barrier_holds_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

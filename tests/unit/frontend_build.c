@@ -107,7 +107,7 @@ static double scalar_of(const char *text, const char *name) {
 
 static bool near(double x, double y) { return fabs(x - y) <= 1e-6 * fmax(1, fabs(y)); }
 
-// -- names ----------------------------------------------------------------------------------------
+// -- names --------------------------------------------------------------------------------------
 
 static const char dense[] =
     "fn dense[in, out](x) {\n  param kernel[in, out] ~ glorot(in, out)\n  param bias[out]\n"
@@ -173,7 +173,7 @@ static void test_names_of_calls(void **state) {
   assert_ptr_equal(node_of(m, "y"), node_of(m, "x")); // not plain's y
 }
 
-// -- types ----------------------------------------------------------------------------------------
+// -- types --------------------------------------------------------------------------------------
 
 static void test_types(void **state) {
   (void)state;
@@ -225,7 +225,7 @@ static void test_types(void **state) {
   }
 }
 
-// -- values ---------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 static void test_values(void **state) {
   (void)state;
@@ -313,7 +313,7 @@ static void test_initial_values(void **state) {
   assert_true(d[5].init.kind == INIT_ORTHOGONAL && d[5].init.split == 1 && d[5].frozen);
 }
 
-// -- gradients and updates ------------------------------------------------------------------------
+// -- gradients and updates ----------------------------------------------------------------------
 
 static const char net[] =
     "dim b = 3, d = 4, h = 5, c = 2\ninput x[b, d]: f64\ninput label[b]: i32\n"
@@ -422,7 +422,7 @@ static void test_train_outputs(void **state) {
   assert_true(near(value_of(g, "grad(y)", 3, given, 0)->value[1], 1));
 }
 
-// -- selection ------------------------------------------------------------------------------------
+// -- selection ----------------------------------------------------------------------------------
 
 static void test_select_run(void **state) {
   (void)state;
@@ -490,7 +490,7 @@ static void test_select_eval(void **state) {
   fclose(out);
 }
 
-// -- options --------------------------------------------------------------------------------------
+// -- options ------------------------------------------------------------------------------------
 
 static Model *build_set(const char *text, const char *path, const char *value) {
   Setting set = {.path = path};

@@ -1,5 +1,5 @@
-// Layered drawings: no two boxes overlap, no edge crosses a box that is not its end, every edge leads down; on graphs by
-// hand, with cycles, and drawn at random.
+// Layered drawings: no two boxes overlap, no edge crosses a box that is not its end, every edge
+// leads down; on graphs by hand, with cycles, and drawn at random.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,15 +28,18 @@ static Drawn graph_of(uint32_t nboxes, uint32_t nedges, const uint32_t (*edge)[2
   Drawn d = {.nboxes = nboxes, .nedges = nedges, .most_width = 400};
   d.box = arena_array(arena, DrawnBox, nboxes + 1);
   d.edge = arena_array(arena, DrawnEdge, nedges + 1);
-  for (uint32_t i = 0; i < nboxes; i++) d.box[i] = (DrawnBox){.width = 40 + 17 * (i % 7), .height = 20 + 9 * (i % 4)};
-  for (uint32_t i = 0; i < nedges; i++) d.edge[i] = (DrawnEdge){.from = edge[i][0], .to = edge[i][1]};
+  for (uint32_t i = 0; i < nboxes; i++)
+    d.box[i] = (DrawnBox){.width = 40 + 17 * (i % 7), .height = 20 + 9 * (i % 4)};
+  for (uint32_t i = 0; i < nedges; i++)
+    d.edge[i] = (DrawnEdge){.from = edge[i][0], .to = edge[i][1]};
   return d;
 }
 
 // Whether the segment has a point inside the box.
 static bool crosses(DrawnPoint p, DrawnPoint q, const DrawnBox *b) {
   static const double eps = 1e-6;
-  double from = 0, to = 1, low[2] = {b->x + eps, b->y + eps}, high[2] = {b->x + b->width - eps, b->y + b->height - eps};
+  double from = 0, to = 1, low[2] = {b->x + eps, b->y + eps},
+         high[2] = {b->x + b->width - eps, b->y + b->height - eps};
   double start[2] = {p.x, p.y}, way[2] = {q.x - p.x, q.y - p.y};
   for (int i = 0; i < 2; i++) {
     if (fabs(way[i]) < 1e-12) {
@@ -55,26 +58,33 @@ static void check_edge(const Drawn *d, const DrawnEdge *e) {
     assert_int_equal(e->npoints, 0);
     return;
   }
-  const DrawnBox *upper = &d->box[e->against ? e->to : e->from], *lower = &d->box[e->against ? e->from : e->to];
+  const DrawnBox *upper = &d->box[e->against ? e->to : e->from],
+                 *lower = &d->box[e->against ? e->from : e->to];
   assert_true(upper->layer < lower->layer);
   assert_int_equal(e->npoints, 2 * (lower->layer - upper->layer + 1));
-  assert_true(fabs(e->point[0].y - (upper->y + upper->height)) < 1e-9 && e->point[0].x > upper->x && e->point[0].x < upper->x + upper->width);
+  assert_true(fabs(e->point[0].y - (upper->y + upper->height)) < 1e-9 && e->point[0].x > upper->x &&
+              e->point[0].x < upper->x + upper->width);
   const DrawnPoint *end = &e->point[e->npoints - 1];
-  assert_true(fabs(end->y - lower->y) < 1e-9 && end->x > lower->x && end->x < lower->x + lower->width);
+  assert_true(fabs(end->y - lower->y) < 1e-9 && end->x > lower->x &&
+              end->x < lower->x + lower->width);
   for (uint32_t k = 0; k + 1 < e->npoints; k++) {
     assert_true(e->point[k].y <= e->point[k + 1].y + 1e-9);
     for (uint32_t b = 0; b < d->nboxes; b++)
-      if (crosses(e->point[k], e->point[k + 1], &d->box[b])) fail_msg("edge %u -> %u crosses box %u", e->from, e->to, b);
+      if (crosses(e->point[k], e->point[k + 1], &d->box[b]))
+        fail_msg("edge %u -> %u crosses box %u", e->from, e->to, b);
   }
 }
 
 static void check(const Drawn *d) {
   for (uint32_t i = 0; i < d->nboxes; i++) {
     const DrawnBox *x = &d->box[i];
-    assert_true(x->x > -1e-9 && x->y > -1e-9 && x->x + x->width < d->width + 1e-9 && x->y + x->height < d->height + 1e-9);
+    assert_true(x->x > -1e-9 && x->y > -1e-9 && x->x + x->width < d->width + 1e-9 &&
+                x->y + x->height < d->height + 1e-9);
     for (uint32_t k = i + 1; k < d->nboxes; k++) {
       const DrawnBox *y = &d->box[k];
-      if (x->x < y->x + y->width && y->x < x->x + x->width && x->y < y->y + y->height && y->y < x->y + x->height) fail_msg("boxes %u and %u overlap", i, k);
+      if (x->x < y->x + y->width && y->x < x->x + x->width && x->y < y->y + y->height &&
+          y->y < x->y + x->height)
+        fail_msg("boxes %u and %u overlap", i, k);
     }
   }
   for (uint32_t i = 0; i < d->nedges; i++) check_edge(d, &d->edge[i]);
@@ -152,7 +162,8 @@ static void untangled(void **state) {
   draw_and_check(&d);
   for (int i = 0; i < 4; i++)
     for (int k = 0; k < 4; k++)
-      assert_true((d.edge[i].point[0].x < d.edge[k].point[0].x) == (d.edge[i].point[3].x < d.edge[k].point[3].x));
+      assert_true((d.edge[i].point[0].x < d.edge[k].point[0].x) ==
+                  (d.edge[i].point[3].x < d.edge[k].point[3].x));
 }
 
 static void at_random(void **state) {
@@ -161,7 +172,9 @@ static void at_random(void **state) {
   for (int run = 0; run < 300; run++) {
     uint32_t n = 2 + run % 60, m = 0, edge[200][2];
     for (; m < 200 && m < 2 * n; m++)
-      for (int i = 0; i < 2; i++) seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u, edge[m][i] = (uint32_t)(seed >> 33) % n;
+      for (int i = 0; i < 2; i++)
+        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u,
+        edge[m][i] = (uint32_t)(seed >> 33) % n;
     Drawn d = graph_of(n, m, (const uint32_t(*)[2])edge);
     draw_and_check(&d);
   }
@@ -185,10 +198,14 @@ static void large(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(nothing, setup, teardown),      cmocka_unit_test_setup_teardown(long_edge, setup, teardown),
-      cmocka_unit_test_setup_teardown(shared_bends, setup, teardown), cmocka_unit_test_setup_teardown(cycles, setup, teardown),
-      cmocka_unit_test_setup_teardown(sources, setup, teardown),      cmocka_unit_test_setup_teardown(wide, setup, teardown),
-      cmocka_unit_test_setup_teardown(untangled, setup, teardown),    cmocka_unit_test_setup_teardown(at_random, setup, teardown),
+      cmocka_unit_test_setup_teardown(nothing, setup, teardown),
+      cmocka_unit_test_setup_teardown(long_edge, setup, teardown),
+      cmocka_unit_test_setup_teardown(shared_bends, setup, teardown),
+      cmocka_unit_test_setup_teardown(cycles, setup, teardown),
+      cmocka_unit_test_setup_teardown(sources, setup, teardown),
+      cmocka_unit_test_setup_teardown(wide, setup, teardown),
+      cmocka_unit_test_setup_teardown(untangled, setup, teardown),
+      cmocka_unit_test_setup_teardown(at_random, setup, teardown),
       cmocka_unit_test_setup_teardown(large, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

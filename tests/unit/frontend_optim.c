@@ -30,7 +30,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-// -- a model's steps ------------------------------------------------------------------------------
+// -- a model's steps ----------------------------------------------------------------------------
 
 typedef struct Steps {
   Graph *g;
@@ -43,9 +43,9 @@ static Model *build(const char *text) {
   diag = diag_new(arena);
   uint32_t source = diag_source(diag, "model.mesh", text, strlen(text));
   const Ast *t = ast_parse(arena, names, diag, source, text, strlen(text));
-  Model *m = diag_errors(diag) ? NULL
-                               : model_build(arena, names, diag, t,
-                                             &(ModelOptions){.path = "model.mesh"});
+  Model *m = diag_errors(diag)
+                 ? NULL
+                 : model_build(arena, names, diag, t, &(ModelOptions){.path = "model.mesh"});
   if (!m) diag_print(diag, stderr, false);
   assert_non_null(m);
   return m;
@@ -103,7 +103,7 @@ static double *value_of(const Steps *s, const char *name) {
   return s->value[d - 1];
 }
 
-// -- recurrences ----------------------------------------------------------------------------------
+// -- recurrences --------------------------------------------------------------------------------
 
 typedef struct Own {
   double w[N], m[N], v[N];
@@ -178,7 +178,7 @@ static void own_adafactor(Own *o, const double *g, double lr, int t) {
   for (int i = 0; i < N; i++) o->w[i] -= rate * u[i];
 }
 
-// -- schedules ------------------------------------------------------------------------------------
+// -- schedules ----------------------------------------------------------------------------------
 
 static double constant(double t) { return (void)t, 1; }
 static double cosine(double t) {
@@ -201,7 +201,8 @@ static const struct {
   double (*factor)(double);
 } rows[] = {
     {"sgd(lr = 0.05, momentum = 0.9)", "", own_momentum, constant},
-    {"sgd(lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 0.1)", "", own_nesterov, constant},
+    {"sgd(lr = 0.05, momentum = 0.9, nesterov = true, weight_decay = 0.1)", "", own_nesterov,
+     constant},
     {"adam(lr = 0.05)", "", own_adam, constant},
     {"adamw(lr = 0.05, beta1 = 0.8, beta2 = 0.95, eps = 1e-6, weight_decay = 0.1)",
      ", schedule = cosine(warmup = 3, total = 9, final = 0.1)", own_adamw, cosine},
@@ -224,11 +225,11 @@ static bool near(double a, double b, double tolerance) {
 static void test_recurrences(void **state) {
   (void)state;
   for (size_t r = 0; r < countof(rows); r++) {
-    Steps s = steps_of(arena_printf(
-        arena,
-        "dim n = %d\ninput curve[n]: f64\ninput goal[n]: f64\nparam w[n]: f64\n"
-        "train sum(curve * square(w - goal)) / 2 { optimizer = %s%s }\n",
-        N, rows[r].optimizer, rows[r].more));
+    Steps s = steps_of(
+        arena_printf(arena,
+                     "dim n = %d\ninput curve[n]: f64\ninput goal[n]: f64\nparam w[n]: f64\n"
+                     "train sum(curve * square(w - goal)) / 2 { optimizer = %s%s }\n",
+                     N, rows[r].optimizer, rows[r].more));
     Own o = {0};
     for (int i = 0; i < N; i++) o.w[i] = start(i);
     for (int t = 0; t < STEPS; t++) {
@@ -240,7 +241,8 @@ static void test_recurrences(void **state) {
     const double *w = value_of(&s, "w");
     for (int i = 0; i < N; i++)
       if (!near(w[i], o.w[i], 1e-12))
-        fail_msg("%s%s: w[%d] is %.17g, not %.17g", rows[r].optimizer, rows[r].more, i, w[i], o.w[i]);
+        fail_msg("%s%s: w[%d] is %.17g, not %.17g", rows[r].optimizer, rows[r].more, i, w[i],
+                 o.w[i]);
   }
 }
 
@@ -248,9 +250,10 @@ static void test_recurrences(void **state) {
 static void test_factored(void **state) {
   (void)state;
   enum { R = 130, C = 128 };
-  Steps s = steps_of("dim c = 128, r = 130, k = 1\ninput curve[r, k, c]: f64\n"
-                     "input goal[r, k, c]: f64\nparam w[r, k, c]: f64\n"
-                     "train sum(curve * square(w - goal)) / 2 { optimizer = adafactor(lr = 0.1) }\n");
+  Steps s =
+      steps_of("dim c = 128, r = 130, k = 1\ninput curve[r, k, c]: f64\n"
+               "input goal[r, k, c]: f64\nparam w[r, k, c]: f64\n"
+               "train sum(curve * square(w - goal)) / 2 { optimizer = adafactor(lr = 0.1) }\n");
   double *w = arena_array(arena, double, WIDE), *u = arena_array(arena, double, WIDE);
   double row[R] = {0}, col[C] = {0};
   for (int i = 0; i < WIDE; i++) w[i] = start(i);
@@ -275,7 +278,7 @@ static void test_factored(void **state) {
   assert_int_equal(graph_find_decl(s.g, "optimizer.w.v"), 0);
 }
 
-// -- several parameters ---------------------------------------------------------------------------
+// -- several parameters -------------------------------------------------------------------------
 
 // The first pattern that matches has the say; what none matches is the block's.
 static void test_groups(void **state) {
@@ -306,7 +309,7 @@ static void test_clip_norm(void **state) {
   assert_true(*value_of(&s, "r") == first);
 }
 
-// -- several blocks -------------------------------------------------------------------------------
+// -- several blocks -----------------------------------------------------------------------------
 
 // The second block finds what the first made; the first's parameters stay as they are in it.
 static void test_blocks(void **state) {
@@ -352,7 +355,7 @@ static void test_slots(void **state) {
   assert_true(near(*value_of(&s, "p"), 1 - 0.2 - 0.3, 1e-12));
 }
 
-// -- averages and scales --------------------------------------------------------------------------
+// -- averages and scales ------------------------------------------------------------------------
 
 static void test_average(void **state) {
   (void)state;
@@ -367,8 +370,8 @@ static void test_average(void **state) {
   assert_true(near(*value_of(&s, "average.p"), average, 1e-12));
 }
 
-// f16 holds up to 65504: the first scale, 65536, overflows where the loss meets a product. The scale
-// leaves gradients as they are, and doubles after 2,000 clean steps.
+// f16 holds up to 65504: the first scale, 65536, overflows where the loss meets a product. The
+// scale leaves gradients as they are, and doubles after 2,000 clean steps.
 static void test_loss_scale(void **state) {
   (void)state;
   Steps s = steps_of("dim n = 4\ninput goal[n]\nparam w[n]\nl = sum[n](w * goal)\n"
@@ -385,11 +388,13 @@ static void test_loss_scale(void **state) {
   assert_true(*value_of(&s, "optimizer.loss_scale.clean") == 0);
 }
 
-// A skipped update does not count: the next one is the first of Adam, of the schedule and of the average.
+// A skipped update does not count: the next one is the first of Adam, of the schedule and of the
+// average.
 static void test_skipped_update(void **state) {
   (void)state;
   Steps s = steps_of("dim n = 4\ninput goal[n]\nparam w[n]\nl = sum[n](w * goal)\n"
-                     "train l { optimizer = adam(lr = 0.1), schedule = linear(total = 10), average = 0.75, precision = f16 }\n");
+                     "train l { optimizer = adam(lr = 0.1), schedule = linear(total = 10), average "
+                     "= 0.75, precision = f16 }\n");
   step(&s, 0);
   assert_true(*value_of(&s, "optimizer.loss_scale.skipped") == 1);
   for (int i = 0; i < N; i++) assert_true(near(value_of(&s, "average.w")[i], start(i), 1e-6));

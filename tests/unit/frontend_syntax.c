@@ -268,17 +268,20 @@ static void test_long(void **state) {
 static uint32_t noise;
 static uint32_t next_noise(void) { return noise = noise * 1664525u + 1013904223u; }
 
-// What can be parsed is formatted: the tree stays the same, and formatting again changes nothing. True if it can.
+// What can be parsed is formatted: the tree stays the same, and formatting again changes nothing.
+// True if it can.
 static bool survive(const char *text, size_t n) {
   Parsed p = parse_n(text, n);
   bool good = diag_errors(p.d) == 0;
-  char *formatted = ast_format(p.a, p.names, p.d, p.source, text, n), *tree = ast_print(p.a, p.tree);
+  char *formatted = ast_format(p.a, p.names, p.d, p.source, text, n),
+       *tree = ast_print(p.a, p.tree);
   assert_true(!good || formatted);
   if (good) {
     char *again = ast_format(p.a, p.names, p.d, p.source, formatted, strlen(formatted));
     Ast *after = ast_parse(p.a, p.names, p.d, p.source, formatted, strlen(formatted));
     assert_non_null(again);
-    if (strcmp(again, formatted)) fail_msg("of:\n%.*s\nonce:\n%s\ntwice:\n%s", (int)n, text, formatted, again);
+    if (strcmp(again, formatted))
+      fail_msg("of:\n%.*s\nonce:\n%s\ntwice:\n%s", (int)n, text, formatted, again);
     assert_string_equal(ast_print(p.a, after), tree);
   }
   arena_free(p.a);
@@ -312,7 +315,9 @@ static void test_flipped(void **state) {
 // Blanks, line ends, semicolons and comments at random places of a model.
 static void test_format_anything(void **state) {
   (void)state;
-  static const char *const insert[] = {"\n", "\n\n", ";", " ", "\t", "# c\n", ";# d\n", "\n# e", "\r\n", ";;\n;", "\n# h\n;", "\n;# i\n;", " # f \n\n\n# g\n"};
+  static const char *const insert[] = {
+      "\n",    "\n\n", ";",     " ",        "\t",        "# c\n",           ";# d\n",
+      "\n# e", "\r\n", ";;\n;", "\n# h\n;", "\n;# i\n;", " # f \n\n\n# g\n"};
   int good = 0;
   noise = 3;
   size_t n = strlen(everything);
@@ -421,19 +426,13 @@ static void test_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_trees),
-      cmocka_unit_test(test_everything),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_recovery),
-      cmocka_unit_test(test_nul),
-      cmocka_unit_test(test_deep),
-      cmocka_unit_test(test_long),
-      cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_flipped),
-      cmocka_unit_test(test_format_anything), cmocka_unit_test(test_random_bytes),
-      cmocka_unit_test(test_format),
-      cmocka_unit_test(test_format_blocks),
-      cmocka_unit_test(test_format_everything),
+      cmocka_unit_test(test_trees),         cmocka_unit_test(test_everything),
+      cmocka_unit_test(test_errors),        cmocka_unit_test(test_recovery),
+      cmocka_unit_test(test_nul),           cmocka_unit_test(test_deep),
+      cmocka_unit_test(test_long),          cmocka_unit_test(test_truncated),
+      cmocka_unit_test(test_flipped),       cmocka_unit_test(test_format_anything),
+      cmocka_unit_test(test_random_bytes),  cmocka_unit_test(test_format),
+      cmocka_unit_test(test_format_blocks), cmocka_unit_test(test_format_everything),
       cmocka_unit_test(test_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-// Built-ins that move elements: their values against numbers written out and against plain loops, as
-// built and as simplified; gradients and their gradients against differences; computed places outside.
+// Built-ins that move elements: their values against numbers written out and against plain loops,
+// as built and as simplified; gradients and their gradients against differences; computed places
+// outside.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-// -- models ---------------------------------------------------------------------------------------
+// -- models -------------------------------------------------------------------------------------
 
 static Graph *graph_of(const char *text, int n, const char *const *fetch) {
   Intern *names = intern_new(arena);
@@ -71,7 +72,8 @@ static Feeds feeds_of(const Graph *g) {
 }
 
 // In the order of dims of declaration `like`, or (0) as stated.
-static const Tensor *output_like(const Graph *g, const Feeds *f, const char *name, DeclId like, bool *outside) {
+static const Tensor *output_like(const Graph *g, const Feeds *f, const char *name, DeclId like,
+                                 bool *outside) {
   EvalFeed used[8];
   uint32_t n = 0;
   for (uint32_t i = 0; i < f->n; i++)
@@ -93,7 +95,7 @@ static const Tensor *output_of(const Graph *g, const Feeds *f, const char *name,
   return output_like(g, f, name, 0, outside);
 }
 
-// -- values ---------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 typedef struct Known {
   const char *text; // binds y, with its dims stated
@@ -190,11 +192,12 @@ static void test_types(void **state) {
   static const char *const type[] = {"f32", "bf16", "f16", "f64", "i32", "u8", "bool"};
   const char *const fetch[] = {"y"};
   for (size_t i = 0; i < countof(type); i++) {
-    const char *text = arena_printf(arena,
-                                    "dim t = 4, o = 2, k = 3, s = 6\nx = cast(index[t] > 1, %s)\n"
-                                    "w = window[t -> o, k](x, stride = 2, pad = same)\n"
-                                    "y[s] = concat[o, t -> s](select[k](w, 1), reverse[t](shift[t](x)))",
-                                    type[i]);
+    const char *text =
+        arena_printf(arena,
+                     "dim t = 4, o = 2, k = 3, s = 6\nx = cast(index[t] > 1, %s)\n"
+                     "w = window[t -> o, k](x, stride = 2, pad = same)\n"
+                     "y[s] = concat[o, t -> s](select[k](w, 1), reverse[t](shift[t](x)))",
+                     type[i]);
     Graph *g = graph_of(text, 1, fetch);
     Dtype t;
     assert_true(dtype_parse(type[i], &t));
@@ -205,7 +208,7 @@ static void test_types(void **state) {
   }
 }
 
-// -- places computed at run time ------------------------------------------------------------------
+// -- places computed at run time ----------------------------------------------------------------
 
 static void expect_outside(const char *text, bool want) {
   const char *const fetch[] = {"y"};
@@ -226,21 +229,25 @@ static void test_outside(void **state) {
     const char *y;
     bool outside;
   } rows[] = {
-      {"y = select[t](index[t], n - 1)", false},      {"y = select[t](index[t], n)", true},
-      {"y = select[t](index[t], -n)", false},         {"y = select[t](index[t], -n - 1)", true},
+      {"y = select[t](index[t], n - 1)", false},
+      {"y = select[t](index[t], n)", true},
+      {"y = select[t](index[t], -n)", false},
+      {"y = select[t](index[t], -n - 1)", true},
       {"y = slice[t -> s](index[t], start = n - 2)", false},
       {"y = slice[t -> s](index[t], start = n - 1)", true},
       {"y = slice[t -> s](index[t], start = n - 5)", true},
       {"y = slice[t -> s](index[t], start = n - 1, step = -3)", false},
       {"y = slice[t -> s](index[t], start = n - 2, step = -3)", true},
-      {"y = put[t](index[t], n, 0)", true},           {"y = put[t](index[t], n - 1, 0)", false},
-      {"y = scatter_add[-> v](1, index[t])", true},   {"y = scatter_add[-> v](1, index[s])", false},
+      {"y = put[t](index[t], n, 0)", true},
+      {"y = put[t](index[t], n - 1, 0)", false},
+      {"y = scatter_add[-> v](1, index[t])", true},
+      {"y = scatter_add[-> v](1, index[s])", false},
   };
   for (size_t i = 0; i < countof(rows); i++)
     expect_outside(arena_printf(arena, "%s%s", head, rows[i].y), rows[i].outside);
 }
 
-// -- convolutions against loops -------------------------------------------------------------------
+// -- convolutions against loops -----------------------------------------------------------------
 
 // A convolution in two dims, grouped: img[b, g, c, y, x], w[g, c, f, ky, kx].
 typedef struct Conv {
@@ -270,7 +277,8 @@ static void expect_conv(const Conv *p, const Tensor *y, const Feeds *f) {
         for (at[3] = 0; at[3] < p->o; at[3]++)
           for (at[4] = 0; at[4] < p->o; at[4]++, i++) {
             double want = conv_at(p, f->value[0], f->value[1], at);
-            if (fabs(y->value[i] - want) > 1e-9) fail_msg("element %d: %g, not %g", (int)i, y->value[i], want);
+            if (fabs(y->value[i] - want) > 1e-9)
+              fail_msg("element %d: %g, not %g", (int)i, y->value[i], want);
           }
   assert_int_equal(i, y->elements);
 }
@@ -278,29 +286,34 @@ static void expect_conv(const Conv *p, const Tensor *y, const Feeds *f) {
 static void test_convolutions(void **state) {
   (void)state;
   static const Conv conv[] = {
-      {2, 1, 2, 3, 7, 3, 5, 1, 1, 0}, {1, 2, 2, 2, 7, 3, 4, 2, 1, 1}, {1, 3, 1, 2, 6, 3, 6, 1, 1, 1},
-      {1, 1, 2, 2, 9, 3, 5, 1, 2, 0}, {2, 1, 2, 3, 4, 1, 4, 1, 1, 0}, {1, 1, 1, 1, 7, 2, 3, 3, 2, 2},
+      {2, 1, 2, 3, 7, 3, 5, 1, 1, 0}, {1, 2, 2, 2, 7, 3, 4, 2, 1, 1},
+      {1, 3, 1, 2, 6, 3, 6, 1, 1, 1}, {1, 1, 2, 2, 9, 3, 5, 1, 2, 0},
+      {2, 1, 2, 3, 4, 1, 4, 1, 1, 0}, {1, 1, 1, 1, 7, 2, 3, 3, 2, 2},
   };
   const char *const fetch[] = {"y"};
   for (size_t i = 0; i < countof(conv); i++) {
     const Conv *p = &conv[i];
     int64_t after = (p->o - 1) * p->stride + (p->k - 1) * p->dilation + 1 - p->n - p->before;
-    const char *how = arena_printf(arena, "stride = %d, dilation = %d, pad = (%d, %d)", (int)p->stride,
-                                   (int)p->dilation, (int)p->before, (int)(after < 0 ? 0 : after));
-    Graph *g = graph_of(
-        arena_printf(arena,
-                     "dim b = %d, g = %d, c = %d, f = %d, y = %d, x = y, ky = %d, kx = ky, oy = %d, ox = oy\n"
-                     "input img[b, g, c, y, x]: f64\ninput w[g, c, f, ky, kx]: f64\n"
-                     "y[b, g, f, oy, ox] = sum[ky, kx, c](window[x -> ox, kx](window[y -> oy, ky](img, %s), %s) * w)",
-                     (int)p->b, (int)p->g, (int)p->c, (int)p->f, (int)p->n, (int)p->k, (int)p->o, how, how),
-        1, fetch);
+    const char *how =
+        arena_printf(arena, "stride = %d, dilation = %d, pad = (%d, %d)", (int)p->stride,
+                     (int)p->dilation, (int)p->before, (int)(after < 0 ? 0 : after));
+    Graph *g =
+        graph_of(arena_printf(arena,
+                              "dim b = %d, g = %d, c = %d, f = %d, y = %d, x = y, ky = %d, kx = "
+                              "ky, oy = %d, ox = oy\n"
+                              "input img[b, g, c, y, x]: f64\ninput w[g, c, f, ky, kx]: f64\n"
+                              "y[b, g, f, oy, ox] = sum[ky, kx, c](window[x -> ox, kx](window[y -> "
+                              "oy, ky](img, %s), %s) * w)",
+                              (int)p->b, (int)p->g, (int)p->c, (int)p->f, (int)p->n, (int)p->k,
+                              (int)p->o, how, how),
+                 1, fetch);
     Feeds f = feeds_of(g);
     expect_conv(p, output_of(g, &f, "y", NULL), &f);
     expect_conv(p, output_of(simplified(g), &f, "y", NULL), &f);
   }
 }
 
-// -- gradients ------------------------------------------------------------------------------------
+// -- gradients ----------------------------------------------------------------------------------
 
 // Each binds `loss`, of inputs x and w (f64).
 // clang-format off
@@ -360,7 +373,8 @@ static double loss_at(const Graph *g, const Feeds *f, const char *name) {
   return y;
 }
 
-static void expect_slopes(const char *text, const Graph *g, Feeds *f, const char *loss, int feed, const char *grad) {
+static void expect_slopes(const char *text, const Graph *g, Feeds *f, const char *loss, int feed,
+                          const char *grad) {
   const Tensor *got = output_like(g, f, grad, f->at[feed].decl, NULL);
   assert_int_equal(got->elements, f->at[feed].n);
   for (int64_t i = 0; i < got->elements; i++) {
@@ -379,11 +393,11 @@ static void test_gradients(void **state) {
   (void)state;
   static const char *const fetch[] = {"loss", "dx", "dw", "second", "ddx", "ddw"};
   for (size_t i = 0; i < countof(losses); i++) {
-    const char *text = arena_printf(
-        arena,
-        "%s\ndx = gradient(loss, x)\ndw = gradient(loss, w)\nsecond = sum(square(dx)) + sum(square(dw)) + sum(dx * x)\n"
-        "ddx = gradient(second, x)\nddw = gradient(second, w)\n",
-        losses[i]);
+    const char *text = arena_printf(arena,
+                                    "%s\ndx = gradient(loss, x)\ndw = gradient(loss, w)\nsecond = "
+                                    "sum(square(dx)) + sum(square(dw)) + sum(dx * x)\n"
+                                    "ddx = gradient(second, x)\nddw = gradient(second, w)\n",
+                                    losses[i]);
     Graph *g = graph_of(text, 6, fetch);
     const Graph *each[] = {g, simplified(g)};
     for (int k = 0; k < 2; k++) {
@@ -398,8 +412,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),       cmocka_unit_test(test_types),
-      cmocka_unit_test(test_outside),      cmocka_unit_test(test_convolutions),
+      cmocka_unit_test(test_values),    cmocka_unit_test(test_types),
+      cmocka_unit_test(test_outside),   cmocka_unit_test(test_convolutions),
       cmocka_unit_test(test_gradients),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -162,7 +162,8 @@ static void every_code_has_a_meaning(void **state) {
   (void)state;
   for (int i = 0; i < DIAG_COUNT; i++) {
     const char *code = diag_code((DiagId)i);
-    if (!diag_meaning((DiagId)i) || !diag_example((DiagId)i)) fail_msg("ir/base/meanings.def lacks %s", code);
+    if (!diag_meaning((DiagId)i) || !diag_example((DiagId)i))
+      fail_msg("ir/base/meanings.def lacks %s", code);
     assert_true(diag_is_code(code));
     assert_int_equal(diag_of_code(code), i);
     assert_int_equal(diag_exit_code((DiagId)i) == 0, code[0] == 'W');

@@ -129,13 +129,15 @@ static void nested_blocks(void **state) {
   arena_free(a);
 }
 
-// Interval by interval what the definition says: all s = (out*o + tap*k + offset) / divisor of own o and k.
+// Interval by interval what the definition says: all s = (out*o + tap*k + offset) / divisor of own
+// o and k.
 static void check_reach(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
   const Dim *x = dim_get(t, d);
   const Affine *f = &x->reach.affine;
   int64_t outs = dim_get(t, dim_get(t, x->of)->whole)->size;
   for (int64_t r = 0; r < mesh_size(m); r++) {
-    int64_t lo = n, hi = -1, first = dim_offset(t, m, x->of, r), taps = x->tap ? dim_get(t, x->tap)->size : 1;
+    int64_t lo = n, hi = -1, first = dim_offset(t, m, x->of, r),
+            taps = x->tap ? dim_get(t, x->tap)->size : 1;
     for (int64_t o = first; o < first + dim_valid(t, m, x->of, r, outs); o++)
       for (int64_t k = 0; k < taps; k++) {
         int64_t s = f->out * o + f->tap * k + f->offset;
@@ -154,13 +156,15 @@ static void check_reach(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
 
 static void reach_holds_what_is_read(void **state) {
   (void)state;
-  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1},  {2, 3, -2, 1}, {1, -1, 1, 1}, {1, -1, 1, 2},
-                                {1, -2, 3, 3}, {-1, 0, 8, 1}, {1, 0, 4, 1},  {1, 0, -3, 1}, {3, 1, 0, 1}};
+  static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1},  {2, 3, -2, 1}, {1, -1, 1, 1},
+                                {1, -1, 1, 2}, {1, -2, 3, 3}, {-1, 0, 8, 1}, {1, 0, 4, 1},
+                                {1, 0, -3, 1}, {3, 1, 0, 1}};
   for (int64_t p = 1; p <= 4; p++) {
     Arena *a = arena_new();
     Mesh m = mesh_of(p, 2);
     DimTable *t = dim_table_new(a, intern_new(a));
-    DimId y = dim_add(t, "y", 9, (Pos){0}), o = dim_add(t, "o", 7, (Pos){0}), k = dim_add(t, "k", 3, (Pos){0});
+    DimId y = dim_add(t, "y", 9, (Pos){0}), o = dim_add(t, "o", 7, (Pos){0}),
+          k = dim_add(t, "k", 3, (Pos){0});
     Axes cuts[] = {axes_of(1, 0, 0), axes_of(2, 0, 1), axes_of(2, 1, 0), axes_of(0, 0, 0)};
     for (size_t w = 0; w < countof(ways); w++)
       for (size_t c = 0; c < countof(cuts); c++) {

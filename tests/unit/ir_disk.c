@@ -34,7 +34,9 @@ static int tear_down(void **state) {
   return rmdir(directory); // all tests remove what they make
 }
 
-static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", directory, name); }
+static const char *path_of(const char *name) {
+  return arena_printf(arena, "%s/%s", directory, name);
+}
 
 static const char *content(const char *name) {
   char text[64];
@@ -48,7 +50,7 @@ static bool write_text(const char *name, const char *text) {
   return disk_write_file(path_of(name), text, strlen(text), false);
 }
 
-// -- the hook ------------------------------------------------------------------------------------
+// -- the hook -----------------------------------------------------------------------------------
 
 typedef struct Calls {
   char kinds[64]; // a letter for each call
@@ -56,8 +58,9 @@ typedef struct Calls {
 } Calls;
 
 static int note(void *context, const DiskCall *call, bool done) {
-  static const char letter[] = {[DISK_MAKE] = 'm',  [DISK_OPEN] = 'o',   [DISK_CREATE] = 'c', [DISK_WRITE] = 'w',
-                                [DISK_SYNC] = 's',  [DISK_RENAME] = 'r', [DISK_LINK] = 'l',   [DISK_REMOVE] = 'x'};
+  static const char letter[] = {
+      [DISK_MAKE] = 'm', [DISK_OPEN] = 'o',   [DISK_CREATE] = 'c', [DISK_WRITE] = 'w',
+      [DISK_SYNC] = 's', [DISK_RENAME] = 'r', [DISK_LINK] = 'l',   [DISK_REMOVE] = 'x'};
   Calls *c = context;
   if (done) {
     c->kinds[c->n++] = letter[call->kind];
@@ -127,7 +130,7 @@ static void names_that_cannot_be(void **state) {
   assert_int_equal(errno, ENOENT);
 }
 
-// -- who else is there ---------------------------------------------------------------------------
+// -- who else is there --------------------------------------------------------------------------
 
 static void two_writers(void **state) {
   (void)state;
@@ -176,7 +179,7 @@ static void a_lock_is_held_by_one(void **state) {
   assert_true(disk_remove(folder, ".lock"));
 }
 
-// -- links ---------------------------------------------------------------------------------------
+// -- links --------------------------------------------------------------------------------------
 
 static bool any(const char *name) { return name[0] != '.'; }
 
@@ -191,11 +194,13 @@ static void links_are_not_followed(void **state) {
   assert_true(write_text("to_file", "new"));
   assert_true(disk_is_file(folder, "to_file"));
   assert_string_equal(content("victim/file"), "precious");
-  assert_true(disk_make(folder, "own", 0777) && disk_link(folder, "own/link", "../victim/file") && write_text("own/.other", ""));
+  assert_true(disk_make(folder, "own", 0777) && disk_link(folder, "own/link", "../victim/file") &&
+              write_text("own/.other", ""));
   assert_false(disk_remove_folder(folder, "own", any));
   assert_true(disk_remove(folder, "own/.other") && disk_remove_folder(folder, "own", any));
   assert_string_equal(content("victim/file"), "precious");
-  assert_true(disk_remove(folder, "to_file") && disk_remove(folder, "link") && disk_remove_folder(folder, "victim", any));
+  assert_true(disk_remove(folder, "to_file") && disk_remove(folder, "link") &&
+              disk_remove_folder(folder, "victim", any));
 }
 
 static void what_cannot_be_replaced_is_written(void **state) {
@@ -204,7 +209,8 @@ static void what_cannot_be_replaced_is_written(void **state) {
   assert_int_equal(errno, ENOSPC);
   assert_true(disk_write_file("/dev/null", "x", 1, false));
   int fd = openat(folder, "target", O_RDWR | O_CREAT | O_EXCL, 0666);
-  assert_true(fd >= 0 && disk_write_file(arena_printf(arena, "/proc/self/fd/%d", fd), "text", 4, false));
+  assert_true(fd >= 0 &&
+              disk_write_file(arena_printf(arena, "/proc/self/fd/%d", fd), "text", 4, false));
   close(fd);
   assert_string_equal(content("target"), "text");
   assert_true(disk_remove(folder, "target"));
@@ -212,10 +218,14 @@ static void what_cannot_be_replaced_is_written(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_file_is_replaced),     cmocka_unit_test(large_files_come_in_pieces),
-      cmocka_unit_test(names_that_cannot_be),   cmocka_unit_test(two_writers),
-      cmocka_unit_test(what_a_dead_process_left), cmocka_unit_test(a_lock_is_held_by_one),
-      cmocka_unit_test(links_are_not_followed), cmocka_unit_test(what_cannot_be_replaced_is_written),
+      cmocka_unit_test(a_file_is_replaced),
+      cmocka_unit_test(large_files_come_in_pieces),
+      cmocka_unit_test(names_that_cannot_be),
+      cmocka_unit_test(two_writers),
+      cmocka_unit_test(what_a_dead_process_left),
+      cmocka_unit_test(a_lock_is_held_by_one),
+      cmocka_unit_test(links_are_not_followed),
+      cmocka_unit_test(what_cannot_be_replaced_is_written),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -59,7 +59,7 @@ static double value(World *w, NodeId n, int64_t i) { return eval_at(run(w), n, 0
 static double bound(World *w, NodeId n) { return eval_at(run(w), n, 0)->bound[0]; }
 static bool doubtful(World *w, NodeId n) { return eval_at(run(w), n, 0)->tainted[0]; }
 
-// -- values --------------------------------------------------------------------------------------
+// -- values -------------------------------------------------------------------------------------
 
 static void test_softmax(void **state) {
   (void)state;
@@ -188,7 +188,7 @@ static void test_casts(void **state) {
   end(&w);
 }
 
-// -- doubt ---------------------------------------------------------------------------------------
+// -- doubt --------------------------------------------------------------------------------------
 
 static void test_taint(void **state) {
   (void)state;
@@ -266,7 +266,7 @@ static void test_range(void **state) {
   end(&w);
 }
 
-// -- bounds: plain float code stays inside -------------------------------------------------------
+// -- bounds: plain float code stays inside ------------------------------------------------------
 
 enum { ROWS = 3, COLUMNS = 40, CELLS = ROWS * COLUMNS, STEPS = 24 };
 
@@ -362,7 +362,7 @@ static void test_bounds(void **state) {
   assert_true(looked > 60 * STEPS * CELLS / 2);
 }
 
-// -- lockstep ------------------------------------------------------------------------------------
+// -- lockstep -----------------------------------------------------------------------------------
 
 typedef struct Shape {
   int naxes;
@@ -533,20 +533,25 @@ static void test_unknown_products(void **state) {
   const struct {
     double x[3], y;
     bool unknown;
-  } rows[] = {{{1e30, 1e30, 1e-30}, 1e30, true}, {{1e30, 1e30, 0}, 0, true},  {{1e-30, 1e-30, INF}, INF, true},
-              {{1e30, 1e30, 2}, INF, false},     {{1e30, 2, 0}, 0, false},    {{1e-3, 2, INF}, INF, false},
+  } rows[] = {{{1e30, 1e30, 1e-30}, 1e30, true}, {{1e30, 1e30, 0}, 0, true},
+              {{1e-30, 1e-30, INF}, INF, true},  {{1e30, 1e30, 2}, INF, false},
+              {{1e30, 2, 0}, 0, false},          {{1e-3, 2, INF}, INF, false},
               {{0, INF, 1e30}, NOT, false},      {{1e-3, 7, 1e3}, 7, false}};
   for (size_t i = 0; i < countof(rows); i++) {
     char name[8] = {'x', (char)('0' + i)};
-    NodeId p = reduce1(&w, OP_PROD, vector(&w, arena_text(w.a, name, 2), TYPE_F32, c, 3, rows[i].x), c);
-    if (isnan(rows[i].y)) assert_true(isnan(value(&w, p, 0)));
-    else assert_true(value(&w, p, 0) == rows[i].y || fabs(value(&w, p, 0) / rows[i].y - 1) < 1e-6);
+    NodeId p =
+        reduce1(&w, OP_PROD, vector(&w, arena_text(w.a, name, 2), TYPE_F32, c, 3, rows[i].x), c);
+    if (isnan(rows[i].y))
+      assert_true(isnan(value(&w, p, 0)));
+    else
+      assert_true(value(&w, p, 0) == rows[i].y || fabs(value(&w, p, 0) / rows[i].y - 1) < 1e-6);
     assert_int_equal(doubtful(&w, p), rows[i].unknown);
   }
   end(&w);
 }
 
-// Random errors: within the bound of one operation, none where nothing rounds, the one rounding of a cast.
+// Random errors: within the bound of one operation, none where nothing rounds, the one rounding of
+// a cast.
 static void test_perturbed(void **state) {
   (void)state;
   World w;
@@ -573,14 +578,22 @@ static void test_perturbed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_unknown_products), cmocka_unit_test(test_perturbed),
-      cmocka_unit_test(test_softmax),       cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_scalars),       cmocka_unit_test(test_casts),
-      cmocka_unit_test(test_taint),         cmocka_unit_test(test_argmax_doubt),
-      cmocka_unit_test(test_exact_sums),    cmocka_unit_test(test_range),
-      cmocka_unit_test(test_bounds),        cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_nested_gather), cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_argmax_split),  cmocka_unit_test(test_replicas),
+      cmocka_unit_test(test_unknown_products),
+      cmocka_unit_test(test_perturbed),
+      cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_scalars),
+      cmocka_unit_test(test_casts),
+      cmocka_unit_test(test_taint),
+      cmocka_unit_test(test_argmax_doubt),
+      cmocka_unit_test(test_exact_sums),
+      cmocka_unit_test(test_range),
+      cmocka_unit_test(test_bounds),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_nested_gather),
+      cmocka_unit_test(test_reductions),
+      cmocka_unit_test(test_argmax_split),
+      cmocka_unit_test(test_replicas),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ static const Tensor *run(Arena *a, const Row *row, const double *x, int64_t k, b
   DeclId d = graph_decl(g, &decl);
   NodeId n = graph_decl_node(g, d);
   // a product with a number that is no power of two is off by its rounding
-  if (inexact) n = graph_binary(g, OP_MUL, n, graph_const(g, row->type, dtype_round(row->type, 0.7)));
+  if (inexact)
+    n = graph_binary(g, OP_MUL, n, graph_const(g, row->type, dtype_round(row->type, 0.7)));
   Attr attr = {.ndims = 1, .dims = &t, .flags = row->flags};
   if (row->op == OP_TOP_K) attr.nto = 1, attr.to = &e;
   NodeId y = graph_add(g, row->op, 1, &n, &attr);
@@ -42,8 +43,16 @@ static void values(void **state) {
       {OP_CUMSUM, 0, TYPE_F32, {1, 2, 3, 4, 5, 6}, {1, 3, 6, 10, 15, 21}},
       {OP_CUMSUM, ORDER_EXCLUSIVE, TYPE_F32, {1, 2, 3, 4, 5, 6}, {0, 1, 3, 6, 10, 15}},
       {OP_CUMSUM, ORDER_REVERSE, TYPE_F32, {1, 2, 3, 4, 5, 6}, {21, 20, 18, 15, 11, 6}},
-      {OP_CUMSUM, ORDER_REVERSE | ORDER_EXCLUSIVE, TYPE_F32, {1, 2, 3, 4, 5, 6}, {20, 18, 15, 11, 6, 0}},
-      {OP_CUMSUM, 0, TYPE_I32, {0x7fffffff, 1, 0, 0, 0, 0}, {0x7fffffff, -0x1p31, -0x1p31, -0x1p31, -0x1p31, -0x1p31}},
+      {OP_CUMSUM,
+       ORDER_REVERSE | ORDER_EXCLUSIVE,
+       TYPE_F32,
+       {1, 2, 3, 4, 5, 6},
+       {20, 18, 15, 11, 6, 0}},
+      {OP_CUMSUM,
+       0,
+       TYPE_I32,
+       {0x7fffffff, 1, 0, 0, 0, 0},
+       {0x7fffffff, -0x1p31, -0x1p31, -0x1p31, -0x1p31, -0x1p31}},
       {OP_CUMSUM, 0, TYPE_U8, {200, 100, 0, 0, 0, 1}, {200, 44, 44, 44, 44, 45}},
       {OP_CUMMAX, 0, TYPE_F32, {1, 3, 2, NOT, 5, 3}, {1, 3, 3, NOT, NOT, NOT}},
       {OP_CUMMAX, 0, TYPE_F32, {-INF, -INF, 0, -1, INF, 3}, {-INF, -INF, 0, 0, INF, INF}},
@@ -61,7 +70,8 @@ static void values(void **state) {
     for (int64_t k = 0; k < y->elements; k++) {
       bool same = y->value[k] == rows[i].y[k] || (isnan(y->value[k]) && isnan(rows[i].y[k]));
       if (!same || y->tainted[k] || y->bound[k] != 0)
-        fail_msg("row %d at %d: %g is not %g (bound %g, tainted %d)", (int)i, (int)k, y->value[k], rows[i].y[k], y->bound[k], y->tainted[k]);
+        fail_msg("row %d at %d: %g is not %g (bound %g, tainted %d)", (int)i, (int)k, y->value[k],
+                 rows[i].y[k], y->bound[k], y->tainted[k]);
     }
     arena_free(a);
   }

@@ -158,9 +158,11 @@ static void machine_files(void **state) {
   assert_true(m.latency > 0.9e-6 && m.latency < 1.1e-6);
   assert_int_equal(m.l2, 2097152);
   assert_int_equal(m.l3, 32 << 20);
-  assert_true(read_machine("latency.rows = 1e-3\nbandwidth.cols = 5e8\nlatency.cols = 0\n", &m, &said));
+  assert_true(
+      read_machine("latency.rows = 1e-3\nbandwidth.cols = 5e8\nlatency.cols = 0\n", &m, &said));
   free(said);
-  Link rows = machine_link(&m, "rows"), cols = machine_link(&m, "cols"), deep = machine_link(&m, "deep");
+  Link rows = machine_link(&m, "rows"), cols = machine_link(&m, "cols"),
+       deep = machine_link(&m, "deep");
   assert_true(rows.latency > 0.9e-3 && rows.bandwidth == m.bandwidth);
   assert_true(cols.latency == 0 && cols.bandwidth < 6e8);
   assert_true(deep.latency == m.latency && deep.bandwidth == m.bandwidth);
@@ -171,11 +173,11 @@ static void machine_files(void **state) {
   assert_string_equal(machine_print(text, &m), machine_print(text, &again));
   arena_free(text);
   static const char *const bad[][2] = {
-      {"latency 3\n", "name = number"},      {"flops = fast\n", "'fast' is not"},
-      {"flop = 3\n", "did you mean flops?"}, {"l2 = -1\n", "'-1' is not"},
-      {"memory = nan\n", "'nan' is not"},      {"latency =\n", "is not a number"},
-      {"flops = 0\n", "'0' is not"},           {"flops.rows = 1\n", "only latency and bandwidth"},
-      {"bandwidth.rows = 0\n", "'0' is not"},  {"latency. = 1\n", "at most 8 axes"}};
+      {"latency 3\n", "name = number"},       {"flops = fast\n", "'fast' is not"},
+      {"flop = 3\n", "did you mean flops?"},  {"l2 = -1\n", "'-1' is not"},
+      {"memory = nan\n", "'nan' is not"},     {"latency =\n", "is not a number"},
+      {"flops = 0\n", "'0' is not"},          {"flops.rows = 1\n", "only latency and bandwidth"},
+      {"bandwidth.rows = 0\n", "'0' is not"}, {"latency. = 1\n", "at most 8 axes"}};
   for (size_t i = 0; i < countof(bad); i++) {
     assert_false(read_machine(bad[i][0], &m, &said));
     assert_non_null(strstr(said, bad[i][1]));
@@ -208,10 +210,8 @@ static void machine_files_shipped(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slots_agree_with_dims),
-      cmocka_unit_test(slots_scale_and_multiply),
-      cmocka_unit_test(directory_and_text),
-      cmocka_unit_test(machine_files),
+      cmocka_unit_test(slots_agree_with_dims), cmocka_unit_test(slots_scale_and_multiply),
+      cmocka_unit_test(directory_and_text),    cmocka_unit_test(machine_files),
       cmocka_unit_test(machine_files_shipped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

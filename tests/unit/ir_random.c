@@ -1,7 +1,7 @@
-// Draws: their distribution, independence of keys, steps, seeds and neighbours, and blocks of a mesh that
-// draw what the whole does.
-#include "ir/eval/eval.h"
+// Draws: their distribution, independence of keys, steps, seeds and neighbours, and blocks of a
+// mesh that draw what the whole does.
 #include "ir/base/philox.h"
+#include "ir/eval/eval.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -47,11 +47,13 @@ static void moments(void **state) {
   } law[] = {{OP_RANDOM_UNIFORM, 0.5, 1.0 / 12, 1.0 / 80}, {OP_RANDOM_NORMAL, 0, 1, 3}};
   for (size_t k = 0; k < countof(law); k++)
     for (uint32_t call = 0; call < 20; call++) {
-      series_draw(&(Series){law[k].op, philox_key("layer.0.attention", call), call / 5, call % 3}, x);
+      series_draw(&(Series){law[k].op, philox_key("layer.0.attention", call), call / 5, call % 3},
+                  x);
       double fourth = 0, m = mean_of(x);
       for (int i = 0; i < N; i++) fourth += pow(x[i] - m, 4) / N;
       assert_true(fabs(m - law[k].mean) < 5 * sqrt(law[k].variance / N));
-      double variance = covariance(x, x, 0), of_variance = law[k].fourth - law[k].variance * law[k].variance;
+      double variance = covariance(x, x, 0),
+             of_variance = law[k].fourth - law[k].variance * law[k].variance;
       assert_true(fabs(variance - law[k].variance) < 5 * sqrt(of_variance / N));
       assert_true(fabs(fourth - law[k].fourth) < 0.05 * law[k].fourth);
     }
@@ -69,7 +71,8 @@ static void uniform_range(void **state) {
 // An f64 draw has 53 bits, and those of the f32 draw come first.
 static void draws_of_f64(void **state) {
   (void)state;
-  const uint32_t least[4] = {0, 0, 0x7ff, 0}, bit[4] = {0, 0, 0x800, 0}, most[4] = {UINT32_MAX, 0, UINT32_MAX, 0};
+  const uint32_t least[4] = {0, 0, 0x7ff, 0}, bit[4] = {0, 0, 0x800, 0},
+                 most[4] = {UINT32_MAX, 0, UINT32_MAX, 0};
   assert_true(philox_uniform(least, true) == 0);
   assert_true(philox_uniform(bit, true) == 0x1p-53);
   assert_true(philox_uniform(most, true) == 1 - 0x1p-53);
@@ -102,22 +105,27 @@ static void independence(void **state) {
   }
 }
 
-// -- in graphs ---------------------------------------------------------------------------------------
+// -- in graphs ----------------------------------------------------------------------------------
 
 static double at(const Tensor *t, int64_t i) { return t->value[i]; }
 
-// A draw over [b, t, d] in blocks over a mesh of 2 x 3, uneven, is the whole draw, whatever the order in which its
-// dims are listed; the seed is that of the spec.
+// A draw over [b, t, d] in blocks over a mesh of 2 x 3, uneven, is the whole draw, whatever the
+// order in which its dims are listed; the seed is that of the spec.
 static void blocks(void **state) {
   (void)state;
   Arena *a = arena_new();
   Intern *names = intern_new(a);
   DimTable *dims = dim_table_new(a, names);
-  Mesh mesh = {.naxes = 2, .axis = {{.name = intern(names, "rows"), .size = 2}, {.name = intern(names, "cols"), .size = 3}}};
-  DimId b = dim_add(dims, "b", 5, (Pos){0}), t = dim_add(dims, "t", 3, (Pos){0}), d = dim_add(dims, "d", 7, (Pos){0});
-  Graph *whole = graph_new(a, dims, &mesh, STAGE_GRAPH), *low = graph_new(a, dims, &mesh, STAGE_LOWER);
+  Mesh mesh = {.naxes = 2,
+               .axis = {{.name = intern(names, "rows"), .size = 2},
+                        {.name = intern(names, "cols"), .size = 3}}};
+  DimId b = dim_add(dims, "b", 5, (Pos){0}), t = dim_add(dims, "t", 3, (Pos){0}),
+        d = dim_add(dims, "d", 7, (Pos){0});
+  Graph *whole = graph_new(a, dims, &mesh, STAGE_GRAPH),
+        *low = graph_new(a, dims, &mesh, STAGE_LOWER);
   whole->spec.seed = low->spec.seed = 3;
-  DimId cut[3] = {dim_block(dims, &mesh, d, (Axes){.n = 1, .at = {1}}), dim_block(dims, &mesh, b, (Axes){.n = 1, .at = {0}}), t};
+  DimId cut[3] = {dim_block(dims, &mesh, d, (Axes){.n = 1, .at = {1}}),
+                  dim_block(dims, &mesh, b, (Axes){.n = 1, .at = {0}}), t};
   DimId all[3] = {b, t, d};
   for (Op op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++) {
     Attr attr = {.ndims = 3, .dims = all, .key = 99}, block = {.ndims = 3, .dims = cut, .key = 99};
@@ -130,7 +138,8 @@ static void blocks(void **state) {
       uint32_t w[4];
       philox_words(99, 3, i, 4, 0, w);
       assert_true(at(x, i) == at(y, i));
-      assert_true(at(x, i) == (op == OP_RANDOM_NORMAL ? philox_normal(w, false) : philox_uniform(w, false)));
+      assert_true(at(x, i) ==
+                  (op == OP_RANDOM_NORMAL ? philox_normal(w, false) : philox_uniform(w, false)));
     }
   }
   arena_free(a);
@@ -138,7 +147,7 @@ static void blocks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moments), cmocka_unit_test(uniform_range),
-      cmocka_unit_test(draws_of_f64),
-                                     cmocka_unit_test(independence), cmocka_unit_test(blocks)};
+                                     cmocka_unit_test(draws_of_f64), cmocka_unit_test(independence),
+                                     cmocka_unit_test(blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Loops: evaluation, gradients against finite differences (forward, reversed, nested, computed again, second
-// order), what is hoisted, dead carries, and the text of graphs with loops.
+// Loops: evaluation, gradients against finite differences (forward, reversed, nested, computed
+// again, second order), what is hoisted, dead carries, and the text of graphs with loops.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,12 +72,16 @@ static NodeId sum_all(World *w, NodeId x) {
   return graph_reduce(w->g, OP_SUM, x, &all);
 }
 
-static NodeId square_sum(World *w, NodeId x) { return sum_all(w, graph_binary(w->g, OP_MUL, x, x)); }
+static NodeId square_sum(World *w, NodeId x) {
+  return sum_all(w, graph_binary(w->g, OP_MUL, x, x));
+}
 
 // sum over k of x[k] u[j, k], as a value over k.
 static NodeId times(World *w, NodeId x, NodeId u) {
-  NodeId y = graph_add(w->g, OP_CONTRACT, 2, (NodeId[]){x, u}, &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &w->k});
-  return graph_add(w->g, OP_RENAME, 1, &y, &(Attr){.ndims = 1, .dims = &w->j, .nto = 1, .to = &w->k});
+  NodeId y = graph_add(w->g, OP_CONTRACT, 2, (NodeId[]){x, u},
+                       &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &w->k});
+  return graph_add(w->g, OP_RENAME, 1, &y,
+                   &(Attr){.ndims = 1, .dims = &w->j, .nto = 1, .to = &w->k});
 }
 
 static double value(World *w, NodeId n, int64_t i) {
@@ -86,8 +90,8 @@ static double value(World *w, NodeId n, int64_t i) {
   return eval_at(eval_run(w->a, w->g, w->nfeeds, w->feed, 0), n, 0)->value[i];
 }
 
-// The gradient of loss by every parameter against central differences, on the graph itself, behind simplification
-// and behind hoisting.
+// The gradient of loss by every parameter against central differences, on the graph itself, behind
+// simplification and behind hoisting.
 static void check_gradient(World *w, NodeId loss) {
   NodeId by[8] = {0}, d[8];
   uint32_t n = w->nfeeds;
@@ -111,8 +115,11 @@ static void check_gradient(World *w, NodeId loss) {
         *x = old - h;
         double down = value(w, loss, 0);
         *x = old;
-        double want = (up - down) / (2 * h), got = eval_at(e, stages[s]->output.at[stages[s]->output.n - n + i].value, 0)->value[k];
-        if (fabs(want - got) > 1e-7 * (1 + fabs(want))) fail_msg("stage %d, parameter %u[%d]: %.12g is not %.12g", s, i, (int)k, got, want);
+        double want = (up - down) / (2 * h),
+               got =
+                   eval_at(e, stages[s]->output.at[stages[s]->output.n - n + i].value, 0)->value[k];
+        if (fabs(want - got) > 1e-7 * (1 + fabs(want)))
+          fail_msg("stage %d, parameter %u[%d]: %.12g is not %.12g", s, i, (int)k, got, want);
       }
   }
 }
@@ -184,19 +191,23 @@ static void second_order(void **state) {
 
 // An inner loop over s whose carry starts from the outer one; it reads x[t, s] at both positions.
 static NodeId nested(World *w, bool outer_again, bool inner_again) {
-  NodeId x = param(w, "x", 3, (DimId[]){w->t, w->s, w->k}), u = param(w, "u", 2, (DimId[]){w->k, w->j}),
-         h0 = param(w, "h0", 1, &w->k);
+  NodeId x = param(w, "x", 3, (DimId[]){w->t, w->s, w->k}),
+         u = param(w, "u", 2, (DimId[]){w->k, w->j}), h0 = param(w, "h0", 1, &w->k);
   RegionId r = graph_region(w->g, &(Region){.t = w->t, .recompute = outer_again});
-  RegionId q = graph_region(w->g, &(Region){.parent = r, .t = w->s, .reverse = true, .recompute = inner_again});
+  RegionId q = graph_region(
+      w->g, &(Region){.parent = r, .t = w->s, .reverse = true, .recompute = inner_again});
   NodeId h = carry(w, r, 0, h0), inner = carry(w, q, 0, h);
   NodeId sum = graph_binary(w->g, OP_ADD, times(w, inner, u), at(w, q, at(w, r, x)));
-  NodeId next = graph_binary(w->g, OP_MUL, graph_unary(w->g, OP_TANH, sum), graph_unary(w->g, OP_EXP, h));
+  NodeId next =
+      graph_binary(w->g, OP_MUL, graph_unary(w->g, OP_TANH, sum), graph_unary(w->g, OP_EXP, h));
   NodeId loop = scan(w, q, 1, &next);
   NodeId seen = collect(w, loop, next), last = final(w, loop, inner);
-  NodeId total = graph_reduce(w->g, OP_SUM, graph_binary(w->g, OP_MUL, seen, seen), &(Dims){.n = 1, .at = {w->s}});
+  NodeId total = graph_reduce(w->g, OP_SUM, graph_binary(w->g, OP_MUL, seen, seen),
+                              &(Dims){.n = 1, .at = {w->s}});
   NodeId h1 = graph_binary(w->g, OP_ADD, last, graph_binary(w->g, OP_MUL, h, total));
   NodeId outer = scan(w, r, 1, &h1);
-  return graph_binary(w->g, OP_ADD, square_sum(w, final(w, outer, h)), sum_all(w, collect(w, outer, total)));
+  return graph_binary(w->g, OP_ADD, square_sum(w, final(w, outer, h)),
+                      sum_all(w, collect(w, outer, total)));
 }
 
 static void nested_gradients(void **state) {
@@ -221,7 +232,8 @@ static void nested_second_order(void **state) {
   }
 }
 
-// The gradient inside a body by a carry and by what has the dim of the loop: descent by one step for each t.
+// The gradient inside a body by a carry and by what has the dim of the loop: descent by one step
+// for each t.
 static void inside(void **state) {
   (void)state;
   World w;
@@ -231,8 +243,10 @@ static void inside(void **state) {
   NodeId h = carry(&w, r, 0, h0), xt = at(&w, r, x), by[3] = {h, x, h0}, d[3];
   NodeId loss = sum_all(&w, graph_binary(w.g, OP_MUL, graph_binary(w.g, OP_MUL, h, h), xt));
   graph_gradients(w.g, loss, 3, by, d);
-  NodeId of_x = graph_reduce(w.g, OP_SUM, d[1], &(Dims){.n = 1, .at = {w.t}}); // h^2, at the current t
-  NodeId step = graph_binary(w.g, OP_MUL, graph_binary(w.g, OP_MUL, d[0], of_x), graph_const(w.g, TYPE_F64, 0.1));
+  NodeId of_x =
+      graph_reduce(w.g, OP_SUM, d[1], &(Dims){.n = 1, .at = {w.t}}); // h^2, at the current t
+  NodeId step = graph_binary(w.g, OP_MUL, graph_binary(w.g, OP_MUL, d[0], of_x),
+                             graph_const(w.g, TYPE_F64, 0.1));
   NodeId next = graph_binary(w.g, OP_SUB, h, step);
   next = graph_binary(w.g, OP_ADD, next, d[2]); // zero: within a step the carry stands for itself
   NodeId last = final(&w, scan(&w, r, 1, &next), h);
@@ -256,7 +270,8 @@ static void hoisted(void **state) {
   World w;
   begin(&w);
   NodeId x = param(&w, "x", 2, (DimId[]){w.t, w.k}), u = param(&w, "u", 2, (DimId[]){w.k, w.j}),
-         v = param(&w, "v", 2, (DimId[]){w.k, w.j}), h0 = param(&w, "h0", 1, &w.k), by[3] = {u, v, x};
+         v = param(&w, "v", 2, (DimId[]){w.k, w.j}), h0 = param(&w, "h0", 1, &w.k),
+         by[3] = {u, v, x};
   RegionId r = graph_region(w.g, &(Region){.t = w.t});
   NodeId h = carry(&w, r, 0, h0);
   NodeId sum = graph_binary(w.g, OP_ADD, times(&w, h, u), times(&w, at(&w, r, x), v));
@@ -292,15 +307,21 @@ static void dead_carries(void **state) {
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (graph_node(g, n)->op == OP_SCAN) assert_int_equal(graph_node(g, n)->nargs, 2);
   double want = value(&w, last, 0);
-  assert_float_equal(eval_at(eval_run(w.a, g, w.nfeeds, w.feed, 0), g->output.at[0].value, 0)->value[0], want, 0);
+  assert_float_equal(
+      eval_at(eval_run(w.a, g, w.nfeeds, w.feed, 0), g->output.at[0].value, 0)->value[0], want, 0);
   arena_free(w.a);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values),           cmocka_unit_test(gradients), cmocka_unit_test(second_order),
-      cmocka_unit_test(nested_gradients), cmocka_unit_test(nested_second_order),
-      cmocka_unit_test(inside),           cmocka_unit_test(hoisted),   cmocka_unit_test(dead_carries),
+      cmocka_unit_test(values),
+      cmocka_unit_test(gradients),
+      cmocka_unit_test(second_order),
+      cmocka_unit_test(nested_gradients),
+      cmocka_unit_test(nested_second_order),
+      cmocka_unit_test(inside),
+      cmocka_unit_test(hoisted),
+      cmocka_unit_test(dead_carries),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

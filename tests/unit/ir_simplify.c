@@ -76,7 +76,7 @@ static NodeId contracted(World *w, NodeId a, NodeId b, DimId d, Dtype t) {
                    &(Attr){.type = t, .ndims = 1, .dims = &d});
 }
 
-// -- one rule each: what it makes of its graph, as the ops that remain in order ------------------
+// -- one rule each: what it makes of its graph, as the ops that remain in order -----------------
 
 static NodeId times_one(World *w) { return bin(w, OP_MUL, w->x, wide(w, num(w, 1))); }
 static NodeId plus_zero(World *w) { return bin(w, OP_ADD, num(w, 0), w->x); }

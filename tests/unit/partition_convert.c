@@ -1,5 +1,6 @@
-// Redistribution between all pairs of states of a matrix on small meshes: every way ends in its target, sends no more
-// than gathering everything and slicing, and on the way no processor holds more than at one of the two ends.
+// Redistribution between all pairs of states of a matrix on small meshes: every way ends in its
+// target, sends no more than gathering everything and slicing, and on the way no processor holds
+// more than at one of the two ends.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,24 +47,29 @@ static void start(Space *s, int naxes, const int64_t axis[], int64_t x, int64_t 
   s->machine = machine_default();
   Intern *names = intern_new(s->a);
   s->mesh.naxes = (uint8_t)naxes;
-  for (int i = 0; i < naxes; i++) s->mesh.axis[i] = (MeshAxis){.name = (const char *[]){"a", "b", "c"}[i], .size = axis[i]};
+  for (int i = 0; i < naxes; i++)
+    s->mesh.axis[i] = (MeshAxis){.name = (const char *[]){"a", "b", "c"}[i], .size = axis[i]};
   DimTable *t = dim_table_new(s->a, names);
   s->dims = (Dims){.n = 2, .at = {dim_add(t, "x", x, (Pos){0}), dim_add(t, "y", y, (Pos){0})}};
   s->g = graph_new(s->a, t, &s->mesh, STAGE_GRAPH);
   add_states(s, (State){0}, 0);
 }
 
-static int64_t bytes_of(const Space *s, const State *state) { return 4 * state_elements(s->g, &s->dims, state); }
+static int64_t bytes_of(const Space *s, const State *state) {
+  return 4 * state_elements(s->g, &s->dims, state);
+}
 
 // What reducing and gathering all there is sends; short blocks are sent whole.
 static double gathered(const Space *s, const State *from) {
   State now = *from;
   double sent = 0;
-  if (now.partial.n) sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_REDUCE, now.partial, bytes_of(s, &now));
+  if (now.partial.n)
+    sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_REDUCE, now.partial, bytes_of(s, &now));
   for (int d = 0; d < s->dims.n; d++) {
     Axes axes = now.cut[d];
     int64_t group = axes_size(&s->mesh, axes);
-    if (axes.n) sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_GATHER, axes, group * bytes_of(s, &now));
+    if (axes.n)
+      sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_GATHER, axes, group * bytes_of(s, &now));
     now.cut[d] = (Axes){0};
   }
   return sent;
@@ -75,11 +81,14 @@ static void check_pair(const Space *s, const State *from, const State *to) {
   int n = convert_path(s->a, &s->machine, s->g, &s->dims, TYPE_F32, from, to, step, &bytes);
   int64_t room = bytes_of(s, from) > bytes_of(s, to) ? bytes_of(s, from) : bytes_of(s, to);
   const char *a = state_text(s->a, s->g, &s->dims, from), *b = state_text(s->a, s->g, &s->dims, to);
-  if (n ? !state_equal(&step[n - 1].state, to, s->dims.n) : !state_equal(from, to, s->dims.n)) fail_msg("%s to %s ends elsewhere", a, b);
-  if (bytes > gathered(s, from) + 1e-9) fail_msg("%s to %s sends %g bytes, gathering sends %g", a, b, bytes, gathered(s, from));
+  if (n ? !state_equal(&step[n - 1].state, to, s->dims.n) : !state_equal(from, to, s->dims.n))
+    fail_msg("%s to %s ends elsewhere", a, b);
+  if (bytes > gathered(s, from) + 1e-9)
+    fail_msg("%s to %s sends %g bytes, gathering sends %g", a, b, bytes, gathered(s, from));
   for (int i = 0; i < n; i++)
     if (bytes_of(s, &step[i].state) > room)
-      fail_msg("%s to %s: %lld bytes in state %s, %lld at most at its ends", a, b, (long long)bytes_of(s, &step[i].state),
+      fail_msg("%s to %s: %lld bytes in state %s, %lld at most at its ends", a, b,
+               (long long)bytes_of(s, &step[i].state),
                state_text(s->a, s->g, &s->dims, &step[i].state), (long long)room);
 }
 
@@ -110,6 +119,7 @@ static void test_short_blocks(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_even_blocks), cmocka_unit_test(test_short_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_even_blocks),
+                                     cmocka_unit_test(test_short_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

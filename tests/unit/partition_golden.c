@@ -21,7 +21,10 @@ typedef struct Model {
   LayoutRule rule[16];
 } Model;
 
-typedef struct AxisSize { const char *name; int64_t size; } AxisSize;
+typedef struct AxisSize {
+  const char *name;
+  int64_t size;
+} AxisSize;
 
 static void start(Model *m, int n, const AxisSize *axis) {
   memset(m, 0, sizeof *m);
@@ -29,19 +32,25 @@ static void start(Model *m, int n, const AxisSize *axis) {
   m->names = intern_new(m->a);
   m->layout.rule = m->rule;
   for (int i = 0; i < n; i++)
-    m->mesh.axis[m->mesh.naxes++] = (MeshAxis){.name = intern(m->names, axis[i].name), .size = axis[i].size};
+    m->mesh.axis[m->mesh.naxes++] =
+        (MeshAxis){.name = intern(m->names, axis[i].name), .size = axis[i].size};
   m->dims = dim_table_new(m->a, m->names);
   m->g = graph_new(m->a, m->dims, &m->mesh, STAGE_GRAPH);
 }
 
-static DimId dim(Model *m, const char *name, int64_t size) { return dim_add(m->dims, name, size, (Pos){0}); }
+static DimId dim(Model *m, const char *name, int64_t size) {
+  return dim_add(m->dims, name, size, (Pos){0});
+}
 
 // `dim` NULL: all.
-static LayoutRule *rule(Model *m, LayoutScope scope, const char *pattern, const char *d, const char *axis) {
+static LayoutRule *rule(Model *m, LayoutScope scope, const char *pattern, const char *d,
+                        const char *axis) {
   LayoutRule *r = &m->rule[m->layout.n++];
   *r = (LayoutRule){.scope = scope, .pattern = pattern, .dim = d};
-  if (axis) r->axes = (Axes){.n = 1, .at = {(uint8_t)mesh_axis(&m->mesh, intern(m->names, axis))}};
-  else r->none = true;
+  if (axis)
+    r->axes = (Axes){.n = 1, .at = {(uint8_t)mesh_axis(&m->mesh, intern(m->names, axis))}};
+  else
+    r->none = true;
   return r;
 }
 
@@ -78,8 +87,8 @@ static void output(Model *m, const char *name, NodeId n) {
 }
 
 static void update(Model *m, DeclId target, NodeId n) {
-  vec_push(m->a, m->g->output) =
-      (Output){.kind = OUT_UPDATE, .name = m->g->decl.at[target - 1].name, .value = n, .target = target};
+  vec_push(m->a, m->g->output) = (Output){
+      .kind = OUT_UPDATE, .name = m->g->decl.at[target - 1].name, .value = n, .target = target};
 }
 
 static CollFacts *compile(Model *m, Graph **lowered) {
@@ -98,7 +107,13 @@ static CollFacts *compile(Model *m, Graph **lowered) {
     Diag *d = diag_new(m->a);
     puts(graph_print(m->a, g, d, placement_note, p));
     puts(graph_print(m->a, low, d, NULL, NULL));
-    LedgerSource from = {.placement = p, .graph = low, .buckets = b, .facts = f, .partition = partition_facts(g, low), .machine = &machine, .diag = d};
+    LedgerSource from = {.placement = p,
+                         .graph = low,
+                         .buckets = b,
+                         .facts = f,
+                         .partition = partition_facts(g, low),
+                         .machine = &machine,
+                         .diag = d};
     puts(ledger_text(m->a, ledger_new(m->a, &from), true));
   }
   if (lowered) *lowered = low;
@@ -111,7 +126,7 @@ static int count(const CollFacts *f, CollKind kind) {
   return n;
 }
 
-// -- Y = relu(X W) V --------------------------------------------------------------------------------------
+// -- Y = relu(X W) V ----------------------------------------------------------------------------
 
 typedef struct Mlp {
   DimId b, d, h, o;
@@ -137,8 +152,8 @@ static void gradients(Model *m, const Mlp *p, bool dx) {
   if (dx) output(m, "grad(x)", out[2]);
 }
 
-static void mlp_bytes(int naxes, const AxisSize *axis, const char *batch, const char *hidden, bool dx, bool loss,
-                      int64_t want, int calls) {
+static void mlp_bytes(int naxes, const AxisSize *axis, const char *batch, const char *hidden,
+                      bool dx, bool loss, int64_t want, int calls) {
   Model m;
   start(&m, naxes, axis);
   if (batch) rule(&m, LAYOUT_ALL, NULL, "b", batch);
@@ -174,7 +189,7 @@ static void test_mlp_both(void **state) {
   mlp_bytes(2, two_four, "p1", "p2", false, false, 896, 2);
 }
 
-// -- layouts of the optimiser --------------------------------------------------------------------------------
+// -- layouts of the optimiser -------------------------------------------------------------------
 
 // m = 0.9 m + grad; w = w - 0.1 m for both parameters.
 static void momentum(Model *m, const Mlp *p) {
@@ -183,14 +198,17 @@ static void momentum(Model *m, const Mlp *p) {
   const char *name[2] = {"optimizer.w.m", "optimizer.v.m"};
   graph_gradients(m->g, p->loss, 2, by, grad);
   for (int i = 0; i < 2; i++) {
-    DeclId param = graph_node(m->g, by[i])->attr.decl, slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
+    DeclId param = graph_node(m->g, by[i])->attr.decl,
+           slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
     m->g->decl.at[slot - 1].of = param;
     m->g->origin = (Origin){.backward = true};
     NodeId old = graph_decl_node(m->g, slot);
-    NodeId next = graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, old, graph_const(m->g, TYPE_F32, 0.9)), grad[i]);
+    NodeId next = graph_binary(
+        m->g, OP_ADD, graph_binary(m->g, OP_MUL, old, graph_const(m->g, TYPE_F32, 0.9)), grad[i]);
     update(m, slot, next);
-    update(m, param, graph_binary(m->g, OP_SUB, by[i],
-                                  graph_binary(m->g, OP_MUL, next, graph_const(m->g, TYPE_F32, 0.1))));
+    update(m, param,
+           graph_binary(m->g, OP_SUB, by[i],
+                        graph_binary(m->g, OP_MUL, next, graph_const(m->g, TYPE_F32, 0.1))));
   }
 }
 
@@ -202,15 +220,19 @@ static void clipped(Model *m, const Mlp *p) {
   graph_gradients(m->g, p->loss, 2, by, grad);
   m->g->origin = (Origin){.backward = true};
   for (int i = 0; i < 2; i++) {
-    NodeId square = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, grad[i], grad[i]), &graph_node(m->g, grad[i])->dims);
+    NodeId square = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, grad[i], grad[i]),
+                                 &graph_node(m->g, grad[i])->dims);
     norm = norm ? graph_binary(m->g, OP_ADD, norm, square) : square;
   }
   NodeId one = graph_const(m->g, TYPE_F32, 1);
-  NodeId scale = graph_binary(m->g, OP_DIV, one, graph_binary(m->g, OP_MAXIMUM, graph_unary(m->g, OP_SQRT, norm), one));
+  NodeId scale = graph_binary(
+      m->g, OP_DIV, one, graph_binary(m->g, OP_MAXIMUM, graph_unary(m->g, OP_SQRT, norm), one));
   for (int i = 0; i < 2; i++) {
-    DeclId param = graph_node(m->g, by[i])->attr.decl, slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
+    DeclId param = graph_node(m->g, by[i])->attr.decl,
+           slot = declare(m, DECL_SLOT, name[i], 2, dims[i]);
     m->g->decl.at[slot - 1].of = param;
-    NodeId next = graph_binary(m->g, OP_ADD, graph_decl_node(m->g, slot), graph_binary(m->g, OP_MUL, grad[i], scale));
+    NodeId next = graph_binary(m->g, OP_ADD, graph_decl_node(m->g, slot),
+                               graph_binary(m->g, OP_MUL, grad[i], scale));
     update(m, slot, next);
     update(m, param, graph_binary(m->g, OP_SUB, by[i], next));
   }
@@ -279,7 +301,7 @@ static void test_zero_3(void **state) {
   arena_free(m.a);
 }
 
-// -- a feed-forward layer, f over cols -------------------------------------------------------------------------
+// -- a feed-forward layer, f over cols ----------------------------------------------------------
 
 // loss = sum(square(x + relu(norm(x) w1) w2)), norm over d; gradients of everything.
 static CollFacts *layer(Model *m, bool sequence) {
@@ -287,11 +309,15 @@ static CollFacts *layer(Model *m, bool sequence) {
   DimId b = dim(m, "b", 2), t = dim(m, "t", 16), d = dim(m, "d", 8), f = dim(m, "f", 32);
   rule(m, LAYOUT_ALL, NULL, "f", "cols");
   if (sequence) rule(m, LAYOUT_ALL, NULL, "t", "cols")->soft = true;
-  NodeId x = tensor(m, DECL_INPUT, "x", 3, (DimId[]){b, t, d}), gain = tensor(m, DECL_PARAM, "gain", 1, &d);
-  NodeId w1 = tensor(m, DECL_PARAM, "w1", 2, (DimId[]){d, f}), w2 = tensor(m, DECL_PARAM, "w2", 2, (DimId[]){f, d});
+  NodeId x = tensor(m, DECL_INPUT, "x", 3, (DimId[]){b, t, d}),
+         gain = tensor(m, DECL_PARAM, "gain", 1, &d);
+  NodeId w1 = tensor(m, DECL_PARAM, "w1", 2, (DimId[]){d, f}),
+         w2 = tensor(m, DECL_PARAM, "w2", 2, (DimId[]){f, d});
   m->g->origin = (Origin){.value = "norm"};
-  NodeId square = graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, x, x), &(Dims){.n = 1, .at = {d}});
-  NodeId r = graph_unary(m->g, OP_RSQRT, graph_binary(m->g, OP_ADD, square, graph_const(m->g, TYPE_F32, 1e-6)));
+  NodeId square =
+      graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, x, x), &(Dims){.n = 1, .at = {d}});
+  NodeId r = graph_unary(m->g, OP_RSQRT,
+                         graph_binary(m->g, OP_ADD, square, graph_const(m->g, TYPE_F32, 1e-6)));
   NodeId norm = graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, x, r), gain);
   NodeId hidden = unary(m, "hidden", OP_RELU, product(m, "hidden", norm, w1, 1, &d));
   m->g->origin = (Origin){.value = "y"};
@@ -328,7 +354,7 @@ static void test_sequence_parallel(void **state) {
   arena_free(m.a);
 }
 
-// -- where partial sums are reduced ----------------------------------------------------------------------------
+// -- where partial sums are reduced -------------------------------------------------------------
 
 // Three products that are added are summed once, and the bias is counted once.
 static void test_one_reduction_after_adds(void **state) {
@@ -340,7 +366,8 @@ static void test_one_reduction_after_adds(void **state) {
   NodeId sum = tensor(&m, DECL_PARAM, "bias", 1, &o);
   for (int i = 0; i < 3; i++) {
     static const char *const xs[] = {"x0", "x1", "x2"}, *const ws[] = {"w0", "w1", "w2"};
-    NodeId x = tensor(&m, DECL_INPUT, xs[i], 2, (DimId[]){b, h}), w = tensor(&m, DECL_PARAM, ws[i], 2, (DimId[]){h, o});
+    NodeId x = tensor(&m, DECL_INPUT, xs[i], 2, (DimId[]){b, h}),
+           w = tensor(&m, DECL_PARAM, ws[i], 2, (DimId[]){h, o});
     sum = graph_binary(m.g, OP_ADD, sum, product(&m, "y", x, w, 1, &h));
   }
   output(&m, "y", unary(&m, "y", OP_TANH, sum));
@@ -357,7 +384,8 @@ static void test_reduction_after_shrinking(void **state) {
   start(&m, 1, (AxisSize[]){{"cols", 4}});
   DimId b = dim(&m, "b", 8), h = dim(&m, "h", 8), o = dim(&m, "o", 8);
   rule(&m, LAYOUT_ALL, NULL, "h", "cols");
-  NodeId x = tensor(&m, DECL_INPUT, "x", 2, (DimId[]){b, h}), w = tensor(&m, DECL_PARAM, "w", 2, (DimId[]){h, o});
+  NodeId x = tensor(&m, DECL_INPUT, "x", 2, (DimId[]){b, h}),
+         w = tensor(&m, DECL_PARAM, "w", 2, (DimId[]){h, o});
   output(&m, "s", unary(&m, "s", OP_TANH, sum_all(&m, "s", product(&m, "y", x, w, 1, &h))));
   CollFacts *f = compile(&m, NULL);
   assert_int_equal(f->n, 1);
@@ -374,7 +402,8 @@ static void test_softmax_over_split_dim(void **state) {
   rule(&m, LAYOUT_ALL, NULL, "c", "cols");
   NodeId x = tensor(&m, DECL_INPUT, "x", 2, (DimId[]){b, c});
   Dims over = {.n = 1, .at = {c}};
-  NodeId e = graph_unary(m.g, OP_EXP, graph_binary(m.g, OP_SUB, x, graph_reduce(m.g, OP_MAX, x, &over)));
+  NodeId e =
+      graph_unary(m.g, OP_EXP, graph_binary(m.g, OP_SUB, x, graph_reduce(m.g, OP_MAX, x, &over)));
   output(&m, "p", graph_binary(m.g, OP_DIV, e, graph_reduce(m.g, OP_SUM, e, &over)));
   CollFacts *f = compile(&m, NULL);
   assert_int_equal(count(f, COLL_ALL_REDUCE), 2);
@@ -391,7 +420,8 @@ static void test_split_lookup(void **state) {
   DimId b = dim(&m, "b", 8), v = dim(&m, "v", 10), d = dim(&m, "d", 4);
   rule(&m, LAYOUT_ALL, NULL, "v", "cols");
   NodeId table = tensor(&m, DECL_PARAM, "table", 2, (DimId[]){v, d});
-  Decl ids = {.kind = DECL_INPUT, .name = intern(m.names, "ids"), .type = TYPE_I32, .rank = 1, .dims = {b}};
+  Decl ids = {
+      .kind = DECL_INPUT, .name = intern(m.names, "ids"), .type = TYPE_I32, .rank = 1, .dims = {b}};
   NodeId n = graph_decl_node(m.g, graph_decl(m.g, &ids));
   NodeId x = graph_add(m.g, OP_TAKE, 2, (NodeId[]){table, n}, &(Attr){.ndims = 1, .dims = &v});
   output(&m, "x", x);
@@ -402,8 +432,8 @@ static void test_split_lookup(void **state) {
   arena_free(m.a);
 }
 
-// [y, -, x] to [-, (x, y), -] on 4 x 2: each processor keeps one of eight boxes of its block and sends the others
-// straight on; two all_to_all would send 2,560 bytes.
+// [y, -, x] to [-, (x, y), -] on 4 x 2: each processor keeps one of eight boxes of its block and
+// sends the others straight on; two all_to_all would send 2,560 bytes.
 static void test_redistribution(void **state) {
   (void)state;
   Model m;

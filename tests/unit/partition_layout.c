@@ -11,9 +11,11 @@
 
 #include "partition/explain/ledger.h"
 
-// A model of 4 lines, as a file would give it: x[b, d] w[d, h] y[b, h] = sum[d](x * w), layout at line 6.
-static const char text[] = "dim b = 4, d = 6, h = 5\ninput x[b, d]\nparam w[d, h]\ny[b, h] = sum[d](x * w)\n"
-                           "mesh rows = 2, cols = 2\nlayout b -> rows, h -> rows\n";
+// A model of 4 lines, as a file would give it: x[b, d] w[d, h] y[b, h] = sum[d](x * w), layout at
+// line 6.
+static const char text[] =
+    "dim b = 4, d = 6, h = 5\ninput x[b, d]\nparam w[d, h]\ny[b, h] = sum[d](x * w)\n"
+    "mesh rows = 2, cols = 2\nlayout b -> rows, h -> rows\n";
 
 typedef struct Model {
   Arena *a;
@@ -26,7 +28,9 @@ typedef struct Model {
   LayoutRule rule[8];
 } Model;
 
-static Pos at(const Model *m, uint32_t line, uint32_t col) { return (Pos){.source = m->file, .line = line, .col = col, .len = 1}; }
+static Pos at(const Model *m, uint32_t line, uint32_t col) {
+  return (Pos){.source = m->file, .line = line, .col = col, .len = 1};
+}
 
 static void start(Model *m) {
   memset(m, 0, sizeof *m);
@@ -40,20 +44,32 @@ static void start(Model *m) {
   m->layout.rule = m->rule;
   DimTable *t = dim_table_new(m->a, m->names);
   m->g = graph_new(m->a, t, &m->mesh, STAGE_GRAPH);
-  DimId b = dim_add(t, "b", 4, at(m, 1, 5)), d = dim_add(t, "d", 6, at(m, 1, 12)), h = dim_add(t, "h", 5, at(m, 1, 19));
+  DimId b = dim_add(t, "b", 4, at(m, 1, 5)), d = dim_add(t, "d", 6, at(m, 1, 12)),
+        h = dim_add(t, "h", 5, at(m, 1, 19));
   dim_add(t, "unused", 3, at(m, 1, 1));
-  DeclId x = graph_decl(m->g, &(Decl){.kind = DECL_INPUT, .name = intern(m->names, "x"), .rank = 2, .dims = {b, d}, .pos = at(m, 2, 7)});
-  DeclId w = graph_decl(m->g, &(Decl){.kind = DECL_PARAM, .name = intern(m->names, "w"), .rank = 2, .dims = {d, h}, .pos = at(m, 3, 7)});
+  DeclId x = graph_decl(m->g, &(Decl){.kind = DECL_INPUT,
+                                      .name = intern(m->names, "x"),
+                                      .rank = 2,
+                                      .dims = {b, d},
+                                      .pos = at(m, 2, 7)});
+  DeclId w = graph_decl(m->g, &(Decl){.kind = DECL_PARAM,
+                                      .name = intern(m->names, "w"),
+                                      .rank = 2,
+                                      .dims = {d, h},
+                                      .pos = at(m, 3, 7)});
   NodeId args[2] = {graph_decl_node(m->g, x), graph_decl_node(m->g, w)};
   m->g->origin = (Origin){.pos = at(m, 4, 1), .value = intern(m->names, "y")};
-  NodeId y = graph_add(m->g, OP_CONTRACT, 2, args, &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
+  NodeId y =
+      graph_add(m->g, OP_CONTRACT, 2, args, &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
   vec_push(m->a, m->g->output) = (Output){.kind = OUT_VALUE, .name = "y", .value = y};
   vec_push(m->a, m->g->name) = (Name){.name = m->g->origin.value, .kind = NAME_VALUE, .value = y};
 }
 
 static LayoutRule *rule(Model *m, const char *dim, int axis) {
   LayoutRule *r = &m->rule[m->layout.n++];
-  *r = (LayoutRule){.dim = dim, .axes = {.n = 1, .at = {(uint8_t)axis}}, .pos = at(m, 6, 8 + 11 * (m->layout.n - 1))};
+  *r = (LayoutRule){.dim = dim,
+                    .axes = {.n = 1, .at = {(uint8_t)axis}},
+                    .pos = at(m, 6, 8 + 11 * (m->layout.n - 1))};
   return r;
 }
 
@@ -84,7 +100,8 @@ static void test_two_dims_on_one_axis(void **state) {
   start(&m);
   rule(&m, "b", 0);
   rule(&m, "h", 0);
-  EXPECT(&m, false, "m.mesh:6:19: error", "'rows' would split both 'b' and 'h' of y[b, h]", "m.mesh:4:1", "drop b -> rows or h -> rows", "[E0505]");
+  EXPECT(&m, false, "m.mesh:6:19: error", "'rows' would split both 'b' and 'h' of y[b, h]",
+         "m.mesh:4:1", "drop b -> rows or h -> rows", "[E0505]");
 }
 
 static void test_unknown_dim(void **state) {
@@ -165,7 +182,13 @@ static void test_explain(void **state) {
   Graph *low = collectives_share(m.a, lower(m.a, p));
   Buckets *b = collectives_pack(m.a, low, &machine);
   CollFacts *f = collectives_facts(m.a, low, b, &machine);
-  LedgerSource from = {.placement = p, .graph = low, .buckets = b, .facts = f, .partition = partition_facts(g, low), .machine = &machine, .diag = m.d};
+  LedgerSource from = {.placement = p,
+                       .graph = low,
+                       .buckets = b,
+                       .facts = f,
+                       .partition = partition_facts(g, low),
+                       .machine = &machine,
+                       .diag = m.d};
   Ledger *l = ledger_new(m.a, &from);
   ExplainedValues *v = explained_values(m.a, l);
   char *ledger = ledger_text(m.a, l, false), *y = explained_text(m.a, l, v, explained_find(v, "y"));

@@ -326,7 +326,7 @@ static void sets_of_shards(void **state) {
 }
 
 // -- npz
-// -----------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void deflated_members(void **state) {
   (void)state;
@@ -454,7 +454,7 @@ static void damaged_files_are_errors(void **state) {
 }
 
 // -- conversions
-// -------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static bool converts(Dtype from, double value, Dtype to, double *out) {
   Array x = make(from, 1, (int64_t[]){1});
@@ -573,7 +573,8 @@ int main(void) {
       TEST(damaged_files_are_errors),
       TEST(conversions_lose_nothing),
       TEST(holds_what_converts),
-      TEST(a_mapped_file_shrinks), TEST(unwritable_places),
+      TEST(a_mapped_file_shrinks),
+      TEST(unwritable_places),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -29,7 +29,8 @@ static void in_pieces(void **state) {
   char text[100];
   for (int i = 0; i < 100; i++) text[i] = (char)(i * 37);
   uint32_t whole = crc32c(0, text, sizeof text);
-  for (size_t at = 0; at <= sizeof text; at++) assert_int_equal(crc32c(crc32c(0, text, at), text + at, sizeof text - at), whole);
+  for (size_t at = 0; at <= sizeof text; at++)
+    assert_int_equal(crc32c(crc32c(0, text, at), text + at, sizeof text - at), whole);
 }
 
 int main(void) {

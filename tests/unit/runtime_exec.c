@@ -20,7 +20,7 @@
 enum { B = 10, D = 6, U = 9 };
 
 // -- kernels
-// -------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 // h = x w for units = rows of the block; slots: valid columns; nums: block length of columns.
 static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
@@ -78,7 +78,7 @@ static void check_run(const KernelCall *c, int64_t lo, int64_t hi) {
 }
 
 // -- the program
-// ---------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 typedef struct Built {
   Program p;
@@ -260,8 +260,8 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   t->kernel[3] =
       (ProgKernel){.name = "update", .nptr = 2, .nslot = 1, .nnum = 1, .run = update_run};
   t->kernel[4] = (ProgKernel){.name = "check", .nptr = 1, .nslot = 1, .nnum = 1, .run = check_run};
-  Ref x = {-1, AT_X, NULL}, w = {1, 0, NULL}, h = {-1, AT_H, NULL}, loss = {-1, AT_LOSS, NULL}, g = {-1, AT_G, NULL},
-      ids = {-1, AT_IDS, NULL};
+  Ref x = {-1, AT_X, NULL}, w = {1, 0, NULL}, h = {-1, AT_H, NULL}, loss = {-1, AT_LOSS, NULL},
+      g = {-1, AT_G, NULL}, ids = {-1, AT_IDS, NULL};
   Ref partial = {-1, AT_PARTIAL, NULL};
   double u_block = (double)t->tensor[1].dim[1].block;
   launch(t, 4, 1, (Ref[]){ids}, SLOT_B, (Size){1, SLOT_B}, 0, 2, (Ref){-1, 0, NULL});
@@ -301,7 +301,7 @@ static Exec *make(Built *t, int threads) {
 }
 
 // -- tests
-// --------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
@@ -346,7 +346,8 @@ static void steps_agree(void **state) {
     }
 }
 
-// A run that moves other than predicted is found at its end, and what a step without commit leaves out is not predicted.
+// A run that moves other than predicted is found at its end, and what a step without commit leaves
+// out is not predicted.
 static void counts_are_compared(void **state) {
   (void)state;
   for (int commit = 0; commit < 2; commit++)
@@ -368,7 +369,8 @@ static void counts_are_compared(void **state) {
     }
 }
 
-// One processor gets a wrong element from a collective: only its replica of what follows is another.
+// One processor gets a wrong element from a collective: only its replica of what follows is
+// another.
 static void a_wrong_element_is_one_replicas(void **state) {
   (void)state;
   for (int64_t processor = 0; processor < 4; processor++) {

@@ -104,7 +104,7 @@ static void expect_bad(FeedInput in, const char *says) {
 }
 
 // -- csv
-// ---------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void expect_csv(const char *text, const DataSource *s, int64_t n, int64_t rows,
                        const float *want) {
@@ -181,7 +181,7 @@ static void csv_refusals(void **state) {
 }
 
 // -- binary sources
-// --------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void put_gzip(const char *name, const void *bytes, unsigned n) {
   gzFile f = gzopen(arena_printf(arena, "%s/%s", directory, name), "wb");
@@ -299,7 +299,7 @@ static void streams(void **state) {
 }
 
 // -- arrays, order, epochs
-// ------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 static void put_array(int64_t rows, int64_t n) {
   Array x = {.type = TYPE_F32, .rank = 2, .size = {rows, n}, .elements = rows * n};
@@ -378,8 +378,8 @@ static void shuffled_epochs(void **state) {
   assert_true(memcmp(order[0][0], order[0][1], sizeof order[0][0]) != 0);
 }
 
-// From every batch on, a feed that is brought there gives what the one that came there gives, also past the
-// end of its epoch and with batches of another size.
+// From every batch on, a feed that is brought there gives what the one that came there gives, also
+// past the end of its epoch and with batches of another size.
 static void positions(void **state) {
   (void)state;
   enum { ROWS = 23, BATCH = 4, STEPS = 14 };
@@ -474,9 +474,9 @@ static void synthetic(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
   const struct CMUnitTest tests[] = {
-      TEST(csv_forms),       TEST(csv_refusals),    TEST(idx_files),
-      TEST(cifar_files),     TEST(streams),         TEST(arrays_and_axes),
-      TEST(shuffled_epochs), TEST(positions), TEST(rows_must_agree), TEST(synthetic),
+      TEST(csv_forms),       TEST(csv_refusals),    TEST(idx_files),       TEST(cifar_files),
+      TEST(streams),         TEST(arrays_and_axes), TEST(shuffled_epochs), TEST(positions),
+      TEST(rows_must_agree), TEST(synthetic),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -77,8 +77,8 @@ static void build(Built *t, bool train, double lr) {
   *t = (Built){0};
   Axes rows = {1, {0}};
   ProgDim b = {"b", B, B / 2, rows, SLOT_B};
-  Ref x = {-1, AT_X, NULL}, target = {-1, AT_T, NULL}, w = {2, 0, NULL}, sums = {-1, AT_SUMS, NULL}, loss = {-1, AT_LOSS, NULL},
-      hits = {-1, AT_HITS, NULL};
+  Ref x = {-1, AT_X, NULL}, target = {-1, AT_T, NULL}, w = {2, 0, NULL}, sums = {-1, AT_SUMS, NULL},
+      loss = {-1, AT_LOSS, NULL}, hits = {-1, AT_HITS, NULL};
   t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
   t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT,
                               .name = "x",
@@ -121,8 +121,9 @@ static void build(Built *t, bool train, double lr) {
   t->check[0] = (Check){.value = "x", .dim = "ids", .size = 10, .rank = 1, .loop = {b}};
   for (int k = 0; k < 3; k++) {
     t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
-    t->instr[k < 2 ? k * 2 : 4] = (Instr){
-        .kind = INSTR_KERNEL, .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
+    t->instr[k < 2 ? k * 2 : 4] =
+        (Instr){.kind = INSTR_KERNEL,
+                .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
   }
   t->part[0] = (CollPart){.src = sums,
                           .dst = sums,
@@ -161,7 +162,7 @@ static void build(Built *t, bool train, double lr) {
 }
 
 // -- a job
-// -------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 typedef struct Bench {
   Built train, eval;
@@ -226,7 +227,8 @@ static void close_bench(Bench *b) {
 }
 
 static int run(Bench *b, int64_t steps, bool curve) {
-  MetricPart squares = {.output = "squares", .how = PART_SUM}, hits = {.output = "count", .how = PART_SUM};
+  MetricPart squares = {.output = "squares", .how = PART_SUM},
+             hits = {.output = "count", .how = PART_SUM};
   Metric metric[2] = {{"loss", 1, &squares, mean_of, NULL, false},
                       {"accuracy", 1, &hits, mean_of, NULL, true}};
   static const char *const shown[] = {"loss", "hits"};
@@ -295,7 +297,8 @@ static void evaluation_counts_every_row(void **state) {
   (void)state;
   Bench b;
   open_bench(&b, 0.2, NULL);
-  MetricPart squares = {.output = "squares", .how = PART_SUM}, mean = {.output = "count", .how = PART_ROW_MEAN},
+  MetricPart squares = {.output = "squares", .how = PART_SUM},
+             mean = {.output = "count", .how = PART_ROW_MEAN},
              most = {.output = "squares", .how = PART_MAX};
   Metric metric[3] = {{"loss", 1, &squares, mean_of, NULL, false},
                       {"m", 1, &mean, mean_of, NULL, false},

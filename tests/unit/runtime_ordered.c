@@ -1,5 +1,6 @@
 // Ordered work against a naive reference: every kind and type, random shapes and strides, NaN, both
-// zeros and ties among the elements; rows cut between workers; and a program with such an instruction.
+// zeros and ties among the elements; rows cut between workers; and a program with such an
+// instruction.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,7 @@ static double number(Dtype t, int data) {
   return dtype_round(t, x);
 }
 
-// -- the reference -----------------------------------------------------------------------------------
+// -- the reference ------------------------------------------------------------------------------
 
 static double wrap(Dtype t, double x) {
   if (t == TYPE_I32) return (double)(int32_t)(uint32_t)(uint64_t)(int64_t)x;
@@ -64,7 +65,8 @@ static void naive_max(const Ordered *w, int64_t n, const double *x, double *y, b
 
 // Whether element i comes before j.
 static bool before(const double *x, bool descending, int64_t i, int64_t j) {
-  bool less = x[i] < x[j] || (isnan(x[j]) && !isnan(x[i])), more = x[j] < x[i] || (isnan(x[i]) && !isnan(x[j]));
+  bool less = x[i] < x[j] || (isnan(x[j]) && !isnan(x[i])),
+       more = x[j] < x[i] || (isnan(x[i]) && !isnan(x[j]));
   if (less || more) return descending ? more : less;
   return i < j;
 }
@@ -89,7 +91,7 @@ static void naive(const Ordered *w, int64_t n, const double *x, double *y) {
   }
 }
 
-// -- random cases --------------------------------------------------------------------------------------
+// -- random cases -------------------------------------------------------------------------------
 
 // Dims in a random order of memory with gaps: the ordered one is `at`, the others are rows.
 typedef struct Case {
@@ -108,7 +110,8 @@ static void random_case(Case *c, OrderedKind kind, Dtype t) {
   c->w.k = kind == ORDERED_TOP_K ? 1 + below(n < 2 ? 2 : n) : 0;
   c->m = kind == ORDERED_TOP_K ? c->w.k : n;
   c->w.nrows = (uint8_t)below(4);
-  int place = (int)below(c->w.nrows + 1); // loops from slow to fast, the ordered dim before row `place`
+  int place =
+      (int)below(c->w.nrows + 1); // loops from slow to fast, the ordered dim before row `place`
   int64_t src = 1 + below(2), dst = 1 + below(2);
   c->b = (BoundOrdered){.n = n, .rows = 1};
   for (int i = c->w.nrows; i >= 0; i--) {
@@ -144,8 +147,8 @@ static void check_row(const Case *c, Dtype out, const char *src, const char *dst
   for (int64_t i = 0; i < c->m; i++) {
     double got = dtype_load(out, dst + (d + i * c->w.dst_step) * dtype_bytes(out));
     if (got == want[i] || (isnan(got) && isnan(want[i]))) continue;
-    fail_msg("kind %d type %s n %lld row %lld at %lld: %g is not %g", (int)c->w.kind, dtype_text(c->w.type),
-             (long long)c->b.n, (long long)row, (long long)i, got, want[i]);
+    fail_msg("kind %d type %s n %lld row %lld at %lld: %g is not %g", (int)c->w.kind,
+             dtype_text(c->w.type), (long long)c->b.n, (long long)row, (long long)i, got, want[i]);
   }
 }
 
@@ -173,7 +176,8 @@ static void random_strides(void **state) {
   for (int kind = ORDERED_CUMSUM; kind <= ORDERED_TOP_K; kind++)
     for (size_t t = 0; t < countof(types); t++)
       for (int data = 0; data < 3; data++)
-        for (int i = 0; i < 25; i++) check_case((OrderedKind)kind, types[t], data, src, dst, scratch);
+        for (int i = 0; i < 25; i++)
+          check_case((OrderedKind)kind, types[t], data, src, dst, scratch);
   free(src);
   free(dst);
   free(scratch);
@@ -196,31 +200,55 @@ static void long_rows(void **state) {
   free(scratch);
 }
 
-// -- a program -------------------------------------------------------------------------------------------
+// -- a program ----------------------------------------------------------------------------------
 
 // y[b, t] = argsort over t of x[b, t], rows dealt to `threads` workers.
 static void sort_program(int threads) {
   enum { B = 40, T = 1000 };
   Mesh mesh = {0};
-  ProgTensor tensor[2] = {
-      {.kind = TENSOR_INPUT, .name = "x", .type = TYPE_F32, .rank = 2, .bytes = B * T * 4, .at = {.tensor = -1}, .of = -1},
-      {.kind = TENSOR_OUTPUT, .name = "y", .type = TYPE_I32, .rank = 2, .bytes = B * T * 4, .at = {.tensor = -1, .offset = B * T * 4}, .of = -1}};
+  ProgTensor tensor[2] = {{.kind = TENSOR_INPUT,
+                           .name = "x",
+                           .type = TYPE_F32,
+                           .rank = 2,
+                           .bytes = B * T * 4,
+                           .at = {.tensor = -1},
+                           .of = -1},
+                          {.kind = TENSOR_OUTPUT,
+                           .name = "y",
+                           .type = TYPE_I32,
+                           .rank = 2,
+                           .bytes = B * T * 4,
+                           .at = {.tensor = -1, .offset = B * T * 4},
+                           .of = -1}};
   for (int i = 0; i < 2; i++) {
     tensor[i].dim[0] = (ProgDim){"b", B, B, {0}, -1};
     tensor[i].dim[1] = (ProgDim){"t", T, T, {0}, -1};
     tensor[i].declared[1] = 1;
   }
   Instr in = {.kind = INSTR_ORDERED};
-  in.u.ordered = (Ordered){.kind = ORDERED_ARGSORT, .type = TYPE_F32, .n = {T, -1}, .src_step = 1, .dst_step = 1, .nrows = 1,
-                           .src = tensor[0].at, .dst = tensor[1].at};
+  in.u.ordered = (Ordered){.kind = ORDERED_ARGSORT,
+                           .type = TYPE_F32,
+                           .n = {T, -1},
+                           .src_step = 1,
+                           .dst_step = 1,
+                           .nrows = 1,
+                           .src = tensor[0].at,
+                           .dst = tensor[1].at};
   in.u.ordered.row[0].count = (Size){B, -1};
   in.u.ordered.row[0].src = in.u.ordered.row[0].dst = T;
-  Program p = {.model = "sort", .for_ = "run", .mesh = mesh, .arena_bytes = 2 * B * T * 4, .ntensors = 2, .tensor = tensor, .ninstrs = 1, .instr = &in};
+  Program p = {.model = "sort",
+               .for_ = "run",
+               .mesh = mesh,
+               .arena_bytes = 2 * B * T * 4,
+               .ntensors = 2,
+               .tensor = tensor,
+               .ninstrs = 1,
+               .instr = &in};
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   Exec *e = exec_new(&p, &(ExecOptions){.threads = threads}, d);
   assert_non_null(e);
-  float *x = arena_array(a, float, B * T);
+  float *x = arena_array(a, float, B *T);
   int32_t *y = arena_array(a, int32_t, B * T);
   for (int i = 0; i < B * T; i++) x[i] = (float)below(500);
   exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
@@ -242,6 +270,7 @@ static void programs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_strides), cmocka_unit_test(long_rows), cmocka_unit_test(programs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_strides), cmocka_unit_test(long_rows),
+                                     cmocka_unit_test(programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

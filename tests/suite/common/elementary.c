@@ -1,20 +1,27 @@
-// References in long double. Where an exponential magnifies the rounding of its argument, the argument is kept as the sum
-// of two numbers.
+// References in long double. Where an exponential magnifies the rounding of its argument, the
+// argument is kept as the sum of two numbers.
 #include "tests/suite/common/elementary.h"
 
 #include <float.h>
 #include <math.h>
 
-#define ONE(name, expression) \
-  static Wide f_##name(Wide x, Wide z) { (void)x, (void)z; return expression; }
-#define TWO(name, expression) \
-  static Wide f_##name(Wide x, Wide z) { (void)x, (void)z; return expression; }
+#define ONE(name, expression)                                                                      \
+  static Wide f_##name(Wide x, Wide z) {                                                           \
+    (void)x, (void)z;                                                                              \
+    return expression;                                                                             \
+  }
+#define TWO(name, expression)                                                                      \
+  static Wide f_##name(Wide x, Wide z) {                                                           \
+    (void)x, (void)z;                                                                              \
+    return expression;                                                                             \
+  }
 
-// -- gates -----------------------------------------------------------------------------------------------------
+// -- gates --------------------------------------------------------------------------------------
 
 // What a constant in 64 digits lacks.
 #define LACKS(x) (LDBL_MANT_DIG == 64 ? (x) : 0)
-static const Wide root_2_pi = 2.506628274631000502415765284811045253L, root_half = 0.7071067811865475244008443621048490393L,
+static const Wide root_2_pi = 2.506628274631000502415765284811045253L,
+                  root_half = 0.7071067811865475244008443621048490393L,
                   root_half_low = LACKS(1.89503255889326e-20L);
 
 // e^-(h + l)
@@ -68,7 +75,8 @@ static Wide gelu_tanh(Wide x) {
 }
 static Wide gelu_tanh_slope(Wide x) {
   Wide a = fabsl(x), low, z = tanh_inner(a, &low);
-  return gated_slope(x, z, low, a * 1.595769121605730711759784239737527472L * (1 + 0.134145L * a * a));
+  return gated_slope(x, z, low,
+                     a * 1.595769121605730711759784239737527472L * (1 + 0.134145L * a * a));
 }
 static Wide gelu(Wide x) {
   Wide h = lower_tail(fabsl(x));
@@ -79,7 +87,7 @@ static Wide gelu_slope(Wide x) {
   return isnan(x) ? x : x < 0 ? low : 1 - low;
 }
 
-// -- others ----------------------------------------------------------------------------------------------------
+// -- others -------------------------------------------------------------------------------------
 
 static Wide sign(Wide x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static Wide softplus(Wide x) { return isnan(x) ? x : fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
@@ -108,7 +116,7 @@ ONE(log, logl(x))
 ONE(log1p, log1pl(x))
 ONE(sqrt, sqrtl(x))
 ONE(rsqrt, 1 / sqrtl(x))
-ONE(square, x * x)
+ONE(square, x *x)
 ONE(abs, fabsl(x))
 ONE(sign, sign(x))
 ONE(floor, floorl(x))
@@ -136,7 +144,7 @@ TWO(clip, extreme(extreme(x, z, true), 1, false))
 TWO(where, z > 0 ? x : z)
 TWO(add, x + z)
 TWO(sub, x - z)
-TWO(mul, x * z)
+TWO(mul, x *z)
 TWO(div, x / z)
 TWO(mod, floor_mod(x, z))
 TWO(eq, x == z)
@@ -147,7 +155,7 @@ TWO(and, x > 0 && z > 0)
 TWO(or, x > 0 || z > 0)
 ONE(not, !(x > 0))
 
-// -- derivatives -------------------------------------------------------------------------------------------------
+// -- derivatives --------------------------------------------------------------------------------
 
 ONE(one, 1)
 ONE(minus_one, -1)
@@ -185,66 +193,132 @@ TWO(div_dx, 1 / z)
 TWO(div_dz, -(1 / z) * (x / z))
 TWO(mod_dz, -floor_quotient(x, z))
 
-// -- the table ---------------------------------------------------------------------------------------------------
+// -- the table ----------------------------------------------------------------------------------
 
-// In f32 and in f64: units of the last place; the same of at least `scale`; also by what moves the arguments.
-#define ULP(n, m) {{n, 0, 0}, {m, 0, 0}}
-#define SCALED(n, m, scale) {{n, scale, 0}, {m, scale, 0}}
-#define MOVED(n, m, arg) {{n, 0, arg}, {m, 0, arg}}
+// In f32 and in f64: units of the last place; the same of at least `scale`; also by what moves the
+// arguments.
+#define ULP(n, m)                                                                                  \
+  {                                                                                                \
+    {n, 0, 0}, { m, 0, 0 }                                                                         \
+  }
+#define SCALED(n, m, scale)                                                                        \
+  {                                                                                                \
+    {n, scale, 0}, { m, scale, 0 }                                                                 \
+  }
+#define MOVED(n, m, arg)                                                                           \
+  {                                                                                                \
+    {n, 0, arg}, { m, 0, arg }                                                                     \
+  }
 #define EXACT ULP(0.5, 0.5)
-#define UNARY(name, dx, value, slope) {#name, #name "(x)", false, false, false, f_##name, dx, NULL, value, slope},
-#define KINKED(name, text, dx, value, slope) {#name, text, false, true, false, f_##name, dx, NULL, value, slope},
-#define BINARY(name, text, dx, dz, value, slope) {#name, text, true, false, false, f_##name, dx, dz, value, slope},
-#define BRANCHED(name, text, dx, dz, value, slope) {#name, text, true, true, false, f_##name, dx, dz, value, slope},
+#define UNARY(name, dx, value, slope)                                                              \
+  {#name, #name "(x)", false, false, false, f_##name, dx, NULL, value, slope},
+#define KINKED(name, text, dx, value, slope)                                                       \
+  {#name, text, false, true, false, f_##name, dx, NULL, value, slope},
+#define BINARY(name, text, dx, dz, value, slope)                                                   \
+  {#name, text, true, false, false, f_##name, dx, dz, value, slope},
+#define BRANCHED(name, text, dx, dz, value, slope)                                                 \
+  {#name, text, true, true, false, f_##name, dx, dz, value, slope},
 #define TRUTH(name, text) {#name, text, true, false, true, f_##name, NULL, NULL, EXACT, EXACT},
 
-// Derivatives taken from the value y where 1 - y cancels (tanh, sigmoid), and those that cross zero, are held to units of
-// the last place of `scale`. clang-format off
+// Derivatives taken from the value y where 1 - y cancels (tanh, sigmoid), and those that cross
+// zero, are held to units of the last place of `scale`. clang-format off
 const Elementary elementary[] = {
-  UNARY(exp,        f_exp,          ULP(1.1, 1),   ULP(1.1, 1))
-  UNARY(expm1,      f_exp,          ULP(2, 2),     ULP(1.1, 1))
-  UNARY(log,        f_log_d,        ULP(1, 1),     ULP(0.5, 0.501))
-  UNARY(log1p,      f_log1p_d,      ULP(2, 2),     ULP(2, 2))
-  UNARY(sqrt,       f_sqrt_d,       ULP(0.5, 0.501), ULP(2, 2))
-  UNARY(rsqrt,      f_rsqrt_d,      ULP(2, 2),     ULP(5.5, 5.5))
-  UNARY(square,     f_square_d,     ULP(0.5, 0.501), EXACT)
-  KINKED(abs,       "abs(x)", f_sign, EXACT,       EXACT)
-  KINKED(sign,      "sign(x)", NULL, EXACT,        EXACT)
-  KINKED(floor,     "floor(x)", NULL, EXACT,       EXACT)
-  KINKED(ceil,      "ceil(x)", NULL, EXACT,        EXACT)
-  KINKED(round,     "round(x)", NULL, EXACT,       EXACT)
-  UNARY(sin,        f_sin_d,        ULP(2, 2),     ULP(2, 2))
-  UNARY(cos,        f_cos_d,        ULP(2, 2),     ULP(2, 2))
-  UNARY(tanh,       f_tanh_d,       ULP(2.4, 3),     SCALED(2, 2, 1))
-  UNARY(sigmoid,    f_sigmoid_d,    ULP(2.2, 3),     SCALED(2, 2, 1))
-  KINKED(relu,      "relu(x)", f_relu_d, EXACT,    EXACT)
-  KINKED(leaky_relu, "leaky_relu(x, slope = 0.25)", f_leaky_relu_d, EXACT, EXACT)
-  KINKED(elu,       "elu(x)", f_elu_d, ULP(2, 2),  ULP(2, 2))
-  UNARY(gelu,       f_gelu_d,       ULP(4.2, 4.4),     SCALED(5, 7, 0.125))
-  UNARY(gelu_tanh,  f_gelu_tanh_d,  ULP(3, 3),     SCALED(4.5, 4.5, 0.125))
-  UNARY(silu,       f_silu_d,       ULP(3.2, 3.2), SCALED(3.2, 3.2, 0.125))
-  UNARY(softplus,   f_softplus_d,   ULP(2, 2.1),     ULP(2.2, 3))
-  UNARY(erf,        f_erf_d,        ULP(2, 3),     MOVED(2, 2, 1))
-  UNARY(reciprocal, f_reciprocal_d, ULP(0.5, 0.501), ULP(2, 2))
-  KINKED(neg,       "-x", f_minus_one, EXACT,      EXACT)
-  BRANCHED(minimum, "minimum(x, z)", f_minimum_dx, f_minimum_dz, EXACT, EXACT)
-  BRANCHED(maximum, "maximum(x, z)", f_maximum_dx, f_maximum_dz, EXACT, EXACT)
-  BINARY(pow,       "pow(x, z)", f_pow_dx, f_pow_dz, ULP(1, 2), MOVED(3, 4, 1))
-  BRANCHED(floor_div, "floor_div(x, z)", NULL, NULL, ULP(0.5, 0.501), EXACT)
-  BRANCHED(clip,    "clip(x, z, 1)", f_clip_dx, f_clip_dz, EXACT, EXACT)
-  BRANCHED(where,   "where(z > 0, x, z)", f_where_dx, f_where_dz, EXACT, EXACT)
-  BRANCHED(add,     "x + z", f_one, f_one, ULP(0.5, 0.501), EXACT)
-  BRANCHED(sub,     "x - z", f_one, f_minus_one, ULP(0.5, 0.501), EXACT)
-  BRANCHED(mul,     "x * z", f_mul_dx, f_mul_dz, ULP(0.5, 0.501), EXACT)
-  BRANCHED(div,     "x / z", f_div_dx, f_div_dz, ULP(0.5, 0.501), ULP(2, 2))
-  BRANCHED(mod,     "x % z", f_one, f_mod_dz, ULP(0.5, 0.501), ULP(0.5, 0.501))
-  TRUTH(eq, "x == z") TRUTH(ne, "x != z") TRUTH(lt, "x < z") TRUTH(le, "x <= z")
-  TRUTH(and, "(x > 0) and (z > 0)") TRUTH(or, "(x > 0) or (z > 0)") TRUTH(not, "not (x > 0)")
-};
+    UNARY(exp, f_exp, ULP(1.1, 1), ULP(1.1, 1)) UNARY(expm1, f_exp, ULP(2, 2), ULP(1.1, 1)) UNARY(
+        log, f_log_d, ULP(1, 1), ULP(0.5, 0.501)) UNARY(log1p, f_log1p_d, ULP(2, 2), ULP(2, 2))
+        UNARY(sqrt, f_sqrt_d, ULP(0.5, 0.501),
+              ULP(2, 2)) UNARY(rsqrt, f_rsqrt_d, ULP(2, 2),
+                               ULP(5.5, 5.5)) UNARY(square, f_square_d, ULP(0.5, 0.501), EXACT)
+            KINKED(abs, "abs(x)", f_sign, EXACT, EXACT) KINKED(sign, "sign(x)", NULL, EXACT, EXACT)
+                KINKED(floor, "floor(x)", NULL, EXACT, EXACT) KINKED(
+                    ceil, "ceil(x)", NULL, EXACT,
+                    EXACT) KINKED(round, "round(x)", NULL, EXACT, EXACT) UNARY(sin, f_sin_d,
+                                                                               ULP(2, 2), ULP(2, 2))
+                    UNARY(cos, f_cos_d, ULP(2, 2),
+                          ULP(2, 2)) UNARY(tanh, f_tanh_d, ULP(2.4, 3), SCALED(2, 2, 1))
+                        UNARY(sigmoid, f_sigmoid_d, ULP(2.2, 3),
+                              SCALED(2, 2, 1)) KINKED(relu, "relu(x)", f_relu_d, EXACT, EXACT)
+                            KINKED(leaky_relu, "leaky_relu(x, slope = 0.25)", f_leaky_relu_d, EXACT,
+                                   EXACT) KINKED(elu, "elu(x)", f_elu_d, ULP(2, 2),
+                                                 ULP(2, 2)) UNARY(gelu, f_gelu_d, ULP(4.2, 4.4),
+                                                                  SCALED(5, 7, 0.125))
+                                UNARY(gelu_tanh, f_gelu_tanh_d, ULP(3, 3), SCALED(4.5, 4.5, 0.125))
+                                    UNARY(silu, f_silu_d, ULP(3.2, 3.2), SCALED(3.2, 3.2, 0.125))
+                                        UNARY(softplus, f_softplus_d, ULP(2, 2.1), ULP(2.2, 3))
+                                            UNARY(erf, f_erf_d, ULP(2, 3), MOVED(2, 2, 1)) UNARY(
+                                                reciprocal, f_reciprocal_d, ULP(0.5, 0.501),
+                                                ULP(2, 2)) KINKED(neg, "-x", f_minus_one,
+                                                                  EXACT, EXACT)
+                                                BRANCHED(minimum, "minimum(x, z)", f_minimum_dx,
+                                                         f_minimum_dz, EXACT,
+                                                         EXACT) BRANCHED(maximum, "maximum(x, z)",
+                                                                         f_maximum_dx, f_maximum_dz,
+                                                                         EXACT, EXACT)
+                                                    BINARY(pow, "pow(x, z)", f_pow_dx, f_pow_dz,
+                                                           ULP(1, 2), MOVED(3, 4, 1))
+                                                        BRANCHED(
+                                                            floor_div, "floor_div(x, z)", NULL,
+                                                            NULL, ULP(0.5, 0.501),
+                                                            EXACT) BRANCHED(clip, "clip(x, z, 1)",
+                                                                            f_clip_dx, f_clip_dz,
+                                                                            EXACT, EXACT)
+                                                            BRANCHED(where, "where(z > 0, x, z)",
+                                                                     f_where_dx, f_where_dz, EXACT,
+                                                                     EXACT) BRANCHED(add, "x + z",
+                                                                                     f_one, f_one,
+                                                                                     ULP(0.5,
+                                                                                         0.501),
+                                                                                     EXACT)
+                                                                BRANCHED(
+                                                                    sub,
+                                                                    "x - z",
+                                                                    f_one, f_minus_one,
+                                                                    ULP(0.5, 0.501),
+                                                                    EXACT) BRANCHED(mul, "x * z",
+                                                                                    f_mul_dx,
+                                                                                    f_mul_dz,
+                                                                                    ULP(0.5, 0.501),
+                                                                                    EXACT)
+                                                                    BRANCHED(div, "x / z", f_div_dx,
+                                                                             f_div_dz,
+                                                                             ULP(0.5, 0.501),
+                                                                             ULP(2, 2))
+                                                                        BRANCHED(mod, "x % z",
+                                                                                 f_one, f_mod_dz,
+                                                                                 ULP(0.5, 0.501),
+                                                                                 ULP(0.5, 0.501))
+                                                                            TRUTH(
+                                                                                eq,
+                                                                                "x "
+                                                                                "== "
+                                                                                "z") TRUTH(ne,
+                                                                                           "x != z")
+                                                                                TRUTH(lt, "x < z") TRUTH(
+                                                                                    le,
+                                                                                    "x <= z")
+                                                                                    TRUTH(
+                                                                                        and,
+                                                                                        "(x > 0) "
+                                                                                        "and (z > "
+                                                                                        "0)")
+                                                                                        TRUTH(
+                                                                                            or
+                                                                                            ,
+                                                                                            "(x > "
+                                                                                            "0) or "
+                                                                                            "(z > "
+                                                                                            "0)")
+                                                                                            TRUTH(
+                                                                                                not,
+                                                                                                "no"
+                                                                                                "t "
+                                                                                                "(x"
+                                                                                                " >"
+                                                                                                " 0"
+                                                                                                ")")};
 // clang-format on
 const int elementary_count = (int)countof(elementary);
 
-// -- measuring ---------------------------------------------------------------------------------------------------
+// -- measuring ----------------------------------------------------------------------------------
 
 typedef struct Format {
   int digits, least; // of the significand; exponent of the least normal number

@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// An input that takes longer on the processor hangs, and one that waits ten times as long; sanitizers make all slower.
+// An input that takes longer on the processor hangs, and one that waits ten times as long;
+// sanitizers make all slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SECONDS = 40 };
 #else
@@ -36,7 +37,7 @@ void fuzz_put(FuzzText *t, const char *s, size_t n) {
   t->at[t->n] = 0;
 }
 
-// -- models ----------------------------------------------------------------------------------------------------------
+// -- models -------------------------------------------------------------------------------------
 
 static FuzzText model[FUZZ_MODELS];
 
@@ -55,13 +56,14 @@ uint32_t fuzz_models(const FuzzText **out) {
   for (size_t i = 0; i < sizeof where / sizeof *where && n < FUZZ_MODELS && !(n && i == 0); i++) {
     glob_t g;
     if (glob(where[i], 0, NULL, &g) != 0) continue;
-    for (size_t k = 0; k < g.gl_pathc && n < FUZZ_MODELS; k++) model_read(&model[n++], g.gl_pathv[k]);
+    for (size_t k = 0; k < g.gl_pathc && n < FUZZ_MODELS; k++)
+      model_read(&model[n++], g.gl_pathv[k]);
     globfree(&g);
   }
   return n;
 }
 
-// -- mutations ---------------------------------------------------------------------------------------------------------
+// -- mutations ----------------------------------------------------------------------------------
 
 size_t fuzz_token(const char *p) {
   size_t n = 0;
@@ -89,9 +91,9 @@ void fuzz_tokens(FuzzText *t, const FuzzText *other) {
   size_t length = several(cut, 1 + fuzz_below(3)), more = several(from, 1 + fuzz_below(3));
   fuzz_put(&out, t->at, (size_t)(cut - t->at));
   switch (fuzz_below(4)) {
-  case 0: break;                                                                  // dropped
+  case 0: break; // dropped
   case 1: fuzz_put(&out, cut, length), fuzz_put(&out, cut, length); break;
-  case 2: fuzz_put(&out, from, more); break;                                      // exchanged
+  case 2: fuzz_put(&out, from, more); break; // exchanged
   case 3: fuzz_put(&out, cut, length), fuzz_put(&out, from, more); break;
   }
   fuzz_put(&out, cut + length, (size_t)(t->at + t->n - cut) - length);
@@ -100,8 +102,20 @@ void fuzz_tokens(FuzzText *t, const FuzzText *other) {
 
 // What numbers in files are wrong by.
 static uint64_t odd_number(void) {
-  static const uint64_t odd[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
-                                 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff};
+  static const uint64_t odd[] = {0,
+                                 1,
+                                 2,
+                                 0x7f,
+                                 0x80,
+                                 0xff,
+                                 0x7fff,
+                                 0xffff,
+                                 0x7fffffff,
+                                 0x80000000,
+                                 0xffffffff,
+                                 0x7fffffffffffffff,
+                                 0x8000000000000000,
+                                 0xffffffffffffffff};
   return odd[fuzz_below(sizeof odd / sizeof *odd)];
 }
 
@@ -115,10 +129,13 @@ void fuzz_bytes(FuzzText *t) {
   switch (fuzz_below(5)) {
   case 0: t->at[at] = (char)fuzz_draw(); return;
   case 1: memcpy(t->at + at, &odd, n < 8 ? n : 8); return;
-  case 2: t->n = at; t->at[at] = 0; return; // cut short
+  case 2:
+    t->n = at;
+    t->at[at] = 0;
+    return; // cut short
   case 3:
     fuzz_put(&out, t->at, at + n);
-    fuzz_put(&out, t->at + at, t->n - at);  // doubled
+    fuzz_put(&out, t->at + at, t->n - at); // doubled
     break;
   case 4:
     fuzz_put(&out, t->at, at);
@@ -128,7 +145,7 @@ void fuzz_bytes(FuzzText *t) {
   *t = out;
 }
 
-// -- children ------------------------------------------------------------------------------------------------------------
+// -- children -----------------------------------------------------------------------------------
 
 typedef struct Shared {
   uint64_t number, accepted; // input under work
@@ -164,12 +181,14 @@ static void show(const Fuzzer *f, uint64_t seed, uint64_t number) {
 static uint64_t option(int argc, char **argv, const char *name, uint64_t otherwise) {
   size_t n = strlen(name);
   for (int i = 1; i < argc; i++)
-    if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=') return strtoull(argv[i] + n + 1, NULL, 10);
+    if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')
+      return strtoull(argv[i] + n + 1, NULL, 10);
   return otherwise;
 }
 
 int fuzz_run(int argc, char **argv, const Fuzzer *f) {
-  uint64_t count = option(argc, argv, "count", f->count), seed = option(argc, argv, "seed", 1), failed = 0;
+  uint64_t count = option(argc, argv, "count", f->count), seed = option(argc, argv, "seed", 1),
+           failed = 0;
   const char *fault = f->fault ? f->fault() : NULL;
   if (fault) printf("FAIL the fuzzer: %s\n", fault), failed++;
   Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -184,10 +203,12 @@ int fuzz_run(int argc, char **argv, const Fuzzer *f) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
     failed++;
     const char *how = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit";
-    printf("FAIL input %llu of seed %llu: %s\n", (unsigned long long)s->number, (unsigned long long)seed, how);
+    printf("FAIL input %llu of seed %llu: %s\n", (unsigned long long)s->number,
+           (unsigned long long)seed, how);
     if (getenv("SHOW")) show(f, seed, s->number);
   }
   printf("accepted: %llu\n", (unsigned long long)s->accepted);
-  printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)(count - failed), (unsigned long long)failed);
+  printf("%llu passed, %llu failed, 0 skipped\n", (unsigned long long)(count - failed),
+         (unsigned long long)failed);
   return failed != 0;
 }

@@ -1,5 +1,5 @@
-// What the fuzzers share: numbers at random, mutations, and inputs that run in a child process, which is started
-// again behind an input that kills it or takes too long.
+// What the fuzzers share: numbers at random, mutations, and inputs that run in a child process,
+// which is started again behind an input that kills it or takes too long.
 #ifndef TESTS_SUITE_COMMON_FUZZ_H
 #define TESTS_SUITE_COMMON_FUZZ_H
 
@@ -24,18 +24,20 @@ uint32_t fuzz_models(const FuzzText **out);
 size_t fuzz_token(const char *p);
 // The start of some token of t.
 const char *fuzz_somewhere(const FuzzText *t);
-// Drops, doubles or exchanges some tokens, or mixes in some of `other`; cuts, doubles or changes bytes.
+// Drops, doubles or exchanges some tokens, or mixes in some of `other`; cuts, doubles or changes
+// bytes.
 void fuzz_tokens(FuzzText *t, const FuzzText *other);
 void fuzz_bytes(FuzzText *t);
 
 typedef struct Fuzzer {
-  uint64_t count;       // of inputs, unless count=N is given
-  const char *(*fault)(void); // what is wrong with the fuzzer itself, or NULL; once, before all inputs; or NULL
-  void (*make)(FuzzText *t);  // the next input, from numbers at random alone
+  uint64_t count; // of inputs, unless count=N is given
+  const char *(*fault)(
+      void); // what is wrong with the fuzzer itself, or NULL; once, before all inputs; or NULL
+  void (*make)(FuzzText *t);                       // the next input, from numbers at random alone
   bool (*run)(const FuzzText *t, uint64_t number); // true: it was accepted
 } Fuzzer;
-// SUITE [count=N] [first=N] [seed=S]: prints failures and the line of totals; the exit code. Input i of seed S is the
-// same everywhere; SHOW=1 prints those that fail.
+// SUITE [count=N] [first=N] [seed=S]: prints failures and the line of totals; the exit code. Input
+// i of seed S is the same everywhere; SHOW=1 prints those that fail.
 int fuzz_run(int argc, char **argv, const Fuzzer *f);
 
 #endif

@@ -16,7 +16,7 @@ static int ncases, capacity;
 
 static bool flt(Dtype t) { return dtype_is_float(t); }
 
-// -- memory -----------------------------------------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------------------------
 
 uint64_t case_seed = 88172645463325252;
 uint64_t case_random(void) {
@@ -28,9 +28,24 @@ int case_below(int n) { return (int)(case_random() % (uint64_t)n); }
 static double unit(void) { return (double)(case_random() >> 11) * 0x1p-53; }
 
 static double number(int data) {
-  static const double special[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0, -0.0, 1, -1, 2.5, -2.5, 0.5, 1e9, -1e9, 3e38, 1e-40, 255.5};
+  static const double special[] = {(double)NAN,
+                                   (double)INFINITY,
+                                   -(double)INFINITY,
+                                   0,
+                                   -0.0,
+                                   1,
+                                   -1,
+                                   2.5,
+                                   -2.5,
+                                   0.5,
+                                   1e9,
+                                   -1e9,
+                                   3e38,
+                                   1e-40,
+                                   255.5};
   if (data == DATA_POSITIVE) return unit() * 4 + 0.1;
-  if (data == DATA_SPECIAL) return case_below(3) ? special[case_below((int)countof(special))] : unit() * 20 - 10;
+  if (data == DATA_SPECIAL)
+    return case_below(3) ? special[case_below((int)countof(special))] : unit() * 20 - 10;
   if (data == DATA_SMALL) return case_below(5) - 2;
   return unit() * 8 - 4;
 }
@@ -41,7 +56,8 @@ static int64_t whole(int data, Dtype t) {
   if (data == DATA_SMALL) return t == TYPE_U8 ? case_below(4) : case_below(7) - 3;
   if (t == TYPE_U8) return case_below(256);
   static const int64_t edge[] = {0, 1, -1, INT32_MIN, INT32_MAX, 2, -2, 7, -7, 100};
-  if (data == DATA_SPECIAL || data == DATA_WILD) return case_below(2) ? edge[case_below((int)countof(edge))] : (int32_t)case_random();
+  if (data == DATA_SPECIAL || data == DATA_WILD)
+    return case_below(2) ? edge[case_below((int)countof(edge))] : (int32_t)case_random();
   return case_below(201) - 100;
 }
 
@@ -52,7 +68,8 @@ static int64_t elements(const Case *c, int p) {
   for (int i = 0; i < kp->nbases; i++) n += c->slot[kp->base[i].slot] * kp->base[i].stride;
   for (int l = 0; l < c->k.nouter + c->k.ninner; l++) n += kp->stride[l] * (c->k.loop[l].size - 1);
   for (int i = 0; i < c->k.nstmts; i++)
-    if ((c->stmt[i].kind == K_LOAD_AT || c->stmt[i].kind == K_SCATTER) && c->stmt[i].index == p) n += 12 * c->stmt[i].step;
+    if ((c->stmt[i].kind == K_LOAD_AT || c->stmt[i].kind == K_SCATTER) && c->stmt[i].index == p)
+      n += 12 * c->stmt[i].step;
   return n;
 }
 
@@ -65,10 +82,13 @@ static void fill(const Case *c, int p, char *at, int64_t n) {
   }
 }
 
-// -- running and comparing ------------------------------------------------------------------------------------------
+// -- running and comparing ----------------------------------------------------------------------
 
 static double roundoff(Dtype t) {
-  return t == TYPE_F64 ? 0x1p-50 : t == TYPE_BF16 ? 0x1.02p-8 : t == TYPE_F16 ? 0x1.02p-10 : 0x1p-21;
+  return t == TYPE_F64    ? 0x1p-50
+         : t == TYPE_BF16 ? 0x1.02p-8
+         : t == TYPE_F16  ? 0x1.02p-10
+                          : 0x1p-21;
 }
 
 static bool close_enough(const Case *c, Dtype t, const char *a, const char *b) {
@@ -93,7 +113,13 @@ static void run_code(const Case *c, const ProgKernel *pk, char *const *mem, Stat
   char *partial = aligned_alloc(64, (size_t)(pk->partial_bytes * (chunks + 1) + 64));
   void *ptr[MAX_P];
   for (int p = 0; p < c->k.nptr; p++) ptr[p] = mem[p];
-  KernelCall call = {.ptr = ptr, .slot = c->slot, .num = c->num, .partial = partial, .status = status, .step = INTERP_STEP, .seed = philox_seed(INTERP_SEED)};
+  KernelCall call = {.ptr = ptr,
+                     .slot = c->slot,
+                     .num = c->num,
+                     .partial = partial,
+                     .status = status,
+                     .step = INTERP_STEP,
+                     .seed = philox_seed(INTERP_SEED)};
   for (int64_t i = 0; i < chunks; i++) {
     call.partial = partial + i * pk->partial_bytes;
     int64_t hi = (i + 1) * grain;
@@ -113,7 +139,8 @@ static bool same_memory(const Case *c, int p, const char *got, const char *want,
   }
   for (int64_t i = 0; i < n; i++) {
     if (close_enough(c, t, got + i * w, want + i * w)) continue;
-    printf("  %s: p%d[%lld] is %.9g, not %.9g\n", c->name, p, (long long)i, dtype_load(t, got + i * w), dtype_load(t, want + i * w));
+    printf("  %s: p%d[%lld] is %.9g, not %.9g\n", c->name, p, (long long)i,
+           dtype_load(t, got + i * w), dtype_load(t, want + i * w));
     return false;
   }
   return true;
@@ -127,7 +154,8 @@ static bool same_status(const Case *c, const KernelRun *r, const Status *s) {
   if (s->code == 0) return true;
   for (int i = 0; i < r->nfound; i++)
     if (s->code == 5 && s->value == r->found[i][0] && s->position == r->found[i][1]) return true;
-  printf("  %s: status %u, %lld at %lld\n", c->name, s->code, (long long)s->value, (long long)s->position);
+  printf("  %s: status %u, %lld at %lld\n", c->name, s->code, (long long)s->value,
+         (long long)s->position);
   return false;
 }
 
@@ -162,7 +190,7 @@ static bool check(const Case *c, const ProgKernel *pk) {
   return ok;
 }
 
-// -- making kernels ---------------------------------------------------------------------------------------------------
+// -- making kernels -----------------------------------------------------------------------------
 
 Case *case_new(const char *fmt, ...) {
   if (ncases == capacity) {
@@ -189,8 +217,10 @@ void case_loop(Case *c, bool outer, int64_t size, int64_t valid) {
     c->slot[slot] = valid;
   }
   c->k.loop[at] = (KLoop){.name = "l", .size = size, .slot = slot};
-  if (outer) c->k.nouter++;
-  else c->k.ninner++;
+  if (outer)
+    c->k.nouter++;
+  else
+    c->k.ninner++;
 }
 
 int case_pointer(Case *c, Dtype t, bool written, int n, const int64_t *stride) {
@@ -207,9 +237,16 @@ int case_walk(Case *c, int64_t offset, int n, const int64_t *stride) {
   return c->k.nwalks++;
 }
 
-int case_stmt(Case *c, KKind kind, Op op, Dtype t, KLevel level, int phase, int a, int b, int d, int index) {
-  c->stmt[c->k.nstmts] = (KStmt){.kind = kind, .op = op, .type = t, .level = level, .phase = (uint8_t)phase,
-                                 .arg = {a, b, d}, .index = index, .slot = -1};
+int case_stmt(Case *c, KKind kind, Op op, Dtype t, KLevel level, int phase, int a, int b, int d,
+              int index) {
+  c->stmt[c->k.nstmts] = (KStmt){.kind = kind,
+                                 .op = op,
+                                 .type = t,
+                                 .level = level,
+                                 .phase = (uint8_t)phase,
+                                 .arg = {a, b, d},
+                                 .index = index,
+                                 .slot = -1};
   return c->k.nstmts++;
 }
 int case_load(Case *c, int p, KLevel level, int phase) {
@@ -231,7 +268,7 @@ void case_accum(Case *c, Op op, Dtype t, int p, KLevel level, int phase, int a) 
   case_stmt(c, K_ACCUM, op, t, level, phase, a, NO_STMT, NO_STMT, p);
 }
 
-// -- all ------------------------------------------------------------------------------------------------------
+// -- all ----------------------------------------------------------------------------------------
 
 static double seconds(void) {
   struct timespec t;
@@ -249,8 +286,10 @@ static void run_width(int width, int *passed, int *failed) {
     p.kernel[i] = (ProgKernel){.name = "k", .partial_bytes = kernel_partial_bytes(&cases[i].k)};
   }
   double start = seconds();
-  Code *code = code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2, .cache = suite_cache()}, d);
-  printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases, 1e3 * (seconds() - start) / ncases);
+  Code *code =
+      code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2, .cache = suite_cache()}, d);
+  printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases,
+         1e3 * (seconds() - start) / ncases);
   if (!code) {
     diag_print(d, stdout, false);
     *failed += ncases;

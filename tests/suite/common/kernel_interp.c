@@ -11,16 +11,22 @@ static bool flt(Dtype t) { return dtype_is_float(t); }
 
 Value value_read(Dtype t, const char *p) {
   Value v = {0, 0};
-  if (flt(t)) v.f = dtype_load(t, p);
-  else if (dtype_bytes(t) == 8) memcpy(&v.i, p, 8);
-  else v.i = (int64_t)dtype_load(t, p);
+  if (flt(t))
+    v.f = dtype_load(t, p);
+  else if (dtype_bytes(t) == 8)
+    memcpy(&v.i, p, 8);
+  else
+    v.i = (int64_t)dtype_load(t, p);
   return v;
 }
 
 void value_write(Dtype t, char *p, Value v) {
-  if (flt(t)) dtype_store(t, p, dtype_round(t, v.f));
-  else if (dtype_bytes(t) == 8) memcpy(p, &v.i, 8);
-  else dtype_store(t, p, (double)v.i);
+  if (flt(t))
+    dtype_store(t, p, dtype_round(t, v.f));
+  else if (dtype_bytes(t) == 8)
+    memcpy(p, &v.i, 8);
+  else
+    dtype_store(t, p, (double)v.i);
 }
 
 static int64_t wrapped(Dtype t, int64_t x) {
@@ -66,7 +72,7 @@ static uint64_t key_of(Value x, Dtype t, int64_t index) {
     memcpy(&high, &f, 4);
     high = isnan(f) ? UINT32_MAX : high & 0x80000000U ? ~high : high | 0x80000000U;
   }
-  return (uint64_t)high << 32 | (uint32_t)~(uint32_t)(int32_t)index;
+  return (uint64_t)high << 32 | (uint32_t) ~(uint32_t)(int32_t)index;
 }
 
 static double extreme(double a, double b, bool max) {
@@ -79,7 +85,8 @@ static double tanh_inner(double x) { return 1.5957691216057308 * x * (1 + 0.0447
 
 // x times a gate, and the derivative; the limits at infinities.
 static double gate_op(Op op, double a) {
-  double x = isnan(a) ? a : fmin(fmax(a, -1000), 1000), z = tanh_inner(x), dz = 1.5957691216057308 * (1 + 0.134145 * x * x);
+  double x = isnan(a) ? a : fmin(fmax(a, -1000), 1000), z = tanh_inner(x),
+         dz = 1.5957691216057308 * (1 + 0.134145 * x * x);
   switch ((int)op) {
   case OP_SILU: return a > 0 ? a * logistic(a) : x * logistic(x);
   case OP_SILU_SLOPE: return logistic(x) * (1 + x * logistic(-x));
@@ -91,7 +98,8 @@ static double gate_op(Op op, double a) {
   BUG("no float op %s", op_row(op)->text);
 }
 
-// One op; from: types of the arguments, already converted to `t` where the op computes in its own type.
+// One op; from: types of the arguments, already converted to `t` where the op computes in its own
+// type.
 static double float_op(Op op, double a, double b, double c) {
   double e = exp(-fabs(a));
   switch ((int)op) {
@@ -115,21 +123,27 @@ static double float_op(Op op, double a, double b, double c) {
   case OP_ERF: return erf(a);
   case OP_SOFTPLUS: return isnan(a) ? a : fmax(a, 0) + log1p(e);
   case OP_RECIPROCAL: return 1 / a;
-  case OP_ADD: case OP_SUM: return a + b;
+  case OP_ADD:
+  case OP_SUM: return a + b;
   case OP_SUB: return a - b;
-  case OP_MUL: case OP_PROD: return a * b;
+  case OP_MUL:
+  case OP_PROD: return a * b;
   case OP_DIV: return a / b;
   case OP_MOD: return floor_mod(a, b);
   case OP_FLOOR_DIV: return floor(a / b);
   case OP_POW: return pow(a, b);
-  case OP_MAXIMUM: case OP_MAX: return extreme(a, b, true);
-  case OP_MINIMUM: case OP_MIN: return extreme(a, b, false);
+  case OP_MAXIMUM:
+  case OP_MAX: return extreme(a, b, true);
+  case OP_MINIMUM:
+  case OP_MIN: return extreme(a, b, false);
   case OP_CLIP: return extreme(extreme(a, b, true), c, false);
   }
   return gate_op(op, a);
 }
 
-static bool above(Dtype t, int64_t a, int64_t b) { return t == TYPE_U64 ? (uint64_t)a > (uint64_t)b : a > b; }
+static bool above(Dtype t, int64_t a, int64_t b) {
+  return t == TYPE_U64 ? (uint64_t)a > (uint64_t)b : a > b;
+}
 
 static int64_t int_op(Op op, Dtype t, int64_t a, int64_t b, int64_t c) {
   switch ((int)op) {
@@ -137,18 +151,24 @@ static int64_t int_op(Op op, Dtype t, int64_t a, int64_t b, int64_t c) {
   case OP_ABS: return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
   case OP_SIGN: return (a > 0) - (a < 0);
   case OP_RELU: return a < 0 ? 0 : a;
-  case OP_ADD: case OP_SUM: return (int64_t)((uint64_t)a + (uint64_t)b);
+  case OP_ADD:
+  case OP_SUM: return (int64_t)((uint64_t)a + (uint64_t)b);
   case OP_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
-  case OP_MUL: case OP_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
+  case OP_MUL:
+  case OP_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
   case OP_MOD: return b == 0 ? 0 : b == -1 ? 0 : a - floor_div(a, b) * b;
   case OP_FLOOR_DIV: return floor_div(a, b);
   case OP_POW: return int_pow(a, b);
-  case OP_MAXIMUM: case OP_MAX: return above(t, a, b) ? a : b;
-  case OP_MINIMUM: case OP_MIN: return above(t, b, a) ? a : b;
+  case OP_MAXIMUM:
+  case OP_MAX: return above(t, a, b) ? a : b;
+  case OP_MINIMUM:
+  case OP_MIN: return above(t, b, a) ? a : b;
   case OP_CLIP: a = a < b ? b : a; return a > c ? c : a;
   case OP_NOT: return !a;
-  case OP_AND: case OP_ALL: return a && b;
-  case OP_OR: case OP_ANY: return a || b;
+  case OP_AND:
+  case OP_ALL: return a && b;
+  case OP_OR:
+  case OP_ANY: return a || b;
   }
   BUG("no integer op %s", op_row(op)->text);
 }
@@ -181,7 +201,9 @@ static char *address(const KernelRun *r, int p, int64_t more) {
   return r->mem[p] + (walked(r, kp) + more) * dtype_bytes(kp->type);
 }
 
-static bool guarded_off(const KernelRun *r, const KStmt *s) { return s->arg[1] != NO_STMT && !r->value[s->arg[1]].i; }
+static bool guarded_off(const KernelRun *r, const KStmt *s) {
+  return s->arg[1] != NO_STMT && !r->value[s->arg[1]].i;
+}
 
 static Value position(const KernelRun *r, const KStmt *s) {
   int64_t i = walked(r, &r->k->walk[s->index]);
@@ -198,7 +220,9 @@ static Value draw(const KernelRun *r, const KStmt *s) {
   uint32_t w[4];
   uint64_t key = (uint64_t)r->num[s->index] | (uint64_t)r->num[s->index + 1] << 32;
   philox_words(key, INTERP_SEED, r->value[s->arg[0]].i, INTERP_STEP, 0, w);
-  return (Value){s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64) : philox_normal(w, s->type == TYPE_F64), 0};
+  return (Value){s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64)
+                                            : philox_normal(w, s->type == TYPE_F64),
+                 0};
 }
 
 static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {
@@ -211,15 +235,22 @@ static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {
 static Value identity(Op op, Dtype t) {
   Value v = {0, 0};
   if (op == OP_PROD || op == OP_ALL) v = (Value){1, 1};
-  if (op == OP_MAX) v = (Value){-(double)INFINITY, t == TYPE_I32 ? INT32_MIN : t == TYPE_I64 ? INT64_MIN : 0};
+  if (op == OP_MAX)
+    v = (Value){-(double)INFINITY, t == TYPE_I32 ? INT32_MIN : t == TYPE_I64 ? INT64_MIN : 0};
   if (op == OP_MIN)
-    v = (Value){(double)INFINITY, t == TYPE_I32 ? INT32_MAX : t == TYPE_I64 ? INT64_MAX : t == TYPE_U8 ? 255 : t == TYPE_BOOL ? 1 : -1};
+    v = (Value){(double)INFINITY, t == TYPE_I32    ? INT32_MAX
+                                  : t == TYPE_I64  ? INT64_MAX
+                                  : t == TYPE_U8   ? 255
+                                  : t == TYPE_BOOL ? 1
+                                                   : -1};
   return v;
 }
 
 static Value bound(KernelRun *r, const KStmt *s) {
   Value x = arg(r, s, 0, s->type);
-  int n = s->level == LEVEL_PROLOGUE ? 0 : s->level == LEVEL_OUTER ? r->k->nouter : r->k->nouter + r->k->ninner;
+  int n = s->level == LEVEL_PROLOGUE ? 0
+          : s->level == LEVEL_OUTER  ? r->k->nouter
+                                     : r->k->nouter + r->k->ninner;
   int64_t pos = 0;
   for (int l = 0; l < n; l++) pos = pos * r->k->loop[l].size + r->at[l];
   if (x.i >= 0 && x.i < s->step) return x;
@@ -238,13 +269,17 @@ static Value run_op(KernelRun *r, const KStmt *s) {
   case OP_STEP: return (Value){0, INTERP_STEP};
   case OP_BOUND: return bound(r, s);
   case OP_OWN_TERM: return r->slot[s->slot] == 0 ? r->value[s->arg[0]] : (Value){0, 0};
-  case OP_RANDOM_UNIFORM: case OP_RANDOM_NORMAL: return draw(r, s);
+  case OP_RANDOM_UNIFORM:
+  case OP_RANDOM_NORMAL: return draw(r, s);
   case OP_CAST: return converted(r->value[s->arg[0]], a, s->type);
   case OP_WHERE: return arg(r, s, 0, TYPE_BOOL).i ? arg(r, s, 1, s->type) : arg(r, s, 2, s->type);
-  case OP_EQ: case OP_NE: case OP_LT: case OP_LE:
-    return compare(s->op, a, r->value[s->arg[0]], r->value[s->arg[1]]);
-  case OP_ARG_KEY: return (Value){0, (int64_t)key_of(r->value[s->arg[0]], a, r->value[s->arg[1]].i)};
-  case OP_KEY_INDEX: return (Value){0, (int32_t)~(uint32_t)(uint64_t)r->value[s->arg[0]].i};
+  case OP_EQ:
+  case OP_NE:
+  case OP_LT:
+  case OP_LE: return compare(s->op, a, r->value[s->arg[0]], r->value[s->arg[1]]);
+  case OP_ARG_KEY:
+    return (Value){0, (int64_t)key_of(r->value[s->arg[0]], a, r->value[s->arg[1]].i)};
+  case OP_KEY_INDEX: return (Value){0, (int32_t) ~(uint32_t)(uint64_t)r->value[s->arg[0]].i};
   }
   for (int i = 0; i < 3; i++) x[i] = arg(r, s, i, s->type);
   return apply(s->op, s->type, x);
@@ -261,12 +296,14 @@ static void run_stmt(KernelRun *r, int id) {
   const KStmt *s = &r->k->stmt[id];
   Value *v = &r->value[id], pair[3] = {{0, 0}};
   Dtype t = s->kind == K_NUM ? s->type : s->kind == K_OP ? s->type : TYPE_COUNT;
-  if (s->index >= 0 && t == TYPE_COUNT && s->kind != K_REDUCE && s->kind != K_POSITION) t = r->k->ptr[s->index].type;
+  if (s->index >= 0 && t == TYPE_COUNT && s->kind != K_REDUCE && s->kind != K_POSITION)
+    t = r->k->ptr[s->index].type;
   switch (s->kind) {
   case K_NUM: *v = converted((Value){r->num[s->index], 0}, TYPE_F64, s->type); return;
   case K_LOAD: *v = guarded_off(r, s) ? pair[0] : value_read(t, address(r, s->index, 0)); return;
   case K_LOAD_AT:
-    *v = guarded_off(r, s) ? pair[0] : value_read(t, address(r, s->index, r->value[s->arg[0]].i * s->step));
+    *v = guarded_off(r, s) ? pair[0]
+                           : value_read(t, address(r, s->index, r->value[s->arg[0]].i * s->step));
     return;
   case K_POSITION: *v = position(r, s); return;
   case K_QUOTIENT: *v = (Value){0, r->value[s->arg[0]].i / s->step}; return;
@@ -309,7 +346,8 @@ static void run_phase(KernelRun *r, int phase) {
   const Kernel *k = r->k;
   run_level(r, LEVEL_OUTER, phase);
   for (int i = 0; i < k->nstmts; i++)
-    if (k->stmt[i].kind == K_REDUCE && k->stmt[i].phase == phase) r->value[i] = identity(k->stmt[i].op, k->stmt[i].type);
+    if (k->stmt[i].kind == K_REDUCE && k->stmt[i].phase == phase)
+      r->value[i] = identity(k->stmt[i].op, k->stmt[i].type);
   for (int l = k->nouter; l < k->nouter + k->ninner; l++) {
     r->at[l] = 0;
     if (extent(r, l) == 0) return;
@@ -329,7 +367,8 @@ static void store_accums(KernelRun *r) {
     while (some) {
       Dtype t = r->k->ptr[s->index].type;
       Value v = r->accum[i][row_place(r, s)];
-      value_write(t, address(r, s->index, 0), flt(t) && flt(s->type) ? v : converted(v, s->type, t));
+      value_write(t, address(r, s->index, 0),
+                  flt(t) && flt(s->type) ? v : converted(v, s->type, t));
       int l = r->k->nouter + r->k->ninner - 1;
       for (; l >= r->k->nouter; l--) {
         if (!r->k->ptr[s->index].stride[l]) continue;

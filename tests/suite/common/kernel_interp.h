@@ -1,4 +1,5 @@
-// A plain interpreter of one kernel: kernel.h to the letter, one element at a time, floats in double.
+// A plain interpreter of one kernel: kernel.h to the letter, one element at a time, floats in
+// double.
 #ifndef TESTS_KERNEL_INTERP_H
 #define TESTS_KERNEL_INTERP_H
 
@@ -15,18 +16,18 @@ typedef struct KernelRun {
   const Kernel *k;
   const int64_t *slot;
   const double *num;
-  char *const *mem;              // [pointer]
-  int64_t at[MAX_LOOPS];         // counters
+  char *const *mem;      // [pointer]
+  int64_t at[MAX_LOOPS]; // counters
   Value value[MAX_INTERP_STMTS];
   Value *accum[MAX_INTERP_STMTS]; // of ACCUM statements, by place in the partial row
   int nfound;
-  int64_t found[MAX_FOUND][2];   // values and positions that a check refuses
+  int64_t found[MAX_FOUND][2]; // values and positions that a check refuses
 } KernelRun;
 
 Value value_read(Dtype t, const char *p);
 void value_write(Dtype t, char *p, Value v);
-// Runs all units and puts the results of ACCUM statements in place. k, slot, num and mem are set, the
-// rest is zero.
+// Runs all units and puts the results of ACCUM statements in place. k, slot, num and mem are set,
+// the rest is zero.
 void kernel_interpret(KernelRun *r);
 
 #endif

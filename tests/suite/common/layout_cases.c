@@ -11,8 +11,14 @@
 const char layout_vacuous[] = "more than one element in ten may be anything";
 static LayoutCheck *check;
 
-typedef struct AxisSize { const char *name; int64_t size; } AxisSize;
-typedef struct MeshCase { int n; AxisSize axis[3]; } MeshCase;
+typedef struct AxisSize {
+  const char *name;
+  int64_t size;
+} AxisSize;
+typedef struct MeshCase {
+  int n;
+  AxisSize axis[3];
+} MeshCase;
 static const MeshCase meshes[] = {
     {1, {{"rows", 1}}},
     {1, {{"rows", 2}}},
@@ -51,16 +57,18 @@ static bool is_structure(const OpRow *row) {
   return row->cls != POINTWISE && row->cls != REDUCE && row->cls != SOURCE;
 }
 
-// -- states: which were seen, of each op on each mesh ---------------------------------------------------------
+// -- states: which were seen, of each op on each mesh -------------------------------------------
 
 typedef enum Form { FORM_WHOLE, FORM_CUT, FORM_INNER, FORM_TERMS, FORMS } Form;
-static const char *const form_text[] = {"whole", "cut along a dim that stays", "cut along a dim that goes", "as terms"};
+static const char *const form_text[] = {"whole", "cut along a dim that stays",
+                                        "cut along a dim that goes", "as terms"};
 static bool states_noted, seen_form[countof(meshes)][OP_COUNT][FORMS];
 
 static size_t mesh_number(const Mesh *mesh) {
   for (size_t i = 0; i < countof(meshes); i++) {
     bool same = meshes[i].n == mesh->naxes;
-    for (int a = 0; a < mesh->naxes && same; a++) same = meshes[i].axis[a].size == mesh->axis[a].size;
+    for (int a = 0; a < mesh->naxes && same; a++)
+      same = meshes[i].axis[a].size == mesh->axis[a].size;
     if (same) return i;
   }
   BUG("a mesh of no case");
@@ -73,8 +81,10 @@ static void saw_state(const Graph *g, NodeId n, int arg, const State *s, bool *f
     if (!s->cut[j].n) continue;
     form[arg >= 0 && role_of(g, n, arg, j).kind == ROLE_INNER ? FORM_INNER : FORM_CUT] = any = true;
   }
-  if (s->partial.n) form[FORM_TERMS] = true;
-  else if (!any) form[FORM_WHOLE] = true;
+  if (s->partial.n)
+    form[FORM_TERMS] = true;
+  else if (!any)
+    form[FORM_WHOLE] = true;
 }
 
 void layout_saw_states(const Placement *p) {
@@ -98,7 +108,9 @@ static bool has_form(Op op, Form f) {
   switch (f) {
   case FORM_WHOLE: return true;
   case FORM_CUT: return !scalar && op != OP_VALUES; // values are in the program whole
-  case FORM_INNER: return row->cls == REDUCE || row->cls == CONTRACT || row->cls == GATHER || op == OP_WINDOW_AT || op == OP_TOP_K;
+  case FORM_INNER:
+    return row->cls == REDUCE || row->cls == CONTRACT || row->cls == GATHER || op == OP_WINDOW_AT ||
+           op == OP_TOP_K;
   case FORM_TERMS: return row->linear != LINEAR_NO;
   case FORMS: break;
   }
@@ -110,7 +122,8 @@ static void check_states(void) {
     for (int op = 0; op < OP_COUNT; op++)
       for (Form f = FORM_WHOLE; f < FORMS; f++) {
         const OpRow *row = op_row((Op)op);
-        if (row->flags & FINAL || row->cls == COLLECTIVE || op == OP_TRAINING) continue; // not in placed graphs
+        if (row->flags & FINAL || row->cls == COLLECTIVE || op == OP_TRAINING)
+          continue; // not in placed graphs
         if ((m == 0 && f != FORM_WHOLE) || !has_form((Op)op, f) || seen_form[m][op][f]) continue;
         printf("FAILED mesh %d has no %s %s\n", (int)m, row->text, form_text[f]);
         failed++;
@@ -133,43 +146,22 @@ static void make(Maker *m, const MeshCase *mesh, uint64_t seed) {
   m->layout.rule = m->rule;
   m->random = seed * 2654435761u + 88172645463325252u;
   for (int i = 0; i < mesh->n; i++)
-    m->mesh.axis[m->mesh.naxes++] = (MeshAxis){.name = intern(m->names, mesh->axis[i].name), .size = mesh->axis[i].size};
+    m->mesh.axis[m->mesh.naxes++] =
+        (MeshAxis){.name = intern(m->names, mesh->axis[i].name), .size = mesh->axis[i].size};
   m->dims = dim_table_new(m->a, m->names);
   m->g = graph_new(m->a, m->dims, &m->mesh, STAGE_GRAPH);
-  const struct { DimId *d; const char *name; int64_t size; } dims[] = {
-      {&m->b, "b", 5}, {&m->d, "d", 4}, {&m->e, "e", 4}, {&m->h, "h", 6}, {&m->k, "k", 3},
-      {&m->v, "v", 7}, {&m->m, "m", 12}, {&m->n, "n", 10}, {&m->two, "two", 2}};
-  for (size_t i = 0; i < countof(dims); i++) *dims[i].d = dim_add(m->dims, dims[i].name, dims[i].size, (Pos){0});
+  const struct {
+    DimId *d;
+    const char *name;
+    int64_t size;
+  } dims[] = {{&m->b, "b", 5},  {&m->d, "d", 4},  {&m->e, "e", 4},
+              {&m->h, "h", 6},  {&m->k, "k", 3},  {&m->v, "v", 7},
+              {&m->m, "m", 12}, {&m->n, "n", 10}, {&m->two, "two", 2}};
+  for (size_t i = 0; i < countof(dims); i++)
+    *dims[i].d = dim_add(m->dims, dims[i].name, dims[i].size, (Pos){0});
 }
 
-// -- inputs ------------------------------------------------------------------------------------------------
-
-// A parameter that a slot can belong to, 0: none.
-static DeclId some_parameter(const Maker *m) {
-  for (DeclId d = m->g->decl.n; d > 0; d--)
-    if (m->g->decl.at[d - 1].kind == DECL_PARAM) return d;
-  return 0;
-}
-
-NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims) {
-  Decl x = {.kind = kind, .name = intern_printf(m->names, "x%u", m->g->decl.n), .type = type, .rank = (uint8_t)n};
-  Dims set = {0};
-  if (kind == DECL_SLOT && !(x.of = some_parameter(m))) x.kind = DECL_STATE;
-  for (int i = 0; i < n; i++) {
-    x.dims[i] = dims[i];
-    if (!dims_add(m->dims, &set, dims[i])) abort();
-  }
-  int64_t count;
-  if (!dims_elements(m->dims, &set, &count)) abort();
-  double *value = arena_array(m->a, double, count);
-  DeclId d = graph_decl(m->g, &x);
-  m->feed[m->ninputs++] = (EvalFeed){.decl = d, .value = value, .n = count};
-  m->g->origin = (Origin){.value = x.name};
-  NodeId node = graph_decl_node(m->g, d);
-  m->g->origin = (Origin){0};
-  if (dtype_is_float(type) && m->nfloats < 4) m->input[m->nfloats++] = node;
-  return node;
-}
+// -- inputs -------------------------------------------------------------------------------------
 
 // Small integers (bounds 0) or halves of odd numbers and thirds.
 static void fill(Maker *m, bool integers) {
@@ -177,57 +169,21 @@ static void fill(Maker *m, bool integers) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
     double *value = arena_array(m->a, double, m->feed[i].n);
     for (int64_t k = 0; k < m->feed[i].n; k++) {
-      if (d->type == TYPE_I32) value[k] = maker_draw(m, 3);
-      else value[k] = integers ? (double)maker_draw(m, 7) - 3 : ((double)maker_draw(m, 601) - 300) / 150 + 0.00123;
+      if (d->type == TYPE_I32)
+        value[k] = maker_draw(m, 3);
+      else
+        value[k] = integers ? (double)maker_draw(m, 7) - 3
+                            : ((double)maker_draw(m, 601) - 300) / 150 + 0.00123;
     }
     m->feed[i].value = value;
   }
-}
-
-void maker_output(Maker *m, const char *name, NodeId n) {
-  vec_push(m->a, m->g->output) = (Output){.kind = OUT_VALUE, .name = intern(m->names, name), .value = n};
-}
-
-// y and the gradients of a weighted sum of it.
-void maker_result(Maker *m, NodeId y) {
-  maker_output(m, "y", y);
-  Node node = *graph_node(m->g, y);
-  if (node.type != TYPE_F32 || !m->nfloats) return;
-  uint32_t floats = m->nfloats;
-  NodeId by[4], out[4], weight = maker_declared(m, DECL_INPUT, TYPE_F32, node.dims.n, node.dims.at);
-  memcpy(by, m->input, sizeof by);
-  NodeId loss = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, y, weight), &node.dims);
-  graph_gradients(m->g, loss, (int)floats, by, out);
-  static const char *const name[] = {"g0", "g1", "g2", "g3"};
-  for (uint32_t i = 0; i < floats; i++) maker_output(m, name[i], out[i]);
-}
-
-static const char *layout_text(Maker *m) {
-  const char *text = "";
-  for (uint32_t i = 0; i < m->layout.n; i++) {
-    const LayoutRule *r = &m->rule[i];
-    text = arena_printf(m->a, "%s %s%s%s%s->", text, r->soft ? "soft " : "", r->pattern ? r->pattern : "",
-                        r->pattern ? ":" : r->scope == LAYOUT_PARAMETERS ? "parameters:" : r->scope == LAYOUT_OPTIMIZER ? "optimizer:" : "",
-                        r->dim ? r->dim : "all");
-    for (int k = 0; k < r->axes.n; k++)
-      text = arena_printf(m->a, "%s%s%s", text, k ? "+" : "", m->mesh.axis[r->axes.at[k]].name);
-    if (r->none) text = arena_printf(m->a, "%snone", text);
-  }
-  return text;
-}
-
-static const char *mesh_text(Maker *m) {
-  const char *text = "";
-  for (int i = 0; i < m->mesh.naxes; i++)
-    text = arena_printf(m->a, "%s%s=%lld ", text, m->mesh.axis[i].name, (long long)m->mesh.axis[i].size);
-  return text;
 }
 
 static void report(Maker *m, const char *name, const Graph *g, const char *wrong) {
   passed += !wrong;
   if (!wrong) return;
   if (failed++ >= 20) return;
-  printf("FAILED %s on %s layout%s: %s\n", name, mesh_text(m), layout_text(m), wrong);
+  printf("FAILED %s on %s layout%s: %s\n", name, maker_mesh_text(m), maker_layout_text(m), wrong);
   if (getenv("SHOW")) {
     Machine machine = machine_default();
     Placement *p = place(m->a, g, &m->layout, &machine);
@@ -236,7 +192,7 @@ static void report(Maker *m, const char *name, const Graph *g, const char *wrong
   }
 }
 
-// -- all layouts of one case -----------------------------------------------------------------------------------
+// -- all layouts of one case --------------------------------------------------------------------
 
 // Ways in which one dim can be cut on a mesh.
 static int choices(const Mesh *mesh, Axes out[8]) {
@@ -261,11 +217,13 @@ static int used_dims(const Maker *m, const Graph *g, DimId *out) {
   return n;
 }
 
-static void set_rules(Maker *m, int n, const DimId *dims, const Axes *choice, int ways, uint64_t number) {
+static void set_rules(Maker *m, int n, const DimId *dims, const Axes *choice, int ways,
+                      uint64_t number) {
   m->layout.n = 0;
   for (int i = 0; i < n; i++, number /= (uint64_t)ways) {
     Axes axes = choice[number % (uint64_t)ways];
-    if (axes.n) m->rule[m->layout.n++] = (LayoutRule){.dim = dim_get(m->dims, dims[i])->name, .axes = axes};
+    if (axes.n)
+      m->rule[m->layout.n++] = (LayoutRule){.dim = dim_get(m->dims, dims[i])->name, .axes = axes};
   }
 }
 
@@ -301,15 +259,17 @@ static void all_layouts(Maker *m, const char *name) {
   }
 }
 
-// -- cases -------------------------------------------------------------------------------------------------------
+// -- cases --------------------------------------------------------------------------------------
 
-NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to) {
+NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto,
+                const DimId *to) {
   Attr t = {.ndims = (uint8_t)n, .dims = dims, .nto = (uint8_t)nto, .to = to, .type = TYPE_F32};
   return graph_add(m->g, o, nargs, args, &t);
 }
 
 static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, Dtype type) {
-  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
+  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
+                   &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
 }
 
 // An argument over the dims: an input, or a product that is a sum of terms when k is cut.
@@ -320,26 +280,32 @@ static NodeId argument(Maker *m, bool terms, int n, const DimId *dims) {
   NodeId x = maker_declared(m, DECL_INPUT, TYPE_F32, n + 1, more);
   return contract(m, x, X(m, m->k), 1, &m->k, TYPE_F32);
 }
-#define ARG(m, terms, ...) \
+#define ARG(m, terms, ...)                                                                         \
   argument(m, terms, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
 
 static NodeId positive(Maker *m, NodeId x) {
-  return graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, x, x), graph_const(m->g, TYPE_F32, 0.5));
+  return graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, x, x),
+                      graph_const(m->g, TYPE_F32, 0.5));
 }
 
-static NodeId truth(Maker *m, NodeId x) { return graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)); }
+static NodeId truth(Maker *m, NodeId x) {
+  return graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5));
+}
 
 static void pointwise_one(Maker *m, Op o, bool terms) {
   NodeId x = ARG(m, terms, m->b, m->d);
   if (o == OP_NOT) x = truth(m, x);
-  if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL) x = positive(m, x);
+  if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL)
+    x = positive(m, x);
   if (o == OP_BOUND) {
     maker_result(m, maker_op(m, OP_BOUND, 1, (NodeId[]){IDS(m, m->b, m->d)}, 1, &m->v, 0, NULL));
   } else if (o == OP_KEY_INDEX) {
     NodeId key = graph_binary(m->g, OP_ARG_KEY, x, graph_index(m->g, m->d));
-    maker_result(m, graph_unary(m->g, o, graph_reduce(m->g, OP_MAX, key, &(Dims){.n = 1, .at = {m->d}})));
+    maker_result(
+        m, graph_unary(m->g, o, graph_reduce(m->g, OP_MAX, key, &(Dims){.n = 1, .at = {m->d}})));
   } else {
-    maker_result(m, o == OP_CAST ? graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32) : graph_unary(m->g, o, x));
+    maker_result(m, o == OP_CAST ? graph_cast(m->g, graph_cast(m->g, x, TYPE_BF16), TYPE_F32)
+                                 : graph_unary(m->g, o, x));
   }
 }
 
@@ -355,8 +321,13 @@ static void pointwise_two(Maker *m, Op o, bool wide, bool terms) {
 
 static void pointwise_three(Maker *m, Op o, bool terms) {
   NodeId x = X(m, m->b, m->d), y = ARG(m, terms, m->d, m->h), z = ARG(m, terms, m->b);
-  if (o == OP_WHERE) maker_result(m, graph_where(m->g, truth(m, x), y, z));
-  else maker_result(m, maker_op(m, o, 3, (NodeId[]){terms ? y : x, graph_const(m->g, TYPE_F32, -1), graph_const(m->g, TYPE_F32, 1)}, 0, NULL, 0, NULL));
+  if (o == OP_WHERE)
+    maker_result(m, graph_where(m->g, truth(m, x), y, z));
+  else
+    maker_result(m, maker_op(m, o, 3,
+                             (NodeId[]){terms ? y : x, graph_const(m->g, TYPE_F32, -1),
+                                        graph_const(m->g, TYPE_F32, 1)},
+                             0, NULL, 0, NULL));
 }
 
 static void reduce(Maker *m, Op o, int which, bool terms) {
@@ -370,31 +341,42 @@ static void reduce(Maker *m, Op o, int which, bool terms) {
   maker_result(m, graph_reduce(m->g, o, x, &over));
 }
 
-static void contract_plain(Maker *m) { maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32)); }
+static void contract_plain(Maker *m) {
+  maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32));
+}
 static void contract_batched(Maker *m) {
   maker_result(m, contract(m, X(m, m->b, m->d, m->h), X(m, m->b, m->h, m->k), 1, &m->h, TYPE_F32));
 }
 static void contract_one_sided(Maker *m) {
-  maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->h), 2, (DimId[]){m->d, m->b}, TYPE_F32));
+  maker_result(m,
+               contract(m, X(m, m->b, m->d), X(m, m->b, m->h), 2, (DimId[]){m->d, m->b}, TYPE_F32));
 }
-static void contract_outer(Maker *m) { maker_result(m, contract(m, X(m, m->b), X(m, m->h), 0, NULL, TYPE_F32)); }
+static void contract_outer(Maker *m) {
+  maker_result(m, contract(m, X(m, m->b), X(m, m->h), 0, NULL, TYPE_F32));
+}
 static void contract_scalar(Maker *m) {
-  maker_result(m, contract(m, X(m, m->b, m->d), X(m, m->b, m->d), 2, (DimId[]){m->b, m->d}, TYPE_F32));
+  maker_result(m,
+               contract(m, X(m, m->b, m->d), X(m, m->b, m->d), 2, (DimId[]){m->b, m->d}, TYPE_F32));
 }
 static void contract_narrow(Maker *m) {
-  NodeId x = graph_cast(m->g, X(m, m->b, m->d), TYPE_BF16), y = graph_cast(m->g, X(m, m->d, m->h), TYPE_BF16);
+  NodeId x = graph_cast(m->g, X(m, m->b, m->d), TYPE_BF16),
+         y = graph_cast(m->g, X(m, m->d, m->h), TYPE_BF16);
   NodeId z = contract(m, x, y, 1, &m->d, TYPE_BF16);
-  maker_result(m, graph_cast(m->g, graph_reduce(m->g, OP_SUM, z, &(Dims){.n = 1, .at = {m->h}}), TYPE_F32));
+  maker_result(
+      m, graph_cast(m->g, graph_reduce(m->g, OP_SUM, z, &(Dims){.n = 1, .at = {m->h}}), TYPE_F32));
 }
 static void broadcast(Maker *m) {
-  maker_result(m, graph_broadcast(m->g, X(m, m->b, m->d), &(Dims){.n = 3, .at = {m->b, m->d, m->h}}));
+  maker_result(m,
+               graph_broadcast(m->g, X(m, m->b, m->d), &(Dims){.n = 3, .at = {m->b, m->d, m->h}}));
 }
 static void rename_one(Maker *m) {
   maker_result(m, maker_op(m, OP_RENAME, 1, (NodeId[]){X(m, m->b, m->d)}, 1, &m->d, 1, &m->e));
 }
 static void rename_swap(Maker *m) {
   NodeId x = X(m, m->d, m->e);
-  maker_result(m, graph_binary(m->g, OP_SUB, x, maker_op(m, OP_RENAME, 1, &x, 2, (DimId[]){m->d, m->e}, 2, (DimId[]){m->e, m->d})));
+  maker_result(m, graph_binary(m->g, OP_SUB, x,
+                               maker_op(m, OP_RENAME, 1, &x, 2, (DimId[]){m->d, m->e}, 2,
+                                        (DimId[]){m->e, m->d})));
 }
 static void gram(Maker *m) { // the product of a value with itself renamed, as in attention
   NodeId x = X(m, m->d, m->h), y = maker_op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
@@ -402,35 +384,54 @@ static void gram(Maker *m) { // the product of a value with itself renamed, as i
   maker_result(m, contract(m, p, y, 1, &m->e, TYPE_F32));
 }
 static void split(Maker *m) {
-  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->b, m->m)}, 1, &m->m, 2, (DimId[]){m->d, m->k}));
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->b, m->m)}, 1, &m->m, 2,
+                           (DimId[]){m->d, m->k}));
 }
 static void merge(Maker *m) {
-  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->d, m->k)}, 2, (DimId[]){m->d, m->k}, 1, &m->m));
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->d, m->k)}, 2,
+                           (DimId[]){m->d, m->k}, 1, &m->m));
 }
 static void split_uneven(Maker *m) {
-  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){X(m, m->d, m->n)}, 1, &m->n, 2,
+                           (DimId[]){m->b, m->two}));
 }
 static void merge_uneven(Maker *m) {
-  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->two, m->k)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){X(m, m->b, m->two, m->k)}, 2,
+                           (DimId[]){m->b, m->two}, 1, &m->n));
 }
 static NodeId take(Maker *m, NodeId table, NodeId ids, DimId d) {
   return maker_op(m, OP_TAKE, 2, (NodeId[]){table, ids}, 1, (DimId[]){d}, 0, NULL);
 }
 static void take_rows(Maker *m) { maker_result(m, take(m, X(m, m->v, m->d), IDS(m, m->b), m->v)); }
-static void take_two(Maker *m) { maker_result(m, take(m, X(m, m->v, m->d), IDS(m, m->b, m->h), m->v)); }
-static void take_matched(Maker *m) { maker_result(m, take(m, X(m, m->v, m->b), IDS(m, m->b), m->v)); }
+static void take_two(Maker *m) {
+  maker_result(m, take(m, X(m, m->v, m->d), IDS(m, m->b, m->h), m->v));
+}
+static void take_matched(Maker *m) {
+  maker_result(m, take(m, X(m, m->v, m->b), IDS(m, m->b), m->v));
+}
 static void take_same(Maker *m) { maker_result(m, take(m, X(m, m->b, m->d), IDS(m, m->b), m->b)); }
-static void take_integers(Maker *m) { maker_result(m, take(m, IDS(m, m->v, m->d), IDS(m, m->b), m->v)); }
-static void take_bool(Maker *m) { maker_result(m, take(m, truth(m, X(m, m->v, m->d)), IDS(m, m->b), m->v)); }
+static void take_integers(Maker *m) {
+  maker_result(m, take(m, IDS(m, m->v, m->d), IDS(m, m->b), m->v));
+}
+static void take_bool(Maker *m) {
+  maker_result(m, take(m, truth(m, X(m, m->v, m->d)), IDS(m, m->b), m->v));
+}
 static NodeId scatter(Maker *m, NodeId x, NodeId ids, DimId from, DimId to) {
   return maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, (DimId[]){from}, 1, (DimId[]){to});
 }
-static void scatter_rows(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->v)); }
-static void scatter_matched(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b, m->d), m->b, m->v)); }
-static void scatter_same(Maker *m) { maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->b)); }
+static void scatter_rows(Maker *m) {
+  maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->v));
+}
+static void scatter_matched(Maker *m) {
+  maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b, m->d), m->b, m->v));
+}
+static void scatter_same(Maker *m) {
+  maker_result(m, scatter(m, X(m, m->b, m->d), IDS(m, m->b), m->b, m->b));
+}
 static void scatter_two(Maker *m) {
-  maker_result(m, maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
-               (DimId[]){m->b, m->h}, 1, &m->v));
+  maker_result(m, maker_op(m, OP_SCATTER_ADD, 2,
+                           (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
+                           (DimId[]){m->b, m->h}, 1, &m->v));
 }
 // the same of sums of terms: each term moves by itself
 static void contract_terms(Maker *m) {
@@ -440,19 +441,25 @@ static void broadcast_terms(Maker *m) {
   maker_result(m, graph_broadcast(m->g, ARG(m, true, m->b), &(Dims){.n = 2, .at = {m->b, m->d}}));
 }
 static void rename_terms(Maker *m) {
-  maker_result(m, maker_op(m, OP_RENAME, 1, (NodeId[]){ARG(m, true, m->b, m->d)}, 1, &m->d, 1, &m->e));
+  maker_result(m,
+               maker_op(m, OP_RENAME, 1, (NodeId[]){ARG(m, true, m->b, m->d)}, 1, &m->d, 1, &m->e));
 }
 static void split_terms(Maker *m) {
-  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){ARG(m, true, m->d, m->n)}, 1, &m->n, 2, (DimId[]){m->b, m->two}));
+  maker_result(m, maker_op(m, OP_SPLIT, 1, (NodeId[]){ARG(m, true, m->d, m->n)}, 1, &m->n, 2,
+                           (DimId[]){m->b, m->two}));
 }
 static void merge_terms(Maker *m) {
-  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){ARG(m, true, m->b, m->two, m->d)}, 2, (DimId[]){m->b, m->two}, 1, &m->n));
+  maker_result(m, maker_op(m, OP_MERGE, 1, (NodeId[]){ARG(m, true, m->b, m->two, m->d)}, 2,
+                           (DimId[]){m->b, m->two}, 1, &m->n));
 }
-static void take_terms(Maker *m) { maker_result(m, take(m, ARG(m, true, m->v, m->d), IDS(m, m->b), m->v)); }
+static void take_terms(Maker *m) {
+  maker_result(m, take(m, ARG(m, true, m->v, m->d), IDS(m, m->b), m->v));
+}
 static void scatter_terms(Maker *m) {
   maker_result(m, scatter(m, ARG(m, true, m->b, m->d), IDS(m, m->b), m->b, m->v));
 }
-// Linear ops of terms, of which only the sum is handed out: it is cheaper to add the terms up behind them.
+// Linear ops of terms, of which only the sum is handed out: it is cheaper to add the terms up
+// behind them.
 static NodeId linear_one(Maker *m, Op o, NodeId x) {
   DimId d = m->n, e = m->h;
   Attr t = {.ndims = 1, .dims = &d, .nto = 1, .to = &e, .affine = {1, 0, 1, 1}};
@@ -466,24 +473,31 @@ static NodeId linear_one(Maker *m, Op o, NodeId x) {
   }
   if (o == OP_RENAME) return maker_op(m, o, 1, &x, 1, &m->d, 1, &m->e);
   if (o == OP_WINDOW) return graph_add(m->g, o, 1, &x, &t);
-  if (o == OP_WINDOW_AT) return graph_add(m->g, o, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
+  if (o == OP_WINDOW_AT)
+    return graph_add(m->g, o, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
   if (o == OP_CUMSUM) return graph_add(m->g, o, 1, &x, &(Attr){.ndims = 1, .dims = &d});
   return graph_unary(m->g, o, x);
 }
-static const Op linear_ops[] = {OP_NEG,       OP_CAST,   OP_MUL,    OP_DIV,       OP_ADD,    OP_SUB,       OP_WHERE,
-                                OP_BROADCAST, OP_RENAME, OP_WINDOW, OP_WINDOW_AT, OP_CUMSUM, OP_CHECKPOINT};
+static const Op linear_ops[] = {OP_NEG,       OP_CAST,   OP_MUL,       OP_DIV,    OP_ADD,
+                                OP_SUB,       OP_WHERE,  OP_BROADCAST, OP_RENAME, OP_WINDOW,
+                                OP_WINDOW_AT, OP_CUMSUM, OP_CHECKPOINT};
 static void linear_terms(Maker *m, Op o) {
   DimId d = o == OP_RENAME ? m->d : m->n; // both factors have it: a window could move onto one
   NodeId y = linear_one(m, o, contract(m, X(m, m->k, m->b, d), X(m, m->k, d), 1, &m->k, TYPE_F32));
   Dims all = graph_node(m->g, y)->dims;
-  maker_output(m, "y", graph_reduce(m->g, OP_SUM, y, &all)); // gradients would want the factors whole
+  maker_output(m, "y",
+               graph_reduce(m->g, OP_SUM, y, &all)); // gradients would want the factors whole
 }
 
 static void sources(Maker *m) {
   double *data = arena_array(m->a, double, 20);
   for (int i = 0; i < 20; i++) data[i] = i;
-  NodeId values = graph_add(m->g, OP_VALUES, 0, NULL, &(Attr){.type = TYPE_F32, .ndims = 2, .dims = (DimId[]){m->d, m->b}, .data = data, .ndata = 20});
-  NodeId step = graph_add(m->g, OP_STEP, 0, NULL, NULL), i = graph_binary(m->g, OP_ADD, graph_index(m->g, m->b), step);
+  NodeId values = graph_add(
+      m->g, OP_VALUES, 0, NULL,
+      &(Attr){
+          .type = TYPE_F32, .ndims = 2, .dims = (DimId[]){m->d, m->b}, .data = data, .ndata = 20});
+  NodeId step = graph_add(m->g, OP_STEP, 0, NULL, NULL),
+         i = graph_binary(m->g, OP_ADD, graph_index(m->g, m->b), step);
   NodeId x = graph_binary(m->g, OP_MUL, values, graph_cast(m->g, i, TYPE_F32));
   maker_result(m, graph_binary(m->g, OP_ADD, x, X(m, m->d)));
 }
@@ -491,22 +505,28 @@ static void softmax_loss(Maker *m) {
   NodeId x = X(m, m->b, m->v), ids = IDS(m, m->b);
   NodeId z = graph_reduce(m->g, OP_LOGSUMEXP, x, &(Dims){.n = 1, .at = {m->v}});
   NodeId hot = graph_cast(m->g, graph_binary(m->g, OP_EQ, ids, graph_index(m->g, m->v)), TYPE_F32);
-  NodeId picked = graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, x, hot), &(Dims){.n = 1, .at = {m->v}});
-  maker_result(m, graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_SUB, z, picked), &(Dims){.n = 1, .at = {m->b}}));
+  NodeId picked =
+      graph_reduce(m->g, OP_SUM, graph_binary(m->g, OP_MUL, x, hot), &(Dims){.n = 1, .at = {m->v}});
+  maker_result(m, graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_SUB, z, picked),
+                               &(Dims){.n = 1, .at = {m->b}}));
 }
 static void layer_norm(Maker *m) {
   NodeId x = X(m, m->b, m->h), gain = X(m, m->h);
   Dims over = {.n = 1, .at = {m->h}};
   NodeId c = graph_binary(m->g, OP_SUB, x, graph_reduce(m->g, OP_MEAN, x, &over));
   NodeId var = graph_reduce(m->g, OP_MEAN, graph_binary(m->g, OP_MUL, c, c), &over);
-  NodeId r = graph_unary(m->g, OP_RSQRT, graph_binary(m->g, OP_ADD, var, graph_const(m->g, TYPE_F32, 0.01)));
+  NodeId r = graph_unary(m->g, OP_RSQRT,
+                         graph_binary(m->g, OP_ADD, var, graph_const(m->g, TYPE_F32, 0.01)));
   maker_result(m, graph_binary(m->g, OP_MUL, graph_binary(m->g, OP_MUL, c, r), gain));
 }
 static void mlp(Maker *m) {
-  NodeId x = X(m, m->b, m->d), w = maker_declared(m, DECL_PARAM, TYPE_F32, 2, (DimId[]){m->d, m->h});
+  NodeId x = X(m, m->b, m->d),
+         w = maker_declared(m, DECL_PARAM, TYPE_F32, 2, (DimId[]){m->d, m->h});
   NodeId bias = X(m, m->h), v = X(m, m->h, m->k);
-  NodeId hidden = graph_unary(m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
-  maker_result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32), graph_const(m->g, TYPE_F32, 1)));
+  NodeId hidden = graph_unary(
+      m->g, OP_RELU, graph_binary(m->g, OP_ADD, contract(m, x, w, 1, &m->d, TYPE_F32), bias));
+  maker_result(m, graph_binary(m->g, OP_ADD, contract(m, hidden, v, 1, &m->h, TYPE_F32),
+                               graph_const(m->g, TYPE_F32, 1)));
 }
 void maker_update(Maker *m, NodeId decl, NodeId value) {
   DeclId d = graph_node(m->g, decl)->attr.decl;
@@ -516,38 +536,72 @@ void maker_update(Maker *m, NodeId decl, NodeId value) {
 static void state_update(Maker *m) {
   NodeId x = X(m, m->b, m->d), s = maker_declared(m, DECL_STATE, TYPE_F32, 1, &m->d);
   NodeId mean = graph_reduce(m->g, OP_MEAN, x, &(Dims){.n = 1, .at = {m->b}});
-  maker_update(m, s, graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
+  maker_update(m, s,
+               graph_binary(m->g, OP_ADD,
+                            graph_binary(m->g, OP_MUL, s, graph_const(m->g, TYPE_F32, 0.5)), mean));
 }
 
 static const LayoutCase cases[] = {
-    {"contract", contract_plain}, {"contract_batched", contract_batched}, {"contract_one_sided", contract_one_sided},
-    {"contract_outer", contract_outer}, {"contract_scalar", contract_scalar}, {"contract_narrow", contract_narrow},
-    {"broadcast", broadcast}, {"rename", rename_one}, {"rename_swap", rename_swap}, {"gram", gram}, {"split", split},
-    {"merge", merge}, {"split_uneven", split_uneven}, {"merge_uneven", merge_uneven}, {"take", take_rows},
-    {"take_two", take_two}, {"take_matched", take_matched}, {"take_same", take_same}, {"take_integers", take_integers},
-    {"take_bool", take_bool}, {"scatter", scatter_rows}, {"scatter_matched", scatter_matched},
-    {"scatter_same", scatter_same}, {"scatter_two", scatter_two}, {"sources", sources}, {"softmax_loss", softmax_loss},
-    {"layer_norm", layer_norm}, {"mlp", mlp}, {"state_update", state_update},
-    {"contract_terms", contract_terms}, {"broadcast_terms", broadcast_terms}, {"rename_terms", rename_terms},
-    {"split_terms", split_terms}, {"merge_terms", merge_terms}, {"take_terms", take_terms},
+    {"contract", contract_plain},
+    {"contract_batched", contract_batched},
+    {"contract_one_sided", contract_one_sided},
+    {"contract_outer", contract_outer},
+    {"contract_scalar", contract_scalar},
+    {"contract_narrow", contract_narrow},
+    {"broadcast", broadcast},
+    {"rename", rename_one},
+    {"rename_swap", rename_swap},
+    {"gram", gram},
+    {"split", split},
+    {"merge", merge},
+    {"split_uneven", split_uneven},
+    {"merge_uneven", merge_uneven},
+    {"take", take_rows},
+    {"take_two", take_two},
+    {"take_matched", take_matched},
+    {"take_same", take_same},
+    {"take_integers", take_integers},
+    {"take_bool", take_bool},
+    {"scatter", scatter_rows},
+    {"scatter_matched", scatter_matched},
+    {"scatter_same", scatter_same},
+    {"scatter_two", scatter_two},
+    {"sources", sources},
+    {"softmax_loss", softmax_loss},
+    {"layer_norm", layer_norm},
+    {"mlp", mlp},
+    {"state_update", state_update},
+    {"contract_terms", contract_terms},
+    {"broadcast_terms", broadcast_terms},
+    {"rename_terms", rename_terms},
+    {"split_terms", split_terms},
+    {"merge_terms", merge_terms},
+    {"take_terms", take_terms},
     {"scatter_terms", scatter_terms},
 };
 
-static bool wanted(int argc, char **argv, const char *name) { return argc < 2 || !strcmp(argv[1], name); }
+static bool wanted(int argc, char **argv, const char *name) {
+  return argc < 2 || !strcmp(argv[1], name);
+}
 
 static void op_case(const MeshCase *mesh, Op o, int variant, bool terms) {
   Maker m;
   const OpRow *row = op_row(o);
   make(&m, mesh, (uint64_t)o + 1);
-  if (row->cls == REDUCE) reduce(&m, o, variant, terms);
-  else if (row->nargs == 1) pointwise_one(&m, o, terms);
-  else if (row->nargs == 2) pointwise_two(&m, o, variant, terms);
-  else pointwise_three(&m, o, terms);
+  if (row->cls == REDUCE)
+    reduce(&m, o, variant, terms);
+  else if (row->nargs == 1)
+    pointwise_one(&m, o, terms);
+  else if (row->nargs == 2)
+    pointwise_two(&m, o, variant, terms);
+  else
+    pointwise_three(&m, o, terms);
   all_layouts(&m, row->text);
   arena_free(m.a);
 }
 
-static void run_cases(const MeshCase *mesh, int argc, char **argv, const LayoutCase *list, size_t n) {
+static void run_cases(const MeshCase *mesh, int argc, char **argv, const LayoutCase *list,
+                      size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (!wanted(argc, argv, list[i].name)) continue;
     Maker m;
@@ -581,7 +635,7 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
   run_cases(mesh, argc, argv, region_cases, region_case_count);
 }
 
-// -- random layouts ---------------------------------------------------------------------------------------------
+// -- random layouts -----------------------------------------------------------------------------
 
 static Axes random_axes(Maker *m) {
   Axes choice[8];
@@ -597,7 +651,8 @@ static void random_rule(Maker *m) {
   if (kind == 3) r.scope = LAYOUT_OPTIMIZER, r.dim = maker_draw(m, 2) ? r.dim : NULL;
   if (kind == 1 || kind == 2) {
     r.scope = LAYOUT_TENSOR;
-    r.pattern = maker_draw(m, 2) ? intern_printf(m->names, "x%u", maker_draw(m, m->g->decl.n)) : intern_printf(m->names, "t%u", maker_draw(m, 40));
+    r.pattern = maker_draw(m, 2) ? intern_printf(m->names, "x%u", maker_draw(m, m->g->decl.n))
+                                 : intern_printf(m->names, "t%u", maker_draw(m, 40));
     if (!r.soft && !maker_draw(m, 3)) r.none = true, r.axes = (Axes){0};
   }
   m->rule[m->layout.n++] = r;
@@ -617,13 +672,16 @@ static const char *passes_differ(Maker *m, const Graph *g, const Eval *whole) {
   const Eval *before = eval_run(m->a, m->g, m->ninputs, m->feed, 3);
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &m->g->output.at[i];
-    Compare c = compare_tensors(eval_at(before, o->value, 0), eval_at(whole, g->output.at[i].value, 0));
-    if (c.wrong) return arena_printf(m->a, "the passes change %s: %s", o->name, compare_text(m->a, &c));
+    Compare c =
+        compare_tensors(eval_at(before, o->value, 0), eval_at(whole, g->output.at[i].value, 0));
+    if (c.wrong)
+      return arena_printf(m->a, "the passes change %s: %s", o->name, compare_text(m->a, &c));
   }
   return NULL;
 }
 
-// Under the layout set, on integers and others in turn until they say something; `first` is what the first are.
+// Under the layout set, on integers and others in turn until they say something; `first` is what
+// the first are.
 static const char *check_fills(Maker *m, const Graph *g, int first) {
   const char *wrong = layout_vacuous;
   for (int k = first; k < first + FILLS && wrong == layout_vacuous; k++) {
@@ -635,7 +693,9 @@ static const char *check_fills(Maker *m, const Graph *g, int first) {
   return wrong;
 }
 
-static const MeshCase *random_mesh(uint64_t seed) { return &meshes[1 + seed % (countof(meshes) - 1)]; }
+static const MeshCase *random_mesh(uint64_t seed) {
+  return &meshes[1 + seed % (countof(meshes) - 1)];
+}
 
 // False: the numbers of this graph say nothing, whatever the inputs; it does not count.
 static bool random_case(uint64_t seed, int layouts) {
@@ -675,8 +735,8 @@ static void random_loops(int argc, char **argv, int layouts) {
   }
 }
 
-// Seeds beyond those that are run which have found something: what hangs on rounding; loops inside a loop whose results have
-// its dim; a table that a kernel reads and also sees through a view.
+// Seeds beyond those that are run which have found something: what hangs on rounding; loops inside
+// a loop whose results have its dim; a table that a kernel reads and also sees through a view.
 static const uint64_t kept[] = {1545, 2136, 4934};
 
 // `graphs` of them, or the one that is asked for.
@@ -695,8 +755,8 @@ static void run_random(int argc, char **argv, uint64_t graphs, int layouts) {
   if (argc > 1) return;
   for (size_t i = 0; i < countof(kept) && !getenv("FROM"); i++)
     if (ranks_share(random_mesh(kept[i]))) (void)random_case(kept[i], layouts);
-  printf("%llu random graphs, each under %d layouts; %llu more said nothing\n", (unsigned long long)counted, layouts,
-         (unsigned long long)(tried - counted));
+  printf("%llu random graphs, each under %d layouts; %llu more said nothing\n",
+         (unsigned long long)counted, layouts, (unsigned long long)(tried - counted));
   if (counted < graphs) printf("FAILED too many graphs say nothing\n"), failed++;
 }
 

@@ -17,21 +17,28 @@ extern const size_t region_case_count;
 
 // The source node of a new declaration over whole dims; float inputs are noted for gradients.
 NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims);
-NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto, const DimId *to);
+NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto,
+                const DimId *to);
 // Output y, and the gradients of a weighted sum of it by the first float inputs.
 void maker_result(Maker *m, NodeId y);
 void maker_output(Maker *m, const char *name, NodeId n);
+// The mesh and the layout in short, for a failure.
+const char *maker_mesh_text(Maker *m);
+const char *maker_layout_text(Maker *m);
 // `value` as the next value of the declaration of source node `decl`.
 void maker_update(Maker *m, NodeId decl, NodeId value);
 // A number below `below`.
 uint32_t maker_draw(Maker *m, uint32_t below);
 
-// A graph of 3 to 40 operations of all classes, with outputs and, half of the time, gradients (layout_random.c).
+// A graph of 3 to 40 operations of all classes, with outputs and, half of the time, gradients
+// (layout_random.c).
 void random_graph(Maker *m);
 
-#define X(m, ...) \
-  maker_declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
-#define IDS(m, ...) \
-  maker_declared(m, DECL_INPUT, TYPE_I32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+#define X(m, ...)                                                                                  \
+  maker_declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)),   \
+                 (DimId[]){__VA_ARGS__})
+#define IDS(m, ...)                                                                                \
+  maker_declared(m, DECL_INPUT, TYPE_I32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)),   \
+                 (DimId[]){__VA_ARGS__})
 
 #endif

@@ -1,9 +1,12 @@
-// Random graphs: operations of every class grown at random on inputs, states and parameters over a few dims, loops
-// with bodies of their own among them.
+// Random graphs: operations of every class grown at random on inputs, states and parameters over a
+// few dims, loops with bodies of their own among them.
 #include "tests/suite/common/layout_maker.h"
 
 enum { POOL = 64 };
-typedef struct Pool { NodeId at[POOL]; int n; } Pool;
+typedef struct Pool {
+  NodeId at[POOL];
+  int n;
+} Pool;
 
 static NodeId pick(Maker *m, const Pool *p) { return p->at[maker_draw(m, (uint32_t)p->n)]; }
 
@@ -38,7 +41,9 @@ static bool fits(Maker *m, NodeId x, NodeId y) {
   return dims_elements(m->dims, &all, &n) && n <= 3000;
 }
 
-static NodeId scale(Maker *m, NodeId x) { return graph_binary(m->g, OP_MUL, x, graph_const(m->g, TYPE_F32, 0.25)); }
+static NodeId scale(Maker *m, NodeId x) {
+  return graph_binary(m->g, OP_MUL, x, graph_const(m->g, TYPE_F32, 0.25));
+}
 
 static NodeId random_unary(Maker *m, NodeId x, NodeId y) {
   static const Op ops[] = {OP_NEG, OP_TANH, OP_RELU, OP_SIGMOID, OP_ABS, OP_SIN};
@@ -50,14 +55,18 @@ static NodeId random_binary(Maker *m, NodeId x, NodeId y) {
   return fits(m, x, y) ? graph_binary(m->g, ops[maker_draw(m, countof(ops))], x, y) : 0;
 }
 static NodeId random_where(Maker *m, NodeId x, NodeId y) {
-  return fits(m, x, y) ? graph_where(m->g, graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)), y, maker_draw(m, 2) ? x : graph_const(m->g, TYPE_F32, 0)) : 0;
+  return fits(m, x, y)
+             ? graph_where(m->g, graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5)), y,
+                           maker_draw(m, 2) ? x : graph_const(m->g, TYPE_F32, 0))
+             : 0;
 }
 static NodeId random_reduce(Maker *m, NodeId x, NodeId y) {
   static const Op ops[] = {OP_SUM, OP_SUM, OP_MEAN, OP_MAX, OP_MIN, OP_LOGSUMEXP};
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
-  return graph_reduce(m->g, ops[maker_draw(m, countof(ops))], x, &(Dims){.n = 1, .at = {pick_dim(m, s)}});
+  return graph_reduce(m->g, ops[maker_draw(m, countof(ops))], x,
+                      &(Dims){.n = 1, .at = {pick_dim(m, s)}});
 }
 static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
   if (!fits(m, x, y)) return 0;
@@ -65,17 +74,24 @@ static NodeId random_contract(Maker *m, NodeId x, NodeId y) {
   int n = 0;
   const Dims *s = &graph_node(m->g, x)->dims;
   for (int i = 0; i < s->n && n < 3; i++)
-    if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? maker_draw(m, 3) : !maker_draw(m, 4)) list[n++] = s->at[i];
-  return scale(m, graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = TYPE_F32, .ndims = (uint8_t)n, .dims = list}));
+    if (dims_has(&graph_node(m->g, y)->dims, s->at[i]) ? maker_draw(m, 3) : !maker_draw(m, 4))
+      list[n++] = s->at[i];
+  return scale(m, graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
+                            &(Attr){.type = TYPE_F32, .ndims = (uint8_t)n, .dims = list}));
 }
 static NodeId random_move(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
-  bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two), b = dims_has(s, m->b);
-  if (dims_has(s, m->m) && !d && !k) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
-  if (dims_has(s, m->n) && !b && !two) return maker_op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
-  if (d && k && !dims_has(s, m->m)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
-  if (b && two && !dims_has(s, m->n)) return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
+  bool d = dims_has(s, m->d), k = dims_has(s, m->k), two = dims_has(s, m->two),
+       b = dims_has(s, m->b);
+  if (dims_has(s, m->m) && !d && !k)
+    return maker_op(m, OP_SPLIT, 1, &x, 1, &m->m, 2, (DimId[]){m->d, m->k});
+  if (dims_has(s, m->n) && !b && !two)
+    return maker_op(m, OP_SPLIT, 1, &x, 1, &m->n, 2, (DimId[]){m->b, m->two});
+  if (d && k && !dims_has(s, m->m))
+    return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->d, m->k}, 1, &m->m);
+  if (b && two && !dims_has(s, m->n))
+    return maker_op(m, OP_MERGE, 1, &x, 2, (DimId[]){m->b, m->two}, 1, &m->n);
   if (d && !dims_has(s, m->e)) return maker_op(m, OP_RENAME, 1, &x, 1, &m->d, 1, &m->e);
   if (dims_has(s, m->e) && !d) return maker_op(m, OP_RENAME, 1, &x, 1, &m->e, 1, &m->d);
   return 0;
@@ -88,7 +104,8 @@ static NodeId random_lookup(Maker *m, NodeId x, NodeId y) {
   if (d == m->two) return 0; // ids go up to 2
   if (m->ninputs + 1 >= MAX_INPUTS) return 0;
   NodeId ids = random_ids(m);
-  if (maker_draw(m, 2)) return fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
+  if (maker_draw(m, 2))
+    return fits(m, x, ids) ? maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL) : 0;
   DimId from = graph_node(m->g, ids)->dims.at[0];
   if (!dims_has(s, from) || (dims_has(s, m->v) && from != m->v)) return 0;
   return maker_op(m, OP_SCATTER_ADD, 2, (NodeId[]){x, ids}, 1, &from, 1, &m->v);
@@ -103,17 +120,20 @@ static NodeId random_window(Maker *m, NodeId x, NodeId y) {
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
   const DimId lengths[] = {m->b, m->d, m->h, m->v, m->n};
-  DimId from = pick_dim(m, s), to[2] = {maker_draw(m, 2) ? from : lengths[maker_draw(m, countof(lengths))], m->two};
+  DimId from = pick_dim(m, s),
+        to[2] = {maker_draw(m, 2) ? from : lengths[maker_draw(m, countof(lengths))], m->two};
   if (to[0] != from && dims_has(s, to[0])) return 0;
   Attr t = {.ndims = 1, .dims = &from, .nto = (uint8_t)(1 + maker_draw(m, 2)), .to = to};
   if (to[0] == m->two || from == m->two || dims_has(s, m->two)) t.nto = 1;
   if (to[0] == m->two) return 0;
-  t.affine = (Affine){1 + maker_draw(m, 2), t.nto > 1 ? 1 + maker_draw(m, 2) : 0, (int64_t)maker_draw(m, 7) - 3, 1 + maker_draw(m, 2)};
+  t.affine = (Affine){1 + maker_draw(m, 2), t.nto > 1 ? 1 + maker_draw(m, 2) : 0,
+                      (int64_t)maker_draw(m, 7) - 3, 1 + maker_draw(m, 2)};
   if (!maker_draw(m, 4)) t.affine.out = -t.affine.out, t.affine.offset += 6;
   if (!maker_draw(m, 4)) t.num[0] = 0.5;
   if (maker_draw(m, 4)) return graph_add(m->g, OP_WINDOW, 1, &x, &t);
   if (maker_draw(m, 2)) t.nto = 0, t.affine.out = t.affine.tap = 0;
-  return graph_add(m->g, OP_WINDOW_AT, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)}, &t);
+  return graph_add(m->g, OP_WINDOW_AT, 2, (NodeId[]){x, graph_add(m->g, OP_STEP, 0, NULL, NULL)},
+                   &t);
 }
 static NodeId random_ordered(Maker *m, NodeId x, NodeId y) {
   (void)y;
@@ -162,7 +182,8 @@ static NodeId random_draw(Maker *m, NodeId x, NodeId y) {
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   Attr t = {.ndims = s->n, .dims = s->at, .key = 1 + maker_draw(m, 1000)};
-  NodeId noise = graph_add(m->g, maker_draw(m, 2) ? OP_RANDOM_UNIFORM : OP_RANDOM_NORMAL, 0, NULL, &t);
+  NodeId noise =
+      graph_add(m->g, maker_draw(m, 2) ? OP_RANDOM_UNIFORM : OP_RANDOM_NORMAL, 0, NULL, &t);
   return graph_binary(m->g, maker_draw(m, 2) ? OP_ADD : OP_MUL, x, noise);
 }
 static NodeId random_mark(Maker *m, NodeId x, NodeId y) {
@@ -173,17 +194,20 @@ static NodeId random_mark(Maker *m, NodeId x, NodeId y) {
 static NodeId random_loop(Maker *m, NodeId x, NodeId y);
 
 typedef NodeId Grow(Maker *m, NodeId x, NodeId y);
-static Grow *const grow_plain[] = {random_unary, random_binary, random_binary, random_where, random_reduce,
-                                   random_contract, random_contract, random_move, random_lookup, random_narrow};
-static Grow *const grow_other[] = {random_window, random_window, random_window, random_ordered, random_sorted,
-                                   random_ranked, random_pin, random_draw, random_mark, random_loop, random_loop};
+static Grow *const grow_plain[] = {random_unary,  random_binary,   random_binary,   random_where,
+                                   random_reduce, random_contract, random_contract, random_move,
+                                   random_lookup, random_narrow};
+static Grow *const grow_other[] = {random_window, random_window, random_window, random_ordered,
+                                   random_sorted, random_ranked, random_pin,    random_draw,
+                                   random_mark,   random_loop,   random_loop};
 
 static NodeId grow(Maker *m, NodeId x, NodeId y) {
-  Grow *one = maker_draw(m, 3) ? grow_plain[maker_draw(m, countof(grow_plain))] : grow_other[maker_draw(m, countof(grow_other))];
+  Grow *one = maker_draw(m, 3) ? grow_plain[maker_draw(m, countof(grow_plain))]
+                               : grow_other[maker_draw(m, countof(grow_other))];
   return one(m, x, y);
 }
 
-// -- loops ----------------------------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 // Whether a loop over t can stand in region r: none around it runs over t.
 static bool is_free(Maker *m, RegionId r, DimId t) {
@@ -199,7 +223,8 @@ static NodeId random_start(Maker *m, const Dims *dims, NodeId x, NodeId y, DimId
   return graph_broadcast(m->g, graph_const(m->g, TYPE_F32, maker_draw(m, 2)), dims);
 }
 
-// A next value for a carry over `dims` from any value of the loop: half of the carry, and the mean of the value.
+// A next value for a carry over `dims` from any value of the loop: half of the carry, and the mean
+// of the value.
 static NodeId random_next(Maker *m, NodeId carry, NodeId z) {
   const Dims *keep = &graph_node(m->g, carry)->dims;
   Dims over = {0};
@@ -230,34 +255,45 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
     NodeId z = grow(m, maker_draw(m, 2) ? p->at[p->n - 1] : pick(m, p), pick(m, p));
     if (z && p->n < POOL) p->at[p->n++] = z, i--;
   }
-  for (int i = 0; i < b->carries; i++) b->next[i] = random_next(m, b->carry[i], i ? pick(m, p) : p->at[p->n - 1]);
-  if (b->carries == 2 && dims_equal(&graph_node(m->g, b->carry[0])->dims, &graph_node(m->g, b->carry[1])->dims) && maker_draw(m, 2))
+  for (int i = 0; i < b->carries; i++)
+    b->next[i] = random_next(m, b->carry[i], i ? pick(m, p) : p->at[p->n - 1]);
+  if (b->carries == 2 &&
+      dims_equal(&graph_node(m->g, b->carry[0])->dims, &graph_node(m->g, b->carry[1])->dims) &&
+      maker_draw(m, 2))
     b->next[1] = b->carry[0];
 }
 
-// A loop over a dim of x with one or two carries: the last value of one, or what a step makes, of all steps.
+// A loop over a dim of x with one or two carries: the last value of one, or what a step makes, of
+// all steps.
 static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
   Dims keep = graph_node(m->g, x)->dims;
   RegionId around = graph_node(m->g, x)->region;
-  if (!keep.n || region_depth(m->g, around) > 1 || !region_encloses(m->g, graph_node(m->g, y)->region, around)) return 0;
+  if (!keep.n || region_depth(m->g, around) > 1 ||
+      !region_encloses(m->g, graph_node(m->g, y)->region, around))
+    return 0;
   Body b = {.t = pick_dim(m, &keep), .carries = 1 + (int)maker_draw(m, 2)};
   if (!is_free(m, around, b.t)) return 0;
   dims_remove(&keep, b.t);
   bool read = maker_draw(m, 2), reverse = maker_draw(m, 2);
-  b.region = graph_region(m->g, &(Region){.parent = around, .t = b.t, .reverse = reverse, .recompute = maker_draw(m, 3) == 0});
+  b.region = graph_region(m->g, &(Region){.parent = around,
+                                          .t = b.t,
+                                          .reverse = reverse,
+                                          .recompute = maker_draw(m, 3) == 0});
   for (int i = 0; i < b.carries; i++) {
     NodeId start = random_start(m, &keep, x, y, b.t);
-    b.carry[i] = graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = b.region, .key = (uint64_t)i});
+    b.carry[i] =
+        graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = b.region, .key = (uint64_t)i});
   }
   random_body(m, &b, x, y);
   NodeId scan = graph_add(m->g, OP_SCAN, b.carries, b.next, &(Attr){.region = b.region});
   NodeId z = read ? pick(m, &b.pool) : b.next[0];
-  if (maker_draw(m, 3) == 0) return graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, b.carry[b.carries - 1]}, NULL);
+  if (maker_draw(m, 3) == 0)
+    return graph_add(m->g, OP_FINAL, 2, (NodeId[]){scan, b.carry[b.carries - 1]}, NULL);
   if (dims_has(&graph_node(m->g, z)->dims, b.t)) z = b.next[0];
   return graph_add(m->g, OP_COLLECT, 2, (NodeId[]){scan, z}, &(Attr){.ndims = 1, .dims = &b.t});
 }
 
-// -- graphs ---------------------------------------------------------------------------------------------------------
+// -- graphs -------------------------------------------------------------------------------------
 
 // A state or parameter takes what has its dims.
 static void random_updates(Maker *m, const Pool *pool) {
@@ -265,7 +301,8 @@ static void random_updates(Maker *m, const Pool *pool) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
     if (d->kind == DECL_INPUT || !d->node) continue;
     for (int k = pool->n - 1; k >= 0; k--)
-      if (pool->at[k] != d->node && dims_equal(&graph_node(m->g, pool->at[k])->dims, &graph_node(m->g, d->node)->dims)) {
+      if (pool->at[k] != d->node &&
+          dims_equal(&graph_node(m->g, pool->at[k])->dims, &graph_node(m->g, d->node)->dims)) {
         maker_update(m, d->node, pool->at[k]);
         break;
       }
@@ -275,7 +312,8 @@ static void random_updates(Maker *m, const Pool *pool) {
 void random_graph(Maker *m) {
   Pool pool = {.n = 0};
   for (uint32_t i = 2 + maker_draw(m, 4); i > 0; i--) pool.at[pool.n++] = random_input(m);
-  for (uint32_t i = 3 + maker_draw(m, 38), tries = 200; i > 0 && pool.n < POOL && tries > 0; tries--) {
+  for (uint32_t i = 3 + maker_draw(m, 38), tries = 200; i > 0 && pool.n < POOL && tries > 0;
+       tries--) {
     NodeId x = maker_draw(m, 3) ? pool.at[pool.n - 1] : pick(m, &pool), y = pick(m, &pool);
     m->g->origin.value = maker_draw(m, 3) ? NULL : intern_printf(m->names, "t%d", pool.n);
     NodeId z = grow(m, x, y);
@@ -284,6 +322,8 @@ void random_graph(Maker *m) {
   }
   if (maker_draw(m, 2)) maker_output(m, "other", pick(m, &pool));
   random_updates(m, &pool);
-  if (maker_draw(m, 2) && m->ninputs + 1 < MAX_INPUTS) maker_result(m, pool.at[pool.n - 1]);
-  else maker_output(m, "y", pool.at[pool.n - 1]);
+  if (maker_draw(m, 2) && m->ninputs + 1 < MAX_INPUTS)
+    maker_result(m, pool.at[pool.n - 1]);
+  else
+    maker_output(m, "y", pool.at[pool.n - 1]);
 }

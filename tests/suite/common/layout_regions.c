@@ -1,8 +1,8 @@
-// Loops under layouts: carries cut, whole and partial, loops one behind the other and inside one another.
+// Loops under layouts: carries cut, whole and partial, loops one behind the other and inside one
+// another.
 #include "tests/suite/common/layout_maker.h"
 
 #include <stdlib.h>
-
 
 typedef struct Loop {
   Maker *m;
@@ -13,7 +13,10 @@ typedef struct Loop {
 } Loop;
 
 static Loop loop_begin(Maker *m, DimId t, RegionId parent, bool reverse) {
-  return (Loop){.m = m, .t = t, .region = graph_region(m->g, &(Region){.parent = parent, .t = t, .reverse = reverse})};
+  return (Loop){.m = m,
+                .t = t,
+                .region =
+                    graph_region(m->g, &(Region){.parent = parent, .t = t, .reverse = reverse})};
 }
 static NodeId carry(Loop *l, NodeId start) {
   return graph_add(l->m->g, OP_CARRY, 1, &start, &(Attr){.region = l->region, .key = l->carries++});
@@ -24,9 +27,12 @@ static NodeId at(const Loop *l, NodeId x) {
 static void loop_end(Loop *l, int n, const NodeId *next) {
   l->scan = graph_add(l->m->g, OP_SCAN, n, next, &(Attr){.region = l->region});
 }
-static NodeId final(const Loop *l, NodeId c) { return graph_add(l->m->g, OP_FINAL, 2, (NodeId[]){l->scan, c}, NULL); }
+static NodeId final(const Loop *l, NodeId c) {
+  return graph_add(l->m->g, OP_FINAL, 2, (NodeId[]){l->scan, c}, NULL);
+}
 static NodeId collected(const Loop *l, NodeId x) {
-  return graph_add(l->m->g, OP_COLLECT, 2, (NodeId[]){l->scan, x}, &(Attr){.ndims = 1, .dims = &l->t});
+  return graph_add(l->m->g, OP_COLLECT, 2, (NodeId[]){l->scan, x},
+                   &(Attr){.ndims = 1, .dims = &l->t});
 }
 
 static NodeId add(Maker *m, NodeId x, NodeId y) { return graph_binary(m->g, OP_ADD, x, y); }
@@ -39,9 +45,12 @@ static NodeId zeros(Maker *m, int n, const DimId *dims) {
   return graph_broadcast(m->g, graph_const(m->g, TYPE_F32, 0), &to);
 }
 static NodeId product(Maker *m, NodeId x, NodeId y, DimId d) {
-  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y}, &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
+  return graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){x, y},
+                   &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
 }
-static NodeId renamed(Maker *m, NodeId x, DimId d, DimId e) { return maker_op(m, OP_RENAME, 1, &x, 1, &d, 1, &e); }
+static NodeId renamed(Maker *m, NodeId x, DimId d, DimId e) {
+  return maker_op(m, OP_RENAME, 1, &x, 1, &d, 1, &e);
+}
 
 // What the loop hands out, in one value over all that both have.
 static void both(Maker *m, NodeId x, NodeId y) { maker_result(m, add(m, x, y)); }
@@ -125,12 +134,15 @@ static void two_loops(Maker *m) { // the second starts where the first ends and 
   NodeId x = X(m, m->b, m->k, m->d), w = X(m, m->e, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId h = carry(&l, zeros(m, 2, (DimId[]){m->b, m->d}));
-  NodeId next = graph_unary(m->g, OP_TANH, add(m, at(&l, x), product(m, renamed(m, h, m->d, m->e), w, m->e)));
+  NodeId next =
+      graph_unary(m->g, OP_TANH, add(m, at(&l, x), product(m, renamed(m, h, m->d, m->e), w, m->e)));
   loop_end(&l, 1, &next);
   NodeId all = collected(&l, next);
   Loop r = loop_begin(m, m->k, 0, true);
   NodeId g = carry(&r, final(&l, h));
-  NodeId back = graph_unary(m->g, OP_TANH, add(m, at(&r, all), half(m, renamed(m, renamed(m, g, m->d, m->e), m->e, m->d))));
+  NodeId back =
+      graph_unary(m->g, OP_TANH,
+                  add(m, at(&r, all), half(m, renamed(m, renamed(m, g, m->d, m->e), m->e, m->d))));
   loop_end(&r, 1, &back);
   both(m, collected(&r, back), all);
 }
@@ -153,7 +165,8 @@ static void nested_product(Maker *m) {
   NodeId xs = at(&l, x);
   Loop i = loop_begin(m, m->k, l.region, true);
   NodeId h = carry(&i, c);
-  NodeId next = graph_unary(m->g, OP_TANH, add(m, at(&i, xs), product(m, renamed(m, h, m->d, m->e), w, m->e)));
+  NodeId next = graph_unary(m->g, OP_TANH,
+                            add(m, at(&i, xs), product(m, renamed(m, h, m->d, m->e), w, m->e)));
   loop_end(&i, 1, &next);
   NodeId sum = half(m, add(m, final(&i, h), c));
   loop_end(&l, 1, &sum);
@@ -177,7 +190,8 @@ static void counted(Maker *m) { // the number of the step, as a scalar
   both(m, final(&l, c), add(m, collected(&l, s), final(&l, s)));
 }
 static void narrow(Maker *m) {
-  NodeId x = graph_cast(m->g, X(m, m->b, m->k, m->d), TYPE_BF16), w = graph_cast(m->g, X(m, m->e, m->d), TYPE_BF16);
+  NodeId x = graph_cast(m->g, X(m, m->b, m->k, m->d), TYPE_BF16),
+         w = graph_cast(m->g, X(m, m->e, m->d), TYPE_BF16);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId h = carry(&l, graph_cast(m->g, zeros(m, 2, (DimId[]){m->b, m->d}), TYPE_BF16));
   NodeId z = graph_add(m->g, OP_CONTRACT, 2, (NodeId[]){renamed(m, h, m->d, m->e), w},
@@ -190,19 +204,34 @@ static void reduced(Maker *m) { // reductions over what is cut, in each step
   NodeId x = X(m, m->k, m->b, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId c = carry(&l, zeros(m, 1, &m->b));
-  NodeId z = add(m, at(&l, x), c), top = graph_unary(m->g, OP_STOP, graph_reduce(m->g, OP_MAX, z, &(Dims){.n = 1, .at = {m->d}}));
-  NodeId sum = graph_reduce(m->g, OP_SUM, graph_unary(m->g, OP_TANH, graph_binary(m->g, OP_SUB, z, top)), &(Dims){.n = 1, .at = {m->d}});
+  NodeId z = add(m, at(&l, x), c),
+         top = graph_unary(m->g, OP_STOP,
+                           graph_reduce(m->g, OP_MAX, z, &(Dims){.n = 1, .at = {m->d}}));
+  NodeId sum =
+      graph_reduce(m->g, OP_SUM, graph_unary(m->g, OP_TANH, graph_binary(m->g, OP_SUB, z, top)),
+                   &(Dims){.n = 1, .at = {m->d}});
   NodeId next = half(m, sum);
   loop_end(&l, 1, &next);
   both(m, collected(&l, half(m, top)), final(&l, c));
 }
 
 const LayoutCase region_cases[] = {
-    {"loop_sum", running_sum}, {"loop_forward", recurrent_forward}, {"loop_reverse", recurrent_reverse},
-    {"loop_started", started}, {"loop_exchanged", exchanged}, {"loop_turned", turned}, {"loop_invariant", invariant},
-    {"loop_accumulated", accumulated}, {"loop_accumulated_read", accumulated_read},
-    {"loop_terms_collected", terms_collected}, {"loop_two", two_loops}, {"loop_nested", nested},
-    {"loop_nested_product", nested_product}, {"loop_looked_up", looked_up}, {"loop_counted", counted},
-    {"loop_narrow", narrow}, {"loop_reduced", reduced},
+    {"loop_sum", running_sum},
+    {"loop_forward", recurrent_forward},
+    {"loop_reverse", recurrent_reverse},
+    {"loop_started", started},
+    {"loop_exchanged", exchanged},
+    {"loop_turned", turned},
+    {"loop_invariant", invariant},
+    {"loop_accumulated", accumulated},
+    {"loop_accumulated_read", accumulated_read},
+    {"loop_terms_collected", terms_collected},
+    {"loop_two", two_loops},
+    {"loop_nested", nested},
+    {"loop_nested_product", nested_product},
+    {"loop_looked_up", looked_up},
+    {"loop_counted", counted},
+    {"loop_narrow", narrow},
+    {"loop_reduced", reduced},
 };
 const size_t region_case_count = countof(region_cases);

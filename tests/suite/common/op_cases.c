@@ -120,23 +120,35 @@ static Rows rows_of(Op op) {
   return (Rows){NULL, 0}; // training is folded before; collectives have no whole graph
 }
 
-// -- which types a row of the op table takes -------------------------------------------------------
+// -- which types a row of the op table takes ----------------------------------------------------
 //
-// By infer rule, written down apart from ir/graph/infer.c: f f32, h bf16 and f16, d f64, i i32, u u8, b bool.
+// By infer rule, written down apart from ir/graph/infer.c: f f32, h bf16 and f16, d f64, i i32, u
+// u8, b bool.
 #define ANY_TYPE "fhdiub"
 #define NUMBERS "fhdiu"
 static const struct {
   const char *rule, *types;
-} takes_rows[] = {
-    {"decl", ANY_TYPE},    {"scalar", ANY_TYPE},   {"typed", ANY_TYPE},   {"index", "i"},        {"step", "i"},
-    {"training", ""},      {"random", "f"},        {"same", NUMBERS},     {"flt", "fhd"},        {"boolean", "b"},
-    {"join", NUMBERS},     {"compare", ANY_TYPE},  {"where", ANY_TYPE},   {"arg_key", "fhiub"},  {"key_index", "fhiub"},
-    {"sum", ANY_TYPE},     {"reduce", ANY_TYPE},   {"mean", ANY_TYPE},    {"reduce_flt", "fhd"}, {"boolean_reduce", "b"},
-    {"arg", ANY_TYPE},     {"contract", NUMBERS},  {"broadcast", ANY_TYPE}, {"rename", ANY_TYPE}, {"split", ANY_TYPE},
-    {"merge", ANY_TYPE},   {"take", ANY_TYPE},     {"scatter", NUMBERS},  {"window", ANY_TYPE},  {"window_at", ANY_TYPE},
-    {"ordered", NUMBERS},  {"order_index", NUMBERS}, {"top_k", NUMBERS},  {"carry", ANY_TYPE},   {"at", ANY_TYPE},
-    {"scan", ANY_TYPE},    {"final", ANY_TYPE},    {"collect", ANY_TYPE}, {"pin", ANY_TYPE},
-    {"all_reduce", ""},    {"reblock", ""}};
+} takes_rows[] = {{"decl", ANY_TYPE},      {"scalar", ANY_TYPE},
+                  {"typed", ANY_TYPE},     {"index", "i"},
+                  {"step", "i"},           {"training", ""},
+                  {"random", "f"},         {"same", NUMBERS},
+                  {"flt", "fhd"},          {"boolean", "b"},
+                  {"join", NUMBERS},       {"compare", ANY_TYPE},
+                  {"where", ANY_TYPE},     {"arg_key", "fhiub"},
+                  {"key_index", "fhiub"},  {"sum", ANY_TYPE},
+                  {"reduce", ANY_TYPE},    {"mean", ANY_TYPE},
+                  {"reduce_flt", "fhd"},   {"boolean_reduce", "b"},
+                  {"arg", ANY_TYPE},       {"contract", NUMBERS},
+                  {"broadcast", ANY_TYPE}, {"rename", ANY_TYPE},
+                  {"split", ANY_TYPE},     {"merge", ANY_TYPE},
+                  {"take", ANY_TYPE},      {"scatter", NUMBERS},
+                  {"window", ANY_TYPE},    {"window_at", ANY_TYPE},
+                  {"ordered", NUMBERS},    {"order_index", NUMBERS},
+                  {"top_k", NUMBERS},      {"carry", ANY_TYPE},
+                  {"at", ANY_TYPE},        {"scan", ANY_TYPE},
+                  {"final", ANY_TYPE},     {"collect", ANY_TYPE},
+                  {"pin", ANY_TYPE},       {"all_reduce", ""},
+                  {"reblock", ""}};
 
 static const char *takes_text(Op op) {
   static const char *const rule[OP_COUNT] = {
@@ -161,7 +173,7 @@ bool op_takes(Op op, Dtype t) {
   return t < countof(letter) && strchr(takes_text(op), letter[t]);
 }
 
-// -- the list of cases -----------------------------------------------------------------------------
+// -- the list of cases --------------------------------------------------------------------------
 
 typedef struct Choice {
   Op op;
@@ -170,7 +182,8 @@ typedef struct Choice {
   OpInputs inputs;
 } Choice;
 
-// Integers are drawn in one way, special numbers make mod jump everywhere, and draws take no numbers.
+// Integers are drawn in one way, special numbers make mod jump everywhere, and draws take no
+// numbers.
 static bool is_case(const Choice *c) {
   if (!op_takes(c->op, c->type)) return false;
   if (c->row->type && c->op == OP_CONTRACT && dtype_bytes(c->type) != 2) return false; // widening
@@ -200,7 +213,7 @@ int op_case_count(void) {
   return n;
 }
 
-// -- inputs --------------------------------------------------------------------------------------
+// -- inputs -------------------------------------------------------------------------------------
 
 // splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014)
 static uint64_t next_random(uint64_t *state) {
@@ -273,7 +286,7 @@ void op_case_draw(Op op, int arg, Dtype t, OpInputs kind, uint64_t seed, int64_t
   }
 }
 
-// -- graphs --------------------------------------------------------------------------------------
+// -- graphs -------------------------------------------------------------------------------------
 
 typedef struct Build {
   Arena *a;
@@ -305,7 +318,10 @@ static int letters(DimTable *t, const char *text, DimId *out) {
 static unsigned marks(const char *text) {
   unsigned flags = 0;
   for (; text && *text; text++)
-    flags |= *text == '<' ? ORDER_REVERSE : *text == '|' ? ORDER_EXCLUSIVE : *text == '>' ? ORDER_DESCENDING : 0;
+    flags |= *text == '<'   ? ORDER_REVERSE
+             : *text == '|' ? ORDER_EXCLUSIVE
+             : *text == '>' ? ORDER_DESCENDING
+                            : 0;
   return flags;
 }
 
@@ -365,7 +381,11 @@ static NodeId build_source(Build *b) {
     return b->arg[0] = b->g->decl.at[b->decl[0] - 1].node;
   }
   bool draw = b->c.op == OP_RANDOM_UNIFORM || b->c.op == OP_RANDOM_NORMAL;
-  Attr attr = {.type = draw ? 0 : b->c.type, .key = draw ? philox_key("case", (uint32_t)n) : 0, .ndims = (uint8_t)n, .dims = dims, .ndata = 1};
+  Attr attr = {.type = draw ? 0 : b->c.type,
+               .key = draw ? philox_key("case", (uint32_t)n) : 0,
+               .ndims = (uint8_t)n,
+               .dims = dims,
+               .ndata = 1};
   for (int i = 0; i < n; i++) attr.ndata *= dim_get(b->g->dims, dims[i])->size;
   attr.data = draw_feed(b, 0, b->c.type, false, attr.ndata);
   attr.num[0] = draw ? 0 : attr.data[0];
@@ -392,12 +412,13 @@ static NodeId build_step(Build *b, NodeId state, NodeId read) {
   return graph_binary(b->g, OP_ADD, graph_binary(b->g, OP_MUL, part, read), read);
 }
 
-// A loop of one carry, of which the op's own result is handed out: the carry before each step, all that is read,
-// the carry behind the last step, or all steps.
+// A loop of one carry, of which the op's own result is handed out: the carry before each step, all
+// that is read, the carry behind the last step, or all steps.
 static NodeId build_loop(Build *b) {
   DimId t;
   letters(b->g->dims, (char[]){b->c.row->dims[0], 0}, &t);
-  RegionId r = graph_region(b->g, &(Region){.t = t, .reverse = (marks(b->c.row->dims) & ORDER_REVERSE) != 0});
+  RegionId r = graph_region(
+      b->g, &(Region){.t = t, .reverse = (marks(b->c.row->dims) & ORDER_REVERSE) != 0});
   Attr along = {.ndims = 1, .dims = &t, .region = r};
   NodeId state = graph_add(b->g, OP_CARRY, 1, &b->arg[1], &(Attr){.region = r});
   NodeId read = graph_add(b->g, OP_AT, 1, &b->arg[0], &along), next = build_step(b, state, read);
@@ -479,12 +500,13 @@ const char *op_cases_missing(Arena *a, bool (*seen)[TYPE_COUNT]) {
   for (int op = 0; op < OP_COUNT; op++)
     for (size_t t = 0; t < countof(types); t++)
       if (op_takes((Op)op, types[t]) && !seen[op][types[t]])
-        missing = arena_printf(a, "%s%s%s %s", missing ? missing : "", missing ? ", " : "", op_row((Op)op)->text, dtype_text(types[t]));
+        missing = arena_printf(a, "%s%s%s %s", missing ? missing : "", missing ? ", " : "",
+                               op_row((Op)op)->text, dtype_text(types[t]));
   return missing;
 }
 
-// Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from a start
-// under which no case is vacuous).
+// Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from
+// a start under which no case is vacuous).
 static uint64_t seed_of(const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ 7;
   for (; *name; name++) h = (h ^ (uint8_t)*name) * 0x100000001b3u;
@@ -500,11 +522,7 @@ bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *ou
   for (size_t k = 0; k < countof(dim_rows); k++) letter(dims, dim_rows[k].name);
   b.g->model = "op_cases";
   b.g->origin.why = "case";
-  *out = (OpCase){.name = name,
-                  .op = b.c.op,
-                  .type = b.c.type,
-                  .inputs = b.c.inputs,
-                  .graph = b.g};
+  *out = (OpCase){.name = name, .op = b.c.op, .type = b.c.type, .inputs = b.c.inputs, .graph = b.g};
   out->y = build_y(&b);
   if (!out->y) return false;
   add_gradients(&b, out);

@@ -27,15 +27,17 @@ typedef struct OpCase {
   NodeId grad[3];
 } OpCase;
 
-// Whether the op takes arguments of type t (take, where: those that are neither ids nor predicates).
+// Whether the op takes arguments of type t (take, where: those that are neither ids nor
+// predicates).
 bool op_takes(Op op, Dtype t);
 int op_case_count(void);
-// Builds case i, 0 <= i < op_case_count(). False when the op refuses what it should take: a fault. dims may be
-// shared by all cases: their dims are added once.
+// Builds case i, 0 <= i < op_case_count(). False when the op refuses what it should take: a fault.
+// dims may be shared by all cases: their dims are added once.
 MUST_USE bool op_case_build(Arena *a, DimTable *dims, const Mesh *mesh, int i, OpCase *out);
 
-// Every op and type that the op takes, of those that are not in seen[op][type]: "exp f32, exp f16"; NULL: none.
-// `training`, which is folded when a graph is selected, and collectives, which no whole graph has, take none.
+// Every op and type that the op takes, of those that are not in seen[op][type]: "exp f32, exp f16";
+// NULL: none. `training`, which is folded when a graph is selected, and collectives, which no whole
+// graph has, take none.
 const char *op_cases_missing(Arena *a, bool (*seen)[TYPE_COUNT]);
 
 // n numbers of type t for argument `arg` of op, as the cases draw them.

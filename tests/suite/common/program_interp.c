@@ -1,7 +1,7 @@
 // A reference interpreter of Programs.
 //
-// Each chunk starts from fresh accumulators, chunks are combined in order, and units of one launch run in
-// order: an update in place that reads what an earlier unit wrote shows as a wrong number.
+// Each chunk starts from fresh accumulators, chunks are combined in order, and units of one launch
+// run in order: an update in place that reads what an earlier unit wrote shows as a wrong number.
 #include "tests/suite/common/program_interp.h"
 
 #include <math.h>
@@ -10,23 +10,23 @@
 #include <string.h>
 
 #include "collectives/local/comm.h"
-#include "ir/eval/eval_rules.h"
 #include "ir/base/philox.h"
+#include "ir/eval/eval_rules.h"
 
 struct Interp {
   Arena *a;
   const Compiled *c;
   const Program *p;
   int64_t processors, rows, step;
-  char **memory;     // arena of a processor, with a guard zone behind
-  char ***tensor;    // tensor[r][t]: persistent block
-  int64_t *slot;     // slot[s * processors + r]
+  char **memory;  // arena of a processor, with a guard zone behind
+  char ***tensor; // tensor[r][t]: persistent block
+  int64_t *slot;  // slot[s * processors + r]
   Comm *comm;
   uint64_t sequence;
   Status status;
-  int depth;         // of the loops around the instruction under work
+  int depth; // of the loops around the instruction under work
   int64_t at[LOOP_DEPTH];
-  Graph fake;        // for eval_scalar, which asks it nothing
+  Graph fake; // for eval_scalar, which asks it nothing
   char why[300];
 };
 
@@ -45,8 +45,10 @@ static double load(Dtype t, const char *p) {
   return x;
 }
 static void store(Dtype t, char *p, double x) {
-  if (t == TYPE_U64) memcpy(p, &x, sizeof x);
-  else dtype_store(t, p, dtype_round(t, x));
+  if (t == TYPE_U64)
+    memcpy(p, &x, sizeof x);
+  else
+    dtype_store(t, p, dtype_round(t, x));
 }
 
 Interp *interp_new(Arena *a, const Compiled *c) {
@@ -81,8 +83,12 @@ static char *address(const Interp *in, int64_t r, Ref ref) {
   int64_t offset = ref.offset + ref_moved(ref, in->depth, in->at);
   return ref.tensor >= 0 ? in->tensor[r][ref.tensor] + offset : in->memory[r] + offset;
 }
-static int64_t slot(const Interp *in, int32_t s, int64_t r) { return in->slot[(int64_t)s * in->processors + r]; }
-static int64_t size(const Interp *in, Size s, int64_t r) { return s.slot < 0 ? s.base : s.base * slot(in, s.slot, r); }
+static int64_t slot(const Interp *in, int32_t s, int64_t r) {
+  return in->slot[(int64_t)s * in->processors + r];
+}
+static int64_t size(const Interp *in, Size s, int64_t r) {
+  return s.slot < 0 ? s.base : s.base * slot(in, s.slot, r);
+}
 
 static void bind_slots(Interp *in) {
   for (uint32_t s = 0; s < in->p->nslots; s++)
@@ -90,7 +96,7 @@ static void bind_slots(Interp *in) {
       in->slot[(int64_t)s * in->processors + r] = program_slot(in->p, (int32_t)s, r, in->rows);
 }
 
-// -- whole tensors ---------------------------------------------------------------------------------------
+// -- whole tensors ------------------------------------------------------------------------------
 
 static void block_of(const Mesh *m, const ProgDim *d, int64_t r, int64_t *offset, int64_t *valid) {
   int64_t length = d->whole;
@@ -106,7 +112,8 @@ static void block_of(const Mesh *m, const ProgDim *d, int64_t r, int64_t *offset
 
 // Calls for every valid element of the block of r: its place in the block and in the whole.
 static void each(Interp *in, const ProgTensor *t, int64_t r, double *whole, bool write) {
-  int64_t offset[MAX_RANK], valid[MAX_RANK], stride[MAX_RANK], at[MAX_RANK] = {0}, whole_stride[MAX_RANK], n = 1;
+  int64_t offset[MAX_RANK], valid[MAX_RANK], stride[MAX_RANK], at[MAX_RANK] = {0},
+                                                               whole_stride[MAX_RANK], n = 1;
   for (int i = t->rank - 1; i >= 0; i--) {
     block_of(&in->p->mesh, &t->dim[i], r, &offset[i], &valid[i]);
     stride[i] = i == t->rank - 1 ? 1 : stride[i + 1] * t->dim[i + 1].block;
@@ -124,8 +131,10 @@ static void each(Interp *in, const ProgTensor *t, int64_t r, double *whole, bool
       from += (offset[k] + at[k]) * whole_stride[k];
       to += at[k] * stride[k];
     }
-    if (write) store(t->type, base + to * dtype_bytes(t->type), whole[from]);
-    else whole[from] = load(t->type, base + to * dtype_bytes(t->type));
+    if (write)
+      store(t->type, base + to * dtype_bytes(t->type), whole[from]);
+    else
+      whole[from] = load(t->type, base + to * dtype_bytes(t->type));
     for (int k = t->rank - 1; k >= 0 && ++at[k] == valid[k]; k--) at[k] = 0;
   }
 }
@@ -157,24 +166,27 @@ static void constants(Interp *in) {
   }
 }
 
-// -- kernels ---------------------------------------------------------------------------------------------
+// -- kernels ------------------------------------------------------------------------------------
 
 typedef struct Run {
   Interp *in;
   const Kernel *k;
   const KernelSet *set;
   int64_t r, extent[MAX_LOOPS], at[MAX_LOOPS];
-  double *value;      // of a statement
-  double *acc;        // of reductions
-  double **partial;   // of accumulators: elements by address along inner loops
+  double *value;    // of a statement
+  double *acc;      // of reductions
+  double **partial; // of accumulators: elements by address along inner loops
   int64_t *partial_n;
 } Run;
 
 static double neutral(Op op, Dtype t) {
   switch (op) {
-  case OP_SUM: case OP_ANY: return 0;
-  case OP_PROD: case OP_ALL: return 1;
-  case OP_MAX: case OP_MIN: {
+  case OP_SUM:
+  case OP_ANY: return 0;
+  case OP_PROD:
+  case OP_ALL: return 1;
+  case OP_MAX:
+  case OP_MIN: {
     if (t == TYPE_U64) return key_double(op == OP_MAX ? 0 : UINT64_MAX);
     return monoid_identity(op == OP_MAX ? MONOID_MAX : MONOID_MIN, t);
   }
@@ -185,10 +197,13 @@ static double neutral(Op op, Dtype t) {
 static double combine(Op op, Dtype t, double x, double y) {
   switch (op) {
   case OP_SUM: return dtype_is_float(t) ? x + y : int_wrap(t, (int64_t)x + (int64_t)y);
-  case OP_PROD: return dtype_is_float(t) ? x * y : int_wrap(t, (int64_t)((uint64_t)(int64_t)x * (uint64_t)(int64_t)y));
+  case OP_PROD:
+    return dtype_is_float(t) ? x * y
+                             : int_wrap(t, (int64_t)((uint64_t)(int64_t)x * (uint64_t)(int64_t)y));
   case OP_ANY: return x != 0 || y != 0;
   case OP_ALL: return x != 0 && y != 0;
-  case OP_MAX: case OP_MIN:
+  case OP_MAX:
+  case OP_MIN:
     if (t == TYPE_U64) return (key_bits(x) > key_bits(y)) == (op == OP_MAX) ? x : y;
     if (isnan(x) || isnan(y)) return (double)NAN;
     return (x > y) == (op == OP_MAX) ? x : y;
@@ -201,7 +216,8 @@ static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 static int64_t walked(const Run *u, const KPtr *p) {
   int64_t e = p->offset;
   for (int i = 0; i < loops(u->k); i++) e += p->stride[i] * u->at[i];
-  for (int i = 0; i < p->nbases; i++) e += p->base[i].stride * slot(u->in, u->set->slot[p->base[i].slot], u->r);
+  for (int i = 0; i < p->nbases; i++)
+    e += p->base[i].stride * slot(u->in, u->set->slot[p->base[i].slot], u->r);
   return e;
 }
 
@@ -227,16 +243,20 @@ static double drawn(const Run *u, const KStmt *s) {
   uint32_t w[4];
   uint64_t key = (uint64_t)u->set->num[s->index] | (uint64_t)u->set->num[s->index + 1] << 32;
   philox_words(key, 0, (int64_t)u->value[s->arg[0]], u->in->step, 0, w);
-  return s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64) : philox_normal(w, s->type == TYPE_F64);
+  return s->op == OP_RANDOM_UNIFORM ? philox_uniform(w, s->type == TYPE_F64)
+                                    : philox_normal(w, s->type == TYPE_F64);
 }
 
 static double operation(Run *u, const KStmt *s) {
   Cell x[3];
   Dtype type[3] = {TYPE_F32};
   if (s->op == OP_STEP) return (double)u->in->step;
-  if (s->op == OP_INDEX) return (double)(u->at[s->index] + (s->slot >= 0 ? slot(u->in, u->set->slot[s->slot], u->r) : 0));
+  if (s->op == OP_INDEX)
+    return (double)(u->at[s->index] +
+                    (s->slot >= 0 ? slot(u->in, u->set->slot[s->slot], u->r) : 0));
   if (s->op == OP_BOUND) return bound(u, s);
-  if (s->op == OP_OWN_TERM) return slot(u->in, u->set->slot[s->slot], u->r) == 0 ? u->value[s->arg[0]] : 0;
+  if (s->op == OP_OWN_TERM)
+    return slot(u->in, u->set->slot[s->slot], u->r) == 0 ? u->value[s->arg[0]] : 0;
   if (s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL) return drawn(u, s);
   int n = op_row(s->op)->nargs;
   for (int i = 0; i < n; i++) {
@@ -256,7 +276,9 @@ static int64_t row_place(const Run *u, const KPtr *p) {
   return at;
 }
 
-static bool guarded_off(const Run *u, const KStmt *s) { return s->arg[1] != NO_STMT && u->value[s->arg[1]] == 0; }
+static bool guarded_off(const Run *u, const KStmt *s) {
+  return s->arg[1] != NO_STMT && u->value[s->arg[1]] == 0;
+}
 
 static double position(const Run *u, const KStmt *s) {
   double x = (double)walked(u, &u->k->walk[s->index]);
@@ -276,7 +298,9 @@ static void execute(Run *u, int i) {
   case K_NUM: u->value[i] = u->set->num[s->index]; break;
   case K_LOAD: u->value[i] = guarded_off(u, s) ? 0 : load(s->type, element(u, s, 0)); break;
   case K_LOAD_AT:
-    u->value[i] = guarded_off(u, s) ? 0 : load(s->type, element(u, s, (int64_t)u->value[s->arg[0]] * s->step));
+    u->value[i] = guarded_off(u, s)
+                      ? 0
+                      : load(s->type, element(u, s, (int64_t)u->value[s->arg[0]] * s->step));
     break;
   case K_POSITION: u->value[i] = position(u, s); break;
   case K_QUOTIENT: u->value[i] = (double)((int64_t)u->value[s->arg[0]] / s->step); break;
@@ -314,7 +338,8 @@ static void inner(Run *u, int phase) {
   }
   for (int64_t c = 0; c < n; c++) {
     statements(u, LEVEL_INNER, phase);
-    for (int i = loops(u->k) - 1; i >= u->k->nouter && ++u->at[i] == u->extent[i]; i--) u->at[i] = 0;
+    for (int i = loops(u->k) - 1; i >= u->k->nouter && ++u->at[i] == u->extent[i]; i--)
+      u->at[i] = 0;
   }
   for (int i = 0; i < u->k->nstmts; i++)
     if (u->k->stmt[i].kind == K_REDUCE && u->k->stmt[i].phase == phase) u->value[i] = u->acc[i];
@@ -324,7 +349,8 @@ static bool outer_vector(const Kernel *k) { return k->vector >= 0 && k->vector <
 
 static int64_t unit_count(const Run *u) {
   int64_t n = 1;
-  for (int i = 0; i < u->k->nouter; i++) n *= i == u->k->vector ? ceil_div(u->extent[i], u->k->block) : u->extent[i];
+  for (int i = 0; i < u->k->nouter; i++)
+    n *= i == u->k->vector ? ceil_div(u->extent[i], u->k->block) : u->extent[i];
   return n;
 }
 
@@ -351,7 +377,8 @@ static void unit(Run *u, int64_t number) {
 
 static void rows_reset(Run *u, double **rows) {
   for (int i = 0; i < u->k->nstmts; i++)
-    for (int64_t j = 0; rows[i] && j < u->partial_n[i]; j++) rows[i][j] = neutral(u->k->stmt[i].op, u->k->stmt[i].type);
+    for (int64_t j = 0; rows[i] && j < u->partial_n[i]; j++)
+      rows[i][j] = neutral(u->k->stmt[i].op, u->k->stmt[i].type);
 }
 
 static void write_row(Run *u, int i, const double *row) {
@@ -378,11 +405,13 @@ static void run_set(Run *u, const KernelLaunch *l, Arena *scratch) {
   u->partial = arena_array(scratch, double *, k->nstmts + 1);
   u->partial_n = arena_array(scratch, int64_t, k->nstmts + 1);
   for (int i = 0; i < loops(k); i++)
-    u->extent[i] = k->loop[i].slot < 0 ? k->loop[i].size : slot(u->in, u->set->slot[k->loop[i].slot], u->r);
+    u->extent[i] =
+        k->loop[i].slot < 0 ? k->loop[i].size : slot(u->in, u->set->slot[k->loop[i].slot], u->r);
   for (int i = 0; i < k->nstmts; i++) {
     if (k->stmt[i].kind != K_ACCUM) continue;
     int64_t n = 1;
-    for (int j = k->nouter; j < loops(k); j++) n *= k->ptr[k->stmt[i].index].stride[j] ? k->loop[j].size : 1;
+    for (int j = k->nouter; j < loops(k); j++)
+      n *= k->ptr[k->stmt[i].index].stride[j] ? k->loop[j].size : 1;
     u->partial_n[i] = n;
     u->partial[i] = arena_array(scratch, double, n);
     total[i] = arena_array(scratch, double, n);
@@ -413,12 +442,14 @@ static void run_kernel(Interp *in, const KernelLaunch *l, int64_t r) {
   arena_free(scratch);
 }
 
-// -- products and collectives --------------------------------------------------------------------------------
+// -- products and collectives -------------------------------------------------------------------
 
 static void run_product(Interp *in, const Product *p, int64_t r) {
-  int64_t m = size(in, p->m, r), n = size(in, p->n, r), k = size(in, p->k, r), batches = 1, at[MAX_RANK] = {0};
+  int64_t m = size(in, p->m, r), n = size(in, p->n, r), k = size(in, p->k, r), batches = 1,
+          at[MAX_RANK] = {0};
   int64_t count[MAX_RANK], bytes = dtype_bytes(p->type);
-  if (p->lda < 1 || p->ldb < 1 || p->ldc < n || p->lda < (p->ta ? m : k) || p->ldb < (p->tb ? k : n))
+  if (p->lda < 1 || p->ldb < 1 || p->ldc < n || p->lda < (p->ta ? m : k) ||
+      p->ldb < (p->tb ? k : n))
     snprintf(in->why, sizeof in->why, "a leading dimension is shorter than its row");
   for (int i = 0; i < p->nbatch; i++) batches *= count[i] = size(in, p->batch[i].count, r);
   for (int64_t b = 0; b < batches; b++) {
@@ -445,8 +476,10 @@ static void run_collective(Interp *in, const Collective *c) {
   Arena *scratch = arena_new();
   CommMember *member = arena_array(scratch, CommMember, in->processors);
   for (int64_t r = 0; r < in->processors; r++) {
-    void **src = arena_array(scratch, void *, c->nparts), **dst = arena_array(scratch, void *, c->nparts);
-    int64_t *sv = arena_array(scratch, int64_t, c->nparts * MAX_RANK), *dv = arena_array(scratch, int64_t, c->nparts * MAX_RANK);
+    void **src = arena_array(scratch, void *, c->nparts),
+         **dst = arena_array(scratch, void *, c->nparts);
+    int64_t *sv = arena_array(scratch, int64_t, c->nparts * MAX_RANK),
+            *dv = arena_array(scratch, int64_t, c->nparts * MAX_RANK);
     for (uint32_t p = 0; p < c->nparts; p++) {
       src[p] = address(in, r, c->part[p].src);
       dst[p] = address(in, r, c->part[p].dst);
@@ -455,14 +488,17 @@ static void run_collective(Interp *in, const Collective *c) {
         dv[p * MAX_RANK + (uint32_t)i] = size(in, c->part[p].dst_valid[i], r);
       }
     }
-    member[r] = (CommMember){.processor = r, .src = src, .dst = dst, .src_valid = sv, .dst_valid = dv};
+    member[r] =
+        (CommMember){.processor = r, .src = src, .dst = dst, .src_valid = sv, .dst_valid = dv};
   }
-  CommCall call = {.what = c, .sequence = in->sequence++, .members = in->processors, .member = member};
-  if (!comm_run(in->comm, &call, 0, 1)) snprintf(in->why, sizeof in->why, "collective: %s", in->comm->error);
+  CommCall call = {
+      .what = c, .sequence = in->sequence++, .members = in->processors, .member = member};
+  if (!comm_run(in->comm, &call, 0, 1))
+    snprintf(in->why, sizeof in->why, "collective: %s", in->comm->error);
   arena_free(scratch);
 }
 
-// -- ordered work ------------------------------------------------------------------------------------------
+// -- ordered work -------------------------------------------------------------------------------
 
 // Whether x goes before y: NaN is the largest number, keys are ordered by their bits.
 static bool goes_before(Dtype t, double x, double y, bool descending) {
@@ -475,7 +511,8 @@ static bool goes_before(Dtype t, double x, double y, bool descending) {
 static int64_t rank_of(Dtype t, const double *x, int64_t n, int64_t i, bool descending) {
   int64_t rank = 0;
   for (int64_t j = 0; j < n; j++)
-    rank += goes_before(t, x[j], x[i], descending) || (j < i && !goes_before(t, x[i], x[j], descending));
+    rank += goes_before(t, x[j], x[i], descending) ||
+            (j < i && !goes_before(t, x[i], x[j], descending));
   return rank;
 }
 
@@ -488,7 +525,9 @@ static void running(const Ordered *o, const double *x, int64_t n, double *y) {
     double old = sum;
     sum = combine(OP_SUM, o->type, sum, x[i]);
     if (best < 0 || x[i] > most || (isnan(x[i]) && !isnan(most))) most = x[i], best = i;
-    y[i] = o->kind == ORDERED_CUMSUM ? (before ? old : sum) : o->kind == ORDERED_CUMMAX ? most : (double)best;
+    y[i] = o->kind == ORDERED_CUMSUM   ? (before ? old : sum)
+           : o->kind == ORDERED_CUMMAX ? most
+                                       : (double)best;
   }
 }
 
@@ -513,9 +552,12 @@ static void run_ordered(Interp *in, const Ordered *o, int64_t r) {
     for (int i = 0; i < o->nrows; i++) src += at[i] * o->row[i].src, dst += at[i] * o->row[i].dst;
     const char *from = address(in, r, o->src) + src * dtype_bytes(o->type);
     char *into = address(in, r, o->dst) + dst * dtype_bytes(to);
-    for (int64_t i = 0; i < n; i++) x[i] = load(o->type, from + i * o->src_step * dtype_bytes(o->type));
-    if (o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K) m = ranked(o, x, n, y);
-    else running(o, x, n, y);
+    for (int64_t i = 0; i < n; i++)
+      x[i] = load(o->type, from + i * o->src_step * dtype_bytes(o->type));
+    if (o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K)
+      m = ranked(o, x, n, y);
+    else
+      running(o, x, n, y);
     for (int64_t i = 0; i < m; i++) store(to, into + i * o->dst_step * dtype_bytes(to), y[i]);
     for (int i = o->nrows - 1; i >= 0 && ++at[i] == size(in, o->row[i].count, r); i--) at[i] = 0;
   }
@@ -527,8 +569,13 @@ static void run_instr(Interp *in, const Instr *i, int64_t r) {
   case INSTR_PRODUCT: run_product(in, &i->u.product, r); break;
   case INSTR_ORDERED: run_ordered(in, &i->u.ordered, r); break;
   case INSTR_FILL: memset(address(in, r, i->u.fill.dst), 0, (size_t)i->u.fill.bytes); break;
-  case INSTR_COPY: memmove(address(in, r, i->u.copy.dst), address(in, r, i->u.copy.src), (size_t)i->u.copy.bytes); break;
-  case INSTR_COLLECTIVE: case INSTR_COMMIT: case INSTR_LOOP: case INSTR_END: break;
+  case INSTR_COPY:
+    memmove(address(in, r, i->u.copy.dst), address(in, r, i->u.copy.src), (size_t)i->u.copy.bytes);
+    break;
+  case INSTR_COLLECTIVE:
+  case INSTR_COMMIT:
+  case INSTR_LOOP:
+  case INSTR_END: break;
   }
 }
 
@@ -537,7 +584,8 @@ static uint32_t pass_loop(Interp *in, uint32_t i) {
   const Instr *mark = &in->p->instr[i];
   uint32_t begin = mark->kind == INSTR_LOOP ? i : mark->u.end.begin;
   const Instr *loop = &in->p->instr[begin];
-  int64_t count = size(in, loop->u.loop.count, 0), *at = &in->at[in->depth - (mark->kind == INSTR_END)];
+  int64_t count = size(in, loop->u.loop.count, 0),
+          *at = &in->at[in->depth - (mark->kind == INSTR_END)];
   if (mark->kind == INSTR_LOOP) {
     *at = loop->u.loop.reverse ? count - 1 : 0;
     in->depth++;

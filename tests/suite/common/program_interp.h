@@ -1,5 +1,6 @@
-// A reference interpreter of Programs: kernels, products and collectives of all processors, in double, one
-// element at a time, without LLVM and without the executor. Memory that nobody wrote holds NaN.
+// A reference interpreter of Programs: kernels, products and collectives of all processors, in
+// double, one element at a time, without LLVM and without the executor. Memory that nobody wrote
+// holds NaN.
 #ifndef TESTS_SUITE_COMMON_PROGRAM_INTERP_H
 #define TESTS_SUITE_COMMON_PROGRAM_INTERP_H
 
@@ -7,7 +8,8 @@
 
 typedef struct Interp Interp;
 Interp *interp_new(Arena *a, const Compiled *c);
-// Hands a tensor, whole and in declared order, to all blocks; reads one back. False: no such tensor.
+// Hands a tensor, whole and in declared order, to all blocks; reads one back. False: no such
+// tensor.
 MUST_USE bool interp_write(Interp *in, TensorKind kind, const char *name, const double *whole);
 MUST_USE bool interp_read(Interp *in, TensorKind kind, const char *name, double *whole);
 // Runs the program once; rows of the dim `over` as exec_rows. A broken rule of the Program as one

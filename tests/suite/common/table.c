@@ -40,11 +40,14 @@ TableRows table_read(Arena *a, const char *path, int least) {
   return (TableRows){rows.n, rows.at};
 }
 
-const char *table_command(Arena *a, const char *command, const char *model, const char *mesh, const char *layout) {
+const char *table_command(Arena *a, const char *command, const char *model, const char *mesh,
+                          const char *layout) {
   char *path = arena_printf(a, "%s", model), *sizes = strchr(path, ' ');
   if (sizes) *sizes++ = 0;
   int rules = (int)strcspn(layout, " ");
-  const char *text = arena_printf(a, "%s %s %s.mesh --mesh %s --layout '%.*s'%s", command_program(a), command, path, mesh, rules, layout, layout + rules);
+  const char *text =
+      arena_printf(a, "%s %s %s.mesh --mesh %s --layout '%.*s'%s", command_program(a), command,
+                   path, mesh, rules, layout, layout + rules);
   for (char *size = sizes ? strtok(sizes, ",") : NULL; size; size = strtok(NULL, ","))
     text = arena_printf(a, "%s --set %s", text, size);
   return text;
@@ -57,7 +60,9 @@ json_t *table_facts(Arena *a, const char *model, const char *mesh, const char *l
   return facts;
 }
 
-int64_t table_number(const json_t *o, const char *name) { return json_integer_value(json_object_get(o, name)); }
+int64_t table_number(const json_t *o, const char *name) {
+  return json_integer_value(json_object_get(o, name));
+}
 
 const char *table_ratio(Arena *a, int64_t a_number, int64_t b_number) {
   if (a_number == b_number) return "1.00";
@@ -74,7 +79,7 @@ bool table_page(Arena *a, const char *path, const char *page, bool blessing) {
   return have && !strcmp(have, page);
 }
 
-// -- formulas ------------------------------------------------------------------------------------
+// -- formulas -----------------------------------------------------------------------------------
 
 typedef struct Reader {
   Arena *a;
@@ -104,7 +109,8 @@ static int64_t read_factor(Reader *r) {
   const char *name = r->at;
   while (isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == '.') r->at++;
   r->good &= r->at > name;
-  return r->good ? r->value(r->context, arena_text(r->a, name, (size_t)(r->at - name)), &r->good) : 0;
+  return r->good ? r->value(r->context, arena_text(r->a, name, (size_t)(r->at - name)), &r->good)
+                 : 0;
 }
 
 static int64_t read_product(Reader *r) {
@@ -130,7 +136,8 @@ static int64_t read_sum(Reader *r) {
   return n;
 }
 
-int64_t table_formula(Arena *a, const char *text, TableValue *value, const void *context, bool *good) {
+int64_t table_formula(Arena *a, const char *text, TableValue *value, const void *context,
+                      bool *good) {
   Reader r = {a, text, value, context, true};
   int64_t n = read_sum(&r);
   while (*r.at == ' ') r.at++;
