@@ -289,7 +289,7 @@ static Band *find_bands(const Layout *l) {
 
 static void place_boxes(const Layout *l, const Band *band) {
   Drawn *d = l->d;
-  double left = INFINITY;
+  double left = HUGE_VAL;
   d->width = d->height = 0;
   for (uint32_t i = 0; i < l->layers.n; i++)
     left = fmin(left, l->layers.node[i].x - l->layers.node[i].width / 2);

@@ -83,7 +83,7 @@ static double scaled(Scale s, double x) {
 
 // Of the finite values; low is above high when there are none.
 static Scale scale_of(uint32_t n, const double *x, double from, double to) {
-  Scale s = {.low = INFINITY, .high = -INFINITY, .from = from, .to = to};
+  Scale s = {.low = HUGE_VAL, .high = -HUGE_VAL, .from = from, .to = to};
   for (uint32_t i = 0; i < n; i++) {
     s.low = fmin(s.low, x[i]);
     s.high = fmax(s.high, x[i]);
