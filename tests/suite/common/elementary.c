@@ -239,7 +239,7 @@ const Elementary elementary[] = {
                               SCALED(2, 2, 1)) KINKED(relu, "relu(x)", f_relu_d, EXACT, EXACT)
                             KINKED(leaky_relu, "leaky_relu(x, slope = 0.25)", f_leaky_relu_d, EXACT,
                                    EXACT) KINKED(elu, "elu(x)", f_elu_d, ULP(2, 2),
-                                                 ULP(2, 2)) UNARY(gelu, f_gelu_d, ULP(4.2, 4.4),
+                                                 ULP(2, 2)) UNARY(gelu, f_gelu_d, ULP(4.2, 4.6),
                                                                   SCALED(5, 7, 0.125))
                                 UNARY(gelu_tanh, f_gelu_tanh_d, ULP(3, 3), SCALED(4.5, 4.5, 0.125))
                                     UNARY(silu, f_silu_d, ULP(3.2, 3.2), SCALED(3.2, 3.2, 0.125))
