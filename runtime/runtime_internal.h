@@ -5,8 +5,7 @@
 #include "ir/base/disk.h"
 #include "runtime/runtime.h"
 
-// -- signals.c
-// --------------------------------------------------------------------------------------------
+// -- signals.c ----------------------------------------------------------------------------------
 // From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;
 // a second one of a kind ends it.
 void stop_watch(bool on);
@@ -14,8 +13,7 @@ int stop_signal(void);          // the last one noted, 0: none
 bool exec_asked(const Exec *e); // one has asked this process to stop, or another rank by the end of
                                 // its last step
 
-// -- crc32c.c
-// --------------------------------------------------------------------------------------------
+// -- crc32c.c -----------------------------------------------------------------------------------
 // Of bytes that follow those of `crc`, 0 at first. Any thread.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
@@ -45,8 +43,7 @@ void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, dou
 // 1958).
 void draw_normals(int64_t n, double *u, const double *v);
 
-// -- file.c: bytes of files
-// ---------------------------------------------------------------------------------
+// -- file.c: bytes of files ---------------------------------------------------------------------
 typedef struct Datafile {
   int fd;
   int64_t size;
@@ -92,8 +89,7 @@ MUST_USE bool aside_close(Aside *w, Diag *d);
 void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride,
               const char *src, const int64_t *src_stride);
 
-// -- raw.c: elements as files hold them
-// -----------------------------------------------------------------------
+// -- raw.c: elements as files hold them ---------------------------------------------------------
 typedef struct Raw {
   char kind; // 'f' float, 'b' bfloat, 'i', 'u', '?' bool
   uint8_t bytes;
@@ -144,8 +140,7 @@ MUST_USE bool npz_names(Arena *a, const Datafile *f, const char ***out, char *wh
 // Where the elements of an idx file stand, packed by gzip or not, from its header alone.
 MUST_USE bool idx_place(const Datafile *f, ArrayPlace *p, char *why);
 
-// -- array.c
-// -----------------------------------------------------------------------------------------------
+// -- array.c ------------------------------------------------------------------------------------
 typedef enum ArrayFormat {
   FORMAT_NONE,
   FORMAT_NPY,

@@ -5,8 +5,7 @@
 
 enum { SPLIT_ELEMENTS = 1024 };
 
-// -- walking a box
-// --------------------------------------------------------------------------------------
+// -- walking a box ------------------------------------------------------------------------------
 
 static void move_run(const Transfer *t, const Collective *c, int64_t from, int64_t to, int64_t n) {
   if (t->nsrc > 1) {
@@ -144,8 +143,7 @@ static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piec
   int64_t n;
   return piece_of(m, axes, whole, piece, k, &n);
 }
-// -- kinds
-// ----------------------------------------------------------------------------------------------
+// -- kinds --------------------------------------------------------------------------------------
 
 static const CommMember *member(const Walk *s, int64_t k) { return &s->call->member[s->peer[k]]; }
 static const int64_t *src_valid(const Walk *s, int64_t k, uint32_t part) {
@@ -301,8 +299,7 @@ static Kind *const kinds[COLL_COUNT] = {
     [COLL_PERMUTE] = permute,
 };
 
-// -- the table
-// ------------------------------------------------------------------------------------------
+// -- the table ----------------------------------------------------------------------------------
 
 // The axes along which the members of one group differ: those of source or destination.
 static Axes group_axes(const Collective *w) {
@@ -331,8 +328,7 @@ void transfers_walk(Walk *w) {
     if (axes_rank(w->mesh, axes, r) == 0) run_group(w, axes, r, group);
 }
 
-// -- counting
-// ------------------------------------------------------------------------------------------
+// -- counting -----------------------------------------------------------------------------------
 
 static int64_t elements_of(const CollPart *p, const int64_t *block) {
   int64_t n = 1;

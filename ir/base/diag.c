@@ -219,8 +219,7 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
   return best;
 }
 
-// -- printing
-// -----------------------------------------------------------------------------------------
+// -- printing -----------------------------------------------------------------------------------
 
 // Bytes of the UTF-8 character at p, 0 if it is not one.
 static size_t utf8_length(const unsigned char *p, size_t n) {

@@ -155,8 +155,7 @@ static void grow_table(Graph *g) {
     if (old[k].id) put_slot(t, old[k]);
 }
 
-// -- adding
-// -----------------------------------------------------------------------------------------
+// -- adding -------------------------------------------------------------------------------------
 
 // One form for equal requests: unused fields zero, NaNs alike.
 static Attr canonical(Op op, const Attr *attr) {
@@ -326,8 +325,7 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   return copy;
 }
 
-// -- declarations and names
-// ---------------------------------------------------------------------------
+// -- declarations and names ---------------------------------------------------------------------
 
 static uint32_t text_hash(const char *s) {
   uint64_t h = mix(0xcbf29ce484222325u, s, strlen(s));
@@ -386,8 +384,7 @@ const Name *graph_find_name(const Graph *g, const char *name) {
   return i ? &g->name.at[i - 1] : NULL;
 }
 
-// -- short forms
-// ----------------------------------------------------------------------------------------
+// -- short forms --------------------------------------------------------------------------------
 
 // The language may still want an f32 number in f64 (frontend/model/weak.c).
 static void note_exact(Graph *g, NodeId n, double value) {
@@ -468,8 +465,7 @@ int64_t node_bytes(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// -- what outputs reach
-// -----------------------------------------------------------------------------------
+// -- what outputs reach -------------------------------------------------------------------------
 
 static bool args_marked(const Node *n, const bool *marked) {
   for (int i = 0; i < n->nargs; i++)

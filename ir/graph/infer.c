@@ -31,8 +31,7 @@ static bool refuse(const Call *c, const char *fmt, ...) {
   return false;
 }
 
-// -- parts of rules
-// ---------------------------------------------------------------------------------
+// -- parts of rules -----------------------------------------------------------------------------
 
 static const Dim *dim_of(const Call *c, DimId d) { return dim_get(c->g->dims, d); }
 static Dtype arg_type(const Call *c, int i) { return (Dtype)c->arg[i]->type; }
@@ -108,8 +107,7 @@ static bool without_dims(Call *c, int i) {
   return add_dims(c, &left);
 }
 
-// -- sources
-// ------------------------------------------------------------------------------------------
+// -- sources ------------------------------------------------------------------------------------
 
 static bool infer_decl(Call *c) {
   if (c->attr->decl == 0) return refuse(c, "names no declaration");
@@ -170,8 +168,7 @@ static bool infer_random(Call *c) {
   return true;
 }
 
-// -- pointwise
-// ----------------------------------------------------------------------------------------
+// -- pointwise ----------------------------------------------------------------------------------
 
 static bool infer_same(Call *c) {
   c->type = arg_type(c, 0);
@@ -221,8 +218,7 @@ static bool infer_key_index(Call *c) {
   return want_type(c, 0, TYPE_U64) && union_of_args(c);
 }
 
-// -- reductions, contraction
-// --------------------------------------------------------------------------
+// -- reductions, contraction --------------------------------------------------------------------
 
 static bool infer_reduce(Call *c) {
   c->type = arg_type(c, 0);
@@ -266,8 +262,7 @@ static bool infer_contract(Call *c) {
   return true;
 }
 
-// -- moves
-// --------------------------------------------------------------------------------------------
+// -- moves --------------------------------------------------------------------------------------
 
 static bool infer_broadcast(Call *c) {
   c->type = arg_type(c, 0);
@@ -348,8 +343,7 @@ static bool infer_merge(Call *c) {
   return add_new(c, c->attr->to[0]) && parts_fit(c, c->attr->to[0], c->attr->ndims, c->attr->dims);
 }
 
-// -- lookups
-// ------------------------------------------------------------------------------------------
+// -- lookups ------------------------------------------------------------------------------------
 
 static bool infer_take(Call *c) {
   c->type = arg_type(c, 0);
@@ -370,8 +364,7 @@ static bool infer_scatter(Call *c) {
   return add_new(c, c->attr->to[0]);
 }
 
-// -- windows and ordered ops
-// -----------------------------------------------------------------------------
+// -- windows and ordered ops --------------------------------------------------------------------
 
 static bool infer_window(Call *c) {
   const Attr *t = c->attr;
@@ -420,8 +413,7 @@ static bool infer_top_k(Call *c) {
   return add_new(c, c->attr->to[0]);
 }
 
-// -- loops
-// ----------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 static bool want_region(const Call *c) {
   return c->attr->region > 0 || refuse(c, "names no region");
@@ -482,8 +474,7 @@ static bool infer_pin(Call *c) {
   return union_of_args(c);
 }
 
-// -- collectives
-// --------------------------------------------------------------------------------------
+// -- collectives --------------------------------------------------------------------------------
 
 static bool infer_all_reduce(Call *c) {
   c->type = arg_type(c, 0);
@@ -531,8 +522,7 @@ static bool infer_reblock(Call *c) {
   return blocks_follow(c);
 }
 
-// -- the door
-// -----------------------------------------------------------------------------------------
+// -- the door -----------------------------------------------------------------------------------
 
 typedef bool InferRule(Call *c);
 static InferRule *const rules[OP_COUNT] = {

@@ -28,8 +28,7 @@ static bool broken(const Check *c, const char *fmt, ...) {
   return false;
 }
 
-// -- declarations, nodes, outputs
-// ------------------------------------------------------------------------
+// -- declarations, nodes, outputs ---------------------------------------------------------------
 
 static bool order_is_whole(const Check *c, const char *name, int rank, const DimId *d) {
   if (rank > MAX_RANK) return broken(c, "%s has more than %d dims", name, MAX_RANK);
@@ -96,8 +95,7 @@ static bool check_node(const Check *c, NodeId id) {
   return check_legal(c, id);
 }
 
-// -- loops
-// -----------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 static bool check_region(const Check *c, RegionId r) {
   const Region *region = region_get(c->g, r);
@@ -200,8 +198,7 @@ bool graph_verify(const Graph *g, char *why) {
   return good;
 }
 
-// -- after every pass
-// ----------------------------------------------------------------------------------
+// -- after every pass ---------------------------------------------------------------------------
 
 #ifdef NDEBUG
 void graph_check(const Graph *g, const char *pass) {

@@ -115,8 +115,7 @@ NodeId window_into_choice(const Window *w, bool once) {
   return moved ? simple_add(w->g, OP_SUM, 1, &moved, &x.attr) : 0;
 }
 
-// -- around windows
-// ---------------------------------------------------------------------------------
+// -- around windows -----------------------------------------------------------------------------
 
 static bool constant_but(const Simplify *s, int at) {
   double v;

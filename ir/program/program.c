@@ -39,8 +39,7 @@ const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
   return made ? made->op : kind[p->instr[i].kind];
 }
 
-// -- slots
-// ------------------------------------------------------------------------------------------
+// -- slots --------------------------------------------------------------------------------------
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
@@ -169,8 +168,7 @@ int64_t ref_moved(Ref r, int depth, const int64_t *at) {
   return bytes;
 }
 
-// -- text
-// ---------------------------------------------------------------------------------------------
+// -- text ---------------------------------------------------------------------------------------
 
 typedef struct Out {
   const Program *p;

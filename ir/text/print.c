@@ -31,8 +31,7 @@ static void put(const Out *o, const char *fmt, ...) {
   va_end(ap);
 }
 
-// -- words, numbers, lists
-// --------------------------------------------------------------------------
+// -- words, numbers, lists ----------------------------------------------------------------------
 
 static void put_escaped(const Out *o, const char *text, bool quotes) {
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -120,8 +119,7 @@ static void put_axes(const Out *o, Axes a) {
   put(o, "]");
 }
 
-// -- where things come from
-// ---------------------------------------------------------------------------
+// -- where things come from ---------------------------------------------------------------------
 
 static void put_place(const Out *o, Pos at) {
   char number[32];
@@ -153,8 +151,7 @@ static void put_origin(const Out *o, Pos at, const char *value, const char *why)
   put(o, "\n");
 }
 
-// -- records
-// --------------------------------------------------------------------------------------------
+// -- records ------------------------------------------------------------------------------------
 
 static bool field_is_zero(const Field *f, const void *record) {
   static const size_t bytes[] = {
@@ -219,8 +216,7 @@ static void put_record(const Out *o, const Record *r, const void *record) {
   put(o, *between == '{' ? "{}" : "}");
 }
 
-// -- sections
-// -------------------------------------------------------------------------------------------
+// -- sections -----------------------------------------------------------------------------------
 
 static const char *const layout_scopes[] = {[LAYOUT_OPTIMIZER] = "optimizer: ",
                                             [LAYOUT_PARAMETERS] = "parameters: ",
@@ -415,8 +411,7 @@ static void put_train(const Out *o, const TrainSpec *t) {
   }
 }
 
-// -- nodes
-// -----------------------------------------------------------------------------------------------
+// -- nodes --------------------------------------------------------------------------------------
 
 // Starts one more `key` inside the braces of a node.
 static void put_key(const Out *o, const char **between, const char *key) {
@@ -540,8 +535,7 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
   for (uint32_t i = 0; i < g->output.n; i++) put_output(o, &g->output.at[i]);
 }
 
-// -- doors
-// -----------------------------------------------------------------------------------------------
+// -- doors --------------------------------------------------------------------------------------
 
 static FILE *open_text(char **text, size_t *n) { return mem_stream(text, n); }
 

@@ -17,8 +17,7 @@ typedef struct Reader {
   bool in_train; // a train line waits for its optimizer line
 } Reader;
 
-// -- references
-// ---------------------------------------------------------------------------------------
+// -- references ---------------------------------------------------------------------------------
 
 static bool read_dim(Reader *r, DimId *out) {
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
@@ -90,8 +89,7 @@ static bool read_decl_name(Reader *r, DeclId *out) {
 
 static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, NULL); }
 
-// -- header, dims
-// -------------------------------------------------------------------------------------
+// -- header, dims -------------------------------------------------------------------------------
 
 static bool read_mesh_axis(Reader *r) {
   Mesh *m = r->mesh;
@@ -261,8 +259,7 @@ static bool read_block_line(Reader *r) {
   return true;
 }
 
-// -- declarations
-// ---------------------------------------------------------------------------------------
+// -- declarations -------------------------------------------------------------------------------
 
 static bool read_init(Reader *r, Init *init) {
   int kind = scan_choice(&r->s, &init_kinds);
@@ -311,8 +308,7 @@ static bool read_param(Reader *r) { return read_decl(r, DECL_PARAM); }
 static bool read_state(Reader *r) { return read_decl(r, DECL_STATE); }
 static bool read_slot(Reader *r) { return read_decl(r, DECL_SLOT); }
 
-// -- spec
-// -----------------------------------------------------------------------------------------------
+// -- spec ---------------------------------------------------------------------------------------
 
 static void close_block(Reader *r) {
   if (r->block < 0) return;
@@ -396,8 +392,7 @@ static bool read_group(Reader *r) {
   return grown[t->ngroups].pattern && read_optimizer_of(r, &grown[t->ngroups++].optimizer);
 }
 
-// -- nodes
-// -----------------------------------------------------------------------------------------------
+// -- nodes --------------------------------------------------------------------------------------
 
 // A node while its line is read.
 typedef struct Line {
@@ -560,8 +555,7 @@ static bool read_region(Reader *r) {
   return true;
 }
 
-// -- names, outputs
-// ---------------------------------------------------------------------------------------
+// -- names, outputs -----------------------------------------------------------------------------
 
 static bool read_name(Reader *r) {
   Scan *s = &r->s;
@@ -602,8 +596,7 @@ static bool read_update(Reader *r) {
   return read_out_value(r, &o);
 }
 
-// -- the whole
-// ----------------------------------------------------------------------------------------------
+// -- the whole ----------------------------------------------------------------------------------
 
 typedef struct LineKind {
   const char *word;

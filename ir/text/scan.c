@@ -219,8 +219,7 @@ bool scan_node(Scan *s, NodeId last, NodeId *out) {
   return true;
 }
 
-// -- records
-// ------------------------------------------------------------------------------------------
+// -- records ------------------------------------------------------------------------------------
 
 static bool scan_field(Scan *s, const Field *f, void *record) {
   char *p = (char *)record + f->offset;
@@ -290,8 +289,7 @@ bool scan_record(Scan *s, const Record *r, void *record) {
   return true;
 }
 
-// -- comments
-// -------------------------------------------------------------------------------------------
+// -- comments -----------------------------------------------------------------------------------
 
 static bool file_source(Scan *s, const char *name, uint32_t *out) {
   for (uint32_t i = s->file.n; i-- > 0;) {

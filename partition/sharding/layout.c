@@ -18,8 +18,7 @@ typedef struct Checker {
 
 static Pos rule_pos(const LayoutRule *r, Pos part) { return part.line ? part : r->pos; }
 
-// -- names
-// --------------------------------------------------------------------------------------------
+// -- names --------------------------------------------------------------------------------------
 
 static bool dim_matches(const Graph *g, const char *pattern) {
   for (DimId i = 1; i <= dim_count(g->dims); i++) {
@@ -140,8 +139,7 @@ static void check_tensor(Checker *c, const LayoutRule *r) {
   diag_nearest(c->d, r->pattern, name, n);
 }
 
-// -- rules against each other
-// ----------------------------------------------------------------------------
+// -- rules against each other -------------------------------------------------------------------
 
 static bool same_target(const LayoutRule *a, const LayoutRule *b) {
   if (a->scope != b->scope || a->soft != b->soft || (a->dim == NULL) != (b->dim == NULL))
@@ -162,8 +160,7 @@ static void check_duplicates(Checker *c) {
     }
 }
 
-// -- two dims on one axis
-// ---------------------------------------------------------------------------------
+// -- two dims on one axis -----------------------------------------------------------------------
 
 static bool said_already(const Checker *c, const LayoutRule *a, const LayoutRule *b) {
   for (uint32_t i = 0; i + 1 < c->clash.n; i += 2)
@@ -260,8 +257,7 @@ static void check_tensors(Checker *c) {
   check_values(c);
 }
 
-// -- warnings
-// -----------------------------------------------------------------------------------------------
+// -- warnings -----------------------------------------------------------------------------------
 
 bool axis_is_pinned(const Graph *g, int axis) {
   for (NodeId n = 1; n <= graph_count(g); n++) {

@@ -41,8 +41,7 @@ struct Feed {
   int64_t at_epoch, at_row;       // of the batch after the one that the caller has
 };
 
-// -- reading thread
-// ---------------------------------------------------------------------------------------
+// -- reading thread -----------------------------------------------------------------------------
 
 // A row into its places of a batch of `rows` rows: elements before the batch axis are strided.
 static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
@@ -126,8 +125,7 @@ static void *read_ahead(void *feed) {
   return NULL;
 }
 
-// -- opening
-// -----------------------------------------------------------------------------------------------
+// -- opening ------------------------------------------------------------------------------------
 
 // Rows of the data set: those that the sources agree on. A stream may have one row more than
 // another, which its offset took; synthetic sources have any number, alone 64 batches an epoch.
@@ -259,8 +257,7 @@ void feed_close(Feed *f) {
   free(f);
 }
 
-// -- the caller's side
-// ------------------------------------------------------------------------------------------
+// -- the caller's side --------------------------------------------------------------------------
 
 void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to) {
   for (int k = 0; k < 2; k++) {

@@ -59,8 +59,7 @@ static bool list_idx(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   return idx_place(f, &p, why) && list_one(a, &p, out);
 }
 
-// -- csv
-// -----------------------------------------------------------------------------------------------
+// -- csv ----------------------------------------------------------------------------------------
 
 static void count_field(CsvColumn *c, const char *text) {
   double x;
@@ -113,8 +112,7 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
   return ok;
 }
 
-// -- other files
-// ---------------------------------------------------------------------------------------
+// -- other files --------------------------------------------------------------------------------
 
 // Text has no control characters but those of lines; else it is bytes, tokens for instance.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
@@ -166,8 +164,7 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
   return false;
 }
 
-// -- several files as one
-// -----------------------------------------------------------------------------
+// -- several files as one -----------------------------------------------------------------------
 
 // The arrays of a file under the names that `name` gives, NULL: their own; `only` those of that
 // name.

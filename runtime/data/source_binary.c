@@ -10,8 +10,7 @@ static bool malformed(const RowSource *s, Diag *d, const char *why) {
   return false;
 }
 
-// -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements
-// ----------------------------------
+// -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements ---------------------
 
 enum { IDX_HEAD = 4 + 4 * 255 };
 
@@ -89,8 +88,7 @@ bool source_idx(RowSource *s, Diag *d) {
   return true;
 }
 
-// -- CIFAR-10: records of a label and 3 x 32 x 32 bytes, in one or several files
-// ---------------------------------
+// -- CIFAR-10: records of a label and 3 x 32 x 32 bytes, in one or several files ----------------
 
 enum { CIFAR_RECORD = 3073 };
 
@@ -133,8 +131,7 @@ bool source_cifar10(RowSource *s, Diag *d) {
   return ok;
 }
 
-// -- tokens, text: row i is the elements from i * n + offset
-// -----------------------------------------------------
+// -- tokens, text: row i is the elements from i * n + offset ------------------------------------
 
 bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;

@@ -8,8 +8,7 @@
 
 enum { SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
 
-// -- memory
-// -----------------------------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------------------------
 
 // The tensor of e->share that tensor t of e->program uses, or -1.
 static int32_t shared_tensor(const Exec *e, uint32_t t) {
@@ -147,8 +146,7 @@ static void fill_constants(const Exec *e, const Context *c) {
   }
 }
 
-// -- instructions
-// -------------------------------------------------------------------------------------
+// -- instructions -------------------------------------------------------------------------------
 
 static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
   const ProgKernel *k = &e->program->kernel[l->kernel];
@@ -244,8 +242,7 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s) {
   }
 }
 
-// -- sizes: what follows from slots
-// -----------------------------------------------------------------------
+// -- sizes: what follows from slots -------------------------------------------------------------
 
 static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
@@ -356,8 +353,7 @@ void exec_bind_sizes(Exec *e) {
   program_count(p, e->first, e->rows, e->moves);
 }
 
-// -- whole
-// -----------------------------------------------------------------------------------------------
+// -- whole --------------------------------------------------------------------------------------
 
 static void bind_calls(Exec *e) {
   const Program *p = e->program;

@@ -19,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- one instruction
-// ------------------------------------------------------------------------------------
+// -- one instruction ----------------------------------------------------------------------------
 
 // The contexts of a worker, and its place among those who share one.
 typedef struct Seat {
@@ -209,8 +208,7 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
              first_chunk(k, member + 1, members), steps);
 }
 
-// -- loops
-// ----------------------------------------------------------------------------------------------
+// -- loops --------------------------------------------------------------------------------------
 
 // Goes into the loop that begins at instruction i; false when it has no step.
 static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
@@ -249,8 +247,7 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
   if (e->trace) trace_add(e->trace, worker, e->context[context].processor, i, e->step, 0, began);
 }
 
-// -- a segment: instructions between two meetings of all
-// ------------------------------------------------------
+// -- a segment: instructions between two meetings of all ----------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
@@ -298,8 +295,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   }
 }
 
-// -- a step
-// -----------------------------------------------------------------------------------------------
+// -- a step -------------------------------------------------------------------------------------
 
 static bool is_faulty(const Exec *e) {
   for (int64_t i = 0; i < e->processors * e->workers; i++)
@@ -476,8 +472,7 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   return e->result;
 }
 
-// -- making one
-// ---------------------------------------------------------------------------------------------
+// -- making one ---------------------------------------------------------------------------------
 
 static bool check_kernels(const Program *p, Diag *d) {
   for (uint32_t k = 0; k < p->nkernels; k++)

@@ -54,8 +54,7 @@ static void value_run(void *context, int64_t at, int64_t index, int64_t step, in
   }
 }
 
-// -- orthogonal
-// -------------------------------------------------------------------------------------------
+// -- orthogonal ---------------------------------------------------------------------------------
 
 static double dot(int64_t n, const double *a, const double *b) {
   double s = 0;
@@ -137,8 +136,7 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   return out;
 }
 
-// -- one tensor
-// --------------------------------------------------------------------------------------------
+// -- one tensor ---------------------------------------------------------------------------------
 
 static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);

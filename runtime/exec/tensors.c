@@ -132,8 +132,7 @@ double exec_scalar(const Exec *e, const char *output) {
   return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
 }
 
-// -- faults
-// ---------------------------------------------------------------------------------------------
+// -- faults -------------------------------------------------------------------------------------
 
 // Global counters of the loops of a check at flat position `at` on processor r; the position counts
 // block lengths.

@@ -15,8 +15,7 @@ void array_free(Array *x) {
   *x = (Array){0};
 }
 
-// -- shapes
-// -----------------------------------------------------------------------------------------------
+// -- shapes -------------------------------------------------------------------------------------
 
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   size_t n = (size_t)snprintf(out, room, "[");
@@ -52,8 +51,7 @@ bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *oth
   return i == na && j == nb;
 }
 
-// -- reading
-// ----------------------------------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------------------------
 
 ArrayFormat array_format(const Datafile *f) {
   char why[WHY];
@@ -245,8 +243,7 @@ bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at)
   return ok;
 }
 
-// -- converting
-// -------------------------------------------------------------------------------------------
+// -- converting ---------------------------------------------------------------------------------
 
 static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, Diag *d, Pos at) {
   int64_t index[MAX_RANK], rest = bad;

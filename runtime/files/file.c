@@ -101,8 +101,7 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
   return f;
 }
 
-// -- writing aside
-// --------------------------------------------------------------------------------------
+// -- writing aside ------------------------------------------------------------------------------
 
 static void cannot_write(const Aside *w, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",

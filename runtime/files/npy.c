@@ -22,8 +22,7 @@ bool place_count(ArrayPlace *p) {
   return true;
 }
 
-// -- the dict text
-// ----------------------------------------------------------------------------------------
+// -- the dict text ------------------------------------------------------------------------------
 
 typedef struct Scan {
   const char *at, *end;
@@ -134,8 +133,7 @@ static bool parse_dict(Scan s, ArrayPlace *out, char *why) {
   return seen == (DESCR | ORDER | SHAPE) || why_not(why, "has a broken header: a key is missing");
 }
 
-// -- files
-// -----------------------------------------------------------------------------------------------
+// -- files --------------------------------------------------------------------------------------
 
 bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
   *out = (ArrayPlace){0};

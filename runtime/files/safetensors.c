@@ -239,8 +239,7 @@ bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   return true;
 }
 
-// -- sets of shards
-// -----------------------------------------------------------------------------------------
+// -- sets of shards -----------------------------------------------------------------------------
 
 static json_t *load_map(const char *path, json_t **root, char *why) {
   json_error_t e;

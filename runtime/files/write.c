@@ -50,8 +50,7 @@ void npy_put(FILE *out, const Array *x) {
   put_elements(x, put_stream, out);
 }
 
-// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset
-// ----------------------------
+// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset ---------------
 
 typedef struct Crc {
   uLong value;
@@ -188,8 +187,7 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   return aside_close(&w, d);
 }
 
-// -- safetensors
-// ----------------------------------------------------------------------------------------------
+// -- safetensors --------------------------------------------------------------------------------
 
 const char *safetensors_type(Dtype t) {
   static const char *const name[TYPE_COUNT] = {

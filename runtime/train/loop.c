@@ -12,8 +12,7 @@
 enum { TRACE_FROM = 3, TRACE_TO = 8 }; // steps of a run that are traced: when it is warm
 enum { LINES_A_RUN = 10, NUMBER = METRIC_NUMBER, LINE = 1024, MAX_SHOWN = 256 };
 
-// -- what is printed
-// ----------------------------------------------------------------------------------------
+// -- what is printed ----------------------------------------------------------------------------
 
 typedef struct Run {
   const TrainJob *job;
@@ -180,8 +179,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
   return code;
 }
 
-// -- training
-// -----------------------------------------------------------------------------------------------
+// -- training -----------------------------------------------------------------------------------
 
 // Of the run: the program's counter goes by the updates that were made.
 static int64_t step_number(const Run *r) { return r->job->before + r->step - r->skipped; }

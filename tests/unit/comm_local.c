@@ -16,8 +16,7 @@
 
 enum { MAX_P = 8 };
 
-// -- running a call with a team
-// ---------------------------------------------------------------------------
+// -- running a call with a team -----------------------------------------------------------------
 
 typedef struct Run {
   Comm *comm;
@@ -47,8 +46,7 @@ static void run_all(const Mesh *m, const CommCall *call, int workers) {
   comm_free(c);
 }
 
-// -- blocks of a matrix x[rows, cols] over two mesh axes
-// --------------------------------------------------------
+// -- blocks of a matrix x[rows, cols] over two mesh axes ----------------------------------------
 
 typedef struct Grid {
   Mesh mesh;
@@ -273,8 +271,7 @@ static void reduce_scatter(void **state) { (void)state, each_grid(check_reduce_s
 static void all_to_all(void **state) { (void)state, each_grid(check_all_to_all); }
 static void permute(void **state) { (void)state, each_grid(check_permute); }
 
-// -- element types, in place, monoids
-// ----------------------------------------------------------------------------
+// -- element types, in place, monoids -----------------------------------------------------------
 
 // Two processors, `n` elements each, in place.
 static void reduce_pair(Dtype type, uint8_t monoid, int64_t n, void *a, void *b, int workers) {
@@ -345,8 +342,7 @@ static void sums_do_not_depend_on_workers(void **state) {
   }
 }
 
-// -- barrier
-// -----------------------------------------------------------------------------------------------
+// -- barrier ------------------------------------------------------------------------------------
 
 enum { THREADS = 4, ROUNDS = 2000 };
 typedef struct Rounds {

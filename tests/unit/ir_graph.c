@@ -252,8 +252,7 @@ static void last_binding_of_a_name(void **state) {
   arena_free(w->a);
 }
 
-// -- contraction paths
-// ----------------------------------------------------------------------------------
+// -- contraction paths --------------------------------------------------------------------------
 
 static void chain_takes_cheap_end_first(void **state) {
   (void)state;
@@ -315,8 +314,7 @@ static void many_factors(void **state) {
   arena_free(w->a);
 }
 
-// -- passes
-// ---------------------------------------------------------------------------------------------
+// -- passes -------------------------------------------------------------------------------------
 
 static void only_what_outputs_reach(void **state) {
   (void)state;

@@ -244,8 +244,7 @@ static void npy_refusals(void **state) {
   expect_said("not a regular file");
 }
 
-// -- safetensors
-// ---------------------------------------------------------------------------------------------
+// -- safetensors --------------------------------------------------------------------------------
 
 static void write_safe(const char *path, uint64_t length, const char *header, size_t data) {
   unsigned char b[4096] = {0};
@@ -325,8 +324,7 @@ static void sets_of_shards(void **state) {
   array_free(&x);
 }
 
-// -- npz
-// -----------------------------------------------------------------------------------------------
+// -- npz ----------------------------------------------------------------------------------------
 
 static void deflated_members(void **state) {
   (void)state;
@@ -374,8 +372,7 @@ static void deflated_members(void **state) {
   free(b);
 }
 
-// -- every cut and many changed bytes
-// --------------------------------------------------------------------------------
+// -- every cut and many changed bytes -----------------------------------------------------------
 
 static void try_file(const char *path, const unsigned char *b, size_t n, const char *key) {
   Array x;
@@ -453,8 +450,7 @@ static void damaged_files_are_errors(void **state) {
   array_free(&y);
 }
 
-// -- conversions
-// -----------------------------------------------------------------------------------------------
+// -- conversions --------------------------------------------------------------------------------
 
 static bool converts(Dtype from, double value, Dtype to, double *out) {
   Array x = make(from, 1, (int64_t[]){1});

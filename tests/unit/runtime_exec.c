@@ -19,8 +19,7 @@
 
 enum { B = 10, D = 6, U = 9 };
 
-// -- kernels
-// -----------------------------------------------------------------------------------------------
+// -- kernels ------------------------------------------------------------------------------------
 
 // h = x w for units = rows of the block; slots: valid columns; nums: block length of columns.
 static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
@@ -77,8 +76,7 @@ static void check_run(const KernelCall *c, int64_t lo, int64_t hi) {
     if ((id[b] < 0 || id[b] >= 100) && c->status->code == 0) *c->status = (Status){1, id[b], b};
 }
 
-// -- the program
-// -----------------------------------------------------------------------------------------------
+// -- the program --------------------------------------------------------------------------------
 
 typedef struct Built {
   Program p;
@@ -300,8 +298,7 @@ static Exec *make(Built *t, int threads) {
   return e;
 }
 
-// -- tests
-// -----------------------------------------------------------------------------------------------
+// -- tests --------------------------------------------------------------------------------------
 
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
@@ -556,8 +553,7 @@ static void too_large_programs_are_refused(void **state) {
   built_free(t);
 }
 
-// -- initial values and products
-// -------------------------------------------------------------------------------------------
+// -- initial values and products ----------------------------------------------------------------
 
 static void initial_values(void **state) {
   (void)state;

@@ -103,8 +103,7 @@ static void expect_bad(FeedInput in, const char *says) {
   again();
 }
 
-// -- csv
-// -----------------------------------------------------------------------------------------------
+// -- csv ----------------------------------------------------------------------------------------
 
 static void expect_csv(const char *text, const DataSource *s, int64_t n, int64_t rows,
                        const float *want) {
@@ -180,8 +179,7 @@ static void csv_refusals(void **state) {
   expect_bad(input("x", TYPE_F32, 2, &two), "rows 0..9");
 }
 
-// -- binary sources
-// -----------------------------------------------------------------------------------------------
+// -- binary sources -----------------------------------------------------------------------------
 
 static void put_gzip(const char *name, const void *bytes, unsigned n) {
   gzFile f = gzopen(arena_printf(arena, "%s/%s", directory, name), "wb");
@@ -298,8 +296,7 @@ static void streams(void **state) {
   expect_bad(in[0], "whole number of tokens");
 }
 
-// -- arrays, order, epochs
-// -----------------------------------------------------------------------------------------------
+// -- arrays, order, epochs ----------------------------------------------------------------------
 
 static void put_array(int64_t rows, int64_t n) {
   Array x = {.type = TYPE_F32, .rank = 2, .size = {rows, n}, .elements = rows * n};
