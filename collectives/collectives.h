@@ -8,7 +8,7 @@
 #include "ir/program/machine.h"
 #include "ir/program/program.h"
 
-// The kind of a collective node; false for slice_own and own_term, which move nothing.
+// The kind of a collective node; false for slice_own and to_partial, which move nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
 // What one processor of a group of n sends with the best ring, rounded up (design: cli, check

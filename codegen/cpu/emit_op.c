@@ -66,7 +66,7 @@ static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
 }
 
 // arg[0] where all own coordinates are 0.
-static LLVMValueRef emit_own_term(Emit *e, const OpCall *c) {
+static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
   LLVMValueRef n = i64_of(e, c->s->slot), at = LLVMBuildGEP2(e->b, e->i64, e->slots, &n, 1, "");
   LLVMValueRef rank = LLVMBuildLoad2(e->b, e->i64, at, "");
   LLVMValueRef own = LLVMBuildICmp(e->b, LLVMIntEQ, rank, i64_of(e, 0), "");

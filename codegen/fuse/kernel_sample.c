@@ -129,7 +129,7 @@ static Cell operation(Sampler *s, const KStmt *x) {
   case OP_STEP: return (Cell){(double)s->call->step, 0, false};
   case OP_RANDOM_UNIFORM:
   case OP_RANDOM_NORMAL: return drawn(s, x);
-  case OP_OWN_TERM:
+  case OP_TO_PARTIAL:
     return s->call->slot[x->slot] == 0 ? argument(s, x, 0, x->type) : (Cell){0, 0, false};
   }
   for (int i = 0; i < n; i++) {

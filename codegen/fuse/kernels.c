@@ -191,7 +191,7 @@ static int32_t emit_value(Maker *k, int at, int phase) {
     s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
     s.index = maker_num(k, 0, n);
     break;
-  case OP_OWN_TERM:
+  case OP_TO_PARTIAL:
     s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
     break;
   default: break;

@@ -87,7 +87,7 @@ static Role role_of(const Fuser *f, NodeId n) {
   case ORDERED: return ROLE_ORDERED;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
   case COLLECTIVE:
-    return x->op == OP_SLICE_OWN || x->op == OP_OWN_TERM ? ROLE_KERNEL : ROLE_COLLECTIVE;
+    return x->op == OP_SLICE_OWN || x->op == OP_TO_PARTIAL ? ROLE_KERNEL : ROLE_COLLECTIVE;
   case REGION: return x->op == OP_CARRY ? ROLE_SOURCE : x->op == OP_SCAN ? ROLE_LOOP : ROLE_ALIAS;
   case POINTWISE:
   case REDUCE:

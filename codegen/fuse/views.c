@@ -384,7 +384,7 @@ static int32_t pointwise(Maker *k, NodeId n, const Env *env, int phase) {
     s.arg[0] = s.arg[1];
     s.arg[1] = swap;
   }
-  if (x->op == OP_OWN_TERM)
+  if (x->op == OP_TO_PARTIAL)
     s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
   return emit_shared(k, s, phase);
 }

@@ -494,7 +494,7 @@ static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
 
 static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   OpClass cls = op_row(n->op)->cls;
-  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_OWN_TERM) || n->op == OP_TAKE ||
+  if (op_is_alias(n->op) || (cls == COLLECTIVE && n->op != OP_TO_PARTIAL) || n->op == OP_TAKE ||
       cls == ORDERED)
     arg[0] = in_memory(c, arg[0], "order: a number that is needed in memory");
   if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);

@@ -196,5 +196,5 @@ const Graph *remat_more(Arena *a, const Graph *whole, int level) {
     o.value = r.map[o.value];
     vec_push(a, r.to->output) = o;
   }
-  return graph_trim(a, r.to, g->stage);
+  return graph_prune_in_place(a, r.to, g->stage);
 }

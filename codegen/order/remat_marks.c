@@ -38,7 +38,7 @@ static bool is_source(const Node *n) {
 
 // Of the collectives those that move something.
 static bool is_moved(const Node *n) {
-  return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_OWN_TERM;
+  return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_TO_PARTIAL;
 }
 
 static bool may_repeat(const Marks *m, NodeId id) {

@@ -283,5 +283,5 @@ const Graph *remat_steps(Arena *a, const Graph *g) {
     o.value = s.map[o.value];
     vec_push(a, s.to->output) = o;
   }
-  return graph_trim(a, s.to, g->stage);
+  return graph_prune_in_place(a, s.to, g->stage);
 }

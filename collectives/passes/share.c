@@ -137,7 +137,7 @@ static bool may_change(const Graph *g) {
 }
 
 Graph *collectives_share(Arena *a, const Graph *g) {
-  if (!may_change(g)) return graph_reach(a, g, STAGE_COLLECT, NULL);
+  if (!may_change(g)) return graph_prune(a, g, STAGE_COLLECT, NULL);
   Arena *scratch = arena_new();
   uint32_t n = graph_count(g);
   Share s = {.g = g, .out = graph_like(a, g, STAGE_COLLECT)};
@@ -158,5 +158,5 @@ Graph *collectives_share(Arena *a, const Graph *g) {
     vec_push(a, s.out->output) = out;
   }
   arena_free(scratch);
-  return graph_trim(a, s.out, STAGE_COLLECT);
+  return graph_prune_in_place(a, s.out, STAGE_COLLECT);
 }

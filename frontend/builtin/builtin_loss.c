@@ -38,7 +38,7 @@ static bool option(Build *b, const Call *c, int i, double *out) {
 static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
-  NodeId all = graph_reduce(e->b->g, OP_SUM, e->row.away, &e->over);
+  NodeId all = graph_reduce(e->b->g, OP_SUM, e->row.shifted, &e->over);
   return two(e, OP_ADD, two(e, OP_MUL, picked, real(e, 1 - e->smoothing)),
              two(e, OP_MUL, all, real(e, share)));
 }
@@ -60,7 +60,8 @@ static NodeId of_ids(Entropy *e) {
   ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels, e->c->raw[1]);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
   // a sum of one term, so it is exact; partial sums of it and of `smooth` meet in one collective
-  NodeId picked = graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.away, real(e, 0)), &e->over);
+  NodeId picked =
+      graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.shifted, real(e, 0)), &e->over);
   NodeId loss = penalised(e, two(e, OP_SUB, e->log, smooth(e, picked)));
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
@@ -81,7 +82,7 @@ static NodeId of_shares(Entropy *e) {
       return 0;
     }
   dims_remove(&keep, e->over.at[0]);
-  NodeId product[] = {share, two(e, OP_SUB, e->log, e->row.away)};
+  NodeId product[] = {share, two(e, OP_SUB, e->log, e->row.shifted)};
   return penalised(e, graph_contract(g, 2, product, &keep, e->type));
 }
 

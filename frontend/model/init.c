@@ -148,7 +148,7 @@ static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *
   bool agree;
   n = graph_broadcast(g, build_node(b, value_tensor(n), d->type), all);
   const Tensor *t =
-      eval_whole(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
+      eval_full(scratch, eval_run(scratch, g, 0, NULL, 0), n, d->rank, d->dims, &agree);
   double *data = arena_array(b->model->graph->arena, double, t->elements);
   for (int64_t i = 0; i < t->elements; i++) data[i] = dtype_round(d->type, t->value[i]);
   *out = (Init){.kind = INIT_DATA, .data = data, .ndata = t->elements};

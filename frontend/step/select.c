@@ -250,7 +250,7 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
     const Want *want = &w.list.at[i];
     select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
   }
-  if (!c.rows) return graph_trim(a, g, STAGE_GRAD);
+  if (!c.rows) return graph_prune_in_place(a, g, STAGE_GRAD);
   RowFacts rows = rows_mark(a, g, f->rows);
   return rows_count_means(a, g, &rows);
 }

@@ -90,5 +90,5 @@ Graph *rows_count_means(Arena *a, const Graph *from, const RowFacts *r) {
     o.value = map[o.value];
     vec_push(a, g->output) = o;
   }
-  return graph_trim(a, g, STAGE_GRAD);
+  return graph_prune_in_place(a, g, STAGE_GRAD);
 }

@@ -420,5 +420,5 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
   // what must be finite for the step to commit where that is more than one loss
   if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
-  return diag_errors(m->diag) == errors ? graph_trim(a, s.g, STAGE_GRAD) : NULL;
+  return diag_errors(m->diag) == errors ? graph_prune_in_place(a, s.g, STAGE_GRAD) : NULL;
 }

@@ -239,7 +239,7 @@ VerifyBound *verify_bound(const VerifyRun *r, double *const *whole) {
 
 bool verify_widen(VerifyBound *b) {
   if (b->expect) {
-    if (b->expect->runs == EXPECT_MOST) return false;
+    if (b->expect->runs == EXPECT_MAX_RUNS) return false;
     expect_more(b->expect, b->run->step);
     take_expected(b);
     return true;

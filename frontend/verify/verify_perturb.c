@@ -104,5 +104,5 @@ Graph *verify_perturbed(Arena *a, const Graph *from) {
     o.value = p.map[o.value];
     vec_push(a, p.to->output) = o;
   }
-  return graph_trim(a, p.to, from->stage);
+  return graph_prune_in_place(a, p.to, from->stage);
 }

@@ -33,8 +33,9 @@ static const EvalFeed *find_feed(const EvalNode *c) {
 }
 
 // The block of a row-major array over `order` (whole dims) that the result holds.
-static void cut(const EvalNode *c, int rank, const DimId *order, const double *data, int64_t n) {
-  Walk w;
+static void load_block(const EvalNode *c, int rank, const DimId *order, const double *data,
+                       int64_t n) {
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -58,14 +59,14 @@ static void cut(const EvalNode *c, int rank, const DimId *order, const double *d
 void eval_decl(const EvalNode *c) {
   const Decl *d = &c->g->decl.at[c->n->attr.decl - 1];
   const EvalFeed *feed = find_feed(c);
-  cut(c, d->rank, d->dims, feed->value, feed->n);
+  load_block(c, d->rank, d->dims, feed->value, feed->n);
 }
 
 void eval_values(const EvalNode *c) {
-  DimId whole[MAX_RANK];
+  DimId full[MAX_RANK];
   const Attr *t = &c->n->attr;
-  for (int i = 0; i < t->ndims; i++) whole[i] = dim_get(c->g->dims, t->dims[i])->whole;
-  cut(c, t->ndims, whole, t->data, t->ndata);
+  for (int i = 0; i < t->ndims; i++) full[i] = dim_get(c->g->dims, t->dims[i])->whole;
+  load_block(c, t->ndims, full, t->data, t->ndata);
 }
 
 void eval_constant(const EvalNode *c) {
@@ -177,7 +178,7 @@ static bool agree(Cell x, Cell y) {
   return fabs(x.v - y.v) <= x.b + y.b;
 }
 
-static Tensor *whole_shape(Arena *a, const Graph *g, const Node *n, int rank, const DimId *order) {
+static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, const DimId *order) {
   Tensor *t = arena_new_of(a, Tensor);
   *t = (Tensor){.type = (Dtype)n->type, .dims = {.n = n->dims.n}, .elements = 1};
   if (rank != 0 && rank != n->dims.n)
@@ -194,16 +195,16 @@ static Tensor *whole_shape(Arena *a, const Graph *g, const Node *n, int rank, co
 }
 
 // Copies the block of processor r into `whole`; false when an element that stands there differs.
-static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *whole,
+static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *full,
                         uint8_t *filled) {
   const Graph *g = e->graph;
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, block);
   walk_operand(&w, block);
   int64_t *stride = w.stride[w.operands++], from = 0;
   for (int i = 0; i < w.rank; i++) {
-    stride[i] = tensor_stride(whole, dim_get(g->dims, w.dim[i])->whole);
+    stride[i] = tensor_stride(full, dim_get(g->dims, w.dim[i])->whole);
     from += stride[i] * (e->processors == 1 ? 0 : dim_offset(g->dims, g->mesh, w.dim[i], r));
   }
   bool same = true;
@@ -212,21 +213,21 @@ static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *w
       int64_t at = from + w.at[1] + i * w.step[1];
       Cell x = tensor_cell(block, w.at[0] + i * w.step[0]);
       if (filled[at])
-        same = same && agree(tensor_cell(whole, at), x);
+        same = same && agree(tensor_cell(full, at), x);
       else
-        tensor_put(whole, at, x);
+        tensor_put(full, at, x);
       filled[at] = 1;
     }
   return same;
 }
 
-Tensor *eval_whole(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
-                   bool *replicas_agree) {
-  Tensor *whole = whole_shape(a, e->graph, graph_node(e->graph, n), rank, order);
-  uint8_t *filled = arena_array(a, uint8_t, whole->elements);
+Tensor *eval_full(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
+                  bool *replicas_agree) {
+  Tensor *full = full_shape(a, e->graph, graph_node(e->graph, n), rank, order);
+  uint8_t *filled = arena_array(a, uint8_t, full->elements);
   bool same = true;
   for (int64_t r = 0; r < e->processors; r++)
-    same = place_block(e, eval_at(e, n, r), r, whole, filled) && same;
+    same = place_block(e, eval_at(e, n, r), r, full, filled) && same;
   if (replicas_agree) *replicas_agree = same;
-  return whole;
+  return full;
 }

@@ -58,7 +58,7 @@ Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFe
 
 // Node n put together from the blocks of all processors, dims in the given order of whole dims
 // (rank 0: canonical). Replicas must agree within their bounds, else *replicas_agree is false.
-Tensor *eval_whole(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
-                   bool *replicas_agree);
+Tensor *eval_full(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
+                  bool *replicas_agree);
 
 #endif

@@ -14,11 +14,11 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
 
 // The elements of the result that `from`, the operand of processor `peer`, holds too: extents of
 // the common box and where it starts in both.
-typedef struct Box {
-  Walk w;
+typedef struct CommonBox {
+  StrideWalk w;
   int64_t out, from;
   bool empty;
-} Box;
+} CommonBox;
 
 static DimId dim_before(const EvalNode *c, DimId d) {
   for (int i = 0; i < c->n->attr.nto; i++)
@@ -26,9 +26,9 @@ static DimId dim_before(const EvalNode *c, DimId d) {
   return d;
 }
 
-static Box common_box(const EvalNode *c, const Tensor *from, int64_t peer) {
+static CommonBox common_box(const EvalNode *c, const Tensor *from, int64_t peer) {
   const Graph *g = c->g;
-  Box b = {0};
+  CommonBox b = {0};
   walk_init(&b.w);
   for (int i = 0; i < c->out->dims.n; i++) {
     DimId d = c->out->dims.at[i], before = dim_before(c, d);
@@ -50,7 +50,7 @@ static Box common_box(const EvalNode *c, const Tensor *from, int64_t peer) {
 
 static void copy_box(const EvalNode *c, int64_t peer, uint8_t *filled) {
   const Tensor *from = peer_operand(c, peer);
-  Box b = common_box(c, from, peer);
+  CommonBox b = common_box(c, from, peer);
   if (b.empty) return;
   for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
     for (int64_t i = 0; i < b.w.inner; i++) {
@@ -79,9 +79,9 @@ void eval_permute(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
     DimId d = i % 2 ? c->n->attr.to[i / 2] : c->n->attr.dims[i / 2];
-    Axes cut = dim_get(c->g->dims, d)->axes;
-    for (int k = 0; k < cut.n; k++)
-      if (!axes_has(axes, cut.at[k])) axes.at[axes.n++] = cut.at[k];
+    Axes split = dim_get(c->g->dims, d)->axes;
+    for (int k = 0; k < split.n; k++)
+      if (!axes_has(axes, split.at[k])) axes.at[axes.n++] = split.at[k];
   }
   reblock(c, axes);
 }
@@ -134,7 +134,7 @@ static void reduce_over(const EvalNode *c) {
     const Tensor *from = peer_operand(c, peer);
     int g = tensor_granule(from);
     if (g < granule) granule = g;
-    Box b = common_box(c, from, peer);
+    CommonBox b = common_box(c, from, peer);
     for (int64_t i = 0; i < elements; i++) x[i * n + k].v = (double)NAN;
     if (b.empty) continue;
     for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
@@ -148,7 +148,7 @@ static void reduce_over(const EvalNode *c) {
 void eval_all_reduce(const EvalNode *c) { reduce_over(c); }
 void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
 
-void eval_own_term(const EvalNode *c) {
+void eval_to_partial(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // zeros stand there
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));

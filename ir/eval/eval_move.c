@@ -6,7 +6,7 @@
 
 // Fills the result from argument 0, whose stride along each dim of the result is given.
 static void copy_strided(const EvalNode *c, const int64_t *stride) {
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -59,7 +59,7 @@ void eval_split(const EvalNode *c) {
 // The split of the result gives the argument: walk over the argument's dims.
 void eval_merge(const EvalNode *c) {
   const Attr *t = &c->n->attr;
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->arg[0]);
   walk_operand(&w, c->arg[0]);
@@ -84,7 +84,7 @@ void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
   DimId d = c->n->attr.dims[0];
   int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -116,7 +116,7 @@ void eval_scatter(const EvalNode *c) {
   DimId to = c->n->attr.to[0];
   int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
   Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, x);
   walk_dims(&w, ids);

@@ -10,22 +10,22 @@
 #include <string.h>
 
 // p: digits of the significand; emin: exponent of the least normal number; of integers 0.
-typedef struct Format {
+typedef struct FloatFormat {
   int p, emin;
   double max;
-} Format;
+} FloatFormat;
 
-static Format format_of(Dtype t) {
+static FloatFormat format_of(Dtype t) {
   switch (t) {
-  case TYPE_F32: return (Format){24, -126, (double)FLT_MAX};
-  case TYPE_BF16: return (Format){8, -126, 0x1.fep127};
-  case TYPE_F16: return (Format){11, -14, 65504};
-  case TYPE_F64: return (Format){53, -1022, DBL_MAX};
+  case TYPE_F32: return (FloatFormat){24, -126, (double)FLT_MAX};
+  case TYPE_BF16: return (FloatFormat){8, -126, 0x1.fep127};
+  case TYPE_F16: return (FloatFormat){11, -14, 65504};
+  case TYPE_F64: return (FloatFormat){53, -1022, DBL_MAX};
   case TYPE_I32:
   case TYPE_U8:
   case TYPE_BOOL:
   case TYPE_I64:
-  case TYPE_U64: return (Format){0, 0, INF};
+  case TYPE_U64: return (FloatFormat){0, 0, INF};
   case TYPE_COUNT: break;
   }
   BUG("no such type %d", (int)t);
@@ -37,12 +37,12 @@ double unit_roundoff(Dtype t) {
 }
 
 double least_normal(Dtype t) {
-  Format f = format_of(t);
+  FloatFormat f = format_of(t);
   return f.p == 0 ? 0 : ldexp(1, f.emin);
 }
 
 double least_subnormal(Dtype t) {
-  Format f = format_of(t);
+  FloatFormat f = format_of(t);
   return f.p == 0 ? 0 : ldexp(1, f.emin - f.p + 1);
 }
 
@@ -89,7 +89,7 @@ double sum_roundings(Dtype acc, int64_t n, int most) {
 
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
   if (!dtype_is_float(t)) return (Cell){s->v, 0, s->t};
-  Format f = format_of(acc);
+  FloatFormat f = format_of(acc);
   bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
                s->abs <= ldexp(1, f.p + granule);
   double b = s->b;

@@ -9,30 +9,30 @@
 
 // A row: `n` elements along the dim, of which the i-th in the order of the op stands at
 // from + i * step of the argument and to + i * out_step of the result.
-typedef struct Row {
+typedef struct OrderedRow {
   const EvalNode *c;
   int64_t n, from, step, to, out_step;
   int64_t last; // place of element i along the dim: i, or last - i when reversed
   bool reversed;
   int granule; // of the argument (tensor_granule)
-} Row;
-typedef void RowRule(const Row *row);
+} OrderedRow;
+typedef void OrderedRule(const OrderedRow *row);
 
-static Cell row_cell(const Row *row, int64_t i) {
+static Cell row_cell(const OrderedRow *row, int64_t i) {
   return tensor_cell(row->c->arg[0], row->from + i * row->step);
 }
-static void row_put(const Row *row, int64_t i, Cell y) {
+static void row_put(const OrderedRow *row, int64_t i, Cell y) {
   tensor_put(row->c->out, row->to + i * row->out_step, y);
 }
-static double row_place(const Row *row, int64_t i) {
+static double row_place(const OrderedRow *row, int64_t i) {
   return (double)(row->reversed ? row->last - i : i);
 }
 
 // The rows of the argument; the result may have another dim in place of the ordered one.
-static void each_row(const EvalNode *c, RowRule *rule) {
+static void each_row(const EvalNode *c, OrderedRule *rule) {
   const Tensor *x = c->arg[0];
   DimId d = c->n->attr.dims[0], to = c->n->attr.nto ? c->n->attr.to[0] : d;
-  Row row = {.c = c, .n = x->extent[dims_index(&x->dims, d)]};
+  OrderedRow row = {.c = c, .n = x->extent[dims_index(&x->dims, d)]};
   row.step = tensor_stride(x, d);
   row.out_step = tensor_stride(c->out, to);
   row.last = row.n - 1;
@@ -41,7 +41,7 @@ static void each_row(const EvalNode *c, RowRule *rule) {
   int64_t x_first = row.reversed ? row.last * row.step : 0,
           out_first = row.reversed ? row.last * row.out_step : 0;
   if (row.reversed) row.step = -row.step, row.out_step = -row.out_step;
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   for (int i = 0; i < x->dims.n; i++)
     if (x->dims.at[i] != d) walk_dim(&w, x->dims.at[i], x->extent[i]);
@@ -66,7 +66,7 @@ static void sum_term(Sum *s, Cell x, bool is_float) {
   s->t = s->t || x.t;
 }
 
-static void sum_row(const Row *row) {
+static void sum_row(const OrderedRow *row) {
   Dtype t = row->c->out->type, acc = dtype_accumulator(t);
   bool is_float = dtype_is_float(t), exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
   Sum s = {0};
@@ -79,7 +79,7 @@ static void sum_row(const Row *row) {
   }
 }
 
-static void max_row(const Row *row) {
+static void max_row(const OrderedRow *row) {
   Cell best = row_cell(row, 0);
   for (int64_t i = 0; i < row->n; i++) {
     best = i ? cell_extreme(row->c->out->type, true, best, row_cell(row, i)) : best;
@@ -92,7 +92,7 @@ static void max_row(const Row *row) {
 static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
 static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
 
-static void max_index_row(const Row *row) {
+static void max_index_row(const OrderedRow *row) {
   Cell best = row_cell(row, 0);
   double place = row_place(row, 0), others = -INF; // how far all but the best may reach
   bool tainted = false;
@@ -114,28 +114,28 @@ void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 
 // -- sorted indices -----------------------------------------------------------------------------
 
-typedef struct Entry {
+typedef struct SortEntry {
   Cell x; // of a descending order its negative; NaN at the end where it ranks
   int64_t index;
   uint64_t key; // of u64, keys of arg_key, which alone decide: the number, or its inverse; else 0
   bool nan;
-} Entry;
+} SortEntry;
 
 static int compare_entries(const void *a, const void *b) {
-  const Entry *x = a, *y = b;
+  const SortEntry *x = a, *y = b;
   if (x->key != y->key) return x->key < y->key ? -1 : 1;
   if (x->x.v != y->x.v) return x->x.v < y->x.v ? -1 : 1;
   if (x->nan != y->nan) return x->nan == (x->x.v > 0) ? 1 : -1;
   return x->index < y->index ? -1 : 1;
 }
 
-static bool entries_read(const Row *row, bool descending, Entry *e) {
+static bool entries_read(const OrderedRow *row, bool descending, SortEntry *e) {
   bool tainted = false, keys = row->c->arg[0]->type == TYPE_U64;
   for (int64_t i = 0; i < row->n; i++) {
     Cell x = row_cell(row, i);
     uint64_t key = keys ? key_bits(x.v) : 0;
     if (keys) x.v = key_value(x.v, true);
-    e[i] = (Entry){x, i, keys && descending ? ~key : key, isnan(x.v)};
+    e[i] = (SortEntry){x, i, keys && descending ? ~key : key, isnan(x.v)};
     tainted = tainted || x.t;
     if (e[i].nan) e[i].x = (Cell){INF, 0, false};
     if (descending) e[i].x.v = -e[i].x.v;
@@ -144,11 +144,11 @@ static bool entries_read(const Row *row, bool descending, Entry *e) {
 }
 
 // The first k places of the order.
-static void sort_row(const Row *row, bool descending, int64_t k) {
+static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   Arena *a = row->c->arena;
   ArenaMark mark = arena_mark(a);
   int64_t n = row->n;
-  Entry *e = arena_array(a, Entry, n);
+  SortEntry *e = arena_array(a, SortEntry, n);
   double *below = arena_array(a, double, n + 1), *above = arena_array(a, double, n + 1);
   bool tainted = entries_read(row, descending, e);
   qsort(e, (size_t)n, sizeof *e, compare_entries);
@@ -163,10 +163,10 @@ static void sort_row(const Row *row, bool descending, int64_t k) {
   arena_reset(a, mark);
 }
 
-static void argsort_row(const Row *row) {
+static void argsort_row(const OrderedRow *row) {
   sort_row(row, row->c->n->attr.flags & ORDER_DESCENDING, row->n);
 }
-static void top_row(const Row *row) {
+static void top_row(const OrderedRow *row) {
   const Tensor *y = row->c->out;
   sort_row(row, true, y->extent[dims_index(&y->dims, row->c->n->attr.to[0])]);
 }

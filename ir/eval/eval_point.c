@@ -7,15 +7,15 @@
 #include <math.h>
 
 // What a function of cells may ask beside its arguments.
-typedef struct Point {
+typedef struct PointCall {
   const Graph *g;
   const Node *n;
   Dtype type; // of the result
   Dtype arg;  // of the first argument
   const Cell *x;
-} Point;
+} PointCall;
 
-typedef Cell PointRule(const Point *p);
+typedef Cell PointRule(const PointCall *p);
 
 // Roundings that a transcendental function of f32 may be off by: 4 ulp, an ulp being 2u.
 static const double ULPS = 8;
@@ -33,7 +33,7 @@ static double approximation(Dtype t, double y) {
 }
 
 // y = f(x), with f at both ends of x's interval and |f'(x)| there.
-static Cell smooth(const Point *p, double y, double low, double high, double slope) {
+static Cell smooth(const PointCall *p, double y, double low, double high, double slope) {
   Cell x = p->x[0];
   double b = 0;
   bool t = false;
@@ -48,14 +48,14 @@ static Cell smooth(const Point *p, double y, double low, double high, double slo
 }
 
 #define SMOOTH(name, f, slope)                                                                     \
-  static Cell point_##name(const Point *p) {                                                       \
+  static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
     return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                  \
   }
 
 // Of functions that cross zero between -4 and 4: there they are off by a part of what was added up.
 #define SLOPE(name, f, slope)                                                                      \
-  static Cell point_##name(const Point *p) {                                                       \
+  static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
     Cell c = smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                \
     c.b += fabs(x) < 4 ? approximation(p->type, 0.25) : 0;                                         \
@@ -123,7 +123,7 @@ SLOPE(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x))
 SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
 // clang-format on
 
-static Cell point_sqrt(const Point *p) {
+static Cell point_sqrt(const PointCall *p) {
   Cell x = p->x[0];
   double y = sqrt(x.v), low = sqrt(fmax(x.v - x.b, 0));
   if (x.b == 0) return cell_rounded(p->type, y, 0, fma(y, y, -x.v) == 0);
@@ -137,43 +137,43 @@ static double pole(double x, double b) {
   return fabs(x) > b ? b / (fabs(x) * (fabs(x) - b)) : INF;
 }
 
-static Cell point_reciprocal(const Point *p) {
+static Cell point_reciprocal(const PointCall *p) {
   Cell x = p->x[0];
   double y = f_reciprocal(x.v);
   return cell_rounded(p->type, y, pole(x.v, x.b), fma(y, x.v, -1) == 0 || x.v == 0);
 }
 
 // sin and cos: reduction by multiples of pi/2 loses a little of large arguments
-static Cell wave(const Point *p, double y, double slope) {
+static Cell wave(const PointCall *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
   return (Cell){
       y, times(slope, x.b) + x.b * x.b / 2 + approximation(p->type, y) + ULPS * u * u * fabs(x.v),
       false};
 }
-static Cell point_sin(const Point *p) { return wave(p, sin(p->x[0].v), cos(p->x[0].v)); }
-static Cell point_cos(const Point *p) { return wave(p, cos(p->x[0].v), sin(p->x[0].v)); }
+static Cell point_sin(const PointCall *p) { return wave(p, sin(p->x[0].v), cos(p->x[0].v)); }
+static Cell point_cos(const PointCall *p) { return wave(p, cos(p->x[0].v), sin(p->x[0].v)); }
 
 // -- exact ones ---------------------------------------------------------------------------------
 
-static Cell point_neg(const Point *p) {
+static Cell point_neg(const PointCall *p) {
   Cell x = p->x[0];
   if (is_int(p->type)) return plain(int_wrap(p->type, (int64_t)(0 - (uint64_t)(int64_t)x.v)));
   return (Cell){-x.v, x.b, false};
 }
 
-static Cell point_abs(const Point *p) {
+static Cell point_abs(const PointCall *p) {
   Cell x = p->x[0];
   if (is_int(p->type) && x.v < 0) return point_neg(p);
   return (Cell){fabs(x.v), x.b, false};
 }
 
-static Cell point_relu(const Point *p) {
+static Cell point_relu(const PointCall *p) {
   Cell x = p->x[0];
   return (Cell){x.v < 0 ? 0 : x.v, x.b, false};
 }
 
-static Cell point_copy(const Point *p) { return p->x[0]; }
+static Cell point_copy(const PointCall *p) { return p->x[0]; }
 
 // f(x) for a step function: tainted when the ends of the interval disagree.
 static Cell step_at(double y, double low, double high) {
@@ -183,7 +183,7 @@ static Cell step_at(double y, double low, double high) {
 static double f_sign(double x) { return isnan(x) ? x : (double)(x > 0) - (double)(x < 0); }
 
 #define STEP(name, f)                                                                              \
-  static Cell point_##name(const Point *p) {                                                       \
+  static Cell point_##name(const PointCall *p) {                                                   \
     Cell x = p->x[0];                                                                              \
     return step_at(f(x.v), f(x.v - x.b), f(x.v + x.b));                                            \
   }
@@ -192,11 +192,11 @@ STEP(floor, floor)
 STEP(ceil, ceil)
 STEP(round, nearbyint) // the default rounding: ties to even
 
-static Cell point_not(const Point *p) { return plain(p->x[0].v == 0); }
+static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 
 // Of an exact number in one way only. Else the value stays unrounded, in the middle of what may
 // come out: which side of a rounding it falls on is chance.
-static Cell point_cast(const Point *p) {
+static Cell point_cast(const PointCall *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
   if (is_int(p->type))
@@ -204,7 +204,7 @@ static Cell point_cast(const Point *p) {
   return x.b == 0 ? plain(y) : cell_rounded(p->type, x.v, x.b, false);
 }
 
-static Cell point_bound(const Point *p) {
+static Cell point_bound(const PointCall *p) {
   double last = (double)dim_get(p->g->dims, p->n->attr.dims[0])->size - 1;
   double x = p->x[0].v;
   return plain(x < 0 ? 0 : x > last ? last : x);
@@ -212,7 +212,7 @@ static Cell point_bound(const Point *p) {
 
 // -- two arguments ------------------------------------------------------------------------------
 
-static Cell point_add(const Point *p) {
+static Cell point_add(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (is_int(p->type))
     return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v + (uint64_t)(int64_t)b.v)));
@@ -221,18 +221,18 @@ static Cell point_add(const Point *p) {
   return cell_rounded(p->type, y, a.b + b.b, exact);
 }
 
-static Cell point_sub(const Point *p) {
+static Cell point_sub(const PointCall *p) {
   Cell negated[2] = {p->x[0], p->x[1]};
   if (is_int(p->type))
     return plain(int_wrap(
         p->type, (int64_t)((uint64_t)(int64_t)negated[0].v - (uint64_t)(int64_t)negated[1].v)));
   negated[1].v = -negated[1].v;
-  Point q = *p;
+  PointCall q = *p;
   q.x = negated;
   return point_add(&q);
 }
 
-static Cell point_mul(const Point *p) {
+static Cell point_mul(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (is_int(p->type))
     return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v * (uint64_t)(int64_t)b.v)));
@@ -246,7 +246,7 @@ static double div_bound(Cell a, Cell b) {
   return a.b / fmax(fabs(b.v) - b.b, 0) + times(a.v, pole(b.v, b.b));
 }
 
-static Cell point_div(const Point *p) {
+static Cell point_div(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   double y = a.v / b.v, e = a.b == 0 && b.b == 0 ? 0 : isinf(b.v) ? 0 : div_bound(a, b);
   if (b.b > 0 && fabs(b.v) <= b.b) e = INF;
@@ -268,7 +268,7 @@ static Cell quotient_floor(Dtype t, Cell a, Cell b) {
 }
 
 // Integers divided by zero may be anything.
-static Cell point_floor_div(const Point *p) {
+static Cell point_floor_div(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (!is_int(p->type)) {
     Cell q = quotient_floor(dtype_accumulator(p->type), a, b),
@@ -280,7 +280,7 @@ static Cell point_floor_div(const Point *p) {
 }
 
 // a - floor(a / b) b in the accumulator type, then stored.
-static Cell float_mod(const Point *p) {
+static Cell float_mod(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   Dtype acc = dtype_accumulator(p->type);
   double u = unit_roundoff(acc);
@@ -295,7 +295,7 @@ static Cell float_mod(const Point *p) {
   return stored;
 }
 
-static Cell point_mod(const Point *p) {
+static Cell point_mod(const PointCall *p) {
   if (!is_int(p->type)) return float_mod(p);
   int64_t a = (int64_t)p->x[0].v, b = (int64_t)p->x[1].v;
   if (b == 0) return (Cell){0, 0, true};
@@ -312,7 +312,7 @@ static Cell int_pow(Dtype t, int64_t base, int64_t exponent) {
   return plain(int_wrap(t, (int64_t)y));
 }
 
-static Cell point_pow(const Point *p) {
+static Cell point_pow(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (is_int(p->type)) return int_pow(p->type, (int64_t)a.v, (int64_t)b.v);
   double y = pow(a.v, b.v), e = 0;
@@ -347,37 +347,41 @@ Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   return (Cell){best.v, fmax(best.b, isnan(reach) ? 0 : reach), x.t || y.t};
 }
 
-static Cell point_maximum(const Point *p) { return cell_extreme(p->type, true, p->x[0], p->x[1]); }
-static Cell point_minimum(const Point *p) { return cell_extreme(p->type, false, p->x[0], p->x[1]); }
+static Cell point_maximum(const PointCall *p) {
+  return cell_extreme(p->type, true, p->x[0], p->x[1]);
+}
+static Cell point_minimum(const PointCall *p) {
+  return cell_extreme(p->type, false, p->x[0], p->x[1]);
+}
 
-static Cell point_clip(const Point *p) {
+static Cell point_clip(const PointCall *p) {
   return cell_extreme(p->type, false, cell_extreme(p->type, true, p->x[0], p->x[1]), p->x[2]);
 }
 
 // -- comparisons --------------------------------------------------------------------------------
 
-static Cell compared(const Point *p, bool y) {
+static Cell compared(const PointCall *p, bool y) {
   double reach = p->x[0].b + p->x[1].b;
   return (Cell){y, 0, reach > 0 && fabs(p->x[0].v - p->x[1].v) <= reach};
 }
-static Cell point_eq(const Point *p) { return compared(p, p->x[0].v == p->x[1].v); }
-static Cell point_ne(const Point *p) { return compared(p, p->x[0].v != p->x[1].v); }
-static Cell point_lt(const Point *p) { return compared(p, p->x[0].v < p->x[1].v); }
-static Cell point_le(const Point *p) { return compared(p, p->x[0].v <= p->x[1].v); }
+static Cell point_eq(const PointCall *p) { return compared(p, p->x[0].v == p->x[1].v); }
+static Cell point_ne(const PointCall *p) { return compared(p, p->x[0].v != p->x[1].v); }
+static Cell point_lt(const PointCall *p) { return compared(p, p->x[0].v < p->x[1].v); }
+static Cell point_le(const PointCall *p) { return compared(p, p->x[0].v <= p->x[1].v); }
 
 // A sure operand that decides alone leaves no doubt.
-static Cell point_and(const Point *p) {
+static Cell point_and(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v == 0) || (!b.t && b.v == 0);
   return (Cell){a.v != 0 && b.v != 0, 0, (a.t || b.t) && !sure};
 }
-static Cell point_or(const Point *p) {
+static Cell point_or(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v != 0) || (!b.t && b.v != 0);
   return (Cell){a.v != 0 || b.v != 0, 0, (a.t || b.t) && !sure};
 }
 
-static Cell point_where(const Point *p) {
+static Cell point_where(const PointCall *p) {
   Cell c = p->x[0], a = p->x[1], b = p->x[2], y = c.v != 0 ? a : b;
   if (!c.t) return y;
   double gap = a.v == b.v ? 0 : fabs(a.v - b.v);
@@ -386,10 +390,10 @@ static Cell point_where(const Point *p) {
 }
 
 // The bound of a key is that of its value, which decides whether a maximum is sure.
-static Cell point_arg_key(const Point *p) {
+static Cell point_arg_key(const PointCall *p) {
   return (Cell){key_double(key_make(p->arg, p->x[0].v, (int32_t)p->x[1].v)), p->x[0].b, false};
 }
-static Cell point_key_index(const Point *p) { return plain(key_index(p->x[0].v)); }
+static Cell point_key_index(const PointCall *p) { return plain(key_index(p->x[0].v)); }
 
 // -- mapping ------------------------------------------------------------------------------------
 
@@ -410,7 +414,7 @@ static PointRule *const point_rule[OP_COUNT] = {
 };
 
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x) {
-  Point p = {g, n, (Dtype)n->type, arg_type[0], x};
+  PointCall p = {g, n, (Dtype)n->type, arg_type[0], x};
   Cell y = point_rule[n->op](&p);
   // where, and, or look at the taints of their arguments themselves
   if (n->op != OP_WHERE && n->op != OP_AND && n->op != OP_OR)
@@ -418,7 +422,7 @@ Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cel
   return n->type == TYPE_U64 ? y : cell_finish((Dtype)n->type, y);
 }
 
-static void note_range(const EvalNode *c, const Walk *w, int64_t i) {
+static void note_range(const EvalNode *c, const StrideWalk *w, int64_t i) {
   double id = c->arg[0]->value[w->at[1] + i * w->step[1]];
   if (c->e->out_of_range || id == c->out->value[w->at[0] + i * w->step[0]]) return;
   c->e->out_of_range = true;
@@ -426,7 +430,7 @@ static void note_range(const EvalNode *c, const Walk *w, int64_t i) {
 }
 
 void eval_point(const EvalNode *c) {
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);

@@ -14,7 +14,7 @@ static Cell cell_normal(const uint32_t w[4], bool f64) {
 
 // Operand 1 of the walk counts positions of the whole tensor; returns that of the block's first
 // element.
-static int64_t whole_positions(const EvalNode *c, Walk *w) {
+static int64_t global_positions(const EvalNode *c, StrideWalk *w) {
   int64_t *stride = w->stride[w->operands++], step = 1, from = 0;
   for (int i = w->rank - 1; i >= 0; i--) { // dims stand in order of declaration
     const Dim *d = dim_get(c->g->dims, w->dim[i]);
@@ -26,11 +26,11 @@ static int64_t whole_positions(const EvalNode *c, Walk *w) {
 }
 
 static void draw(const EvalNode *c, Cell (*cell)(const uint32_t w[4], bool f64)) {
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
-  int64_t from = whole_positions(c, &w);
+  int64_t from = global_positions(c, &w);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       uint32_t words[4];

@@ -34,8 +34,8 @@ double monoid_identity(Monoid m, Dtype t) {
 }
 
 // Loops over the argument; operand 0 is the result, 1 the argument.
-static Walk reduction(const EvalNode *c) {
-  Walk w;
+static StrideWalk reduction(const EvalNode *c) {
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->arg[0]);
   walk_operand(&w, c->out);
@@ -69,7 +69,7 @@ static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) 
 static Sum *sum_all(const EvalNode *c) {
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
   bool is_float = dtype_is_float(c->out->type);
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++)
       sum_term(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
@@ -104,7 +104,7 @@ static void extremes(const EvalNode *c, bool max) {
   double start = monoid_identity(max ? MONOID_MAX : MONOID_MIN, t);
   uint8_t *begun = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){start, 0, false});
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
@@ -117,7 +117,7 @@ static void extremes(const EvalNode *c, bool max) {
 // Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against
 // it.
 static void largest_keys(const EvalNode *c) {
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
@@ -145,7 +145,7 @@ void eval_min(const EvalNode *c) { extremes(c, false); }
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
@@ -165,7 +165,7 @@ static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
           step = tensor_stride(c->arg[0], d);
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -243,7 +243,7 @@ void eval_prod(const EvalNode *c) {
     tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
     partial[i] = (Partial){.above = 1, .below = 1};
   }
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
@@ -270,14 +270,14 @@ void eval_logsumexp(const EvalNode *c) {
   int64_t n = c->out->elements;
   double *sum = arena_array(c->arena, double, n + 1), *bound = arena_array(c->arena, double, n + 1);
   extremes(c, true);
-  Walk w = reduction(c);
+  StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t at = w.at[0] + i * w.step[0];
       Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      double m = c->out->value[at], away = isinf(m) ? x.v : x.v - m, e = exp(away);
+      double m = c->out->value[at], shifted = isinf(m) ? x.v : x.v - m, e = exp(shifted);
       sum[at] += e;
-      if (e > 0) bound[at] += e * (x.b + u * fabs(away) + ULPS_OF_EXP * u);
+      if (e > 0) bound[at] += e * (x.b + u * fabs(shifted) + ULPS_OF_EXP * u);
     }
   double roundings = sum_roundings(acc, n == 0 ? 0 : c->arg[0]->elements / n, SUM_ROUNDINGS);
   for (int64_t i = 0; i < n; i++) {
@@ -300,7 +300,7 @@ typedef struct Inner {
 } Inner;
 
 static Inner inner_offsets(const EvalNode *c) {
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < c->arg[k]->dims.n; i++)
@@ -319,13 +319,13 @@ static Inner inner_offsets(const EvalNode *c) {
   return in;
 }
 
-static bool any_doubt(const Tensor *t) {
+static bool any_uncertain(const Tensor *t) {
   for (int64_t i = 0; i < t->elements; i++)
     if (t->bound[i] != 0 || t->tainted[i]) return true;
   return false;
 }
 
-static Sum inner_product(const EvalNode *c, const Inner *in, int64_t a, int64_t b, bool doubt) {
+static Sum inner_product(const EvalNode *c, const Inner *in, int64_t a, int64_t b, bool uncertain) {
   const Tensor *x = c->arg[0], *y = c->arg[1];
   Sum s = {.n = in->n};
   for (int64_t k = 0; k < in->n; k++) {
@@ -333,7 +333,7 @@ static Sum inner_product(const EvalNode *c, const Inner *in, int64_t a, int64_t 
     s.v += p;
     s.abs += fabs(p);
   }
-  for (int64_t k = 0; k < in->n && doubt; k++) {
+  for (int64_t k = 0; k < in->n && uncertain; k++) {
     Cell p = tensor_cell(x, a + in->a[k]), q = tensor_cell(y, b + in->b[k]);
     s.b += (p.b == 0 ? 0 : p.b * (fabs(q.v) + q.b)) + (q.b == 0 ? 0 : fabs(p.v) * q.b);
     s.t = s.t || p.t || q.t;
@@ -356,9 +356,9 @@ void eval_contract(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   int ga = tensor_granule(c->arg[0]), gb = tensor_granule(c->arg[1]);
   int granule = ga > NO_GRANULE && gb > NO_GRANULE ? ga + gb : NO_GRANULE;
-  bool doubt = any_doubt(c->arg[0]) || any_doubt(c->arg[1]);
+  bool uncertain = any_uncertain(c->arg[0]) || any_uncertain(c->arg[1]);
   Inner in = inner_offsets(c);
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -367,8 +367,8 @@ void eval_contract(const EvalNode *c) {
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
       int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
-      Sum s =
-          dtype_is_float(t) ? inner_product(c, &in, a, b, doubt) : inner_product_int(c, &in, a, b);
+      Sum s = dtype_is_float(t) ? inner_product(c, &in, a, b, uncertain)
+                                : inner_product_int(c, &in, a, b);
       tensor_put(c->out, w.at[0] + i * w.step[0],
                  sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
     }

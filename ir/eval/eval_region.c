@@ -8,12 +8,12 @@
 
 #include "ir/eval/eval_rules.h"
 
-static void copy_of(const EvalNode *c, const Tensor *x) {
+static void copy_argument(const EvalNode *c, const Tensor *x) {
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(x, i));
 }
 
-void eval_carry(const EvalNode *c) { copy_of(c, c->arg[0]); }
-void eval_final(const EvalNode *c) { copy_of(c, c->arg[1]); }
+void eval_carry(const EvalNode *c) { copy_argument(c, c->arg[0]); }
+void eval_final(const EvalNode *c) { copy_argument(c, c->arg[1]); }
 void eval_scan(const EvalNode *c) { c->out->value[0] = 1; }
 void eval_collect(const EvalNode *c) { BUG("collect %u of no loop", c->id); }
 
@@ -22,7 +22,7 @@ void eval_time_step(const EvalNode *c) {
   DimId t = c->n->attr.dims[0];
   if (dim_get(c->g->dims, t)->whole != t)
     BUG("a loop over the block %s", dim_get(c->g->dims, t)->name);
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
@@ -36,15 +36,15 @@ void eval_time_step(const EvalNode *c) {
 // -- one loop -----------------------------------------------------------------------------------
 
 typedef VEC(NodeId) NodeList;
-typedef struct Loop {
+typedef struct EvalLoop {
   EvalRun *run;
   const Node *scan;
   RegionId region;
   NodeList carry, collect;
   Tensor *next; // by carry and processor
-} Loop;
+} EvalLoop;
 
-static void list_ends(Loop *l, NodeId scan) {
+static void find_ends(EvalLoop *l, NodeId scan) {
   const Graph *g = l->run->e->graph;
   const RegionNodes *all = &l->run->nodes;
   RegionId in[2] = {l->region, l->scan->region};
@@ -57,7 +57,7 @@ static void list_ends(Loop *l, NodeId scan) {
     }
 }
 
-static Tensor *tensor_of(const Loop *l, NodeId n, int64_t r) {
+static Tensor *tensor_of(const EvalLoop *l, NodeId n, int64_t r) {
   return &l->run->e->at[(int64_t)n * l->run->e->processors + r];
 }
 
@@ -67,7 +67,7 @@ static void copy_cells(const Tensor *from, Tensor *to) {
   memcpy(to->tainted, from->tainted, (size_t)to->elements);
 }
 
-static void turn_carries(Loop *l) {
+static void advance_carries(EvalLoop *l) {
   int64_t p = l->run->e->processors;
   for (uint32_t k = 0; k < l->carry.n; k++)
     for (int64_t r = 0; r < p; r++) {
@@ -79,11 +79,11 @@ static void turn_carries(Loop *l) {
       copy_cells(&l->next[k * p + r], tensor_of(l, l->carry.at[k], r));
 }
 
-static void put_step(Loop *l, NodeId collect, int64_t r) {
+static void store_collected(EvalLoop *l, NodeId collect, int64_t r) {
   const Node *n = graph_node(l->run->e->graph, collect);
   const Tensor *x = tensor_of(l, n->args[1], r);
   Tensor *whole = tensor_of(l, collect, r);
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, x);
   walk_operand(&w, whole);
@@ -94,7 +94,7 @@ static void put_step(Loop *l, NodeId collect, int64_t r) {
       tensor_put(whole, to + w.at[0] + i * w.step[0], tensor_cell(x, w.at[1] + i * w.step[1]));
 }
 
-static void begin(Loop *l) {
+static void start_loop(EvalLoop *l) {
   EvalRun *run = l->run;
   int64_t p = run->e->processors;
   for (uint32_t k = 0; k < l->carry.n; k++) eval_node(run, l->carry.at[k]);
@@ -110,17 +110,18 @@ static void begin(Loop *l) {
 static void run_loop(EvalRun *run, NodeId scan) {
   const Graph *g = run->e->graph;
   ArenaMark mark = arena_mark(run->scratch);
-  Loop l = {.run = run, .scan = graph_node(g, scan), .region = graph_node(g, scan)->attr.region};
+  EvalLoop l = {
+      .run = run, .scan = graph_node(g, scan), .region = graph_node(g, scan)->attr.region};
   const Region *region = region_get(g, l.region);
   int64_t steps = dim_get(g->dims, region->t)->size;
-  list_ends(&l, scan);
-  begin(&l);
+  find_ends(&l, scan);
+  start_loop(&l);
   for (int64_t i = 0; i < steps; i++) {
     run->now[l.region] = region->reverse ? steps - 1 - i : i;
     eval_region(run, l.region);
     for (uint32_t k = 0; k < l.collect.n; k++)
-      for (int64_t r = 0; r < run->e->processors; r++) put_step(&l, l.collect.at[k], r);
-    turn_carries(&l);
+      for (int64_t r = 0; r < run->e->processors; r++) store_collected(&l, l.collect.at[k], r);
+    advance_carries(&l);
   }
   eval_node(run, scan);
   arena_reset(run->scratch, mark);

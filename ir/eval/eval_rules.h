@@ -121,19 +121,19 @@ enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 // moves by step[k], `inner` times.
 //   for (bool on = walk_first(&w); on; on = walk_next(&w))
 //     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k]
-typedef struct Walk {
+typedef struct StrideWalk {
   int rank, operands;
   DimId dim[WALK_RANK];
   int64_t extent[WALK_RANK], count[WALK_RANK], stride[WALK_OPERANDS][WALK_RANK];
   int64_t at[WALK_OPERANDS], inner, step[WALK_OPERANDS];
-} Walk;
-void walk_init(Walk *w);
-void walk_dim(Walk *w, DimId d, int64_t extent); // adds an inner dim, unless it is there
-void walk_dims(Walk *w, const Tensor *t);        // adds all of a tensor's
-int walk_operand(Walk *w, const Tensor *t);      // strides by dim name, 0 where t lacks the dim
-int walk_position(Walk *w, DimId d);             // an operand whose offset is the position along d
-bool walk_first(Walk *w);
-bool walk_next(Walk *w);
+} StrideWalk;
+void walk_init(StrideWalk *w);
+void walk_dim(StrideWalk *w, DimId d, int64_t extent); // adds an inner dim, unless it is there
+void walk_dims(StrideWalk *w, const Tensor *t);        // adds all of a tensor's
+int walk_operand(StrideWalk *w, const Tensor *t); // strides by dim name, 0 where t lacks the dim
+int walk_position(StrideWalk *w, DimId d);        // an operand whose offset is the position along d
+bool walk_first(StrideWalk *w);
+bool walk_next(StrideWalk *w);
 
 // Stride of t along d, 0 when t lacks it.
 int64_t tensor_stride(const Tensor *t, DimId d);

@@ -26,9 +26,9 @@ void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *ou
   out->tainted = arena_array(a, uint8_t, out->elements + 1);
 }
 
-void walk_init(Walk *w) { w->rank = w->operands = 0; }
+void walk_init(StrideWalk *w) { w->rank = w->operands = 0; }
 
-void walk_dim(Walk *w, DimId d, int64_t extent) {
+void walk_dim(StrideWalk *w, DimId d, int64_t extent) {
   for (int i = 0; i < w->rank; i++)
     if (w->dim[i] == d) return;
   if (w->rank == WALK_RANK) BUG("walk over more than %d dims", WALK_RANK);
@@ -36,23 +36,23 @@ void walk_dim(Walk *w, DimId d, int64_t extent) {
   w->extent[w->rank++] = extent;
 }
 
-void walk_dims(Walk *w, const Tensor *t) {
+void walk_dims(StrideWalk *w, const Tensor *t) {
   for (int i = 0; i < t->dims.n; i++) walk_dim(w, t->dims.at[i], t->extent[i]);
 }
 
-int walk_operand(Walk *w, const Tensor *t) {
+int walk_operand(StrideWalk *w, const Tensor *t) {
   int64_t *stride = w->stride[w->operands];
   for (int i = 0; i < w->rank; i++) stride[i] = tensor_stride(t, w->dim[i]);
   return w->operands++;
 }
 
-int walk_position(Walk *w, DimId d) {
+int walk_position(StrideWalk *w, DimId d) {
   int64_t *stride = w->stride[w->operands];
   for (int i = 0; i < w->rank; i++) stride[i] = w->dim[i] == d;
   return w->operands++;
 }
 
-bool walk_first(Walk *w) {
+bool walk_first(StrideWalk *w) {
   int last = w->rank - 1;
   for (int i = 0; i < w->rank; i++) {
     if (w->extent[i] == 0) return false;
@@ -66,7 +66,7 @@ bool walk_first(Walk *w) {
   return true;
 }
 
-bool walk_next(Walk *w) {
+bool walk_next(StrideWalk *w) {
   for (int i = w->rank - 2; i >= 0; i--) {
     bool carry = ++w->count[i] == w->extent[i];
     int64_t move = carry ? 1 - w->extent[i] : 1;

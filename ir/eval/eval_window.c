@@ -23,7 +23,7 @@ void eval_window(const EvalNode *c) {
   int64_t step = tensor_stride(x, from), extent = x->extent[dims_index(&x->dims, from)];
   int64_t first = dim_offset(c->g->dims, c->g->mesh, from, c->r), base[2] = {0, 0};
   Cell start = c->n->nargs > 1 ? tensor_cell(c->arg[1], 0) : (Cell){0, 0, false};
-  Walk w;
+  StrideWalk w;
   walk_init(&w);
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);

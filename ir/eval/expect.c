@@ -15,8 +15,9 @@ Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfee
                 .graph = g,
                 .lowered = lowered ? lowered : g,
                 .nfeeds = nfeeds,
-                .runs = EXPECT_RUNS};
-  for (int k = 0; k < EXPECT_MOST; k++) x->feed[k] = arena_copy(a, feeds, nfeeds * sizeof *feeds);
+                .runs = EXPECT_MIN_RUNS};
+  for (int k = 0; k < EXPECT_MAX_RUNS; k++)
+    x->feed[k] = arena_copy(a, feeds, nfeeds * sizeof *feeds);
   return x;
 }
 
@@ -31,7 +32,7 @@ void expect_step(Expect *x, int64_t step) {
 }
 
 void expect_more(Expect *x, int64_t step) {
-  for (; x->runs < EXPECT_MOST; x->runs++) run_perturbed(x, x->runs, step);
+  for (; x->runs < EXPECT_MAX_RUNS; x->runs++) run_perturbed(x, x->runs, step);
 }
 
 // Output i of run k, in the order of axes in files.
@@ -39,7 +40,7 @@ static Tensor *run_output(Expect *x, int k, uint32_t i) {
   const Output *o = &x->graph->output.at[i];
   const Decl *d = o->kind == OUT_UPDATE ? &x->graph->decl.at[o->target - 1] : NULL;
   NodeId n = x->run[k]->graph->output.at[i].value;
-  return eval_whole(x->arena, x->run[k], n, d ? d->rank : o->rank, d ? d->dims : o->dims, NULL);
+  return eval_full(x->arena, x->run[k], n, d ? d->rank : o->rank, d ? d->dims : o->dims, NULL);
 }
 
 void expect_commit(Expect *x) {
@@ -88,12 +89,12 @@ static double largest_value(const Tensor *t) {
 
 // Tolerances of the size of the values test nothing, unless the values are what rounding leaves of
 // zero.
-static bool says_nothing(double tolerance, double largest) {
+static bool uninformative(double tolerance, double largest) {
   return tolerance > 1e-3 && tolerance > largest / 4;
 }
 
 Tensor *expect_output(Expect *x, uint32_t i) {
-  Tensor *t[EXPECT_MOST] = {run_output(x, 0, i)};
+  Tensor *t[EXPECT_MAX_RUNS] = {run_output(x, 0, i)};
   for (int k = 1; k < x->runs; k++) t[k] = run_output(x, k, i);
   double typical = typical_error(x->runs, t[0], t), largest = largest_value(t[0]);
   for (int64_t k = 0; k < t[0]->elements; k++) {
@@ -103,7 +104,7 @@ Tensor *expect_output(Expect *x, uint32_t i) {
     if (bounded) tolerance = fmin(tolerance, 2 * t[0]->bound[k]);
     // a decision may fall otherwise (how many are equal), and all that comes of it is rounding
     if (!sure && dtype_is_float(t[0]->type)) tolerance += 1e-6 * largest;
-    t[0]->tainted[k] = !known || says_nothing(tolerance, largest);
+    t[0]->tainted[k] = !known || uninformative(tolerance, largest);
     t[0]->bound[k] = tolerance;
   }
   return t[0];

@@ -9,16 +9,16 @@
 
 #include "ir/eval/eval.h"
 
-enum { EXPECT_RUNS = 5, EXPECT_MOST = 20 }; // the first without errors
+enum { EXPECT_MIN_RUNS = 5, EXPECT_MAX_RUNS = 20 }; // the first without errors
 
 typedef struct Expect {
   Arena *arena;
   const Graph *graph, *lowered; // the runs with errors are of `lowered`
   uint32_t nfeeds;
   int runs;
-  EvalFeed *feed[EXPECT_MOST];
-  Eval *run[EXPECT_MOST]; // of the last step
-  bool committed;         // feeds have changed since the start: bounds of one step do not count
+  EvalFeed *feed[EXPECT_MAX_RUNS];
+  Eval *run[EXPECT_MAX_RUNS]; // of the last step
+  bool committed;             // feeds have changed since the start: bounds of one step do not count
 } Expect;
 
 // feeds: values of all decls with a node before the first step. lowered: the graph of one processor
@@ -26,7 +26,7 @@ typedef struct Expect {
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
                    const EvalFeed *feeds);
 void expect_step(Expect *x, int64_t step);
-// More runs with errors of the first step, to EXPECT_MOST: a decision that few of them turn is
+// More runs with errors of the first step, to EXPECT_MAX_RUNS: a decision that few of them turn is
 // found.
 void expect_more(Expect *x, int64_t step);
 // Targets of updates take their new values.

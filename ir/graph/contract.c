@@ -8,12 +8,12 @@
 
 enum { MAX_FACTORS = 32 }; // beyond, factors are multiplied in the order given
 
-typedef struct Factors {
+typedef struct FactorList {
   Graph *g;
   int n;
   NodeId at[MAX_FACTORS];
   const Dims *keep;
-} Factors;
+} FactorList;
 
 typedef struct Pair {
   int i, j;
@@ -21,24 +21,24 @@ typedef struct Pair {
   double work, size;
 } Pair;
 
-static const Dims *dims_of(const Factors *f, int i) { return &graph_node(f->g, f->at[i])->dims; }
+static const Dims *dims_of(const FactorList *f, int i) { return &graph_node(f->g, f->at[i])->dims; }
 
 // In how many factors other than i and j dim d occurs.
-static int other_uses(const Factors *f, DimId d, int i, int j) {
+static int other_uses(const FactorList *f, DimId d, int i, int j) {
   int uses = 0;
   for (int k = 0; k < f->n; k++)
     if (k != i && k != j && dims_has(dims_of(f, k), d)) uses++;
   return uses;
 }
 
-static double size_of(const Factors *f, const Dims *s) {
+static double size_of(const FactorList *f, const Dims *s) {
   double n = 1;
   for (int i = 0; i < s->n; i++) n *= (double)dim_get(f->g->dims, s->at[i])->size;
   return n;
 }
 
 // Dims of factor i that nobody else has and nobody keeps.
-static void sum_lonely_dims(Factors *f, int i) {
+static void sum_unshared_dims(FactorList *f, int i) {
   Dims over = {0};
   const Dims *s = dims_of(f, i);
   for (int k = 0; k < s->n; k++)
@@ -47,7 +47,7 @@ static void sum_lonely_dims(Factors *f, int i) {
   f->at[i] = graph_reduce(f->g, OP_SUM, f->at[i], &over);
 }
 
-static Pair pair_of(const Factors *f, int i, int j) {
+static Pair pair_of(const FactorList *f, int i, int j) {
   Pair p = {.i = i, .j = j, .result = *dims_of(f, i)};
   const Dims *b = dims_of(f, j);
   for (int k = 0; k < b->n; k++)
@@ -67,7 +67,7 @@ static bool pair_before(const Pair *a, const Pair *b) {
   return a->size < b->size;
 }
 
-static Pair best_pair(const Factors *f) {
+static Pair best_pair(const FactorList *f) {
   Pair best = pair_of(f, 0, 1);
   for (int i = 0; i < f->n; i++) {
     for (int j = i + 1; j < f->n; j++) {
@@ -78,7 +78,7 @@ static Pair best_pair(const Factors *f) {
   return best;
 }
 
-static bool sums_left(const Factors *f, const Pair *but) {
+static bool sums_left(const FactorList *f, const Pair *but) {
   for (int i = 0; i < f->n; i++) {
     const Dims *s = dims_of(f, i);
     for (int k = 0; k < s->n; k++)
@@ -88,7 +88,7 @@ static bool sums_left(const Factors *f, const Pair *but) {
 }
 
 // The last sum gives the wide type, and what is multiplied to it then is widened first.
-static void join_pair(Factors *f, const Pair *p, Dtype type) {
+static void join_pair(FactorList *f, const Pair *p, Dtype type) {
   Dtype narrow = (Dtype)graph_node(f->g, f->at[p->i])->type;
   NodeId args[2] = {f->at[p->i], f->at[p->j]}, joined;
   if (p->sums.n) {
@@ -105,7 +105,7 @@ static void join_pair(Factors *f, const Pair *p, Dtype type) {
 }
 
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type) {
-  Factors f = {.g = g, .keep = keep};
+  FactorList f = {.g = g, .keep = keep};
   NodeId rest = 0;
   for (int i = 0; i < n; i++) {
     if (i < MAX_FACTORS - 1)
@@ -114,7 +114,7 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
       rest = rest ? graph_binary(g, OP_MUL, rest, factors[i]) : factors[i];
   }
   if (rest) f.at[f.n++] = rest;
-  for (int i = 0; i < f.n; i++) sum_lonely_dims(&f, i);
+  for (int i = 0; i < f.n; i++) sum_unshared_dims(&f, i);
   while (f.n > 1) {
     Pair p = best_pair(&f);
     join_pair(&f, &p, type);

@@ -446,8 +446,8 @@ LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped) {
   NodeId infinite =
       graph_binary(g, OP_EQ, graph_unary(g, OP_ABS, max), graph_const(g, type, (double)INFINITY));
   LogSum s = {.shift = graph_where(g, infinite, graph_const(g, type, 0), max)};
-  s.away = graph_binary(g, OP_SUB, x, s.shift);
-  s.e = graph_unary(g, OP_EXP, s.away);
+  s.shifted = graph_binary(g, OP_SUB, x, s.shift);
+  s.e = graph_unary(g, OP_EXP, s.shifted);
   s.sum = graph_reduce(g, OP_SUM, s.e, over);
   return s;
 }
@@ -473,35 +473,35 @@ static bool args_marked(const Node *n, const bool *marked) {
   return true;
 }
 
-typedef struct Reached {
+typedef struct Marker {
   Arena *a;
   const Graph *g;
   const NodeId *scan; // of each region
   bool *marked;
   VEC(NodeId) todo;
-} Reached;
+} Marker;
 
-static void reach(Reached *r, NodeId n) {
+static void mark(Marker *r, NodeId n) {
   if (!n || r->marked[n]) return;
   r->marked[n] = true;
   vec_push(r->a, r->todo) = n;
 }
 
 // A scan alone asks for none of its carries: what is read of one asks for its next value.
-static void reach_all(Reached *r) {
+static void mark_all(Marker *r) {
   while (r->todo.n) {
     NodeId id = r->todo.at[--r->todo.n];
     const Node *n = graph_node(r->g, id);
-    for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) reach(r, n->args[i]);
+    for (int i = 0; i < n->nargs && n->op != OP_SCAN; i++) mark(r, n->args[i]);
     if (n->op == OP_CARRY) {
-      reach(r, r->scan[n->region]);
-      reach(r, carry_next(r->g, r->scan, id));
+      mark(r, r->scan[n->region]);
+      mark(r, carry_next(r->g, r->scan, id));
     }
   }
 }
 
 // In a graph without loops: users come after what they use.
-static bool *mark_backward(Arena *a, const Graph *g) {
+static bool *mark_needed_straight(Arena *a, const Graph *g) {
   bool *marked = arena_array(a, bool, graph_count(g) + 1);
   for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
   for (NodeId n = graph_count(g); n; n--)
@@ -514,10 +514,10 @@ static bool *mark_backward(Arena *a, const Graph *g) {
   return marked;
 }
 
-static bool *mark_reached(Arena *a, const Graph *g, const NodeId *scan) {
-  Reached r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
-  for (uint32_t i = 0; i < g->output.n; i++) reach(&r, g->output.at[i].value);
-  reach_all(&r);
+static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
+  Marker r = {.a = a, .g = g, .scan = scan, .marked = arena_array(a, bool, graph_count(g) + 1)};
+  for (uint32_t i = 0; i < g->output.n; i++) mark(&r, g->output.at[i].value);
+  mark_all(&r);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, r.marked)) r.marked[n] = true;
@@ -597,9 +597,9 @@ static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *mar
   return map;
 }
 
-Graph *graph_trim(Arena *a, Graph *g, Stage stage) {
-  if (g->region.n || a != g->arena) return graph_reach(a, g, stage, NULL);
-  const bool *marked = mark_backward(a, g);
+Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
+  if (g->region.n || a != g->arena) return graph_prune(a, g, stage, NULL);
+  const bool *marked = mark_needed_straight(a, g);
   bool all = true;
   for (NodeId n = 1; n <= graph_count(g); n++) all &= marked[n];
   g->stage = stage;
@@ -612,9 +612,9 @@ Graph *graph_trim(Arena *a, Graph *g, Stage stage) {
 }
 
 // The same as a copy.
-static Graph *reach_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+static Graph *prune_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
-  NodeId *map = move_nodes(a, g, from, mark_backward(a, from));
+  NodeId *map = move_nodes(a, g, from, mark_needed_straight(a, from));
   for (uint32_t i = 0; i < from->output.n; i++) {
     Output o = from->output.at[i];
     o.value = map[o.value];
@@ -624,11 +624,11 @@ static Graph *reach_straight(Arena *a, const Graph *from, Stage stage, NodeId **
   return g;
 }
 
-Graph *graph_reach(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
-  if (!from->region.n) return reach_straight(a, from, stage, map_out);
+Graph *graph_prune(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
+  if (!from->region.n) return prune_straight(a, from, stage, map_out);
   Graph *g = graph_like(a, from, stage);
   const NodeId *scan = region_scans(a, from), *order = graph_schedule(a, from);
-  bool *marked = mark_reached(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);
+  bool *marked = mark_needed(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);
   uint64_t **number = number_carries(a, from, scan, marked, kept);
   NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
   for (uint32_t i = 0; i < graph_count(from); i++) {

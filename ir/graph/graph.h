@@ -245,11 +245,11 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
 //
 //   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = away - log(sum)
 typedef struct LogSum {
-  NodeId shift; // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not
-                // -inf - -inf
-  NodeId away;  // x - shift
-  NodeId e;     // exp(away)
-  NodeId sum;   // of e over `over`
+  NodeId shift;   // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not
+                  // -inf - -inf
+  NodeId shifted; // x - shift
+  NodeId e;       // exp(away)
+  NodeId sum;     // of e over `over`
 } LogSum;
 // x is f32 or f64. The gradient by the shift is zero; `stopped` keeps it from being built (before
 // `expand`).
@@ -287,9 +287,9 @@ int64_t node_bytes(const Graph *g, NodeId n);
 
 // A copy that holds only what outputs reach (and CHECKS nodes whose arguments are reached).
 // map, if not NULL, gets old id -> new id (0: dropped), count+1 entries from `a`.
-Graph *graph_reach(Arena *a, const Graph *g, Stage stage, NodeId **map);
+Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // The same for a graph that nobody else has seen, in place where it can: g ends.
-Graph *graph_trim(Arena *a, Graph *g, Stage stage);
+Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 
 // -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
 // note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the

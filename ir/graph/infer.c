@@ -1,8 +1,8 @@
 // What each op makes of its arguments: the infer column of ops.def, one rule a name.
 //
-// A rule reads Call and sets type and dims of the result, or returns refuse(...). It may be handed
-// anything (graph text is a way in), so it relies on nothing but what infer() checks first: number
-// of arguments, dims, axes, types and the declaration exist.
+// A rule reads InferCall and sets type and dims of the result, or returns refuse(...). It may be
+// handed anything (graph text is a way in), so it relies on nothing but what infer() checks first:
+// number of arguments, dims, axes, types and the declaration exist.
 #include "ir/graph/infer_internal.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 enum { WHY = 200 };
 
-typedef struct Call {
+typedef struct InferCall {
   const Graph *g;
   Op op;
   int nargs;
@@ -19,10 +19,10 @@ typedef struct Call {
   Dtype type; // of the result
   Dims dims;
   char *why;
-} Call;
+} InferCall;
 
-static bool refuse(const Call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static bool refuse(const Call *c, const char *fmt, ...) {
+static bool refuse(const InferCall *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool refuse(const InferCall *c, const char *fmt, ...) {
   int n = snprintf(c->why, WHY, "%s: ", op_row(c->op)->text);
   va_list ap;
   va_start(ap, fmt);
@@ -33,11 +33,11 @@ static bool refuse(const Call *c, const char *fmt, ...) {
 
 // -- parts of rules -----------------------------------------------------------------------------
 
-static const Dim *dim_of(const Call *c, DimId d) { return dim_get(c->g->dims, d); }
-static Dtype arg_type(const Call *c, int i) { return (Dtype)c->arg[i]->type; }
+static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dims, d); }
+static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type; }
 
 // Adds d to the result; two blocks of one whole dim do not go together in one value.
-static bool add_dim(Call *c, DimId d) {
+static bool add_dim(InferCall *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
     if (other != d && dim_of(c, other)->whole == dim_of(c, d)->whole)
@@ -48,19 +48,19 @@ static bool add_dim(Call *c, DimId d) {
          refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
 }
 
-static bool add_dims(Call *c, const Dims *s) {
+static bool add_dims(InferCall *c, const Dims *s) {
   for (int i = 0; i < s->n; i++)
     if (!add_dim(c, s->at[i])) return false;
   return true;
 }
 
-static bool union_of_args(Call *c) {
+static bool union_of_args(InferCall *c) {
   for (int i = 0; i < c->nargs; i++)
     if (!add_dims(c, &c->arg[i]->dims)) return false;
   return true;
 }
 
-static bool same_types(const Call *c, int first) {
+static bool same_types(const InferCall *c, int first) {
   for (int i = first + 1; i < c->nargs; i++)
     if (c->arg[i]->type != c->arg[first]->type)
       return refuse(c, "arguments are %s and %s", dtype_text(arg_type(c, first)),
@@ -68,27 +68,27 @@ static bool same_types(const Call *c, int first) {
   return true;
 }
 
-static bool want_type(const Call *c, int i, Dtype t) {
+static bool want_type(const InferCall *c, int i, Dtype t) {
   return arg_type(c, i) == t ||
          refuse(c, "argument %d is %s, not %s", i + 1, dtype_text(arg_type(c, i)), dtype_text(t));
 }
 
-static bool want_float(const Call *c, int i) {
+static bool want_float(const InferCall *c, int i) {
   return dtype_is_float(arg_type(c, i)) ||
          refuse(c, "argument %d is %s, not a float", i + 1, dtype_text(arg_type(c, i)));
 }
 
-static bool not_bool(const Call *c, int i) {
+static bool not_bool(const InferCall *c, int i) {
   return arg_type(c, i) != TYPE_BOOL || refuse(c, "argument %d is bool", i + 1);
 }
 
-static bool want_lists(const Call *c, int ndims, int nto) {
+static bool want_lists(const InferCall *c, int ndims, int nto) {
   if (c->attr->ndims == ndims && c->attr->nto == nto) return true;
   return refuse(c, "takes %d dims and %d new ones, not %d and %d", ndims, nto, c->attr->ndims,
                 c->attr->nto);
 }
 
-static bool distinct(const Call *c, int n, const DimId *d) {
+static bool distinct(const InferCall *c, int n, const DimId *d) {
   for (int i = 0; i < n; i++)
     for (int j = 0; j < i; j++)
       if (d[i] == d[j]) return refuse(c, "names %s twice", dim_of(c, d[i])->name);
@@ -96,7 +96,7 @@ static bool distinct(const Call *c, int n, const DimId *d) {
 }
 
 // Dims of argument i without those in attr.dims, each of which it must have.
-static bool without_dims(Call *c, int i) {
+static bool without_dims(InferCall *c, int i) {
   Dims left = c->arg[i]->dims;
   if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
   for (int k = 0; k < c->attr->ndims; k++) {
@@ -109,7 +109,7 @@ static bool without_dims(Call *c, int i) {
 
 // -- sources ------------------------------------------------------------------------------------
 
-static bool infer_decl(Call *c) {
+static bool infer_decl(InferCall *c) {
   if (c->attr->decl == 0) return refuse(c, "names no declaration");
   const Decl *d = &c->g->decl.at[c->attr->decl - 1];
   if (decl_op(d->kind) != c->op) return refuse(c, "%s is not declared so", d->name);
@@ -126,12 +126,12 @@ static bool infer_decl(Call *c) {
   return true;
 }
 
-static bool infer_scalar(Call *c) {
+static bool infer_scalar(InferCall *c) {
   c->type = c->attr->type;
   return true;
 }
 
-static bool infer_typed(Call *c) {
+static bool infer_typed(InferCall *c) {
   c->type = c->attr->type;
   if (c->nargs == 1) return union_of_args(c);
   if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
@@ -143,22 +143,22 @@ static bool infer_typed(Call *c) {
   return true;
 }
 
-static bool infer_index(Call *c) {
+static bool infer_index(InferCall *c) {
   c->type = TYPE_I32;
   return want_lists(c, 1, 0) && add_dim(c, c->attr->dims[0]);
 }
 
-static bool infer_step(Call *c) {
+static bool infer_step(InferCall *c) {
   c->type = TYPE_I32;
   return true;
 }
 
-static bool infer_training(Call *c) {
+static bool infer_training(InferCall *c) {
   c->type = TYPE_BOOL;
   return true;
 }
 
-static bool infer_random(Call *c) {
+static bool infer_random(InferCall *c) {
   c->type = c->attr->type;
   if (c->type != TYPE_F32 && c->type != TYPE_F64)
     return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
@@ -170,84 +170,86 @@ static bool infer_random(Call *c) {
 
 // -- pointwise ----------------------------------------------------------------------------------
 
-static bool infer_same(Call *c) {
+static bool infer_same(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->op == OP_BOUND && !(want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32))) return false;
-  if (c->op == OP_OWN_TERM && c->attr->axes.n == 0) return refuse(c, "names no axis");
+  if (c->op == OP_TO_PARTIAL && c->attr->axes.n == 0) return refuse(c, "names no axis");
   if (c->op != OP_STOP && c->op != OP_CHECKPOINT && !not_bool(c, 0)) return false;
   return union_of_args(c);
 }
 
-static bool infer_flt(Call *c) {
+static bool infer_flt(InferCall *c) {
   c->type = arg_type(c, 0);
   return want_float(c, 0) && same_types(c, 0) && union_of_args(c);
 }
 
-static bool infer_boolean(Call *c) {
+static bool infer_boolean(InferCall *c) {
   c->type = TYPE_BOOL;
   for (int i = 0; i < c->nargs; i++)
     if (!want_type(c, i, TYPE_BOOL)) return false;
   return union_of_args(c);
 }
 
-static bool infer_join(Call *c) {
+static bool infer_join(InferCall *c) {
   c->type = arg_type(c, 0);
   bool order = c->op == OP_MAXIMUM || c->op == OP_MINIMUM;
   return same_types(c, 0) && (order || not_bool(c, 0)) && union_of_args(c);
 }
 
-static bool infer_compare(Call *c) {
+static bool infer_compare(InferCall *c) {
   c->type = TYPE_BOOL;
   return same_types(c, 0) && union_of_args(c);
 }
 
-static bool infer_where(Call *c) {
+static bool infer_where(InferCall *c) {
   c->type = arg_type(c, 1);
   return want_type(c, 0, TYPE_BOOL) && same_types(c, 1) && union_of_args(c);
 }
 
-static bool infer_arg_key(Call *c) {
+static bool infer_arg_key(InferCall *c) {
   c->type = TYPE_U64;
   if (dtype_bytes(arg_type(c, 0)) > 4)
     return refuse(c, "%s does not fit the upper half of a key", dtype_text(arg_type(c, 0)));
   return want_type(c, 1, TYPE_I32) && union_of_args(c);
 }
 
-static bool infer_key_index(Call *c) {
+static bool infer_key_index(InferCall *c) {
   c->type = TYPE_I32;
   return want_type(c, 0, TYPE_U64) && union_of_args(c);
 }
 
 // -- reductions, contraction --------------------------------------------------------------------
 
-static bool infer_reduce(Call *c) {
+static bool infer_reduce(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->ndims == 0) return refuse(c, "reduces over no dim");
   return without_dims(c, 0);
 }
 
-static bool infer_sum(Call *c) {
+static bool infer_sum(InferCall *c) {
   if (!infer_reduce(c)) return false;
   if (c->type == TYPE_BOOL || c->type == TYPE_U8) c->type = TYPE_I32;
   return true;
 }
 
-static bool infer_mean(Call *c) {
+static bool infer_mean(InferCall *c) {
   if (!infer_reduce(c)) return false;
   if (!dtype_is_float(c->type)) c->type = TYPE_F32;
   return true;
 }
 
-static bool infer_reduce_flt(Call *c) { return want_float(c, 0) && infer_reduce(c); }
-static bool infer_boolean_reduce(Call *c) { return want_type(c, 0, TYPE_BOOL) && infer_reduce(c); }
+static bool infer_reduce_flt(InferCall *c) { return want_float(c, 0) && infer_reduce(c); }
+static bool infer_boolean_reduce(InferCall *c) {
+  return want_type(c, 0, TYPE_BOOL) && infer_reduce(c);
+}
 
-static bool infer_arg(Call *c) {
+static bool infer_arg(InferCall *c) {
   if (!want_lists(c, 1, 0) || !infer_reduce(c)) return false;
   c->type = TYPE_I32;
   return true;
 }
 
-static bool infer_contract(Call *c) {
+static bool infer_contract(InferCall *c) {
   if (!same_types(c, 0) || !not_bool(c, 0) || !union_of_args(c)) return false;
   c->type = c->attr->type;
   if (dtype_class(c->type) != dtype_class(arg_type(c, 0)))
@@ -264,7 +266,7 @@ static bool infer_contract(Call *c) {
 
 // -- moves --------------------------------------------------------------------------------------
 
-static bool infer_broadcast(Call *c) {
+static bool infer_broadcast(InferCall *c) {
   c->type = arg_type(c, 0);
   if (!distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c)) return false;
   for (int i = 0; i < c->attr->ndims; i++) {
@@ -275,16 +277,18 @@ static bool infer_broadcast(Call *c) {
   return true;
 }
 
-static int64_t whole_size(const Call *c, DimId d) { return dim_of(c, dim_of(c, d)->whole)->size; }
+static int64_t whole_size(const InferCall *c, DimId d) {
+  return dim_of(c, dim_of(c, d)->whole)->size;
+}
 
 // Adds `to`, which may not be a dim that remained.
-static bool add_new(Call *c, DimId to) {
+static bool add_new(InferCall *c, DimId to) {
   if (dims_has(&c->dims, to))
     return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
   return add_dim(c, to);
 }
 
-static bool infer_rename(Call *c) {
+static bool infer_rename(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
     return false;
@@ -305,7 +309,7 @@ static bool infer_rename(Call *c) {
 // Whether `long_` is the dims part[0..n) counted together, part[0] slow. When axes cut them, each
 // level of blocks of the long dim must be a whole number of rows of part[0], else blocks would hold
 // other elements.
-static bool parts_fit(const Call *c, DimId long_, int n, const DimId *part) {
+static bool parts_fit(const InferCall *c, DimId long_, int n, const DimId *part) {
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
     if (dim_of(c, part[i])->axes.n)
@@ -329,7 +333,7 @@ static bool parts_fit(const Call *c, DimId long_, int n, const DimId *part) {
   }
 }
 
-static bool infer_split(Call *c) {
+static bool infer_split(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->nto == 0 || !want_lists(c, 1, c->attr->nto) || !without_dims(c, 0)) return false;
   for (int i = 0; i < c->attr->nto; i++)
@@ -337,7 +341,7 @@ static bool infer_split(Call *c) {
   return parts_fit(c, c->attr->dims[0], c->attr->nto, c->attr->to);
 }
 
-static bool infer_merge(Call *c) {
+static bool infer_merge(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->ndims == 0 || !want_lists(c, c->attr->ndims, 1) || !without_dims(c, 0)) return false;
   return add_new(c, c->attr->to[0]) && parts_fit(c, c->attr->to[0], c->attr->ndims, c->attr->dims);
@@ -345,13 +349,13 @@ static bool infer_merge(Call *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-static bool infer_take(Call *c) {
+static bool infer_take(InferCall *c) {
   c->type = arg_type(c, 0);
   return want_lists(c, 1, 0) && want_type(c, 1, TYPE_I32) && without_dims(c, 0) &&
          add_dims(c, &c->arg[1]->dims);
 }
 
-static bool infer_scatter(Call *c) {
+static bool infer_scatter(InferCall *c) {
   c->type = arg_type(c, 0);
   if (!want_lists(c, c->attr->ndims, 1) || !not_bool(c, 0) || !want_type(c, 1, TYPE_I32) ||
       !distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c))
@@ -366,7 +370,7 @@ static bool infer_scatter(Call *c) {
 
 // -- windows and ordered ops --------------------------------------------------------------------
 
-static bool infer_window(Call *c) {
+static bool infer_window(InferCall *c) {
   const Attr *t = c->attr;
   c->type = arg_type(c, 0);
   if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
@@ -386,25 +390,25 @@ static bool infer_window(Call *c) {
   return t->nto < 2 || add_dim(c, t->to[1]);
 }
 
-static bool infer_window_at(Call *c) {
+static bool infer_window_at(InferCall *c) {
   if (!want_type(c, 1, TYPE_I32)) return false;
   if (c->arg[1]->dims.n) return refuse(c, "the start is not a scalar");
   return infer_window(c);
 }
 
-static bool infer_ordered(Call *c) {
+static bool infer_ordered(InferCall *c) {
   c->type = arg_type(c, 0);
   if (!want_lists(c, 1, 0) || !not_bool(c, 0)) return false;
   return without_dims(c, 0) && add_dim(c, c->attr->dims[0]);
 }
 
-static bool infer_order_index(Call *c) {
+static bool infer_order_index(InferCall *c) {
   if (!infer_ordered(c)) return false;
   c->type = TYPE_I32;
   return true;
 }
 
-static bool infer_top_k(Call *c) {
+static bool infer_top_k(InferCall *c) {
   c->type = TYPE_I32;
   if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c, 0)) return false;
   if (dim_of(c, c->attr->to[0])->size > dim_of(c, c->attr->dims[0])->size)
@@ -415,23 +419,23 @@ static bool infer_top_k(Call *c) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-static bool want_region(const Call *c) {
+static bool want_region(const InferCall *c) {
   return c->attr->region > 0 || refuse(c, "names no region");
 }
 
 // Whether argument i is computed outside the region, or (inside) in it.
-static bool want_place(const Call *c, int i, RegionId within) {
+static bool want_place(const InferCall *c, int i, RegionId within) {
   return region_encloses(c->g, c->arg[i]->region, within) ||
          refuse(c, "argument %d belongs to another loop", i + 1);
 }
 
-static bool infer_carry(Call *c) {
+static bool infer_carry(InferCall *c) {
   c->type = arg_type(c, 0);
   return want_region(c) && want_place(c, 0, region_get(c->g, c->attr->region)->parent) &&
          union_of_args(c);
 }
 
-static bool infer_at(Call *c) {
+static bool infer_at(InferCall *c) {
   c->type = arg_type(c, 0);
   if (!want_region(c) || !want_lists(c, 1, 0)) return false;
   const Region *r = region_get(c->g, c->attr->region);
@@ -440,16 +444,16 @@ static bool infer_at(Call *c) {
   return want_place(c, 0, r->parent) && without_dims(c, 0);
 }
 
-static bool infer_scan(Call *c) {
+static bool infer_scan(InferCall *c) {
   c->type = TYPE_BOOL;
   return want_region(c);
 }
 
-static bool want_scan(const Call *c) {
+static bool want_scan(const InferCall *c) {
   return c->arg[0]->op == OP_SCAN || refuse(c, "argument 1 is not a scan");
 }
 
-static bool infer_final(Call *c) {
+static bool infer_final(InferCall *c) {
   c->type = arg_type(c, 1);
   if (!want_scan(c)) return false;
   if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
@@ -457,7 +461,7 @@ static bool infer_final(Call *c) {
   return add_dims(c, &c->arg[1]->dims);
 }
 
-static bool infer_collect(Call *c) {
+static bool infer_collect(InferCall *c) {
   c->type = arg_type(c, 1);
   if (!want_scan(c) || !want_lists(c, 1, 0)) return false;
   RegionId r = c->arg[0]->attr.region;
@@ -465,7 +469,7 @@ static bool infer_collect(Call *c) {
   return want_place(c, 1, r) && add_dims(c, &c->arg[1]->dims) && add_new(c, c->attr->dims[0]);
 }
 
-static bool infer_pin(Call *c) {
+static bool infer_pin(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->ndims != c->attr->axes.n) return refuse(c, "its lists differ in length");
   for (int i = 0; i < c->attr->ndims; i++)
@@ -476,7 +480,7 @@ static bool infer_pin(Call *c) {
 
 // -- collectives --------------------------------------------------------------------------------
 
-static bool infer_all_reduce(Call *c) {
+static bool infer_all_reduce(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->axes.n == 0) return refuse(c, "names no axis");
   if (c->attr->monoid == MONOID_NONE) return refuse(c, "names no monoid");
@@ -485,7 +489,7 @@ static bool infer_all_reduce(Call *c) {
 
 // Whether the axes of `fine` are those of `coarse` followed by those of the collective: blocks
 // nest, so only the last axes of a dim can be gathered, and new ones come last.
-static bool nests(const Call *c, DimId fine, DimId coarse) {
+static bool nests(const InferCall *c, DimId fine, DimId coarse) {
   Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
   bool fits = all.n + more.n <= MAX_AXES;
   for (int i = 0; fits && i < more.n; i++) all.at[all.n++] = more.at[i];
@@ -494,7 +498,7 @@ static bool nests(const Call *c, DimId fine, DimId coarse) {
                 dim_of(c, coarse)->name);
 }
 
-static bool blocks_follow(const Call *c) {
+static bool blocks_follow(const InferCall *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
   if (c->op == OP_HALO)
@@ -508,7 +512,7 @@ static bool blocks_follow(const Call *c) {
   return c->op == OP_ALL_GATHER ? nests(c, from[0], to[0]) : nests(c, to[0], from[0]);
 }
 
-static bool infer_reblock(Call *c) {
+static bool infer_reblock(InferCall *c) {
   c->type = arg_type(c, 0);
   if (c->attr->axes.n == 0) return refuse(c, "names no axis");
   if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
@@ -524,14 +528,14 @@ static bool infer_reblock(Call *c) {
 
 // -- the door -----------------------------------------------------------------------------------
 
-typedef bool InferRule(Call *c);
+typedef bool InferRule(InferCall *c);
 static InferRule *const rules[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) infer_##infer,
 #include "ir/graph/ops.def"
 #undef OP
 };
 
-static bool lists_exist(const Call *c) {
+static bool lists_exist(const InferCall *c) {
   const Attr *t = c->attr;
   uint32_t n = dim_count(c->g->dims);
   if (t->ndims > MAX_RANK || t->nto > MAX_RANK)
@@ -543,7 +547,7 @@ static bool lists_exist(const Call *c) {
   return true;
 }
 
-static bool attr_exists(const Call *c) {
+static bool attr_exists(const InferCall *c) {
   const Attr *t = c->attr;
   if ((unsigned)t->type >= TYPE_COUNT)
     return refuse(c, "there is no element type %d", (int)t->type);
@@ -563,7 +567,7 @@ static bool attr_exists(const Call *c) {
 bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, Dtype *type,
            Dims *dims, char *why) {
   const Node *arg[MAX_ARGS];
-  Call c = {.g = g, .op = op, .nargs = nargs, .arg = arg, .attr = attr, .why = why};
+  InferCall c = {.g = g, .op = op, .nargs = nargs, .arg = arg, .attr = attr, .why = why};
   int want = op_row(op)->nargs;
   if (want >= 0 && nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
   if (nargs > MAX_ARGS) return refuse(&c, "more than %d arguments", MAX_ARGS);

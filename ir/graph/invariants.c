@@ -13,14 +13,14 @@ static const unsigned stage_legal[STAGE_COUNT] = {
 #undef STAGE
 };
 
-typedef struct Check {
+typedef struct Verifier {
   const Graph *g;
   const NodeId *scan; // of each region
   char *why;
-} Check;
+} Verifier;
 
-static bool broken(const Check *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static bool broken(const Check *c, const char *fmt, ...) {
+static bool broken(const Verifier *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool broken(const Verifier *c, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(c->why, WHY, fmt, ap);
@@ -30,7 +30,7 @@ static bool broken(const Check *c, const char *fmt, ...) {
 
 // -- declarations, nodes, outputs ---------------------------------------------------------------
 
-static bool order_is_whole(const Check *c, const char *name, int rank, const DimId *d) {
+static bool order_is_whole(const Verifier *c, const char *name, int rank, const DimId *d) {
   if (rank > MAX_RANK) return broken(c, "%s has more than %d dims", name, MAX_RANK);
   for (int i = 0; i < rank; i++) {
     if (d[i] == 0 || d[i] > dim_count(c->g->dims)) return broken(c, "%s has no dim %u", name, d[i]);
@@ -41,7 +41,7 @@ static bool order_is_whole(const Check *c, const char *name, int rank, const Dim
   return true;
 }
 
-static bool check_decl(const Check *c, DeclId id) {
+static bool check_decl(const Verifier *c, DeclId id) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[id - 1];
   if (!d->name) return broken(c, "declaration %u has no name", id);
@@ -55,7 +55,7 @@ static bool check_decl(const Check *c, DeclId id) {
   return order_is_whole(c, d->name, d->rank, d->dims);
 }
 
-static bool check_legal(const Check *c, NodeId id) {
+static bool check_legal(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   const OpRow *row = op_row((Op)n->op);
   unsigned legal = stage_legal[c->g->stage];
@@ -73,7 +73,7 @@ static bool check_legal(const Check *c, NodeId id) {
   return true;
 }
 
-static bool check_node(const Check *c, NodeId id) {
+static bool check_node(const Verifier *c, NodeId id) {
   const Graph *g = c->g;
   const Node *n = graph_node(g, id);
   if (n->op >= OP_COUNT) return broken(c, "%%%u has no operation", id);
@@ -97,7 +97,7 @@ static bool check_node(const Check *c, NodeId id) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-static bool check_region(const Check *c, RegionId r) {
+static bool check_region(const Verifier *c, RegionId r) {
   const Region *region = region_get(c->g, r);
   if (region->parent >= r) return broken(c, "region %u lies in no earlier one", r);
   if (region->t == 0 || region->t > dim_count(c->g->dims) ||
@@ -106,7 +106,7 @@ static bool check_region(const Check *c, RegionId r) {
   return true;
 }
 
-static bool check_carry(const Check *c, NodeId id) {
+static bool check_carry(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   NodeId scan = c->scan[n->region], next = carry_next(c->g, c->scan, id);
   if (!scan) return true; // a loop that is being built
@@ -118,7 +118,7 @@ static bool check_carry(const Check *c, NodeId id) {
 }
 
 // What a body takes from outside is there before the loop runs.
-static bool check_place(const Check *c, NodeId id) {
+static bool check_place(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   if (n->op == OP_CARRY && !check_carry(c, id)) return false;
   if (n->op == OP_SCAN && c->scan[n->attr.region] != id)
@@ -137,7 +137,7 @@ static bool check_place(const Check *c, NodeId id) {
 
 // The dims of an update are those of its target: as it is held here, or whole, or any blocks of
 // them when nothing here reads it.
-static bool update_fits(const Check *c, const Output *o) {
+static bool update_fits(const Verifier *c, const Output *o) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[o->target - 1];
   const Dims *have = &graph_node(g, o->value)->dims;
@@ -154,7 +154,7 @@ static bool update_fits(const Check *c, const Output *o) {
   return fits || broken(c, "the update %%%u of %s has other dims", o->value, d->name);
 }
 
-static bool check_output(const Check *c, const Output *o) {
+static bool check_output(const Verifier *c, const Output *o) {
   if (!o->name) return broken(c, "an output has no name");
   if (o->value == 0 || o->value > graph_count(c->g))
     return broken(c, "output %s has no node %%%u", o->name, o->value);
@@ -167,13 +167,13 @@ static bool check_output(const Check *c, const Output *o) {
   return update_fits(c, o);
 }
 
-static bool check_name(const Check *c, const Name *n) {
+static bool check_name(const Verifier *c, const Name *n) {
   if (!n->name) return broken(c, "a name is missing");
   if (n->value > graph_count(c->g)) return broken(c, "%s has no node %%%u", n->name, n->value);
   return order_is_whole(c, n->name, n->rank, n->dims);
 }
 
-static bool verify(const Check *c) {
+static bool verify(const Verifier *c) {
   const Graph *g = c->g;
   for (DeclId d = 1; d <= g->decl.n; d++)
     if (!check_decl(c, d)) return false;
@@ -192,7 +192,7 @@ static bool verify(const Check *c) {
 
 bool graph_verify(const Graph *g, char *why) {
   Arena *a = arena_new();
-  Check c = {.g = g, .why = why, .scan = region_scans(a, g)};
+  Verifier c = {.g = g, .why = why, .scan = region_scans(a, g)};
   bool good = verify(&c);
   arena_free(a);
   return good;
@@ -210,12 +210,12 @@ static void check_text(Arena *a, const Graph *g, const char *pass) {
   Diag *d = diag_new(a);
   const char *text = graph_print(a, g, NULL, NULL, NULL);
   uint32_t source = diag_source(d, pass, text, strlen(text));
-  Graph *again = graph_read(a, intern_new(a), d, source, text, strlen(text));
-  if (!again) {
+  Graph *reread = graph_read(a, intern_new(a), d, source, text, strlen(text));
+  if (!reread) {
     diag_print(d, stderr, false);
     BUG("after %s: the graph's text cannot be read", pass);
   }
-  const char *second = graph_print(a, again, d, NULL, NULL);
+  const char *second = graph_print(a, reread, d, NULL, NULL);
   if (strcmp(text, second) == 0) return;
   size_t at = 0, line = 1;
   for (; text[at] == second[at]; at++) line += text[at] == '\n';

@@ -108,7 +108,7 @@ Graph *graph_widen_scatters(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_trim(a, to, g->stage);
+  return graph_prune_in_place(a, to, g->stage);
 }
 
 typedef NodeId ExpandRule(Expand *c);
@@ -137,5 +137,5 @@ Graph *graph_expand(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_trim(a, to, STAGE_SIMPLIFY);
+  return graph_prune_in_place(a, to, STAGE_SIMPLIFY);
 }

@@ -187,5 +187,5 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_simplify(a, graph_trim(a, to, g->stage)); // zeros that remain go
+  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // zeros that remain go
 }

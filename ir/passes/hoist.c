@@ -354,7 +354,7 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
     o.value = h.in[o.value];
     vec_push(a, h.to->output) = o;
   }
-  return graph_trim(a, h.to, g->stage);
+  return graph_prune_in_place(a, h.to, g->stage);
 }
 
 const Graph *graph_hoist(Arena *a, const Graph *g) {
@@ -362,7 +362,7 @@ const Graph *graph_hoist(Arena *a, const Graph *g) {
   for (uint32_t r = 1; r <= g->region.n; r++)
     if (region_depth(g, (RegionId)r) > depth) depth = region_depth(g, (RegionId)r);
   if (!depth) return g;
-  const Graph *out = graph_reach(a, g, g->stage, NULL);
+  const Graph *out = graph_prune(a, g, g->stage, NULL);
   for (; depth > 0; depth--) out = hoist_depth(a, out, depth);
   return out;
 }

@@ -86,5 +86,5 @@ Graph *graph_simplify(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_trim(a, to, g->stage);
+  return graph_prune_in_place(a, to, g->stage);
 }

@@ -78,7 +78,7 @@ static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reade
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
   const char *use = use_text(l, user, state_after(l, n, s));
   Arena *a = l->out->arena;
-  if (s->op == OP_OWN_TERM) return arena_printf(a, "added to terms over %s: counted once", axes);
+  if (s->op == OP_TO_PARTIAL) return arena_printf(a, "added to terms over %s: counted once", axes);
   if (s->op == OP_SLICE_OWN) return arena_printf(a, "whole over %s; %s", axes, use);
   if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
     const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
@@ -130,8 +130,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
   l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
   if (l->p->graph->subject[n].name) l->out->origin.value = l->p->graph->subject[n].name;
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
-  return reduces || s->op == OP_OWN_TERM ? graph_add(l->out, s->op, 1, &value, &attr)
-                                         : lower_below(l->out, s->op, value, &attr);
+  return reduces || s->op == OP_TO_PARTIAL ? graph_add(l->out, s->op, 1, &value, &attr)
+                                           : lower_below(l->out, s->op, value, &attr);
 }
 
 // Sums of narrow floats are kept in f32 until they are complete.
@@ -398,5 +398,5 @@ Graph *lower(Arena *a, const Placement *placement) {
   }
   lower_outputs(&l);
   arena_free(l.scratch);
-  return graph_trim(a, l.out, STAGE_LOWER);
+  return graph_prune_in_place(a, l.out, STAGE_LOWER);
 }

@@ -10,7 +10,7 @@
 //   slice_own, reduce_scatter, all_to_all   append axes to a cut when the target wants them there
 //   all_gather, all_to_all                  take the last axes of a cut away
 //   permute                                 puts the axes of a cut in the target's order (equal full blocks)
-//   all_reduce, own_term                    end or begin partial terms
+//   all_reduce, to_partial                    end or begin partial terms
 //
 // Where that takes several calls or more room, each box can also go straight to whoever holds it
 // afterwards, in one permute:
@@ -176,7 +176,7 @@ static void try_terms(Search *x, uint32_t at) {
   axes_join(&next.partial, axes);
   next.partial = axes_sorted(next.partial);
   next.monoid = MONOID_SUM;
-  reach(x, at, next, (Step){.op = OP_OWN_TERM, .from = -1, .to = -1, .axes = axes});
+  reach(x, at, next, (Step){.op = OP_TO_PARTIAL, .from = -1, .to = -1, .axes = axes});
 }
 
 static const uint32_t NOWHERE = UINT32_MAX;

@@ -37,7 +37,7 @@ static void feed_all(Exec *e, const Program *p, const OpCase *c, Arena *a) {
 
 static bool compare_output(Exec *e, const Output *o, const Eval *truth, Arena *a,
                            const char *label) {
-  const Tensor *want = eval_whole(a, truth, o->value, o->rank, o->dims, NULL);
+  const Tensor *want = eval_full(a, truth, o->value, o->rank, o->dims, NULL);
   int64_t size = dtype_bytes(want->type);
   char *data = arena_alloc(a, (size_t)(want->elements * size + 1));
   double *got = arena_array(a, double, want->elements + 1);

@@ -116,7 +116,7 @@ static bool model_read(Subject *s, const char *path) {
 static const Graph *only_first(Arena *a, const Graph *g) {
   Graph with = *g;
   with.output.n = 1;
-  return graph_reach(a, &with, g->stage, NULL);
+  return graph_prune(a, &with, g->stage, NULL);
 }
 
 static bool select_gradients(Subject *s) {
@@ -236,7 +236,7 @@ static Verdict check_feed(Subject *s, uint32_t feed, const double *grad) {
 
 static const Tensor *gradient_of(const Subject *s, const Eval *e, uint32_t output) {
   const Output *o = &e->graph->output.at[output];
-  return eval_whole(s->a, e, o->value, o->rank, o->dims, NULL);
+  return eval_full(s->a, e, o->value, o->rank, o->dims, NULL);
 }
 
 static Verdict check_passes(const Subject *s, const Eval *chosen, const Eval *simple) {

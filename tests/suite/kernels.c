@@ -155,7 +155,7 @@ static void add_selections(void) {
 
 static void add_counters(void) {
   for (int place = 0; place < PLACES; place++) {
-    Case *c = case_new("index, step, num, own_term %s", place_name[place]);
+    Case *c = case_new("index, step, num, to_partial %s", place_name[place]);
     KLevel level = pointwise_loops(c, place, 50, 41);
     c->slot[c->k.nslots] = 1000;
     int i = case_stmt(c, K_OP, OP_INDEX, TYPE_I32, level, 0, NO_STMT, NO_STMT, NO_STMT, 1);
@@ -173,7 +173,7 @@ static void add_counters(void) {
     c->num[0] = 0.25;
     int own[2];
     for (int q = 0; q < 2; q++) {
-      own[q] = case_op1(c, OP_OWN_TERM, TYPE_F32, level, 0, f);
+      own[q] = case_op1(c, OP_TO_PARTIAL, TYPE_F32, level, 0, f);
       c->slot[c->k.nslots] = q;
       c->stmt[own[q]].slot = c->k.nslots++;
     }

@@ -30,8 +30,8 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
   for (uint32_t o = 0; o < whole->graph->output.n; o++) {
     const Output *a = &whole->graph->output.at[o], *b = &split->graph->output.at[o];
     bool agree;
-    Tensor *x = eval_whole(m->a, whole, a->value, 0, NULL, NULL);
-    Tensor *y = eval_whole(m->a, split, b->value, 0, NULL, &agree);
+    Tensor *x = eval_full(m->a, whole, a->value, 0, NULL, NULL);
+    Tensor *y = eval_full(m->a, split, b->value, 0, NULL, &agree);
     if (!agree) return arena_printf(m->a, "%s: replicas differ", a->name);
     if (!dims_equal(&x->dims, &y->dims)) return arena_printf(m->a, "%s: other dims", a->name);
     elements += x->elements;

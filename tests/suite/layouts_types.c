@@ -32,8 +32,8 @@ static const char *compare(Arena *a, const Eval *whole, const Eval *split) {
   for (uint32_t o = 0; o < whole->graph->output.n; o++) {
     const Output *x = &whole->graph->output.at[o], *y = &split->graph->output.at[o];
     bool agree;
-    Tensor *want = eval_whole(a, whole, x->value, 0, NULL, NULL),
-           *got = eval_whole(a, split, y->value, 0, NULL, &agree);
+    Tensor *want = eval_full(a, whole, x->value, 0, NULL, NULL),
+           *got = eval_full(a, split, y->value, 0, NULL, &agree);
     if (!agree) return arena_printf(a, "%s: replicas differ", x->name);
     for (int64_t i = 0; i < want->elements; i++)
       if (!same_element(want, got, i))

@@ -52,7 +52,7 @@ static Graph *only(Arena *a, const Graph *g, NodeId loss, NodeId *out) {
   Output o = {.kind = OUT_VALUE, .name = "loss", .value = loss};
   with.output.at = &o;
   with.output.n = with.output.cap = 1;
-  Graph *alone = graph_reach(a, &with, g->stage, NULL);
+  Graph *alone = graph_prune(a, &with, g->stage, NULL);
   *out = alone->output.at[0].value;
   return alone;
 }
@@ -124,7 +124,7 @@ static void check_slopes(Tally *t, Arena *a, const OpCase *c, NodeId loss, const
     uint32_t feed = 0;
     while (s.feeds[feed].decl != c->by[k]) feed++;
     const Decl *d = &c->graph->decl.at[c->by[k] - 1];
-    const Tensor *g = eval_whole(a, e, grad[k], d->rank, d->dims, NULL);
+    const Tensor *g = eval_full(a, e, grad[k], d->rank, d->dims, NULL);
     Compare cmp = compare_slopes(&s, s.value[feed], g);
     report(t, compare_ok(&cmp), c->name, arena_printf(a, "%s by %s", what, d->name),
            compare_text(a, &cmp));

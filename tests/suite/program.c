@@ -56,9 +56,9 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole, const Eval *
     const Decl *d = out->kind == OUT_UPDATE ? &whole->graph->decl.at[out->target - 1] : NULL;
     int rank = d ? d->rank : out->rank;
     bool agree;
-    Tensor *want = eval_whole(m->a, whole, out->value, rank, d ? d->dims : out->dims, NULL);
-    Tensor *half = eval_whole(m->a, split, split->graph->output.at[o].value, rank,
-                              d ? d->dims : out->dims, &agree);
+    Tensor *want = eval_full(m->a, whole, out->value, rank, d ? d->dims : out->dims, NULL);
+    Tensor *half = eval_full(m->a, split, split->graph->output.at[o].value, rank,
+                             d ? d->dims : out->dims, &agree);
     double *got = arena_array(m->a, double, want->elements + 1);
     if (!interp_read(in, d ? tensor_of(d->kind) : TENSOR_OUTPUT, out->name, got))
       return arena_printf(m->a, "%s is not in the directory", out->name);

@@ -91,7 +91,7 @@ static const Tensor *value_of(const Graph *g, const char *name, size_t ngiven, c
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
     bool agree;
-    if (!strcmp(o->name, name)) return eval_whole(arena, e, o->value, o->rank, o->dims, &agree);
+    if (!strcmp(o->name, name)) return eval_full(arena, e, o->value, o->rank, o->dims, &agree);
   }
   fail_msg("no output %s", name);
   return NULL;

@@ -91,7 +91,7 @@ static void step(Steps *s, int64_t t) {
     if (o->kind != OUT_UPDATE) continue;
     const Decl *d = &s->g->decl.at[o->target - 1];
     bool agree;
-    const Tensor *x = eval_whole(a, e, o->value, d->rank, d->dims, &agree);
+    const Tensor *x = eval_full(a, e, o->value, d->rank, d->dims, &agree);
     memcpy(s->value[o->target - 1], x->value, sizeof(double) * (size_t)x->elements);
   }
   arena_free(a);

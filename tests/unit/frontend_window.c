@@ -85,7 +85,7 @@ static const Tensor *output_like(const Graph *g, const Feeds *f, const char *nam
     const Output *o = &g->output.at[i];
     if (strcmp(o->name, name)) continue;
     const Decl *d = like ? &g->decl.at[like - 1] : NULL;
-    return eval_whole(arena, e, o->value, d ? d->rank : o->rank, d ? d->dims : o->dims, &agree);
+    return eval_full(arena, e, o->value, d ? d->rank : o->rank, d ? d->dims : o->dims, &agree);
   }
   fail_msg("no output %s", name);
   return NULL;

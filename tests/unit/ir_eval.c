@@ -375,7 +375,7 @@ enum { A = 5, B = 7 };
 // The whole input whatever a graph made of it.
 static void expect_input(World *w, const Eval *e, NodeId n, const DimId *d, const double *x) {
   bool agree = false;
-  const Tensor *t = eval_whole(w->a, e, n, 2, d, &agree);
+  const Tensor *t = eval_full(w->a, e, n, 2, d, &agree);
   assert_true(agree);
   for (int i = 0; i < A * B; i++) assert_true(t->value[i] == x[i]);
 }
@@ -466,7 +466,7 @@ static void test_reductions(void **state) {
     NodeId largest = graph_add(w->g, OP_ALL_REDUCE, 1, &most, &max);
     NodeId scattered = move(&m, OP_REDUCE_SCATTER, partial, 1, &m.d[1], &m.block[1], m.all);
     NodeId again = move(&m, OP_ALL_GATHER, scattered, 1, &m.block[1], &m.d[1], m.all);
-    NodeId one = graph_add(w->g, OP_OWN_TERM, 1, &total, &sum);
+    NodeId one = graph_add(w->g, OP_TO_PARTIAL, 1, &total, &sum);
     NodeId same_again = graph_add(w->g, OP_ALL_REDUCE, 1, &one, &sum);
     NodeId sums[] = {total, scattered, again, same_again};
     Eval *e = run(w);
@@ -477,10 +477,10 @@ static void test_reductions(void **state) {
         top = fmax(top, m.x[a * B + b]);
       }
       for (size_t k = 0; k < countof(sums); k++) {
-        const Tensor *t = eval_whole(w->a, e, sums[k], 0, NULL, NULL);
+        const Tensor *t = eval_full(w->a, e, sums[k], 0, NULL, NULL);
         assert_true(t->value[b] == want && t->bound[b] == 0);
       }
-      assert_true(eval_whole(w->a, e, largest, 0, NULL, NULL)->value[b] == top);
+      assert_true(eval_full(w->a, e, largest, 0, NULL, NULL)->value[b] == top);
     }
     end(w);
   }
@@ -501,7 +501,7 @@ static void test_argmax_split(void **state) {
     best = graph_add(w->g, OP_ALL_REDUCE, 1, &best, &(Attr){.axes = m.all, .monoid = MONOID_MAX});
     NodeId which = graph_unary(w->g, OP_KEY_INDEX, best);
     bool agree;
-    const Tensor *t = eval_whole(w->a, run(w), which, 0, NULL, &agree);
+    const Tensor *t = eval_full(w->a, run(w), which, 0, NULL, &agree);
     assert_true(agree);
     for (int b = 0; b < B; b++) assert_true(t->value[b] == (b == 2 ? 0 : 1) && !t->tainted[b]);
     end(w);
@@ -515,10 +515,10 @@ static void test_replicas(void **state) {
   World *w = &m.w;
   NodeId cut = source(&m, m.block[0], m.d[1]), partial = reduce1(w, OP_SUM, cut, m.block[0]);
   bool agree = true;
-  eval_whole(w->a, run(w), partial, 0, NULL, &agree); // partial sums are no replicas
+  eval_full(w->a, run(w), partial, 0, NULL, &agree); // partial sums are no replicas
   assert_false(agree);
   NodeId position = graph_index(w->g, m.block[0]);
-  const Tensor *index = eval_whole(w->a, run(w), position, 0, NULL, &agree);
+  const Tensor *index = eval_full(w->a, run(w), position, 0, NULL, &agree);
   assert_true(agree);
   for (int i = 0; i < A; i++) assert_true(index->value[i] == i);
   end(w);

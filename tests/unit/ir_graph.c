@@ -327,7 +327,7 @@ static void only_what_outputs_reach(void **state) {
   NodeId z = graph_binary(g, OP_MUL, y, graph_cast(g, w->ids, TYPE_F32));
   vec_push(w->a, g->output) = (Output){.kind = OUT_VALUE, .name = "z", .value = z};
   NodeId *map;
-  Graph *small = graph_reach(w->a, g, STAGE_GRAD, &map);
+  Graph *small = graph_prune(w->a, g, STAGE_GRAD, &map);
   assert_int_equal(map[w->w], 0);
   assert_int_not_equal(map[checked], 0); // its argument is reached
   assert_int_equal(small->output.at[0].value, map[z]);

@@ -132,7 +132,7 @@ static void blocks(void **state) {
     NodeId n = graph_add(whole, op, 0, NULL, &attr), m = graph_add(low, op, 0, NULL, &block);
     bool agree;
     const Tensor *x = eval_at(eval_run(a, whole, 0, NULL, 4), n, 0);
-    const Tensor *y = eval_whole(a, eval_run(a, low, 0, NULL, 4), m, 3, all, &agree);
+    const Tensor *y = eval_full(a, eval_run(a, low, 0, NULL, 4), m, 3, all, &agree);
     assert_true(agree);
     for (int64_t i = 0; i < x->elements; i++) {
       uint32_t w[4];

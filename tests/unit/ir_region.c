@@ -101,7 +101,7 @@ static void check_gradient(World *w, NodeId loss) {
     Output o = {.kind = OUT_VALUE, .name = "d", .value = d[i]};
     vec_push(w->a, w->g->output) = o;
   }
-  const Graph *stages[4] = {w->g, graph_reach(w->a, w->g, STAGE_GRAD, NULL)};
+  const Graph *stages[4] = {w->g, graph_prune(w->a, w->g, STAGE_GRAD, NULL)};
   stages[2] = graph_simplify(w->a, stages[1]);
   stages[3] = graph_simplify(w->a, graph_hoist(w->a, stages[1]));
   for (int s = 0; s < 4; s++) {
@@ -283,7 +283,7 @@ static void hoisted(void **state) {
     Output o = {.kind = OUT_VALUE, .name = "d", .value = d[i]};
     vec_push(w.a, w.g->output) = o;
   }
-  const Graph *g = graph_simplify(w.a, graph_hoist(w.a, graph_reach(w.a, w.g, STAGE_GRAD, NULL)));
+  const Graph *g = graph_simplify(w.a, graph_hoist(w.a, graph_prune(w.a, w.g, STAGE_GRAD, NULL)));
   assert_int_equal(count_in(g, OP_CONTRACT, true), 2);
   assert_int_equal(count_in(g, OP_SCAN, false), 2);
   arena_free(w.a);
@@ -302,7 +302,7 @@ static void dead_carries(void **state) {
   NodeId last = final(&w, scan(&w, r, 3, next), c);
   Output o = {.kind = OUT_VALUE, .name = "c", .value = last};
   vec_push(w.a, w.g->output) = o;
-  const Graph *g = graph_reach(w.a, w.g, STAGE_GRAD, NULL);
+  const Graph *g = graph_prune(w.a, w.g, STAGE_GRAD, NULL);
   graph_check(g, "test");
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (graph_node(g, n)->op == OP_SCAN) assert_int_equal(graph_node(g, n)->nargs, 2);

@@ -268,7 +268,7 @@ static Value run_op(KernelRun *r, const KStmt *s) {
   case OP_INDEX: return (Value){0, r->at[s->index] + (s->slot >= 0 ? r->slot[s->slot] : 0)};
   case OP_STEP: return (Value){0, INTERP_STEP};
   case OP_BOUND: return bound(r, s);
-  case OP_OWN_TERM: return r->slot[s->slot] == 0 ? r->value[s->arg[0]] : (Value){0, 0};
+  case OP_TO_PARTIAL: return r->slot[s->slot] == 0 ? r->value[s->arg[0]] : (Value){0, 0};
   case OP_RANDOM_UNIFORM:
   case OP_RANDOM_NORMAL: return draw(r, s);
   case OP_CAST: return converted(r->value[s->arg[0]], a, s->type);

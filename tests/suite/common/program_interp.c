@@ -255,7 +255,7 @@ static double operation(Run *u, const KStmt *s) {
     return (double)(u->at[s->index] +
                     (s->slot >= 0 ? slot(u->in, u->set->slot[s->slot], u->r) : 0));
   if (s->op == OP_BOUND) return bound(u, s);
-  if (s->op == OP_OWN_TERM)
+  if (s->op == OP_TO_PARTIAL)
     return slot(u->in, u->set->slot[s->slot], u->r) == 0 ? u->value[s->arg[0]] : 0;
   if (s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL) return drawn(u, s);
   int n = op_row(s->op)->nargs;
