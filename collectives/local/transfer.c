@@ -81,8 +81,8 @@ static void row_strides(int rank, const int64_t *block, int64_t *stride) {
   }
 }
 
-void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi,
-                   char *packed) {
+void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
+                       int64_t hi, char *packed) {
   Transfer one = *t;
   char *from = (char *)(uintptr_t)src;
   one.nsrc = one.ndst = 1;
@@ -92,8 +92,8 @@ void transfer_pack(const Transfer *t, const Collective *c, const char *src, int6
   move_range(&one, c, lo, hi);
 }
 
-void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
-                     int64_t hi, char *dst) {
+void transfer_copy_in(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+                      int64_t hi, char *dst) {
   Transfer one = *t;
   char *from = (char *)(uintptr_t)packed;
   one.nsrc = one.ndst = 1;

@@ -48,10 +48,10 @@ void transfer_share(const Transfer *t, const Collective *c, int64_t elements, in
 // Elements lo..hi-1 of the box, counted row-major.
 void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi);
 // The same of source `src` into packed, and of packed into destination `dst`.
-void transfer_pack(const Transfer *t, const Collective *c, const char *src, int64_t lo, int64_t hi,
-                   char *packed);
-void transfer_unpack(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
-                     int64_t hi, char *dst);
+void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
+                       int64_t hi, char *packed);
+void transfer_copy_in(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+                      int64_t hi, char *dst);
 
 // How elements of a type are combined, by the widest vectors of this processor.
 Combine *combine_of(Dtype type);

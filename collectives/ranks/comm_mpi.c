@@ -10,13 +10,13 @@
 
 #include "collectives/ranks/transport.h"
 
-enum { TAG = 1, TAG_BEAT = 2, MESSAGE_MAX = 1 << 30 };
+enum { TAG = 1, TAG_HEARTBEAT = 2, MESSAGE_MAX = 1 << 30 };
 
 // MPI_THREAD_SERIALIZED: one thread at a time is inside MPI.
 static pthread_mutex_t gate = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static bool beats;             // MPI lets a second thread in
-static atomic_uint exchanges;  // begun so far
-static MPI_Request *beat_sent; // by rank: the last life sign
+static bool heartbeats_on;          // MPI lets a second thread in
+static atomic_uint exchanges;       // begun so far
+static MPI_Request *heartbeat_sent; // by rank: the last life sign
 
 // Open MPI listens on every network interface of the machine as soon as it may use TCP. Ranks that
 // all run on one machine have shared memory, and need no interface. Settings of the user's are
@@ -39,9 +39,9 @@ static bool mpi_start(int *rank, int *count, char *why, size_t room) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, count);
-  beat_sent = calloc((size_t)*count, sizeof *beat_sent);
-  for (int i = 0; beat_sent && i < *count; i++) beat_sent[i] = MPI_REQUEST_NULL;
-  beats = beat_sent && level >= MPI_THREAD_SERIALIZED;
+  heartbeat_sent = calloc((size_t)*count, sizeof *heartbeat_sent);
+  for (int i = 0; heartbeat_sent && i < *count; i++) heartbeat_sent[i] = MPI_REQUEST_NULL;
+  heartbeats_on = heartbeat_sent && level >= MPI_THREAD_SERIALIZED;
   return true;
 }
 
@@ -105,29 +105,30 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
 // -- life signs ---------------------------------------------------------------------------------
 
 // A peer that does not receive gets no further ones: the last send to it is not complete.
-static void beat_one(int rank) {
+static void send_one(int rank) {
   int done = 0;
-  if (MPI_Test(&beat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;
-  MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_BEAT, MPI_COMM_WORLD, &beat_sent[rank]);
+  if (MPI_Test(&heartbeat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;
+  MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_HEARTBEAT, MPI_COMM_WORLD, &heartbeat_sent[rank]);
 }
 
-static void mpi_beat(int n, const int *rank) {
+static void mpi_send_heartbeats(int n, const int *rank) {
   static unsigned last;
   unsigned now = atomic_load(&exchanges);
   bool idle = now == last;
   last = now;
-  if (!beats || !idle || pthread_mutex_trylock(&gate) != 0) return;
-  for (int i = 0; i < n; i++) beat_one(rank[i]);
+  if (!heartbeats_on || !idle || pthread_mutex_trylock(&gate) != 0) return;
+  for (int i = 0; i < n; i++) send_one(rank[i]);
   pthread_mutex_unlock(&gate);
 }
 
-static int mpi_heard(int rank) {
+static int mpi_received_heartbeats(int rank) {
   int n = 0, there = 0;
   pthread_mutex_lock(&gate); // recursive: also called out of an exchange
-  while (beats &&
-         MPI_Iprobe(rank, TAG_BEAT, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+  while (heartbeats_on &&
+         MPI_Iprobe(rank, TAG_HEARTBEAT, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) ==
+             MPI_SUCCESS &&
          there &&
-         MPI_Recv(NULL, 0, MPI_BYTE, rank, TAG_BEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+         MPI_Recv(NULL, 0, MPI_BYTE, rank, TAG_HEARTBEAT, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
              MPI_SUCCESS)
     n++;
   pthread_mutex_unlock(&gate);
@@ -138,6 +139,7 @@ static void mpi_stop(void) { MPI_Finalize(); }
 
 __attribute__((visibility("default"))) const Transport *meshc_transport(void);
 const Transport *meshc_transport(void) {
-  static const Transport mpi = {mpi_start, mpi_exchange, mpi_beat, mpi_heard, mpi_stop};
+  static const Transport mpi = {mpi_start, mpi_exchange, mpi_send_heartbeats,
+                                mpi_received_heartbeats, mpi_stop};
   return &mpi;
 }

@@ -11,14 +11,14 @@
 typedef struct CommRanks {
   Comm comm;
   Ranks *ranks;
-  Far *far; // NULL: one machine
+  Internode *internode; // NULL: one machine
   int workers;
   int64_t processors;
   Barrier *all; // of the workers of this process
   bool agreed;
-  int first_worker, all_workers; // of the machine's ranks together
-  int64_t *peer;                 // per worker: `processors` numbers
-  char **src, **dst, **near;     // per worker: `processors` addresses
+  int first_worker, all_workers;  // of the machine's ranks together
+  int64_t *peer;                  // per worker: `processors` numbers
+  char **src, **dst, **local_dst; // per worker: `processors` addresses
 } CommRanks;
 
 // -- what the ranks compare ---------------------------------------------------------------------
@@ -35,44 +35,44 @@ static Note note_of(const CommCall *call, int workers) {
   return n;
 }
 
-static const char *const faults[FAULT_COUNT] = {
-    [FAULT_COUNT_WRONG] = "count", [FAULT_KIND] = "kind", [FAULT_LINE] = "line",
-    [FAULT_SKIP] = "skip",         [FAULT_KILL] = "kill", [FAULT_STOP] = "stop",
+static const char *const inject_names[INJECT_COUNT] = {
+    [INJECT_COUNT_WRONG] = "count", [INJECT_KIND] = "kind", [INJECT_LINE] = "line",
+    [INJECT_SKIP] = "skip",         [INJECT_KILL] = "kill", [INJECT_STOP] = "stop",
 };
 
-bool ranks_fault(Ranks *r, const char *text) {
+bool ranks_inject(Ranks *r, const char *text) {
   char how[16], rest;
   int rank;
   long long call;
   if (sscanf(text, "%15[a-z]@%d:%lld%c", how, &rank, &call, &rest) != 3) return false;
-  int f = FAULT_NONE + 1;
-  while (f < FAULT_COUNT && strcmp(faults[f], how) != 0) f++;
-  if (f == FAULT_COUNT) return false;
-  r->fault = rank == r->rank ? (FaultKind)f : FAULT_NONE;
-  r->fault_call = call;
+  int f = INJECT_NONE + 1;
+  while (f < INJECT_COUNT && strcmp(inject_names[f], how) != 0) f++;
+  if (f == INJECT_COUNT) return false;
+  r->inject = rank == r->rank ? (InjectKind)f : INJECT_NONE;
+  r->inject_call = call;
   return true;
 }
 
-static FaultKind fault_at(const Ranks *r, const CommCall *call) {
-  return (int64_t)call->sequence == r->fault_call ? r->fault : FAULT_NONE;
+static InjectKind inject_at(const Ranks *r, const CommCall *call) {
+  return (int64_t)call->sequence == r->inject_call ? r->inject : INJECT_NONE;
 }
 
 static bool agree(CommRanks *c, const CommCall *call, int workers) {
   Note mine = note_of(call, workers);
   const Note *const *all;
   Ranks *r = c->ranks;
-  FaultKind fault = fault_at(r, call);
-  if (fault == FAULT_COUNT_WRONG) mine.elements++;
-  if (fault == FAULT_KIND)
+  InjectKind inject = inject_at(r, call);
+  if (inject == INJECT_COUNT_WRONG) mine.elements++;
+  if (inject == INJECT_KIND)
     mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
-  if (fault == FAULT_LINE) mine.line++;
-  if (fault == FAULT_KILL) raise(SIGKILL);
-  if (fault == FAULT_STOP) raise(SIGSTOP);
+  if (inject == INJECT_LINE) mine.line++;
+  if (inject == INJECT_KILL) raise(SIGKILL);
+  if (inject == INJECT_STOP) raise(SIGSTOP);
   if (!ranks_meet(r, &mine, false, &all)) return false;
   c->first_worker = c->all_workers = 0;
-  for (int i = 0; i < r->near; i++) {
+  for (int i = 0; i < r->nlocal; i++) {
     if (i == r->index) c->first_worker = c->all_workers;
-    c->all_workers += (int)all[r->near_rank[i]]->workers;
+    c->all_workers += (int)all[r->local_rank[i]]->workers;
   }
   return true;
 }
@@ -83,7 +83,7 @@ typedef struct Share {
   const CommRanks *comm;
   int worker, workers;
   Combine *combine;
-  char **near;
+  char **local_dst;
 } Share;
 
 // Of a transfer to several machines the blocks on this one are its own affair where nothing is
@@ -91,17 +91,17 @@ typedef struct Share {
 static bool own_part(const Share *s, Transfer *t) {
   const Ranks *r = s->comm->ranks;
   if (r->machines == 1) return true;
-  if (!far_concerns(r, t)) return ranks_sees(r, t->src_of[0]);
-  if (t->nsrc > 1 || !ranks_sees(r, t->src_of[0])) return false;
+  if (!internode_concerns(r, t)) return ranks_is_local(r, t->src_of[0]);
+  if (t->nsrc > 1 || !ranks_is_local(r, t->src_of[0])) return false;
   int64_t n = 0;
   for (int64_t d = 0; d < t->ndst; d++)
-    if (ranks_sees(r, t->dst_of[d])) s->near[n++] = t->dst[d];
-  t->dst = s->near;
+    if (ranks_is_local(r, t->dst_of[d])) s->local_dst[n++] = t->dst[d];
+  t->dst = s->local_dst;
   t->ndst = n;
   return n > 0;
 }
 
-static void take(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
+static void take_transfer(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
   const Share *s = w->context;
   Transfer own = *t;
   own.combine = s->combine;
@@ -116,32 +116,33 @@ static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers)
   CommRanks *c = (CommRanks *)(void *)comm;
   const Collective *w = call->what;
   double start = worker == 0 ? clock_seconds() : 0;
-  if (fault_at(c->ranks, call) == FAULT_SKIP) return true;
+  if (inject_at(c->ranks, call) == INJECT_SKIP) return true;
   if (worker == 0) c->agreed = agree(c, call, workers);
   workers_wait(c, workers);
   if (!c->agreed) return false;
   bool small = w->bytes <= TRANSFER_SMALL_BYTES;
   int64_t at = worker * c->processors;
-  Share share = {c, c->first_worker + worker, c->all_workers, combine_of(w->type), c->near + at};
-  Walk walk = {comm->mesh, call, take, &share, 0, c->peer + at, c->src + at, c->dst + at};
+  Share share = {c, c->first_worker + worker, c->all_workers, combine_of(w->type),
+                 c->local_dst + at};
+  Walk walk = {comm->mesh, call, take_transfer, &share, 0, c->peer + at, c->src + at, c->dst + at};
   if (small) share.workers = 1;
   if (share.worker < share.workers) transfers_walk(&walk);
   workers_wait(c, workers);
   if (worker != 0) return true;
-  bool good = (!c->far || !ranks_lead(c->ranks) || far_run(c->far, call)) &&
-              ranks_meet_near(c->ranks, false);
+  bool good = (!c->internode || !ranks_is_leader(c->ranks) || internode_run(c->internode, call)) &&
+              ranks_meet_local(c->ranks, false);
   call_count(&walk, &comm->count, clock_seconds() - start);
   return good;
 }
 
 static void ranks_end(Comm *comm) {
   CommRanks *c = (CommRanks *)(void *)comm;
-  far_free(c->far);
+  internode_free(c->internode);
   barrier_free(c->all);
   free(c->peer);
   free(c->src);
   free(c->dst);
-  free(c->near);
+  free(c->local_dst);
   free(c);
 }
 
@@ -158,8 +159,8 @@ Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers) {
   c->peer = mem_zeroed(n, sizeof *c->peer);
   c->src = mem_zeroed(n, sizeof *c->src);
   c->dst = mem_zeroed(n, sizeof *c->dst);
-  c->near = mem_zeroed(n, sizeof *c->near);
+  c->local_dst = mem_zeroed(n, sizeof *c->local_dst);
   c->all = barrier_new(workers, r->spin && workers > 1);
-  if (r->machines > 1 && ranks_lead(r)) c->far = far_new(r, mesh);
+  if (r->machines > 1 && ranks_is_leader(r)) c->internode = internode_new(r, mesh);
   return &c->comm;
 }

@@ -16,36 +16,36 @@
 
 enum { BATCH_BYTES = 1 << 20, BATCH_PIECES = 256 };
 
-typedef struct Piece {
+typedef struct TransferPiece {
   Transfer t; // its lists are in the batch
   int64_t lo, hi;
   int owner; // machine
-} Piece;
+} TransferPiece;
 
-typedef struct Buffer {
+typedef struct MessageBuffer {
   char *at;
   int64_t n, room, used; // bytes; used: read so far
-} Buffer;
+} MessageBuffer;
 
-struct Far {
+struct Internode {
   Ranks *ranks;
   const Mesh *mesh;
   int64_t processors, *peer;
   char **src, **dst; // of the walk
   const Collective *what;
-  Piece *piece;
+  TransferPiece *piece;
   int pieces;
   int64_t bytes; // of the batch
   int64_t *of;   // lists of the pieces: processors, addresses
   char **address;
-  Buffer *out, *in; // of every machine
-  Buffer sources, result;
-  const char **source; // of one piece
-  bool *holds;         // by machine
+  MessageBuffer *out, *in; // of every machine
+  MessageBuffer sources, result;
+  const char **source;   // of one piece
+  bool *has_destination; // by machine
   bool failed;
 };
 
-void far_free(Far *f) {
+void internode_free(Internode *f) {
   if (!f) return;
   for (int m = 0; f->out && f->in && m < f->ranks->machines; m++) {
     free(f->out[m].at);
@@ -62,12 +62,12 @@ void far_free(Far *f) {
   free(f->out);
   free(f->in);
   free(f->source);
-  free(f->holds);
+  free(f->has_destination);
   free(f);
 }
 
-Far *far_new(Ranks *r, const Mesh *mesh) {
-  Far *f = mem_zeroed(1, sizeof *f);
+Internode *internode_new(Ranks *r, const Mesh *mesh) {
+  Internode *f = mem_zeroed(1, sizeof *f);
   f->ranks = r;
   f->mesh = mesh;
   f->processors = mesh_size(mesh);
@@ -81,11 +81,11 @@ Far *far_new(Ranks *r, const Mesh *mesh) {
   f->address = mem_zeroed(n * 2 * BATCH_PIECES, sizeof *f->address);
   f->out = mem_zeroed(machines, sizeof *f->out);
   f->in = mem_zeroed(machines, sizeof *f->in);
-  f->holds = mem_zeroed(machines, sizeof *f->holds);
+  f->has_destination = mem_zeroed(machines, sizeof *f->has_destination);
   return f;
 }
 
-bool far_concerns(const Ranks *r, const Transfer *t) {
+bool internode_concerns(const Ranks *r, const Transfer *t) {
   int first = ranks_machine(r, t->src_of[0]);
   for (int64_t i = 0; i < t->nsrc; i++)
     if (ranks_machine(r, t->src_of[i]) != first) return true;
@@ -94,7 +94,7 @@ bool far_concerns(const Ranks *r, const Transfer *t) {
   return false;
 }
 
-static void room_for(Buffer *b, int64_t n) {
+static void room_for(MessageBuffer *b, int64_t n) {
   b->n = n;
   b->used = 0;
   if (n <= b->room) return;
@@ -103,7 +103,7 @@ static void room_for(Buffer *b, int64_t n) {
   b->room = n;
 }
 
-static char *take(Buffer *b, int64_t n) {
+static char *take_bytes(MessageBuffer *b, int64_t n) {
   char *at = b->at + b->used;
   b->used += n;
   return at;
@@ -111,29 +111,29 @@ static char *take(Buffer *b, int64_t n) {
 
 // -- what is sent -------------------------------------------------------------------------------
 
-static bool combines(const Piece *p) { return p->t.nsrc > 1; }
-static int64_t piece_bytes(const Far *f, const Piece *p) {
+static bool combines(const TransferPiece *p) { return p->t.nsrc > 1; }
+static int64_t piece_bytes(const Internode *f, const TransferPiece *p) {
   return (p->hi - p->lo) * dtype_bytes(f->what->type);
 }
 
-static int64_t sources_on(const Far *f, const Piece *p, int machine) {
+static int64_t sources_on(const Internode *f, const TransferPiece *p, int machine) {
   int64_t n = 0;
   for (int64_t i = 0; combines(p) && i < p->t.nsrc; i++)
     n += ranks_machine(f->ranks, p->t.src_of[i]) == machine;
   return n;
 }
 
-static bool wanted_on(const Far *f, const Piece *p, int machine) {
+static bool wanted_on(const Internode *f, const TransferPiece *p, int machine) {
   for (int64_t i = 0; i < p->t.ndst; i++)
     if (ranks_machine(f->ranks, p->t.dst_of[i]) == machine) return true;
   return false;
 }
 
 // Bytes from machine `from` to machine `to`: of sources, or of results.
-static int64_t sent(const Far *f, int from, int to, bool results) {
+static int64_t sent(const Internode *f, int from, int to, bool results) {
   int64_t n = 0;
   for (int i = 0; i < f->pieces; i++) {
-    const Piece *p = &f->piece[i];
+    const TransferPiece *p = &f->piece[i];
     if (results)
       n += p->owner == from && wanted_on(f, p, to) ? piece_bytes(f, p) : 0;
     else
@@ -142,7 +142,7 @@ static int64_t sent(const Far *f, int from, int to, bool results) {
   return n;
 }
 
-static void make_buffers(Far *f, bool results) {
+static void make_buffers(Internode *f, bool results) {
   int own = f->ranks->machine;
   for (int m = 0; m < f->ranks->machines; m++) {
     if (m == own) continue;
@@ -151,7 +151,7 @@ static void make_buffers(Far *f, bool results) {
   }
 }
 
-static bool exchange(Far *f) {
+static bool exchange(Internode *f) {
   Ranks *r = f->ranks;
   TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int n = 0;
@@ -160,42 +160,42 @@ static bool exchange(Far *f) {
     peer[n++] = (TransportPeer){r->leader[m], f->out[m].at, f->out[m].n, f->in[m].at, f->in[m].n};
     f->in[m].used = 0;
   }
-  bool good = n == 0 || ranks_exchange(r, n, peer, (Patience){.seconds = r->deadline});
+  bool good = n == 0 || ranks_exchange(r, n, peer, (WaitLimit){.seconds = r->deadline});
   free(peer);
   return good;
 }
 
 // -- a batch ------------------------------------------------------------------------------------
 
-static void pack_source(const Far *f, const Piece *p, int64_t i, char *to) {
-  transfer_pack(&p->t, f->what, p->t.src[i], p->lo, p->hi, to);
+static void copy_source(const Internode *f, const TransferPiece *p, int64_t i, char *to) {
+  transfer_copy_out(&p->t, f->what, p->t.src[i], p->lo, p->hi, to);
 }
 
-static bool send_sources(Far *f) {
+static bool send_sources(Internode *f) {
   int own = f->ranks->machine;
   make_buffers(f, false);
   for (int k = 0; k < f->pieces; k++) {
-    const Piece *p = &f->piece[k];
+    const TransferPiece *p = &f->piece[k];
     for (int64_t i = 0; combines(p) && p->owner != own && i < p->t.nsrc; i++)
       if (ranks_machine(f->ranks, p->t.src_of[i]) == own)
-        pack_source(f, p, i, take(&f->out[p->owner], piece_bytes(f, p)));
+        copy_source(f, p, i, take_bytes(&f->out[p->owner], piece_bytes(f, p)));
   }
   return exchange(f);
 }
 
 // One piece of the own machine's, combined into `to`.
-static void make_result(Far *f, const Piece *p, char *to) {
+static void make_result(Internode *f, const TransferPiece *p, char *to) {
   int own = f->ranks->machine;
   int64_t bytes = piece_bytes(f, p);
   if (!combines(p)) {
-    pack_source(f, p, 0, to);
+    copy_source(f, p, 0, to);
     return;
   }
   f->sources.used = 0;
   for (int64_t i = 0; i < p->t.nsrc; i++) {
     int machine = ranks_machine(f->ranks, p->t.src_of[i]);
-    char *at = take(machine == own ? &f->sources : &f->in[machine], bytes);
-    if (machine == own) pack_source(f, p, i, at);
+    char *at = take_bytes(machine == own ? &f->sources : &f->in[machine], bytes);
+    if (machine == own) copy_source(f, p, i, at);
     f->source[i] = at;
   }
   Transfer one = {
@@ -203,11 +203,11 @@ static void make_result(Far *f, const Piece *p, char *to) {
   combine_of(f->what->type)(&one, 0, 0, p->hi - p->lo, f->what->monoid);
 }
 
-static void make_results(Far *f) {
+static void make_results(Internode *f) {
   int own = f->ranks->machine;
   int64_t all = 0, most = 0;
   for (int k = 0; k < f->pieces; k++) {
-    const Piece *p = &f->piece[k];
+    const TransferPiece *p = &f->piece[k];
     if (p->owner != own) continue;
     all += piece_bytes(f, p);
     if (piece_bytes(f, p) * p->t.nsrc > most) most = piece_bytes(f, p) * p->t.nsrc;
@@ -216,39 +216,40 @@ static void make_results(Far *f) {
   room_for(&f->sources, most);
   for (int k = 0; k < f->pieces; k++)
     if (f->piece[k].owner == own)
-      make_result(f, &f->piece[k], take(&f->result, piece_bytes(f, &f->piece[k])));
+      make_result(f, &f->piece[k], take_bytes(&f->result, piece_bytes(f, &f->piece[k])));
 }
 
-static void put_result(const Far *f, const Piece *p, const char *from) {
+static void put_result(const Internode *f, const TransferPiece *p, const char *from) {
   for (int64_t i = 0; i < p->t.ndst; i++)
-    if (ranks_sees(f->ranks, p->t.dst_of[i]))
-      transfer_unpack(&p->t, f->what, from, p->lo, p->hi, p->t.dst[i]);
+    if (ranks_is_local(f->ranks, p->t.dst_of[i]))
+      transfer_copy_in(&p->t, f->what, from, p->lo, p->hi, p->t.dst[i]);
 }
 
-static bool send_results(Far *f) {
+static bool send_results(Internode *f) {
   int own = f->ranks->machine;
   make_buffers(f, true);
   f->result.used = 0;
   for (int k = 0; k < f->pieces; k++) {
-    const Piece *p = &f->piece[k];
+    const TransferPiece *p = &f->piece[k];
     if (p->owner != own) continue;
     int64_t bytes = piece_bytes(f, p);
-    const char *result = take(&f->result, bytes);
+    const char *result = take_bytes(&f->result, bytes);
     for (int m = 0; m < f->ranks->machines; m++)
-      if (m != own && wanted_on(f, p, m)) memcpy(take(&f->out[m], bytes), result, (size_t)bytes);
+      if (m != own && wanted_on(f, p, m))
+        memcpy(take_bytes(&f->out[m], bytes), result, (size_t)bytes);
     if (combines(p))
       put_result(f, p, result); // what is only copied the machine's ranks have copied
   }
   if (!exchange(f)) return false;
   for (int k = 0; k < f->pieces; k++) {
-    const Piece *p = &f->piece[k];
+    const TransferPiece *p = &f->piece[k];
     if (p->owner != own && wanted_on(f, p, own))
-      put_result(f, p, take(&f->in[p->owner], piece_bytes(f, p)));
+      put_result(f, p, take_bytes(&f->in[p->owner], piece_bytes(f, p)));
   }
   return true;
 }
 
-static void run_batch(Far *f) {
+static void run_batch(Internode *f) {
   f->failed = f->failed || !send_sources(f);
   if (!f->failed) make_results(f);
   f->failed = f->failed || !send_results(f);
@@ -258,11 +259,11 @@ static void run_batch(Far *f) {
 
 // -- cutting into pieces ------------------------------------------------------------------------
 
-static void add_piece(Far *f, const Transfer *t, int64_t lo, int64_t hi, int owner) {
+static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, int owner) {
   int64_t *of = f->of + f->pieces * 2 * f->processors;
   char **address = f->address + f->pieces * 2 * f->processors;
-  Piece *p = &f->piece[f->pieces++];
-  *p = (Piece){*t, lo, hi, owner};
+  TransferPiece *p = &f->piece[f->pieces++];
+  *p = (TransferPiece){*t, lo, hi, owner};
   size_t nsrc = (size_t)t->nsrc, ndst = (size_t)t->ndst;
   p->t.src_of = memcpy(of, t->src_of, nsrc * sizeof *of);
   p->t.dst_of = memcpy(of + f->processors, t->dst_of, ndst * sizeof *of);
@@ -275,26 +276,26 @@ static void add_piece(Far *f, const Transfer *t, int64_t lo, int64_t hi, int own
 // The walk is the same on all machines, and so are the batches; a machine may have nothing to do in
 // one.
 static void add_transfer(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
-  Far *f = w->context;
+  Internode *f = w->context;
   Ranks *r = f->ranks;
   (void)job;
-  if (f->failed || !far_concerns(r, t)) return;
+  if (f->failed || !internode_concerns(r, t)) return;
   int64_t most = BATCH_BYTES / (dtype_bytes(f->what->type) * t->nsrc), owners = 0;
-  memset(f->holds, 0, sizeof *f->holds * (size_t)r->machines);
-  for (int64_t i = 0; i < t->ndst; i++) f->holds[ranks_machine(r, t->dst_of[i])] = true;
-  for (int m = 0; m < r->machines; m++) owners += f->holds[m];
+  memset(f->has_destination, 0, sizeof *f->has_destination * (size_t)r->machines);
+  for (int64_t i = 0; i < t->ndst; i++) f->has_destination[ranks_machine(r, t->dst_of[i])] = true;
+  for (int m = 0; m < r->machines; m++) owners += f->has_destination[m];
   if (t->nsrc == 1) owners = 1;
   int64_t length = clamp64(ceil_div(elements, owners), 1, most / owners > 1 ? most / owners : 1);
   int owner = t->nsrc > 1 ? -1 : ranks_machine(r, t->src_of[0]);
   for (int64_t lo = 0; lo < elements; lo += length) {
     if (t->nsrc > 1) // the machines that want it, in turn
       do owner = (owner + 1) % r->machines;
-      while (!f->holds[owner]);
+      while (!f->has_destination[owner]);
     add_piece(f, t, lo, lo + length < elements ? lo + length : elements, owner);
   }
 }
 
-bool far_run(Far *f, const CommCall *call) {
+bool internode_run(Internode *f, const CommCall *call) {
   f->what = call->what;
   f->failed = false;
   Walk walk = {f->mesh, call, add_transfer, f, 0, f->peer, f->src, f->dst};

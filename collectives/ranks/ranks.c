@@ -7,26 +7,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAR_SECONDS = 4, BUSY = 4096 };
+enum { INTERNODE_SECONDS = 4, BUSY = 4096 };
 
 // -- facts --------------------------------------------------------------------------------------
 
 int ranks_rank(const Ranks *r) { return r->rank; }
 int ranks_count(const Ranks *r) { return r->count; }
-int ranks_near(const Ranks *r) { return r->near; }
-bool ranks_lead(const Ranks *r) { return r->index == 0; }
-int64_t ranks_first(const Ranks *r) { return r->rank * r->each; }
-int64_t ranks_each(const Ranks *r) { return r->each; }
-int64_t ranks_seen(const Ranks *r) { return r->near * r->each; }
-bool ranks_sees(const Ranks *r, int64_t processor) {
+int ranks_local_count(const Ranks *r) { return r->nlocal; }
+bool ranks_is_leader(const Ranks *r) { return r->index == 0; }
+int64_t ranks_first_processor(const Ranks *r) { return r->rank * r->each; }
+int64_t ranks_processors(const Ranks *r) { return r->each; }
+int64_t ranks_local_processors(const Ranks *r) { return r->nlocal * r->each; }
+bool ranks_is_local(const Ranks *r, int64_t processor) {
   return ranks_machine(r, processor) == r->machine;
 }
 const char *ranks_error(const Ranks *r) { return r->error; }
-bool ranks_failed(const Ranks *r) { return atomic_load(&r->board->failed) != 0; }
+bool ranks_failed(const Ranks *r) { return atomic_load(&r->rendezvous->failed) != 0; }
 
 int ranks_cores(const Ranks *r, int all) {
   if (r->bound) return all;
-  int n = all / r->near + (r->index < all % r->near);
+  int n = all / r->nlocal + (r->index < all % r->nlocal);
   return n < 1 ? 1 : n;
 }
 
@@ -35,8 +35,8 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
   if (n % r->count != 0) return false;
   r->mesh = mesh;
   r->each = n / r->count;
-  ranks_name(r, r->rank, r->board->rank[r->index].name, RANK_NAME);
-  if (r->told) ranks_name(r, r->rank, r->told->name, RANK_NAME);
+  ranks_name(r, r->rank, r->rendezvous->rank[r->index].name, RANK_NAME);
+  if (r->guard_info) ranks_name(r, r->rank, r->guard_info->name, RANK_NAME);
   return true;
 }
 
@@ -45,7 +45,7 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 typedef struct Waiting {
   const Ranks *r;
   double began; // of the wait; patient: of the silence
-  Patience until;
+  WaitLimit limit;
   uint32_t calls;
   bool late;
 } Waiting;
@@ -54,29 +54,31 @@ typedef struct Waiting {
 // lost, and so do those that have sent theirs.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
-  for (int m = 0; w->until.patient && m < r->machines; m++)
-    if (m != r->machine && r->transport->heard(r->leader[m]) > 0) w->began = clock_seconds();
+  for (int m = 0; w->limit.patient && m < r->machines; m++)
+    if (m != r->machine && r->transport->received_heartbeats(r->leader[m]) > 0)
+      w->began = clock_seconds();
 }
 
 static bool goes_on_waiting(void *context) {
   Waiting *w = context;
   if (++w->calls < BUSY && w->calls % 64) return true;
-  if (atomic_load(&w->r->board->failed)) return false;
+  if (atomic_load(&w->r->rendezvous->failed)) return false;
   listen(w);
-  w->late = w->until.seconds > 0 && clock_seconds() - w->began > w->until.seconds + FAR_SECONDS;
+  w->late =
+      w->limit.seconds > 0 && clock_seconds() - w->began > w->limit.seconds + INTERNODE_SECONDS;
   if (w->late) return false;
   const struct timespec nap = {0, 20000};
   if (!w->r->spin || w->calls > 64 * BUSY) nanosleep(&nap, NULL);
   return true;
 }
 
-bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
-  Waiting w = {r, clock_seconds(), until, 0, false};
-  atomic_store(&r->board->far, 1);
+bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
+  Waiting w = {r, clock_seconds(), limit, 0, false};
+  atomic_store(&r->rendezvous->waits_for_machines, 1);
   bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
   listen(&w); // none is left unreceived when MPI ends
-  atomic_store(&r->board->far, 0);
-  if (good || atomic_load(&r->board->failed)) return good;
+  atomic_store(&r->rendezvous->waits_for_machines, 0);
+  if (good || atomic_load(&r->rendezvous->failed)) return good;
   int k = 0;
   while (k + 1 < n && peer[k].nin >= 0) k++;
   char name[RANK_NAME], here[128];
@@ -87,38 +89,38 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, Patience until) {
       r,
       w.late ? "%s does not answer: rank %d waited for it more than %g seconds %s"
              : "the connection to %s is lost: rank %d waited for it, at most %g seconds, %s",
-      ranks_name(r, peer[k].rank, name, sizeof name), r->rank, until.seconds,
+      ranks_name(r, peer[k].rank, name, sizeof name), r->rank, limit.seconds,
       doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Leaders send the notes of their machines to one another, and hang them on their boards.
-static bool gather_notes(Ranks *r, int half, Patience until) {
-  Note *all = board_all(r->board, half);
+static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
+  Note *all = rendezvous_notes(r->rendezvous, half);
   if (r->index == 0) {
-    TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->near, sizeof *peer);
+    TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->nlocal, sizeof *peer);
     int n = 0;
     // note by note: how many ranks a machine has differs
-    for (int k = 0; k < r->near; k++) all[r->near_rank[k]] = r->board->rank[k].note[half];
+    for (int k = 0; k < r->nlocal; k++) all[r->local_rank[k]] = r->rendezvous->rank[k].note[half];
     for (int m = 0; m < r->machines; m++) {
       int theirs = 0;
       if (m == r->machine) continue;
       for (int i = 0; i < r->count; i++) {
         if (r->machine_of[i] != m) continue;
         TransportPeer p = {.rank = r->leader[m], .in = &all[i], .nin = sizeof(Note)};
-        if (theirs < r->near) p.out = &all[r->near_rank[theirs]], p.nout = sizeof(Note);
+        if (theirs < r->nlocal) p.out = &all[r->local_rank[theirs]], p.nout = sizeof(Note);
         peer[n++] = p;
         theirs++;
       }
-      for (; theirs < r->near; theirs++)
+      for (; theirs < r->nlocal; theirs++)
         peer[n++] = (TransportPeer){
-            .rank = r->leader[m], .out = &all[r->near_rank[theirs]], .nout = sizeof(Note)};
+            .rank = r->leader[m], .out = &all[r->local_rank[theirs]], .nout = sizeof(Note)};
     }
-    bool good = ranks_exchange(r, n, peer, until);
+    bool good = ranks_exchange(r, n, peer, limit);
     free(peer);
     if (!good) return false;
   }
-  if (until.seconds > 0) until.seconds += FAR_SECONDS;
-  if (!board_meet(r, until)) return false;
+  if (limit.seconds > 0) limit.seconds += INTERNODE_SECONDS;
+  if (!rendezvous_meet(r, limit)) return false;
   for (int i = 0; i < r->count; i++) r->all[i] = &all[i];
   return true;
 }
@@ -141,7 +143,7 @@ static bool agree(Ranks *r) {
         a->size == b->size && a->elements == b->elements)
       continue;
     if (r->machine > 0) { // the first machine has the same notes, and says so
-      board_end(r->board, EXIT_LOST);
+      rendezvous_end(r->rendezvous, EXIT_LOST);
       return false;
     }
     char name[2][RANK_NAME], text[2][192];
@@ -155,37 +157,37 @@ static bool agree(Ranks *r) {
 }
 
 bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all) {
-  const Patience until = {r->deadline, patient};
-  BoardRank *own = &r->board->rank[r->index];
+  const WaitLimit limit = {r->deadline, patient};
+  RendezvousRank *own = &r->rendezvous->rank[r->index];
   int half = (int)(r->notes++ & 1);
   r->now = own->note[half] = *mine;
-  if (r->told) r->told->doing = mine->what, r->told->line = mine->line;
+  if (r->guard_info) r->guard_info->doing = mine->what, r->guard_info->line = mine->line;
   atomic_store(&own->doing, (int)mine->what);
   atomic_store(&own->line, (int)mine->line);
-  if (!board_meet(r, until)) return false;
-  for (int i = 0; i < r->near; i++) r->all[r->near_rank[i]] = &r->board->rank[i].note[half];
-  if (r->machines > 1 && !gather_notes(r, half, until)) return false;
+  if (!rendezvous_meet(r, limit)) return false;
+  for (int i = 0; i < r->nlocal; i++) r->all[r->local_rank[i]] = &r->rendezvous->rank[i].note[half];
+  if (r->machines > 1 && !gather_notes(r, half, limit)) return false;
   if (all) *all = r->all;
   return agree(r);
 }
 
-bool ranks_meet_near(Ranks *r, bool patient) {
-  return board_meet(r, (Patience){r->deadline, patient});
+bool ranks_meet_local(Ranks *r, bool patient) {
+  return rendezvous_meet(r, (WaitLimit){r->deadline, patient});
 }
 
 // -- leaving ------------------------------------------------------------------------------------
 
 int ranks_leave(Ranks *r, int code) {
   Note end = {.what = NOTE_END, .size = code};
-  bool well = (code == 0 || code == EXIT_AGAIN) && ranks_meet(r, &end, true, NULL);
+  bool well = (code == 0 || code == EXIT_INTERRUPTED) && ranks_meet(r, &end, true, NULL);
   if (!well) {
-    board_end(r->board, code ? code : EXIT_LOST);
-    code = atomic_load(&r->board->failed);
+    rendezvous_end(r->rendezvous, code ? code : EXIT_LOST);
+    code = atomic_load(&r->rendezvous->failed);
   }
-  if (*r->error && ranks_speak(r)) ranks_say(r->error);
-  atomic_store(&r->board->rank[r->index].left, 1 + code);
-  pulse_end(r);
-  if (r->told && atomic_load(&r->told->guarded))
+  if (*r->error && ranks_claim_report(r)) ranks_report(r->error);
+  atomic_store(&r->rendezvous->rank[r->index].left, 1 + code);
+  heartbeat_end(r);
+  if (r->guard_info && atomic_load(&r->guard_info->guarded))
     kill(getppid(), SIGCONT); // else a stopped guard outlives the run
   if (well && r->transport) r->transport->stop();
   return code;

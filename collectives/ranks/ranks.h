@@ -58,22 +58,22 @@ void ranks_free(Ranks *r);
 // "count@1:40": rank 1 states a wrong count at its call 40, for tests of what such a rank leads to.
 // So do kind, line; skip leaves the call out; kill and stop are signals to itself. False: not of
 // that form.
-bool ranks_fault(Ranks *r, const char *text);
+bool ranks_inject(Ranks *r, const char *text);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
-int ranks_near(const Ranks *r);  // ranks on this machine
-bool ranks_lead(const Ranks *r); // the first on this machine
+int ranks_local_count(const Ranks *r); // ranks on this machine
+bool ranks_is_leader(const Ranks *r);  // the first on this machine
 // Cores for this rank of `all` that it may use: they are dealt to the machine's ranks, unless the
 // launcher has bound the ranks to cores of their own.
 int ranks_cores(const Ranks *r, int all);
 // From here on a rank has its processors of the mesh, mesh_size / count of them, and messages name
 // them. False if that does not divide. mesh must outlive r.
 bool ranks_use_mesh(Ranks *r, const Mesh *mesh);
-int64_t ranks_first(const Ranks *r);                // first processor of this rank
-int64_t ranks_each(const Ranks *r);                 // processors a rank
-bool ranks_sees(const Ranks *r, int64_t processor); // it is on this machine
-int64_t ranks_seen(const Ranks *r);                 // processors on this machine
+int64_t ranks_first_processor(const Ranks *r);          // first processor of this rank
+int64_t ranks_processors(const Ranks *r);               // processors a rank
+bool ranks_is_local(const Ranks *r, int64_t processor); // it is on this machine
+int64_t ranks_local_processors(const Ranks *r);         // processors on this machine
 
 // -- meetings -----------------------------------------------------------------------------------
 // Meets all ranks of the run; all[i] is the note of rank i, until the next meeting with notes;
@@ -81,7 +81,7 @@ int64_t ranks_seen(const Ranks *r);                 // processors on this machin
 // the run.
 MUST_USE bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all);
 // The same among the ranks of this machine, without notes.
-MUST_USE bool ranks_meet_near(Ranks *r, bool patient);
+MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // The run has failed for that reason; false.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *ranks_error(const Ranks *r); // the sentence, or "" where another rank has it
@@ -89,20 +89,21 @@ bool ranks_failed(const Ranks *r);
 // "rank 2 (processor 2, rows=1 cols=0)"
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
 // Of the ranks one may print what went wrong: true for the first that asks.
-bool ranks_speak(Ranks *r);
+bool ranks_claim_report(Ranks *r);
 
 // -- memory -------------------------------------------------------------------------------------
 // Memory of `bytes` for each processor of this rank, zeroed, which the machine's other ranks see:
 // all ranks call it together. NULL after the end of the run, or where there is no memory.
-typedef struct Window Window;
-Window *ranks_window(Ranks *r, int64_t bytes);
-void window_free(Window *w);
+typedef struct SharedSegment SharedSegment;
+SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
+void segment_free(SharedSegment *w);
 // Start of processor p's memory; NULL if it is on another machine.
-char *window_at(const Window *w, int64_t processor);
+char *segment_at(const SharedSegment *w, int64_t processor);
 
 // The block of a processor, which stands at `block` in the memory of its machine, into `out` on all
 // other machines (NULL: not wanted). All ranks call it together. False after the end of the run.
-MUST_USE bool ranks_bring(Ranks *r, int64_t processor, const void *block, int64_t bytes, void *out);
+MUST_USE bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
+                                    void *out);
 
 // The communicator over the ranks; r and mesh must outlive it. In a call members are all processors
 // of the mesh; the addresses of those on other machines are NULL. The result of worker 0 counts.

@@ -20,16 +20,17 @@
 static const double START_SECONDS = 60; // beyond the deadline, for MPI to start
 
 // What ended the rank, if nobody has said it.
-static void say_ended(const Told *told, const char *text) {
+static void say_ended(const GuardInfo *guard_info, const char *text) {
   char sentence[SENTENCE], doing[128];
-  snprintf(sentence, sizeof sentence, "%s %s %s", told->name, text,
-           doing_text(told->doing, (int)told->line, doing, sizeof doing));
-  if (ranks_claim()) ranks_say(sentence);
+  snprintf(sentence, sizeof sentence, "%s %s %s", guard_info->name, text,
+           doing_text(guard_info->doing, (int)guard_info->line, doing, sizeof doing));
+  if (ranks_claim_by_launcher()) ranks_report(sentence);
 }
 
 // Passes signals on until the rank has ended. Ends a rank that was stopped for longer than the
 // others wait, and one that has not joined the run in time. *passed gets the last signal passed on.
-static void guard(pid_t rank, const sigset_t *set, const Told *told, double deadline, int *passed) {
+static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, double deadline,
+                  int *passed) {
   const struct timespec look = {0, 200000000};
   siginfo_t info = {0};
   double stopped = 0, starting = 0, last = clock_seconds();
@@ -39,13 +40,13 @@ static void guard(pid_t rank, const sigset_t *set, const Told *told, double dead
     double now = clock_seconds(),
            step = now - last < 1 ? now - last : 1; // a pause of this process does not count
     last = now;
-    stopped = process_life((int)rank, &status) == LIFE_STOPPED ? stopped + step : 0;
-    starting = atomic_load(&told->joined) ? 0 : starting + step;
+    stopped = process_state((int)rank, &status) == PROCESS_STOPPED ? stopped + step : 0;
+    starting = atomic_load(&guard_info->joined) ? 0 : starting + step;
     if (deadline <= 0) continue;
     bool late = starting > deadline + START_SECONDS;
     if (stopped <= deadline + 0.5 && !late) continue; // the machine's other ranks come first
-    say_ended(told, late ? "does not reach the other ranks: it was"
-                         : "has been stopped: it was last"); // not: was killed
+    say_ended(guard_info, late ? "does not reach the other ranks: it was"
+                               : "has been stopped: it was last"); // not: was killed
     kill(rank, SIGKILL);
     return;
   }
@@ -59,19 +60,19 @@ static void nap(double seconds) {
 
 // The launcher has ended the run by a signal before the ranks had met, so no rank knows why: after
 // the guard of the rank that was lost, if one was, has had the time to say it.
-static _Noreturn void end_early(const Told *told, int signal) {
+static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
   snprintf(sentence, sizeof sentence,
            "the MPI launcher has ended %s by signal %d (%s) before the ranks had met: it got this "
            "signal itself, or a "
            "process of the run was lost",
-           told->name, signal, strsignal(signal));
-  if (!atomic_load(&told->joined) && ranks_claim()) ranks_say(sentence);
+           guard_info->name, signal, strsignal(signal));
+  if (!atomic_load(&guard_info->joined) && ranks_claim_by_launcher()) ranks_report(sentence);
   _exit(128 + signal);
 }
 
-static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
+static _Noreturn void end_guard(const GuardInfo *guard_info, pid_t rank, int passed) {
   int status = 0;
   char death[128];
   siginfo_t info = {0};
@@ -79,39 +80,40 @@ static _Noreturn void end_guard(const Told *told, pid_t rank, int passed) {
   // Others that have met it see how it ended, and say so. Before the meeting nobody does, and
   // MPI_Init of the others fails now: it aborts the run with exit code 1 unless mpirun has heard of
   // this end first.
-  if (info.si_code != CLD_EXITED && atomic_load(&told->joined)) nap(0.3);
+  if (info.si_code != CLD_EXITED && atomic_load(&guard_info->joined)) nap(0.3);
   waitpid(rank, &status, 0);
   // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with
   // others, when it loses the launcher or another rank.
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code >= 0 && (atomic_load(&told->joined) || code == 0 || code == EXIT_LOST ||
-                    code == EXIT_AGAIN || ended_by_error(status)))
+  if (code >= 0 && (atomic_load(&guard_info->joined) || code == 0 || code == EXIT_LOST ||
+                    code == EXIT_INTERRUPTED || ended_by_error(status)))
     _exit(code);
-  if (WTERMSIG(status) == passed) end_early(told, passed);
-  say_ended(told, death_text(status, death, sizeof death));
+  if (WTERMSIG(status) == passed) end_early(guard_info, passed);
+  say_ended(guard_info, death_text(status, death, sizeof death));
   _exit(EXIT_LOST);
 }
 
-void ranks_guard(Told **told, double deadline) {
-  *told = mmap(NULL, sizeof **told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (*told == MAP_FAILED) *told = NULL;
+void ranks_guard(GuardInfo **guard_info, double deadline) {
+  *guard_info =
+      mmap(NULL, sizeof **guard_info, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (*guard_info == MAP_FAILED) *guard_info = NULL;
   const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-  if (*told) snprintf((*told)->name, RANK_NAME, "rank %s", rank ? rank : "?");
+  if (*guard_info) snprintf((*guard_info)->name, RANK_NAME, "rank %s", rank ? rank : "?");
   sigset_t set = ranks_signals(), before;
   sigprocmask(SIG_BLOCK, &set, &before);
-  pid_t parent = getpid(), pid = *told ? fork() : -1;
+  pid_t parent = getpid(), pid = *guard_info ? fork() : -1;
   if (pid <= 0) { // the rank; or this process itself, unguarded
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
     if (pid == 0) setpgid(0, 0);
-    if (pid == 0) atomic_store(&(*told)->guarded, true);
+    if (pid == 0) atomic_store(&(*guard_info)->guarded, true);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return;
   }
   prctl(PR_SET_NAME, GUARD_NAME);
   int passed = 0;
-  guard(pid, &set, *told, deadline, &passed);
-  end_guard(*told, pid, passed);
+  guard(pid, &set, *guard_info, deadline, &passed);
+  end_guard(*guard_info, pid, passed);
 }
 
 // mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say
@@ -130,18 +132,18 @@ static void *answer(void *ranks) {
   char byte;
   const struct timespec look = {0, 20000000};
   while (read(bell[0], &byte, 1) < 0 && errno == EINTR) continue;
-  for (int i = 0, missing; i < 20 && !atomic_load(&r->board->failed); i++) {
-    (void)board_watch(r, LLONG_MAX, i * 0.02, (Patience){0}, &missing);
+  for (int i = 0, missing; i < 20 && !atomic_load(&r->rendezvous->failed); i++) {
+    (void)rendezvous_check(r, LLONG_MAX, i * 0.02, (WaitLimit){0}, &missing);
     nanosleep(&look, NULL);
   }
-  if (*r->error && ranks_speak(r)) ranks_say(r->error);
-  if (atomic_load(&r->board->failed)) _exit(EXIT_LOST);
+  if (*r->error && ranks_claim_report(r)) ranks_report(r->error);
+  if (atomic_load(&r->rendezvous->failed)) _exit(EXIT_LOST);
   signal(SIGTERM, SIG_DFL);
   kill(getpid(), SIGTERM);
   return NULL;
 }
 
-void ranks_mind_signals(Ranks *r) {
+void ranks_handle_signals(Ranks *r) {
   struct sigaction now;
   pthread_t thread;
   if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL ||

@@ -34,25 +34,25 @@ static void ranks_begin(Ranks *r) {
   size_t n = (size_t)r->count;
   r->machine_of = mem_zeroed(n, sizeof *r->machine_of);
   r->leader = mem_zeroed(n, sizeof *r->leader);
-  r->near_rank = mem_zeroed(n, sizeof *r->near_rank);
+  r->local_rank = mem_zeroed(n, sizeof *r->local_rank);
   r->all = mem_zeroed(n, sizeof *r->all);
 }
 
 void ranks_free(Ranks *r) {
   static Ranks *kept; // a signal may still look at it
   if (!r) return;
-  pulse_end(r);
-  if (r->transport && r->board) {
+  heartbeat_end(r);
+  if (r->transport && r->rendezvous) {
     kept = r;
     (void)kept;
     return;
   }
-  window_free(r->passing);
-  if (r->board) munmap(r->board, r->board_bytes);
+  segment_free(r->passing);
+  if (r->rendezvous) munmap(r->rendezvous, r->rendezvous_bytes);
   free(r->machine_of);
   free(r->leader);
-  free(r->near_rank);
-  free(r->heard);
+  free(r->local_rank);
+  free(r->heartbeat_seen);
   free(r->all);
   free(r);
 }
@@ -71,12 +71,12 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
     return no(why, room, "MESHC_RANK is meshc's own and says RANK/COUNT/FD");
   ranks_begin(r);
   r->machines = 1;
-  r->near = r->count;
+  r->nlocal = r->count;
   r->index = r->rank;
-  for (int i = 0; i < r->count; i++) r->near_rank[i] = i;
-  r->board_bytes = board_bytes(r->near, r->count);
-  r->board = shared_map(getpid(), fd, r->board_bytes);
-  if (!r->board) return no(why, room, "the memory that the ranks share is not there");
+  for (int i = 0; i < r->count; i++) r->local_rank[i] = i;
+  r->rendezvous_bytes = rendezvous_bytes(r->nlocal, r->count);
+  r->rendezvous = shared_map(getpid(), fd, r->rendezvous_bytes);
+  if (!r->rendezvous) return no(why, room, "the memory that the ranks share is not there");
   close(fd);
   return true;
 }
@@ -180,29 +180,30 @@ static void find_machines(Ranks *r, const Hello *all) {
   r->machine = r->machine_of[r->rank];
   for (int i = 0; i < r->count; i++) {
     if (r->machine_of[i] != r->machine) continue;
-    if (i == r->rank) r->index = r->near;
-    r->near_rank[r->near++] = i;
+    if (i == r->rank) r->index = r->nlocal;
+    r->local_rank[r->nlocal++] = i;
     r->bound = r->bound || all[i].cores != all[r->rank].cores;
   }
 }
 
-static bool share_board(Ranks *r, Hello *mine, Hello *all) {
-  r->board_bytes = board_bytes(r->near, r->count);
+static bool share_rendezvous(Ranks *r, Hello *mine, Hello *all) {
+  r->rendezvous_bytes = rendezvous_bytes(r->nlocal, r->count);
   int leader = r->leader[r->machine];
-  if (leader == r->rank) mine->fd = shared_make(r->board_bytes);
+  if (leader == r->rank) mine->fd = shared_make(r->rendezvous_bytes);
   if (leader == r->rank && mine->fd >= 0)
-    r->board = shared_map(mine->pid, mine->fd, r->board_bytes);
-  if (r->board) {
-    r->board->near = r->near;
-    r->board->count = r->count;
+    r->rendezvous = shared_map(mine->pid, mine->fd, r->rendezvous_bytes);
+  if (r->rendezvous) {
+    r->rendezvous->nlocal = r->nlocal;
+    r->rendezvous->count = r->count;
   }
   if (!greet(r, mine, all)) return false;
-  if (leader != r->rank) r->board = shared_map(all[leader].pid, all[leader].fd, r->board_bytes);
-  return greet(r, mine, all) && r->board; // all have mapped it
+  if (leader != r->rank)
+    r->rendezvous = shared_map(all[leader].pid, all[leader].fd, r->rendezvous_bytes);
+  return greet(r, mine, all) && r->rendezvous; // all have mapped it
 }
 
 static bool join_mpi(Ranks *r, char *why, size_t room) {
-  ranks_guard(&r->told, r->deadline);
+  ranks_guard(&r->guard_info, r->deadline);
   r->transport = open_transport(why, room);
   if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
   Hello mine = {.pid = getpid(), .fd = -1}, *all = mem_zeroed((size_t)r->count, sizeof *all);
@@ -214,11 +215,11 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   ranks_begin(r);
   bool good = greet(r, &mine, all);
   if (good) find_machines(r, all);
-  good = good && share_board(r, &mine, all);
+  good = good && share_rendezvous(r, &mine, all);
   if (mine.fd >= 0) close(mine.fd);
   free(all);
   if (!good) return no(why, room, "the ranks do not reach one another, or may not share memory");
-  ranks_mind_signals(r);
+  ranks_handle_signals(r);
   return true;
 }
 
@@ -242,22 +243,22 @@ Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
-  r->spin = r->bound || CPU_COUNT(&set) >= r->near;
-  atomic_store(&r->board->rank[r->index].pid, getpid());
-  r->heard = mem_zeroed((size_t)r->near, sizeof *r->heard);
-  if (!pulse_start(r)) {
-    board_end(r->board, EXIT_MEMORY);
+  r->spin = r->bound || CPU_COUNT(&set) >= r->nlocal;
+  atomic_store(&r->rendezvous->rank[r->index].pid, getpid());
+  r->heartbeat_seen = mem_zeroed((size_t)r->nlocal, sizeof *r->heartbeat_seen);
+  if (!heartbeat_start(r)) {
+    rendezvous_end(r->rendezvous, EXIT_MEMORY);
     (void)mem_doing("starting the thread that watches the other ranks", NULL);
     mem_exhausted(0);
   }
   Note start = {.what = NOTE_START};
   if (ranks_meet(r, &start, false, NULL)) {
-    if (r->told) atomic_store(&r->told->joined, true);
+    if (r->guard_info) atomic_store(&r->guard_info->joined, true);
     return r;
   }
-  if (*r->error && ranks_speak(r)) ranks_say(r->error);
+  if (*r->error && ranks_claim_report(r)) ranks_report(r->error);
   *why = '\0';
-  *code = atomic_load(&r->board->failed);
+  *code = atomic_load(&r->rendezvous->failed);
   ranks_free(r);
   return NULL;
 }

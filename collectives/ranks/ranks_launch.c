@@ -17,10 +17,10 @@ static const double GRACE = 2; // seconds that the others have to end by themsel
 static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
-  int count, alive;
+  int count, running;
   pid_t *pid; // 0: over
-  Board *board;
-  int board_fd;
+  Rendezvous *rendezvous;
+  int rendezvous_fd;
   sigset_t before;
   int code, signal; // of the run; that ended it
   int lost, status; // the first rank that a signal ended, -1
@@ -41,8 +41,8 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_LOST);
   setpgid(0, 0); // signals to the group come by the launcher, once
-  fcntl(l->board_fd, F_SETFD, 0);
-  snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->board_fd);
+  fcntl(l->rendezvous_fd, F_SETFD, 0);
+  snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->rendezvous_fd);
   setenv("MESHC_RANK", sign, 1);
   int nothing = rank > 0 ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -63,8 +63,8 @@ static bool start(Launch *l, char **argv) {
       l->pid[i] = 0;
       return false;
     }
-    atomic_store(&l->board->rank[i].pid, (int)l->pid[i]);
-    l->alive++;
+    atomic_store(&l->rendezvous->rank[i].pid, (int)l->pid[i]);
+    l->running++;
   }
   return true;
 }
@@ -77,8 +77,8 @@ static void tell(const Launch *l, int signal) {
 // The others learn how it ended before it vanishes.
 static void note_end(Launch *l, int rank, int status) {
   l->pid[rank] = 0;
-  l->alive--;
-  atomic_store(&l->board->rank[rank].status, 1 + status);
+  l->running--;
+  atomic_store(&l->rendezvous->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status))
     l->code = WEXITSTATUS(status); // why the others were lost
@@ -111,21 +111,21 @@ static void reap(Launch *l) {
 static bool all_stopped(const Launch *l) {
   int status;
   for (int i = 0; i < l->count; i++)
-    if (l->pid[i] && process_life((int)l->pid[i], &status) != LIFE_STOPPED) return false;
+    if (l->pid[i] && process_state((int)l->pid[i], &status) != PROCESS_STOPPED) return false;
   return true;
 }
 
 static void wait_for_all(Launch *l) {
   const struct timespec look = {0, 100000000};
   sigset_t set = ranks_signals();
-  while (l->alive > 0) {
+  while (l->running > 0) {
     int got = sigtimedwait(&set, NULL, &look);
     if (got > 0 && got != SIGCHLD) {
       l->signal = got;
       tell(l, got);
     }
     reap(l);
-    if (l->alive && l->code != 0 && (clock_seconds() - l->ended > GRACE || all_stopped(l)))
+    if (l->running && l->code != 0 && (clock_seconds() - l->ended > GRACE || all_stopped(l)))
       tell(l, SIGKILL);
   }
 }
@@ -133,16 +133,16 @@ static void wait_for_all(Launch *l) {
 // What no rank has said.
 static void say_lost(const Launch *l) {
   int none = 0;
-  if (l->lost < 0 || !atomic_compare_exchange_strong(&l->board->speaker, &none, 1 + l->lost))
+  if (l->lost < 0 || !atomic_compare_exchange_strong(&l->rendezvous->reporter, &none, 1 + l->lost))
     return;
-  BoardRank *b = &l->board->rank[l->lost];
+  RendezvousRank *b = &l->rendezvous->rank[l->lost];
   char sentence[SENTENCE], death[128], doing[128], number[32];
   snprintf(number, sizeof number, "rank %d", l->lost);
   snprintf(
       sentence, sizeof sentence, "%s %s %s", *b->name ? b->name : number,
       death_text(l->status, death, sizeof death),
       doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), doing, sizeof doing));
-  ranks_say(sentence);
+  ranks_report(sentence);
 }
 
 static void end_like(int number, const sigset_t *before) {
@@ -154,7 +154,7 @@ static void end_like(int number, const sigset_t *before) {
 static int run(Launch *l, char **argv) {
   sigset_t set = ranks_signals();
   sigprocmask(SIG_BLOCK, &set, &l->before);
-  l->board->near = l->board->count = l->count;
+  l->rendezvous->nlocal = l->rendezvous->count = l->count;
   if (!start(l, argv)) {
     fprintf(stderr, "meshc: error: cannot start %d ranks: %s\n", l->count, strerror(errno));
     tell(l, SIGKILL);
@@ -193,7 +193,7 @@ static Children children_of(pid_t pid) {
   snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
   FILE *f = fopen(path, "re");
   for (; f && fscanf(f, "%d", &child) == 1; c.n++) {
-    c.dead += process_life(child, &status) == LIFE_OVER;
+    c.dead += process_state(child, &status) == PROCESS_ENDED;
     snprintf(path, sizeof path, "/proc/%d/comm", child);
     FILE *comm = fopen(path, "re");
     c.guards += comm && fgets(name, sizeof name, comm) && strcmp(name, GUARD_NAME "\n") == 0;
@@ -212,22 +212,22 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;
   const struct timespec look = {0, 100000000};
-  double began = clock_seconds(), alive = began;
-  bool held = false;
+  double began = clock_seconds(), last_running = began;
+  bool asked_to_save = false;
   *got = 0;
   while (waitpid(pid, &status, WNOHANG) == 0) {
     int now = sigtimedwait(&set, NULL, &look);
     Children c = children_of(pid);
-    if (c.n == 0 || c.dead < c.n) alive = clock_seconds();
-    if (clock_seconds() - alive > MPIRUN_SECONDS) kill(pid, SIGKILL);
-    if (held && (c.guards == count ||
-                 clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
+    if (c.n == 0 || c.dead < c.n) last_running = clock_seconds();
+    if (clock_seconds() - last_running > MPIRUN_SECONDS) kill(pid, SIGKILL);
+    if (asked_to_save && (c.guards == count ||
+                          clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
       kill(pid, SIGUSR1);
-      held = false;
+      asked_to_save = false;
     }
     if (now <= 0 || now == SIGCHLD) continue;
     if (saves && *got == 0)
-      held = true;
+      asked_to_save = true;
     else
       kill(pid, now);
     *got = now;
@@ -268,14 +268,14 @@ static int run_mpirun(int count, char **argv, bool saves) {
 
 int ranks_launch(int count, char **argv, bool mpi, bool saves) {
   if (mpi) return run_mpirun(count, argv, saves);
-  size_t bytes = board_bytes(count, count);
-  Launch l = {.count = count, .lost = -1, .board_fd = shared_make(bytes)};
+  size_t bytes = rendezvous_bytes(count, count);
+  Launch l = {.count = count, .lost = -1, .rendezvous_fd = shared_make(bytes)};
   l.pid = mem_zeroed((size_t)count, sizeof *l.pid);
-  l.board = l.board_fd >= 0 ? shared_map(getpid(), l.board_fd, bytes) : NULL;
-  if (!l.board) mem_exhausted(bytes);
+  l.rendezvous = l.rendezvous_fd >= 0 ? shared_map(getpid(), l.rendezvous_fd, bytes) : NULL;
+  if (!l.rendezvous) mem_exhausted(bytes);
   int code = run(&l, argv);
-  munmap(l.board, bytes);
-  close(l.board_fd);
+  munmap(l.rendezvous, bytes);
+  close(l.rendezvous_fd);
   free(l.pid);
   return code;
 }

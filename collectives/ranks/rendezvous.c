@@ -23,14 +23,16 @@ static const double LOOK_MOST = 0.2; // seconds between two looks that count as 
 
 // -- memory -------------------------------------------------------------------------------------
 
-static size_t ranks_bytes(int near) { return sizeof(Board) + (size_t)near * sizeof(BoardRank); }
-
-size_t board_bytes(int near, int count) {
-  return ranks_bytes(near) + 2 * (size_t)count * sizeof(Note);
+static size_t ranks_bytes(int nlocal) {
+  return sizeof(Rendezvous) + (size_t)nlocal * sizeof(RendezvousRank);
 }
 
-Note *board_all(const Board *b, int half) {
-  return (Note *)((uintptr_t)b + ranks_bytes(b->near)) + (size_t)half * (size_t)b->count;
+size_t rendezvous_bytes(int nlocal, int count) {
+  return ranks_bytes(nlocal) + 2 * (size_t)count * sizeof(Note);
+}
+
+Note *rendezvous_notes(const Rendezvous *b, int half) {
+  return (Note *)((uintptr_t)b + ranks_bytes(b->nlocal)) + (size_t)half * (size_t)b->count;
 }
 
 int shared_make(size_t bytes) {
@@ -54,23 +56,24 @@ void *shared_map(int pid, int fd, size_t bytes) {
 
 // -- the others' life ---------------------------------------------------------------------------
 
-Life process_life(int pid, int *status) {
+ProcessState process_state(int pid, int *status) {
   char path[64], text[1024];
   *status = -1;
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT ? LIFE_OVER : LIFE_RUNS; // out of descriptors is no death
+  if (fd < 0)
+    return errno == ENOENT ? PROCESS_ENDED : PROCESS_RUNS; // out of descriptors is no death
   ssize_t n = read(fd, text, sizeof text - 1);
   close(fd);
-  if (n <= 0) return LIFE_OVER;
+  if (n <= 0) return PROCESS_ENDED;
   text[n] = '\0';
   const char *state = strrchr(text, ')'); // the name before it may hold anything
-  if (!state || state[1] != ' ') return LIFE_RUNS;
-  if (state[2] == 'T' || state[2] == 't') return LIFE_STOPPED;
-  if (state[2] != 'Z' && state[2] != 'X') return LIFE_RUNS;
+  if (!state || state[1] != ' ') return PROCESS_RUNS;
+  if (state[2] == 'T' || state[2] == 't') return PROCESS_STOPPED;
+  if (state[2] != 'Z' && state[2] != 'X') return PROCESS_RUNS;
   const char *last = strrchr(state, ' '); // exit_code (proc(5))
   if (last) *status = atoi(last);
-  return LIFE_OVER;
+  return PROCESS_ENDED;
 }
 
 const char *death_text(int status, char *out, size_t room) {
@@ -105,11 +108,11 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
 }
 
 // A death may be seen before ranks_launch has written down what it was.
-static bool is_over(BoardRank *b, double waited, int *status) {
-  Life life = process_life(atomic_load(&b->pid), status);
+static bool is_over(RendezvousRank *b, double waited, int *status) {
+  ProcessState life = process_state(atomic_load(&b->pid), status);
   int known = atomic_load(&b->status);
   if (known > 0) *status = known - 1;
-  return known > 0 || (life == LIFE_OVER && (*status >= 0 || waited > 0.2));
+  return known > 0 || (life == PROCESS_ENDED && (*status >= 0 || waited > 0.2));
 }
 
 // Whether a process that ended so has found an error and said it: the exit codes of meshc but for
@@ -120,75 +123,75 @@ bool ended_by_error(int status) {
 }
 
 static bool say_lost(Ranks *r, int i, int status) {
-  BoardRank *b = &r->board->rank[i];
+  RendezvousRank *b = &r->rendezvous->rank[i];
   char name[RANK_NAME], death[128], there[128], here[128];
   if (ended_by_error(status)) {
-    board_end(r->board, WEXITSTATUS(status));
+    rendezvous_end(r->rendezvous, WEXITSTATUS(status));
     return false;
   }
-  r->swept = r->told && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  r->swept = r->guard_info && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
   return ranks_fail(
-      r, "%s %s %s; rank %d waited for it %s", ranks_name(r, r->near_rank[i], name, sizeof name),
+      r, "%s %s %s; rank %d waited for it %s", ranks_name(r, r->local_rank[i], name, sizeof name),
       death_text(status, death, sizeof death),
       doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there),
       r->rank, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-static bool say_late(Ranks *r, int i, Patience until) {
-  BoardRank *b = &r->board->rank[i];
+static bool say_late(Ranks *r, int i, WaitLimit limit) {
+  RendezvousRank *b = &r->rendezvous->rank[i];
   char name[RANK_NAME], there[128], here[128];
   int status;
-  Life life = process_life(atomic_load(&b->pid), &status);
+  ProcessState life = process_state(atomic_load(&b->pid), &status);
   return ranks_fail(
       r, "%s %s: it was last %s, and rank %d waited for it %g seconds %s",
-      ranks_name(r, r->near_rank[i], name, sizeof name),
-      life == LIFE_STOPPED ? "has been stopped"
-      : until.patient      ? "gives no sign of life"
-                           : "does not come",
+      ranks_name(r, r->local_rank[i], name, sizeof name),
+      life == PROCESS_STOPPED ? "has been stopped"
+      : limit.patient         ? "gives no sign of life"
+                              : "does not come",
       doing_text((unsigned)atomic_load(&b->doing), atomic_load(&b->line), there, sizeof there),
-      r->rank, until.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
+      r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
 // Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does
 // not count.
 static double silence(Ranks *r, int i, double waited) {
-  Heard *h = &r->heard[i];
-  unsigned pulse = atomic_load(&r->board->rank[i].pulse);
-  if (pulse != h->pulse || h->at > waited) *h = (Heard){pulse, waited};
+  HeartbeatSeen *h = &r->heartbeat_seen[i];
+  unsigned heartbeat = atomic_load(&r->rendezvous->rank[i].heartbeat);
+  if (heartbeat != h->heartbeat || h->at > waited) *h = (HeartbeatSeen){heartbeat, waited};
   return waited - h->at;
 }
 
-static bool is_late(Ranks *r, int i, double waited, Patience until) {
-  if (until.seconds <= 0) return false;
-  return (until.patient ? silence(r, i, waited) : waited) > until.seconds;
+static bool is_late(Ranks *r, int i, double waited, WaitLimit limit) {
+  if (limit.seconds <= 0) return false;
+  return (limit.patient ? silence(r, i, waited) : waited) > limit.seconds;
 }
 
-bool board_watch(Ranks *r, long long meeting, double waited, Patience until, int *missing) {
-  Board *b = r->board;
+bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing) {
+  Rendezvous *b = r->rendezvous;
   int late = -1;
   *missing = -1;
   if (atomic_load(&b->failed)) return false;
-  for (int i = 0; i < r->near; i++) {
-    BoardRank *other = &b->rank[i];
+  for (int i = 0; i < r->nlocal; i++) {
+    RendezvousRank *other = &b->rank[i];
     int status, left = atomic_load(&other->left);
     if (atomic_load(&other->meetings) >= meeting) continue;
     if (left) return say_lost(r, i, (left - 1) << 8);
     if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
     if (*missing < 0 || (i > 0 && *missing == 0))
       *missing = i; // the leader may wait itself, for other machines
-    bool excused = i == 0 && atomic_load(&b->far);
-    if (late <= 0 && !excused && is_late(r, i, waited, until)) late = i;
+    bool excused = i == 0 && atomic_load(&b->waits_for_machines);
+    if (late <= 0 && !excused && is_late(r, i, waited, limit)) late = i;
   }
-  return late < 0 || say_late(r, late, until);
+  return late < 0 || say_late(r, late, limit);
 }
 
 // -- meeting ------------------------------------------------------------------------------------
 
-static void wake_all(Board *b) {
+static void wake_all(Rendezvous *b) {
   syscall(SYS_futex, &b->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void board_end(Board *b, int code) {
+void rendezvous_end(Rendezvous *b, int code) {
   int none = 0;
   atomic_compare_exchange_strong(&b->failed, &none, code);
   wake_all(b);
@@ -202,10 +205,11 @@ static void relax(void) {
 #endif
 }
 
-static bool sleep_watching(Ranks *r, uint32_t generation, Patience until) {
-  Board *b = r->board;
+static bool sleep_watching(Ranks *r, uint32_t generation, WaitLimit limit) {
+  Rendezvous *b = r->rendezvous;
   const struct timespec look = {0, LOOK_NANOSECONDS};
-  for (int i = 0; i < r->near; i++) r->heard[i] = (Heard){atomic_load(&b->rank[i].pulse), 0};
+  for (int i = 0; i < r->nlocal; i++)
+    r->heartbeat_seen[i] = (HeartbeatSeen){atomic_load(&b->rank[i].heartbeat), 0};
   double waited = 0, last = clock_seconds(), now;
   bool good = true;
   int missing;
@@ -219,20 +223,20 @@ static bool sleep_watching(Ranks *r, uint32_t generation, Patience until) {
                   : LOOK_MOST; // the time that all of the run was stopped does not count
     last = now;
     if (atomic_load(&b->failed)) good = false;
-    if (good && slept != 0) good = board_watch(r, r->meetings, waited, until, &missing);
+    if (good && slept != 0) good = rendezvous_check(r, r->meetings, waited, limit, &missing);
   }
   atomic_fetch_sub(&b->sleepers, 1);
   return good;
 }
 
-bool board_meet(Ranks *r, Patience until) {
-  Board *b = r->board;
+bool rendezvous_meet(Ranks *r, WaitLimit limit) {
+  Rendezvous *b = r->rendezvous;
   if (atomic_load(&b->failed)) return false;
   uint32_t generation = atomic_load(&b->generation);
   // Noted behind what it says: one that is stopped in between has not come.
   atomic_llong *noted = &b->rank[r->index].meetings;
   r->meetings++;
-  if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->near) {
+  if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->nlocal) {
     atomic_store(&b->arrived, 0);
     atomic_store(&b->generation, generation + 1);
     atomic_store(noted, r->meetings);
@@ -244,21 +248,21 @@ bool board_meet(Ranks *r, Patience until) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
     relax();
   }
-  return sleep_watching(r, generation, until);
+  return sleep_watching(r, generation, limit);
 }
 
 // -- the end of a run ---------------------------------------------------------------------------
 
 bool ranks_fail(Ranks *r, const char *fmt, ...) {
   int none = 0;
-  if (atomic_load(&r->board->failed) ||
-      !atomic_compare_exchange_strong(&r->board->claimed, &none, 1))
+  if (atomic_load(&r->rendezvous->failed) ||
+      !atomic_compare_exchange_strong(&r->rendezvous->reason_claimed, &none, 1))
     return false;
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(r->error, sizeof r->error, fmt, ap);
   va_end(ap);
-  board_end(r->board, EXIT_LOST);
+  rendezvous_end(r->rendezvous, EXIT_LOST);
   return false;
 }
 

@@ -10,7 +10,7 @@
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20, PASSING = 1 << 20 };
 
-struct Window {
+struct SharedSegment {
   const Ranks *ranks;
   int64_t stride;   // from one processor's memory to the next's
   size_t map_bytes; // of one rank
@@ -18,22 +18,22 @@ struct Window {
   char *at[]; // of the machine's ranks
 };
 
-void window_free(Window *w) {
+void segment_free(SharedSegment *w) {
   for (int i = 0; w && i < w->n; i++)
     if (w->at[i]) munmap(w->at[i], w->map_bytes);
   free(w);
 }
 
-char *window_at(const Window *w, int64_t processor) {
+char *segment_at(const SharedSegment *w, int64_t processor) {
   const Ranks *r = w->ranks;
-  if (!ranks_sees(r, processor)) return NULL;
+  if (!ranks_is_local(r, processor)) return NULL;
   int rank = (int)(processor / r->each), i = 0;
-  while (r->near_rank[i] != rank) i++;
+  while (r->local_rank[i] != rank) i++;
   return w->at[i] + processor % r->each * w->stride;
 }
 
 // Maps the memory of the i-th rank, its pages present where it is the own one.
-static bool map_of(Window *w, int i, int pid, int fd) {
+static bool map_of(SharedSegment *w, int i, int pid, int fd) {
   const Ranks *r = w->ranks;
   w->at[i] = shared_map(pid, fd, w->map_bytes);
   if (!w->at[i]) return false;
@@ -48,24 +48,25 @@ static bool map_of(Window *w, int i, int pid, int fd) {
   return true;
 }
 
-Window *ranks_window(Ranks *r, int64_t bytes) {
-  Window *w = mem_zeroed(1, sizeof *w + sizeof(char *) * (size_t)r->near);
+SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
+  SharedSegment *w = mem_zeroed(1, sizeof *w + sizeof(char *) * (size_t)r->nlocal);
   int64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE, all = 0;
   w->ranks = r;
-  w->n = r->near;
+  w->n = r->nlocal;
   w->stride = ceil_div(bytes > 0 ? bytes : 1, unit) * unit;
   int fd = size_mul(w->stride, r->each, &all) ? shared_make((size_t)all) : -1;
   w->map_bytes = (size_t)all;
   const Note *const *note;
   Note mine = {.what = NOTE_MEMORY, .size = bytes, .value = fd};
   bool good = ranks_meet(r, &mine, false, &note);
-  for (int i = 0; good && i < r->near; i++)
-    good = note[r->near_rank[i]]->value >= 0 &&
-           map_of(w, i, atomic_load(&r->board->rank[i].pid), (int)note[r->near_rank[i]]->value);
-  good = ranks_meet_near(r, false) && good; // all have mapped it
+  for (int i = 0; good && i < r->nlocal; i++)
+    good =
+        note[r->local_rank[i]]->value >= 0 &&
+        map_of(w, i, atomic_load(&r->rendezvous->rank[i].pid), (int)note[r->local_rank[i]]->value);
+  good = ranks_meet_local(r, false) && good; // all have mapped it
   if (fd >= 0) close(fd);
   if (good) return w;
-  window_free(w);
+  segment_free(w);
   return NULL;
 }
 
@@ -80,23 +81,24 @@ static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
       peer[npeers++] = (TransportPeer){.rank = r->leader[m], .out = room, .nout = n};
   if (from != r->machine)
     peer[npeers++] = (TransportPeer){.rank = r->leader[from], .in = room, .nin = n};
-  bool good = ranks_exchange(r, npeers, peer, (Patience){.seconds = r->deadline});
+  bool good = ranks_exchange(r, npeers, peer, (WaitLimit){.seconds = r->deadline});
   free(peer);
   return good;
 }
 
-bool ranks_bring(Ranks *r, int64_t processor, const void *block, int64_t bytes, void *out) {
+bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
+                           void *out) {
   if (r->machines == 1) return true;
-  if (!r->passing && !(r->passing = ranks_window(r, PASSING))) return false;
-  char *room = window_at(r->passing, r->leader[r->machine] * r->each);
+  if (!r->passing && !(r->passing = ranks_segment(r, PASSING))) return false;
+  char *room = segment_at(r->passing, r->leader[r->machine] * r->each);
   int from = ranks_machine(r, processor);
   for (int64_t at = 0; at < bytes; at += PASSING) {
     int64_t n = bytes - at < PASSING ? bytes - at : PASSING;
     if (r->index == 0 && from == r->machine) memcpy(room, (const char *)block + at, (size_t)n);
     if (r->index == 0 && !pass_piece(r, from, room, n)) return false;
-    if (!ranks_meet_near(r, false)) return false;
+    if (!ranks_meet_local(r, false)) return false;
     if (out && from != r->machine) memcpy((char *)out + at, room, (size_t)n);
-    if (!ranks_meet_near(r, false)) return false;
+    if (!ranks_meet_local(r, false)) return false;
   }
   return true;
 }

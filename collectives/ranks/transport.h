@@ -26,9 +26,10 @@ typedef struct Transport {
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
   // Sends a life sign to each of n ranks, unless the first thread exchanges messages or has done so
   // since the last call. Another thread of the rank calls it.
-  void (*beat)(int n, const int *rank);
-  int (*heard)(int rank); // life signs of that rank since the last call; the first thread calls it
-  void (*stop)(void);     // all ranks together
+  void (*send_heartbeats)(int n, const int *rank);
+  int (*received_heartbeats)(
+      int rank);      // life signs of that rank since the last call; the first thread calls it
+  void (*stop)(void); // all ranks together
 } Transport;
 
 #define TRANSPORT_SYMBOL "meshc_transport"

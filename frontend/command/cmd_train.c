@@ -249,7 +249,8 @@ static void say_located(const Session *s, const NotFinite *f, Diag *d) {
                        (long long)mesh_coord(m, f->processor, i));
   if (*who) who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor, who);
   if (s->ranks)
-    who = arena_printf(a, "%s of rank %lld", who, (long long)(f->processor / ranks_each(s->ranks)));
+    who = arena_printf(a, "%s of rank %lld", who,
+                       (long long)(f->processor / ranks_processors(s->ranks)));
   const char *round =
       f->round >= 0 ? arena_printf(a, ", in step %lld of its loop", (long long)f->round) : "";
   const char *name = f->name ? f->name : "a value without a name",
@@ -326,7 +327,7 @@ static int train(Session *s, Part *train_with, Part *test_with) {
   saver_free(job.saver);
   // a signal leaves the parameters where no checkpoint has them; a log that could not be written
   // does not keep them back
-  bool save = ready && (code == 0 || (code == EXIT_AGAIN && !job.saver));
+  bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
     code = 0; // what was said decides
   return watch_end(s, &watch) ? code : 0;

@@ -207,7 +207,7 @@ static bool measure_links(Sweep *b) {
 // The machine's cores that the ranks have together, or this process.
 static int64_t cores_of(const Session *s, int64_t threads) {
   if (!s->ranks) return threads;
-  int64_t all = (int64_t)ranks_cores(s->ranks, (int)threads) * ranks_near(s->ranks),
+  int64_t all = (int64_t)ranks_cores(s->ranks, (int)threads) * ranks_local_count(s->ranks),
           machine = sysconf(_SC_NPROCESSORS_ONLN);
   return all < machine ? all : machine;
 }

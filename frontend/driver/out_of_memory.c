@@ -23,7 +23,7 @@ static void become_last(void) {
 }
 
 static void say(void) {
-  if (!session->ranks || ranks_speak(session->ranks)) mem_say_exhausted(asked_for);
+  if (!session->ranks || ranks_claim_report(session->ranks)) mem_say_exhausted(asked_for);
 }
 
 // What the files of a log hold already counts; no stream that fails matters any more.

@@ -80,7 +80,7 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
   if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
   if (data != DIGEST_OFF) digest_record(data);
-  return !fault || s->spoil.call >= 0 || ranks_fault(s->ranks, fault->text) ? 0 : refuse_fault(s);
+  return !fault || s->spoil.call >= 0 || ranks_inject(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
 // Standard input reaches one process only.
@@ -192,12 +192,12 @@ bool session_agree(Session *s) {
 }
 
 bool session_before_compile(Session *s, bool cached) {
-  return !s->ranks || !cached || ranks_lead(s->ranks) || ranks_meet_near(s->ranks, true);
+  return !s->ranks || !cached || ranks_is_leader(s->ranks) || ranks_meet_local(s->ranks, true);
 }
 
 bool session_after_compile(Session *s, bool cached, const Program *p) {
   if (!s->ranks) return true;
-  if (cached && ranks_lead(s->ranks) && !ranks_meet_near(s->ranks, true)) return false;
+  if (cached && ranks_is_leader(s->ranks) && !ranks_meet_local(s->ranks, true)) return false;
   const Note *const *all;
   Note mine = {.what = NOTE_COMPILE};
   uint64_t own = hash_text(program_print(s->arena, p)), other;
@@ -244,7 +244,7 @@ FILE *session_output(const Session *s) {
 bool session_speaks(const Session *s, int code) {
   if (!s->ranks) return true;
   if (code == 0 || code == 75) return ranks_rank(s->ranks) == 0;
-  return code != 6 && ranks_speak(s->ranks);
+  return code != 6 && ranks_claim_report(s->ranks);
 }
 
 int session_leave(Session *s, int code) {

@@ -50,7 +50,7 @@ static bool lay_out(Exec *e, Diag *d) {
 
 static bool enough_memory(const Exec *e, Diag *d) {
   int64_t each, needed, available = memory_free_bytes();
-  int64_t here = e->ranks ? ranks_seen(e->ranks) : e->processors;
+  int64_t here = e->ranks ? ranks_local_processors(e->ranks) : e->processors;
   bool fits = size_add(e->own_bytes, e->program->arena_bytes, &each) &&
               size_mul(each, here, &needed) && needed <= available;
   if (fits) return true;
@@ -375,16 +375,16 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
 
 // Memory that the machine's other ranks see. They measure what is free before anybody takes it.
 static bool share_memory(Exec *e, Diag *d) {
-  if (!e->ranks || !ranks_meet_near(e->ranks, false)) return !e->ranks;
-  e->kept = ranks_window(e->ranks, e->own_bytes);
-  e->work = e->kept ? ranks_window(e->ranks, e->program->arena_bytes) : NULL;
+  if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
+  e->kept = ranks_segment(e->ranks, e->own_bytes);
+  e->work = e->kept ? ranks_segment(e->ranks, e->program->arena_bytes) : NULL;
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
 // Counts what the processor gets.
-static char *memory_of(const Exec *e, Context *c, const Window *w, int64_t bytes) {
+static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
-  return e->ranks ? window_at(w, c->processor) : map_memory(bytes);
+  return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);
 }
 
 static bool bind_context(Exec *e, int64_t r, Diag *d) {
@@ -435,8 +435,8 @@ bool exec_bind(Exec *e, Diag *d) {
 }
 
 void exec_unbind(Exec *e) {
-  window_free(e->kept);
-  window_free(e->work);
+  segment_free(e->kept);
+  segment_free(e->work);
   for (int64_t r = 0; !e->ranks && e->context && r < e->processors; r++) {
     unmap_memory(e->context[r].own, e->own_bytes);
     unmap_memory(e->context[r].arena, e->program->arena_bytes);

@@ -495,7 +495,7 @@ static int workers_wanted(const ExecOptions *opt) {
   int n = opt->threads > 0 ? opt->threads : cores_available();
   if (!opt->ranks) return n;
   if (opt->threads == 0) return ranks_cores(opt->ranks, n);
-  return n / ranks_near(opt->ranks) > 1 ? n / ranks_near(opt->ranks) : 1;
+  return n / ranks_local_count(opt->ranks) > 1 ? n / ranks_local_count(opt->ranks) : 1;
 }
 
 static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
@@ -558,8 +558,8 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->memory = arena_new();
   e->processors = mesh_size(&p->mesh);
   e->ranks = opt->ranks;
-  e->first = opt->ranks ? ranks_first(opt->ranks) : 0;
-  e->own = opt->ranks ? ranks_each(opt->ranks) : e->processors;
+  e->first = opt->ranks ? ranks_first_processor(opt->ranks) : 0;
+  e->own = opt->ranks ? ranks_processors(opt->ranks) : e->processors;
   if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
   e->timed = opt->profile;
   if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d))

@@ -94,9 +94,9 @@ struct Exec {
   Comm *comm;
   Ranks *ranks; // NULL: all processors are of this process
   int workers;
-  int64_t processors;  // of the mesh
-  int64_t first, own;  // those of this process
-  Window *kept, *work; // with ranks: memory of Context.own and Context.arena
+  int64_t processors;         // of the mesh
+  int64_t first, own;         // those of this process
+  SharedSegment *kept, *work; // with ranks: memory of Context.own and Context.arena
   Context *context;
   char *scratch;         // of ordered instructions, for every worker
   int64_t scratch_bytes; // of one worker

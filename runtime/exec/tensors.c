@@ -51,7 +51,7 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
   }
 }
 
-static bool all_seen(const Exec *e) { return ranks_seen(e->ranks) == e->processors; }
+static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
 
 static void want(const Exec *e, Feed *f,
                  void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
@@ -88,7 +88,7 @@ bool exec_show(const Exec *e, bool done, bool *first_says) {
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
   const char *block = e->context[r].tensor[t];
   if (!e->ranks || all_seen(e)) return block;
-  if (!ranks_bring(e->ranks, r, block, e->program->tensor[t].bytes, room)) return NULL;
+  if (!ranks_broadcast_block(e->ranks, r, block, e->program->tensor[t].bytes, room)) return NULL;
   return block ? block : room;
 }
 

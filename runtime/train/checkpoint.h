@@ -15,7 +15,7 @@
 #include "runtime/runtime.h"
 
 // The exit code of a training that a signal ended after a step.
-enum { EXIT_AGAIN = 75 };
+enum { EXIT_INTERRUPTED = 75 };
 
 // What training needs to go on, beside its tensors.
 typedef struct CheckpointNote {

@@ -122,7 +122,7 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
   while ((got = feed_next(f, data)) > 0) {
     bool incomplete = got < feed_batch(f);
     Exec *e = incomplete && last ? last : whole;
-    if (exec_asked(whole)) return EXIT_AGAIN; // the caller writes a checkpoint first
+    if (exec_asked(whole)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
     exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);

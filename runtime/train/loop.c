@@ -365,7 +365,7 @@ static int end_by_signal(Run *r, Diag *d) {
   if (code == 0) code = poll_saver(r, true, d);
   if (code != 0) return code;
   progress_clear(&r->progress);
-  if (r->job->ranks && ranks_rank(r->job->ranks) > 0) return EXIT_AGAIN;
+  if (r->job->ranks && ranks_rank(r->job->ranks) > 0) return EXIT_INTERRUPTED;
   long long step = r->step, done = r->step - r->job->start;
   fprintf(stderr, "meshc: stopped by a signal after step %lld; ", step);
   if (r->job->saver)
@@ -379,7 +379,7 @@ static int end_by_signal(Run *r, Diag *d) {
         stderr,
         "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n",
         done, done == 1 ? "" : "s", done == 1 ? "is" : "are");
-  return EXIT_AGAIN;
+  return EXIT_INTERRUPTED;
 }
 
 // -- the steps ----------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ static int run_steps(Run *r, const void **data, Diag *d) {
   r->better = false;
   if (code == 0 && j->eval && j->test) code = evaluate(r, true, d);
   if (code == 0) code = save(r, r->better, d);
-  if (code == EXIT_AGAIN) return end_by_signal(r, d);
+  if (code == EXIT_INTERRUPTED) return end_by_signal(r, d);
   int saved = poll_saver(r, true, d);
   return code == 0 ? saved : code;
 }

@@ -104,9 +104,9 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Compiled *c = program_build(m->a, f, &opt);
   CodeOptions code_opt = {.opt = 0, .cache = cache};
   if (!ranks_use_mesh(ranks, &c->program->mesh)) return "the mesh does not suit the ranks";
-  if (!ranks_lead(ranks) && !ranks_meet_near(ranks, true)) return "the ranks are lost";
+  if (!ranks_is_leader(ranks) && !ranks_meet_local(ranks, true)) return "the ranks are lost";
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);
-  if (ranks_lead(ranks) && !ranks_meet_near(ranks, true)) return "the ranks are lost";
+  if (ranks_is_leader(ranks) && !ranks_meet_local(ranks, true)) return "the ranks are lost";
   if (!code) return "does not compile";
   const char *wrong = compare(m, c->program);
   code_free(code);

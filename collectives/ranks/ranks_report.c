@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-void ranks_say(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
+void ranks_report(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
 
 // The ranks of a machine have the session folder of their launcher in common, also before they have
 // met and when one of them is dead. The launcher removes it.
-bool ranks_claim(void) {
+bool ranks_claim_by_launcher(void) {
   char path[PATH_MAX];
   const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
   if (!folder || !job || strchr(job, '/') ||
@@ -27,12 +27,12 @@ bool ranks_claim(void) {
   return true;
 }
 
-bool ranks_speak(Ranks *r) {
+bool ranks_claim_report(Ranks *r) {
   int none = 0;
   // What all ranks have to say one machine says, and its end ends the others': mpirun terminates
   // them, and kills them a second later.
   const struct timespec pause = {r->swept ? 3 : 1, 0};
   if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
-  return atomic_compare_exchange_strong(&r->board->speaker, &none, 1 + r->rank) &&
-         (!r->told || ranks_claim());
+  return atomic_compare_exchange_strong(&r->rendezvous->reporter, &none, 1 + r->rank) &&
+         (!r->guard_info || ranks_claim_by_launcher());
 }

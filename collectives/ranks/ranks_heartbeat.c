@@ -11,28 +11,29 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PULSE_NANOSECONDS = 100000000, BEAT_PULSES = 5, STACK = 256 << 10 };
+enum { HEARTBEAT_NANOSECONDS = 100000000, SEND_PERIOD = 5, STACK = 256 << 10 };
 
-typedef struct Pulse {
+typedef struct Heartbeat {
   Ranks *ranks;
   pthread_t thread;
   _Atomic(uint32_t) over;
   int nleaders, *leader; // of the other machines; none where this rank does not lead its own
-} Pulse;
+} Heartbeat;
 
-static void *beat(void *context) {
-  Pulse *p = context;
-  const struct timespec period = {0, PULSE_NANOSECONDS};
-  atomic_uint *pulse = &p->ranks->board->rank[p->ranks->index].pulse;
+static void *send_heartbeats(void *context) {
+  Heartbeat *p = context;
+  const struct timespec period = {0, HEARTBEAT_NANOSECONDS};
+  atomic_uint *heartbeat = &p->ranks->rendezvous->rank[p->ranks->index].heartbeat;
   while (!atomic_load(&p->over)) {
-    unsigned n = atomic_fetch_add(pulse, 1);
-    if (p->nleaders > 0 && n % BEAT_PULSES == 0) p->ranks->transport->beat(p->nleaders, p->leader);
+    unsigned n = atomic_fetch_add(heartbeat, 1);
+    if (p->nleaders > 0 && n % SEND_PERIOD == 0)
+      p->ranks->transport->send_heartbeats(p->nleaders, p->leader);
     syscall(SYS_futex, &p->over, FUTEX_WAIT_PRIVATE, 0, &period, NULL, 0);
   }
   return NULL;
 }
 
-static void find_leaders(Pulse *p) {
+static void find_leaders(Heartbeat *p) {
   const Ranks *r = p->ranks;
   if (r->machines == 1 || r->index != 0) return;
   p->leader = mem_zeroed((size_t)r->machines, sizeof *p->leader);
@@ -41,42 +42,42 @@ static void find_leaders(Pulse *p) {
 }
 
 // The thread takes no signals.
-static bool start_thread(Pulse *p) {
+static bool start_thread(Heartbeat *p) {
   pthread_attr_t attributes;
   sigset_t all, before;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setstacksize(&attributes, STACK);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&p->thread, &attributes, beat, p) == 0;
+  bool started = pthread_create(&p->thread, &attributes, send_heartbeats, p) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return started;
 }
 
-static void pulse_free(Pulse *p) {
+static void heartbeat_free(Heartbeat *p) {
   if (p) free(p->leader);
   free(p);
 }
 
-bool pulse_start(Ranks *r) {
-  Pulse *p = mem_zeroed(1, sizeof *p);
+bool heartbeat_start(Ranks *r) {
+  Heartbeat *p = mem_zeroed(1, sizeof *p);
   p->ranks = r;
   find_leaders(p);
   if (start_thread(p)) {
-    r->pulse = p;
+    r->heartbeat = p;
     return true;
   }
-  pulse_free(p);
+  heartbeat_free(p);
   return false;
 }
 
-void pulse_end(Ranks *r) {
-  Pulse *p = r->pulse;
+void heartbeat_end(Ranks *r) {
+  Heartbeat *p = r->heartbeat;
   if (!p) return;
-  r->pulse = NULL;
+  r->heartbeat = NULL;
   atomic_store(&p->over, 1);
   syscall(SYS_futex, &p->over, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
   pthread_join(p->thread, NULL);
-  pulse_free(p);
+  heartbeat_free(p);
 }
