@@ -30,7 +30,7 @@ static const uint32_t round_key[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static void mix(Hash *h) {
   uint32_t w[64], s[8];
@@ -39,15 +39,15 @@ static void mix(Hash *h) {
            (uint32_t)h->block[4 * i + 2] << 8 | h->block[4 * i + 3];
   for (int i = 16; i < 64; i++) {
     uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + w[i - 7] +
-           (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
+           (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
   }
   memcpy(s, h->state, sizeof s);
   for (int i = 0; i < 64; i++) {
-    uint32_t big1 = turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25),
+    uint32_t big1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25),
              ch = (s[4] & s[5]) ^ (~s[4] & s[6]);
     uint32_t t1 = s[7] + big1 + ch + round_key[i] + w[i];
-    uint32_t big0 = turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22);
+    uint32_t big0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
     uint32_t t2 = big0 + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
     memmove(s + 1, s, 7 * sizeof *s);
     s[4] += t1;
@@ -206,7 +206,7 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
 
 // To list the folder takes longer the more it holds. It is done about once for every part of the
 // limit that is written; the key, as good as random, is the chance.
-static bool turn_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
+static bool time_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;
 }
@@ -224,7 +224,7 @@ void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, con
     disk_put(&f, file.at, file.n);
     (void)!disk_commit(&f);
   }
-  bool look = turn_to_shrink(key, file.n);
+  bool look = time_to_shrink(key, file.n);
   free(file.at);
   close(d);
   if (look) cache_shrink(dir);

@@ -15,11 +15,11 @@
 #include "codegen/cpu/load_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
 
-enum { MAX_PARTS = 2, KERNELS_A_THREAD = 4 };
+enum { MAX_OBJECTS = 2, KERNELS_A_THREAD = 4 };
 
 struct Code {
   uint32_t nimages;
-  Image *image[MAX_PARTS];
+  Image *image[MAX_OBJECTS];
 };
 
 bool code_available(void) { return llvm_available(); }
@@ -34,13 +34,13 @@ const char *code_cpu(void) {
 
 // -- distinct kernels ---------------------------------------------------------------------------
 
-typedef struct Unique {
+typedef struct DistinctKernels {
   uint32_t n;
   const Kernel **kernel;
   const char **text;
   const char **symbol;
   uint32_t *of; // [program kernel] index of the equal one
-} Unique;
+} DistinctKernels;
 
 static uint64_t text_hash(const char *s) {
   uint64_t h = UINT64_C(14695981039346656037);
@@ -49,21 +49,22 @@ static uint64_t text_hash(const char *s) {
 }
 
 // Index of text in u, or a free place for it; an open hash of indices plus 1.
-static uint32_t find(const Unique *u, const uint32_t *table, uint32_t size, const char *text) {
+static uint32_t find(const DistinctKernels *u, const uint32_t *table, uint32_t size,
+                     const char *text) {
   uint32_t at = (uint32_t)text_hash(text) & (size - 1);
   while (table[at] && strcmp(u->text[table[at] - 1], text) != 0) at = (at + 1) & (size - 1);
   return at;
 }
 
-static Unique unique_kernels(Arena *a, const Program *p, Kernel *const *kernels) {
+static DistinctKernels distinct_kernels(Arena *a, const Program *p, Kernel *const *kernels) {
   uint32_t n = p->nkernels, size = 16;
   while (size < 2 * n) size *= 2;
   const uint32_t *first = kernels_first(a, n, kernels);
   uint32_t *table = arena_array(a, uint32_t, size);
-  Unique u = {.kernel = arena_array(a, const Kernel *, n + 1),
-              .text = arena_array(a, const char *, n + 1),
-              .symbol = arena_array(a, const char *, n + 1),
-              .of = arena_array(a, uint32_t, n + 1)};
+  DistinctKernels u = {.kernel = arena_array(a, const Kernel *, n + 1),
+                       .text = arena_array(a, const char *, n + 1),
+                       .symbol = arena_array(a, const char *, n + 1),
+                       .of = arena_array(a, uint32_t, n + 1)};
   for (uint32_t i = 0; i < n; i++) {
     if (first[i] < i) {
       u.of[i] = u.of[first[i]];
@@ -85,7 +86,7 @@ static Unique unique_kernels(Arena *a, const Program *p, Kernel *const *kernels)
 static int width_of(const CodeOptions *opt) { return opt->width ? opt->width : host_bits(); }
 
 // All that objects depend on.
-static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
+static void cache_key(const DistinctKernels *u, const CodeOptions *opt, const char *host,
                       uint8_t out[HASH_BYTES]) {
   Hash h;
   char text[64];
@@ -102,39 +103,40 @@ static void cache_key(const Unique *u, const CodeOptions *opt, const char *host,
 
 // -- compiling ----------------------------------------------------------------------------------
 
-typedef struct Part {
-  const Unique *u;
+typedef struct CompileJob {
+  const DistinctKernels *u;
   const CodeOptions *opt;
   uint32_t first, n;
   LlvmForm form;
   Bytes out;
   bool ok;
   char why[LLVM_WHY];
-} Part;
+} CompileJob;
 
-static void *compile_part(void *arg) {
-  Part *p = arg;
+static void *compile_job(void *arg) {
+  CompileJob *p = arg;
   LlvmTarget target = {width_of(p->opt), p->opt->opt, p->opt->without};
   p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, &target, p->form,
                        &p->out, p->why);
   return NULL;
 }
 
-// Fills up to MAX_PARTS parts and returns how many.
-static uint32_t compile(const Unique *u, const CodeOptions *opt, LlvmForm form, Part *part) {
-  uint32_t n = form == LLVM_OBJECT && u->n > 2 * KERNELS_A_THREAD ? MAX_PARTS : 1, first = 0;
+// Fills up to MAX_OBJECTS parts and returns how many.
+static uint32_t compile(const DistinctKernels *u, const CodeOptions *opt, LlvmForm form,
+                        CompileJob *part) {
+  uint32_t n = form == LLVM_OBJECT && u->n > 2 * KERNELS_A_THREAD ? MAX_OBJECTS : 1, first = 0;
   for (uint32_t i = 0; i < n; i++) {
-    part[i] =
-        (Part){.u = u, .opt = opt, .first = first, .n = (u->n - first) / (n - i), .form = form};
+    part[i] = (CompileJob){
+        .u = u, .opt = opt, .first = first, .n = (u->n - first) / (n - i), .form = form};
     first += part[i].n;
   }
   pthread_t helper;
-  bool helped = n > 1 && pthread_create(&helper, NULL, compile_part, &part[1]) == 0;
-  compile_part(&part[0]);
+  bool helped = n > 1 && pthread_create(&helper, NULL, compile_job, &part[1]) == 0;
+  compile_job(&part[0]);
   if (helped)
     pthread_join(helper, NULL);
   else if (n > 1)
-    compile_part(&part[1]);
+    compile_job(&part[1]);
   return n;
 }
 
@@ -143,8 +145,9 @@ static void free_objects(uint32_t n, Bytes *object) {
 }
 
 // The objects of all parts, or 0 after an error.
-static uint32_t compile_objects(const Unique *u, const CodeOptions *opt, Bytes *object, Diag *d) {
-  Part part[MAX_PARTS];
+static uint32_t compile_objects(const DistinctKernels *u, const CodeOptions *opt, Bytes *object,
+                                Diag *d) {
+  CompileJob part[MAX_OBJECTS];
   uint32_t n = compile(u, opt, LLVM_OBJECT, part);
   const char *why = NULL;
   for (uint32_t i = 0; i < n; i++) {
@@ -173,7 +176,7 @@ static void set_entries(ProgKernel *k, void *run, void *combine) {
   memcpy(&k->combine, &combine, sizeof combine);
 }
 
-static bool link_kernels(Program *p, const Unique *u, const Code *c) {
+static bool link_kernels(Program *p, const DistinctKernels *u, const Code *c) {
   char name[64];
   for (uint32_t i = 0; i < p->nkernels; i++) {
     snprintf(name, sizeof name, "%s_combine", u->symbol[u->of[i]]);
@@ -185,10 +188,11 @@ static bool link_kernels(Program *p, const Unique *u, const Code *c) {
 }
 
 // NULL with a sentence in why when the objects do not hold the kernels.
-static Code *code_link(Program *p, const Unique *u, uint32_t n, const Bytes *object, char *why) {
+static Code *code_link(Program *p, const DistinctKernels *u, uint32_t n, const Bytes *object,
+                       char *why) {
   Code *c = mem_zeroed(1, sizeof *c);
   snprintf(why, 200, "a kernel is missing from its object");
-  bool ok = n <= MAX_PARTS;
+  bool ok = n <= MAX_OBJECTS;
   for (uint32_t i = 0; i < n && ok; i++) {
     c->image[i] = image_load(object[i].at, object[i].n, why);
     if (c->image[i]) c->nimages++;
@@ -199,7 +203,7 @@ static Code *code_link(Program *p, const Unique *u, uint32_t n, const Bytes *obj
   return NULL;
 }
 
-static Code *load_cached(Program *p, const Unique *u, const char *dir,
+static Code *load_cached(Program *p, const DistinctKernels *u, const char *dir,
                          const uint8_t key[HASH_BYTES]) {
   Bytes *object;
   char why[200];
@@ -211,9 +215,9 @@ static Code *load_cached(Program *p, const Unique *u, const char *dir,
   return c;
 }
 
-static Code *load_fresh(Program *p, const Unique *u, const CodeOptions *opt,
+static Code *load_fresh(Program *p, const DistinctKernels *u, const CodeOptions *opt,
                         const uint8_t key[HASH_BYTES], Diag *d) {
-  Bytes object[MAX_PARTS];
+  Bytes object[MAX_OBJECTS];
   char why[200];
   uint32_t n = compile_objects(u, opt, object, d);
   if (n == 0) return NULL;
@@ -229,7 +233,7 @@ static Code *load_fresh(Program *p, const Unique *u, const CodeOptions *opt,
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d) {
   (void)mem_doing("compiling kernels of the program for", p->for_);
   Arena *a = arena_new();
-  Unique u = unique_kernels(a, p, kernels);
+  DistinctKernels u = distinct_kernels(a, p, kernels);
   uint8_t key[HASH_BYTES];
   Code *c = u.n == 0 ? mem_zeroed(1, sizeof *c) : NULL;
   if (!c) {
@@ -249,9 +253,9 @@ void code_free(Code *c) {
 
 char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
                 bool assembly, Diag *d) {
-  Unique u = unique_kernels(a, p, kernels);
+  DistinctKernels u = distinct_kernels(a, p, kernels);
   for (uint32_t i = p->nkernels; i-- > 0;) u.symbol[u.of[i]] = p->kernel[i].name;
-  Part part[MAX_PARTS];
+  CompileJob part[MAX_OBJECTS];
   compile(&u, opt, assembly ? LLVM_ASSEMBLY : LLVM_IR, part);
   char *text = part[0].ok ? arena_text(a, part[0].out.at, part[0].out.n) : NULL;
   free(part[0].out.at);

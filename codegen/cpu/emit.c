@@ -18,9 +18,9 @@ enum { ZERO_BYTES = 4096 };
 
 LLVMBasicBlockRef emit_block(Emit *e) { return LLVMAppendBasicBlockInContext(e->ctx, e->fn, ""); }
 
-Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {
+EmitLoop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
-  Loop l = {emit_block(e), emit_block(e), NULL, to, step};
+  EmitLoop l = {emit_block(e), emit_block(e), NULL, to, step};
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), l.head, l.done);
   LLVMPositionBuilderAtEnd(e->b, l.head);
   l.var = LLVMBuildPhi(e->b, e->i64, "");
@@ -28,7 +28,7 @@ Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) 
   return l;
 }
 
-void loop_end(Emit *e, const Loop *l) {
+void loop_end(Emit *e, const EmitLoop *l) {
   LLVMValueRef next = LLVMBuildNSWAdd(e->b, l->var, l->step, "");
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(l->var, &next, &here, 1);
@@ -140,7 +140,7 @@ static void emit_stmt(Emit *e, int id) {
     }
 }
 
-void emit_place(Emit *e, int place, int phase) {
+void emit_statements(Emit *e, int place, int phase) {
   for (int id = 0; id < e->k->nstmts; id++)
     if (e->plan.place[id] == place && (place <= PLACE_UNIT || e->k->stmt[id].phase == phase))
       emit_stmt(e, id);
@@ -183,7 +183,7 @@ static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body
   int l = e->k->vector, place = e->plan.vec_outer ? FOLD_VECTOR : FOLD_LOOP + l - e->k->nouter;
   int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_step(e, place, phase);
   Blocks b = blocks_begin(e, from, to, step * tile);
-  Loop main = loop_begin(e, b.from, b.to, i64_of(e, tile));
+  EmitLoop main = loop_begin(e, b.from, b.to, i64_of(e, tile));
   LLVMValueRef *saved = enter_loop(e, l, main.var);
   body(e, phase);
   leave_loop(e, saved);
@@ -212,7 +212,7 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
     e->vecs = vecs;
   } else if (span < 0 || span % tile != 0) {
     e->vecs = 1;
-    Loop rest = loop_begin(e, middle, to, i64_of(e, lanes));
+    EmitLoop rest = loop_begin(e, middle, to, i64_of(e, lanes));
     LLVMValueRef *saved = enter_loop(e, l, rest.var);
     if (span < 0 || span % lanes != 0) emit_mask(e, LLVMBuildSub(e->b, to, rest.var, ""));
     body(e, phase);
@@ -234,7 +234,7 @@ static void inner_loops(Emit *e, int i, int phase);
 // they hold, once: other rounds are left out.
 
 static bool is_guard_use(const Emit *e, int id, int phase) {
-  return e->k->stmt[id].phase == phase && plan_guarded(e->k, &e->plan, id) &&
+  return e->k->stmt[id].phase == phase && load_is_guarded(e->k, &e->plan, id) &&
          e->plan.place[id] >= PLACE_LOOP;
 }
 
@@ -302,13 +302,13 @@ static void rows_of_zeros(Emit *e, int i, int phase) {
 }
 
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
-  LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
-  LLVMPositionBuilderAtEnd(e->b, sure);
+  LLVMBasicBlockRef guards_hold_here = emit_block(e), unsure = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, guards_hold(e, phase), guards_hold_here, unsure);
+  LLVMPositionBuilderAtEnd(e->b, guards_hold_here);
   LLVMValueRef *saved = guards_known(e, phase);
-  e->sure = true;
+  e->guards_hold_here = true;
   rest(e, i, phase);
-  e->sure = false;
+  e->guards_hold_here = false;
   memcpy(e->value, saved, (size_t)e->k->nstmts * TILE * sizeof *saved);
   LLVMBuildBr(e->b, done);
   LLVMPositionBuilderAtEnd(e->b, unsure);
@@ -322,7 +322,7 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
 
 // Rows left over from register tiles are few.
 static bool splits_at(const Emit *e, int place, int phase) {
-  return (e->rows > 1 || e->k->rows < 0) && !e->sure &&
+  return (e->rows > 1 || e->k->rows < 0) && !e->guards_hold_here &&
          guards_place(e->k, &e->plan, phase) == place;
 }
 
@@ -331,7 +331,7 @@ static void emit_part(Emit *e, int place, int phase, bool rest) {
   bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
   for (int id = e->k->nstmts - 1; id >= 0; id--) {
     const KStmt *s = &e->k->stmt[id];
-    if (plan_guarded(e->k, &e->plan, id)) needed[s->arg[1]] = true;
+    if (load_is_guarded(e->k, &e->plan, id)) needed[s->arg[1]] = true;
     for (int j = 0; j < 3 && needed[id]; j++)
       if (s->arg[j] != NO_STMT) needed[s->arg[j]] = true;
   }
@@ -345,7 +345,7 @@ static void body_rest(Emit *e, int i, int phase) { emit_part(e, PLACE_LOOP + i, 
 static void innermost_body(Emit *e, int phase) {
   int i = e->k->ninner - 1;
   if (!splits_at(e, PLACE_LOOP + i, phase)) {
-    emit_place(e, PLACE_LOOP + i, phase);
+    emit_statements(e, PLACE_LOOP + i, phase);
     return;
   }
   emit_part(e, PLACE_LOOP + i, phase, false);
@@ -364,7 +364,7 @@ static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
   int l = k->nouter + i;
   if (e->slab && i < e->plan.slab_loop) {
-    emit_place(e, PLACE_LOOP + i, phase);
+    emit_statements(e, PLACE_LOOP + i, phase);
     after_place(e, i + 1, phase);
     return;
   }
@@ -377,12 +377,12 @@ static void inner_loops(Emit *e, int i, int phase) {
   Blocks all = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l],
                             fold_period(e, FOLD_LOOP + i, phase));
   Blocks b = blocks_begin(e, all.from, all.to, step);
-  Loop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
+  EmitLoop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
   if (i + 1 == k->ninner)
     innermost_body(e, phase);
   else {
-    emit_place(e, PLACE_LOOP + i, phase);
+    emit_statements(e, PLACE_LOOP + i, phase);
     after_place(e, i + 1, phase);
   }
   leave_loop(e, saved);
@@ -400,7 +400,7 @@ static bool has_inner(const Emit *e, int phase) {
 
 void emit_phase(Emit *e, int phase) {
   reduce_begin(e, phase);
-  emit_place(e, PLACE_PHASE, phase);
+  emit_statements(e, PLACE_PHASE, phase);
   int guards = guards_place(e->k, &e->plan, phase);
   if (has_inner(e, phase) && guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
     emit_twice(e, 0, phase, inner_loops);
@@ -512,11 +512,11 @@ static void load_call(Emit *e) {
 static void zeros_make(Emit *e) {
   bool any = false;
   for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++)
-    any |= plan_guarded(e->k, &e->plan, id);
+    any |= load_is_guarded(e->k, &e->plan, id);
   if (!any) return;
   LLVMTypeRef vector = LLVMVectorType(e->i64, 8);
   e->zeros = emit_alloca(e, LLVMArrayType2(vector, ZERO_BYTES / 64));
-  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, ZERO_BYTES / 64), i64_of(e, 1));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, ZERO_BYTES / 64), i64_of(e, 1));
   LLVMBuildStore(e->b, LLVMConstNull(vector), LLVMBuildGEP2(e->b, vector, e->zeros, &l.var, 1, ""));
   loop_end(e, &l);
 }
@@ -531,7 +531,7 @@ static void emit_run(Emit *e, const char *symbol) {
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, lo, hi, ""), some, end);
   LLVMPositionBuilderAtEnd(e->b, some);
   zeros_make(e);
-  emit_place(e, PLACE_ENTRY, 0);
+  emit_statements(e, PLACE_ENTRY, 0);
   emit_units(e, lo, hi);
   LLVMBuildBr(e->b, end);
   LLVMPositionBuilderAtEnd(e->b, end);
@@ -541,7 +541,7 @@ static void emit_run(Emit *e, const char *symbol) {
 
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t) {
   Arena *a = arena_new();
-  Emit e = {.arena = a, .k = k, .target = t, .plan = plan_make(a, k, t), .module = module};
+  Emit e = {.arena = a, .k = k, .target = t, .plan = cpu_plan_make(a, k, t), .module = module};
   e.ctx = LLVMGetModuleContext(module);
   e.b = LLVMCreateBuilderInContext(e.ctx);
   e.start = arena_array(a, LLVMValueRef, k->nptr + 1);

@@ -16,7 +16,7 @@ static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef
   LLVMValueRef cell = emit_alloca(e, t), off = i64_of(e, accum_offset(e->k, s));
   LLVMValueRef row = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
   LLVMBuildStore(e->b, emit_identity(e, st->op, type, vector), cell);
-  Loop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
   LLVMValueRef skip = LLVMBuildMul(e->b, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)), "");
   LLVMValueRef first = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
   LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, st->type), first, &index, 1, "");
@@ -57,7 +57,7 @@ static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRe
     return;
   }
   bool vector = e->k->vector >= 0 && is_last(e, s, l);
-  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
+  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
   LLVMValueRef i = LLVMBuildMul(e->b, loop.var, i64_of(e, accum_stride(e->k, s, l)), "");
   index = LLVMBuildAdd(e->b, index, i, "");
   LLVMValueRef off = LLVMBuildMul(e->b, loop.var, i64_of(e, p->stride[l]), "");

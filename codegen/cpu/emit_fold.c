@@ -120,7 +120,7 @@ static void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, RowBody *b
   bool vector = e->k->vector >= 0 && n >= e->plan.lanes;
   LLVMValueRef to = LLVMBuildAdd(e->b, from, i64_of(e, n), "");
   emit_mask_off(e);
-  Loop l = loop_begin(e, from, to, i64_of(e, vector ? e->plan.lanes : 1));
+  EmitLoop l = loop_begin(e, from, to, i64_of(e, vector ? e->plan.lanes : 1));
   if (vector && n % e->plan.lanes) emit_mask(e, LLVMBuildSub(e->b, to, l.var, ""));
   body(e, s, l.var, vector);
   loop_end(e, &l);

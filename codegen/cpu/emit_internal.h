@@ -8,7 +8,7 @@
 //   emit.c        phases, loops, guards                emit_plan.c    where each statement stands
 //   emit_units.c  units, register tiles, slabs
 //   emit_value.c  builder shorthand, conversions       emit_memory.c  loads, stores, gathers
-//   emit_place.c  places of windows, guards           emit_random.c  draws
+//   emit_position.c  places of windows, guards           emit_random.c  draws
 //   emit_op.c     ops.def's column `emit`              emit_math.c, emit_trig.c  polynomials
 //   emit_reduce.c REDUCE and ACCUM                     emit_combine.c the combine entry
 //   fold.c, emit_fold.c  blocks of long sums
@@ -39,7 +39,7 @@ typedef struct Fold {
   bool wide;      // the last level is f64; else the middle is the last
 } Fold;
 
-typedef struct Plan {
+typedef struct CpuPlan {
   int lanes;      // elements of a vector, the same for all types of the kernel
   int rows, vecs; // main register tile
   int innermost;  // place of INNER statements with effects
@@ -53,20 +53,20 @@ typedef struct Plan {
   int64_t run;       // units of a run at most
   bool slab_wide;    // the sums of f32 that wait are f64
   Fold *fold;        // [statement]
-} Plan;
+} CpuPlan;
 
 // Decides all of it; memory from a.
-Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
+CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 // fold.c: the folds of all statements; the rest of p is decided.
-Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p);
+Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
 // Whether a load has a guard that is the same in all lanes.
-bool plan_guarded(const Kernel *k, const Plan *p, int stmt);
+bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt);
 // The deepest place where such guards of loads inside the loops of that phase are known; -1: there
 // are none.
-int guards_place(const Kernel *k, const Plan *p, int phase);
+int guards_place(const Kernel *k, const CpuPlan *p, int phase);
 // Whether all such loads have one guard, and no reduction of that phase changes where it is false.
-bool guards_decide(const Kernel *k, const Plan *p, int phase);
+bool guards_decide(const Kernel *k, const CpuPlan *p, int phase);
 
 #ifdef MESHC_HAVE_LLVM
 #include <llvm-c/Core.h>
@@ -75,7 +75,7 @@ typedef struct Emit {
   Arena *arena;
   const Kernel *k;
   const EmitTarget *target;
-  Plan plan;
+  CpuPlan plan;
   LLVMContextRef ctx;
   LLVMModuleRef module;
   LLVMBuilderRef b;
@@ -98,7 +98,7 @@ typedef struct Emit {
   LLVMValueRef counter[MAX_LOOPS]; // of row 0, element 0
   int rows, vecs;                  // instances of the body under work
   bool in_vector;                  // inside the vector loop
-  bool sure;                       // guards that are the same in all lanes hold
+  bool guards_hold_here;           // guards that are the same in all lanes hold
   bool slab; // inside a slab slab_from..slab_to of a run that begins with unit `run`
   LLVMValueRef slab_from, slab_to, run, unit, block_from,
       scratch;               // unit: of row 0; block_from: of the vector loop
@@ -109,19 +109,19 @@ typedef struct Emit {
 // emit.c: adds SYMBOL, and SYMBOL_combine if the kernel has ACCUM statements.
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);
 // Emits the statements of that place (of `phase`, where places belong to phases).
-void emit_place(Emit *e, int place, int phase);
+void emit_statements(Emit *e, int place, int phase);
 
-typedef struct Loop {
+typedef struct EmitLoop {
   LLVMBasicBlockRef head, done;
   LLVMValueRef var, to, step;
-} Loop;
+} EmitLoop;
 // for (var = from; var < to; var += step) around what is emitted until loop_end.
-Loop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
-void loop_end(Emit *e, const Loop *l);
+EmitLoop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step);
+void loop_end(Emit *e, const EmitLoop *l);
 // from..to in blocks of `step`, each of which is from..to of the result; step 0: one block.
 typedef struct Blocks {
   bool many;
-  Loop loop;
+  EmitLoop loop;
   LLVMValueRef from, to;
 } Blocks;
 Blocks blocks_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t step);
@@ -184,7 +184,7 @@ LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector);
 void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v);
 void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef v);
 
-// emit_place.c: K_POSITION, K_QUOTIENT, K_INSIDE.
+// emit_position.c: K_POSITION, K_QUOTIENT, K_INSIDE.
 LLVMValueRef emit_position(Emit *e, const KStmt *s, int r, int v);
 LLVMValueRef emit_quotient(Emit *e, const KStmt *s, int r, int v);
 LLVMValueRef emit_inside(Emit *e, const KStmt *s, int r, int v);

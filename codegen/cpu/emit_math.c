@@ -86,7 +86,7 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
 }
 
 // x - n k ln2, k a power of two; ln2 in two numbers, the first of which makes an exact product.
-static LLVMValueRef reduced(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
+static LLVMValueRef reduce_argument(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
   bool f32 = is_f32(e, x);
   LLVMValueRef r =
       math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -6.93147180369123816490e-01)), x);
@@ -96,7 +96,7 @@ static LLVMValueRef reduced(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
 
 Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic) {
   Nearest d = math_nearest(e, x, num(x, M_LOG2E), magic);
-  return (Power){small_expm1(e, reduced(e, x, d.n, 1)), d.s};
+  return (Power){small_expm1(e, reduce_argument(e, x, d.n, 1)), d.s};
 }
 
 // 2^f - 1 = f p(f), |f| <= 1/2; p fits (2^f - 1) / f.
@@ -156,12 +156,12 @@ static LLVMValueRef decay(Emit *e, LLVMValueRef a) {
 
 // -- logarithms ---------------------------------------------------------------------------------
 
-typedef struct Split {
+typedef struct LogArgument {
   LLVMValueRef k; // exponent, as a float
   LLVMValueRef f; // m - 1
-} Split;
+} LogArgument;
 
-static Split split(Emit *e, LLVMValueRef x) {
+static LogArgument log_argument(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   int shift = f32 ? 23 : 52;
   LLVMTypeRef t = bits_type(e, x);
@@ -174,7 +174,7 @@ static Split split(Emit *e, LLVMValueRef x) {
   LLVMValueRef m = LLVMBuildSub(e->b, bits, LLVMBuildShl(e->b, k, const_int(t, shift), ""), "");
   k = LLVMBuildSub(e->b, k, pick(e, tiny, const_int(t, shift), const_int(t, 0)), "");
   LLVMValueRef f = offset(e, LLVMBuildBitCast(e->b, m, LLVMTypeOf(x), ""), -1);
-  return (Split){LLVMBuildSIToFP(e->b, k, LLVMTypeOf(x), ""), f};
+  return (LogArgument){LLVMBuildSIToFP(e->b, k, LLVMTypeOf(x), ""), f};
 }
 
 // y where x is positive and finite; -inf at 0, inf at inf, else NaN.
@@ -185,7 +185,7 @@ static LLVMValueRef log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
 }
 
 // log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
-static LLVMValueRef log32(Emit *e, Split d) {
+static LLVMValueRef log32(Emit *e, LogArgument d) {
   static const double p[] = {0.06971620541003426762, -0.11479748625389889,   0.1168542357110526424,
                              -0.1242568569282141988, 0.1424905714190214591,  -0.1666780236757913239,
                              0.2000071576352165949,  -0.2499999695762597625, 0.333333311799725756};
@@ -206,7 +206,7 @@ static LLVMValueRef log64_series(Emit *e, LLVMValueRef z) {
 }
 static const double ln2_hi = 6.93147180369123816490e-01, ln2_lo = 1.90821492927058770002e-10;
 
-static LLVMValueRef log64(Emit *e, Split d) {
+static LLVMValueRef log64(Emit *e, LogArgument d) {
   LLVMValueRef f = d.f, s = quot(e, f, offset(e, f, 2)), half = mul(e, scale(e, f, 0.5), f);
   LLVMValueRef r = log64_series(e, mul(e, s, s));
   LLVMValueRef low = math_fma(e, s, add(e, half, r), scale(e, d.k, ln2_lo));
@@ -214,7 +214,7 @@ static LLVMValueRef log64(Emit *e, Split d) {
 }
 
 LLVMValueRef math_log(Emit *e, LLVMValueRef x) {
-  Split d = split(e, x);
+  LogArgument d = log_argument(e, x);
   return log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
 }
 
@@ -269,7 +269,7 @@ LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
   LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 20 : 22);
   Nearest d =
       math_nearest(e, offset(e, a, -M_LN2 / 8), num(x, 2 * M_LOG2E), num(x, math_magic(f32, 0)));
-  LLVMValueRef r = reduced(e, a, d.n, 0.5), p = f32 ? POLY(e, r, p32) : POLY(e, r, p64);
+  LLVMValueRef r = reduce_argument(e, a, d.n, 0.5), p = f32 ? POLY(e, r, p32) : POLY(e, r, p64);
   LLVMValueRef t = math_fma(e, d.s, math_fma(e, mul(e, r, r), p, r),
                             math_fma(e, d.s, num(x, 0.5), num(x, -0.5)));
   return sign_of(e, quot(e, t, offset(e, t, 1)), x);
@@ -333,7 +333,7 @@ static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef
   static const double p[] = {0.1308803485092755383, 0.1326863836926682388, 0.1538624473762166661,
                              0.1818179554752113623, 0.222222223925810451,  0.2857142857079978503,
                              0.4000000000000088324};
-  Split d = split(e, x);
+  LogArgument d = log_argument(e, x);
   LLVMValueRef f = d.f, q = offset(e, f, 2), q_low = sub(e, f, offset(e, q, -2));
   LLVMValueRef s = quot(e, f, q), rest = residual(e, f, s, q);
   LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q), cube_low,

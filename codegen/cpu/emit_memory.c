@@ -123,7 +123,7 @@ static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef 
 static LLVMValueRef load_guard(Emit *e, const KStmt *s, int r, int v) {
   if (s->arg[1] == NO_STMT || *row_address(e, s->index, r)) return NULL;
   LLVMValueRef guard = value_at(e, s->arg[1], r, v);
-  return e->sure && !is_vector(guard) ? NULL : guard;
+  return e->guards_hold_here && !is_vector(guard) ? NULL : guard;
 }
 
 LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v) {
@@ -179,7 +179,7 @@ void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   }
   index = LLVMBuildAdd(e->b, emit_splat(e, index), const_lanes(e, e->i64, stride), "");
   x = emit_splat(e, x);
-  Loop l =
+  EmitLoop l =
       loop_begin(e, i64_of(e, 0), e->active ? e->active : i64_of(e, e->plan.lanes), i64_of(e, 1));
   LLVMValueRef to = advance(e, p->type, at, LLVMBuildExtractElement(e->b, index, l.var, ""));
   add_in_place(e, s, to, LLVMBuildExtractElement(e->b, x, l.var, ""));

@@ -223,7 +223,7 @@ static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   LLVMBuildStore(b, one, y);
   LLVMBuildStore(b, c->x[0], x);
   LLVMBuildStore(b, c->x[1], n);
-  Loop l =
+  EmitLoop l =
       loop_begin(e, i64_of(e, 0), i64_of(e, dtype_bytes(c->type) == 8 ? 63 : 31), i64_of(e, 1));
   LLVMValueRef power = LLVMBuildLoad2(b, t, x, ""), left = LLVMBuildLoad2(b, t, n, "");
   LLVMValueRef odd =
@@ -437,7 +437,7 @@ LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) 
 }
 
 // Ops that look at the types of their arguments themselves.
-static bool wants_raw(Op op) {
+static bool takes_raw_arguments(Op op) {
   return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST ||
          op == OP_WHERE || op == OP_ARG_KEY || op == OP_KEY_INDEX || op == OP_RANDOM_UNIFORM ||
          op == OP_RANDOM_NORMAL;
@@ -449,7 +449,7 @@ LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {
   for (int i = 0; i < 3 && s->arg[i] != NO_STMT; i++) {
     c.from[i] = e->k->stmt[s->arg[i]].type;
     c.x[i] = value_at(e, s->arg[i], r, v);
-    if (!wants_raw(s->op)) c.x[i] = emit_coerce(e, c.x[i], c.from[i], s->type);
+    if (!takes_raw_arguments(s->op)) c.x[i] = emit_coerce(e, c.x[i], c.from[i], s->type);
     vector = vector || is_vector(c.x[i]);
   }
   for (int i = 0; i < 3 && vector; i++)

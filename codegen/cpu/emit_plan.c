@@ -45,14 +45,14 @@ static bool has_effect(const Kernel *k, const KStmt *s) {
   BUG("statement of unknown kind %d", (int)s->kind);
 }
 
-static int place_of_dep(const Kernel *k, const Plan *p, uint32_t dep) {
+static int place_of_dep(const Kernel *k, const CpuPlan *p, uint32_t dep) {
   for (int i = k->ninner - 1; i >= 0; i--)
     if (dep & loop_bit(k->nouter + i)) return PLACE_LOOP + i;
   if (p->vec_outer && dep & loop_bit(k->vector)) return PLACE_PHASE;
   return dep ? PLACE_UNIT : PLACE_ENTRY;
 }
 
-static int stmt_place(const Kernel *k, const Plan *p, const KStmt *s, uint32_t dep) {
+static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, uint32_t dep) {
   if (has_effect(k, s)) {
     if (s->level == LEVEL_PROLOGUE) return PLACE_ENTRY;
     return s->level == LEVEL_INNER || s->kind == K_REDUCE ? p->innermost : PLACE_PHASE;
@@ -190,7 +190,7 @@ static bool in_slabs(const Kernel *k) {
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
-static void choose_slabs(const Kernel *k, Plan *p) {
+static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
   uint32_t every = loop_bit(k->rows) | loop_bit(k->vector);
   for (int i = 0; i < k->nstmts; i++)
@@ -226,7 +226,7 @@ int64_t kernel_grain(const Kernel *k) {
   return n;
 }
 
-static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
+static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
   // of 32 or 16 registers some hold what is loaded; a tile that spills runs at half speed
   int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
@@ -246,17 +246,17 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, Plan *p) {
 
 // Innermost place that decides guards which are the same in all lanes, of loads inside the loops;
 // -1: none.
-int guards_place(const Kernel *k, const Plan *p, int phase) {
+int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
   int place = -1;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (s->phase != phase || !load_is_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
     if (p->place[s->arg[1]] > place) place = p->place[s->arg[1]];
   }
   return place;
 }
 
-bool plan_guarded(const Kernel *k, const Plan *p, int stmt) {
+bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || s->arg[1] == NO_STMT) return false;
   return !(p->dep[s->arg[1]] & loop_bit(k->vector));
@@ -283,13 +283,13 @@ static bool is_neutral(const KStmt *reduce, KNumber x) {
          (reduce->op == OP_MIN && x == NUMBER_GREATEST);
 }
 
-bool guards_decide(const Kernel *k, const Plan *p, int phase) {
+bool guards_decide(const Kernel *k, const CpuPlan *p, int phase) {
   int guard = NO_STMT;
   KNumber known[UINT8_MAX];
   if (k->nstmts > UINT8_MAX) return false;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->phase != phase || !plan_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (s->phase != phase || !load_is_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
     if (guard != NO_STMT && guard != s->arg[1]) return false;
     guard = s->arg[1];
   }
@@ -303,7 +303,7 @@ bool guards_decide(const Kernel *k, const Plan *p, int phase) {
   return guard != NO_STMT;
 }
 
-static void choose_vecs(const Kernel *k, const EmitTarget *t, Plan *p) {
+static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   p->rows = p->vecs = 1;
   if (k->vector < 0 || t->opt == 0) return;
   if (k->rows >= 0) {
@@ -327,12 +327,12 @@ static int choose_lanes(const Kernel *k, const EmitTarget *t) {
   return t->bits / 8 / (int)widest;
 }
 
-Plan plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
-  Plan p = {.lanes = choose_lanes(k, t),
-            .innermost = k->ninner ? PLACE_LOOP + k->ninner - 1 : PLACE_PHASE,
-            .vec_outer = k->vector >= 0 && k->vector < k->nouter,
-            .dep = arena_array(a, uint32_t, k->nstmts + 1),
-            .place = arena_array(a, uint8_t, k->nstmts + 1)};
+CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
+  CpuPlan p = {.lanes = choose_lanes(k, t),
+               .innermost = k->ninner ? PLACE_LOOP + k->ninner - 1 : PLACE_PHASE,
+               .vec_outer = k->vector >= 0 && k->vector < k->nouter,
+               .dep = arena_array(a, uint32_t, k->nstmts + 1),
+               .place = arena_array(a, uint8_t, k->nstmts + 1)};
   for (int i = 0; i < k->nstmts; i++) {
     p.dep[i] = stmt_dep(k, p.dep, &k->stmt[i]);
     p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);

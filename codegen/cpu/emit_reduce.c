@@ -52,7 +52,7 @@ LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
 static bool vector_inner(const Emit *e) { return e->k->vector >= 0 && !e->plan.vec_outer; }
 
 // Is the statement executed inside the vector loop?
-static bool stands_in_vector(const Emit *e, const KStmt *s) {
+static bool runs_in_vector_loop(const Emit *e, const KStmt *s) {
   if (e->k->vector < 0) return false;
   return e->plan.vec_outer || s->level == LEVEL_INNER || s->kind == K_REDUCE;
 }
@@ -60,7 +60,7 @@ static bool stands_in_vector(const Emit *e, const KStmt *s) {
 // A value that is the same in all lanes of an outer vector loop needs one accumulator for them.
 bool cell_is_vector(const Emit *e, int s) {
   const KStmt *st = &e->k->stmt[s];
-  if (!stands_in_vector(e, st)) return false;
+  if (!runs_in_vector_loop(e, st)) return false;
   return st->kind == K_ACCUM || vector_inner(e) || depends(e, s, e->k->vector);
 }
 
@@ -194,8 +194,8 @@ void scratch_clear(Emit *e, LLVMValueRef units) {
   LLVMTypeRef t = reg_type(e, scratch_type(e, s));
   e->scratch = emit_alloca(e, LLVMArrayType2(t, (uint64_t)(scratch_row(e) * e->plan.run)));
   LLVMSetAlignment(e->scratch, 64);
-  Loop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""),
-                      i64_of(e, e->plan.lanes));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), LLVMBuildMul(e->b, units, i64_of(e, scratch_row(e)), ""),
+                          i64_of(e, e->plan.lanes));
   LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)),
                  LLVMBuildGEP2(e->b, t, e->scratch, &l.var, 1, ""));
   loop_end(e, &l);
@@ -238,7 +238,7 @@ static void row_clear(Emit *e, int s) {
   bool vector = e->k->vector >= 0;
   // the row is padded to 64 bytes, so that whole vectors of most types fit; masks cover the others
   int64_t n = accum_elements(e->k, s), step = vector ? e->plan.lanes : 1;
-  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, n), i64_of(e, step));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, n), i64_of(e, step));
   if (vector && n % step) emit_mask(e, LLVMBuildSub(e->b, i64_of(e, n), l.var, ""));
   store_raw(e, st->type, partial_at(e, s, l.var), emit_identity(e, st->op, st->type, vector));
   emit_mask_off(e);

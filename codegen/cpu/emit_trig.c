@@ -78,7 +78,7 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   LLVMValueRef high = emit_alloca(e, t), low = emit_alloca(e, t), y = scale(e, x, ldexp(1, -SHIFT));
   LLVMBuildStore(e->b, num(x, 0), high);
   LLVMBuildStore(e->b, num(x, 0), low);
-  Loop l = loop_begin(e, i64_of(e, 0), i64_of(e, PIECES), i64_of(e, 1));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, PIECES), i64_of(e, 1));
   LLVMValueRef at = LLVMBuildGEP2(e->b, e->f64, pieces_table(e), &l.var, 1, "");
   LLVMValueRef piece = LLVMBuildLoad2(e->b, e->f64, at, "");
   if (is_vector(x)) piece = emit_splat(e, piece);

@@ -63,7 +63,7 @@ static void units_advance(Emit *e, const Units *u, int first, int last, int64_t 
   }
 }
 
-static void unit_whole(Emit *e, int unused) {
+static void unit_full(Emit *e, int unused) {
   (void)unused;
   for (int phase = 0; phase < e->k->nphases; phase++) {
     emit_phase(e, phase);
@@ -77,9 +77,9 @@ static void unit_slab(Emit *e, int unused) {
   reduce_spill(e);
 }
 
-static void unit_rest(Emit *e, int unused) {
+static void unit_after_slabs(Emit *e, int unused) {
   (void)unused;
-  emit_place(e, PLACE_PHASE, 0);
+  emit_statements(e, PLACE_PHASE, 0);
   reduce_fetch(e);
   for (int phase = 1; phase < e->k->nphases; phase++) {
     emit_phase(e, phase);
@@ -113,7 +113,7 @@ static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   }
   e->rows = rows;
   e->vecs = e->plan.vecs;
-  emit_place(e, PLACE_UNIT, 0);
+  emit_statements(e, PLACE_UNIT, 0);
   if (block)
     outer_vector_loop(e, block, body);
   else
@@ -124,7 +124,7 @@ static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
 static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
   int64_t step = fold_step(e, FOLD_UNIT, 0);
   Blocks b = blocks_begin(e, lo, hi, step);
-  Loop l = loop_begin(e, b.from, b.to, i64_of(e, 1));
+  EmitLoop l = loop_begin(e, b.from, b.to, i64_of(e, 1));
   e->unit = l.var;
   emit_unit(e, u, 1, body);
   units_advance(e, u, 0, last_loop(e), 1);
@@ -175,7 +175,7 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   e->unit = at;
 
   LLVMPositionBuilderAtEnd(b, jam);
-  Loop l = loop_begin(e, i64_of(e, 0), round, i64_of(e, 1));
+  EmitLoop l = loop_begin(e, i64_of(e, 0), round, i64_of(e, 1));
   emit_unit(e, u, e->plan.rows, body);
   fold_units(e);
   if (rows < last) units_advance(e, u, rows + 1, last, 1);
@@ -203,7 +203,8 @@ static LLVMValueRef least(Emit *e, LLVMValueRef x, LLVMValueRef y) {
 static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValueRef hi) {
   int l = e->k->nouter + i;
   bool pieces = i == e->plan.slab_loop;
-  Loop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, pieces ? e->plan.slab_step : 1));
+  EmitLoop loop =
+      loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, pieces ? e->plan.slab_step : 1));
   if (pieces) {
     e->slab_from = loop.var;
     e->slab_to = least(e, LLVMBuildAdd(e->b, loop.var, loop.step, ""), e->extent[l]);
@@ -224,7 +225,7 @@ static void emit_run(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) 
   emit_slabs(e, u, 0, lo, hi);
   e->slab = false;
   units_decode(e, u, lo);
-  units_plain(e, u, lo, hi, unit_rest);
+  units_plain(e, u, lo, hi, unit_after_slabs);
 }
 
 // A run has at most as many units as the scratch holds, all of one block.
@@ -256,8 +257,8 @@ void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
   }
   units_decode(e, &u, lo);
   if (e->k->rows >= 0 && e->plan.rows > 1)
-    units_jammed(e, &u, lo, hi, unit_whole);
+    units_jammed(e, &u, lo, hi, unit_full);
   else
-    units_plain(e, &u, lo, hi, unit_whole);
+    units_plain(e, &u, lo, hi, unit_full);
 }
 #endif

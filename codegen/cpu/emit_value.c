@@ -1,7 +1,8 @@
 // Builder shorthand, and element types: how they stand in memory, how in registers, and casts.
 //
 // In registers bf16 and f16 are float, u8 is i32 (0..255), bool is i1. Values are scalars or
-// vectors of Plan.lanes elements; whatever takes two operands gets both in one shape by emit_splat.
+// vectors of CpuPlan.lanes elements; whatever takes two operands gets both in one shape by
+// emit_splat.
 #include "codegen/cpu/emit_internal.h"
 
 #ifdef MESHC_HAVE_LLVM

@@ -21,7 +21,7 @@
 
 typedef struct Chain {
   const Kernel *k;
-  const Plan *p;
+  const CpuPlan *p;
   const KStmt *s;
   int64_t leaf;
   bool row; // it is in memory
@@ -33,7 +33,7 @@ static bool moves(const Chain *c, int l) {
 
 // Additions to one accumulator while loop l runs once.
 static int64_t rounds(const Chain *c, int l) {
-  const Plan *p = c->p;
+  const CpuPlan *p = c->p;
   int i = l - c->k->nouter;
   if (moves(c, l)) return 1;
   if (p->slab_step && i < p->slab_loop) return 1;
@@ -94,7 +94,7 @@ static void fold_find(const Chain *c, Fold *out) {
   fold_at(c, FOLD_UNIT, each, kernel_units(k), out);
 }
 
-Fold *fold_plan(Arena *a, const Kernel *k, const Plan *p) {
+Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   Fold *fold = arena_array(a, Fold, k->nstmts + 1);
   for (int s = 0; s < k->nstmts; s++) {
     Chain c = {.k = k, .p = p, .s = &k->stmt[s]};

@@ -46,7 +46,7 @@ static void on_bad_alloc(void *context, const char *why, bool crash_report) {
 
 static void on_fatal_error(const char *why) { BUG("LLVM: %s", why); }
 
-static void watch_memory(void) {
+static void install_memory_handlers(void) {
   if (set_new_handler) set_new_handler(on_new);
   if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
   LLVMInstallFatalErrorHandler(on_fatal_error);
@@ -55,7 +55,7 @@ static void watch_memory(void) {
 // -----------------------------------------------------------------------------------------------
 
 static void start(void) {
-  watch_memory();
+  install_memory_handlers();
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
     BUG("LLVM lacks the host's target");
   cpu = LLVMGetHostCPUName();
@@ -130,7 +130,7 @@ static EmitTarget emit_target(const LlvmTarget *t) {
                       t->opt};
 }
 
-static bool said(LLVMErrorRef error, char *why) {
+static bool take_error(LLVMErrorRef error, char *why) {
   if (!error) return false;
   char *text = LLVMGetErrorMessage(error);
   snprintf(why, LLVM_WHY, "%s", text);
@@ -141,7 +141,7 @@ static bool said(LLVMErrorRef error, char *why) {
 static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *why) {
   LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
   const char *passes = opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
-  bool failed = said(LLVMRunPasses(m, passes, tm, o), why);
+  bool failed = take_error(LLVMRunPasses(m, passes, tm, o), why);
   LLVMDisposePassBuilderOptions(o);
   return !failed;
 }

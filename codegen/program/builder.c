@@ -56,18 +56,18 @@ RegionId collect_loop(const Graph *g, NodeId collect) {
   return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
 }
 
-Ref builder_place(Builder *b, NodeId n) {
+Ref builder_ref(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   if (op_is_view((Op)x->op)) {
-    Ref whole = builder_place(b, view_of(b->g, n));
+    Ref whole = builder_ref(b, view_of(b->g, n));
     return x->op == OP_AT ? builder_step_ref(b, whole, x->attr.region, node_bytes(b->g, n)) : whole;
   }
   if (b->placed[n]) return b->place[n];
   b->placed[n] = true;
-  if (b->slice[n]) {
-    Ref all = builder_place(b, b->slice[n]);
-    return b->place[n] =
-               builder_step_ref(b, all, collect_loop(b->g, b->slice[n]), node_bytes(b->g, n));
+  if (b->collected_in[n]) {
+    Ref all = builder_ref(b, b->collected_in[n]);
+    return b->place[n] = builder_step_ref(b, all, collect_loop(b->g, b->collected_in[n]),
+                                          node_bytes(b->g, n));
   }
   const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
   return b->place[n] =

@@ -64,7 +64,7 @@ static void add_decl(Builder *b, DeclId d) {
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
   set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
   if (decl->kind == DECL_SLOT && decl->of) t.of = b->decl_tensor[decl->of];
-  t.at = decl->kind == DECL_INPUT ? builder_place(b, n) : (Ref){.tensor = (int32_t)b->tensor.n};
+  t.at = decl->kind == DECL_INPUT ? builder_ref(b, n) : (Ref){.tensor = (int32_t)b->tensor.n};
   b->decl_tensor[d] = add_tensor(b, t);
   if (decl->kind == DECL_INPUT) {
     b->buffer.at[t.at.offset].kept = true;
@@ -111,7 +111,7 @@ void directory_outputs(Builder *b) {
     for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
     // an output without a stated order has that of declaration
     set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
-    t.at = builder_place(b, o->value);
+    t.at = builder_ref(b, o->value);
     if (t.at.tensor < 0) b->buffer.at[t.at.offset].kept = true;
     add_tensor(b, t);
   }
@@ -172,7 +172,7 @@ static bool read_later(const Builder *b, Readers r, uint32_t writer) {
 static bool in_place(const Builder *b, const Readers *readers, const Output *o) {
   NodeId root = memory_root(b->g, o->value), old = b->g->decl.at[o->target - 1].node;
   uint32_t writer = b->f->of[root];
-  if (!group_executes(&b->f->group[writer]) || !b->schedule.post[writer]) return false;
+  if (!group_executes(&b->f->group[writer]) || !b->schedule.after_commit[writer]) return false;
   if (!old) return true;
   if (read_later(b, readers[old], writer)) return false;
   if (!group_reads(b, writer, old)) return true;
@@ -194,7 +194,7 @@ void updates_copy(Builder *b) {
   for (uint32_t i = 0; i < b->g->output.n; i++) {
     const Output *o = &b->g->output.at[i];
     if (o->kind != OUT_UPDATE) continue;
-    Ref to = {.tensor = b->decl_tensor[o->target]}, from = builder_place(b, o->value);
+    Ref to = {.tensor = b->decl_tensor[o->target]}, from = builder_ref(b, o->value);
     if (from.tensor == to.tensor) continue;
     Instr copy = {.kind = INSTR_COPY};
     copy.u.copy.dst = to;

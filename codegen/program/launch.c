@@ -109,7 +109,7 @@ static KernelSet set_of(Builder *b, const Built *built) {
   KernelSet s = {.ptr = arena_array(b->a, Ref, k->nptr + 1),
                  .slot = arena_array(b->a, int32_t, k->nslots + 1),
                  .num = arena_array(b->a, double, k->nnum + 1)};
-  for (int i = 0; i < k->nptr; i++) s.ptr[i] = builder_place(b, built->ptr[i]);
+  for (int i = 0; i < k->nptr; i++) s.ptr[i] = builder_ref(b, built->ptr[i]);
   for (int i = 0; i < k->nslots; i++) s.slot[i] = builder_slot(b, built->slot[i]);
   for (int i = 0; i < k->nnum; i++)
     s.num[i] = built->check[i] ? check_add(b, built, built->check[i]) : built->num[i];
@@ -122,7 +122,7 @@ static void fill_targets(Builder *b, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (graph_node(b->g, g->node[i])->op != OP_SCATTER_ADD) continue;
     Instr fill = {.kind = INSTR_FILL};
-    fill.u.fill.dst = builder_place(b, g->node[i]);
+    fill.u.fill.dst = builder_ref(b, g->node[i]);
     fill.u.fill.bytes = node_bytes(b->g, g->node[i]);
     vec_push(b->a, b->instr) = fill;
   }
@@ -197,9 +197,9 @@ void product_emit(Builder *b, NodeId n) {
     p->batch[i].b = order_stride(b->g, &b->f->order->at[right], one.at[0]);
     p->batch[i].c = order_stride(b->g, &b->f->order->at[n], one.at[0]);
   }
-  p->a = builder_place(b, left);
-  p->b = builder_place(b, right);
-  p->c = builder_place(b, n);
+  p->a = builder_ref(b, left);
+  p->b = builder_ref(b, right);
+  p->c = builder_ref(b, n);
   vec_push(b->a, b->instr) = in;
 }
 
@@ -236,8 +236,8 @@ void ordered_emit(Builder *b, NodeId n) {
     o->row[o->nrows].src = order_stride(b->g, from, one.at[0]);
     o->row[o->nrows++].dst = order_stride(b->g, to, one.at[0]);
   }
-  o->src = builder_place(b, x->args[0]);
-  o->dst = builder_place(b, n);
+  o->src = builder_ref(b, x->args[0]);
+  o->dst = builder_ref(b, n);
   vec_push(b->a, b->instr) = in;
 }
 
@@ -252,7 +252,7 @@ static void part_dims(Builder *b, const Dims *order, int64_t *block, Size *valid
 }
 
 // Axes that cut any of the dims.
-static Axes cut_by(const Graph *g, const DimId *d, int n) {
+static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   Axes all = {0};
   for (int i = 0; i < n; i++) {
     Axes cut = dim_get(g->dims, d[i])->axes;
@@ -265,8 +265,8 @@ static Axes cut_by(const Graph *g, const DimId *d, int n) {
 static CollPart part_of(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *to = &b->f->order->at[n];
-  CollPart p = {.src = builder_place(b, x->args[0]),
-                .dst = builder_place(b, n),
+  CollPart p = {.src = builder_ref(b, x->args[0]),
+                .dst = builder_ref(b, n),
                 .rank = to->n,
                 .gathered = -1,
                 .cut = -1,
@@ -308,8 +308,8 @@ void collective_emit(Builder *b, const Group *g) {
                     .why = x->origin.why};
   if (!coll_of((Op)x->op, &c->kind)) BUG("%s is no collective", op_row((Op)x->op)->text);
   if (x->op == OP_PERMUTE || x->op == OP_HALO) {
-    c->axes = cut_by(b->g, x->attr.dims, x->attr.ndims);
-    c->to = cut_by(b->g, x->attr.to, x->attr.nto);
+    c->axes = axes_splitting(b->g, x->attr.dims, x->attr.ndims);
+    c->to = axes_splitting(b->g, x->attr.to, x->attr.nto);
   }
   c->nparts = g->nnodes;
   c->part = arena_array(b->a, CollPart, g->nnodes);

@@ -11,9 +11,9 @@ enum { ALIGN = 64 };
 
 // -- operands of instructions -------------------------------------------------------------------
 
-typedef void Visit(Builder *b, Ref *r, uint32_t instr);
+typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
 
-static void visit_refs(Builder *b, Visit *visit) {
+static void visit_refs(Builder *b, RefVisitor *visit) {
   for (uint32_t i = 0; i < b->instr.n; i++) {
     Instr *in = &b->instr.at[i];
     switch (in->kind) {
@@ -50,7 +50,7 @@ static void visit_refs(Builder *b, Visit *visit) {
   }
 }
 
-static void see(Builder *b, Ref *r, uint32_t i) {
+static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (r->tensor >= 0) return;
   PlanBuffer *p = &b->buffer.at[r->offset];
   if (p->first > i) p->first = i;
@@ -58,7 +58,7 @@ static void see(Builder *b, Ref *r, uint32_t i) {
 }
 
 // Inputs live from before the first instruction, outputs to after the last.
-static void settle(Builder *b) {
+static void extend_to_ends(Builder *b) {
   uint32_t end = b->instr.n;
   for (uint32_t i = 0; i < b->buffer.n; i++) {
     PlanBuffer *p = &b->buffer.at[i];
@@ -72,7 +72,7 @@ static void settle(Builder *b) {
 // What is there before a loop and read in it, or written in it and read after it, is there in all
 // of its steps. Inner loops come first: what lives over one of them may live over an outer one
 // because of it.
-static void live_over_loops(Builder *b) {
+static void extend_over_loops(Builder *b) {
   for (uint32_t l = b->instr.n; l-- > 0;) {
     if (b->instr.at[l].kind != INSTR_LOOP) continue;
     uint32_t end = b->instr.at[l].u.loop.end;
@@ -94,7 +94,7 @@ static uint32_t owner(const Builder *b, int64_t buffer) {
   return at;
 }
 
-static bool dies(const Builder *b, Ref src, Ref dst, uint32_t i) {
+static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
   const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
   return !to->same && owner(b, src.offset) != (uint32_t)dst.offset && !from->kept &&
@@ -121,7 +121,7 @@ static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
   const KernelSet *s = &in->u.kernel.set[0];
   for (int store = 0; store < k->nptr; store++)
     for (int load = 0; load < k->nptr && k->ptr[store].written; load++)
-      if (!k->ptr[load].written && dies(b, s->ptr[load], s->ptr[store], i) &&
+      if (!k->ptr[load].written && can_take_over(b, s->ptr[load], s->ptr[store], i) &&
           overlays(b, k, s, load, store)) {
         take_over(b, s->ptr[load], s->ptr[store]);
         break;
@@ -139,7 +139,7 @@ static void reuse_in_place(Builder *b) {
       for (uint32_t q = 0; q < in->u.collective.nparts; q++)
         once &= q == p || in->u.collective.part[q].src.tensor >= 0 || part->src.tensor >= 0 ||
                 owner(b, in->u.collective.part[q].src.offset) != owner(b, part->src.offset);
-      if (once && dies(b, part->src, part->dst, i)) take_over(b, part->src, part->dst);
+      if (once && can_take_over(b, part->src, part->dst, i)) take_over(b, part->src, part->dst);
     }
   }
 }
@@ -148,7 +148,7 @@ static void reuse_in_place(Builder *b) {
 
 // The link may still read what a collective sends while the next instructions run: nothing else
 // stands there before the link takes up the next collective, or the loop's step ends.
-static void keep_sent(Builder *b) {
+static void extend_sent_buffers(Builder *b) {
   uint32_t next = b->instr.n;
   for (uint32_t i = b->instr.n; i-- > 0;) {
     const Instr *in = &b->instr.at[i];
@@ -164,13 +164,13 @@ static void keep_sent(Builder *b) {
 
 // -- offsets ------------------------------------------------------------------------------------
 
-typedef struct Span {
+typedef struct SizedBuffer {
   int64_t bytes;
   uint32_t buffer;
-} Span;
+} SizedBuffer;
 
 static int by_size(const void *x, const void *y) {
-  const Span *a = x, *b = y;
+  const SizedBuffer *a = x, *b = y;
   if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
@@ -193,10 +193,10 @@ static int64_t lowest_gap(const Builder *b, const uint32_t *done, uint32_t n, co
 }
 
 static void place_buffers(Builder *b) {
-  Span *span = arena_array(b->a, Span, b->buffer.n + 1);
+  SizedBuffer *span = arena_array(b->a, SizedBuffer, b->buffer.n + 1);
   uint32_t *done = arena_array(b->a, uint32_t, b->buffer.n + 1), n = 0, placed = 0;
   for (uint32_t i = 0; i < b->buffer.n; i++)
-    if (!b->buffer.at[i].same) span[n++] = (Span){b->buffer.at[i].bytes, i};
+    if (!b->buffer.at[i].same) span[n++] = (SizedBuffer){b->buffer.at[i].bytes, i};
   qsort(span, n, sizeof *span, by_size);
   for (uint32_t i = 0; i < n; i++) {
     PlanBuffer *p = &b->buffer.at[span[i].buffer];
@@ -211,7 +211,7 @@ static void place_buffers(Builder *b) {
     b->buffer.at[i].offset = b->buffer.at[owner(b, i)].offset;
 }
 
-static void resolve(Builder *b, Ref *r, uint32_t i) {
+static void resolve_offset(Builder *b, Ref *r, uint32_t i) {
   (void)i;
   if (r->tensor < 0) r->offset = b->buffer.at[r->offset].offset;
 }
@@ -232,15 +232,15 @@ int64_t plan_live(const Builder *b) {
 }
 
 void plan_memory(Builder *b) {
-  visit_refs(b, see);
-  settle(b);
-  live_over_loops(b);
+  visit_refs(b, note_use);
+  extend_to_ends(b);
+  extend_over_loops(b);
   reuse_in_place(b);
-  if (b->opt->overlap) keep_sent(b);
+  if (b->opt->overlap) extend_sent_buffers(b);
   place_buffers(b);
-  visit_refs(b, resolve);
+  visit_refs(b, resolve_offset);
   for (uint32_t i = 0; i < b->tensor.n; i++)
-    if (b->tensor.at[i].at.tensor < 0) resolve(b, &b->tensor.at[i].at, 0);
+    if (b->tensor.at[i].at.tensor < 0) resolve_offset(b, &b->tensor.at[i].at, 0);
 }
 
 char *plan_print(Arena *a, const Compiled *c) {

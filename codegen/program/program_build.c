@@ -92,7 +92,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.placed = arena_array(a, bool, graph_count(g) + 1);
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.schedule = schedule_make(a, f, opt->overlap);
-  slices_find(&b);
+  collected_find(&b);
   build_kernels(&b);
   directory_make(&b);
   updates_place(&b);

@@ -12,7 +12,7 @@ typedef struct Schedule {
   uint32_t *group;
   uint32_t commit;    // index into group
   uint32_t *position; // of a group; of one launch equal
-  bool *post;         // after the commit
+  bool *after_commit; // after the commit
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
@@ -28,7 +28,7 @@ typedef struct Builder {
   Built **built; // of a group
   Ref *place;    // of a root: persistent tensor or buffer
   bool *placed;
-  NodeId *slice;        // of a root: the collect whose slice it is written as, 0: none
+  NodeId *collected_in; // of a root: the collect whose slice it is written as, 0: none
   RegionId open;        // the loop whose instructions are being emitted
   VEC(uint32_t) begin;  // INSTR_LOOP of the loops that are open
   int32_t *decl_tensor; // of a decl: index of its tensor, -1
@@ -52,7 +52,7 @@ int32_t builder_slot(Builder *b, Slot s);
 // A group of dims in a nest as one Size.
 Size builder_size(Builder *b, const Dims *list);
 Ref builder_buffer(Builder *b, const char *value, int64_t bytes);
-Ref builder_place(Builder *b, NodeId n); // of n's memory, made on first use
+Ref builder_ref(Builder *b, NodeId n); // of n's memory, made on first use
 ProgDim builder_dim(Builder *b, DimId d);
 // r in one step of the loop of region `loop`, whose steps are `bytes` apart.
 Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes);
@@ -67,7 +67,7 @@ void updates_copy(Builder *b); // the copies that updates need after everything 
 // close a step.
 void loops_open(Builder *b, RegionId r);
 void loop_close(Builder *b, NodeId scan);
-void slices_find(Builder *b); // which values of steps are written where they are collected
+void collected_find(Builder *b); // which values of steps are written where they are collected
 // launch.c, collect.c: instructions of groups.
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void product_emit(Builder *b, NodeId n);

@@ -15,13 +15,14 @@ static bool written_in(const Builder *b, NodeId root, RegionId loop) {
   return x->region == loop && (x->op == OP_COLLECT || (group_executes(g) && g->kind != GROUP_LOOP));
 }
 
-void slices_find(Builder *b) {
-  b->slice = arena_array(b->a, NodeId, graph_count(b->g) + 1);
+void collected_find(Builder *b) {
+  b->collected_in = arena_array(b->a, NodeId, graph_count(b->g) + 1);
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     if (graph_node(b->g, n)->op != OP_COLLECT) continue;
     NodeId root = graph_node(b->g, n)->args[1];
     while (op_is_alias((Op)graph_node(b->g, root)->op)) root = view_of(b->g, root);
-    if (!b->slice[root] && written_in(b, root, collect_loop(b->g, n))) b->slice[root] = n;
+    if (!b->collected_in[root] && written_in(b, root, collect_loop(b->g, n)))
+      b->collected_in[root] = n;
   }
 }
 
@@ -46,7 +47,7 @@ static void open_one(Builder *b, RegionId r) {
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);
     if (x->op == OP_CARRY && x->region == r)
-      emit_copy(b, builder_place(b, n), builder_place(b, x->args[0]), node_bytes(b->g, n));
+      emit_copy(b, builder_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
   Dims t = {.n = 1, .at = {region->t}};
   Instr loop = {.kind = INSTR_LOOP};
@@ -71,8 +72,8 @@ static void copy_collected(Builder *b, NodeId scan) {
     const Node *x = graph_node(b->g, n);
     if (x->op != OP_COLLECT || x->args[0] != scan) continue;
     int64_t bytes = node_bytes(b->g, x->args[1]);
-    Ref step = builder_step_ref(b, builder_place(b, n), b->open, bytes);
-    emit_copy(b, step, builder_place(b, x->args[1]), bytes);
+    Ref step = builder_step_ref(b, builder_ref(b, n), b->open, bytes);
+    emit_copy(b, step, builder_ref(b, x->args[1]), bytes);
   }
 }
 
@@ -81,8 +82,7 @@ static void copy_carries(Builder *b, NodeId scan) {
   for (NodeId n = 1; n < scan; n++) {
     const Node *carry = graph_node(b->g, n);
     if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.key >= x->nargs) continue;
-    emit_copy(b, builder_place(b, n), builder_place(b, x->args[carry->attr.key]),
-              node_bytes(b->g, n));
+    emit_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.key]), node_bytes(b->g, n));
   }
 }
 

@@ -18,14 +18,14 @@
 // -- before the commit --------------------------------------------------------------------------
 
 // Of what is ready those of the least turn are taken first.
-typedef enum Turn {
-  TURN_SUM, // a sum over processors, where the link works beside the core
-  TURN_NOW,
-  TURN_REDUCED, // needs a sum that may be under way
-  TURN_AGAIN,   // is computed again for the backward pass
-} Turn;
+typedef enum Priority {
+  PRIORITY_SUM, // a sum over processors, where the link works beside the core
+  PRIORITY_NORMAL,
+  PRIORITY_NEEDS_SUM, // needs a sum that may be under way
+  PRIORITY_REMAT,     // is computed again for the backward pass
+} Priority;
 
-typedef struct Lister {
+typedef struct ListScheduler {
   const Fusion *f;
   const GroupDeps *deps;
   uint32_t *waits;   // groups that group i still waits for
@@ -33,15 +33,15 @@ typedef struct Lister {
   uint32_t *user_at, *user;
   int64_t *bytes;       // that group i stores
   bool *kept;           // its values are outputs
-  uint8_t *turn;        // of group i: a Turn
+  uint8_t *priority;    // of group i: a Priority
   RegionId *region;     // of group i
   uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still
                         // waits for
   uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
   RegionId open;        // the loop whose groups are being taken
-} Lister;
+} ListScheduler;
 
-static int64_t growth(const Lister *l, uint32_t i) {
+static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   int64_t grows = l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
     uint32_t on = l->deps->on[j];
@@ -51,13 +51,13 @@ static int64_t growth(const Lister *l, uint32_t i) {
 }
 
 // Adds `by` to the waits of all loops around group i that group `on` is not in.
-static void count_loop_waits(Lister *l, uint32_t i, uint32_t on, uint32_t by) {
+static void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
   for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
        r = region_get(l->f->graph, r)->parent)
     l->loop_waits[r] += by;
 }
 
-static void count_left(Lister *l, uint32_t i, uint32_t by) {
+static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
   bool end = l->f->group[i].kind == GROUP_LOOP;
   RegionId r = l->region[i];
   for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent)
@@ -65,7 +65,7 @@ static void count_left(Lister *l, uint32_t i, uint32_t by) {
 }
 
 // Whether group i may be taken now, as far as loops go.
-static bool loop_allows(const Lister *l, uint32_t i) {
+static bool loop_allows(const ListScheduler *l, uint32_t i) {
   const Graph *g = l->f->graph;
   RegionId r = l->region[i];
   if (!region_encloses(g, l->open, r)) return false;
@@ -75,7 +75,7 @@ static bool loop_allows(const Lister *l, uint32_t i) {
   return true;
 }
 
-static void lister_loops(Arena *a, Lister *l) {
+static void scheduler_loops(Arena *a, ListScheduler *l) {
   const Fusion *f = l->f;
   l->region = arena_array(a, RegionId, f->ngroups + 1);
   l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
@@ -89,23 +89,23 @@ static void lister_loops(Arena *a, Lister *l) {
   }
 }
 
-static bool sums(const Fusion *f, const Group *g) {
+static bool is_sum(const Fusion *f, const Group *g) {
   Op op = (Op)graph_node(f->graph, g->node[0])->op;
   return g->kind == GROUP_COLLECTIVE && (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER);
 }
 
-static uint8_t turn_of(const Lister *l, uint32_t i, bool overlap) {
+static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
-  bool again = g->nstored > 0, reduced = false; // numbers in a group are no clones
+  bool remat = g->nstored > 0, needs_sum = false; // numbers in a group are no clones
   for (uint32_t j = 0; j < g->nstored; j++)
-    again &= graph_node(l->f->graph, g->stored[j])->instance != 0;
+    remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
-    reduced |= sums(l->f, &l->f->group[l->deps->on[j]]);
-  if (again || !overlap) return again ? TURN_AGAIN : TURN_NOW;
-  return sums(l->f, g) ? TURN_SUM : reduced ? TURN_REDUCED : TURN_NOW;
+    needs_sum |= is_sum(l->f, &l->f->group[l->deps->on[j]]);
+  if (remat || !overlap) return remat ? PRIORITY_REMAT : PRIORITY_NORMAL;
+  return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
-static void lister_make(Arena *a, Lister *l, const bool *post, bool overlap) {
+static void scheduler_make(Arena *a, ListScheduler *l, const bool *after_commit, bool overlap) {
   const Fusion *f = l->f;
   uint32_t n = f->ngroups;
   l->waits = arena_array(a, uint32_t, n + 1);
@@ -114,15 +114,15 @@ static void lister_make(Arena *a, Lister *l, const bool *post, bool overlap) {
   l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
   l->bytes = arena_array(a, int64_t, n + 1);
   l->kept = arena_array(a, bool, n + 1);
-  l->turn = arena_array(a, uint8_t, n + 1);
+  l->priority = arena_array(a, uint8_t, n + 1);
   for (uint32_t i = 0; i < n; i++) {
-    l->turn[i] = turn_of(l, i, overlap);
+    l->priority[i] = group_priority(l, i, overlap);
     for (uint32_t j = 0; j < f->group[i].nstored; j++)
       l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
       l->readers[l->deps->on[j]]++;
       l->user_at[l->deps->on[j] + 2]++;
-      if (!post[i]) l->waits[i]++;
+      if (!after_commit[i]) l->waits[i]++;
     }
   }
   for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
@@ -131,19 +131,20 @@ static void lister_make(Arena *a, Lister *l, const bool *post, bool overlap) {
       l->user[l->user_at[l->deps->on[j] + 1]++] = i;
   for (uint32_t i = 0; i < f->graph->output.n; i++)
     l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
-  lister_loops(a, l);
+  scheduler_loops(a, l);
 }
 
 // The ready group of least turn that makes memory grow least: an index into ready.
-static uint32_t choose_group(const Lister *l, uint32_t n, const uint32_t *ready) {
+static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (!loop_allows(l, ready[i])) continue;
-    Turn turn = (Turn)l->turn[ready[i]], first = (Turn)l->turn[ready[best == n ? i : best]];
-    int64_t grows = turn == TURN_AGAIN ? 0 : growth(l, ready[i]);
+    Priority priority = (Priority)l->priority[ready[i]],
+             first = (Priority)l->priority[ready[best == n ? i : best]];
+    int64_t grows = priority == PRIORITY_REMAT ? 0 : memory_growth(l, ready[i]);
     bool worse = grows > least || (grows == least && ready[i] > ready[best == n ? i : best]);
-    if (best < n && (turn > first || (turn == first && worse))) continue;
+    if (best < n && (priority > first || (priority == first && worse))) continue;
     best = i;
     least = grows;
   }
@@ -151,10 +152,10 @@ static uint32_t choose_group(const Lister *l, uint32_t n, const uint32_t *ready)
   return best;
 }
 
-static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
+static void list_before_commit(Arena *a, ListScheduler *l, const bool *after_commit, Schedule *s) {
   VEC(uint32_t) ready = {0};
   for (uint32_t i = 0; i < l->f->ngroups; i++)
-    if (group_executes(&l->f->group[i]) && !post[i] && !l->waits[i]) vec_push(a, ready) = i;
+    if (group_executes(&l->f->group[i]) && !after_commit[i] && !l->waits[i]) vec_push(a, ready) = i;
   while (ready.n) {
     uint32_t best = choose_group(l, ready.n, ready.at), g = ready.at[best];
     ready.at[best] = ready.at[--ready.n];
@@ -163,16 +164,16 @@ static void list_groups(Arena *a, Lister *l, const bool *post, Schedule *s) {
     if (l->f->group[g].kind == GROUP_LOOP) l->open = region_get(l->f->graph, l->open)->parent;
     count_left(l, g, UINT32_MAX);
     for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
-      if (!post[l->user[j]]) count_loop_waits(l, l->user[j], g, UINT32_MAX);
+      if (!after_commit[l->user[j]]) count_loop_waits(l, l->user[j], g, UINT32_MAX);
     for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
     for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
-      if (!post[l->user[j]] && !--l->waits[l->user[j]]) vec_push(a, ready) = l->user[j];
+      if (!after_commit[l->user[j]] && !--l->waits[l->user[j]]) vec_push(a, ready) = l->user[j];
   }
 }
 
 // The first reader of group g among those from place `from` on, before place `end`; end: none.
-static uint32_t first_reader(const Lister *l, const Schedule *s, uint32_t g, uint32_t from,
-                             uint32_t end) {
+static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g, uint32_t from,
+                           uint32_t end) {
   for (uint32_t at = from; at < end; at++)
     for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
       if (l->user[j] == s->group[at]) return at;
@@ -180,7 +181,7 @@ static uint32_t first_reader(const Lister *l, const Schedule *s, uint32_t g, uin
 }
 
 // The place in the list, at least `from`, to which the group at place p may go.
-static uint32_t earliest(const Lister *l, const Schedule *s, uint32_t p, uint32_t from) {
+static uint32_t earliest(const ListScheduler *l, const Schedule *s, uint32_t p, uint32_t from) {
   uint32_t g = s->group[p], at = p;
   for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
     for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++)
@@ -188,16 +189,16 @@ static uint32_t earliest(const Lister *l, const Schedule *s, uint32_t p, uint32_
   return at;
 }
 
-static bool gathers(const Fusion *f, const Group *g) {
+static bool is_gather(const Fusion *f, const Group *g) {
   return g->kind == GROUP_COLLECTIVE && graph_node(f->graph, g->node[0])->op == OP_ALL_GATHER;
 }
 
-static void gathers_ahead(const Lister *l, Schedule *s) {
+static void advance_gathers(const ListScheduler *l, Schedule *s) {
   uint32_t before = s->n; // place of the gather before
   for (uint32_t p = 0; p < s->n; p++) {
     uint32_t g = s->group[p], to = p;
-    if (!gathers(l->f, &l->f->group[g])) continue;
-    if (before < s->n) to = earliest(l, s, p, first_reader(l, s, s->group[before], before + 1, p));
+    if (!is_gather(l->f, &l->f->group[g])) continue;
+    if (before < s->n) to = earliest(l, s, p, first_user(l, s, s->group[before], before + 1, p));
     for (uint32_t at = p; at > to; at--) s->group[at] = s->group[at - 1];
     s->group[to] = g;
     before = to;
@@ -206,22 +207,22 @@ static void gathers_ahead(const Lister *l, Schedule *s) {
 
 // -- after it -----------------------------------------------------------------------------------
 
-typedef struct Late {
+typedef struct UpdateGroup {
   uint32_t level, launch, group;
-} Late;
+} UpdateGroup;
 
 static int by_level(const void *x, const void *y) {
-  const Late *a = x, *b = y;
+  const UpdateGroup *a = x, *b = y;
   if (a->level != b->level) return a->level < b->level ? -1 : 1;
   if (a->launch != b->launch) return a->launch < b->launch ? -1 : 1;
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-static void list_late(Arena *a, const Fusion *f, const GroupDeps *deps, Schedule *s) {
-  uint32_t *level = post_levels(a, f, deps, s->post), n = 0;
-  Late *late = arena_array(a, Late, f->ngroups + 1);
+static void list_updates(Arena *a, const Fusion *f, const GroupDeps *deps, Schedule *s) {
+  uint32_t *level = post_levels(a, f, deps, s->after_commit), n = 0;
+  UpdateGroup *late = arena_array(a, UpdateGroup, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++)
-    if (s->post[i]) late[n++] = (Late){level[i], f->group[i].launch, i};
+    if (s->after_commit[i]) late[n++] = (UpdateGroup){level[i], f->group[i].launch, i};
   qsort(late, n, sizeof *late, by_level);
   s->commit = s->n;
   for (uint32_t i = 0; i < n; i++) s->group[s->n++] = late[i].group;
@@ -231,12 +232,12 @@ Schedule schedule_make(Arena *a, const Fusion *f, bool overlap) {
   GroupDeps deps = group_deps(a, f);
   Schedule s = {.group = arena_array(a, uint32_t, f->ngroups + 1)};
   s.position = arena_array(a, uint32_t, f->ngroups + 1);
-  s.post = groups_post(a, f, &deps);
-  Lister l = {.f = f, .deps = &deps};
-  lister_make(a, &l, s.post, overlap);
-  list_groups(a, &l, s.post, &s);
-  if (overlap) gathers_ahead(&l, &s);
-  list_late(a, f, &deps, &s);
+  s.after_commit = groups_post(a, f, &deps);
+  ListScheduler l = {.f = f, .deps = &deps};
+  scheduler_make(a, &l, s.after_commit, overlap);
+  list_before_commit(a, &l, s.after_commit, &s);
+  if (overlap) advance_gathers(&l, &s);
+  list_updates(a, f, &deps, &s);
   uint32_t expected = 0;
   for (uint32_t i = 0; i < f->ngroups; i++) expected += group_executes(&f->group[i]);
   if (s.n != expected) BUG("%u of %u groups can be scheduled", s.n, expected);

@@ -29,14 +29,14 @@
 
 // -- two clocks ---------------------------------------------------------------------------------
 
-static bool common(const Sim *s, Ref a, int64_t bytes, const Span *b) {
-  int64_t at = sim_place(s, a);
+static bool common(const Sim *s, Ref a, int64_t bytes, const MemoryRange *b) {
+  int64_t at = sim_offset(s, a);
   return a.tensor == b->tensor && at < b->end && b->first < at + bytes;
 }
 
-static Span span_of(const Sim *s, Ref r, int64_t bytes) {
-  int64_t at = sim_place(s, r);
-  return (Span){r.tensor, at, at + bytes};
+static MemoryRange span_of(const Sim *s, Ref r, int64_t bytes) {
+  int64_t at = sim_offset(s, r);
+  return (MemoryRange){r.tensor, at, at + bytes};
 }
 
 // The time at which memory that an instruction is about to use is free of collectives under way;
@@ -70,8 +70,8 @@ static double kernel_free(const Sim *s, const KernelLaunch *l, double now) {
     double extent[MAX_LOOPS];
     sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) {
-      Reached r = kernel_reach(k, p, extent);
-      now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_room(s, l->set[i].ptr[p]) : r.span,
+      Footprint r = kernel_footprint(k, p, extent);
+      now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_bytes_from(s, l->set[i].ptr[p]) : r.span,
                     k->ptr[p].written, now);
     }
   }
@@ -89,8 +89,8 @@ static double operands_free(const Sim *s, const Instr *in) {
     now = free_at(s, in->u.product.b, span[1], false, now);
     return free_at(s, in->u.product.c, span[2], true, now);
   case INSTR_ORDERED:
-    now = free_at(s, in->u.ordered.src, sim_room(s, in->u.ordered.src), false, now);
-    return free_at(s, in->u.ordered.dst, sim_room(s, in->u.ordered.dst), true, now);
+    now = free_at(s, in->u.ordered.src, sim_bytes_from(s, in->u.ordered.src), false, now);
+    return free_at(s, in->u.ordered.dst, sim_bytes_from(s, in->u.ordered.dst), true, now);
   case INSTR_COPY:
     now = free_at(s, in->u.copy.src, in->u.copy.bytes, false, now); // and what it writes
     return free_at(s, in->u.copy.dst, in->u.copy.bytes, true, now);

@@ -16,7 +16,7 @@ void sim_zones(Sim *s) {
     bool persistent = i < n && s->p->tensor[i].at.tensor == (int32_t)i;
     r->bytes = i == n ? s->p->arena_bytes : persistent ? s->p->tensor[i].bytes : 0;
     r->granule = 4096;
-    while (r->bytes / r->granule > GRANULES) r->granule *= 2;
+    while (r->bytes / r->granule > ZONE_GRANULES) r->granule *= 2;
     r->last = arena_array(s->a, Touch, r->bytes / r->granule + 1);
   }
 }
@@ -26,7 +26,8 @@ static Zone *zone_of(Sim *s, Ref r) {
 }
 
 // Bytes that others have touched since, as the caches of the core and of the machine see it.
-static void distance_of(const Sim *s, const Touch *t, double now, double *core, double *machine) {
+static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
+                           double *machine) {
   double since = now - t->at;
   bool apart = t->segment != s->segment; // the core's other processors have run since
   *core = since * (apart ? s->contexts : 1) / s->team;
@@ -35,17 +36,17 @@ static void distance_of(const Sim *s, const Touch *t, double now, double *core, 
 }
 
 // `bytes` of the `span` bytes from there on are read or written.
-static void touch(Sim *s, Traffic *t, Ref ref, int64_t span, double bytes, bool far) {
+static void touch(Sim *s, CacheTraffic *t, Ref ref, int64_t span, double bytes, bool other_core) {
   Zone *r = zone_of(s, ref);
-  int64_t lo = clamp64(sim_place(s, ref), 0, r->bytes), hi = clamp64(lo + span, lo, r->bytes);
+  int64_t lo = clamp64(sim_offset(s, ref), 0, r->bytes), hi = clamp64(lo + span, lo, r->bytes);
   if (hi == lo || bytes <= 0) return;
   int64_t first = lo / r->granule, end = ceil_div(hi, r->granule);
   double each = bytes / (double)(end - first);
   for (int64_t i = first; i < end; i++) {
     Touch *last = &r->last[i];
     double core, machine;
-    distance_of(s, last, s->touched + (double)(i - first) * each, &core, &machine);
-    if (last->seen && !last->far && !far && core < (double)s->m->l2)
+    reuse_distance(s, last, s->touched + (double)(i - first) * each, &core, &machine);
+    if (last->seen && !last->other_core && !other_core && core < (double)s->m->l2)
       t->l2 += each;
     else if (last->seen && machine < (double)s->m->l3)
       t->l3 += each;
@@ -53,11 +54,11 @@ static void touch(Sim *s, Traffic *t, Ref ref, int64_t span, double bytes, bool 
       t->memory += each;
   }
   for (int64_t i = first; i < end; i++)
-    r->last[i] = (Touch){s->touched + (double)(i - first) * each, s->segment, true, far};
+    r->last[i] = (Touch){s->touched + (double)(i - first) * each, s->segment, true, other_core};
   s->touched += bytes;
 }
 
-static double traffic_seconds(const Sim *s, const Traffic *t) {
+static double traffic_seconds(const Sim *s, const CacheTraffic *t) {
   const Machine *m = s->m;
   double l2 = m->l2_rate > 0 ? m->l2_rate : m->memory_rate,
          l3 = m->l3_rate > 0 ? m->l3_rate : m->memory_rate;
@@ -81,7 +82,7 @@ static double shared_out(const Sim *s, double seconds, double parts, bool alone)
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
   double operations = 0, units = 0;
-  Traffic t = {0};
+  CacheTraffic t = {0};
   for (uint32_t i = 0; i < l->nsets; i++) {
     const KernelSet *set = &l->set[i];
     double extent[MAX_LOOPS];
@@ -89,9 +90,9 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     operations += kernel_operations(s->a, k, extent);
     units += sim_size(s, set->units);
     for (int p = 0; p < k->nptr; p++) {
-      Reached r = kernel_reach(k, p, extent);
+      Footprint r = kernel_footprint(k, p, extent);
       if (r.indirect)
-        r.span = sim_room(s, set->ptr[p]),
+        r.span = sim_bytes_from(s, set->ptr[p]),
         r.bytes = fmin(r.bytes, (double)r.span); // again is out of l1
       touch(s, &t, set->ptr[p], r.span, r.bytes, false);
     }
@@ -130,7 +131,7 @@ static double product_seconds(Sim *s, const Product *p) {
   for (int i = 0; i < p->nbatch; i++) batch *= sim_size(s, p->batch[i].count);
   int64_t span[3];
   sim_product_spans(s, p, span);
-  Traffic t = {0};
+  CacheTraffic t = {0};
   double element = (double)dtype_bytes(p->type), each = batch * element;
   touch(s, &t, p->a, span[0], each * m * k, false);
   touch(s, &t, p->b, span[1], each * k * n, false);
@@ -146,7 +147,7 @@ static double product_seconds(Sim *s, const Product *p) {
 }
 
 static double copy_seconds(Sim *s, Ref dst, const Ref *src, int64_t bytes) {
-  Traffic t = {0};
+  CacheTraffic t = {0};
   if (src) touch(s, &t, *src, bytes, (double)bytes, false);
   touch(s, &t, dst, bytes, (double)bytes, false);
   return shared_out(s, traffic_seconds(s, &t) + s->m->launch, (double)bytes / 4096,
@@ -158,9 +159,9 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
   bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
   double n = sim_size(s, o->n), rows = 1, element = (double)dtype_bytes(o->type);
   for (int i = 0; i < o->nrows; i++) rows *= sim_size(s, o->row[i].count);
-  Traffic t = {0};
-  touch(s, &t, o->src, sim_room(s, o->src), n * rows * element, false);
-  touch(s, &t, o->dst, sim_room(s, o->dst),
+  CacheTraffic t = {0};
+  touch(s, &t, o->src, sim_bytes_from(s, o->src), n * rows * element, false);
+  touch(s, &t, o->dst, sim_bytes_from(s, o->dst),
         (o->kind == ORDERED_TOP_K ? (double)o->k : n) * rows * element, false);
   double operations = n * rows * LANES * (sorts ? 4 * log2(n + 1) : 2);
   double work = s->m->operations > 0 ? operations / s->m->operations : 0;
@@ -179,7 +180,7 @@ int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type) {
 // In one memory the members of a group together read each source once and write each destination.
 // What another core has written is in the caches of both at best.
 static double shared_seconds(Sim *s, const Collective *w) {
-  Traffic t = {0};
+  CacheTraffic t = {0};
   double bytes = 0;
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];
@@ -194,7 +195,7 @@ static double shared_seconds(Sim *s, const Collective *w) {
 }
 
 static double link_seconds(Sim *s, const Collective *w) {
-  Traffic none = {0};
+  CacheTraffic none = {0};
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];
     int64_t to = part_bytes(p, p->dst_block, w->type);

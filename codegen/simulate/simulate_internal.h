@@ -5,10 +5,10 @@
 #include "codegen/codegen.h"
 
 enum {
-  GRANULES = 8192, // pieces of a memory whose last use is kept
-  LANES = 16,      // elements of f32 in a vector
-  TILE = 8,        // rows of a register tile
-  PART = 1,        // operations more that a masked access takes
+  ZONE_GRANULES = 8192, // pieces of a memory whose last use is kept
+  LANES = 16,           // elements of f32 in a vector
+  TILE = 8,             // rows of a register tile
+  PART = 1,             // operations more that a masked access takes
   SOLO_BYTES = 1 << 16,
   SOLO_FLOPS = 1 << 18,
   SOLO_ORDERED = 1 << 13, // less than this the executor does not share out
@@ -17,22 +17,22 @@ enum {
 typedef struct Touch {
   double at; // bytes touched before
   uint32_t segment;
-  bool seen, far; // far: another core has written it since
+  bool seen, other_core; // far: another core has written it since
 } Touch;
 typedef struct Zone { // a persistent tensor, or the arena
   int64_t bytes, granule;
   Touch *last;
 } Zone;
-typedef struct Traffic {
+typedef struct CacheTraffic {
   double l2, l3, memory; // bytes, by where they come from
-} Traffic;
-typedef struct Span {
+} CacheTraffic;
+typedef struct MemoryRange {
   int32_t tensor;
   int64_t first, end;
-} Span;
+} MemoryRange;
 typedef struct Pending { // a part of a collective under way
   double end;
-  Span from, to;
+  MemoryRange from, to;
 } Pending;
 
 typedef struct Sim {
@@ -55,7 +55,7 @@ typedef struct Sim {
 
 // simulate_cost.c
 void sim_zones(Sim *s);
-int64_t sim_place(const Sim *s, Ref r); // where r is at this step of the loops around
+int64_t sim_offset(const Sim *s, Ref r); // where r is at this step of the loops around
 double sim_size(const Sim *s, Size x);
 int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type);
 void sim_product_spans(const Sim *s, const Product *p,
@@ -63,17 +63,17 @@ void sim_product_spans(const Sim *s, const Product *p,
 double sim_seconds(Sim *s, const Instr *in);
 
 // simulate_kernel.c
-typedef struct Reached {
+typedef struct Footprint {
   int64_t span;  // bytes from the first to behind the last element that a pointer moves over
   double bytes;  // of the elements, each counted once
   bool indirect; // at places that are computed: span is not known, bytes are those of all accesses
-} Reached;
+} Footprint;
 // Valid extents of a kernel's loops in a set.
 void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]);
-Reached kernel_reach(const Kernel *k, int ptr, const double *extent);
+Footprint kernel_footprint(const Kernel *k, int ptr, const double *extent);
 // Simple operations on f32, vectors counting whole.
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 // Bytes from r to the end of what lies there.
-int64_t sim_room(const Sim *s, Ref r);
+int64_t sim_bytes_from(const Sim *s, Ref r);
 
 #endif

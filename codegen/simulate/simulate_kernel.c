@@ -31,19 +31,19 @@ static bool is_indirect(const Kernel *k, int ptr, double *times, const double *e
   return *times > 0;
 }
 
-Reached kernel_reach(const Kernel *k, int ptr, const double *extent) {
+Footprint kernel_footprint(const Kernel *k, int ptr, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double elements = 1, last = 0, times, bytes = (double)dtype_bytes(p->type);
   if (is_indirect(k, ptr, &times, extent))
-    return (Reached){.bytes = times * bytes, .indirect = true};
+    return (Footprint){.bytes = times * bytes, .indirect = true};
   for (int i = 0; i < k->nouter + k->ninner; i++) {
     if (!p->stride[i]) continue;
-    if (extent[i] < 1) return (Reached){0};
+    if (extent[i] < 1) return (Footprint){0};
     elements *= extent[i];
     last += (extent[i] - 1) * (double)(p->stride[i] < 0 ? -p->stride[i] : p->stride[i]);
   }
   if (elements > last + 1) elements = last + 1; // places of a window overlap
-  return (Reached){.span = (int64_t)(last + 1) * dtype_bytes(p->type), .bytes = elements * bytes};
+  return (Footprint){.span = (int64_t)(last + 1) * dtype_bytes(p->type), .bytes = elements * bytes};
 }
 
 static int64_t buffer_room(const Compiled *c, int64_t offset) {
@@ -57,8 +57,8 @@ static int64_t buffer_room(const Compiled *c, int64_t offset) {
   return room ? room : c->program->arena_bytes - offset;
 }
 
-int64_t sim_room(const Sim *s, Ref r) {
-  int64_t at = sim_place(s, r);
+int64_t sim_bytes_from(const Sim *s, Ref r) {
+  int64_t at = sim_offset(s, r);
   return r.tensor < 0 ? buffer_room(s->c, at) : s->p->tensor[r.tensor].bytes - at;
 }
 
@@ -68,7 +68,7 @@ int64_t sim_room(const Sim *s, Ref r) {
 static const struct {
   Op op;
   double simple;
-} dear[] = {
+} op_cost_table[] = {
     {OP_EXP, 12},
     {OP_LOG, 14},
     {OP_LOG1P, 16},
@@ -99,8 +99,8 @@ static const struct {
 };
 
 static double op_cost(Op op) {
-  for (size_t i = 0; i < countof(dear); i++)
-    if (dear[i].op == op) return dear[i].simple;
+  for (size_t i = 0; i < countof(op_cost_table); i++)
+    if (op_cost_table[i].op == op) return op_cost_table[i].simple;
   return 1;
 }
 
@@ -233,4 +233,4 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) 
   return all * LANES;
 }
 
-int64_t sim_place(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }
+int64_t sim_offset(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }
