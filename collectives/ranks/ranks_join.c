@@ -2,6 +2,7 @@
 // launcher tell one another where they are and share a board a machine.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
+#include "ir/base/hash.h"
 #include "ir/base/library.h"
 
 #include <dlfcn.h>
@@ -148,12 +149,6 @@ static void name_machine(int rank, char *out, size_t room) {
   append_file(out, room, "/proc/self/ns/net", true);
 }
 
-static uint64_t hash_bytes(const void *bytes, size_t n) {
-  uint64_t h = 14695981039346656037u; // FNV-1a
-  for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-  return h;
-}
-
 static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
 
 // Everybody's greeting to everybody.
@@ -210,7 +205,7 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
-  mine.cores = hash_bytes(&set, sizeof set);
+  mine.cores = fnv_bytes(FNV_START, &set, sizeof set);
   name_machine(r->rank, mine.machine, sizeof mine.machine);
   ranks_begin(r);
   bool good = greet(r, &mine, all);

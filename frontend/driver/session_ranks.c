@@ -4,6 +4,7 @@
 // is the one that knows what went wrong.
 #define _GNU_SOURCE // fopencookie
 #include "frontend/driver/session.h"
+#include "ir/base/hash.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -131,19 +132,13 @@ bool session_ranks(Session *s, char **argv, int *code) {
 
 // -- what all must agree on ---------------------------------------------------------------------
 
-static uint64_t hash_text(const char *text) {
-  uint64_t h = 14695981039346656037u; // FNV-1a
-  for (; text && *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
-  return h;
-}
-
 static const char *const facts[] = {"version of meshc", "seed",       "mesh",
                                     "layout",           "model file", "model (options, imports)"};
 _Static_assert(countof(facts) * sizeof(uint64_t) <= NOTE_DATA, "the facts fit a note");
 
 static uint64_t hash_json(json_t *x) {
   char *text = json_dumps(x, JSON_COMPACT);
-  uint64_t h = hash_text(text);
+  uint64_t h = fnv_text(text);
   free(text);
   json_decref(x);
   return h;
@@ -167,12 +162,12 @@ bool session_agree(Session *s) {
   const Note *const *all;
   Note mine = {.what = NOTE_MODEL};
   const uint64_t own[countof(facts)] = {
-      hash_text(MESHC_VERSION),
+      fnv_text(MESHC_VERSION),
       s->model->graph->spec.seed,
       hash_json(mesh_json(&s->model->mesh)),
       hash_json(layout_json(s)),
-      hash_text(s->text),
-      hash_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
+      fnv_text(s->text),
+      fnv_text(graph_print(s->arena, s->model->graph, NULL, NULL, NULL)),
   };
   memcpy(mine.data, own, sizeof own);
   if (!session_same_files(s, false)) return false;
@@ -200,7 +195,7 @@ bool session_after_compile(Session *s, bool cached, const Program *p) {
   if (cached && ranks_is_leader(s->ranks) && !ranks_meet_local(s->ranks, true)) return false;
   const Note *const *all;
   Note mine = {.what = NOTE_COMPILE};
-  uint64_t own = hash_text(program_print(s->arena, p)), other;
+  uint64_t own = fnv_text(program_print(s->arena, p)), other;
   memcpy(mine.data, &own, sizeof own);
   if (!ranks_meet(s->ranks, &mine, true, &all)) return false;
   for (int i = 1; i < ranks_count(s->ranks); i++) {

@@ -4,6 +4,8 @@
 //   so "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
 #include "ir/base/dim.h"
 
+#include "ir/base/hash.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +40,7 @@ const Dim *dim_get(const DimTable *t, DimId d) { return &entry_of(t, d)->dim; }
 uint32_t dim_count(const DimTable *t) { return t->entry.n; }
 
 static DimId *find_slot(const DimTable *t, const char *interned) {
-  uint32_t i = (uint32_t)((uintptr_t)interned >> 4) * 2654435761u & (t->cap - 1);
+  uint32_t i = hash_address(interned) & (t->cap - 1);
   while (t->slot[i] && t->entry.at[t->slot[i] - 1]->dim.name != interned)
     i = (i + 1) & (t->cap - 1);
   return &t->slot[i];

@@ -1,6 +1,8 @@
 // Interned text: an open-addressing table of the one copy of each text.
 #include "ir/base/intern.h"
 
+#include "ir/base/hash.h"
+
 #include <string.h>
 
 typedef struct Entry {
@@ -19,13 +21,6 @@ Intern *intern_new(Arena *a) {
   Intern *t = arena_new_of(a, Intern);
   *t = (Intern){.arena = a, .slot = arena_array(a, Entry, 64), .cap = 64};
   return t;
-}
-
-// FNV-1a
-static uint32_t text_hash(const char *text, size_t n) {
-  uint32_t h = 2166136261u;
-  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
-  return h;
 }
 
 static Entry *find_slot(const Intern *t, const char *text, size_t n, uint32_t hash) {
@@ -47,7 +42,7 @@ static void grow(Intern *t) {
 }
 
 const char *intern_n(Intern *t, const char *text, size_t n) {
-  uint32_t hash = text_hash(text, n);
+  uint32_t hash = (uint32_t)fnv_bytes(FNV_START, text, n);
   Entry *e = find_slot(t, text, n, hash);
   if (e->text) return e->text;
   const char *copy = arena_text(t->arena, text, n);

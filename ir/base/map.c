@@ -1,8 +1,10 @@
 // Maps from interned names to pointers: open addressing on the address of the name.
 #include "ir/base/map.h"
 
+#include "ir/base/hash.h"
+
 static uint32_t map_slot(const NameMap *m, const char *name) {
-  uint32_t i = (uint32_t)((uintptr_t)name >> 4) * 2654435761u & (m->cap - 1);
+  uint32_t i = hash_address(name) & (m->cap - 1);
   while (m->key[i] && m->key[i] != name) i = (i + 1) & (m->cap - 1);
   return i;
 }

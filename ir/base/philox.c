@@ -1,6 +1,8 @@
 // Philox4x32-10, and draws of graphs in double.
 #include "ir/base/philox.h"
 
+#include "ir/base/hash.h"
+
 #include <math.h>
 
 static void round_words(uint32_t c[4], const uint32_t k[2]) {
@@ -33,9 +35,7 @@ uint64_t philox_mix(uint64_t x) {
 uint64_t philox_seed(uint64_t seed) { return philox_mix(seed + 0x9e3779b97f4a7c15u); }
 
 uint64_t philox_key(const char *path, uint32_t ordinal) {
-  uint64_t h = 0xcbf29ce484222325u; // FNV-1a
-  for (const char *c = path; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-  return philox_mix(h ^ philox_mix(ordinal + 0x9e3779b97f4a7c15u));
+  return philox_mix(fnv_text(path) ^ philox_mix(ordinal + 0x9e3779b97f4a7c15u));
 }
 
 void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat,

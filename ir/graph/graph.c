@@ -3,6 +3,8 @@
 //   graph_binary(g, OP_ADD, %2, %1) after graph_binary(g, OP_ADD, %1, %2) gives the same node.
 #include "ir/graph/graph.h"
 
+#include "ir/base/hash.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,22 +64,9 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
 
 // -- equality -----------------------------------------------------------------------------------
 
-// FNV-1a over words of 8 bytes, then the bytes that remain.
-static uint64_t mix(uint64_t h, const void *bytes, size_t n) {
-  const unsigned char *p = bytes;
-  for (; n >= 8; p += 8, n -= 8) {
-    uint64_t word;
-    memcpy(&word, p, 8);
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 29;
-  }
-  for (; n > 0; p++, n--) h = (h ^ *p) * 0x100000001b3u;
-  return h;
-}
-
 static uint32_t node_hash(const Node *n) {
   const Attr *t = &n->attr;
-  uint64_t h = 0xcbf29ce484222325u;
+  uint64_t h = FNV_START;
   uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
                       t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
   uint64_t wide[] = {(uint64_t)t->affine.out,
@@ -87,14 +76,14 @@ static uint32_t node_hash(const Node *n) {
                      t->key,
                      t->flags,
                      t->region};
-  h = mix(h, small, sizeof small);
-  h = mix(h, wide, sizeof wide);
-  h = mix(h, n->args, n->nargs * sizeof *n->args);
-  h = mix(h, t->num, sizeof t->num);
-  h = mix(h, t->dims, t->ndims * sizeof *t->dims);
-  h = mix(h, t->to, t->nto * sizeof *t->to);
-  h = mix(h, t->axes.at, t->axes.n);
-  h = mix(h, t->data, (size_t)t->ndata * sizeof *t->data);
+  h = hash_bytes(h, small, sizeof small);
+  h = hash_bytes(h, wide, sizeof wide);
+  h = hash_bytes(h, n->args, n->nargs * sizeof *n->args);
+  h = hash_bytes(h, t->num, sizeof t->num);
+  h = hash_bytes(h, t->dims, t->ndims * sizeof *t->dims);
+  h = hash_bytes(h, t->to, t->nto * sizeof *t->to);
+  h = hash_bytes(h, t->axes.at, t->axes.n);
+  h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
   return (uint32_t)(h ^ h >> 32);
 }
 
@@ -328,7 +317,7 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
 // -- declarations and names ---------------------------------------------------------------------
 
 static uint32_t text_hash(const char *s) {
-  uint64_t h = mix(0xcbf29ce484222325u, s, strlen(s));
+  uint64_t h = hash_bytes(FNV_START, s, strlen(s));
   return (uint32_t)(h ^ h >> 32);
 }
 

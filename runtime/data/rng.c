@@ -3,15 +3,14 @@
 //
 // Element i of a draw uses the one block of Philox with counter (i, 0): two uniforms of 53 bits. So
 // any processor draws any element without the others (decision 25).
+#include "ir/base/hash.h"
 #include "ir/base/philox.h"
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
 
 uint64_t rng_key(uint64_t seed, const char *name) {
-  uint64_t h = 0xcbf29ce484222325u; // FNV-1a
-  for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-  return philox_mix(h ^ philox_mix(seed + 0x9e3779b97f4a7c15u));
+  return philox_mix(fnv_text(name) ^ philox_mix(seed + 0x9e3779b97f4a7c15u));
 }
 
 static double polynomial(const double *c, int n, double x) {

@@ -3,6 +3,7 @@
 //
 // A sampled checksum covers small files whole, and of larger ones the first and the last block and
 // equally spaced ones between them; it does not see a change elsewhere in a file of the same size.
+#include "ir/base/hash.h"
 #include "runtime/runtime_internal.h"
 
 #include <pthread.h>
@@ -24,9 +25,8 @@ static const char *base_name(const char *path) {
 // The folder may differ between machines, so the key is the name in it, and how many files of this
 // name came before.
 static uint64_t key_of(const char *path) {
-  uint64_t h = 14695981039346656037u; // FNV-1a
   const char *name = base_name(path);
-  for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
+  uint64_t h = fnv_text(name);
   for (uint32_t i = 0; i < count; i++) h += strcmp(base_name(list[i].path), name) == 0;
   return h;
 }

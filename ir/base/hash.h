@@ -1,0 +1,45 @@
+// Hashes for tables, random streams and comparisons between ranks. They do not resist an attacker:
+// the compile cache uses SHA-256 (codegen/cpu/cache.c).
+#ifndef IR_HASH_H
+#define IR_HASH_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+
+// FNV-1a (Fowler, Noll, Vo), 64 bits: continues hash h with n bytes. The first h is FNV_START.
+static inline uint64_t fnv_bytes(uint64_t h, const void *bytes, size_t n) {
+  const unsigned char *p = bytes;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+// The same for a text without its NUL. NULL counts as the empty text.
+static inline uint64_t fnv_text(const char *text) {
+  return fnv_bytes(FNV_START, text, text ? strlen(text) : 0);
+}
+
+// Continues hash h with one word by a multiplication and a shift, faster than eight FNV rounds.
+static inline uint64_t hash_word(uint64_t h, uint64_t word) {
+  h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+// Words of eight bytes by hash_word, the remaining bytes by fnv_bytes.
+static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
+  const unsigned char *p = bytes;
+  for (; n >= 8; p += 8, n -= 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    h = hash_word(h, word);
+  }
+  return fnv_bytes(h, p, n);
+}
+
+// For tables whose keys are interned names (Knuth's multiplicative hash of the address).
+static inline uint32_t hash_address(const void *p) {
+  return (uint32_t)((uintptr_t)p >> 4) * UINT32_C(2654435761);
+}
+
+#endif
