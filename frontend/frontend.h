@@ -161,7 +161,7 @@ typedef struct PipelineOptions {
                   // 0: any
   bool verify_print; // debug: print, read, print after every pass
   bool machine_code; // false: stop before LLVM
-  Laps *laps;        // what each pass cost, or NULL
+  Timings *timings;  // what each pass cost, or NULL
 } PipelineOptions;
 
 // Everything one compile made; graphs of all stages live until the end (decision 31).

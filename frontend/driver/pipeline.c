@@ -61,7 +61,7 @@ static int stage_index(const char *name) {
 }
 
 static const Graph *proved(const PipelineOptions *opt, const Graph *g, const char *pass) {
-  laps_end(opt->laps, pass, graph_count(g));
+  timings_end(opt->timings, pass, graph_count(g));
   graph_check(g, pass);
   return g;
 }
@@ -84,7 +84,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
       out->plain ? place_plain : place;
   out->placement = choose(a, out->simplified, &out->simplified->layout,
                           opt->machine); // a state for every value on every axis
-  laps_end(opt->laps, "place", graph_count(out->simplified));
+  timings_end(opt->timings, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   out->lowered =
       proved(opt, lower(a, out->placement), "lower"); // block dims, conversions become collectives
@@ -102,13 +102,13 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   out->buckets =
       collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
-  laps_end(opt->laps, "pack", 0);
+  timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;
   out->fusion = fuse(a, out->order, out->buckets, &opt->codegen); // nodes into kernels and products
-  laps_end(opt->laps, "fuse", graph_count(out->fusion->graph));
+  timings_end(opt->timings, "fuse", graph_count(out->fusion->graph));
   if (last == AFTER_FUSE) return;
   out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
-  laps_end(opt->laps, "program", graph_count(out->fusion->graph));
+  timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
 // Bytes of the program that computes again what `level` says.
@@ -116,7 +116,7 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   Arena *scratch = arena_new();
   PipelineOptions quiet = *opt;
   Compilation trial = {.collected = c->collected, .again = level};
-  quiet.laps = NULL;
+  quiet.timings = NULL;
   compute_how(scratch, &quiet, AFTER_PROGRAM, &trial);
   int64_t bytes = program_bytes(trial.compiled->program);
   arena_free(scratch);
@@ -150,7 +150,7 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   out->levels = remat_levels(a, out->collected);
   out->again = fitting_level(opt, out, &out->least);
   if (out->again) out->again_text = remat_text(a, out->again, out->levels);
-  laps_end(opt->laps, "budget", 0);
+  timings_end(opt->timings, "budget", 0);
   if (out->again || !whole) compute_how(a, opt, last, out);
 }
 
@@ -196,6 +196,6 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,
                         d); // machine code, mapped
-  laps_end(opt->laps, "code", 0);
+  timings_end(opt->timings, "code", 0);
   return out->code != NULL;
 }

@@ -200,14 +200,14 @@ static bool count_epochs(Session *s) {
 }
 
 bool session_load(Session *s) {
-  laps_start(&s->laps, s->arena);
+  timings_start(&s->timings, s->arena);
   if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
   (void)mem_doing("building the model", s->opt->argument.at[0]);
   s->ast = ast_parse(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!parse_settings(s, &s->options) || diag_errors(s->diag)) return false;
-  laps_end(&s->laps, "parse", 0);
+  timings_end(&s->timings, "parse", 0);
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
-  if (s->model) laps_end(&s->laps, "build", graph_count(s->model->graph));
+  if (s->model) timings_end(&s->timings, "build", graph_count(s->model->graph));
   // a model that is planned may have a mesh without rules
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);

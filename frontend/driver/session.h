@@ -21,7 +21,7 @@ typedef struct Session {
   const Ast *ast;
   ModelOptions options; // that the model was built with
   Model *model;
-  Laps laps;              // of what is being compiled
+  Timings timings;        // of what is being compiled
   const char *directory;  // where relative paths of the model start
   Ranks *ranks;           // the processes of this run, or NULL: there is one
   ExecFault spoil;        // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL

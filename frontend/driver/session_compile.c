@@ -111,7 +111,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   PipelineOptions options;
   bool runs = last == NULL;
   if (!read_pipeline(s, purpose, over, runs, &options)) return false;
-  options.laps = &s->laps;
+  options.timings = &s->timings;
   double start = clock_seconds();
   bool cached = options.code.cache != NULL;
   if (runs && !session_before_compile(s, cached)) return false;
@@ -121,8 +121,8 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
             purpose, clock_seconds() - start, out->compiled->program->ninstrs,
             out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
-  if (option_given(s->opt, OPTION_VERBOSE)) laps_print(stderr, &s->laps);
-  laps_start(&s->laps, s->arena);
+  if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
+  timings_start(&s->timings, s->arena);
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 

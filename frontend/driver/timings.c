@@ -11,33 +11,33 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void laps_start(Laps *l, const Arena *a) {
+void timings_start(Timings *l, const Arena *a) {
   l->n = 0;
   l->arena = a;
   l->bytes = arena_bytes(a);
   l->seconds = now();
 }
 
-void laps_end(Laps *l, const char *name, uint32_t nodes) {
+void timings_end(Timings *l, const char *name, uint32_t nodes) {
   if (!l || !l->arena) return;
   double seconds = now();
   size_t bytes = arena_bytes(l->arena);
-  if (l->n < MAX_LAPS) l->at[l->n++] = (Lap){.name = name, .nodes = nodes};
+  if (l->n < MAX_STAGES_TIMED) l->at[l->n++] = (StageTime){.name = name, .nodes = nodes};
   l->at[l->n - 1].seconds += seconds - l->seconds;
   l->at[l->n - 1].bytes += bytes - l->bytes;
   l->seconds = seconds;
   l->bytes = bytes;
 }
 
-static void print_one(FILE *f, const Lap *x) {
+static void print_one(FILE *f, const StageTime *x) {
   fprintf(f, "meshc: %-12s %8.2f ms %7.1f MiB", x->name, 1e3 * x->seconds,
           (double)x->bytes / (1 << 20));
   if (x->nodes) fprintf(f, "  %u nodes, %.2f us each", x->nodes, 1e6 * x->seconds / x->nodes);
   fprintf(f, "\n");
 }
 
-void laps_print(FILE *f, const Laps *l) {
-  Lap sum = {.name = "together"};
+void timings_print(FILE *f, const Timings *l) {
+  StageTime sum = {.name = "together"};
   for (uint32_t i = 0; i < l->n; i++) {
     print_one(f, &l->at[i]);
     sum.seconds += l->at[i].seconds;

@@ -1,0 +1,195 @@
+// Brings the blocks of a model together with the runtime's loops: selects and compiles the
+// programs, opens their data, and says what the training loop is to do.
+#include "frontend/driver/training.h"
+
+#include <string.h>
+
+void program_run_free(ProgramRun *p) {
+  last_batch_free(&p->last); // it uses tensors of the other
+  exec_free(p->exec);
+  feed_close(p->feed);
+  code_free(p->made.code);
+}
+
+static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
+  const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK),
+                        .log = option_given(s->opt, OPTION_LOG_DIR)};
+  p->graph = select_train_as(s->arena, s->model, NULL, &ask);
+  if (!p->graph) return false;
+  p->feed = data_open(s, p->graph, DATA_TRAIN, false);
+  if (!p->feed || !session_compile(s, p->graph, "train", NULL, NULL, &p->made)) return false;
+  bool several = program_tensor(p->made.compiled->program, TENSOR_OUTPUT, select_watched) >= 0;
+  p->exec = session_exec(s, &p->made, share, several ? select_watched : s->model->loss);
+  return p->exec != NULL;
+}
+
+static bool averages(const Session *s) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  return spec->ntrain && spec->train[0].average != 0;
+}
+
+// What is evaluated, with whole batches and with the rows of the last one.
+typedef struct EvalGraphs {
+  const Graph *whole, *last; // last NULL: whole batches are all
+  EvalMetric *metric, *of_last;
+  uint32_t nmetrics;
+} EvalGraphs;
+
+// Metrics whose parts differ in the last batch, as an unrolled loop over rows has them, are not put
+// together from parts.
+static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
+  uint32_t n;
+  bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
+  e->last = select_eval_as(s->arena, last, ask, &n, &e->of_last);
+  if (!e->last) return false;
+  for (uint32_t i = 0; i < e->nmetrics; i++)
+    apart |= whole[i] = !last_batch_alike(&e->metric[i], &e->of_last[i]);
+  if (!apart) return true;
+  ask->whole = whole;
+  e->whole = select_eval_as(s->arena, s->model, ask, &n, &e->metric);
+  e->last = select_eval_as(s->arena, last, ask, &n, &e->of_last);
+  return e->whole && e->last;
+}
+
+// Selects what the part evaluates; *last gets what runs its last batch, NULL: the same program.
+static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p,
+                        const Graph **last) {
+  EvalAsk ask = {.average = average};
+  EvalGraphs e = {0};
+  e.whole = select_eval_as(s->arena, s->model, &ask, &e.nmetrics, &e.metric);
+  p->feed = e.whole ? data_open(s, e.whole, block, true) : NULL;
+  if (!p->feed) return false;
+  int64_t rows = feed_rows(p->feed), incomplete = rows % feed_batch(p->feed);
+  const Model *m = incomplete ? last_batch_model(s, data_over(s, block), incomplete, rows) : NULL;
+  if (incomplete && (!m || !select_both(s, m, &ask, &e))) return false;
+  bool fits = !incomplete ||
+              last_batch_fits(s->arena, e.whole, e.last, s->model->graph->spec.data[block].over);
+  *last = fits ? NULL : e.last;
+  p->graph = e.whole;
+  p->nmetrics = e.nmetrics;
+  p->metric = metrics_of(s, e.nmetrics, e.metric);
+  return !incomplete || last_batch_sized(s, e.whole, e.last, fits);
+}
+
+bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p) {
+  const Graph *last;
+  bool average = share && averages(s); // `eval` loads the averages as the parameters
+  if (!select_part(s, block, average, p, &last) ||
+      !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
+    return false;
+  p->exec = session_exec(s, &p->made, share, NULL);
+  int64_t rows = feed_rows(p->feed) % feed_batch(p->feed);
+  return p->exec &&
+         (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
+}
+
+static bool is_train_loss(const Session *s, const char *name) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  for (uint32_t i = 0; i < spec->ntrain; i++)
+    if (strcmp(spec->train[i].loss, name) == 0) return true;
+  return false;
+}
+
+// Scalars among the outputs: the losses first, then metrics.
+static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
+  const char **names = arena_array(s->arena, const char *, g->output.n + 1);
+  *n = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; i < g->output.n; i++) {
+      const Output *o = &g->output.at[i];
+      bool shown = o->kind == OUT_VALUE && o->rank == 0 && !select_reserved(o->name);
+      if (shown && is_train_loss(s, o->name) == (pass == 0)) names[(*n)++] = o->name;
+    }
+  return (const char *const *)names;
+}
+
+static bool has_output(const Graph *g, const char *name) {
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (g->output.at[i].kind == OUT_VALUE && !strcmp(g->output.at[i].name, name)) return true;
+  return false;
+}
+
+// What only the log gets: "lr" and "grad_norm", of several blocks "lr.d_loss" ...
+static void log_names(Session *s, const Graph *g, TrainJob *job) {
+  const char **name = arena_array(s->arena, const char *, g->output.n + 1),
+             **as = arena_array(s->arena, const char *, g->output.n + 1);
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const char *output = g->output.at[i].name;
+    bool scalar =
+        g->output.at[i].kind == OUT_VALUE && g->output.at[i].rank == 0 && select_reserved(output);
+    if (!scalar || !strcmp(output, select_watched) || !strcmp(output, select_skipped)) continue;
+    name[job->nlogged] = output;
+    as[job->nlogged++] = strchr(output, '.') + 1;
+  }
+  job->logged = name;
+  job->logged_as = as;
+  if (has_output(g, select_skipped)) job->skipped = select_skipped;
+}
+
+static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  *steps = spec->steps ? spec->steps : spec->epochs * feed_batches(p->feed);
+  if (*steps > 0) return true;
+  diag_error(s->diag, DIAG_MISSING_KEY, spec->pos,
+             spec->epochs ? "the data has fewer rows than one batch"
+                          : "the train block says neither steps nor epochs");
+  if (!spec->epochs) diag_hint(s->diag, "add: steps = 1000, or say --set train.steps=1000");
+  return false;
+}
+
+// stop_early looks at the evaluations; without `evaluate` there is one an epoch.
+static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob *job) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  if (!spec->stop_early) return true;
+  job->stop = spec->stop_early;
+  job->patience = spec->patience;
+  job->stop_least = spec->stop_best == BEST_MIN;
+  if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
+  if (evaluates) return true;
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
+             "stop_early evaluates, and the model has neither data valid nor data test");
+  diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
+  return false;
+}
+
+// What a step works on: rows, or the tokens that its first source of tokens gives.
+static void count_units(const ProgramRun *p, TrainJob *job) {
+  const FeedInput *input;
+  uint32_t n = feed_inputs(p->feed, &input);
+  job->batch = feed_batch(p->feed);
+  job->unit = job->units = "rows";
+  for (uint32_t i = 0; i < n; i++) {
+    SourceKind kind = input[i].source->kind;
+    if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
+    for (int k = 0; k < input[i].rank; k++)
+      if (k != input[i].over) job->batch *= input[i].size[k];
+    job->unit = "tok";
+    job->units = "tokens";
+    return;
+  }
+}
+
+bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun *test,
+                   TrainJob *job) {
+  const TrainSpec *spec = &s->model->graph->spec.train[0];
+  const DataBlock *data = s->model->graph->spec.data;
+  BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
+  *job = (TrainJob){.test_name = block_text(block), .log = spec->log, .evaluate = spec->evaluate};
+  if (!open_step(s, share, train) || !count_steps(s, train, &job->steps) ||
+      !stop_early(s, train, data[block].present, job))
+    return false;
+  if (data[block].present && !evaluation_open(s, block, train->exec, test)) return false;
+  job->train = train->exec;
+  job->feed = train->feed;
+  job->eval = test->exec;
+  job->last = test->last.exec;
+  job->test = test->feed;
+  job->metric = test->metric;
+  job->nmetrics = test->nmetrics;
+  job->shown = shown_names(s, train->graph, &job->nshown);
+  job->skip = spec->on_nonfinite == NONFINITE_SKIP;
+  job->ranks = s->ranks;
+  log_names(s, train->graph, job);
+  count_units(train, job);
+  return params_load(s, train->exec, train->made.compiled->program, true, &job->before);
+}
