@@ -11,16 +11,16 @@
 
 // Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial
 // over others. An axis occurs at most once. Axes not mentioned replicate.
-typedef struct State {
-  Axes cut[MAX_RANK]; // of dims.at[i] of the node
-  Axes partial;       // each processor along these holds a term
-  Monoid monoid;      // of the terms
-} State;
+typedef struct Sharding {
+  Axes split[MAX_RANK]; // of dims.at[i] of the node
+  Axes partial;         // each processor along these holds a term
+  Monoid monoid;        // of the terms
+} Sharding;
 
 typedef struct Placement {
   const Graph *graph;
-  State *at;      // of node n as computed (natural state)
-  State *reduced; // what all uses but linear ones see: at without `partial`
+  Sharding *computed; // of node n as computed (natural state)
+  Sharding *settled;  // what all uses but linear ones see: at without `partial`
   const Layout *layout;
 } Placement;
 
@@ -56,13 +56,13 @@ Graph *lower(Arena *a, const Placement *p);
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
   int64_t flops, flops_whole;      // products and convolutions, multiply and add are two
-  int64_t flops_again;             // those of `flops` that are computed again for the backward pass
-  double redundant_flops, padding; // (flops - flops_again)*processors/flops_whole - 1; share of
-                                   // padded elements in blocks of decls
+  int64_t flops_rematerialised;    // those of `flops` that are computed again for the backward pass
+  double redundant_flops, padding; // (flops - flops_rematerialised)*processors/flops_whole - 1;
+                                   // share of padded elements in blocks of decls
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
 // The same program with nodes that are computed again.
-void partition_facts_again(PartitionFacts *f, const Graph *kept);
+void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept);
 
 #endif

@@ -28,7 +28,7 @@ static int print_json(const Session *s, const char *purpose, const Compilation *
   json_object_set_new(out, "collectives", collectives_json(s, c->facts));
   json_object_set_new(out, "wire_bytes", json_integer(c->facts->wire_bytes));
   json_object_set_new(out, "flops", json_integer(f->flops));
-  json_object_set_new(out, "flops_again", json_integer(f->flops_again));
+  json_object_set_new(out, "flops_again", json_integer(f->flops_rematerialised));
   json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));
   json_object_set_new(out, "redundant_flops", json_real(f->redundant_flops));
   json_object_set_new(out, "padding", json_real(f->padding));
@@ -91,7 +91,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   print_layout(s);
   printf("parameters %lld\n", (long long)parameter_count(s->model->graph));
   printf("flops      %lld a processor", (long long)f->flops);
-  if (f->flops_again) printf(", %lld of them again", (long long)f->flops_again);
+  if (f->flops_rematerialised) printf(", %lld of them again", (long long)f->flops_rematerialised);
   printf(", %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops_whole,
          100 * f->redundant_flops, 100 * f->padding);
   printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n",

@@ -44,18 +44,18 @@ static bool simulate_all(PlanReport *r) {
   return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
 }
 
-static json_t *price_json(PlanReport *r, const SearchChoice *c, const Foreseen *f) {
+static json_t *cost_json(PlanReport *r, const SearchChoice *c, const Foreseen *f) {
   const Machine *m = r->task.machine;
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
   json_object_set_new(out, "layout", json_text(layout_text(r->s->arena, c->mesh, &c->layout)));
-  json_object_set_new(out, "seconds", json_real(c->price.seconds));
-  json_object_set_new(out, "compute_seconds", json_real(c->price.flops / m->flops));
-  json_object_set_new(out, "memory_seconds", json_real(c->price.traffic / m->memory_rate));
-  json_object_set_new(out, "transfer_seconds", json_real(c->price.transfer));
-  json_object_set_new(out, "flops", json_integer((json_int_t)c->price.flops));
-  json_object_set_new(out, "wire_bytes", json_integer((json_int_t)c->price.wire));
-  json_object_set_new(out, "memory", json_integer((json_int_t)c->price.memory));
+  json_object_set_new(out, "seconds", json_real(c->cost.seconds));
+  json_object_set_new(out, "compute_seconds", json_real(c->cost.flops / m->flops));
+  json_object_set_new(out, "memory_seconds", json_real(c->cost.traffic / m->memory_rate));
+  json_object_set_new(out, "transfer_seconds", json_real(c->cost.transfer));
+  json_object_set_new(out, "flops", json_integer((json_int_t)c->cost.flops));
+  json_object_set_new(out, "wire_bytes", json_integer((json_int_t)c->cost.wire));
+  json_object_set_new(out, "memory", json_integer((json_int_t)c->cost.memory));
   json_object_set_new(out, "predicted_seconds", json_real(f->time->seconds));
   json_object_set_new(out, "predicted", simulation_json(f->time));
   json_object_set_new(out, "peak", json_integer(f->peak));
@@ -68,10 +68,10 @@ static const char *added_text(PlanReport *r, const SearchChoice *c) {
 }
 
 static json_t *rules_json(PlanReport *r) {
-  const Price *best = &r->found->at[0].price;
+  const LayoutCost *best = &r->found->at[0].cost;
   json_t *list = json_array();
   for (uint32_t i = 0; i < r->ngains; i++) {
-    const Price *p = &r->gain[i]->price;
+    const LayoutCost *p = &r->gain[i]->cost;
     json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "rule", added_text(r, r->gain[i]),
                                           "seconds", p->seconds - best->seconds, "wire_bytes",
                                           (json_int_t)(p->wire - best->wire), "memory",
@@ -85,21 +85,21 @@ static int plan_json(PlanReport *r) {
   json_object_set_new(out, "schema", json_string("meshc.plan/1"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "candidates", json_real(r->found->candidates));
-  json_object_set_new(out, "priced", json_integer((json_int_t)r->found->priced));
+  json_object_set_new(out, "priced", json_integer((json_int_t)r->found->estimated));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));
   json_object_set_new(out, "ranked", json_boolean(r->found->ranked));
   json_object_set_new(out, "bound_seconds", json_real(r->found->bound));
   json_object_set_new(out, "search_seconds", json_real(r->seconds));
   for (uint32_t i = 0; i < r->found->n; i++)
-    json_array_append_new(list, price_json(r, &r->found->at[i], &r->kept[i]));
+    json_array_append_new(list, cost_json(r, &r->found->at[i], &r->kept[i]));
   json_object_set_new(out, "layouts", list);
   json_object_set_new(out, "rules", rules_json(r));
-  json_object_set_new(out, "refined", price_json(r, &r->refined, &r->of_refined));
+  json_object_set_new(out, "refined", cost_json(r, &r->refined, &r->of_refined));
   json_object_set_new(out, "refined_peak", json_integer(r->of_refined.peak));
-  json_object_set_new(out, "use", price_json(r, r->use, r->of_use));
-  json_object_set_new(out, "smaller", price_json(r, &r->small, &r->of_small));
-  if (r->own.mesh) json_object_set_new(out, "own", price_json(r, &r->own, &r->of_own));
+  json_object_set_new(out, "use", cost_json(r, r->use, r->of_use));
+  json_object_set_new(out, "smaller", cost_json(r, &r->small, &r->of_small));
+  if (r->own.mesh) json_object_set_new(out, "own", cost_json(r, &r->own, &r->of_own));
   return json_finish(out);
 }
 
@@ -107,7 +107,7 @@ static int plan_json(PlanReport *r) {
 // bytes.
 static const char *difference_text(PlanReport *r, const SearchChoice *c) {
   static const char *const word[3] = {"work", "memory", "transfer"};
-  const Price *p = &c->price, *best = &r->found->at[0].price;
+  const LayoutCost *p = &c->cost, *best = &r->found->at[0].cost;
   const Machine *m = r->task.machine;
   Arena *a = r->s->arena;
   double all = p->seconds - best->seconds, wire = p->wire - best->wire,
@@ -136,19 +136,19 @@ static void print_choice(PlanReport *r, const char *name, const SearchChoice *c,
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_text(a, c->mesh, &c->layout));
   printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a "
          "program %s%s\n",
-         "", 1e3 * c->price.seconds, 1e3 * c->price.flops / m->flops,
-         1e3 * c->price.traffic / m->memory_rate, 1e3 * c->price.transfer,
-         bytes_text(a, (int64_t)c->price.wire), bytes_text(a, (int64_t)c->price.memory),
+         "", 1e3 * c->cost.seconds, 1e3 * c->cost.flops / m->flops,
+         1e3 * c->cost.traffic / m->memory_rate, 1e3 * c->cost.transfer,
+         bytes_text(a, (int64_t)c->cost.wire), bytes_text(a, (int64_t)c->cost.memory),
          seconds_text(a, f->time->seconds),
          f->fits ? "" : arena_printf(a, ", needs %s", bytes_text(a, f->peak)));
   if (c != &r->found->at[0]) printf("%-8s %s\n", "", difference_text(r, c));
 }
 
 static void print_rules(PlanReport *r) {
-  const Price *best = &r->found->at[0].price;
+  const LayoutCost *best = &r->found->at[0].cost;
   Arena *a = r->s->arena;
   for (uint32_t i = 0; i < r->ngains; i++) {
-    const Price *p = &r->gain[i]->price;
+    const LayoutCost *p = &r->gain[i]->cost;
     double held = p->memory - best->memory;
     printf("%-8s %-32s %+.3f ms, holds %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]),
            1e3 * (p->seconds - best->seconds), held < 0 ? "-" : "+",
@@ -158,7 +158,7 @@ static void print_rules(PlanReport *r) {
 
 static const char *how_near(PlanReport *r) {
   const SearchResult *f = r->found;
-  double best = f->at[0].price.seconds;
+  double best = f->at[0].cost.seconds;
   if (f->proven)
     return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
   if (f->bound <= 0)
@@ -172,7 +172,7 @@ static int plan_text(PlanReport *r) {
   int64_t processors = mesh_size(f->at[0].mesh);
   printf("%s: %.0f layout%s on %lld processor%s, %llu priced in %.2f s; %s\n",
          r->s->opt->argument.at[0], f->candidates, f->candidates == 1 ? "" : "s",
-         (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->priced,
+         (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->estimated,
          r->seconds, how_near(r));
   if (f->over_memory)
     printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory,
@@ -195,7 +195,7 @@ static int plan_text(PlanReport *r) {
 // Of the single rules beyond dims those worth a line: the fastest, then those that hold least at no
 // more than 5 % more time.
 static void choose_gains(PlanReport *r) {
-  const Price *best = &r->found->at[0].price;
+  const LayoutCost *best = &r->found->at[0].cost;
   for (int by_memory = 0; by_memory < 2; by_memory++)
     for (int n = 0; n < RULES; n++) {
       SearchChoice *most = NULL;
@@ -203,12 +203,12 @@ static void choose_gains(PlanReport *r) {
         SearchChoice *c = &r->rules.rule.at[i];
         bool taken = false;
         for (uint32_t k = 0; k < r->ngains; k++) taken |= r->gain[k] == c;
-        bool gains = by_memory ? c->price.memory < 0.99 * best->memory &&
-                                     c->price.seconds <= 1.05 * best->seconds
-                               : c->price.seconds < 0.998 * best->seconds;
+        bool gains = by_memory ? c->cost.memory < 0.99 * best->memory &&
+                                     c->cost.seconds <= 1.05 * best->seconds
+                               : c->cost.seconds < 0.998 * best->seconds;
         if (taken || !gains) continue;
-        if (!most || (by_memory ? c->price.memory < most->price.memory
-                                : c->price.seconds < most->price.seconds))
+        if (!most ||
+            (by_memory ? c->cost.memory < most->cost.memory : c->cost.seconds < most->cost.seconds))
           most = c;
       }
       if (most) r->gain[r->ngains++] = most;
@@ -216,11 +216,11 @@ static void choose_gains(PlanReport *r) {
 }
 
 // The layout of the file or of --layout, where its mesh has as many processors.
-static void price_own(PlanReport *r, const Mesh *mesh) {
+static void estimate_own(PlanReport *r, const Mesh *mesh) {
   const Mesh *own = &r->s->model->mesh;
   if (!r->s->model->layout.n || mesh_size(own) != mesh_size(mesh)) return;
   r->own = (SearchChoice){.mesh = own, .layout = r->s->model->layout};
-  r->own.price = search_price(&r->task, own, &r->own.layout);
+  r->own.cost = search_cost(&r->task, own, &r->own.layout);
 }
 
 int cmd_plan(Session *s) {
@@ -238,7 +238,7 @@ int cmd_plan(Session *s) {
   r.refined = search_refine(s->arena, &r.task, &r.found->at[0], &rules, SEARCH_FASTER);
   r.small = search_refine(s->arena, &r.task, &r.refined, &rules, SEARCH_SMALLER);
   choose_gains(&r);
-  price_own(&r, mesh);
+  estimate_own(&r, mesh);
   if (!simulate_all(&r)) return 0;
   return option_given(s->opt, OPTION_JSON) ? plan_json(&r) : plan_text(&r);
 }

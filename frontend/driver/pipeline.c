@@ -96,7 +96,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   const Graph *kept =
       proved(opt, remat_more(a, out->collected, out->again),
              "remat"); // what lies between checkpoints, or has no room, is computed again
-  if (out->simplified) partition_facts_again(&out->partition, kept);
+  if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(opt, out->order->graph, "order");
   out->buckets =

@@ -32,20 +32,20 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
 static bool short_terms(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
-  SearchTerm *term = arena_array(v->s->arena, SearchTerm, n + 1);
+  SearchSample *sample = arena_array(v->s->arena, SearchSample, n + 1);
   double rest = 1;
   for (uint32_t i = 0; i < n; i++) {
     const ShortLoop *l = &v->loops.loop.at[i];
     rest -= (double)(l->rounds - 1);
-    term[i + 1] = (SearchTerm){.graph = g ? build_variant(v, l->loop, &model) : NULL,
-                               .weight = (double)(l->rounds - 1)};
-    if (!term[i + 1].graph) return false;
+    sample[i + 1] = (SearchSample){.graph = g ? build_variant(v, l->loop, &model) : NULL,
+                                   .weight = (double)(l->rounds - 1)};
+    if (!sample[i + 1].graph) return false;
   }
-  term[0] = (SearchTerm){.graph = g, .weight = rest};
-  out->term = term;
-  out->nterms = n + 1;
+  sample[0] = (SearchSample){.graph = g, .weight = rest};
+  out->sample = sample;
+  out->nsamples = n + 1;
   if (!g || v->loops.mixed || v->loops.loop.n != n) return false;
-  for (uint32_t i = 0; i <= n; i++) term[i].known = place_graph(v->s->arena, term[i].graph);
+  for (uint32_t i = 0; i <= n; i++) sample[i].known = place_graph(v->s->arena, sample[i].graph);
   return true;
 }
 
@@ -53,13 +53,13 @@ static bool short_terms(Variant *v, SearchTask *out) {
 static bool whole_term(Session *s, SearchTask *out) {
   const char *purpose, *over;
   Compilation c;
-  SearchTerm *term = arena_new_of(s->arena, SearchTerm);
+  SearchSample *sample = arena_new_of(s->arena, SearchSample);
   const Graph *g = session_select(s, &purpose, &over);
   if (!g || !session_compile(s, g, purpose, over, "simplify", &c)) return false;
-  *term = (SearchTerm){c.simplified, place_graph(s->arena, c.simplified), 1};
+  *sample = (SearchSample){c.simplified, place_graph(s->arena, c.simplified), 1};
   out->model = s->model->graph;
-  out->term = term;
-  out->nterms = 1;
+  out->sample = sample;
+  out->nsamples = 1;
   return true;
 }
 
@@ -173,13 +173,13 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   SearchTask task = *t;
   progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
                  PROGRESS_AFTER);
-  task.priced = show_priced;
+  task.estimated = show_priced;
   task.watcher = &progress;
   SearchResult *r = *out = search_layouts(s->arena, &task);
   progress_clear(&progress);
   if (r->n) return true;
   SearchChoice least = search_refine(s->arena, t, &r->smallest, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (least.price.memory > t->memory) return say_too_large(s, t, &least, least.price.memory), false;
+  if (least.cost.memory > t->memory) return say_too_large(s, t, &least, least.cost.memory), false;
   r->at[r->n++] = least;
   r->proven = r->ranked = false;
   r->bound = 0;

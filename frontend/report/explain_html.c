@@ -141,7 +141,7 @@ static void put_value_facts(FILE *f, const ExplainedValue *v) {
     fputc(']', f);
   }
   fprintf(f, "],\"t\":");
-  put_axes(f, v->terms);
+  put_axes(f, v->partial);
   fputc('}', f);
 }
 

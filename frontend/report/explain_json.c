@@ -39,7 +39,7 @@ static json_t *side_json(const Explain *e, const LedgerSide *s) {
                                           "axes", axes_list(&e->session->model->mesh, d->axes)));
   }
   json_t *out = json_pack("{s:s, s:o, s:o}", "state", ledger_state(e->session->arena, e->ledger, s),
-                          "terms", terms_json(e, s->terms, s->monoid), "dims", dims);
+                          "terms", terms_json(e, s->partial, s->monoid), "dims", dims);
   json_object_set_new(out, "rule", s->rule >= 0 ? json_integer(s->rule) : json_null());
   json_object_set_new(out, "why", text_or_null(s->why));
   return out;
@@ -144,7 +144,7 @@ static json_t *value_json(const Explain *e, const ExplainedValue *v) {
                 value_kinds[v->kind], "dtype", dtype_text(v->type), "place", place_json(e, v->pos),
                 "computed", v->computed, "state", v->seen, "because", v->why);
   json_object_set_new(out, "dims", value_dims(e, v));
-  json_object_set_new(out, "terms", terms_json(e, v->terms, v->monoid));
+  json_object_set_new(out, "terms", terms_json(e, v->partial, v->monoid));
   json_object_set_new(out, "same_along", axes_list(m, v->same));
   json_object_set_new(out, "bytes", json_integer(v->bytes));
   json_object_set_new(out, "bytes_per_processor", json_integer(v->block_bytes));

@@ -24,7 +24,7 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
                    .part = arena_array(a, LedgerPart, b->n),
                    .cause = -1,
                    .partly = -1};
-  const Plan *p = plan_of(from->placement);
+  const Placer *p = placer_of(from->placement);
   for (uint32_t k = 0; k < b->n; k++) {
     const Node *n = graph_node(from->graph, b->node[k]);
     LedgerPart *part = &row.part[k];

@@ -12,7 +12,7 @@
 // A state that a value is in, or is wanted in, and what brings it about.
 typedef struct LedgerSide {
   Dims dims;       // block dims
-  Axes terms;      // each processor along these holds a term
+  Axes partial;    // each processor along these holds a term
   Monoid monoid;   // of the terms
   int rule;        // index of the rule behind it, -1: none
   const char *why; // without a rule, in words, or NULL
@@ -143,7 +143,7 @@ typedef struct ExplainedValue {
   Pos pos;
   int ndims;
   ValueDim dim[MAX_RANK]; // as its uses see it, canonical order
-  Axes terms;             // each processor along these holds a term of it when it is computed
+  Axes partial;           // each processor along these holds a term of it when it is computed
   Monoid monoid;
   Axes same;                         // processors along these hold the same
   const char *computed, *seen, *why; // states and their reason

@@ -6,15 +6,15 @@
 // there so.
 #include "partition/explain/ledger_internal.h"
 
-static int rule_index(const Plan *p, const LayoutRule *r) {
-  const Layout *layout = p->door.layout;
+static int rule_index(const Placer *p, const LayoutRule *r) {
+  const Layout *layout = p->result.layout;
   return r && layout && r >= layout->rule && r < layout->rule + layout->n ? (int)(r - layout->rule)
                                                                           : -1;
 }
 
 // The rule that says it of the node itself.
-static int own_rule(const Plan *p, NodeId n, int k, int axis) {
-  const Wish *w = p->wish[n];
+static int own_rule(const Placer *p, NodeId n, int k, int axis) {
+  const Request *w = p->request[n];
   if (axes_has(w->hard[k], axis)) return rule_index(p, w->rule[k]);
   if (axes_has(w->soft[k], axis)) return rule_index(p, w->soft_rule[k]);
   return -1;
@@ -40,37 +40,37 @@ static void look_at(Trail *t, NodeId n, int k) {
 }
 
 // Dims of arguments that become dim k of n and are cut so: they bring the cut.
-static void look_up(const Plan *p, Trail *t, At at, int axis) {
-  const Graph *g = p->door.graph;
+static void look_up(const Placer *p, Trail *t, At at, int axis) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, at.n);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
-      if (!axes_has(p->door.reduced[arg].cut[j], axis)) continue;
-      Role r = role_of(g, at.n, i, j);
+      if (!axes_has(p->result.settled[arg].split[j], axis)) continue;
+      DimRole r = dim_role_of(g, at.n, i, j);
       if (r.kind == ROLE_KEEP && r.at == at.k) look_at(t, arg, j);
     }
   }
 }
 
 // Dims of users that dim k of n becomes and that are cut so: they may have asked for it.
-static void look_down(const Plan *p, Trail *t, At at, int axis) {
-  const Graph *g = p->door.graph;
+static void look_down(const Placer *p, Trail *t, At at, int axis) {
+  const Graph *g = p->result.graph;
   for (uint32_t u = p->graph->use_start[at.n]; u < p->graph->use_start[at.n + 1]; u++) {
     const Node *user = graph_node(g, p->graph->use[u]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != at.n) continue;
-      Role r = role_of(g, p->graph->use[u], i, at.k);
+      DimRole r = dim_role_of(g, p->graph->use[u], i, at.k);
       if (r.kind == ROLE_KEEP && r.at >= 0 &&
-          axes_has(p->door.reduced[p->graph->use[u]].cut[r.at], axis))
+          axes_has(p->result.settled[p->graph->use[u]].split[r.at], axis))
         look_at(t, p->graph->use[u], r.at);
     }
   }
 }
 
 // A rule that gives the axis to a dim of that name.
-static int rule_of_name(const Plan *p, const char *dim, int axis) {
-  const Layout *layout = p->door.layout;
+static int rule_of_name(const Placer *p, const char *dim, int axis) {
+  const Layout *layout = p->result.layout;
   for (uint32_t r = 0; layout && r < layout->n; r++)
     if (layout->rule[r].dim && axes_has(layout->rule[r].axes, axis) &&
         rule_names_dim(&layout->rule[r], NULL, dim))
@@ -80,43 +80,43 @@ static int rule_of_name(const Plan *p, const char *dim, int axis) {
 
 // Where an argument brings the axis in another dim: the elements changed places, for an operation
 // that takes that dim whole (the t of a scan, what is sorted) and is split all the same.
-static int rule_of_displaced(const Plan *p, NodeId n, int k, int axis) {
-  const Graph *g = p->door.graph;
+static int rule_of_displaced(const Placer *p, NodeId n, int k, int axis) {
+  const Graph *g = p->result.graph;
   Trail t = {.n = 1, .at = {{n, k}}};
   for (int i = 0; i < t.n; i++) {
     int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
     if (rule >= 0) return rule;
     const Node *node = graph_node(g, t.at[i].n);
     for (int j = 0; j < node->nargs; j++) {
-      int cut =
-          state_cut_by(&p->door.reduced[node->args[j]], graph_node(g, node->args[j])->dims.n, axis);
-      if (cut >= 0) look_at(&t, node->args[j], cut);
+      int split = sharding_dim_of(&p->result.settled[node->args[j]],
+                                  graph_node(g, node->args[j])->dims.n, axis);
+      if (split >= 0) look_at(&t, node->args[j], split);
     }
   }
   return -1;
 }
 
-int rule_behind(const Plan *p, NodeId n, int k, int axis) {
+int rule_behind(const Placer *p, NodeId n, int k, int axis) {
   Trail t = {.n = 1, .at = {{n, k}}};
   for (int i = 0; i < t.n; i++) {
     int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
     if (rule >= 0) return rule;
-    if (graph_node(p->door.graph, t.at[i].n)->op == OP_PIN) return -1; // layout(...) decides
+    if (graph_node(p->result.graph, t.at[i].n)->op == OP_PIN) return -1; // layout(...) decides
     look_up(p, &t, t.at[i], axis);
     look_down(p, &t, t.at[i], axis);
   }
   int rule = rule_of_name(
-      p, dim_get(p->door.graph->dims, graph_node(p->door.graph, n)->dims.at[k])->name, axis);
+      p, dim_get(p->result.graph->dims, graph_node(p->result.graph, n)->dims.at[k])->name, axis);
   return rule >= 0 ? rule : rule_of_displaced(p, n, k, axis);
 }
 
 // Behind the cut of dim `inner` that node n sums away.
-static int rule_of_inner(const Plan *p, NodeId n, int inner, int axis) {
-  const Graph *g = p->door.graph;
+static int rule_of_inner(const Placer *p, NodeId n, int inner, int axis) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
   for (int i = 0; i < node->nargs; i++)
     for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
-      Role r = role_of(g, n, i, j);
+      DimRole r = dim_role_of(g, n, i, j);
       if (r.kind != ROLE_INNER || r.at != inner) continue;
       int rule = rule_behind(p, node->args[i], j, axis);
       if (rule >= 0) return rule;
@@ -124,9 +124,9 @@ static int rule_of_inner(const Plan *p, NodeId n, int inner, int axis) {
   return rule_of_name(p, dim_get(g->dims, node->attr.dims[inner])->name, axis);
 }
 
-static int rule_of_terms(const Plan *p, NodeId n, int axis) {
+static int rule_of_partial(const Placer *p, NodeId n, int axis) {
   int inner;
-  NodeId begin = plan_terms_begin(p, n, axis, &inner);
+  NodeId begin = partial_sum_begin(p, n, axis, &inner);
   return begin ? rule_of_inner(p, begin, inner, axis) : -1;
 }
 
@@ -138,8 +138,8 @@ static const Output *output_of(const Graph *g, NodeId n) {
   return NULL;
 }
 
-const char *reader_text(Arena *a, const Plan *p, NodeId of, NodeId reader) {
-  const Graph *g = p->door.graph;
+const char *reader_text(Arena *a, const Placer *p, NodeId of, NodeId reader) {
+  const Graph *g = p->result.graph;
   const Output *out = reader ? NULL : output_of(g, of);
   if (!reader)
     return out ? arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
@@ -151,11 +151,11 @@ const char *reader_text(Arena *a, const Plan *p, NodeId of, NodeId reader) {
 }
 
 // What else takes `axis` in the reader: a dim of its result, or one that it sums.
-static bool taken_in(Arena *a, const Plan *p, NodeId reader, int axis, LedgerSide *out) {
-  const Graph *g = p->door.graph;
+static bool taken_in(Arena *a, const Placer *p, NodeId reader, int axis, LedgerSide *out) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, reader);
   const char *name = g->mesh->axis[axis].name;
-  int k = state_cut_by(&p->door.at[reader], node->dims.n, axis);
+  int k = sharding_dim_of(&p->result.computed[reader], node->dims.n, axis);
   if (k >= 0) {
     out->rule = rule_behind(p, reader, k, axis);
     out->why = arena_printf(a, "%s cuts %s there", name, dim_get(g->dims, node->dims.at[k])->name);
@@ -173,33 +173,33 @@ static bool taken_in(Arena *a, const Plan *p, NodeId reader, int axis, LedgerSid
 
 // Why the reader wants a sum complete: it cannot work on terms. Of those that could, where terms
 // are summed is a matter of bytes.
-static void why_complete(Arena *a, const Plan *p, NodeId reader, LedgerSide *out) {
-  const OpRow *row = reader ? op_row((Op)graph_node(p->door.graph, reader)->op) : NULL;
+static void why_complete(Arena *a, const Placer *p, NodeId reader, LedgerSide *out) {
+  const OpRow *row = reader ? op_row((Op)graph_node(p->result.graph, reader)->op) : NULL;
   if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
 }
 
-static void why_whole(Arena *a, const Plan *p, NodeId of, NodeId reader, int k, int axis,
+static void why_whole(Arena *a, const Placer *p, NodeId of, NodeId reader, int k, int axis,
                       LedgerSide *out) {
   if (!reader || reader == of || taken_in(a, p, reader, axis, out) || k < 0) return;
-  const Node *node = graph_node(p->door.graph, reader);
+  const Node *node = graph_node(p->result.graph, reader);
   for (int i = 0; i < node->nargs; i++)
-    if (node->args[i] == of && role_of(p->door.graph, reader, i, k).kind == ROLE_WHOLE)
+    if (node->args[i] == of && dim_role_of(p->result.graph, reader, i, k).kind == ROLE_FULL)
       out->why = arena_printf(
           a, "%s takes %s whole", op_row((Op)node->op)->text,
-          dim_get(p->door.graph->dims, graph_node(p->door.graph, of)->dims.at[k])->name);
+          dim_get(p->result.graph->dims, graph_node(p->result.graph, of)->dims.at[k])->name);
 }
 
 // -- both sides ---------------------------------------------------------------------------------
 
-static Axes cut_of(const Graph *g, const Dims *dims, DimId whole) {
+static Axes split_of(const Graph *g, const Dims *dims, DimId whole) {
   for (int i = 0; i < dims->n; i++)
     if (dim_get(g->dims, dims->at[i])->whole == whole) return dim_get(g->dims, dims->at[i])->axes;
   return (Axes){0};
 }
 
 // Index of the whole dim in placed node n, or -1: conversions below a window move other dims.
-static int index_in(const Plan *p, NodeId n, DimId whole) {
-  return dims_index(&graph_node(p->door.graph, n)->dims, whole);
+static int index_in(const Placer *p, NodeId n, DimId whole) {
+  return dims_index(&graph_node(p->result.graph, n)->dims, whole);
 }
 
 static DimId whole_at(const Graph *g, const Dims *dims, int i) {
@@ -207,11 +207,11 @@ static DimId whole_at(const Graph *g, const Dims *dims, int i) {
 }
 
 // What is cut before and not after, and the other way round.
-static void compare_cuts(Arena *a, const Plan *p, const Graph *low, LedgerPart *part) {
+static void compare_cuts(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
     DimId whole = whole_at(low, &part->has.dims, i);
     Axes before = dim_get(low->dims, part->has.dims.at[i])->axes,
-         after = cut_of(low, &part->wants.dims, whole);
+         after = split_of(low, &part->wants.dims, whole);
     int k = index_in(p, part->node, whole);
     for (int x = 0; x < before.n; x++) {
       if (axes_has(after, before.at[x])) continue;
@@ -225,7 +225,7 @@ static void compare_cuts(Arena *a, const Plan *p, const Graph *low, LedgerPart *
   for (int i = 0; i < part->wants.dims.n; i++) {
     DimId whole = whole_at(low, &part->wants.dims, i);
     Axes after = dim_get(low->dims, part->wants.dims.at[i])->axes,
-         before = cut_of(low, &part->has.dims, whole);
+         before = split_of(low, &part->has.dims, whole);
     int k = index_in(p, part->node, whole);
     for (int x = 0; x < after.n; x++) {
       if (axes_has(before, after.at[x]) || k < 0) continue;
@@ -236,15 +236,15 @@ static void compare_cuts(Arena *a, const Plan *p, const Graph *low, LedgerPart *
 }
 
 // What an ordered operation moves itself: behind the cut of the dim that it goes along.
-static int rule_of_ordered(const Plan *p, NodeId n, int axis) {
-  const Node *node = graph_node(p->door.graph, n);
+static int rule_of_ordered(const Placer *p, NodeId n, int axis) {
+  const Node *node = graph_node(p->result.graph, n);
   if (op_row((Op)node->op)->cls != ORDERED) return -1;
   int k = index_in(p, node->args[0], node->attr.dims[0]);
   return k < 0 ? -1 : rule_behind(p, node->args[0], k, axis);
 }
 
 // The intervals that a window reads depend on the axes that cut the dim.
-static void halo_sides(const Plan *p, const Graph *low, const Node *halo, LedgerPart *out) {
+static void halo_sides(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
   int k = index_in(p, out->node, have->whole);
   if (have->axes.n)
@@ -253,15 +253,15 @@ static void halo_sides(const Plan *p, const Graph *low, const Node *halo, Ledger
   out->wants.why = "a window reads beyond its own block";
 }
 
-void sides_find(Arena *a, const Plan *p, const Graph *low, NodeId moved, LedgerPart *out) {
+void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, LedgerPart *out) {
   const Node *node = graph_node(low, moved);
   bool reduces = node->op == OP_ALL_REDUCE || node->op == OP_REDUCE_SCATTER;
   out->has = (LedgerSide){.dims = graph_node(low, node->args[0])->dims, .rule = -1};
   out->wants = (LedgerSide){.dims = node->dims, .rule = -1};
-  if (reduces) out->has.terms = node->attr.axes, out->has.monoid = node->attr.monoid;
+  if (reduces) out->has.partial = node->attr.axes, out->has.monoid = node->attr.monoid;
   if (!out->node) return;
   if (reduces) {
-    out->has.rule = rule_of_terms(p, out->node, node->attr.axes.at[0]);
+    out->has.rule = rule_of_partial(p, out->node, node->attr.axes.at[0]);
     why_complete(a, p, out->reader, &out->wants);
   }
   compare_cuts(a, p, low, out);

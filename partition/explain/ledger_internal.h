@@ -8,12 +8,12 @@
 // -- ledger_cause.c -----------------------------------------------------------------------------
 // The index of the rule of the layout that cuts dim k of node n over `axis`: its own, that of the
 // argument that brings the cut, or of a user that asks for it. -1: none.
-int rule_behind(const Plan *p, NodeId n, int k, int axis);
+int rule_behind(const Placer *p, NodeId n, int k, int axis);
 // The states of both ends of collective node `moved` (of the lowered graph), and what is behind
 // them.
-void sides_find(Arena *a, const Plan *p, const Graph *lowered, NodeId moved, LedgerPart *out);
+void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
 // "add at line 45", "the output y"; reader 0: an output that hands out `of`.
-const char *reader_text(Arena *a, const Plan *p, NodeId of, NodeId reader);
+const char *reader_text(Arena *a, const Placer *p, NodeId of, NodeId reader);
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
 // Fills l->rule from the layout, without what they cost.

@@ -14,9 +14,9 @@ static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
 }
 
 const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
-  const char *text = side->terms.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid),
-                                                  axes_text(a, l->graph->mesh, side->terms))
-                                   : "";
+  const char *text = side->partial.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid),
+                                                    axes_text(a, l->graph->mesh, side->partial))
+                                     : "";
   for (int i = 0; i < side->dims.n; i++)
     if (dim_get(l->graph->dims, side->dims.at[i])->whole != side->dims.at[i])
       text = arena_printf(a, "%s%s%s", text, *text ? " " : "", dim_text(a, l, side->dims.at[i]));

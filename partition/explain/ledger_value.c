@@ -37,8 +37,8 @@ static int by_node(const void *x, const void *y) {
 
 // Of each name the last that bears it, an output before others, in the order of the graph. What is
 // made of a tensor right where it is read bears its name and is no value of its own.
-static Bearers named_nodes(Arena *a, const Plan *p) {
-  const Graph *g = p->door.graph;
+static Bearers named_nodes(Arena *a, const Placer *p) {
+  const Graph *g = p->result.graph;
   Bearers all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl &&
@@ -55,36 +55,39 @@ static Bearers named_nodes(Arena *a, const Plan *p) {
   return out;
 }
 
-static ValueDim dim_of(Arena *a, const Plan *p, NodeId n, int k) {
-  const Graph *g = p->door.graph;
+static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
+  const Graph *g = p->result.graph;
   const Dim *d = dim_get(g->dims, graph_node(g, n)->dims.at[k]);
-  Axes cut = p->door.reduced[n].cut[k];
+  Axes split = p->result.settled[n].split[k];
   ValueDim out = {.name = d->name,
                   .size = d->size,
-                  .block = block_length(g->mesh, d->size, cut),
-                  .axes = cut,
+                  .block = block_length(g->mesh, d->size, split),
+                  .axes = split,
                   .rule = -1};
-  if (cut.n) out.rule = rule_behind(p, n, k, cut.at[0]);
-  if (cut.n && graph_node(g, n)->op == OP_PIN)
+  if (split.n) out.rule = rule_behind(p, n, k, split.at[0]);
+  if (split.n && graph_node(g, n)->op == OP_PIN)
     out.rule = -1,
     out.why = arena_printf(a, "layout(...) at line %u", graph_node(g, n)->origin.pos.line);
-  if (cut.n && out.rule < 0 && !out.why) out.why = "as its arguments and users";
+  if (split.n && out.rule < 0 && !out.why) out.why = "as its arguments and users";
   return out;
 }
 
-static Axes not_in(const Mesh *m, const State *s, int ndims) {
+static Axes not_in(const Mesh *m, const Sharding *s, int ndims) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
-    if (m->axis[axis].size > 1 && state_cut_by(s, ndims, axis) < 0 && !axes_has(s->partial, axis))
+    if (m->axis[axis].size > 1 && sharding_dim_of(s, ndims, axis) < 0 &&
+        !axes_has(s->partial, axis))
       axes_append(&out, axis);
   return out;
 }
 
-static int64_t whole_bytes(const Graph *g, NodeId n) { return state_bytes(g, n, &(State){0}); }
+static int64_t whole_bytes(const Graph *g, NodeId n) {
+  return sharding_bytes(g, n, &(Sharding){0});
+}
 
 // Uses of a forward value by the backward pass.
-static uint32_t backward_uses(const Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
+static uint32_t backward_uses(const Placer *p, NodeId n) {
+  const Graph *g = p->result.graph;
   uint32_t count = 0;
   if (graph_node(g, n)->origin.backward) return 0;
   for (uint32_t u = p->graph->use_start[n]; u < p->graph->use_start[n + 1]; u++)
@@ -96,27 +99,27 @@ static uint32_t backward_uses(const Plan *p, NodeId n) {
 
 static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, ValueKind kind,
                                NodeId n) {
-  const Plan *p = plan_of(l->placement);
-  const Graph *g = p->door.graph;
+  const Placer *p = placer_of(l->placement);
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  const State *home = &p->door.reduced[n];
+  const Sharding *settled = &p->result.settled[n];
   ExplainedValue v = {.name = name,
                       .kind = kind,
                       .node = n,
                       .type = (Dtype)node->type,
                       .pos = node->origin.pos,
                       .ndims = node->dims.n,
-                      .terms = p->door.at[n].partial,
-                      .monoid = p->door.at[n].monoid,
+                      .partial = p->result.computed[n].partial,
+                      .monoid = p->result.computed[n].monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
-  v.same = not_in(g->mesh, home, v.ndims);
-  v.computed = state_text(a, g, &node->dims, &p->door.at[n]);
-  v.seen = state_text(a, g, &node->dims, home);
+  v.same = not_in(g->mesh, settled, v.ndims);
+  v.computed = sharding_text(a, g, &node->dims, &p->result.computed[n]);
+  v.seen = sharding_text(a, g, &node->dims, settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, n);
   v.bytes = whole_bytes(g, n);
-  v.block_bytes = state_bytes(g, n, home);
+  v.block_bytes = sharding_bytes(g, n, settled);
   if (kind == VALUE_COMPUTED) v.kept_for = backward_uses(p, n);
   return v;
 }
@@ -159,7 +162,7 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
                                    [DECL_STATE] = VALUE_STATE,
                                    [DECL_SLOT] = VALUE_SLOT};
   const Graph *g = l->placement->graph;
-  Bearers named = named_nodes(a, plan_of(l->placement));
+  Bearers named = named_nodes(a, placer_of(l->placement));
   ExplainedValues *v = arena_new_of(a, ExplainedValues);
   v->at = arena_array(a, ExplainedValue, g->decl.n + named.n + 2); // one more: explained_part
   for (uint32_t d = 0; d < g->decl.n; d++) {
@@ -211,8 +214,8 @@ static void add_use(ValueUse *list, uint32_t *n, ValueUse use) {
 }
 
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n) {
-  const Plan *p = plan_of(l->placement);
-  const Graph *g = p->door.graph;
+  const Placer *p = placer_of(l->placement);
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, v->node);
   uint32_t from = p->graph->use_start[v->node], to = p->graph->use_start[v->node + 1];
   ValueUse *list = arena_array(a, ValueUse, to - from + g->output.n + 1);
@@ -222,7 +225,7 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
     if (u > from && p->graph->use[u] == p->graph->use[u - 1]) continue;
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != v->node) continue;
-      State need = plan_need(p, p->graph->use[u], i);
+      Sharding need = read_sharding(p, p->graph->use[u], i);
       const char *of = p->graph->subject[p->graph->use[u]].name
                            ? p->graph->subject[p->graph->use[u]].name
                            : user->origin.value;
@@ -231,22 +234,24 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
                          .user = reader_text(a, p, v->node, p->graph->use[u]),
                          .of = of,
                          .backward = user->origin.backward,
-                         .wants = state_text(a, g, &node->dims, &need),
+                         .wants = sharding_text(a, g, &node->dims, &need),
                          .times = 1,
-                         .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
+                         .converts =
+                             !sharding_equal(&need, &p->result.computed[v->node], node->dims.n)});
     }
   }
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     if (out->value != v->node) continue;
-    State need = plan_output_need(p, out);
-    add_use(list, n,
-            (ValueUse){.user = arena_printf(
-                           a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
-                           out->name),
-                       .wants = state_text(a, g, &node->dims, &need),
-                       .times = 1,
-                       .converts = !state_equal(&need, &p->door.at[v->node], node->dims.n)});
+    Sharding need = output_sharding(p, out);
+    add_use(
+        list, n,
+        (ValueUse){.user = arena_printf(a, "%s %s",
+                                        out->kind == OUT_UPDATE ? "the update of" : "the output",
+                                        out->name),
+                   .wants = sharding_text(a, g, &node->dims, &need),
+                   .times = 1,
+                   .converts = !sharding_equal(&need, &p->result.computed[v->node], node->dims.n)});
   }
   return list;
 }

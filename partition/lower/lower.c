@@ -15,27 +15,27 @@
 #include <string.h>
 
 typedef struct Version {
-  State s;
+  Sharding s;
   NodeId node;
   struct Version *next;
 } Version;
 
 typedef struct Lower {
-  const Plan *p;
+  const Placer *p;
   const Graph *g;
   Graph *out;
   Arena *scratch;
   Version **version; // of node: the computed one is the last of the list
 } Lower;
 
-static const Version *find_version(const Lower *l, NodeId n, const State *s) {
+static const Version *find_version(const Lower *l, NodeId n, const Sharding *s) {
   int ndims = graph_node(l->g, n)->dims.n;
   for (const Version *v = l->version[n]; v; v = v->next)
-    if (state_equal(&v->s, s, ndims)) return v;
+    if (sharding_equal(&v->s, s, ndims)) return v;
   return NULL;
 }
 
-static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId node) {
+static const Version *add_version(Lower *l, NodeId n, const Sharding *s, NodeId node) {
   Version *v = arena_new_of(l->scratch, Version);
   *v = (Version){.s = *s, .node = node, .next = l->version[n]};
   return l->version[n] = v;
@@ -46,7 +46,7 @@ static const Version *add_version(Lower *l, NodeId n, const State *s, NodeId nod
 // The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
-  NodeId begin = plan_terms_begin(l->p, n, axis, &inner);
+  NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
   return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
 }
 
@@ -67,13 +67,13 @@ static const char *use_text(const Lower *l, const Reader *user, const char *how)
   return arena_printf(a, "needed %s by %s at line %u", how, name, user->node->origin.pos.line);
 }
 
-static const char *state_after(const Lower *l, NodeId n, const Step *s) {
+static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
   const Dims *dims = &graph_node(l->g, n)->dims;
   if (s->to < 0) return "whole";
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
 
-static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reader *user) {
+static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, const Reader *user) {
   const Graph *g = l->g;
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
   const char *use = use_text(l, user, state_after(l, n, s));
@@ -86,41 +86,42 @@ static const char *step_why(const Lower *l, NodeId n, const Step *s, const Reade
                         axes, use);
   }
   if (s->from < 0)
-    return arena_printf(
-        a, "it is split otherwise over %s; %s", axes,
-        use_text(l, user,
-                 arena_printf(l->scratch, "as %s",
-                              state_text(l->scratch, g, &graph_node(g, n)->dims, &s->state))));
+    return arena_printf(a, "it is split otherwise over %s; %s", axes,
+                        use_text(l, user,
+                                 arena_printf(l->scratch, "as %s",
+                                              sharding_text(l->scratch, g, &graph_node(g, n)->dims,
+                                                            &s->sharding))));
   const char *dim = dim_get(g->dims, graph_node(g, n)->dims.at[s->from])->name;
   return arena_printf(a, "%s is split over %s; %s", dim, axes, use);
 }
 
 // -- conversions --------------------------------------------------------------------------------
 
-static DimId block_of(const Lower *l, NodeId n, int k, const State *s) {
-  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->cut[k]);
+static DimId block_of(const Lower *l, NodeId n, int k, const Sharding *s) {
+  return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->split[k]);
 }
 
 static NodeId reader_id(const Lower *l, const Reader *user) {
   return user->node ? (NodeId)(user->node - l->g->node.at) : 0;
 }
 
-static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, const Step *s,
-                       const Reader *user) {
+static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
+                       const ConvertStep *s, const Reader *user) {
   const Node *node = graph_node(l->g, n);
   DimId from[MAX_RANK], to[MAX_RANK];
   Attr attr = {.axes = s->axes, .dims = from, .to = to};
   int gone = s->from >= 0 ? s->from : -1;
   if (gone >= 0)
     from[attr.ndims++] = block_of(l, n, gone, before),
-    to[attr.nto++] = block_of(l, n, gone, &s->state);
+    to[attr.nto++] = block_of(l, n, gone, &s->sharding);
   if (s->to >= 0 && s->to != gone)
     from[attr.ndims++] = block_of(l, n, s->to, before),
-    to[attr.nto++] = block_of(l, n, s->to, &s->state);
+    to[attr.nto++] = block_of(l, n, s->to, &s->sharding);
   for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
        k++) // straight to the last state
-    if (!axes_equal(before->cut[k], s->state.cut[k]))
-      from[attr.ndims++] = block_of(l, n, k, before), to[attr.nto++] = block_of(l, n, k, &s->state);
+    if (!axes_equal(before->split[k], s->sharding.split[k]))
+      from[attr.ndims++] = block_of(l, n, k, before),
+      to[attr.nto++] = block_of(l, n, k, &s->sharding);
   bool reduces =
       s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
   if (reduces) attr.monoid = before->monoid;
@@ -135,16 +136,16 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const State *before, co
 }
 
 // Sums of narrow floats are kept in f32 until they are complete.
-static NodeId finish_type(Lower *l, NodeId n, NodeId value, const State *s) {
+static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   Dtype type = (Dtype)graph_node(l->g, n)->type;
   if (s->partial.n || graph_node(l->out, value)->type == type) return value;
   l->out->origin = graph_node(l->g, n)->origin;
   return graph_cast(l->out, value, type);
 }
 
-static const Version *walk_path(Lower *l, NodeId n, const Version *v, const State *want,
+static const Version *walk_path(Lower *l, NodeId n, const Version *v, const Sharding *want,
                                 const Reader *user) {
-  Step step[MAX_STEPS];
+  ConvertStep step[MAX_STEPS];
   const Node *node = graph_node(l->g, n);
   Dtype type = (Dtype)graph_node(l->out, v->node)->type;
   double bytes;
@@ -152,17 +153,17 @@ static const Version *walk_path(Lower *l, NodeId n, const Version *v, const Stat
       convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
   for (int i = 0; i < count; i++) {
     NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
-    value = finish_type(l, n, value, &step[i].state);
-    v = add_version(l, n, &step[i].state, value);
+    value = finish_type(l, n, value, &step[i].sharding);
+    v = add_version(l, n, &step[i].sharding, value);
   }
   return v;
 }
 
 // The finished version from which `want` costs least; of equals the oldest.
-static const Version *best_version(const Lower *l, NodeId n, const State *want) {
+static const Version *best_version(const Lower *l, NodeId n, const Sharding *want) {
   const Version *best = NULL;
   const Node *node = graph_node(l->g, n);
-  Step step[MAX_STEPS];
+  ConvertStep step[MAX_STEPS];
   double least = 0, bytes;
   for (const Version *v = l->version[n]; v; v = v->next) {
     if (v->s.partial.n) continue;
@@ -179,9 +180,9 @@ static const Version *computed(const Lower *l, NodeId n) {
   return v;
 }
 
-static double path_bytes(const Lower *l, NodeId n, const State *from, const State *to) {
+static double path_bytes(const Lower *l, NodeId n, const Sharding *from, const Sharding *to) {
   const Node *node = graph_node(l->g, n);
-  Step step[MAX_STEPS];
+  ConvertStep step[MAX_STEPS];
   double bytes;
   convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step,
                &bytes);
@@ -190,8 +191,8 @@ static double path_bytes(const Lower *l, NodeId n, const State *from, const Stat
 
 // Makes a version that another reader of n wants, if `want` then costs so much less that both cost
 // less in this order: blocks of a value that is gathered anyway are free.
-static void make_before(Lower *l, NodeId n, const State *want, const Reader *user) {
-  const State *from = &best_version(l, n, want)->s;
+static void make_before(Lower *l, NodeId n, const Sharding *want, const Reader *user) {
+  const Sharding *from = &best_version(l, n, want)->s;
   double own = path_bytes(l, n, from, want);
   if (own <= 0) return;
   for (uint32_t k = l->p->graph->use_start[n]; k < l->p->graph->use_start[n + 1]; k++) {
@@ -199,9 +200,9 @@ static void make_before(Lower *l, NodeId n, const State *want, const Reader *use
     const Node *other = graph_node(l->g, u);
     for (int i = 0; i < other->nargs; i++) {
       if (other->args[i] != n) continue;
-      State need = plan_need(l->p, u, i);
+      Sharding need = read_sharding(l->p, u, i);
       if (need.partial.n || find_version(l, n, &need) ||
-          state_equal(&need, want, graph_node(l->g, n)->dims.n))
+          sharding_equal(&need, want, graph_node(l->g, n)->dims.n))
         continue;
       double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need),
              back = path_bytes(l, n, want, &need);
@@ -215,14 +216,14 @@ static void make_before(Lower *l, NodeId n, const State *want, const Reader *use
 }
 
 // Value n in state `want`.
-static NodeId version_for(Lower *l, NodeId n, const State *want, const Reader *user) {
+static NodeId version_for(Lower *l, NodeId n, const Sharding *want, const Reader *user) {
   const Version *v = find_version(l, n, want);
   if (v) return v->node;
-  const State *home = &l->p->door.reduced[n];
+  const Sharding *settled = &l->p->result.settled[n];
   const Version *made = computed(l, n);
-  bool terms = want->partial.n && made->s.monoid == want->monoid;
-  if (terms) return walk_path(l, n, made, want, user)->node;
-  if (!find_version(l, n, home)) walk_path(l, n, made, home, user);
+  bool partial = want->partial.n && made->s.monoid == want->monoid;
+  if (partial) return walk_path(l, n, made, want, user)->node;
+  if (!find_version(l, n, settled)) walk_path(l, n, made, settled, user);
   if (!find_version(l, n, want)) make_before(l, n, want, user);
   v = find_version(l, n, want);
   return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
@@ -237,11 +238,11 @@ static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
 }
 
 // Cuts of dims of the list as they stand in a value in state s; dims that it lacks are whole.
-static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const State *s) {
+static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const Sharding *s) {
   Axes axes[MAX_RANK] = {{0}};
   for (int i = 0; i < n; i++) {
     int k = dims_index(dims, list[i]);
-    if (k >= 0) axes[i] = s->cut[k];
+    if (k >= 0) axes[i] = s->split[k];
   }
   return map_list(l, n, list, axes);
 }
@@ -249,7 +250,7 @@ static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, con
 static Attr map_attr(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
   Attr attr = node->attr;
-  const State *at = &l->p->door.at[n];
+  const Sharding *at = &l->p->result.computed[n];
   if (node_inner(node)) attr.dims = map_list(l, attr.ndims, attr.dims, l->p->inner[n]);
   attr.to = map_dims(l, attr.nto, attr.to, &node->dims, at);
   OpClass cls = op_row((Op)node->op)->cls;
@@ -257,7 +258,7 @@ static Attr map_attr(Lower *l, NodeId n) {
     attr.dims = map_dims(l, attr.ndims, attr.dims, &node->dims, at);
   bool moves = node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE;
   if (moves || ((cls == WINDOW || cls == ORDERED) && !node_inner(node))) {
-    State need = plan_need(l->p, n, 0);
+    Sharding need = read_sharding(l->p, n, 0);
     attr.dims = map_dims(l, attr.ndims, attr.dims, &graph_node(l->g, node->args[0])->dims, &need);
   }
   return attr;
@@ -302,7 +303,7 @@ static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
 static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
-  const State *at = &l->p->door.at[n];
+  const Sharding *at = &l->p->result.computed[n];
   if (!at->partial.n || at->monoid != MONOID_SUM || wide == (Dtype)node->type ||
       !dtype_is_float(wide))
     return;
@@ -330,9 +331,9 @@ static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
 }
 
 static NodeId lower_ordered(Lower *l, const Node *node, const NodeId *args, const Attr *attr) {
-  bool cut = dim_get(l->out->dims, attr->dims[0])->axes.n > 0;
-  if (cut && node->op == OP_TOP_K) return lower_top_k(l->out, args[0], attr);
-  if (cut) return lower_cumulated(l->out, (Op)node->op, args[0], attr);
+  bool split = dim_get(l->out->dims, attr->dims[0])->axes.n > 0;
+  if (split && node->op == OP_TOP_K) return lower_top_k(l->out, args[0], attr);
+  if (split) return lower_cumulated(l->out, (Op)node->op, args[0], attr);
   return graph_add(l->out, (Op)node->op, 1, args, attr);
 }
 
@@ -341,7 +342,7 @@ static void convert_collected(Lower *l, NodeId scan) {
   for (uint32_t k = l->p->graph->use_start[scan]; k < l->p->graph->use_start[scan + 1]; k++) {
     const Node *user = graph_node(l->g, l->p->graph->use[k]);
     if (user->op != OP_COLLECT) continue;
-    State need = plan_need(l->p, l->p->graph->use[k], 1);
+    Sharding need = read_sharding(l->p, l->p->graph->use[k], 1);
     version_for(l, user->args[1], &need, &(Reader){.node = user});
   }
 }
@@ -351,13 +352,13 @@ static NodeId lower_node(Lower *l, NodeId n) {
   NodeId args[MAX_ARGS];
   if (node->op == OP_SCAN) convert_collected(l, n);
   for (int i = 0; i < node->nargs; i++) {
-    State need = plan_need(l->p, n, i);
+    Sharding need = read_sharding(l->p, n, i);
     args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
   }
   l->out->origin = node->origin;
   l->out->origin.of = l->out->origin.reader = n;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
-    Dims dims = state_dims(l->g, &node->dims, &l->p->door.at[n]);
+    Dims dims = sharding_dims(l->g, &node->dims, &l->p->result.computed[n]);
     return graph_decl_node_over(l->out, node->attr.decl, &dims);
   }
   Attr attr = map_attr(l, n);
@@ -376,22 +377,22 @@ static NodeId lower_node(Lower *l, NodeId n) {
 static void lower_outputs(Lower *l) {
   for (uint32_t o = 0; o < l->g->output.n; o++) {
     Output out = l->g->output.at[o];
-    State need = plan_output_need(l->p, &out);
+    Sharding need = output_sharding(l->p, &out);
     out.value = version_for(l, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
     vec_push(l->out->arena, l->out->output) = out;
   }
 }
 
 Graph *lower(Arena *a, const Placement *placement) {
-  const Plan *p = plan_of(placement);
+  const Placer *p = placer_of(placement);
   const Graph *g = placement->graph;
   Lower l = {.p = p, .g = g, .out = graph_like(a, g, STAGE_LOWER), .scratch = arena_new()};
   l.version = arena_array(l.scratch, Version *, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     bug_context("lower", n);
     NodeId node = lower_node(&l, n);
-    const State *at = &placement->at[n];
-    Dims want = state_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
+    const Sharding *at = &placement->computed[n];
+    Dims want = sharding_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
     if (!dims_equal(&want, &got))
       BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
     add_version(&l, n, at, node);

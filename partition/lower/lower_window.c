@@ -10,14 +10,15 @@
 #include "partition/sharding/sharding_internal.h"
 
 // Whether every processor holds in its block of `have` all that it reads.
-static bool holds_all(const Graph *g, DimId have, DimId reach) {
+static bool holds_all(const Graph *g, DimId have, DimId footprint) {
   Axes axes = dim_get(g->dims, have)->axes;
   int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;
-  axes_join(&axes, dim_get(g->dims, reach)->axes);
+  axes_join(&axes, dim_get(g->dims, footprint)->axes);
   for (int64_t k = 0; k < axes_size(g->mesh, axes); k++) {
-    int64_t r = axes_peer(g->mesh, axes, 0, k), n = dim_valid(g->dims, g->mesh, reach, r, whole);
+    int64_t r = axes_peer(g->mesh, axes, 0, k),
+            n = dim_valid(g->dims, g->mesh, footprint, r, whole);
     int64_t first = dim_offset(g->dims, g->mesh, have, r),
-            lo = dim_offset(g->dims, g->mesh, reach, r);
+            lo = dim_offset(g->dims, g->mesh, footprint, r);
     if (n && (lo < first || lo + n > first + dim_valid(g->dims, g->mesh, have, r, whole)))
       return false;
   }
@@ -62,10 +63,10 @@ NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
   return x;
 }
 
-static NodeId add_halo(Graph *g, NodeId x, DimId have, DimId reach, const Origin *origin) {
+static NodeId add_halo(Graph *g, NodeId x, DimId have, DimId footprint, const Origin *origin) {
   Axes axes = dim_get(g->dims, have)->axes;
-  axes_join(&axes, dim_get(g->dims, reach)->axes);
-  Attr attr = {.ndims = 1, .dims = &have, .nto = 1, .to = &reach, .axes = axes_sorted(axes)};
+  axes_join(&axes, dim_get(g->dims, footprint)->axes);
+  Attr attr = {.ndims = 1, .dims = &have, .nto = 1, .to = &footprint, .axes = axes_sorted(axes)};
   Origin own = g->origin;
   g->origin = *origin;
   x = lower_below(g, OP_HALO, x, &attr);
@@ -78,11 +79,11 @@ NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin 
   const Dim *d = dim_get(g->dims, have);
   Op op = nargs > 1 ? OP_WINDOW_AT : OP_WINDOW;
   if (op == OP_WINDOW_AT || !attr->nto || !d->axes.n) return graph_add(g, op, nargs, args, attr);
-  DimId reach = dim_reach(g->dims, g->mesh, d->whole, attr->to[0], attr->nto > 1 ? attr->to[1] : 0,
-                          attr->affine);
-  if (!holds_all(g, have, reach)) {
-    args[0] = add_halo(g, args[0], have, reach, halo);
-    attr->dims = &reach;
+  DimId footprint = dim_reach(g->dims, g->mesh, d->whole, attr->to[0],
+                              attr->nto > 1 ? attr->to[1] : 0, attr->affine);
+  if (!holds_all(g, have, footprint)) {
+    args[0] = add_halo(g, args[0], have, footprint, halo);
+    attr->dims = &footprint;
   }
   return graph_add(g, op, nargs, args, attr);
 }

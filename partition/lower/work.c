@@ -54,8 +54,8 @@ PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
   return f;
 }
 
-void partition_facts_again(PartitionFacts *f, const Graph *kept) {
+void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept) {
   int64_t flops = product_flops(kept);
-  f->flops_again += flops - f->flops;
+  f->flops_rematerialised += flops - f->flops;
   f->flops = flops;
 }

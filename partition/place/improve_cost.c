@@ -5,25 +5,25 @@
 
 #include <string.h>
 
-static void add_need(Needs *x, const State *need, int ndims, int axis) {
+static void add_need(Needs *x, const Sharding *need, int ndims, int axis) {
   if (axes_has(need->partial, axis)) return;
-  int k = state_cut_by(need, ndims, axis);
+  int k = sharding_dim_of(need, ndims, axis);
   x->any = true;
   if (k < 0)
-    x->whole = true;
+    x->replicated = true;
   else
-    x->cuts |= 1u << k;
+    x->splits |= 1u << k;
 }
 
 // What window u reads beside its own block of dim j of its argument, as a share of that.
-static double halo_share(const Improve *m, NodeId u, int j, Axes cut) {
+static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   const Node *node = graph_node(m->g, u);
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
-          own = block_length(m->g->mesh, whole, cut);
+          own = block_length(m->g->mesh, whole, split);
   Reach x = {.of_size = dim_get(m->g->dims, node->attr.to[0])->size,
              .tap_size = 1,
              .affine = node->attr.affine};
-  x.of_axes = m->p->door.at[u].cut[dims_index(&node->dims, node->attr.to[0])];
+  x.of_axes = m->p->result.computed[u].split[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) x.tap_size = dim_get(m->g->dims, node->attr.to[1])->size;
   int64_t most = 0;
   for (int64_t k = 0; k < axes_size(m->g->mesh, x.of_axes); k++) {
@@ -36,27 +36,27 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes cut) {
 
 // Conversions of what windows make of n go below them (lower_window.c): they are of n.
 static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
-  const Plan *p = m->p;
+  const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
   const Dims *dims = &graph_node(m->g, n)->dims;
   for (uint32_t i = p->graph->use_start[window]; i < p->graph->use_start[window + 1]; i++)
     for (int j = 0; j < graph_node(m->g, p->graph->use[i])->nargs; j++) {
       if (graph_node(m->g, p->graph->use[i])->args[j] != window) continue;
-      State need = plan_need(p, p->graph->use[i], j);
+      Sharding need = read_sharding(p, p->graph->use[i], j);
       if (depth && graph_node(m->g, p->graph->use[i])->op == OP_WINDOW)
         add_needs_behind(m, n, p->graph->use[i], r, depth - 1);
       for (int a = 0; a < m->g->mesh->naxes; a++) {
-        int have = state_cut_by(&p->door.reduced[window], node->dims.n, a),
-            k = state_cut_by(&need, node->dims.n, a);
+        int have = sharding_dim_of(&p->result.settled[window], node->dims.n, a),
+            k = sharding_dim_of(&need, node->dims.n, a);
         if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
-            !plan_window_passes(node, node->dims.at[have]))
+            !window_passes_dim(node, node->dims.at[have]))
           continue;
         int at = k < 0 ? -1 : dims_index(dims, node->dims.at[k]);
         r->axis[a].any = true;
         if (at < 0)
-          r->axis[a].whole = true;
+          r->axis[a].replicated = true;
         else
-          r->axis[a].cuts |= 1u << at;
+          r->axis[a].splits |= 1u << at;
       }
     }
 }
@@ -65,19 +65,19 @@ enum { MAX_WINDOWS = 4 }; // one behind the other
 
 static void add_reader(const Improve *m, NodeId n, NodeId u, int i, Reads *r) {
   int ndims = graph_node(m->g, n)->dims.n;
-  State need = plan_need(m->p, u, i);
+  Sharding need = read_sharding(m->p, u, i);
   for (int a = 0; a < m->g->mesh->naxes; a++) add_need(&r->axis[a], &need, ndims, a);
   if (op_row((Op)graph_node(m->g, u)->op)->cls != WINDOW) return;
   for (int j = 0; j < ndims; j++) {
-    if (!need.cut[j].n || !plan_role(m->p, u, i, j).reach) continue;
-    double share = halo_share(m, u, j, need.cut[j]);
+    if (!need.split[j].n || !placed_role(m->p, u, i, j).halo) continue;
+    double share = halo_share(m, u, j, need.split[j]);
     if (share > r->halo[j]) r->halo[j] = share;
   }
   if (graph_node(m->g, u)->op == OP_WINDOW) add_needs_behind(m, n, u, r, MAX_WINDOWS);
 }
 
 void improve_needs(const Improve *m, NodeId n, Reads *r) {
-  const Plan *p = m->p;
+  const Placer *p = m->p;
   int naxes = m->g->mesh->naxes, ndims = graph_node(m->g, n)->dims.n;
   memset(r, 0, sizeof *r);
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
@@ -89,7 +89,7 @@ void improve_needs(const Improve *m, NodeId n, Reads *r) {
   }
   for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o]) {
     const Output *out = &m->g->output.at[o - 1];
-    State need = plan_output_need(p, out);
+    Sharding need = output_sharding(p, out);
     for (int a = 0; a < naxes; a++) {
       add_need(&r->axis[a], &need, ndims, a);
       r->axis[a].shown |= out->kind == OUT_VALUE;
@@ -105,100 +105,103 @@ static int count_bits(uint32_t x) {
 
 // Shares of the bytes without the axis that it costs to read a value, cut along `from` (-1: whole),
 // so.
-static double spread_share(int from, bool whole, uint32_t cuts, double p) {
+static double spread_share(int from, bool replicated, uint32_t splits, double p) {
   if (from < 0) return 0;
-  if (whole) return (p - 1) / p;
-  return (p - 1) / p / p * count_bits(cuts & ~(1u << from));
+  if (replicated) return (p - 1) / p;
+  return (p - 1) / p / p * count_bits(splits & ~(1u << from));
 }
 
 // The same of terms.
-static double sum_share(bool whole, uint32_t cuts, double p) {
-  if (whole) return 2 * (p - 1) / p;
-  return cuts ? (p - 1) / p * (1 + (count_bits(cuts) - 1) / p) : 0;
+static double sum_share(bool replicated, uint32_t splits, double p) {
+  if (replicated) return 2 * (p - 1) / p;
+  return splits ? (p - 1) / p * (1 + (count_bits(splits) - 1) / p) : 0;
 }
 
-static bool adds_terms(const Improve *m, NodeId n, int axis) {
+static bool adds_partial(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
-  return axes_has(m->p->door.at[n].partial, axis) ||
-         (m->terms[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
+  return axes_has(m->p->result.computed[n].partial, axis) ||
+         (m->partial[n] >> axis & 1 && (node->op == OP_ADD || node->op == OP_SUB));
 }
 
-bool improve_is_term(const Improve *m, NodeId n, int axis) {
+bool improve_is_partial(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
-  if (axes_has(m->p->door.at[n].partial, axis)) return true;
-  return adds_terms(m, n, axis) && adds_terms(m, node->args[0], axis) &&
-         adds_terms(m, node->args[1], axis);
+  if (axes_has(m->p->result.computed[n].partial, axis)) return true;
+  return adds_partial(m, n, axis) && adds_partial(m, node->args[0], axis) &&
+         adds_partial(m, node->args[1], axis);
 }
 
 // Only read by a sum of terms, which is reduced in its place.
 static bool is_added(const Improve *m, NodeId n, int axis) {
-  const Plan *p = m->p;
+  const Placer *p = m->p;
   if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] ||
-      !improve_is_term(m, n, axis))
+      !improve_is_partial(m, n, axis))
     return false;
   NodeId u = p->graph->use[p->graph->use_start[n]];
-  return !axes_has(p->door.at[u].partial, axis) && improve_is_term(m, u, axis);
+  return !axes_has(p->result.computed[u].partial, axis) && improve_is_partial(m, u, axis);
 }
 
-void improve_terms(Improve *m) {
+void improve_partial(Improve *m) {
   for (NodeId n = 1; n <= graph_count(m->g); n++) {
     const Node *node = graph_node(m->g, n);
-    for (int i = 0; i < m->p->door.at[n].partial.n; i++)
-      m->terms[n] |= (uint8_t)(1u << m->p->door.at[n].partial.at[i]);
+    for (int i = 0; i < m->p->result.computed[n].partial.n; i++)
+      m->partial[n] |= (uint8_t)(1u << m->p->result.computed[n].partial.at[i]);
     if (node->op == OP_ADD || node->op == OP_SUB)
-      m->terms[n] |= m->terms[node->args[0]] & m->terms[node->args[1]];
+      m->partial[n] |= m->partial[node->args[0]] & m->partial[node->args[1]];
   }
 }
 
 static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
-  const State *at = &m->p->door.at[n], *home = &m->p->door.reduced[n];
+  const Sharding *at = &m->p->result.computed[n], *settled = &m->p->result.settled[n];
   int ndims = graph_node(m->g, n)->dims.n;
   double p = (double)m->g->mesh->axis[axis].size;
-  int from = state_cut_by(at, ndims, axis), stop = state_cut_by(home, ndims, axis);
-  bool terms = improve_is_term(m, n, axis), one = x->whole ? !x->cuts : count_bits(x->cuts) == 1;
-  if (!x->any || (terms && is_added(m, n, axis))) return 0;
+  int from = sharding_dim_of(at, ndims, axis), stop = sharding_dim_of(settled, ndims, axis);
+  bool partial = improve_is_partial(m, n, axis),
+       one = x->replicated ? !x->splits : count_bits(x->splits) == 1;
+  if (!x->any || (partial && is_added(m, n, axis))) return 0;
   if (one && !x->shown)
-    return terms ? sum_share(x->whole, x->cuts, p) : spread_share(from, x->whole, x->cuts, p);
-  if (stop < 0) return terms ? 2 * (p - 1) / p : from < 0 ? 0 : (p - 1) / p;
-  double first = terms ? (p - 1) / p : from >= 0 && from != stop ? (p - 1) / p / p : 0;
-  return first + spread_share(stop, x->whole, x->cuts, p);
+    return partial ? sum_share(x->replicated, x->splits, p)
+                   : spread_share(from, x->replicated, x->splits, p);
+  if (stop < 0) return partial ? 2 * (p - 1) / p : from < 0 ? 0 : (p - 1) / p;
+  double first = partial ? (p - 1) / p : from >= 0 && from != stop ? (p - 1) / p / p : 0;
+  return first + spread_share(stop, x->replicated, x->splits, p);
 }
 
 // Bytes of n over the axis, as if that did not cut it.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
-  State s = m->p->door.at[n];
-  state_remove(&s, graph_node(m->g, n)->dims.n, axis);
-  return (double)state_bytes(m->g, n, &s) * (double)region_times(m->g, graph_node(m->g, n)->region);
+  Sharding s = m->p->result.computed[n];
+  sharding_remove(&s, graph_node(m->g, n)->dims.n, axis);
+  return (double)sharding_bytes(m->g, n, &s) *
+         (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
 // What windows hand on is converted below them.
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
-  int k = state_cut_by(&m->p->door.reduced[n], node->dims.n, axis);
-  return k >= 0 && !axes_has(m->p->door.at[n].partial, axis) &&
-         plan_window_passes(node, node->dims.at[k]);
+  int k = sharding_dim_of(&m->p->result.settled[n], node->dims.n, axis);
+  return k >= 0 && !axes_has(m->p->result.computed[n].partial, axis) &&
+         window_passes_dim(node, node->dims.at[k]);
 }
 
 static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
   double share = 0;
   for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) share += r->halo[j];
   if (share <= 0) return 0;
-  return share * (double)state_bytes(m->g, n, &m->p->door.reduced[n]) *
+  return share * (double)sharding_bytes(m->g, n, &m->p->result.settled[n]) *
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
 // Sums over several axes that end together are one call.
 static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   const Mesh *mesh = m->g->mesh;
-  const State *at = &m->p->door.at[n];
+  const Sharding *at = &m->p->result.computed[n];
   double group = 1, weight = 0, apart = 0;
   for (int i = 0; i < at->partial.n; i++) {
     int a = at->partial.at[i];
     double p = (double)mesh->axis[a].size;
     if (!r->axis[a].any ||
-        state_cut_by(&m->p->door.reduced[n], graph_node(m->g, n)->dims.n, a) >= 0 ||
-        !r->axis[a].whole)
+        sharding_dim_of(&m->p->result.settled[n], graph_node(m->g, n)->dims.n, a) >= 0 ||
+        !r->axis[a].replicated)
       continue;
     group *= p, apart += 2 * (p - 1) / p;
     if (m->weight[a] > weight) weight = m->weight[a];
@@ -219,7 +222,7 @@ double improve_cost(const Improve *m, NodeId n) {
     cost += m->weight[a] * share * bytes_without(m, n, a);
     if (graph_node(m->g, n)->region)
       cost += m->call * (double)region_times(m->g, graph_node(m->g, n)->region);
-    sums += axes_has(m->p->door.at[n].partial, a);
+    sums += axes_has(m->p->result.computed[n].partial, a);
   }
   if (sums > 1) cost += joint_sums(m, n, &r);
   return cost + halo_bytes(m, n, &r);
@@ -228,7 +231,7 @@ double improve_cost(const Improve *m, NodeId n) {
 double improve_work(const Improve *m, NodeId n) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_CONTRACT) return 0;
-  double flops = 2 * (double)state_elements(m->g, &node->dims, &m->p->door.at[n]) *
+  double flops = 2 * (double)sharding_elements(m->g, &node->dims, &m->p->result.computed[n]) *
                  (double)region_times(m->g, node->region);
   for (int i = 0; i < node->attr.ndims; i++)
     flops *= (double)block_length(m->g->mesh, dim_get(m->g->dims, node->attr.dims[i])->size,

@@ -9,7 +9,7 @@ enum { MAX_CHANGED = 96, MAX_COUNTED = 4 * MAX_CHANGED };
 
 typedef struct Change {
   NodeId n;
-  State at, home;
+  Sharding at, settled;
   Axes *inner;
 } Change;
 
@@ -20,14 +20,14 @@ typedef struct Counted {
 } Counted;
 
 typedef struct Improve {
-  Plan *p;
+  Placer *p;
   const Graph *g;
   double weight[MAX_AXES]; // bytes over a slow axis count more
   Change old[2 * MAX_CHANGED];
   int nold;
   NodeId pending[MAX_CHANGED];
   int npending;
-  uint8_t *terms; // axes (bits) over which a node is a term, or a sum of terms, to begin with
+  uint8_t *partial; // axes (bits) over which a node is a term, or a sum of terms, to begin with
   uint32_t *seen, round; // values that the present trial counts
   double total,
       *sent;    // bytes of all values, and of each, as things stand, sums where they are cheapest
@@ -41,8 +41,8 @@ typedef struct Improve {
 
 // Who reads it how over one axis: whole, cut along dims (bits), or as terms.
 typedef struct Needs {
-  bool any, whole, shown;
-  uint32_t cuts;
+  bool any, replicated, shown;
+  uint32_t splits;
 } Needs;
 
 typedef struct Reads {
@@ -55,9 +55,9 @@ typedef struct Reads {
 void improve_needs(const Improve *m, NodeId n, Reads *r);
 // A term over the axis, or a sum of terms, which is one too once it is known where sums are
 // reduced.
-bool improve_is_term(const Improve *m, NodeId n, int axis);
+bool improve_is_partial(const Improve *m, NodeId n, int axis);
 // Fills m->terms.
-void improve_terms(Improve *m);
+void improve_partial(Improve *m);
 // Bytes that one processor sends of n, those over slow axes weighing more, and in loops a call's
 // worth for each.
 double improve_cost(const Improve *m, NodeId n);

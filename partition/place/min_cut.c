@@ -7,7 +7,7 @@ typedef struct Edge {
   uint32_t to, next; // next edge out of the same vertex, 0: none
   int64_t room;      // what still fits; the edge at index ^ 1 is its reverse
 } Edge;
-struct Cut {
+struct MinCut {
   Arena *arena;
   uint32_t n;
   uint32_t *first, *at, *queue, *path;
@@ -15,8 +15,8 @@ struct Cut {
   VEC(Edge) edge;
 };
 
-Cut *cut_new(Arena *a, uint32_t vertices) {
-  Cut *c = arena_new_of(a, Cut);
+MinCut *min_cut_new(Arena *a, uint32_t vertices) {
+  MinCut *c = arena_new_of(a, MinCut);
   c->arena = a;
   c->n = vertices;
   c->first = arena_array(a, uint32_t, vertices);
@@ -29,21 +29,21 @@ Cut *cut_new(Arena *a, uint32_t vertices) {
   return c;
 }
 
-static void half_edge(Cut *c, uint32_t from, uint32_t to, int64_t room) {
+static void half_edge(MinCut *c, uint32_t from, uint32_t to, int64_t room) {
   vec_push(c->arena, c->edge) = (Edge){.to = to, .next = c->first[from], .room = room};
   c->first[from] = c->edge.n - 1;
 }
 
-void cut_edge(Cut *c, uint32_t from, uint32_t to, int64_t capacity) {
+void min_cut_edge(MinCut *c, uint32_t from, uint32_t to, int64_t capacity) {
   half_edge(c, from, to, capacity);
   half_edge(c, to, from, 0);
 }
 
-static bool find_levels(Cut *c) {
+static bool find_levels(MinCut *c) {
   for (uint32_t v = 0; v < c->n; v++) c->level[v] = -1;
   uint32_t head = 0, tail = 0;
-  c->queue[tail++] = CUT_SOURCE;
-  c->level[CUT_SOURCE] = 0;
+  c->queue[tail++] = MIN_CUT_SOURCE;
+  c->level[MIN_CUT_SOURCE] = 0;
   while (head < tail) {
     uint32_t v = c->queue[head++];
     for (uint32_t e = c->first[v]; e; e = c->edge.at[e].next) {
@@ -53,10 +53,10 @@ static bool find_levels(Cut *c) {
       c->queue[tail++] = edge->to;
     }
   }
-  return c->level[CUT_SINK] >= 0;
+  return c->level[MIN_CUT_SINK] >= 0;
 }
 
-static uint32_t next_edge(Cut *c, uint32_t v) {
+static uint32_t next_edge(MinCut *c, uint32_t v) {
   for (; c->at[v]; c->at[v] = c->edge.at[c->at[v]].next) {
     const Edge *e = &c->edge.at[c->at[v]];
     if (e->room > 0 && c->level[e->to] == c->level[v] + 1) return c->at[v];
@@ -64,8 +64,8 @@ static uint32_t next_edge(Cut *c, uint32_t v) {
   return 0;
 }
 
-static void push(Cut *c, uint32_t length) {
-  int64_t room = CUT_INFINITE;
+static void push(MinCut *c, uint32_t length) {
+  int64_t room = MIN_CUT_INFINITE;
   for (uint32_t i = 0; i < length; i++)
     if (c->edge.at[c->path[i]].room < room) room = c->edge.at[c->path[i]].room;
   for (uint32_t i = 0; i < length; i++) {
@@ -74,20 +74,20 @@ static void push(Cut *c, uint32_t length) {
   }
 }
 
-static void block_flow(Cut *c) {
+static void block_flow(MinCut *c) {
   for (uint32_t v = 0; v < c->n; v++) c->at[v] = c->first[v];
-  uint32_t length = 0, v = CUT_SOURCE;
+  uint32_t length = 0, v = MIN_CUT_SOURCE;
   for (;;) {
-    if (v == CUT_SINK) {
+    if (v == MIN_CUT_SINK) {
       push(c, length);
-      length = 0, v = CUT_SOURCE;
+      length = 0, v = MIN_CUT_SOURCE;
       continue;
     }
     uint32_t e = next_edge(c, v);
     if (e) {
       c->path[length++] = e;
       v = c->edge.at[e].to;
-    } else if (v == CUT_SOURCE) {
+    } else if (v == MIN_CUT_SOURCE) {
       return;
     } else {
       c->level[v] = -1; // a dead end of this phase
@@ -97,8 +97,8 @@ static void block_flow(Cut *c) {
   }
 }
 
-void cut_run(Cut *c) {
+void min_cut_run(MinCut *c) {
   while (find_levels(c)) block_flow(c);
 }
 
-bool cut_on_source_side(const Cut *c, uint32_t v) { return c->level[v] >= 0; }
+bool min_cut_on_source_side(const MinCut *c, uint32_t v) { return c->level[v] >= 0; }

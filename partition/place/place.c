@@ -14,38 +14,38 @@
 
 #include <string.h>
 
-static const char *rule_text(const Plan *p, const LayoutRule *r, DimId d) {
-  const char *dim = r->dim ? dim_get(p->door.graph->dims, d)->name : "all";
-  const char *axes = r->none ? "none" : axes_text(p->arena, p->door.graph->mesh, r->axes);
+static const char *rule_text(const Placer *p, const LayoutRule *r, DimId d) {
+  const char *dim = r->dim ? dim_get(p->result.graph->dims, d)->name : "all";
+  const char *axes = r->none ? "none" : axes_text(p->arena, p->result.graph->mesh, r->axes);
   const char *soft = r->soft ? "soft " : "";
   if (!r->pos.line) return arena_printf(p->arena, "%s%s -> %s (layout)", soft, dim, axes);
   return arena_printf(p->arena, "%s%s -> %s (layout, line %u)", soft, dim, axes, r->pos.line);
 }
 
-static const char *said_by(const Plan *p, NodeId n, int k, int axis) {
-  const Wish *w = p->wish[n];
-  const Node *node = graph_node(p->door.graph, n);
+static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
+  const Request *w = p->request[n];
+  const Node *node = graph_node(p->result.graph, n);
   if (node->op == OP_PIN)
     return arena_printf(p->arena, "%s -> %s (layout(...), line %u)",
-                        dim_get(p->door.graph->dims, node->dims.at[k])->name,
-                        p->door.graph->mesh->axis[axis].name, node->origin.pos.line);
+                        dim_get(p->result.graph->dims, node->dims.at[k])->name,
+                        p->result.graph->mesh->axis[axis].name, node->origin.pos.line);
   if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
   if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
   return arena_printf(
-      p->arena, "%s over %s (as its %s)", dim_get(p->door.graph->dims, node->dims.at[k])->name,
-      p->door.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
+      p->arena, "%s over %s (as its %s)", dim_get(p->result.graph->dims, node->dims.at[k])->name,
+      p->result.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
 }
 
 const char *placement_why(const Placement *placement, NodeId n) {
-  const Plan *p = plan_of(placement);
-  const Graph *g = p->door.graph;
+  const Placer *p = placer_of(placement);
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  const State *at = &p->door.at[n], *home = &p->door.reduced[n];
+  const Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   const char *text = "";
   for (int k = 0; k < node->dims.n; k++)
-    for (int i = 0; i < home->cut[k].n; i++)
+    for (int i = 0; i < settled->split[k].n; i++)
       text = arena_printf(p->arena, "%s%s%s", text, *text ? "; " : "",
-                          said_by(p, n, k, home->cut[k].at[i]));
+                          said_by(p, n, k, settled->split[k].at[i]));
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
       text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
@@ -56,72 +56,74 @@ const char *placement_why(const Placement *placement, NodeId n) {
   return *text ? text : "no rule names its dims";
 }
 
-static Plan *plan_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
-                      const Machine *machine) {
+static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
+                          const Machine *machine) {
   uint32_t n = graph_count(g) + 1;
-  Plan *p = arena_new_of(a, Plan);
+  Placer *p = arena_new_of(a, Placer);
   p->arena = a;
   p->machine = machine;
   p->graph = of;
-  p->door = (Placement){.graph = g, .layout = layout};
-  p->door.at = arena_array(a, State, n);
-  p->door.reduced = arena_array(a, State, n);
-  p->wish = arena_array(a, const Wish *, n);
+  p->result = (Placement){.graph = g, .layout = layout};
+  p->result.computed = arena_array(a, Sharding, n);
+  p->result.settled = arena_array(a, Sharding, n);
+  p->request = arena_array(a, const Request *, n);
   p->inner = arena_array(a, Axes *, n);
   p->linear = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   p->forced = arena_array(a, uint8_t, (size_t)n * MAX_AXES);
   return p;
 }
 
-static void resolve_wishes(Plan *p) {
+static void resolve_requests(Placer *p) {
   const PlaceGraph *of = p->graph;
-  Wish *wish = arena_array(p->arena, Wish, of->nwishers);
-  for (uint32_t i = 0; i < of->nwishers; i++) {
-    wish_resolve(p->door.graph, p->door.layout, &of->wisher[i].subject, &wish[i]);
-    if (!of->wisher[i].given) memset(wish[i].soft, 0, sizeof wish[i].soft);
+  Request *request = arena_array(p->arena, Request, of->nrequesters);
+  for (uint32_t i = 0; i < of->nrequesters; i++) {
+    request_resolve(p->result.graph, p->result.layout, &of->requester[i].subject, &request[i]);
+    if (!of->requester[i].given) memset(request[i].soft, 0, sizeof request[i].soft);
   }
-  for (NodeId n = 1; n <= graph_count(p->door.graph); n++) p->wish[n] = &wish[of->wisher_of[n]];
+  for (NodeId n = 1; n <= graph_count(p->result.graph); n++)
+    p->request[n] = &request[of->requester_of[n]];
 }
 
-static void place_all(Plan *p) {
-  uint32_t n = graph_count(p->door.graph);
-  resolve_wishes(p);
+static void place_all(Placer *p) {
+  uint32_t n = graph_count(p->result.graph);
+  resolve_requests(p);
   for (NodeId u = 1; u <= n; u++) {
     bug_context("place", u);
     p->chosen = u - 1;
-    plan_choose(p, u);
+    place_choose(p, u);
   }
   p->chosen = n;
-  plan_choose_shared(p);
-  plan_settle_carries(p);
-  for (NodeId u = n; u > 0; u--) plan_pull_back(p, u);
-  plan_follow_some(p);
+  place_choose_shared(p);
+  place_settle_carries(p);
+  for (NodeId u = n; u > 0; u--) place_pull_back(p, u);
+  place_follow_some(p);
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  Placer *p = placer_new(a, place_graph(a, g), g, layout, machine);
   place_all(p);
-  plan_improve(p);
-  return &p->door;
+  place_improve(p);
+  return &p->result;
 }
 
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Plan *p = plan_new(a, place_graph(a, g), g, layout, machine);
+  Placer *p = placer_new(a, place_graph(a, g), g, layout, machine);
   place_all(p);
-  plan_finish(p);
-  return &p->door;
+  place_finish(p);
+  return &p->result;
 }
 
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine) {
-  Plan *p = plan_new(a, of, g, layout, machine);
+  Placer *p = placer_new(a, of, g, layout, machine);
   p->silent = true;
   place_all(p);
-  plan_finish(p);
-  return &p->door;
+  place_finish(p);
+  return &p->result;
 }
 
 const char *placement_note(const void *placement, NodeId n) {
-  const Plan *p = plan_of(placement);
-  return state_text(p->arena, p->door.graph, &graph_node(p->door.graph, n)->dims, &p->door.at[n]);
+  const Placer *p = placer_of(placement);
+  return sharding_text(p->arena, p->result.graph, &graph_node(p->result.graph, n)->dims,
+                       &p->result.computed[n]);
 }

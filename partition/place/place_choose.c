@@ -16,7 +16,7 @@
 enum { MAX_SLOTS = 2 * MAX_RANK };
 
 typedef struct Choice {
-  const Plan *plan;
+  const Placer *placer;
   NodeId id;
   const Node *n;
   int ndims, nslots;
@@ -26,79 +26,80 @@ typedef struct Choice {
   int slot[MAX_AXES];     // chosen slot of an axis, -1: none
 } Choice;
 
-static int slot_of(const Choice *c, Role r) {
+static int slot_of(const Choice *c, DimRole r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
 // Whether what owners hand out is fewer bytes than all elements: candidates of the largest, or a
 // part that a window takes, which is summed.
-static bool owners_pay(const Graph *g, const Node *n, Axes cut) {
+static bool owners_pay(const Graph *g, const Node *n, Axes split) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
   int64_t size = dim_get(g->dims, n->attr.dims[0])->size, k = dim_get(g->dims, n->attr.to[0])->size;
   if (n->op != OP_TOP_K) return 2 * k <= size;
-  int64_t block = block_length(g->mesh, size, cut);
-  return (k < block ? k : block) * axes_size(g->mesh, cut) * dtype_bytes(TYPE_U64) <
+  int64_t block = block_length(g->mesh, size, split);
+  return (k < block ? k : block) * axes_size(g->mesh, split) * dtype_bytes(TYPE_U64) <
          size * dtype_bytes((Dtype)x->type);
 }
 
 static NodeId source_of(const Choice *c, int i) {
-  return i < c->n->nargs ? c->n->args[i] : c->plan->graph->next[c->id];
+  return i < c->n->nargs ? c->n->args[i] : c->placer->graph->next[c->id];
 }
 
 static int source_slot(const Choice *c, int i, int j) {
-  const Graph *g = c->plan->door.graph;
-  if (i < c->n->nargs) return slot_of(c, plan_role(c->plan, c->id, i, j));
+  const Graph *g = c->placer->result.graph;
+  if (i < c->n->nargs) return slot_of(c, placed_role(c->placer, c->id, i, j));
   return dims_index(&c->n->dims, graph_node(g, source_of(c, i))->dims.at[j]);
 }
 
 // Whether any axis cuts what it reads or is wished for its result.
 static bool is_claimed(const Choice *c) {
-  const Plan *p = c->plan;
-  const Wish *w = p->wish[c->id];
+  const Placer *p = c->placer;
+  const Request *w = p->request[c->id];
   for (int k = 0; k < c->ndims; k++)
     if (w->hard[k].n || w->soft[k].n) return true;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    for (int j = 0; j < graph_node(p->door.graph, arg)->dims.n; j++)
-      if (p->door.reduced[arg].cut[j].n) return true;
+    for (int j = 0; j < graph_node(p->result.graph, arg)->dims.n; j++)
+      if (p->result.settled[arg].split[j].n) return true;
   }
   return false;
 }
 
 static void collect(Choice *c) {
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    const State *home = &c->plan->door.reduced[arg];
+    const Sharding *settled = &c->placer->result.settled[arg];
     for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
       int slot = source_slot(c, i, j);
       if (slot < 0) continue;
-      Axes cut = home->cut[j];
-      if (slot >= c->ndims && !owners_pay(g, c->n, cut)) continue;
-      axes_join(&c->wanted[slot], slot < c->ndims ? cut_allowed(g, c->id, slot, cut) : cut);
+      Axes split = settled->split[j];
+      if (slot >= c->ndims && !owners_pay(g, c->n, split)) continue;
+      axes_join(&c->wanted[slot], slot < c->ndims ? split_allowed(g, c->id, slot, split) : split);
     }
   }
-  const Wish *w = c->plan->wish[c->id];
-  for (int k = 0; k < c->ndims; k++) c->hard[k] = cut_allowed(g, c->id, k, w->hard[k]);
+  const Request *w = c->placer->request[c->id];
+  for (int k = 0; k < c->ndims; k++) c->hard[k] = split_allowed(g, c->id, k, w->hard[k]);
 }
 
 // Bytes moved to bring the arguments into place when `axis` cuts `slot`; in a loop in every step.
 static double argument_cost(const Choice *c, int axis, int slot) {
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   double p = (double)g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     int ndims = graph_node(g, arg)->dims.n, have, want = -1;
-    const State *home = &c->plan->door.reduced[arg];
-    have = state_cut_by(home, ndims, axis);
+    const Sharding *settled = &c->placer->result.settled[arg];
+    have = sharding_dim_of(settled, ndims, axis);
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
-    if (want < 0 && plan_is_gathered(c->plan, arg, graph_node(g, arg)->dims.at[have], axis, c->id))
+    if (want < 0 &&
+        place_is_gathered(c->placer, arg, graph_node(g, arg)->dims.at[have], axis, c->id))
       continue;
-    double bytes =
-        (double)state_bytes(g, arg, home) * (double)region_times(g, graph_node(g, arg)->region);
+    double bytes = (double)sharding_bytes(g, arg, settled) *
+                   (double)region_times(g, graph_node(g, arg)->region);
     cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
   }
   return cost;
@@ -106,7 +107,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
 
 // Bytes of the result under what is chosen so far.
 static double result_bytes(const Choice *c) {
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
     double n = (double)dim_get(g->dims, c->n->dims.at[k])->size;
@@ -118,9 +119,9 @@ static double result_bytes(const Choice *c) {
 }
 
 static int soft_slot(const Choice *c, int axis) {
-  const Wish *w = c->plan->wish[c->id];
+  const Request *w = c->placer->request[c->id];
   for (int k = 0; k < c->ndims; k++)
-    if (axes_has(cut_allowed(c->plan->door.graph, c->id, k, w->soft[k]), axis)) return k;
+    if (axes_has(split_allowed(c->placer->result.graph, c->id, k, w->soft[k]), axis)) return k;
   return -1;
 }
 
@@ -131,10 +132,10 @@ typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 // Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants
 // otherwise is moved.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
-  const Mesh *m = c->plan->door.graph->mesh;
+  const Mesh *m = c->placer->result.graph->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
   if (slot >= c->ndims && c->n->op == OP_TOP_K) { // candidates, as keys
-    const Graph *g = c->plan->door.graph;
+    const Graph *g = c->placer->result.graph;
     int64_t k = dim_get(g->dims, c->n->attr.to[0])->size,
             block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
     return (p - 1) * result * (double)(k < block ? k : block) / (double)k *
@@ -149,35 +150,36 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
 // Whether `axis` cuts arguments, none of them weights, and whatever claims it has them moved, or,
 // of what only moves elements itself, costs anything.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   OpClass cls = op_row((Op)c->n->op)->cls;
-  bool cut = false,
+  bool split = false,
        moves = (cls == GATHER && ruled) || cls == ORDERED; // terms of no rule may be summed later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    if (state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) < 0) continue;
-    cut = true;
-    if (!c->plan->graph->fed[arg]) return false;
+    if (sharding_dim_of(&c->placer->result.settled[arg], graph_node(g, arg)->dims.n, axis) < 0)
+      continue;
+    split = true;
+    if (!c->placer->graph->fed[arg]) return false;
   }
-  for (int s = 0; s < c->nslots && cut; s++) {
+  for (int s = 0; s < c->nslots && split; s++) {
     bool rule = s < c->ndims && axes_has(c->hard[s], axis);
     if (!rule && !axes_has(c->wanted[s], axis)) continue;
     double cost = argument_cost(c, axis, s);
     if (moves) cost += after_cost(c, axis, s, rule ? CLAIM_RULE : CLAIM_NATURAL, ruled);
     if (cost <= 0) return false;
   }
-  return cut;
+  return split;
 }
 
 // Whether what a rule has gathered serves other uses too: factors meet again in the gradients of
 // one another, and weights, which depend on no input, in the backward pass.
 static bool gathers_once(const Choice *c, int axis) {
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
     NodeId arg = c->n->args[i];
-    if (!c->plan->graph->fed[arg] &&
-        state_cut_by(&c->plan->door.reduced[arg], graph_node(g, arg)->dims.n, axis) >= 0)
+    if (!c->placer->graph->fed[arg] &&
+        sharding_dim_of(&c->placer->result.settled[arg], graph_node(g, arg)->dims.n, axis) >= 0)
       return true;
   }
   return false;
@@ -187,10 +189,11 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   if (slot < c->ndims && axes_has(c->hard[slot], axis)) return CLAIM_RULE;
   if (axes_has(c->wanted[slot], axis)) return CLAIM_NATURAL;
   if (slot >= c->ndims || !displaced) return CLAIM_NONE;
-  const Graph *g = c->plan->door.graph;
+  const Graph *g = c->placer->result.graph;
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
   bool fits = dim_get(g->dims, c->n->dims.at[slot])->size >= g->mesh->axis[axis].size;
-  return fits && !c->plan->wish[c->id]->whole[slot] && cut_allowed(g, c->id, slot, one).n
+  return fits && !c->placer->request[c->id]->replicated[slot] &&
+                 split_allowed(g, c->id, slot, one).n
              ? CLAIM_MOVED
              : CLAIM_NONE;
 }
@@ -222,13 +225,13 @@ static int choose_slot(const Choice *c, int axis) {
 
 // Each axis in turn, then each again in view of the others.
 static void choose_slots(Choice *c) {
-  const Mesh *m = c->plan->door.graph->mesh;
+  const Mesh *m = c->placer->result.graph->mesh;
   int axes = 0;
   for (int a = 0; a < m->naxes; a++) axes += m->axis[a].size > 1;
   for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
     int axis = i % m->naxes;
     c->slot[axis] = -1;
-    uint8_t forced = c->plan->forced[c->id * MAX_AXES + (uint32_t)axis];
+    uint8_t forced = c->placer->forced[c->id * MAX_AXES + (uint32_t)axis];
     if (m->axis[axis].size > 1) c->slot[axis] = forced ? forced - 2 : choose_slot(c, axis);
   }
 }
@@ -247,65 +250,66 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
 
 // -- from the choice to states ------------------------------------------------------------------
 
-static void put_axis(State *s, int ndims, int k, int axis, Axes order) {
-  state_remove(s, ndims, axis);
+static void put_axis(Sharding *s, int ndims, int k, int axis, Axes order) {
+  sharding_remove(s, ndims, axis);
   Axes out = {0};
   for (int i = 0; i < order.n; i++)
-    if (order.at[i] == axis || axes_has(s->cut[k], order.at[i])) axes_append(&out, order.at[i]);
-  axes_join(&out, s->cut[k]);
-  s->cut[k] = out;
+    if (order.at[i] == axis || axes_has(s->split[k], order.at[i])) axes_append(&out, order.at[i]);
+  axes_join(&out, s->split[k]);
+  s->split[k] = out;
 }
 
 // Where all uses see the value: as computed, with what the rules add.
-static State home_of(const Plan *p, NodeId n, const State *at) {
-  const Node *node = graph_node(p->door.graph, n);
-  const Wish *w = p->wish[n];
-  State home = *at;
-  home.partial = (Axes){0};
-  home.monoid = MONOID_NONE;
+static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
+  const Node *node = graph_node(p->result.graph, n);
+  const Request *w = p->request[n];
+  Sharding settled = *at;
+  settled.partial = (Axes){0};
+  settled.monoid = MONOID_NONE;
   for (int k = 0; k < node->dims.n; k++)
-    if (w->whole[k]) home.cut[k] = (Axes){0};
+    if (w->replicated[k]) settled.split[k] = (Axes){0};
   bool taken[MAX_AXES] = {false};
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < w->hard[k].n; i++) {
       int axis = w->hard[k].at[i];
-      int other = state_cut_by(at, node->dims.n, axis);
+      int other = sharding_dim_of(at, node->dims.n, axis);
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
-      if (other >= 0 && !cut_allowed(p->door.graph, n, k, one).n)
+      if (other >= 0 && !split_allowed(p->result.graph, n, k, one).n)
         continue;                         // can only be computed cut elsewhere
       if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
-      put_axis(&home, node->dims.n, k, axis, w->hard[k]);
+      put_axis(&settled, node->dims.n, k, axis, w->hard[k]);
       taken[axis] = true;
     }
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < w->soft[k].n; i++)
-      if (state_cut_by(&home, node->dims.n, w->soft[k].at[i]) < 0)
-        axes_append(&home.cut[k], w->soft[k].at[i]);
-  return home;
+      if (sharding_dim_of(&settled, node->dims.n, w->soft[k].at[i]) < 0)
+        axes_append(&settled.split[k], w->soft[k].at[i]);
+  return settled;
 }
 
-static void choose_source(Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
+static void choose_source(Placer *p, NodeId n) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  State none = {0}, want = home_of(p, n, &none);
+  Sharding none = {0}, want = settled_of(p, n, &none);
   bool draws = node->op == OP_RANDOM_UNIFORM || node->op == OP_RANDOM_NORMAL;
-  if (node->attr.decl || node->op == OP_INDEX || draws) p->door.at[n] = p->door.reduced[n] = want;
+  if (node->attr.decl || node->op == OP_INDEX || draws)
+    p->result.computed[n] = p->result.settled[n] = want;
 }
 
 // A pin says where its result lives, whatever the layout wishes.
-static void choose_pin(Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
+static void choose_pin(Placer *p, NodeId n) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  State *at = &p->door.at[n];
+  Sharding *at = &p->result.computed[n];
   for (int i = 0; i < node->attr.ndims; i++)
     if (g->mesh->axis[node->attr.axes.at[i]].size > 1)
-      axes_append(&at->cut[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
-  p->door.reduced[n] = *at;
+      axes_append(&at->split[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
+  p->result.settled[n] = *at;
 }
 
-void plan_choose(Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
+void place_choose(Placer *p, NodeId n) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
   if (op_row((Op)node->op)->cls == SOURCE) {
     choose_source(p, n);
@@ -316,11 +320,11 @@ void plan_choose(Plan *p, NodeId n) {
     return;
   }
   if (node->op == OP_FINAL) {
-    p->door.at[n] = p->door.at[node->args[1]];
-    p->door.reduced[n] = home_of(p, n, &p->door.at[n]);
+    p->result.computed[n] = p->result.computed[node->args[1]];
+    p->result.settled[n] = settled_of(p, n, &p->result.computed[n]);
     return;
   }
-  Choice c = {.plan = p,
+  Choice c = {.placer = p,
               .id = n,
               .n = node,
               .ndims = node->dims.n,
@@ -328,21 +332,22 @@ void plan_choose(Plan *p, NodeId n) {
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
   if (!is_claimed(&c)) {
-    p->door.at[n] = p->door.reduced[n] = (State){0};
+    p->result.computed[n] = p->result.settled[n] = (Sharding){0};
     return;
   }
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
   collect(&c);
   choose_slots(&c);
-  State *at = &p->door.at[n];
+  Sharding *at = &p->result.computed[n];
   for (int k = 0; k < c.ndims; k++)
-    at->cut[k] = cut_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->wish[n]->soft[k]));
+    at->split[k] =
+        split_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]));
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
     if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
   }
   at->partial = axes_sorted(at->partial);
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
-  p->door.reduced[n] = home_of(p, n, at);
-  if (node->op == OP_CARRY) *at = p->door.reduced[n]; // kept where it is used
+  p->result.settled[n] = settled_of(p, n, at);
+  if (node->op == OP_CARRY) *at = p->result.settled[n]; // kept where it is used
 }

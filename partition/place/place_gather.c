@@ -11,7 +11,7 @@
 enum { MAX_BEHIND = 64 };
 
 typedef struct Behind {
-  Plan *p;
+  Placer *p;
   const Graph *g;
   int axis;
   DimId d;
@@ -21,9 +21,9 @@ typedef struct Behind {
   const uint32_t *first, *next; // outputs of a node, numbered from 1
 } Behind;
 
-static bool cut_so(const Behind *b, NodeId n, const State *s) {
+static bool split_so(const Behind *b, NodeId n, const Sharding *s) {
   int k = dims_index(&graph_node(b->g, n)->dims, b->d);
-  return k >= 0 && axes_has(s->cut[k], b->axis);
+  return k >= 0 && axes_has(s->split[k], b->axis);
 }
 
 static int found(const Behind *b, NodeId n) {
@@ -33,32 +33,33 @@ static int found(const Behind *b, NodeId n) {
 }
 
 // A rule names the axis for n, or n is no free choice.
-static bool is_bound(const Plan *p, NodeId n, int axis) {
-  const Node *node = graph_node(p->door.graph, n);
+static bool is_bound(const Placer *p, NodeId n, int axis) {
+  const Node *node = graph_node(p->result.graph, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
   for (int k = 0; k < node->dims.n; k++)
-    if (axes_has(p->wish[n]->hard[k], axis) || axes_has(p->wish[n]->soft[k], axis)) return true;
+    if (axes_has(p->request[n]->hard[k], axis) || axes_has(p->request[n]->soft[k], axis))
+      return true;
   return false;
 }
 
 static bool goes_on(const Behind *b, NodeId u) {
   const Node *n = graph_node(b->g, u);
-  return op_row((Op)n->op)->cls == POINTWISE && cut_so(b, u, &b->p->door.at[u]) &&
-         cut_so(b, u, &b->p->door.reduced[u]) && !is_bound(b->p, u, b->axis);
+  return op_row((Op)n->op)->cls == POINTWISE && split_so(b, u, &b->p->result.computed[u]) &&
+         split_so(b, u, &b->p->result.settled[u]) && !is_bound(b->p, u, b->axis);
 }
 
-static bool read_whole(const Behind *b, NodeId n) {
+static bool read_replicated(const Behind *b, NodeId n) {
   for (uint32_t o = b->first[n]; o; o = b->next[o]) {
     const Output *out = &b->g->output.at[o - 1];
-    State need = plan_output_need(b->p, out);
-    if (out->kind == OUT_UPDATE && !cut_so(b, n, &need)) return true;
+    Sharding need = output_sharding(b->p, out);
+    if (out->kind == OUT_UPDATE && !split_so(b, n, &need)) return true;
   }
   for (uint32_t k = b->p->graph->use_start[n]; k < b->p->graph->use_start[n + 1]; k++) {
     const Node *user = graph_node(b->g, b->p->graph->use[k]);
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != n) continue;
-      State need = plan_need(b->p, b->p->graph->use[k], i);
-      if (!cut_so(b, n, &need)) return true;
+      Sharding need = read_sharding(b->p, b->p->graph->use[k], i);
+      if (!split_so(b, n, &need)) return true;
     }
   }
   return false;
@@ -82,7 +83,7 @@ static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {
     NodeId x = b->node[i];
-    b->gathered[i] = b->leads[i] = read_whole(b, x);
+    b->gathered[i] = b->leads[i] = read_replicated(b, x);
     for (uint32_t k = b->p->graph->use_start[x]; k < b->p->graph->use_start[x + 1]; k++) {
       NodeId u = b->p->graph->use[k];
       if (!goes_on(b, u) || found(b, u) >= 0) continue;
@@ -110,15 +111,15 @@ static bool alone(const Behind *b) {
       int k = found(b, arg);
       if (k > 0 && !b->leads[k]) return false;
       if (k < 0 &&
-          state_cut_by(&b->p->door.reduced[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0)
+          sharding_dim_of(&b->p->result.settled[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0)
         return false;
     }
   }
   return true;
 }
 
-static void make_whole(Plan *p, NodeId n, State *s, int axis) {
-  state_remove(s, graph_node(p->door.graph, n)->dims.n, axis);
+static void make_replicated(Placer *p, NodeId n, Sharding *s, int axis) {
+  sharding_remove(s, graph_node(p->result.graph, n)->dims.n, axis);
 }
 
 // The bytes that gathering the arguments sends, when they are all that has to be.
@@ -126,9 +127,9 @@ static double argument_bytes(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
   for (int i = 0; i < node->nargs; i++) {
-    const State *home = &b->p->door.reduced[node->args[i]];
-    if (state_cut_by(home, graph_node(b->g, node->args[i])->dims.n, b->axis) >= 0)
-      bytes += (p - 1) * (double)state_bytes(b->g, node->args[i], home);
+    const Sharding *settled = &b->p->result.settled[node->args[i]];
+    if (sharding_dim_of(settled, graph_node(b->g, node->args[i])->dims.n, b->axis) >= 0)
+      bytes += (p - 1) * (double)sharding_bytes(b->g, node->args[i], settled);
   }
   return bytes;
 }
@@ -136,7 +137,7 @@ static double argument_bytes(const Behind *b, NodeId n) {
 // Multiplications and additions of the own block of contraction n.
 static double own_flops(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
-  double flops = 2 * (double)state_elements(b->g, &node->dims, &b->p->door.at[n]);
+  double flops = 2 * (double)sharding_elements(b->g, &node->dims, &b->p->result.computed[n]);
   for (int i = 0; i < node->attr.ndims; i++)
     flops *= (double)block_length(b->g->mesh, dim_get(b->g->dims, node->attr.dims[i])->size,
                                   b->p->inner[n][i]);
@@ -146,9 +147,10 @@ static double own_flops(const Behind *b, NodeId n) {
 // Whether n is better computed whole from gathered arguments: fewer bytes, at no more than twice
 // the time that they take.
 static bool worth_repeating(const Behind *b, NodeId n) {
-  if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->door.at[n].partial.n) return false;
+  if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
-  double saved = (p - 1) * (double)state_bytes(b->g, n, &b->p->door.at[n]) - argument_bytes(b, n);
+  double saved =
+      (p - 1) * (double)sharding_bytes(b->g, n, &b->p->result.computed[n]) - argument_bytes(b, n);
   double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
   return saved > 0 && (p - 1) * own_flops(b, n) / b->p->machine->flops <= 2 * saved / bandwidth;
 }
@@ -158,18 +160,18 @@ static void gather_value(Behind *b, NodeId n) {
   if (!look_behind(b, n) || !alone(b)) return;
   for (int i = 0; i < b->n; i++)
     if (b->gathered[i])
-      bytes += (double)state_bytes(b->g, b->node[i], &b->p->door.reduced[b->node[i]]);
-  double own = (double)state_bytes(b->g, n, &b->p->door.at[n]);
+      bytes += (double)sharding_bytes(b->g, b->node[i], &b->p->result.settled[b->node[i]]);
+  double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
   if (bytes < own || (bytes <= own && !repeat))
     return; // as many bytes: then at least each its own block
-  make_whole(b->p, n, &b->p->door.reduced[n], b->axis);
+  make_replicated(b->p, n, &b->p->result.settled[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;
-    make_whole(b->p, b->node[i], &b->p->door.at[b->node[i]], b->axis);
-    make_whole(b->p, b->node[i], &b->p->door.reduced[b->node[i]], b->axis);
+    make_replicated(b->p, b->node[i], &b->p->result.computed[b->node[i]], b->axis);
+    make_replicated(b->p, b->node[i], &b->p->result.settled[b->node[i]], b->axis);
   }
-  if (repeat) make_whole(b->p, n, &b->p->door.at[n], b->axis);
+  if (repeat) make_replicated(b->p, n, &b->p->result.computed[n], b->axis);
 }
 
 static void index_outputs(const Graph *g, Behind *b, Arena *scratch) {
@@ -183,8 +185,8 @@ static void index_outputs(const Graph *g, Behind *b, Arena *scratch) {
   b->first = first, b->next = next;
 }
 
-void plan_gather_points(Plan *p, int axis) {
-  const Graph *g = p->door.graph;
+void place_gathers(Placer *p, int axis) {
+  const Graph *g = p->result.graph;
   Arena *scratch = arena_new();
   Behind b = {.p = p, .g = g, .axis = axis};
   index_outputs(g, &b, scratch);
@@ -193,8 +195,9 @@ void plan_gather_points(Plan *p, int axis) {
     OpClass cls = op_row((Op)node->op)->cls;
     if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;
-    int k = state_cut_by(&p->door.at[n], node->dims.n, axis);
-    if (k < 0 || !axes_equal(p->door.at[n].cut[k], p->door.reduced[n].cut[k])) continue;
+    int k = sharding_dim_of(&p->result.computed[n], node->dims.n, axis);
+    if (k < 0 || !axes_equal(p->result.computed[n].split[k], p->result.settled[n].split[k]))
+      continue;
     b.d = node->dims.at[k];
     gather_value(&b, n);
   }

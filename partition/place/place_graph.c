@@ -44,13 +44,13 @@ static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
       dims += graph_node(g, graph_node(g, u)->args[i])->dims.n;
   }
   p->role_start = arena_array(a, uint32_t, args + 1);
-  p->role = arena_array(a, Role, dims + 1);
+  p->role = arena_array(a, DimRole, dims + 1);
   args = dims = 0;
   for (NodeId u = 1; u <= n; u++)
     for (int i = 0; i < graph_node(g, u)->nargs; i++) {
       p->role_start[args++] = dims;
       for (int j = 0; j < graph_node(g, graph_node(g, u)->args[i])->dims.n; j++)
-        p->role[dims++] = role_of(g, u, i, j);
+        p->role[dims++] = dim_role_of(g, u, i, j);
     }
 }
 
@@ -86,7 +86,7 @@ static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
 
 // -- wishes -------------------------------------------------------------------------------------
 
-static uint64_t wisher_hash(const Wisher *w) {
+static uint64_t requester_hash(const Requester *w) {
   uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^
                (uintptr_t)w->subject.param << 17;
   for (int i = 0; i < w->subject.dims.n; i++)
@@ -94,29 +94,29 @@ static uint64_t wisher_hash(const Wisher *w) {
   return h ^ h >> 32;
 }
 
-static bool same_wisher(const Wisher *x, const Wisher *y) {
+static bool same_requester(const Requester *x, const Requester *y) {
   const Subject *a = &x->subject, *b = &y->subject;
   return x->given == y->given && a->scope == b->scope && a->name == b->name &&
          a->param == b->param && dims_equal(&a->dims, &b->dims);
 }
 
 // Names that are not interned are unlike each other, which costs a wish more.
-static void find_wishers(PlaceGraph *p, Arena *a, const Graph *g) {
+static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
   uint32_t n = graph_count(g), cap = 64;
   while (cap < 2 * n) cap *= 2;
   Arena *scratch = arena_new();
   uint32_t *slot = arena_array(scratch, uint32_t, cap); // 1 + index
-  p->wisher = arena_array(a, Wisher, n + 1);
-  p->wisher_of = arena_array(a, uint32_t, n + 1);
+  p->requester = arena_array(a, Requester, n + 1);
+  p->requester_of = arena_array(a, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++) {
-    Wisher w = {p->subject[u], p->given[u]};
-    uint32_t i = (uint32_t)wisher_hash(&w) & (cap - 1);
-    while (slot[i] && !same_wisher(&p->wisher[slot[i] - 1], &w)) i = (i + 1) & (cap - 1);
+    Requester w = {p->subject[u], p->given[u]};
+    uint32_t i = (uint32_t)requester_hash(&w) & (cap - 1);
+    while (slot[i] && !same_requester(&p->requester[slot[i] - 1], &w)) i = (i + 1) & (cap - 1);
     if (!slot[i]) {
-      p->wisher[p->nwishers] = w;
-      slot[i] = ++p->nwishers;
+      p->requester[p->nrequesters] = w;
+      slot[i] = ++p->nrequesters;
     }
-    p->wisher_of[u] = slot[i] - 1;
+    p->requester_of[u] = slot[i] - 1;
   }
   arena_free(scratch);
 }
@@ -129,6 +129,6 @@ const PlaceGraph *place_graph(Arena *a, const Graph *g) {
   find_carries(p, a, g);
   find_given(p, a, g);
   p->subject = subjects_of_nodes(a, g);
-  find_wishers(p, a, g);
+  find_requesters(p, a, g);
   return p;
 }

@@ -24,7 +24,7 @@ static const double SMALL = 1.0 / 256; // of all bytes, and of all work
 
 // The states of all nodes, as they stand in a plan.
 typedef struct States {
-  State *at, *home;
+  Sharding *at, *settled;
   Axes **inner;
   uint8_t *linear;
 } States;
@@ -33,7 +33,8 @@ typedef struct States {
 
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
-  m->old[m->nold++] = (Change){n, m->p->door.at[n], m->p->door.reduced[n], m->p->inner[n]};
+  m->old[m->nold++] =
+      (Change){n, m->p->result.computed[n], m->p->result.settled[n], m->p->inner[n]};
   return true;
 }
 
@@ -69,35 +70,35 @@ static bool is_shown(const Improve *m, NodeId n) {
 
 // Chooses u again; its users too if that changes it. False when that is too much.
 static bool choose_node(Improve *m, NodeId u) {
-  Plan *p = m->p;
+  Placer *p = m->p;
   if (!is_free(m, u)) return true;
-  State at = p->door.at[u], home = p->door.reduced[u];
+  Sharding at = p->result.computed[u], settled = p->result.settled[u];
   Axes *inner = p->inner[u];
   int ndims = graph_node(m->g, u)->dims.n;
-  plan_choose_again(p, u);
-  bool moved = !state_equal(&home, &p->door.reduced[u], ndims);
-  bool same = !moved && state_equal(&at, &p->door.at[u], ndims);
-  State new_at = p->door.at[u], new_home = p->door.reduced[u];
+  place_choose_again(p, u);
+  bool moved = !sharding_equal(&settled, &p->result.settled[u], ndims);
+  bool same = !moved && sharding_equal(&at, &p->result.computed[u], ndims);
+  Sharding new_at = p->result.computed[u], new_settled = p->result.settled[u];
   Axes *new_inner = p->inner[u];
-  p->door.at[u] = at, p->door.reduced[u] = home, p->inner[u] = inner;
+  p->result.computed[u] = at, p->result.settled[u] = settled, p->inner[u] = inner;
   if (same) return true;
   if ((moved && is_shown(m, u)) || !save(m, u)) return false;
-  p->door.at[u] = new_at, p->door.reduced[u] = new_home, p->inner[u] = new_inner;
+  p->result.computed[u] = new_at, p->result.settled[u] = new_settled, p->inner[u] = new_inner;
   return !moved || wait_users(m, u);
 }
 
 // What all users want cut is computed so, as far back as that goes.
 static bool pull_back(Improve *m, NodeId n) {
-  Plan *p = m->p;
+  Placer *p = m->p;
   if (!is_free(m, n) || is_shown(m, n)) return true;
-  Change before = {n, p->door.at[n], p->door.reduced[n], p->inner[n]};
+  Change before = {n, p->result.computed[n], p->result.settled[n], p->inner[n]};
   int ndims = graph_node(m->g, n)->dims.n;
-  plan_pull_back(p, n);
-  if (state_equal(&before.home, &p->door.reduced[n], ndims) &&
-      state_equal(&before.at, &p->door.at[n], ndims))
+  place_pull_back(p, n);
+  if (sharding_equal(&before.settled, &p->result.settled[n], ndims) &&
+      sharding_equal(&before.at, &p->result.computed[n], ndims))
     return true;
   if (m->nold == 2 * MAX_CHANGED) {
-    p->door.at[n] = before.at, p->door.reduced[n] = before.home;
+    p->result.computed[n] = before.at, p->result.settled[n] = before.settled;
     return false;
   }
   m->old[m->nold++] = before;
@@ -150,11 +151,12 @@ static double work_of_changed(Improve *m) {
 }
 
 // Exchanges the states of now and before. A node may stand there twice.
-static void swap_states(Improve *m, bool back) {
+static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
-    Change now = {c->n, m->p->door.at[c->n], m->p->door.reduced[c->n], m->p->inner[c->n]};
-    m->p->door.at[c->n] = c->at, m->p->door.reduced[c->n] = c->home, m->p->inner[c->n] = c->inner;
+    Change now = {c->n, m->p->result.computed[c->n], m->p->result.settled[c->n], m->p->inner[c->n]};
+    m->p->result.computed[c->n] = c->at, m->p->result.settled[c->n] = c->settled,
+    m->p->inner[c->n] = c->inner;
     *c = now;
   }
 }
@@ -176,7 +178,7 @@ static double saved_bytes(const Improve *m, const Counted *list, int n) {
 }
 
 static void keep(Improve *m, const Counted *list, int n) {
-  swap_states(m, false);
+  swap_shardings(m, false);
   for (int i = 0; i < n; i++)
     if (list[i].before != list[i].after || is_changed(m, list[i].n))
       m->sent[list[i].n] = list[i].after;
@@ -192,13 +194,13 @@ static bool decide(Improve *m, bool good) {
   if (good) {
     double work = work_of_changed(m);
     for (int i = 0; i < n; i++) list[i].after = improve_cost(m, list[i].n);
-    swap_states(m, true);
+    swap_shardings(m, true);
     for (int i = 0; i < n; i++) list[i].before = improve_cost(m, list[i].n);
     work -= work_of_changed(m);
     kept = saved_bytes(m, list, n) > m->least && work <= m->spare;
     if (kept) m->spare -= work, keep(m, list, n);
   } else if (m->nold > 0) {
-    swap_states(m, true);
+    swap_shardings(m, true);
   }
   m->nold = m->npending = 0;
   m->trials++;
@@ -210,49 +212,50 @@ static bool decide(Improve *m, bool good) {
 static bool has_room(const Improve *m) { return m->trials < m->most; }
 
 // Cuts dim k of n at home over the axis; what is no sum is computed so.
-static bool move_home(Improve *m, NodeId n, int axis, int k) {
-  Plan *p = m->p;
-  State *at = &p->door.at[n], *home = &p->door.reduced[n];
-  Axes cut = home->cut[k];
-  axes_append(&cut, axis);
-  if (!axes_has(at->partial, axis) && !axes_equal(cut_allowed(m->g, n, k, cut), cut)) return false;
+static bool move_settled(Improve *m, NodeId n, int axis, int k) {
+  Placer *p = m->p;
+  Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
+  Axes split = settled->split[k];
+  axes_append(&split, axis);
+  if (!axes_has(at->partial, axis) && !axes_equal(split_allowed(m->g, n, k, split), split))
+    return false;
   if (!save(m, n)) return false;
-  home->cut[k] = cut;
-  if (!axes_has(at->partial, axis) && axes_starts(cut, at->cut[k])) at->cut[k] = cut;
+  settled->split[k] = split;
+  if (!axes_has(at->partial, axis) && axes_starts(split, at->split[k])) at->split[k] = split;
   return decide(m, wait_users(m, n));
 }
 
 // Dims of n (bits) that a user wants cut, or, behind pointwise work, one of its users.
-static uint32_t wanted_cuts(const Improve *m, NodeId n, int axis, bool *whole) {
-  const Plan *p = m->p;
+static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
+  const Placer *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
   Reads r;
   improve_needs(m, n, &r);
-  uint32_t cuts = r.axis[axis].cuts;
-  *whole = r.axis[axis].whole;
+  uint32_t splits = r.axis[axis].splits;
+  *replicated = r.axis[axis].replicated;
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
     const Node *user = graph_node(m->g, p->graph->use[i]);
     if (op_row((Op)user->op)->cls != POINTWISE) continue;
     improve_needs(m, p->graph->use[i], &r);
     for (int k = 0; k < user->dims.n; k++) {
       int at = dims_index(dims, user->dims.at[k]);
-      if (at >= 0 && r.axis[axis].cuts >> k & 1) cuts |= 1u << at;
+      if (at >= 0 && r.axis[axis].splits >> k & 1) splits |= 1u << at;
     }
   }
-  return cuts;
+  return splits;
 }
 
 // As any of its users wants it.
-static void try_homes(Improve *m, NodeId n, int axis) {
-  const Plan *p = m->p;
+static void try_settled(Improve *m, NodeId n, int axis) {
+  const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
-  bool whole;
+  bool replicated;
   if (node->attr.decl || !is_free(m, n) || is_shown(m, n) ||
-      state_cut_by(&p->door.reduced[n], node->dims.n, axis) >= 0)
+      sharding_dim_of(&p->result.settled[n], node->dims.n, axis) >= 0)
     return;
-  uint32_t cuts = wanted_cuts(m, n, axis, &whole);
-  for (int k = 0; k < node->dims.n && whole && has_room(m); k++)
-    if (cuts >> k & 1 && !p->wish[n]->whole[k] && move_home(m, n, axis, k)) return;
+  uint32_t splits = wanted_splits(m, n, axis, &replicated);
+  for (int k = 0; k < node->dims.n && replicated && has_room(m); k++)
+    if (splits >> k & 1 && !p->request[n]->replicated[k] && move_settled(m, n, axis, k)) return;
 }
 
 static bool has_slots(const Improve *m, NodeId u) {
@@ -264,17 +267,17 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(m->p->inner[u][i], axis)) return node->dims.n + i;
-  return state_cut_by(&m->p->door.at[u], node->dims.n, axis);
+  return sharding_dim_of(&m->p->result.computed[u], node->dims.n, axis);
 }
 
-static bool can_cut(const Improve *m, NodeId u, int axis, int slot) {
+static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
   const Node *node = graph_node(m->g, u);
   Axes one = {.n = 1, .at = {(uint8_t)axis}};
   if (slot < 0) return true;
   int64_t parts = m->g->mesh->axis[axis].size;
   if (slot >= node->dims.n)
     return dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >= parts;
-  return !m->p->wish[u]->whole[slot] && cut_allowed(m->g, u, slot, one).n &&
+  return !m->p->request[u]->replicated[slot] && split_allowed(m->g, u, slot, one).n &&
          dim_get(m->g->dims, node->dims.at[slot])->size >= parts;
 }
 
@@ -290,12 +293,12 @@ static void try_slots(Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   int now = slot_now(m, u, axis);
   for (int s = -1; s < node->dims.n + node_inner(node) && has_room(m); s++)
-    if (s != now && can_cut(m, u, axis, s) && move_slot(m, u, axis, s)) return;
+    if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
 
 // All users of n choose as if n were whole.
 static void try_gather(Improve *m, NodeId n, int axis) {
-  Plan *p = m->p;
+  Placer *p = m->p;
   p->as_gathered = n, p->gathered_axis = axis;
   bool good = wait_users(m, n) && spread(m);
   p->as_gathered = 0;
@@ -316,20 +319,20 @@ static bool is_hot(const Improve *m, NodeId u) {
 
 static void improve_axis(Improve *m, int axis) {
   const Graph *g = m->g;
-  const Plan *p = m->p;
+  const Placer *p = m->p;
   double least = fmax(SMALL * m->total, m->call);
   m->least = 0; // no call more
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
-    if (!improve_is_term(m, n, axis)) continue;
-    try_homes(m, n, axis);
+    if (!improve_is_partial(m, n, axis)) continue;
+    try_settled(m, n, axis);
     for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1] && has_room(m); i++)
       if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE)
-        try_homes(m, p->graph->use[i], axis);
+        try_settled(m, p->graph->use[i], axis);
   }
   m->least = least;
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
     if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 &&
-        state_cut_by(&p->door.reduced[n], graph_node(g, n)->dims.n, axis) >= 0 &&
+        sharding_dim_of(&p->result.settled[n], graph_node(g, n)->dims.n, axis) >= 0 &&
         improve_cost(m, n) > m->least)
       try_gather(m, n, axis);
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
@@ -337,22 +340,23 @@ static void improve_axis(Improve *m, int axis) {
 }
 
 // Room for other states of all nodes, which begin as those of p.
-static States copy_states(const Plan *p) {
-  uint32_t n = graph_count(p->door.graph) + 1;
-  States s = {arena_copy(p->arena, p->door.at, n * sizeof *s.at),
-              arena_copy(p->arena, p->door.reduced, n * sizeof *s.home),
+static States copy_shardings(const Placer *p) {
+  uint32_t n = graph_count(p->result.graph) + 1;
+  States s = {arena_copy(p->arena, p->result.computed, n * sizeof *s.at),
+              arena_copy(p->arena, p->result.settled, n * sizeof *s.settled),
               arena_array(p->arena, Axes *, n),
               arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
   for (NodeId u = 1; u < n; u++) {
-    int inner = node_inner(graph_node(p->door.graph, u));
+    int inner = node_inner(graph_node(p->result.graph, u));
     if (p->inner[u]) s.inner[u] = arena_copy(p->arena, p->inner[u], (size_t)inner * sizeof(Axes));
   }
   return s;
 }
 
-static void exchange_states(Plan *p, States *s) {
-  States now = {p->door.at, p->door.reduced, p->inner, p->linear};
-  p->door.at = s->at, p->door.reduced = s->home, p->inner = s->inner, p->linear = s->linear;
+static void exchange_shardings(Placer *p, States *s) {
+  States now = {p->result.computed, p->result.settled, p->inner, p->linear};
+  p->result.computed = s->at, p->result.settled = s->settled, p->inner = s->inner,
+  p->linear = s->linear;
   *s = now;
 }
 
@@ -363,9 +367,9 @@ static double all_costs(Improve *m, double *sent) {
 }
 
 // Weighted bytes of all collectives of the program that p leads to.
-static double lowered_bytes(Plan *p) {
+static double lowered_bytes(Placer *p) {
   Arena *scratch = arena_new();
-  const Graph *lowered = collectives_share(scratch, lower(scratch, &p->door));
+  const Graph *lowered = collectives_share(scratch, lower(scratch, &p->result));
   double sum = 0;
   CollKind kind;
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
@@ -379,17 +383,17 @@ static double lowered_bytes(Plan *p) {
   return sum;
 }
 
-void plan_improve(Plan *p) {
-  const Graph *g = p->door.graph;
+void place_improve(Placer *p) {
+  const Graph *g = p->result.graph;
   uint32_t n = graph_count(g) + 1;
-  States start = copy_states(p);
-  plan_finish(p);
+  States start = copy_shardings(p);
+  place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
   *m = (Improve){.p = p,
                  .g = g,
                  .seen = arena_array(scratch, uint32_t, n),
-                 .terms = arena_array(scratch, uint8_t, n),
+                 .partial = arena_array(scratch, uint8_t, n),
                  .sent = arena_array(scratch, double, n)};
   m->call = p->machine->latency * p->machine->bandwidth;
   for (int a = 0; a < g->mesh->naxes; a++)
@@ -398,15 +402,15 @@ void plan_improve(Plan *p) {
   m->total = all_costs(m, m->sent);
   m->most = MIN_TRIALS + n / 2;
   if (m->total > 0) {
-    exchange_states(p, &start);
-    improve_terms(m);
+    exchange_shardings(p, &start);
+    improve_partial(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * improve_work(m, u);
     for (int a = 0; a < g->mesh->naxes; a++)
       if (g->mesh->axis[a].size > 1) improve_axis(m, a);
-    if (m->kept) plan_finish(p);
+    if (m->kept) place_finish(p);
     double bytes = m->kept ? lowered_bytes(p) : 0;
-    exchange_states(p, &start);
-    if (m->kept && bytes < lowered_bytes(p)) exchange_states(p, &start);
+    exchange_shardings(p, &start);
+    if (m->kept && bytes < lowered_bytes(p)) exchange_shardings(p, &start);
   }
   arena_free(scratch);
 }

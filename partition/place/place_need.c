@@ -2,18 +2,18 @@
 #include "partition/sharding/sharding_internal.h"
 
 // Whether the blocks of to[0] all read the whole of dims[0]: then it is gathered.
-static bool reads_all(const Plan *p, NodeId n) {
-  const Graph *g = p->door.graph;
+static bool reads_all(const Placer *p, NodeId n) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  const State *at = &p->door.at[n];
+  const Sharding *at = &p->result.computed[n];
   int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
   Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size,
              .tap_size = 1,
              .affine = node->attr.affine};
-  x.of_axes = at->cut[dims_index(&node->dims, node->attr.to[0])];
+  x.of_axes = at->split[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) {
     x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
-    x.tap_axes = at->cut[dims_index(&node->dims, node->attr.to[1])];
+    x.tap_axes = at->split[dims_index(&node->dims, node->attr.to[1])];
   }
   Axes all = x.of_axes;
   axes_join(&all, x.tap_axes);
@@ -26,65 +26,66 @@ static bool reads_all(const Plan *p, NodeId n) {
 
 // Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any
 // cuts. If an axis of the new dim cuts another dim of the source, that moves to dim j first.
-static void need_reach(const Plan *p, NodeId n, int j, State *need) {
-  const Node *node = graph_node(p->door.graph, n);
+static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
+  const Node *node = graph_node(p->result.graph, n);
   if (reads_all(p, n)) return;
-  int ndims = graph_node(p->door.graph, node->args[0])->dims.n;
-  const State *home = &p->door.reduced[node->args[0]];
-  Axes cut = home->cut[j], to = p->door.at[n].cut[dims_index(&node->dims, node->attr.to[0])];
-  for (int i = 0; i < to.n && !cut.n; i++)
-    if (state_cut_by(home, ndims, to.at[i]) >= 0) cut = to;
+  int ndims = graph_node(p->result.graph, node->args[0])->dims.n;
+  const Sharding *settled = &p->result.settled[node->args[0]];
+  Axes split = settled->split[j],
+       to = p->result.computed[n].split[dims_index(&node->dims, node->attr.to[0])];
+  for (int i = 0; i < to.n && !split.n; i++)
+    if (sharding_dim_of(settled, ndims, to.at[i]) >= 0) split = to;
   int free = 0;
-  while (free < cut.n && state_cut_by(need, ndims, cut.at[free]) < 0 &&
-         !axes_has(need->partial, cut.at[free]))
+  while (free < split.n && sharding_dim_of(need, ndims, split.at[free]) < 0 &&
+         !axes_has(need->partial, split.at[free]))
     free++;
-  need->cut[j] = axes_head(cut, free);
+  need->split[j] = axes_head(split, free);
 }
 
 // The state in which a scan or final reads its argument i.
-static State need_in_loop(const Plan *p, NodeId n, int i) {
-  const Node *node = graph_node(p->door.graph, n);
-  if (node->op == OP_FINAL) return i ? p->door.at[node->args[1]] : (State){0};
+static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
+  const Node *node = graph_node(p->result.graph, n);
+  if (node->op == OP_FINAL) return i ? p->result.computed[node->args[1]] : (Sharding){0};
   NodeId carry = p->graph->carry[n][i];
-  return carry ? p->door.at[carry] : p->door.reduced[node->args[i]];
+  return carry ? p->result.computed[carry] : p->result.settled[node->args[i]];
 }
 
-State plan_need(const Plan *p, NodeId n, int i) {
-  const Graph *g = p->door.graph;
+Sharding read_sharding(const Placer *p, NodeId n, int i) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
-  const State *at = &p->door.at[n];
+  const Sharding *at = &p->result.computed[n];
   if (node->op == OP_SCAN || node->op == OP_FINAL) return need_in_loop(p, n, i);
-  State need = {0};
-  int reach = -1;
+  Sharding need = {0};
+  int halo = -1;
   for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
-    Role r = plan_role(p, n, i, j);
-    if (r.reach)
-      reach = j;
+    DimRole r = placed_role(p, n, i, j);
+    if (r.halo)
+      halo = j;
     else if (r.kind == ROLE_KEEP)
-      need.cut[j] = at->cut[r.at];
-    if (r.kind == ROLE_INNER) need.cut[j] = p->inner[n][r.at];
+      need.split[j] = at->split[r.at];
+    if (r.kind == ROLE_INNER) need.split[j] = p->inner[n][r.at];
   }
   for (int a = 0; a < g->mesh->naxes; a++)
     if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
   if (need.partial.n) need.monoid = MONOID_SUM;
-  if (reach >= 0) need_reach(p, n, reach, &need);
+  if (halo >= 0) need_halo(p, n, halo, &need);
   return need;
 }
 
-State plan_output_need(const Plan *p, const Output *o) {
-  if (o->kind == OUT_VALUE) return p->door.reduced[o->value];
-  const Graph *g = p->door.graph;
+Sharding output_sharding(const Placer *p, const Output *o) {
+  if (o->kind == OUT_VALUE) return p->result.settled[o->value];
+  const Graph *g = p->result.graph;
   DeclId target = o->target;
   NodeId source = g->decl.at[target - 1].node;
-  if (source) return p->door.reduced[source];
+  if (source) return p->result.settled[source];
   Subject s = subject_of_decl(g, target);
-  Wish w;
-  wish_resolve(g, p->door.layout, &s, &w);
-  State need = {0};
-  for (int k = 0; k < s.dims.n; k++) need.cut[k] = w.hard[k];
+  Request w;
+  request_resolve(g, p->result.layout, &s, &w);
+  Sharding need = {0};
+  for (int k = 0; k < s.dims.n; k++) need.split[k] = w.hard[k];
   for (int k = 0; k < s.dims.n; k++)
     for (int i = 0; i < w.soft[k].n; i++)
-      if (state_cut_by(&need, s.dims.n, w.soft[k].at[i]) < 0)
-        axes_append(&need.cut[k], w.soft[k].at[i]);
+      if (sharding_dim_of(&need, s.dims.n, w.soft[k].at[i]) < 0)
+        axes_append(&need.split[k], w.soft[k].at[i]);
   return need;
 }

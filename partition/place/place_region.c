@@ -12,17 +12,17 @@
 enum { ROUNDS = 4 };
 
 // Chooses n again; whether its state has changed.
-static bool choose_again(Plan *p, NodeId n) {
-  State at = p->door.at[n], home = p->door.reduced[n];
-  int ndims = graph_node(p->door.graph, n)->dims.n;
-  p->door.at[n] = p->door.reduced[n] = (State){0};
-  plan_choose(p, n);
-  return !state_equal(&at, &p->door.at[n], ndims) ||
-         !state_equal(&home, &p->door.reduced[n], ndims);
+static bool choose_again(Placer *p, NodeId n) {
+  Sharding at = p->result.computed[n], settled = p->result.settled[n];
+  int ndims = graph_node(p->result.graph, n)->dims.n;
+  p->result.computed[n] = p->result.settled[n] = (Sharding){0};
+  place_choose(p, n);
+  return !sharding_equal(&at, &p->result.computed[n], ndims) ||
+         !sharding_equal(&settled, &p->result.settled[n], ndims);
 }
 
-static bool settle_round(Plan *p, bool *changed) {
-  const Graph *g = p->door.graph;
+static bool settle_round(Placer *p, bool *changed) {
+  const Graph *g = p->result.graph;
   bool any = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     changed[n] = p->graph->next[n] && choose_again(p, n);
@@ -37,9 +37,9 @@ static bool settle_round(Plan *p, bool *changed) {
   return any;
 }
 
-void plan_settle_carries(Plan *p) {
-  if (!p->door.graph->region.n) return;
-  bool *changed = arena_array(p->arena, bool, graph_count(p->door.graph) + 1);
+void place_settle_carries(Placer *p) {
+  if (!p->result.graph->region.n) return;
+  bool *changed = arena_array(p->arena, bool, graph_count(p->result.graph) + 1);
   p->settling = true;
   for (int round = 0; round < ROUNDS && settle_round(p, changed); round++) {
   }

@@ -21,28 +21,28 @@ static int listed(const DimId *list, int n, DimId d) {
   return -1;
 }
 
-static Role keep(const Node *n, DimId d) {
-  return (Role){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)};
+static DimRole keep(const Node *n, DimId d) {
+  return (DimRole){.kind = ROLE_KEEP, .at = (int8_t)dims_index(&n->dims, d)};
 }
 
-static Role inner_or_keep(const Node *n, DimId d) {
+static DimRole inner_or_keep(const Node *n, DimId d) {
   int s = listed(n->attr.dims, n->attr.ndims, d);
-  return s < 0 ? keep(n, d) : (Role){.kind = ROLE_INNER, .at = (int8_t)s};
+  return s < 0 ? keep(n, d) : (DimRole){.kind = ROLE_INNER, .at = (int8_t)s};
 }
 
-static Role move_role(const Node *n, DimId d) {
+static DimRole move_role(const Node *n, DimId d) {
   int s = listed(n->attr.dims, n->attr.ndims, d);
   if (s < 0 || n->op == OP_BROADCAST || n->op == OP_PIN) return keep(n, d);
   if (n->op == OP_RENAME) return keep(n, n->attr.to[s]);
-  if (s > 0) return (Role){.kind = ROLE_WHOLE};
+  if (s > 0) return (DimRole){.kind = ROLE_FULL};
   return keep(n, n->attr.to[0]);
 }
 
 // A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
-static Role gather_role(const Graph *g, const Node *n, int i, DimId d) {
-  Role r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
+static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
+  DimRole r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
   Dtype type = (Dtype)graph_node(g, n->args[0])->type;
-  if (r.kind == ROLE_INNER && dtype_bytes(type) == 1) r.kind = ROLE_WHOLE;
+  if (r.kind == ROLE_INNER && dtype_bytes(type) == 1) r.kind = ROLE_FULL;
   return r;
 }
 
@@ -52,30 +52,30 @@ static bool window_sums(const Node *n) {
          dtype_bytes((Dtype)n->type) > 1;
 }
 
-static Role window_role(const Node *n, DimId d) {
+static DimRole window_role(const Node *n, DimId d) {
   if (d != n->attr.dims[0]) return keep(n, d);
-  if (window_sums(n)) return (Role){.kind = ROLE_INNER};
-  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (Role){.kind = ROLE_WHOLE};
-  Role r = keep(n, n->attr.to[0]);
-  r.reach = true;
+  if (window_sums(n)) return (DimRole){.kind = ROLE_INNER};
+  if (!n->attr.nto || n->op == OP_WINDOW_AT) return (DimRole){.kind = ROLE_FULL};
+  DimRole r = keep(n, n->attr.to[0]);
+  r.halo = true;
   return r;
 }
 
-static Role ordered_role(const Graph *g, const Node *n, DimId d) {
+static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
   bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
               4; // candidates travel as keys of 8 bytes
-  return (Role){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_WHOLE};
+  return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
 // What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
-static Role region_role(const Node *n, DimId d) {
+static DimRole region_role(const Node *n, DimId d) {
   if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
-    return (Role){.kind = ROLE_WHOLE};
+    return (DimRole){.kind = ROLE_FULL};
   return keep(n, d);
 }
 
-Role role_of(const Graph *g, NodeId id, int i, int j) {
+DimRole dim_role_of(const Graph *g, NodeId id, int i, int j) {
   const Node *n = graph_node(g, id);
   DimId d = graph_node(g, n->args[i])->dims.at[j];
   switch (op_row((Op)n->op)->cls) {
@@ -117,7 +117,7 @@ static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
   return axes;
 }
 
-Axes cut_allowed(const Graph *g, NodeId id, int k, Axes axes) {
+Axes split_allowed(const Graph *g, NodeId id, int k, Axes axes) {
   const Node *n = graph_node(g, id);
   DimId d = n->dims.at[k];
   if (n->op == OP_VALUES || (n->op == OP_COLLECT && d == n->attr.dims[0])) return (Axes){0};

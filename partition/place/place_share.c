@@ -10,7 +10,7 @@
 
 enum { MAX_THROUGH = 16 }; // windows over one value
 
-bool plan_window_passes(const Node *n, DimId d) {
+bool window_passes_dim(const Node *n, DimId d) {
   if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
   for (int i = 0; i < n->attr.nto; i++)
     if (n->attr.to[i] == d) return false;
@@ -18,19 +18,19 @@ bool plan_window_passes(const Node *n, DimId d) {
 }
 
 // Whether node u, which has its state, reads argument i whole over the axis.
-static bool reads_whole(const Plan *p, NodeId u, int i, int axis) {
-  State need = plan_need(p, u, i);
+static bool reads_replicated(const Placer *p, NodeId u, int i, int axis) {
+  Sharding need = read_sharding(p, u, i);
   return !axes_has(need.partial, axis) &&
-         state_cut_by(&need,
-                      graph_node(p->door.graph, graph_node(p->door.graph, u)->args[i])->dims.n,
-                      axis) < 0;
+         sharding_dim_of(
+             &need, graph_node(p->result.graph, graph_node(p->result.graph, u)->args[i])->dims.n,
+             axis) < 0;
 }
 
-bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) {
-  const Graph *g = p->door.graph;
+bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but) {
+  const Graph *g = p->result.graph;
   NodeId value[MAX_THROUGH];
   int n = 1;
-  while (plan_window_passes(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
+  while (window_passes_dim(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
   if (arg == p->as_gathered && axis == p->gathered_axis) return true;
   value[0] = arg;
   for (int v = 0; v < n; v++)
@@ -38,9 +38,9 @@ bool plan_is_gathered(const Plan *p, NodeId arg, DimId d, int axis, NodeId but) 
       NodeId u = p->graph->use[k];
       const Node *user = graph_node(g, u);
       if (u == but || u > p->chosen) continue;
-      if (plan_window_passes(user, d) && n < MAX_THROUGH) value[n++] = u;
-      for (int i = 0; i < user->nargs && !plan_window_passes(user, d); i++)
-        if (user->args[i] == value[v] && reads_whole(p, u, i, axis)) return true;
+      if (window_passes_dim(user, d) && n < MAX_THROUGH) value[n++] = u;
+      for (int i = 0; i < user->nargs && !window_passes_dim(user, d); i++)
+        if (user->args[i] == value[v] && reads_replicated(p, u, i, axis)) return true;
     }
   return false;
 }

@@ -91,16 +91,16 @@ static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
   uint32_t at = 0;
   for (uint32_t k = 0; k < nkinds; k++)
     for (uint32_t s = 0; s < kind[k]->n; s++) {
-      uint8_t cut = kind[k]->alone[s].cut[i];
-      if (!cut || p->size[cut - 1] % most == 0) {
-        code[at++] = cut ? EVEN : 0;
+      uint8_t split = kind[k]->alone[s].split[i];
+      if (!split || p->size[split - 1] % most == 0) {
+        code[at++] = split ? EVEN : 0;
         continue;
       }
-      if (!number[cut - 1]) {
-        c.size[n] = p->size[cut - 1];
-        number[cut - 1] = ++n;
+      if (!number[split - 1]) {
+        c.size[n] = p->size[split - 1];
+        number[split - 1] = ++n;
       }
-      code[at++] = number[cut - 1];
+      code[at++] = number[split - 1];
     }
   c.uneven = n > 0;
   c.hash = hash_bytes(code, at);
@@ -215,7 +215,7 @@ static void fill_values(Least *l, KindTable *t) {
   for (uint32_t s = 0; s < t->n; s++)
     for (uint32_t i = 0; i < l->nvalues; i++, at++) {
       uint8_t code = l->value[i].code[t->first + s];
-      t->left[at] = code == CHANGE_CUT ? 1 / t->size : 1;
+      t->left[at] = code == CHANGE_SPLIT ? 1 / t->size : 1;
       t->passed[at] = code == CHANGE_MOVED ? 1 / t->size : 1;
       any[at] = code ? 1 / t->size : 1;
       for (int f = 0; f < FLOWS; f++) {
@@ -239,7 +239,7 @@ static void fill_kind(Least *l, KindTable *t, const AxisKind *k) {
   t->best_held = least_of_rows(l, l->nheld, t->n, t->held, 1);
   fill_values(l, t);
   t->latency = arena_array(l->a, double, t->n);
-  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = k->alone[s].price.latency;
+  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = k->alone[s].cost.latency;
 }
 
 static double *ones(Arena *a, uint32_t n) {
@@ -424,7 +424,7 @@ struct LeastPair {
 const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *together) {
   LeastPair *p = arena_new_of(l->a, LeastPair);
   *p = (LeastPair){.share = arena_array(l->a, double, l->nparts + 1),
-                   .latency = together->price.latency};
+                   .latency = together->cost.latency};
   for (uint32_t i = 0; i < parts->part.n; i++)
     if (l->part_class[i])
       p->share[l->part_class[i] - 1] += parts->part.at[i].amount * together->share[i];

@@ -12,7 +12,7 @@
 #ifndef PARTITION_LEAST_H
 #define PARTITION_LEAST_H
 
-#include "partition/search/price_internal.h"
+#include "partition/search/layout_cost_internal.h"
 
 // Axes of one size and speed, and the sets of dims that one may have.
 typedef struct AxisKind {

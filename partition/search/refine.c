@@ -5,14 +5,15 @@
 #include "partition/search/space_internal.h"
 
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
-  if (a->price.seconds != b->price.seconds) return a->price.seconds < b->price.seconds;
-  if (a->price.memory != b->price.memory) return a->price.memory < b->price.memory;
+  if (a->cost.seconds != b->cost.seconds) return a->cost.seconds < b->cost.seconds;
+  if (a->cost.memory != b->cost.memory) return a->cost.memory < b->cost.memory;
   return a->layout.n < b->layout.n;
 }
 
 // -- rules beyond dims --------------------------------------------------------------------------
 
-static bool gains(const SearchTask *t, const Price *now, const Price *then, SearchAim aim) {
+static bool gains(const SearchTask *t, const LayoutCost *now, const LayoutCost *then,
+                  SearchAim aim) {
   switch (aim) {
   case SEARCH_FASTER: return now->memory <= t->memory && now->seconds < 0.98 * then->seconds;
   case SEARCH_SMALLER:
@@ -23,7 +24,7 @@ static bool gains(const SearchTask *t, const Price *now, const Price *then, Sear
 }
 
 static bool better(const SearchChoice *a, const SearchChoice *b, SearchAim aim) {
-  return aim == SEARCH_FASTER ? search_cheaper(a, b) : a->price.memory < b->price.memory;
+  return aim == SEARCH_FASTER ? search_cheaper(a, b) : a->cost.memory < b->cost.memory;
 }
 
 static bool has_target(const Layout *l, const LayoutRule *r) {
@@ -43,7 +44,7 @@ static void try_rule(Arena *a, const SearchTask *t, const SearchChoice *from, co
   c.layout.rule = arena_array(a, LayoutRule, c.layout.n);
   memcpy(c.layout.rule, from->layout.rule, from->layout.n * sizeof *c.layout.rule);
   c.layout.rule[from->layout.n] = *r;
-  c.price = search_price(t, c.mesh, &c.layout);
+  c.cost = search_cost(t, c.mesh, &c.layout);
   vec_push(a, out->rule) = c;
 }
 
@@ -81,7 +82,7 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
     SearchChoice best = now;
     for (uint32_t i = 0; i < rules->rule.n; i++) {
       const SearchChoice *c = &rules->rule.at[i];
-      if (gains(t, &c->price, &now.price, aim) && better(c, &best, aim)) best = *c;
+      if (gains(t, &c->cost, &now.cost, aim) && better(c, &best, aim)) best = *c;
     }
     if (best.layout.n == now.layout.n) return now;
     now = best;

@@ -15,9 +15,9 @@
 
 enum {
   FIRST = 64,
-  FIRST_PRICED = 8,
-  MAX_PRICED = 2000,
-  MORE_PRICED = 100,
+  FIRST_ESTIMATED = 8,
+  MAX_ESTIMATED = 2000,
+  MORE_ESTIMATED = 100,
   MAX_CANDIDATES = 1 << 21,
   PAIRS = 1 << 12,
   MAX_BOUNDS = 50000000
@@ -54,12 +54,12 @@ typedef struct Search {
   const SearchTask *task;
   Arena *a;
   VEC(Candidate) candidate;
-  VEC(Candidate) priced;
+  VEC(Candidate) estimated;
   VEC(Candidate) least_bounds; // of each view
   const PartTable *parts;
   PairEntry *pair; // hashed; PAIRS of them
   SearchResult *result;
-  double cut; // the least bound of what was left out for want of room; INFINITY: nothing was
+  double split; // the least bound of what was left out for want of room; INFINITY: nothing was
   // the walk over the candidates of a view
   const View *view;
   double limit;    // bounds from here on are of no use
@@ -110,7 +110,7 @@ static void add_candidate(Search *s, double bound) {
   else if (s->candidate.n < MAX_CANDIDATES)
     vec_push(s->a, s->candidate) = s->now;
   else
-    s->cut = fmin(s->cut, bound);
+    s->split = fmin(s->split, bound);
 }
 
 // Whether no dim is too small for the axes that cut it.
@@ -146,7 +146,7 @@ static void walk(Search *s, int k, double bound) {
   for (uint32_t i = 0; i < kind_at(s, k)->n; i++) {
     if (!is_new(s, k, i) || !fits(s, k, i)) continue;
     if (!s->bounds) {
-      s->cut = fmin(s->cut, bound);
+      s->split = fmin(s->split, bound);
       return;
     }
     s->bounds--;
@@ -169,7 +169,7 @@ static void walk_views(Search *s, double limit) {
   s->first = false;
   s->limit = limit;
   s->candidate.n = 0;
-  s->cut = (double)INFINITY;
+  s->split = (double)INFINITY;
   s->bounds = MAX_BOUNDS;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
     begin_view(s, i);
@@ -216,8 +216,8 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes ------------------------------------------------------------------------------
 
-static const LeastPair *price_pair(Search *s, const View *v, const int axis[2],
-                                   const PairKey *key) {
+static const LeastPair *estimate_pair(Search *s, const View *v, const int axis[2],
+                                      const PairKey *key) {
   Arena *a = arena_new();
   Mesh both = {.naxes = 2,
                .axis = {v->mesh->axis[v->order[axis[0]]], v->mesh->axis[v->order[axis[1]]]}};
@@ -226,7 +226,7 @@ static const LeastPair *price_pair(Search *s, const View *v, const int axis[2],
   Layout layout;
   for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
   if (!space_layout(&s->space, a, &view, set, &layout)) BUG("a pair of axes cuts a dim too often");
-  Alone together = price_alone(a, s->task, s->parts, &both, &layout);
+  Alone together = cost_alone(a, s->task, s->parts, &both, &layout);
   const LeastPair *pair = least_pair(s->least, s->parts, &together);
   arena_free(a);
   return pair;
@@ -266,7 +266,7 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   c->pairs++;
   if (!e) return false;
   bool isnew = !e->pair;
-  if (isnew) *e = (PairEntry){key, price_pair(s, v, axis, &key)};
+  if (isnew) *e = (PairEntry){key, estimate_pair(s, v, axis, &key)};
   least_begin_pair(s->least, n, kind, e->pair, key.set);
   for (int k = 2; k < n; k++) {
     least_enter(s->least, k);
@@ -278,7 +278,7 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
 
 // -- the best -----------------------------------------------------------------------------------
 
-static bool costs_alike(const Price *a, const Price *b) {
+static bool costs_alike(const LayoutCost *a, const LayoutCost *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
 }
 
@@ -286,7 +286,7 @@ static bool costs_alike(const Price *a, const Price *b) {
 static void keep(Search *s, const SearchChoice *c) {
   SearchResult *r = s->result;
   uint32_t i = 0;
-  while (i < r->n && !costs_alike(&r->at[i].price, &c->price)) i++;
+  while (i < r->n && !costs_alike(&r->at[i].cost, &c->cost)) i++;
   if (i < r->n) {
     if (search_cheaper(c, &r->at[i])) r->at[i] = *c;
     return;
@@ -300,12 +300,12 @@ static void keep(Search *s, const SearchChoice *c) {
 static double beyond(double seconds) { return seconds * (1 + 1.0 / TOGETHER); }
 
 static double best_kept(const Search *s) {
-  return s->result->n ? beyond(s->result->at[0].price.seconds) : (double)INFINITY;
+  return s->result->n ? beyond(s->result->at[0].cost.seconds) : (double)INFINITY;
 }
 
 static double worst_kept(const Search *s) {
   const SearchResult *r = s->result;
-  return r->n < s->task->keep ? (double)INFINITY : beyond(r->at[r->n - 1].price.seconds);
+  return r->n < s->task->keep ? (double)INFINITY : beyond(r->at[r->n - 1].cost.seconds);
 }
 
 static bool layout_of(const Search *s, const View *v, const Candidate *c, SearchChoice *out) {
@@ -316,26 +316,26 @@ static bool layout_of(const Search *s, const View *v, const Candidate *c, Search
 }
 
 static void keep_if_fits(Search *s, SearchChoice *choice) {
-  choice->price = search_price(s->task, choice->mesh, &choice->layout);
-  s->result->priced++;
-  if (s->task->priced) s->task->priced(s->task->watcher, s->result->priced);
-  if (choice->price.memory > s->task->memory)
+  choice->cost = search_cost(s->task, choice->mesh, &choice->layout);
+  s->result->estimated++;
+  if (s->task->estimated) s->task->estimated(s->task->watcher, s->result->estimated);
+  if (choice->cost.memory > s->task->memory)
     s->result->over_memory++;
   else
     keep(s, choice);
 }
 
-static void price_candidate(Search *s, const Candidate *c) {
+static void estimate_candidate(Search *s, const Candidate *c) {
   SearchChoice choice;
-  vec_push(s->a, s->priced) = *c;
+  vec_push(s->a, s->estimated) = *c;
   if (!layout_of(s, &s->space.view.at[c->view], c, &choice)) return;
   keep_if_fits(s, &choice);
-  s->result->closest = fmin(s->result->closest, choice.price.seconds / c->bound);
+  s->result->closest = fmin(s->result->closest, choice.cost.seconds / c->bound);
 }
 
 // Axes of a kind may change places, to which the bound is blind; the partitioner looks at them one
 // after the other.
-static void price_twins(Search *s, const SearchChoice *of) {
+static void estimate_twins(Search *s, const SearchChoice *of) {
   const View *v = s->space.view.at;
   while (v->mesh != of->mesh || !v->first) v++;
   bool order = false;
@@ -356,29 +356,29 @@ static void price_twins(Search *s, const SearchChoice *of) {
   }
 }
 
-static bool was_priced(const Search *s, const Candidate *c) {
-  for (uint32_t i = 0; i < s->priced.n; i++)
-    if (same_candidate(&s->priced.at[i], c)) return true;
+static bool was_estimated(const Search *s, const Candidate *c) {
+  for (uint32_t i = 0; i < s->estimated.n; i++)
+    if (same_candidate(&s->estimated.at[i], c)) return true;
   return false;
 }
 
 // Looks at what may be better than `worst` says of what is kept, with at most so many prices.
 // Returns the least bound of what is left.
-static double price_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
+static double estimate_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
     Candidate *c = &s->candidate.at[0];
     int axis[2], naxes = s->space.view.at[c->view].mesh->naxes;
-    if (!most) return fmin(s->cut, c->bound);
+    if (!most) return fmin(s->split, c->bound);
     if (naxes > 2 && nth_pair(naxes, c->pairs, axis)) {
       most -= tighten(s, c, axis);
       sift_down(s, 0);
       continue;
     }
-    if (!was_priced(s, c)) price_candidate(s, c), most--;
+    if (!was_estimated(s, c)) estimate_candidate(s, c), most--;
     drop_first(s);
   }
-  return s->cut;
+  return s->split;
 }
 
 static void search_new(Search *s, Arena *a, const SearchTask *t) {
@@ -399,20 +399,19 @@ static SearchChoice smallest(Search *s) {
       const AxisKind *kind = kind_at(s, k);
       uint32_t least = 0; // no dim
       for (uint32_t i = 1; i < kind->n; i++)
-        if (fits(s, k, i) && kind->alone[i].price.memory < kind->alone[least].price.memory)
-          least = i;
+        if (fits(s, k, i) && kind->alone[i].cost.memory < kind->alone[least].cost.memory) least = i;
       s->now.set[k] = (uint16_t)least;
     }
     if (!s->view->first || !layout_of(s, s->view, &s->now, &c)) continue;
-    c.price = search_price(s->task, c.mesh, &c.layout);
-    if (!best.mesh || c.price.memory < best.price.memory) best = c;
+    c.cost = search_cost(s->task, c.mesh, &c.layout);
+    if (!best.mesh || c.cost.memory < best.cost.memory) best = c;
   }
   return best;
 }
 
 // The candidates of least bound of each view; the first of them are priced. Returns what the others
 // cost at least.
-static double price_first(Search *s) {
+static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
   s->bounds = MAX_BOUNDS;
@@ -423,8 +422,8 @@ static double price_first(Search *s) {
     walk(s, 0, 0);
     limit = fmin(limit, s->limit);
     for (uint32_t c = 0; c < s->candidate.n; c++) {
-      if (c < FIRST_PRICED && s->candidate.at[c].bound < best_kept(s))
-        price_candidate(s, &s->candidate.at[c]);
+      if (c < FIRST_ESTIMATED && s->candidate.at[c].bound < best_kept(s))
+        estimate_candidate(s, &s->candidate.at[c]);
       vec_push(s->a, s->least_bounds) = s->candidate.at[c];
     }
   }
@@ -437,8 +436,8 @@ static bool rank(Search *s, double limit) {
   s->candidate.n = 0;
   for (uint32_t i = 0; i < s->least_bounds.n; i++)
     vec_push(s->a, s->candidate) = s->least_bounds.at[i];
-  s->cut = limit;
-  return price_candidates(s, worst_kept, MORE_PRICED) >= worst_kept(s);
+  s->split = limit;
+  return estimate_candidates(s, worst_kept, MORE_ESTIMATED) >= worst_kept(s);
 }
 
 SearchResult *search_layouts(Arena *a, const SearchTask *t) {
@@ -449,15 +448,15 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
                       .candidates = count_layouts(&s),
                       .closest = (double)INFINITY};
   s.result = r;
-  double limit = price_first(&s);
+  double limit = estimate_first(&s);
   walk_views(&s, best_kept(&s));
-  double rest = price_candidates(&s, best_kept, MAX_PRICED);
+  double rest = estimate_candidates(&s, best_kept, MAX_ESTIMATED);
   r->proven = s.space.whole && rest >= best_kept(&s);
   r->ranked = rank(&s, limit) && r->proven;
   const SearchChoice *kept = r->n ? arena_copy(a, r->at, r->n * sizeof *kept) : NULL;
-  for (uint32_t i = 0, n = r->n; i < n; i++) price_twins(&s, &kept[i]);
+  for (uint32_t i = 0, n = r->n; i < n; i++) estimate_twins(&s, &kept[i]);
   if (!r->n) r->smallest = smallest(&s);
-  if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].price.seconds);
+  if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].cost.seconds);
   return r;
 }
 
@@ -485,7 +484,7 @@ uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, 
       least_take(s.least, k, s.now.set[k]);
     }
     if (k < s.view->mesh->naxes || !layout_of(&s, s.view, &s.now, &p->choice)) continue;
-    p->choice.price = search_price(t, p->choice.mesh, &p->choice.layout);
+    p->choice.cost = search_cost(t, p->choice.mesh, &p->choice.layout);
     found++;
   }
   return found;

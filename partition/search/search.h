@@ -4,14 +4,15 @@
 // A layout is priced by what the partitioner makes of it: it is placed and lowered, and the
 // products, the memory traffic and the bytes on the wire of one processor are counted. Rounds of a
 // `for` cost alike, so a model of many rounds is priced on models of one and of two, in the manner
-// of a straight line (SearchTerm); a price of the whole model costs as much as one of a few layers.
+// of a straight line (SearchSample); a price of the whole model costs as much as one of a few
+// layers.
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
 
 #include "partition/partition.h"
 
 // What one processor does in a step, and seconds for it by a machine's figures.
-typedef struct Price {
+typedef struct LayoutCost {
   double flops;    // of products
   double traffic;  // bytes of memory that products, reductions, lookups, collectives and updates
                    // read and write
@@ -20,40 +21,40 @@ typedef struct Price {
   double latency;  // of that what does not depend on the bytes
   double memory;   // bytes: parameters, states and slots, inputs, what the backward pass keeps
   double seconds;  // flops and traffic, then transfer
-} Price;
+} LayoutCost;
 
-typedef struct SearchTerm {
+typedef struct SearchSample {
   const Graph *graph;      // simplified, not lowered
   const PlaceGraph *known; // place_graph of it
   double weight;
-} SearchTerm;
+} SearchSample;
 
 typedef struct SearchTask {
   const Graph *model; // as built: the tensors that two dims on one axis must not meet in
-  uint32_t nterms;
-  const SearchTerm *term; // the price of the model is the weighted sum of their prices
+  uint32_t nsamples;
+  const SearchSample *sample; // the price of the model is the weighted sum of their prices
   const Machine *machine;
   double memory;   // bytes that a processor may hold
   bool named_axes; // axes of equal size differ by name: the machine has figures of an axis, or a
                    // pin names one
   uint32_t nmeshes;
   const Mesh *mesh;
-  uint32_t keep;                             // so many of the cheapest are returned
-  void (*priced)(void *watcher, uint64_t n); // told how many layouts were priced so far; or NULL
+  uint32_t keep;                                // so many of the cheapest are returned
+  void (*estimated)(void *watcher, uint64_t n); // told how many layouts were priced so far; or NULL
   void *watcher;
 } SearchTask;
 
 typedef struct SearchChoice {
   const Mesh *mesh;
   Layout layout;
-  Price price;
+  LayoutCost cost;
 } SearchChoice;
 
 typedef struct SearchResult {
   uint32_t n;
   SearchChoice *at;     // cheapest first
   double candidates;    // layouts in all
-  uint64_t priced;      // of them, the others cost more by their bound
+  uint64_t estimated;   // of them, the others cost more by their bound
   uint64_t over_memory; // of those priced
   bool proven; // no layout over dims that have names is cheaper than the first one (false: too many
                // to price)
@@ -64,7 +65,7 @@ typedef struct SearchResult {
 } SearchResult;
 
 // Of one layout. Not thread-safe (names are interned).
-Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout);
+LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout);
 // Deterministic. `a` holds the result.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
 // Of a choice, with one rule more: optimizer, gradients or parameters: all -> axes (ZeRO), soft dim

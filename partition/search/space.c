@@ -19,9 +19,9 @@ static LayoutRule rule_on_first(const Dim *d) {
 }
 
 static bool dim_is_used(const SearchTask *t, DimId d) {
-  for (uint32_t i = 0; i < t->nterms; i++)
-    for (NodeId n = 1; n <= graph_count(t->term[i].graph); n++)
-      if (dims_has(&graph_node(t->term[i].graph, n)->dims, d)) return true;
+  for (uint32_t i = 0; i < t->nsamples; i++)
+    for (NodeId n = 1; n <= graph_count(t->sample[i].graph); n++)
+      if (dims_has(&graph_node(t->sample[i].graph, n)->dims, d)) return true;
   return false;
 }
 
@@ -98,7 +98,7 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   for (uint32_t i = 0; i < nsets; i++) {
     Layout layout;
     if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
-    k->alone[k->n] = price_alone(s->a, s->task, parts, mesh, &layout);
+    k->alone[k->n] = cost_alone(s->a, s->task, parts, mesh, &layout);
     k->set[k->n++] = s->set[i];
   }
   return k;

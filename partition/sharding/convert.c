@@ -22,60 +22,60 @@
 #include <string.h>
 
 typedef struct Seen {
-  State s;
+  Sharding s;
   double bytes; // weighted
   int calls, steps;
   uint32_t from; // index of the state before it
-  Step by;
+  ConvertStep by;
   bool done;
 } Seen;
 
-typedef struct Search {
+typedef struct PathSearch {
   const Machine *machine;
   const Graph *g;
   const Dims *dims;
   int64_t element;
-  const State *to;
+  const Sharding *to;
   int64_t room; // elements that a processor may hold
   Arena *arena;
   VEC(Seen) seen;
-} Search;
+} PathSearch;
 
 static bool cheaper(const Seen *a, const Seen *b) {
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   return a->calls != b->calls ? a->calls < b->calls : a->steps < b->steps;
 }
 
-static void arrive(Search *x, const Seen *next) {
+static void arrive(PathSearch *x, const Seen *next) {
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (state_equal(&x->seen.at[i].s, &next->s, x->dims->n)) {
+    if (sharding_equal(&x->seen.at[i].s, &next->s, x->dims->n)) {
       if (!x->seen.at[i].done && cheaper(next, &x->seen.at[i])) x->seen.at[i] = *next;
       return;
     }
-  if (state_elements(x->g, x->dims, &next->s) <= x->room) vec_push(x->arena, x->seen) = *next;
+  if (sharding_elements(x->g, x->dims, &next->s) <= x->room) vec_push(x->arena, x->seen) = *next;
 }
 
-static Seen seen_after(const Search *x, uint32_t from, State s, Step by) {
+static Seen seen_after(const PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
   const Seen *f = &x->seen.at[from];
-  by.state = s;
+  by.sharding = s;
   return (Seen){
       .s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
 }
 
-static void reach(Search *x, uint32_t from, State s, Step by) {
+static void visit(PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
   Seen next = seen_after(x, from, s, by);
   CollKind kind;
   if (coll_of(by.op, &kind)) {
-    const State *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
+    const Sharding *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
     next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes,
-                              state_elements(x->g, x->dims, sized) * x->element);
+                              sharding_elements(x->g, x->dims, sized) * x->element);
     next.calls++;
   }
   arrive(x, &next);
 }
 
-static bool replicated(const Search *x, const State *s, int axis) {
-  return state_cut_by(s, x->dims->n, axis) < 0 && !axes_has(s->partial, axis);
+static bool replicated(const PathSearch *x, const Sharding *s, int axis) {
+  return sharding_dim_of(s, x->dims->n, axis) < 0 && !axes_has(s->partial, axis);
 }
 
 static Axes tail(Axes s, int n) {
@@ -85,90 +85,90 @@ static Axes tail(Axes s, int n) {
 }
 
 // Axes that the target has behind what dim k has now; empty when the cuts differ already.
-static Axes missing(const Search *x, const State *s, int k) {
-  if (!axes_starts(x->to->cut[k], s->cut[k])) return (Axes){0};
-  return tail(x->to->cut[k], x->to->cut[k].n - s->cut[k].n);
+static Axes missing(const PathSearch *x, const Sharding *s, int k) {
+  if (!axes_starts(x->to->split[k], s->split[k])) return (Axes){0};
+  return tail(x->to->split[k], x->to->split[k].n - s->split[k].n);
 }
 
-static void try_reductions(Search *x, uint32_t at) {
-  State s = x->seen.at[at].s;
+static void try_reductions(PathSearch *x, uint32_t at) {
+  Sharding s = x->seen.at[at].s;
   Axes ending = {0};
   for (int i = 0; i < s.partial.n; i++)
     if (!axes_has(x->to->partial, s.partial.at[i])) axes_append(&ending, s.partial.at[i]);
   for (unsigned set = 1; set < 1u << ending.n; set++) {
-    State next = s;
+    Sharding next = s;
     Axes axes = {0};
     for (int i = 0; i < ending.n; i++)
       if (set >> i & 1) axes_append(&axes, ending.at[i]), axes_remove(&next.partial, ending.at[i]);
     if (!next.partial.n) next.monoid = MONOID_NONE;
-    reach(x, at, next, (Step){.op = OP_ALL_REDUCE, .from = -1, .to = -1, .axes = axes});
+    visit(x, at, next, (ConvertStep){.op = OP_ALL_REDUCE, .from = -1, .to = -1, .axes = axes});
   }
 }
 
-static void try_scatters(Search *x, uint32_t at) {
+static void try_scatters(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
-    State next = x->seen.at[at].s;
+    Sharding next = x->seen.at[at].s;
     Axes more = missing(x, &next, k), axes = {0};
     for (int i = 0; i < more.n; i++) {
       int axis = more.at[i];
       if (!axes_has(next.partial, axis)) break;
       axes_append(&axes, axis);
       axes_remove(&next.partial, axis);
-      axes_append(&next.cut[k], axis);
+      axes_append(&next.split[k], axis);
       if (!next.partial.n) next.monoid = MONOID_NONE;
-      reach(x, at, next, (Step){.op = OP_REDUCE_SCATTER, .from = -1, .to = k, .axes = axes});
+      visit(x, at, next, (ConvertStep){.op = OP_REDUCE_SCATTER, .from = -1, .to = k, .axes = axes});
     }
   }
 }
 
-static void try_slices(Search *x, uint32_t at) {
+static void try_slices(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
-    const State s = x->seen.at[at].s;
-    for (int i = 0; i < x->to->cut[k].n; i++) {
-      int axis = x->to->cut[k].at[i];
-      State next = s;
+    const Sharding s = x->seen.at[at].s;
+    for (int i = 0; i < x->to->split[k].n; i++) {
+      int axis = x->to->split[k].at[i];
+      Sharding next = s;
       if (!replicated(x, &s, axis)) continue;
-      axes_append(&next.cut[k], axis);
+      axes_append(&next.split[k], axis);
       Axes axes = {.n = 1, .at = {(uint8_t)axis}};
-      reach(x, at, next, (Step){.op = OP_SLICE_OWN, .from = -1, .to = k, .axes = axes});
+      visit(x, at, next, (ConvertStep){.op = OP_SLICE_OWN, .from = -1, .to = k, .axes = axes});
     }
   }
 }
 
-static void try_gathers(Search *x, uint32_t at) {
+static void try_gathers(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
-    const State s = x->seen.at[at].s;
-    for (int n = 1; n <= s.cut[k].n; n++) {
-      State next = s;
-      Axes axes = tail(s.cut[k], n);
-      next.cut[k] = axes_head(s.cut[k], s.cut[k].n - n);
-      reach(x, at, next, (Step){.op = OP_ALL_GATHER, .from = k, .to = -1, .axes = axes});
+    const Sharding s = x->seen.at[at].s;
+    for (int n = 1; n <= s.split[k].n; n++) {
+      Sharding next = s;
+      Axes axes = tail(s.split[k], n);
+      next.split[k] = axes_head(s.split[k], s.split[k].n - n);
+      visit(x, at, next, (ConvertStep){.op = OP_ALL_GATHER, .from = k, .to = -1, .axes = axes});
       for (int e = 0; e < x->dims->n; e++) {
         if (e == k || !axes_starts(missing(x, &s, e), axes)) continue;
-        State moved = next;
-        axes_join(&moved.cut[e], axes);
-        reach(x, at, moved, (Step){.op = OP_ALL_TO_ALL, .from = k, .to = e, .axes = axes});
+        Sharding moved = next;
+        axes_join(&moved.split[e], axes);
+        visit(x, at, moved, (ConvertStep){.op = OP_ALL_TO_ALL, .from = k, .to = e, .axes = axes});
       }
     }
   }
 }
 
 // Block grids in another order match only where no block is short.
-static void try_permutes(Search *x, uint32_t at) {
+static void try_permutes(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
-    State next = x->seen.at[at].s;
-    Axes have = next.cut[k], want = axes_head(x->to->cut[k], have.n);
+    Sharding next = x->seen.at[at].s;
+    Axes have = next.split[k], want = axes_head(x->to->split[k], have.n);
     if (want.n != have.n || axes_equal(have, want) ||
         !axes_equal(axes_sorted(have), axes_sorted(want)) ||
         dim_get(x->g->dims, x->dims->at[k])->size % axes_size(x->g->mesh, have))
       continue;
-    next.cut[k] = want;
-    reach(x, at, next, (Step){.op = OP_PERMUTE, .from = k, .to = k, .axes = have});
+    next.split[k] = want;
+    visit(x, at, next, (ConvertStep){.op = OP_PERMUTE, .from = k, .to = k, .axes = have});
   }
 }
 
-static void try_terms(Search *x, uint32_t at) {
-  State next = x->seen.at[at].s;
+static void try_partial(PathSearch *x, uint32_t at) {
+  Sharding next = x->seen.at[at].s;
   Axes axes = {0};
   for (int i = 0; i < x->to->partial.n; i++)
     if (replicated(x, &next, x->to->partial.at[i])) axes_append(&axes, x->to->partial.at[i]);
@@ -176,12 +176,12 @@ static void try_terms(Search *x, uint32_t at) {
   axes_join(&next.partial, axes);
   next.partial = axes_sorted(next.partial);
   next.monoid = MONOID_SUM;
-  reach(x, at, next, (Step){.op = OP_TO_PARTIAL, .from = -1, .to = -1, .axes = axes});
+  visit(x, at, next, (ConvertStep){.op = OP_TO_PARTIAL, .from = -1, .to = -1, .axes = axes});
 }
 
 static const uint32_t NOWHERE = UINT32_MAX;
 
-static uint32_t nearest(const Search *x) {
+static uint32_t nearest(const PathSearch *x) {
   uint32_t best = NOWHERE;
   for (uint32_t i = 0; i < x->seen.n; i++)
     if (!x->seen.at[i].done && (best == NOWHERE || cheaper(&x->seen.at[i], &x->seen.at[best])))
@@ -190,21 +190,21 @@ static uint32_t nearest(const Search *x) {
 }
 
 // The target's index, or NOWHERE.
-static uint32_t walk(Search *x) {
+static uint32_t walk(PathSearch *x) {
   for (;;) {
     uint32_t at = nearest(x);
-    if (at == NOWHERE || state_equal(&x->seen.at[at].s, x->to, x->dims->n)) return at;
+    if (at == NOWHERE || sharding_equal(&x->seen.at[at].s, x->to, x->dims->n)) return at;
     x->seen.at[at].done = true;
     try_reductions(x, at);
     try_scatters(x, at);
     try_slices(x, at);
     try_gathers(x, at);
     try_permutes(x, at);
-    try_terms(x, at);
+    try_partial(x, at);
   }
 }
 
-static int path_to(const Search *x, uint32_t at, Step step[MAX_STEPS]) {
+static int path_to(const PathSearch *x, uint32_t at, ConvertStep step[MAX_STEPS]) {
   int n = x->seen.at[at].steps;
   if (n > MAX_STEPS) BUG("a conversion of %d steps", n);
   for (int i = n; i > 0; i--) {
@@ -231,25 +231,25 @@ static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_
   }
 }
 
-static Axes all_cuts(const State *s, int ndims) {
+static Axes all_splits(const Sharding *s, int ndims) {
   Axes all = {0};
-  for (int k = 0; k < ndims; k++) axes_join(&all, s->cut[k]);
+  for (int k = 0; k < ndims; k++) axes_join(&all, s->split[k]);
   return all;
 }
 
 // Elements that `from` holds in state a and `to` in state b; dims that stay as they are count
 // whole.
-static int64_t common_elements(const Search *x, const State *a, int64_t from, int64_t to) {
+static int64_t common_elements(const PathSearch *x, const Sharding *a, int64_t from, int64_t to) {
   const Mesh *m = x->g->mesh;
   int64_t n = 1;
   for (int k = 0; k < x->dims->n && n; k++) {
     int64_t size = dim_get(x->g->dims, x->dims->at[k])->size, lo, hi, first, end;
-    if (axes_equal(a->cut[k], x->to->cut[k])) {
-      n *= block_length(m, size, a->cut[k]);
+    if (axes_equal(a->split[k], x->to->split[k])) {
+      n *= block_length(m, size, a->split[k]);
       continue;
     }
-    held_interval(m, size, a->cut[k], from, &lo, &hi);
-    held_interval(m, size, x->to->cut[k], to, &first, &end);
+    held_interval(m, size, a->split[k], from, &lo, &hi);
+    held_interval(m, size, x->to->split[k], to, &first, &end);
     if (first > lo) lo = first;
     if (end < hi) hi = end;
     n *= hi > lo ? hi - lo : 0;
@@ -266,19 +266,19 @@ static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
 }
 
 // Axes that cut, before or after, any dim whose cut changes.
-static Axes changed_axes(const Search *x, const State *from, State *moved) {
-  *moved = (State){0};
+static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *moved) {
+  *moved = (Sharding){0};
   Axes all = {0};
   for (int k = 0; k < x->dims->n; k++) {
-    if (axes_equal(from->cut[k], x->to->cut[k])) continue;
-    moved->cut[k] = from->cut[k];
-    axes_join(&all, from->cut[k]);
-    axes_join(&all, x->to->cut[k]);
+    if (axes_equal(from->split[k], x->to->split[k])) continue;
+    moved->split[k] = from->split[k];
+    axes_join(&all, from->split[k]);
+    axes_join(&all, x->to->split[k]);
   }
   return axes_sorted(all);
 }
 
-static bool keeps_terms(const Search *x, const State *from) {
+static bool keeps_partial(const PathSearch *x, const Sharding *from) {
   for (int i = 0; i < from->partial.n; i++)
     if (!axes_has(x->to->partial, from->partial.at[i])) return false;
   return !from->partial.n || from->monoid == x->to->monoid;
@@ -286,18 +286,18 @@ static bool keeps_terms(const Search *x, const State *from) {
 
 // Bytes of the processor that sends most when boxes, or terms of them, go straight to the target;
 // -1: not offered.
-static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
+static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
-  State moved;
+  Sharding moved;
   *axes = changed_axes(x, from, &moved);
   int64_t group = axes_size(m, *axes), most = 0;
-  if (!keeps_terms(x, from) || group > MAX_PEERS) return -1;
-  Axes cut = all_cuts(&moved, x->dims->n);
+  if (!keeps_partial(x, from) || group > MAX_PEERS) return -1;
+  Axes split = all_splits(&moved, x->dims->n);
   for (int64_t k = 0; k < group; k++) {
     int64_t r = axes_peer(m, *axes, 0, k), sent = 0;
     for (int64_t j = 0; j < group; j++) {
       int64_t to = axes_peer(m, *axes, 0, j);
-      if (to != r && agree(m, *axes, cut, r, to)) sent += common_elements(x, from, r, to);
+      if (to != r && agree(m, *axes, split, r, to)) sent += common_elements(x, from, r, to);
     }
     if (sent > most) most = sent;
   }
@@ -305,7 +305,8 @@ static int64_t straight_bytes(const Search *x, const State *from, Axes *axes) {
 }
 
 // Replaces a way of several calls where one permute sends no more.
-static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int n, double *bytes) {
+static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[MAX_STEPS], int n,
+                   double *bytes) {
   CollKind kind;
   Axes axes;
   int calls = 0;
@@ -317,42 +318,43 @@ static int shorten(const Search *x, const State *from, Step step[MAX_STEPS], int
   double weight = coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, straight);
   if (weight > *bytes) return n;
   *bytes = weight;
-  step[0] = (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes, .state = *x->to};
+  step[0] = (ConvertStep){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes, .sharding = *x->to};
   return 1;
 }
 
 // From every state the boxes go straight to where the target has them; terms that it has besides
 // begin there.
-static void leap(Search *x) {
+static void leap(PathSearch *x) {
   for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
     Axes axes;
     int64_t bytes = straight_bytes(x, &x->seen.at[i].s, &axes);
     if (bytes < 0) continue;
-    State there = *x->to;
+    Sharding there = *x->to;
     there.partial = x->seen.at[i].s.partial, there.monoid = x->seen.at[i].s.monoid;
-    Seen next =
-        seen_after(x, i, there, (Step){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
+    Seen next = seen_after(x, i, there,
+                           (ConvertStep){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
     next.bytes += coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes);
     next.calls++;
     arrive(x, &next);
   }
 }
 
-static int64_t larger_end(const Graph *g, const Dims *dims, const State *from, const State *to) {
-  int64_t a = state_elements(g, dims, from), b = state_elements(g, dims, to);
+static int64_t larger_end(const Graph *g, const Dims *dims, const Sharding *from,
+                          const Sharding *to) {
+  int64_t a = sharding_elements(g, dims, from), b = sharding_elements(g, dims, to);
   return a > b ? a : b;
 }
 
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
-                 Dtype type, const State *from, const State *to, Step step[MAX_STEPS],
+                 Dtype type, const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
                  double *bytes) {
   ArenaMark mark = arena_mark(scratch);
-  Search x = {.machine = machine,
-              .g = g,
-              .dims = dims,
-              .element = dtype_bytes(type),
-              .to = to,
-              .arena = scratch};
+  PathSearch x = {.machine = machine,
+                  .g = g,
+                  .dims = dims,
+                  .element = dtype_bytes(type),
+                  .to = to,
+                  .arena = scratch};
   x.room = larger_end(g, dims, from, to);
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);

@@ -176,7 +176,7 @@ static const char *subject_text(const Checker *c, const Subject *s, const char *
   return arena_printf(c->scratch, "%s]", text);
 }
 
-static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Wish *w,
+static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Request *w,
                          int i, int j, int axis) {
   const LayoutRule *a = w->rule[i], *b = w->rule[j];
   int first = i, second = j;
@@ -202,8 +202,8 @@ static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos
 }
 
 static void check_subject(Checker *c, const Subject *s, const char *name, Pos pos) {
-  Wish w;
-  wish_resolve(c->g, c->layout, s, &w);
+  Request w;
+  request_resolve(c->g, c->layout, s, &w);
   for (int i = 0; i < s->dims.n; i++)
     for (int j = 0; j < i; j++)
       for (int k = 0; k < w.hard[i].n; k++)

@@ -31,34 +31,34 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
 
 // The rules of one scope that name dims, hard ones.
 static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                        const Dims *dims, Wish *w) {
+                        const Dims *dims, Request *w) {
   for (uint32_t r = 0; r < layout->n; r++) {
     const LayoutRule *rule = &layout->rule[r];
     if (!rule->dim || rule->soft || !rule_applies(rule, scope, name)) continue;
     for (int i = 0; i < dims->n; i++) {
       if (!rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
       w->hard[i] = rule->none ? (Axes){0} : real_axes(g->mesh, rule->axes);
-      w->whole[i] = rule->none;
+      w->replicated[i] = rule->none;
       w->rule[i] = rule;
     }
   }
 }
 
-static bool wish_uses(const Wish *w, int ndims, int axis) {
+static bool request_uses(const Request *w, int ndims, int axis) {
   for (int i = 0; i < ndims; i++)
     if (axes_has(w->hard[i], axis) || axes_has(w->soft[i], axis)) return true;
   return false;
 }
 
-static Axes free_axes(const Graph *g, const Wish *w, int ndims, const LayoutRule *rule) {
+static Axes free_axes(const Graph *g, const Request *w, int ndims, const LayoutRule *rule) {
   Axes real = real_axes(g->mesh, rule->axes), out = {0};
   for (int i = 0; i < real.n; i++)
-    if (!wish_uses(w, ndims, real.at[i])) axes_append(&out, real.at[i]);
+    if (!request_uses(w, ndims, real.at[i])) axes_append(&out, real.at[i]);
   return out;
 }
 
 static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                      const Dims *dims, Wish *w) {
+                      const Dims *dims, Request *w) {
   for (uint32_t r = 0; r < layout->n; r++) {
     const LayoutRule *rule = &layout->rule[r];
     if (rule->dim || rule->none || !rule_applies(rule, scope, name)) continue;
@@ -67,7 +67,7 @@ static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, c
     int64_t size = 1;
     for (int i = 0; i < dims->n; i++) {
       int64_t n = dim_get(g->dims, dims->at[i])->size;
-      if (!w->hard[i].n && !w->whole[i] && n > size) best = i, size = n;
+      if (!w->hard[i].n && !w->replicated[i] && n > size) best = i, size = n;
     }
     if (best < 0 || !axes.n) continue;
     *(rule->soft ? &w->soft[best] : &w->hard[best]) = axes;
@@ -76,12 +76,13 @@ static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, c
 }
 
 static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                       const Dims *dims, Wish *w) {
+                       const Dims *dims, Request *w) {
   for (uint32_t r = 0; r < layout->n; r++) {
     const LayoutRule *rule = &layout->rule[r];
     if (!rule->dim || !rule->soft || !rule_applies(rule, scope, name)) continue;
     for (int i = 0; i < dims->n; i++) {
-      if (w->whole[i] || !rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
+      if (w->replicated[i] || !rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name))
+        continue;
       Axes axes = free_axes(g, w, dims->n, rule);
       if (!axes.n) continue;
       axes_join(&w->soft[i], axes);
@@ -90,10 +91,11 @@ static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, 
   }
 }
 
-typedef void Apply(const Graph *, const Layout *, LayoutScope, const char *, const Dims *, Wish *);
+typedef void Apply(const Graph *, const Layout *, LayoutScope, const char *, const Dims *,
+                   Request *);
 
 static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, const Subject *s,
-                         Wish *w) {
+                         Request *w) {
   apply(g, layout, LAYOUT_ALL, NULL, &s->dims, w);
   if (s->param) {
     apply(g, layout, LAYOUT_PARAMETERS, NULL, &s->dims, w);
@@ -104,7 +106,7 @@ static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, con
   if (s->name) apply(g, layout, LAYOUT_TENSOR, s->name, &s->dims, w);
 }
 
-void wish_resolve(const Graph *g, const Layout *layout, const Subject *s, Wish *out) {
+void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out) {
   static Apply *const order[] = {apply_named, apply_all, apply_soft};
   memset(out, 0, sizeof *out);
   if (!layout) return;

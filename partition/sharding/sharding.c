@@ -41,19 +41,19 @@ Axes axes_sorted(Axes s) {
   return out;
 }
 
-int state_cut_by(const State *s, int ndims, int axis) {
+int sharding_dim_of(const Sharding *s, int ndims, int axis) {
   for (int i = 0; i < ndims; i++)
-    if (axes_has(s->cut[i], axis)) return i;
+    if (axes_has(s->split[i], axis)) return i;
   return -1;
 }
 
-void state_remove(State *s, int ndims, int axis) {
-  for (int i = 0; i < ndims; i++) axes_remove(&s->cut[i], axis);
+void sharding_remove(Sharding *s, int ndims, int axis) {
+  for (int i = 0; i < ndims; i++) axes_remove(&s->split[i], axis);
 }
 
-bool state_equal(const State *a, const State *b, int ndims) {
+bool sharding_equal(const Sharding *a, const Sharding *b, int ndims) {
   for (int i = 0; i < ndims; i++)
-    if (!axes_equal(a->cut[i], b->cut[i])) return false;
+    if (!axes_equal(a->split[i], b->split[i])) return false;
   if (!a->partial.n || !b->partial.n) return a->partial.n == b->partial.n;
   return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;
 }
@@ -63,33 +63,33 @@ int64_t block_length(const Mesh *m, int64_t n, Axes axes) {
   return n;
 }
 
-int64_t state_elements(const Graph *g, const Dims *dims, const State *s) {
+int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s) {
   int64_t n = 1;
   for (int i = 0; i < dims->n; i++)
-    n *= block_length(g->mesh, dim_get(g->dims, dims->at[i])->size, s->cut[i]);
+    n *= block_length(g->mesh, dim_get(g->dims, dims->at[i])->size, s->split[i]);
   return n;
 }
 
-int64_t state_bytes(const Graph *g, NodeId n, const State *s) {
+int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s) {
   const Node *node = graph_node(g, n);
-  return state_elements(g, &node->dims, s) * dtype_bytes((Dtype)node->type);
+  return sharding_elements(g, &node->dims, s) * dtype_bytes((Dtype)node->type);
 }
 
-Dims state_dims(const Graph *g, const Dims *dims, const State *s) {
+Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s) {
   Dims out = *dims;
   for (int i = 0; i < dims->n; i++)
-    if (s->cut[i].n) out.at[i] = dim_block(g->dims, g->mesh, dims->at[i], s->cut[i]);
+    if (s->split[i].n) out.at[i] = dim_block(g->dims, g->mesh, dims->at[i], s->split[i]);
   return out;
 }
 
-const char *state_text(Arena *a, const Graph *g, const Dims *dims, const State *s) {
+const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Sharding *s) {
   const char *text = "";
   if (s->partial.n)
     text = arena_printf(a, "%s over %s", monoid_text(s->monoid), axes_text(a, g->mesh, s->partial));
   for (int i = 0; i < dims->n; i++)
-    if (s->cut[i].n)
+    if (s->split[i].n)
       text = arena_printf(a, "%s%s%s/%s", text,
                           *text ? (s->partial.n && !strchr(text, '/') ? ", " : " ") : "",
-                          dim_get(g->dims, dims->at[i])->name, axes_text(a, g->mesh, s->cut[i]));
+                          dim_get(g->dims, dims->at[i])->name, axes_text(a, g->mesh, s->split[i]));
   return *text ? text : "whole";
 }

@@ -85,7 +85,7 @@ typedef struct Brute {
   const Dim *dim[64];
   LayoutRule rule[64];
   uint32_t nrules, layouts;
-  Price best;
+  LayoutCost best;
   const char *text;
 } Brute;
 
@@ -102,7 +102,7 @@ static bool rules_fit(Brute *b) {
 static void price_layout(Brute *b) {
   Layout layout = {b->nrules, b->rule};
   if (b->layouts++ >= MOST) return;
-  Price p = search_price(&b->l->task, b->l->task.mesh, &layout);
+  LayoutCost p = search_cost(&b->l->task, b->l->task.mesh, &layout);
   if (b->layouts > 1 && p.seconds >= b->best.seconds) return;
   b->best = p;
   b->text = layout_text(b->l->s.arena, b->l->task.mesh, &layout);
@@ -166,11 +166,11 @@ static void brute_force(const char *path, const char *mesh, Kind kind) {
     skipped++;
   } else {
     const SearchResult *r = search_layouts(l.s.arena, &l.task);
-    bool right = r->n && r->proven &&
-                 fabs(r->at[0].price.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
+    bool right =
+        r->n && r->proven && fabs(r->at[0].cost.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
     const char *found = r->n ? layout_text(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
     printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh,
-           name[kind], b.layouts, (unsigned long long)r->priced, found, 1e3 * b.best.seconds);
+           name[kind], b.layouts, (unsigned long long)r->estimated, found, 1e3 * b.best.seconds);
     count(path, mesh,
           right ? NULL
                 : arena_printf(l.s.arena, "%s costs %.9g s, the search found %s (%s)", b.text,
@@ -195,17 +195,17 @@ static void draw_layouts(const char *path) {
         !r->n || !r->proven      ? "not proven"
         : r->closest < near_best ? "a layout costs far less than its bound"
                                  : NULL);
-  double least = (double)INFINITY, best = r->n ? r->at[0].price.seconds : 0;
+  double least = (double)INFINITY, best = r->n ? r->at[0].cost.seconds : 0;
   const char *wrong = n ? NULL : "no layout was drawn";
   for (uint32_t i = 0; i < n; i++)
     for (int k = 0; k < p[i].choice.mesh->naxes; k++) {
-      double share = p[i].choice.price.seconds / p[i].bound[k];
+      double share = p[i].choice.cost.seconds / p[i].bound[k];
       if (isinf(p[i].bound[k])) continue;
       if (share < least) least = share;
-      if (share < far_off || (share < near_best && p[i].choice.price.seconds < near * best))
+      if (share < far_off || (share < near_best && p[i].choice.cost.seconds < near * best))
         wrong = arena_printf(l.s.arena, "%s on %s costs %.9g s, its first %d axes at least %.9g",
                              layout_text(l.s.arena, p[i].choice.mesh, &p[i].choice.layout),
-                             mesh_option(l.s.arena, p[i].choice.mesh), p[i].choice.price.seconds,
+                             mesh_option(l.s.arena, p[i].choice.mesh), p[i].choice.cost.seconds,
                              k + 1, p[i].bound[k]);
     }
   printf("  %s: the least of %u layouts costs %.4f of its bound\n", path, n, least);
@@ -244,20 +244,20 @@ static const char *as_a_program(Arena *a, const char *path, const SearchChoice *
   const char *purpose, *over, *layout = layout_text(a, c->mesh, &c->layout);
   if (!load(&l, path, mesh_option(a, c->mesh), layout))
     return arena_printf(a, "--layout %s is refused", layout);
-  Price p = search_price(&l.task, &l.s.model->mesh, &l.s.model->layout);
+  LayoutCost p = search_cost(&l.task, &l.s.model->mesh, &l.s.model->layout);
   const Graph *g = NULL;
   const char *wrong = NULL;
-  if (p.seconds != c->price.seconds || p.wire != c->price.wire)
+  if (p.seconds != c->cost.seconds || p.wire != c->cost.wire)
     wrong =
-        arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->price.seconds);
+        arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->cost.seconds);
   if (!wrong && train_counts_epochs(l.s.model) && !train_resolve_epochs(l.s.model, 1))
     wrong = "epochs cannot be counted";
   if (!wrong) g = session_select(&l.s, &purpose, &over);
   if (g && session_compile(&l.s, g, purpose, over, "pack", &made)) {
     double sent = (double)made.facts->wire_bytes;
-    if (fabs(sent - c->price.wire) > 1e-3 * c->price.wire + 64)
+    if (fabs(sent - c->cost.wire) > 1e-3 * c->cost.wire + 64)
       wrong = arena_printf(a, "--layout %s sends %.0f bytes, predicted were %.0f", layout, sent,
-                           c->price.wire);
+                           c->cost.wire);
   } else if (!wrong) {
     wrong = arena_printf(a, "--layout %s cannot be compiled", layout);
   }
@@ -268,7 +268,8 @@ static const char *as_a_program(Arena *a, const char *path, const SearchChoice *
 static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 // Searches the task; NULL when the best is proven in time and no dearer than `hand`.
-static const char *search_task(Loaded *l, const char *path, const char *what, const Price *hand) {
+static const char *search_task(Loaded *l, const char *path, const char *what,
+                               const LayoutCost *hand) {
   Arena *a = l->s.arena;
   double start = processor_seconds();
   const SearchResult *r = search_layouts(a, &l->task);
@@ -277,12 +278,12 @@ static const char *search_task(Loaded *l, const char *path, const char *what, co
   const SearchChoice *best = &r->at[0];
   printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand "
          "%.4f\n",
-         path, what, r->candidates, (unsigned long long)r->priced, seconds,
+         path, what, r->candidates, (unsigned long long)r->estimated, seconds,
          mesh_option(a, best->mesh), layout_text(a, best->mesh, &best->layout),
-         1e3 * best->price.seconds, 1e3 * hand->seconds);
+         1e3 * best->cost.seconds, 1e3 * hand->seconds);
   if (!r->proven) return "not proven";
-  if (best->price.seconds > hand->seconds)
-    return arena_printf(a, "%.9g s, by hand %.9g", best->price.seconds, hand->seconds);
+  if (best->cost.seconds > hand->seconds)
+    return arena_printf(a, "%.9g s, by hand %.9g", best->cost.seconds, hand->seconds);
   if (r->closest < near_best)
     return arena_printf(a, "a layout costs %.4f of its bound", r->closest);
   if (seconds > SECONDS) return arena_printf(a, "took %.1f s of processor time", seconds);
@@ -296,7 +297,7 @@ static void beat_hand(const Hand *h) {
     return;
   }
   l.task.keep = 5;
-  Price hand = search_price(&l.task, &l.s.model->mesh, &l.s.model->layout);
+  LayoutCost hand = search_cost(&l.task, &l.s.model->mesh, &l.s.model->layout);
   count(h->path, h->mesh, search_task(&l, h->path, h->mesh, &hand));
   all_shapes(&l, mesh_size(&l.s.model->mesh));
   count(h->path, "all shapes", search_task(&l, h->path, "all shapes", &hand));
@@ -312,7 +313,7 @@ static void many_processors(const char *path, int64_t processors) {
     return;
   }
   all_shapes(&l, processors);
-  Price whole = {.seconds = (double)INFINITY};
+  LayoutCost whole = {.seconds = (double)INFINITY};
   count(path, "many processors",
         search_task(&l, path, arena_printf(l.s.arena, "%lld processors", (long long)processors),
                     &whole));
@@ -327,13 +328,13 @@ static void little_memory(const char *path, double share) {
     count(path, "memory", "the model cannot be planned");
     return;
   }
-  Price whole = search_price(&l.task, l.task.mesh, &(Layout){0});
+  LayoutCost whole = search_cost(&l.task, l.task.mesh, &(Layout){0});
   l.task.memory = whole.memory * share;
   const SearchResult *r = search_layouts(l.s.arena, &l.task);
   const char *wrong = NULL;
   if (!r->n)
     wrong = "nothing was found";
-  else if (r->at[0].price.memory > l.task.memory)
+  else if (r->at[0].cost.memory > l.task.memory)
     wrong = "what was found does not fit";
   else if (!r->proven)
     wrong = "not proven";

@@ -17,26 +17,26 @@ typedef struct Space {
   Graph *g;
   Dims dims;
   Machine machine;
-  VEC(State) state;
+  VEC(Sharding) sharding;
 } Space;
 
 // Axis k and those behind it: whole, partial, or behind or before the axes that cut x or y already.
-static void add_states(Space *s, State now, int k) {
+static void add_states(Space *s, Sharding now, int k) {
   if (k == s->mesh.naxes) {
-    vec_push(s->a, s->state) = now;
+    vec_push(s->a, s->sharding) = now;
     return;
   }
   add_states(s, now, k + 1);
-  State next = now;
+  Sharding next = now;
   axes_append(&next.partial, k);
   next.monoid = MONOID_SUM;
   add_states(s, next, k + 1);
   for (int d = 0; d < s->dims.n; d++)
-    for (int at = 0; at <= now.cut[d].n; at++) {
+    for (int at = 0; at <= now.split[d].n; at++) {
       next = now;
-      next.cut[d] = axes_head(now.cut[d], at);
-      axes_append(&next.cut[d], k);
-      axes_join(&next.cut[d], now.cut[d]);
+      next.split[d] = axes_head(now.split[d], at);
+      axes_append(&next.split[d], k);
+      axes_join(&next.split[d], now.split[d]);
       add_states(s, next, k + 1);
     }
 }
@@ -52,56 +52,59 @@ static void start(Space *s, int naxes, const int64_t axis[], int64_t x, int64_t 
   DimTable *t = dim_table_new(s->a, names);
   s->dims = (Dims){.n = 2, .at = {dim_add(t, "x", x, (Pos){0}), dim_add(t, "y", y, (Pos){0})}};
   s->g = graph_new(s->a, t, &s->mesh, STAGE_GRAPH);
-  add_states(s, (State){0}, 0);
+  add_states(s, (Sharding){0}, 0);
 }
 
-static int64_t bytes_of(const Space *s, const State *state) {
-  return 4 * state_elements(s->g, &s->dims, state);
+static int64_t bytes_of(const Space *s, const Sharding *sharding) {
+  return 4 * sharding_elements(s->g, &s->dims, sharding);
 }
 
 // What reducing and gathering all there is sends; short blocks are sent whole.
-static double gathered(const Space *s, const State *from) {
-  State now = *from;
+static double gathered(const Space *s, const Sharding *from) {
+  Sharding now = *from;
   double sent = 0;
   if (now.partial.n)
     sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_REDUCE, now.partial, bytes_of(s, &now));
   for (int d = 0; d < s->dims.n; d++) {
-    Axes axes = now.cut[d];
+    Axes axes = now.split[d];
     int64_t group = axes_size(&s->mesh, axes);
     if (axes.n)
       sent += coll_weight(&s->machine, &s->mesh, COLL_ALL_GATHER, axes, group * bytes_of(s, &now));
-    now.cut[d] = (Axes){0};
+    now.split[d] = (Axes){0};
   }
   return sent;
 }
 
-static void check_pair(const Space *s, const State *from, const State *to) {
-  Step step[MAX_STEPS];
+static void check_pair(const Space *s, const Sharding *from, const Sharding *to) {
+  ConvertStep step[MAX_STEPS];
   double bytes = 0;
   int n = convert_path(s->a, &s->machine, s->g, &s->dims, TYPE_F32, from, to, step, &bytes);
   int64_t room = bytes_of(s, from) > bytes_of(s, to) ? bytes_of(s, from) : bytes_of(s, to);
-  const char *a = state_text(s->a, s->g, &s->dims, from), *b = state_text(s->a, s->g, &s->dims, to);
-  if (n ? !state_equal(&step[n - 1].state, to, s->dims.n) : !state_equal(from, to, s->dims.n))
+  const char *a = sharding_text(s->a, s->g, &s->dims, from),
+             *b = sharding_text(s->a, s->g, &s->dims, to);
+  if (n ? !sharding_equal(&step[n - 1].sharding, to, s->dims.n)
+        : !sharding_equal(from, to, s->dims.n))
     fail_msg("%s to %s ends elsewhere", a, b);
   if (bytes > gathered(s, from) + 1e-9)
     fail_msg("%s to %s sends %g bytes, gathering sends %g", a, b, bytes, gathered(s, from));
   for (int i = 0; i < n; i++)
-    if (bytes_of(s, &step[i].state) > room)
+    if (bytes_of(s, &step[i].sharding) > room)
       fail_msg("%s to %s: %lld bytes in state %s, %lld at most at its ends", a, b,
-               (long long)bytes_of(s, &step[i].state),
-               state_text(s->a, s->g, &s->dims, &step[i].state), (long long)room);
+               (long long)bytes_of(s, &step[i].sharding),
+               sharding_text(s->a, s->g, &s->dims, &step[i].sharding), (long long)room);
 }
 
 static void check_all(int naxes, const int64_t axis[], int64_t x, int64_t y) {
   Space s;
   start(&s, naxes, axis, x, y);
-  for (uint32_t i = 0; i < s.state.n; i++)
-    for (uint32_t j = 0; j < s.state.n; j++) check_pair(&s, &s.state.at[i], &s.state.at[j]);
+  for (uint32_t i = 0; i < s.sharding.n; i++)
+    for (uint32_t j = 0; j < s.sharding.n; j++)
+      check_pair(&s, &s.sharding.at[i], &s.sharding.at[j]);
   arena_free(s.a);
 }
 
-static void test_even_blocks(void **state) {
-  (void)state;
+static void test_even_blocks(void **sharding) {
+  (void)sharding;
   check_all(1, (const int64_t[]){4}, 16, 32);
   check_all(2, (const int64_t[]){2, 2}, 16, 32);
   check_all(2, (const int64_t[]){2, 4}, 16, 32);
@@ -109,8 +112,8 @@ static void test_even_blocks(void **state) {
   check_all(3, (const int64_t[]){2, 2, 2}, 16, 32);
 }
 
-static void test_short_blocks(void **state) {
-  (void)state;
+static void test_short_blocks(void **sharding) {
+  (void)sharding;
   check_all(1, (const int64_t[]){4}, 7, 10);
   check_all(2, (const int64_t[]){2, 2}, 7, 10);
   check_all(2, (const int64_t[]){2, 4}, 7, 5);

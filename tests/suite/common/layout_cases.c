@@ -74,12 +74,13 @@ static size_t mesh_number(const Mesh *mesh) {
   BUG("a mesh of no case");
 }
 
-static void saw_state(const Graph *g, NodeId n, int arg, const State *s, bool *form) {
+static void saw_state(const Graph *g, NodeId n, int arg, const Sharding *s, bool *form) {
   const Dims *dims = &graph_node(g, arg < 0 ? n : graph_node(g, n)->args[arg])->dims;
   bool any = false;
   for (int j = 0; j < dims->n; j++) {
-    if (!s->cut[j].n) continue;
-    form[arg >= 0 && role_of(g, n, arg, j).kind == ROLE_INNER ? FORM_INNER : FORM_CUT] = any = true;
+    if (!s->split[j].n) continue;
+    form[arg >= 0 && dim_role_of(g, n, arg, j).kind == ROLE_INNER ? FORM_INNER : FORM_CUT] = any =
+        true;
   }
   if (s->partial.n)
     form[FORM_TERMS] = true;
@@ -93,9 +94,9 @@ void layout_saw_states(const Placement *p) {
   states_noted = true;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
-    if (x->nargs == 0) saw_state(g, n, -1, &p->at[n], seen_form[mesh][x->op]);
+    if (x->nargs == 0) saw_state(g, n, -1, &p->computed[n], seen_form[mesh][x->op]);
     for (int i = 0; i < x->nargs; i++) {
-      State s = plan_need(plan_of(p), n, i);
+      Sharding s = read_sharding(placer_of(p), n, i);
       saw_state(g, n, i, &s, seen_form[mesh][x->op]);
     }
   }
@@ -273,15 +274,16 @@ static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, D
 }
 
 // An argument over the dims: an input, or a product that is a sum of terms when k is cut.
-static NodeId argument(Maker *m, bool terms, int n, const DimId *dims) {
+static NodeId argument(Maker *m, bool partial, int n, const DimId *dims) {
   DimId more[MAX_RANK] = {m->k};
-  if (!terms) return maker_declared(m, DECL_INPUT, TYPE_F32, n, dims);
+  if (!partial) return maker_declared(m, DECL_INPUT, TYPE_F32, n, dims);
   memcpy(more + 1, dims, sizeof *dims * (size_t)n);
   NodeId x = maker_declared(m, DECL_INPUT, TYPE_F32, n + 1, more);
   return contract(m, x, X(m, m->k), 1, &m->k, TYPE_F32);
 }
-#define ARG(m, terms, ...)                                                                         \
-  argument(m, terms, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)), (DimId[]){__VA_ARGS__})
+#define ARG(m, partial, ...)                                                                       \
+  argument(m, partial, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)),                      \
+           (DimId[]){__VA_ARGS__})
 
 static NodeId positive(Maker *m, NodeId x) {
   return graph_binary(m->g, OP_ADD, graph_binary(m->g, OP_MUL, x, x),
@@ -292,8 +294,8 @@ static NodeId truth(Maker *m, NodeId x) {
   return graph_binary(m->g, OP_LT, x, graph_const(m->g, TYPE_F32, 0.5));
 }
 
-static void pointwise_one(Maker *m, Op o, bool terms) {
-  NodeId x = ARG(m, terms, m->b, m->d);
+static void pointwise_one(Maker *m, Op o, bool partial) {
+  NodeId x = ARG(m, partial, m->b, m->d);
   if (o == OP_NOT) x = truth(m, x);
   if (o == OP_LOG || o == OP_SQRT || o == OP_RSQRT || o == OP_LOG1P || o == OP_RECIPROCAL)
     x = positive(m, x);
@@ -309,8 +311,8 @@ static void pointwise_one(Maker *m, Op o, bool terms) {
   }
 }
 
-static void pointwise_two(Maker *m, Op o, bool wide, bool terms) {
-  NodeId x = ARG(m, terms, m->b, m->d), y = wide ? X(m, m->d, m->h) : ARG(m, terms, m->b, m->d);
+static void pointwise_two(Maker *m, Op o, bool wide, bool partial) {
+  NodeId x = ARG(m, partial, m->b, m->d), y = wide ? X(m, m->d, m->h) : ARG(m, partial, m->b, m->d);
   if (o == OP_AND || o == OP_OR) x = truth(m, x), y = truth(m, y);
   if (o == OP_DIV || o == OP_MOD || o == OP_FLOOR_DIV) y = positive(m, y);
   if (o == OP_POW) x = positive(m, x);
@@ -319,20 +321,20 @@ static void pointwise_two(Maker *m, Op o, bool wide, bool terms) {
   maker_result(m, o == OP_ARG_KEY ? graph_unary(m->g, OP_KEY_INDEX, z) : z);
 }
 
-static void pointwise_three(Maker *m, Op o, bool terms) {
-  NodeId x = X(m, m->b, m->d), y = ARG(m, terms, m->d, m->h), z = ARG(m, terms, m->b);
+static void pointwise_three(Maker *m, Op o, bool partial) {
+  NodeId x = X(m, m->b, m->d), y = ARG(m, partial, m->d, m->h), z = ARG(m, partial, m->b);
   if (o == OP_WHERE)
     maker_result(m, graph_where(m->g, truth(m, x), y, z));
   else
     maker_result(m, maker_op(m, o, 3,
-                             (NodeId[]){terms ? y : x, graph_const(m->g, TYPE_F32, -1),
+                             (NodeId[]){partial ? y : x, graph_const(m->g, TYPE_F32, -1),
                                         graph_const(m->g, TYPE_F32, 1)},
                              0, NULL, 0, NULL));
 }
 
-static void reduce(Maker *m, Op o, int which, bool terms) {
+static void reduce(Maker *m, Op o, int which, bool partial) {
   static const int n[] = {1, 1, 2, 3};
-  NodeId x = ARG(m, terms, m->b, m->d, m->h);
+  NodeId x = ARG(m, partial, m->b, m->d, m->h);
   DimId list[4][3] = {{m->b}, {m->h}, {m->b, m->h}, {m->b, m->d, m->h}};
   if (o == OP_ARGMAX || o == OP_ARGMIN) which %= 2;
   if (o == OP_ANY || o == OP_ALL) x = truth(m, x);
@@ -584,18 +586,18 @@ static bool wanted(int argc, char **argv, const char *name) {
   return argc < 2 || !strcmp(argv[1], name);
 }
 
-static void op_case(const MeshCase *mesh, Op o, int variant, bool terms) {
+static void op_case(const MeshCase *mesh, Op o, int variant, bool partial) {
   Maker m;
   const OpRow *row = op_row(o);
   make(&m, mesh, (uint64_t)o + 1);
   if (row->cls == REDUCE)
-    reduce(&m, o, variant, terms);
+    reduce(&m, o, variant, partial);
   else if (row->nargs == 1)
-    pointwise_one(&m, o, terms);
+    pointwise_one(&m, o, partial);
   else if (row->nargs == 2)
-    pointwise_two(&m, o, variant, terms);
+    pointwise_two(&m, o, variant, partial);
   else
-    pointwise_three(&m, o, terms);
+    pointwise_three(&m, o, partial);
   all_layouts(&m, row->text);
   arena_free(m.a);
 }

@@ -15,36 +15,36 @@
 #include "partition/place/min_cut_internal.h"
 #include "partition/sharding/sharding_internal.h"
 
-typedef struct Stretch {
-  Plan *p;
+typedef struct LinearRegions {
+  Placer *p;
   const Graph *g;
   int axis;
   bool *may;     // node can be computed as a term
   bool *starts;  // it is one by its own sum
   uint8_t *args; // arguments that are read as terms then
   bool *stays;   // carry that cannot be a term, since its next value cannot
-} Stretch;
+} LinearRegions;
 
 // Partial sums are f32 or wider (decision 11).
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
-static bool home_cut(const Stretch *r, NodeId n) {
-  return state_cut_by(&r->p->door.reduced[n], graph_node(r->g, n)->dims.n, r->axis) >= 0;
+static bool settled_split(const LinearRegions *r, NodeId n) {
+  return sharding_dim_of(&r->p->result.settled[n], graph_node(r->g, n)->dims.n, r->axis) >= 0;
 }
 
-static int64_t reduce_bytes(const Stretch *r, NodeId n) {
-  State term = r->p->door.at[n];
-  state_remove(&term, graph_node(r->g, n)->dims.n, r->axis);
-  int64_t bytes = state_bytes(r->g, n, &term);
-  CollKind kind = home_cut(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
+static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
+  Sharding partial = r->p->result.computed[n];
+  sharding_remove(&partial, graph_node(r->g, n)->dims.n, r->axis);
+  int64_t bytes = sharding_bytes(r->g, n, &partial);
+  CollKind kind = settled_split(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
   int64_t times = region_times(r->g, graph_node(r->g, n)->region), all;
   if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
-      all >= CUT_INFINITE / 4)
-    return CUT_INFINITE / 4;
+      all >= MIN_CUT_INFINITE / 4)
+    return MIN_CUT_INFINITE / 4;
   return all + times - 1; // of equal bytes rather fewer calls
 }
 
-static bool starts_here(const Stretch *r, NodeId n) {
+static bool starts_here(const LinearRegions *r, NodeId n) {
   const Node *node = graph_node(r->g, n);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(r->p->inner[n][i], r->axis)) return true;
@@ -52,42 +52,44 @@ static bool starts_here(const Stretch *r, NodeId n) {
 }
 
 // Arguments lo..hi-1 are all terms, or whole ones that become the term of coordinate 0.
-static uint8_t args_all(const Stretch *r, const Node *n, int lo) {
-  uint8_t out = 0, terms = 0;
+static uint8_t args_all(const LinearRegions *r, const Node *n, int lo) {
+  uint8_t out = 0, partial = 0;
   for (int i = lo; i < n->nargs; i++) {
     if (r->may[n->args[i]])
-      terms = 1;
-    else if (home_cut(r, n->args[i]))
+      partial = 1;
+    else if (settled_split(r, n->args[i]))
       return 0;
     out |= (uint8_t)(1u << i);
   }
-  return terms ? out : 0;
+  return partial ? out : 0;
 }
 
-static bool whole_but(const Stretch *r, const Node *n, int linear) {
+static bool replicated_but(const LinearRegions *r, const Node *n, int linear) {
   for (int i = 0; i < n->nargs; i++)
-    if (i != linear && (home_cut(r, n->args[i]) || n->args[i] == n->args[linear])) return false;
+    if (i != linear && (settled_split(r, n->args[i]) || n->args[i] == n->args[linear]))
+      return false;
   return true;
 }
 
 // Of a product of two terms the larger stays one.
-static uint8_t args_one(const Stretch *r, const Node *n) {
+static uint8_t args_one(const LinearRegions *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
     if (r->may[n->args[i]] &&
         (best < 0 || reduce_bytes(r, n->args[i]) > reduce_bytes(r, n->args[best])))
       best = i;
-  return best >= 0 && whole_but(r, n, best) ? (uint8_t)(1u << best) : 0;
+  return best >= 0 && replicated_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
 // A carry starts with its own term of anything.
-static uint8_t carry_args(const Stretch *r, NodeId id, const Node *n) {
-  bool cut = home_cut(r, id) || state_cut_by(&r->p->door.at[id], n->dims.n, r->axis) >= 0;
-  bool start = r->may[n->args[0]] || !home_cut(r, n->args[0]);
-  return !r->stays[id] && !cut && start ? 1 : 0;
+static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
+  bool split =
+      settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], n->dims.n, r->axis) >= 0;
+  bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
+  return !r->stays[id] && !split && start ? 1 : 0;
 }
 
-static uint8_t linear_args(const Stretch *r, NodeId id) {
+static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   const Node *n = graph_node(r->g, id);
   if (!wide((Dtype)n->type)) return 0;
   if (n->op == OP_CARRY) return carry_args(r, id, n);
@@ -105,21 +107,21 @@ static uint8_t linear_args(const Stretch *r, NodeId id) {
     return args_all(r, n, 0);
   case LINEAR_FIRST:
     if (n->op == OP_DIV && !dtype_is_float((Dtype)graph_node(r->g, n->args[0])->type)) return 0;
-    return r->may[n->args[0]] && whole_but(r, n, 0) ? 1 : 0;
+    return r->may[n->args[0]] && replicated_but(r, n, 0) ? 1 : 0;
   case LINEAR_ONE: return args_one(r, n);
-  case LINEAR_BRANCH: return home_cut(r, n->args[0]) ? 0 : args_all(r, n, 1);
+  case LINEAR_BRANCH: return settled_split(r, n->args[0]) ? 0 : args_all(r, n, 1);
   }
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
 // Dropping the axis from the middle of a nested cut would change all blocks within.
-static bool axis_is_last(const Stretch *r, NodeId n) {
-  const State *at = &r->p->door.at[n];
-  int k = state_cut_by(at, graph_node(r->g, n)->dims.n, r->axis);
-  return k < 0 || at->cut[k].at[at->cut[k].n - 1] == r->axis;
+static bool axis_is_last(const LinearRegions *r, NodeId n) {
+  const Sharding *at = &r->p->result.computed[n];
+  int k = sharding_dim_of(at, graph_node(r->g, n)->dims.n, r->axis);
+  return k < 0 || at->split[k].at[at->split[k].n - 1] == r->axis;
 }
 
-static void find_members(Stretch *r) {
+static void find_members(LinearRegions *r) {
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     const Node *node = graph_node(r->g, n);
     r->starts[n] = starts_here(r, n);
@@ -135,7 +137,7 @@ static void find_members(Stretch *r) {
 
 // Members as if all carries could be terms; then without those whose next value is none, until all
 // are right.
-static void find_loop_members(Stretch *r) {
+static void find_loop_members(LinearRegions *r) {
   for (bool again = true; again;) {
     again = false;
     find_members(r);
@@ -151,13 +153,13 @@ static void find_loop_members(Stretch *r) {
 static uint32_t in_of(NodeId n) { return 2 * n; }
 static uint32_t out_of(NodeId n) { return 2 * n + 1; }
 
-static void connect_both(Cut *c, uint32_t a, uint32_t b) {
-  cut_edge(c, a, b, CUT_INFINITE);
-  cut_edge(c, b, a, CUT_INFINITE);
+static void connect_both(MinCut *c, uint32_t a, uint32_t b) {
+  min_cut_edge(c, a, b, MIN_CUT_INFINITE);
+  min_cut_edge(c, b, a, MIN_CUT_INFINITE);
 }
 
 // A carry and its next value are terms together, and what a carry is in the end is what it was.
-static void connect_loop(const Stretch *r, Cut *c, NodeId u) {
+static void connect_loop(const LinearRegions *r, MinCut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   if (node->op == OP_FINAL) {
     if (r->may[u]) connect_both(c, in_of(node->args[1]), in_of(u));
@@ -167,15 +169,15 @@ static void connect_loop(const Stretch *r, Cut *c, NodeId u) {
     NodeId n = node->args[i], carry = r->p->graph->carry[u][i];
     if (!r->may[n]) continue;
     if (!carry || !r->may[carry]) {
-      cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);
+      min_cut_edge(c, out_of(n), MIN_CUT_SINK, MIN_CUT_INFINITE);
       continue;
     }
     connect_both(c, out_of(n), in_of(carry));
-    cut_edge(c, in_of(carry), in_of(n), CUT_INFINITE);
+    min_cut_edge(c, in_of(carry), in_of(n), MIN_CUT_INFINITE);
   }
 }
 
-static void connect_uses(const Stretch *r, Cut *c, NodeId u) {
+static void connect_uses(const LinearRegions *r, MinCut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   if (node->op == OP_SCAN || node->op == OP_FINAL) {
     connect_loop(r, c, u);
@@ -186,32 +188,32 @@ static void connect_uses(const Stretch *r, Cut *c, NodeId u) {
     if (!r->may[n]) continue;
     bool linear = r->may[u] && (r->args[u] >> i & 1);
     if (!linear)
-      cut_edge(c, out_of(n), CUT_SINK, CUT_INFINITE);
+      min_cut_edge(c, out_of(n), MIN_CUT_SINK, MIN_CUT_INFINITE);
     else if (!r->starts[u]) {
-      cut_edge(c, out_of(n), in_of(u), CUT_INFINITE);
-      if (home_cut(r, n)) cut_edge(c, in_of(u), in_of(n), CUT_INFINITE);
+      min_cut_edge(c, out_of(n), in_of(u), MIN_CUT_INFINITE);
+      if (settled_split(r, n)) min_cut_edge(c, in_of(u), in_of(n), MIN_CUT_INFINITE);
     }
   }
 }
 
 // Node 0 is none, so its vertices 0 and 1 serve as source and sink.
-static Cut *network(const Stretch *r, Arena *scratch) {
-  Cut *c = cut_new(scratch, 2 * (graph_count(r->g) + 1));
+static MinCut *network(const LinearRegions *r, Arena *scratch) {
+  MinCut *c = min_cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     connect_uses(r, c, n);
     if (!r->may[n]) continue;
-    if (r->starts[n]) cut_edge(c, CUT_SOURCE, in_of(n), CUT_INFINITE);
-    cut_edge(c, in_of(n), out_of(n), reduce_bytes(r, n));
+    if (r->starts[n]) min_cut_edge(c, MIN_CUT_SOURCE, in_of(n), MIN_CUT_INFINITE);
+    min_cut_edge(c, in_of(n), out_of(n), reduce_bytes(r, n));
   }
   for (uint32_t o = 0; o < r->g->output.n; o++)
     if (r->may[r->g->output.at[o].value])
-      cut_edge(c, out_of(r->g->output.at[o].value), CUT_SINK, CUT_INFINITE);
+      min_cut_edge(c, out_of(r->g->output.at[o].value), MIN_CUT_SINK, MIN_CUT_INFINITE);
   return c;
 }
 
-static void make_term(Plan *p, NodeId n, int axis, uint8_t args) {
-  State *at = &p->door.at[n];
-  state_remove(at, graph_node(p->door.graph, n)->dims.n, axis);
+static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
+  Sharding *at = &p->result.computed[n];
+  sharding_remove(at, graph_node(p->result.graph, n)->dims.n, axis);
   axes_append(&at->partial, axis);
   at->partial = axes_sorted(at->partial);
   at->monoid = MONOID_SUM;
@@ -219,31 +221,31 @@ static void make_term(Plan *p, NodeId n, int axis, uint8_t args) {
 }
 
 // A sum of terms needs no cut of its own.
-static void sum_terms(const Stretch *r, const Cut *c, NodeId n) {
+static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
-  if (!r->args[n] || !cut_on_source_side(c, in_of(node->args[0]))) return;
+  if (!r->args[n] || !min_cut_on_source_side(c, in_of(node->args[0]))) return;
   for (int i = 0; i < node_inner(node); i++) axes_remove(&r->p->inner[n][i], r->axis);
   r->p->linear[n * MAX_AXES + (uint32_t)r->axis] = 1;
 }
 
-void plan_reduce_points(Plan *p, int axis) {
-  const Graph *g = p->door.graph;
+void place_reductions(Placer *p, int axis) {
+  const Graph *g = p->result.graph;
   uint32_t n = graph_count(g) + 1;
   Arena *scratch = arena_new();
-  Stretch r = {.p = p, .g = g, .axis = axis};
+  LinearRegions r = {.p = p, .g = g, .axis = axis};
   r.may = arena_array(scratch, bool, n);
   r.starts = arena_array(scratch, bool, n);
   r.args = arena_array(scratch, uint8_t, n);
   r.stays = arena_array(scratch, bool, n);
   find_loop_members(&r);
-  Cut *c = network(&r, scratch);
-  cut_run(c);
+  MinCut *c = network(&r, scratch);
+  min_cut_run(c);
   for (NodeId u = 1; u < n; u++) {
-    if (!r.may[u] || !cut_on_source_side(c, in_of(u))) continue;
+    if (!r.may[u] || !min_cut_on_source_side(c, in_of(u))) continue;
     if (r.starts[u])
-      sum_terms(&r, c, u);
+      sum_partial(&r, c, u);
     else
-      make_term(p, u, axis, r.args[u]);
+      make_partial(p, u, axis, r.args[u]);
   }
   arena_free(scratch);
 }

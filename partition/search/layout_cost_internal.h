@@ -1,7 +1,7 @@
 // A price in parts: what each value of the model contributes, and how a layout's cuts shrink it.
 // Private to the search.
-#ifndef PARTITION_PRICE_H
-#define PARTITION_PRICE_H
+#ifndef PARTITION_LAYOUT_COST_H
+#define PARTITION_LAYOUT_COST_H
 
 #include "partition/search/search.h"
 #include "partition/sharding/sharding_internal.h"
@@ -27,7 +27,7 @@ typedef VEC(Edge) Edges;
 // The models of a task, ready to be taken apart; parts and values of all of them are numbered
 // through.
 typedef struct PartTable {
-  uint32_t nterms;
+  uint32_t nsamples;
   const Graph **graph; // of term: its nodes remember their numbers in the lowered graph
   uint32_t nvalues; // of each term its nodes, then the edges that windows read of other processors
   double *weight;   // of value: that of its term
@@ -45,20 +45,20 @@ typedef enum Flow {
   FLOWS
 } Flow;
 
-enum { CHANGE_CUT = 1, CHANGE_MOVED }; // in some state it is cut; it flows
+enum { CHANGE_SPLIT = 1, CHANGE_MOVED }; // in some state it is cut; it flows
 
 // What one layout makes of the parts, on a mesh of few axes.
 typedef struct Alone {
-  Price price;
-  uint8_t *cut;        // of part: 1 + the first dim that is cut, 0: none
+  LayoutCost cost;
+  uint8_t *split;      // of part: 1 + the first dim that is cut, 0: none
   double *share;       // of part: the share of it that stays
   double *flow[FLOWS]; // of value: seconds
-  uint8_t *change;     // of value: CHANGE_CUT ... by the first axis
+  uint8_t *change;     // of value: CHANGE_SPLIT ... by the first axis
 } Alone;
 
 PartTable *parts_new(Arena *a, const SearchTask *t);
 // The price of a layout, in parts. Not thread-safe.
-Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
-                  const Layout *layout);
+Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                 const Layout *layout);
 
 #endif

@@ -1,7 +1,7 @@
 // What a layout costs: the graph of one processor is made and counted, not run.
 #include <math.h>
 
-#include "partition/search/price_internal.h"
+#include "partition/search/layout_cost_internal.h"
 
 // Of a value that stands in memory: it is written once and read by each of its users.
 static bool stands_in_memory(const Node *n) {
@@ -58,7 +58,7 @@ static bool *kept_values(Arena *a, const Graph *g) {
 // Of parameters, states and slots.
 static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
 
-static void price_add(Price *sum, const Price *p, double weight) {
+static void cost_add(LayoutCost *sum, const LayoutCost *p, double weight) {
   sum->flops += weight * p->flops;
   sum->traffic += weight * p->traffic;
   sum->wire += weight * p->wire;
@@ -84,11 +84,11 @@ static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
                 .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
 }
 
-typedef struct Taken { // where flows of a model are counted
+typedef struct FlowTable { // where flows of a model are counted
   const Graph *whole;
   const Edges *edges;
   double *flow[FLOWS];
-} Taken;
+} FlowTable;
 
 // Whether it makes of blocks or terms what processors hold together; else blocks go elsewhere.
 static bool joins(const Node *n) {
@@ -102,7 +102,7 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
 }
 
 // Where what collective n of a lowered graph moves is counted.
-static uint32_t value_of(const Graph *lowered, const Node *n, const Taken *x) {
+static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
   uint32_t value = n->origin.group;
   if (n->op != OP_HALO) return value;
   uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr.dims[0])->whole);
@@ -110,7 +110,7 @@ static uint32_t value_of(const Graph *lowered, const Node *n, const Taken *x) {
 }
 
 // Seconds of a call, without latency, for the values that it moves, by the bytes of each.
-static void share_call(const Graph *g, const Call *c, const Taken *x) {
+static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
   Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
   double all = 0;
@@ -123,8 +123,8 @@ static void share_call(const Graph *g, const Call *c, const Taken *x) {
 }
 
 // `x`, if not NULL: what is on the wire by the values that nodes remember.
-static Price price_of(Arena *a, const Graph *g, const Machine *machine, const Taken *x) {
-  Price p = {0};
+static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
+  LayoutCost p = {0};
   const Buckets *buckets = collectives_pack(a, g, machine);
   for (uint32_t i = 0; i < buckets->n; i++) {
     Call c = call_of(g, machine, &buckets->bucket[i]);
@@ -182,23 +182,23 @@ static Graph under_mesh(Arena *a, const Graph *g, const Mesh *mesh, const Layout
   return out;
 }
 
-static double price_seconds(const Machine *m, const Price *p) {
+static double cost_seconds(const Machine *m, const LayoutCost *p) {
   return p->flops / m->flops + p->traffic / m->memory_rate + p->transfer;
 }
 
-Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) {
-  Price sum = {0};
-  for (uint32_t i = 0; i < t->nterms; i++) {
+LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout) {
+  LayoutCost sum = {0};
+  for (uint32_t i = 0; i < t->nsamples; i++) {
     Arena *a = arena_new();
-    Graph g = under_mesh(a, t->term[i].graph, mesh, layout);
-    Price one = price_of(
+    Graph g = under_mesh(a, t->sample[i].graph, mesh, layout);
+    LayoutCost one = cost_of(
         a,
-        collectives_share(a, lower(a, place_silent(a, t->term[i].known, &g, layout, t->machine))),
+        collectives_share(a, lower(a, place_silent(a, t->sample[i].known, &g, layout, t->machine))),
         t->machine, NULL);
-    price_add(&sum, &one, t->term[i].weight);
+    cost_add(&sum, &one, t->sample[i].weight);
     arena_free(a);
   }
-  sum.seconds = price_seconds(t->machine, &sum);
+  sum.seconds = cost_seconds(t->machine, &sum);
   return sum;
 }
 
@@ -206,26 +206,26 @@ Price search_price(const SearchTask *t, const Mesh *mesh, const Layout *layout) 
 
 typedef struct Taking { // a model apart, whole (plan NULL) or placed
   const Graph *g;
-  const Plan *plan;
+  const Placer *placer;
   double weight;
   const Machine *machine;
   Arena *a;
   PartTable *table; // gets the parts, or
-  uint8_t *cut;     // what is cut, one a part
+  uint8_t *split;   // what is cut, one a part
   double *share;
 } Taking;
 
 static void take_part(Taking *t, bool held, double amount, const Graph *g, int ndims,
                       const DimId *dims, const Axes *axes) {
-  if (t->cut) {
-    *t->cut = 0, *t->share = 1;
+  if (t->split) {
+    *t->split = 0, *t->share = 1;
     for (int i = 0; i < ndims; i++) {
       if (!axes[i].n) continue;
       int64_t size = dim_get(g->dims, dims[i])->size;
-      if (!*t->cut) *t->cut = (uint8_t)(1 + i);
+      if (!*t->split) *t->split = (uint8_t)(1 + i);
       *t->share *= (double)block_length(g->mesh, size, axes[i]) / (double)size;
     }
-    t->cut++, t->share++;
+    t->split++, t->share++;
     return;
   }
   Part p = {.amount = amount * t->weight, .held = held, .ndims = (uint8_t)ndims};
@@ -233,9 +233,9 @@ static void take_part(Taking *t, bool held, double amount, const Graph *g, int n
   vec_push(t->a, t->table->part) = p;
 }
 
-static void take_value(Taking *t, bool held, double amount, NodeId n, const State *s) {
+static void take_value(Taking *t, bool held, double amount, NodeId n, const Sharding *s) {
   const Dims *dims = &graph_node(t->g, n)->dims;
-  take_part(t, held, amount, t->g, dims->n, dims->at, s ? s->cut : NULL);
+  take_part(t, held, amount, t->g, dims->n, dims->at, s ? s->split : NULL);
 }
 
 static void take_work(Taking *t, NodeId n) {
@@ -245,11 +245,11 @@ static void take_work(Taking *t, NodeId n) {
   int k = 0;
   for (int i = 0; i < node->dims.n; i++, k++) {
     dims[k] = node->dims.at[i];
-    if (t->plan) axes[k] = t->plan->door.at[n].cut[i];
+    if (t->placer) axes[k] = t->placer->result.computed[n].split[i];
   }
   for (int i = 0; i < node->attr.ndims; i++, k++) {
     dims[k] = node->attr.dims[i];
-    if (t->plan) axes[k] = t->plan->inner[n][i];
+    if (t->placer) axes[k] = t->placer->inner[n][i];
   }
   take_part(t, false, node_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
 }
@@ -258,11 +258,12 @@ static void take_work(Taking *t, NodeId n) {
 static void take_window(Taking *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
-  State s = t->plan ? plan_need(t->plan, n, 0) : (State){0};
+  Sharding s = t->placer ? read_sharding(t->placer, n, 0) : (Sharding){0};
   int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
-  if (t->plan && state_cut_by(&s, graph_node(t->g, node->args[0])->dims.n, 0) < 0)
+  if (t->placer && sharding_dim_of(&s, graph_node(t->g, node->args[0])->dims.n, 0) < 0)
     for (int i = 0; i < node->attr.nto; i++)
-      axes_join(&s.cut[from], t->plan->door.at[n].cut[dims_index(&node->dims, node->attr.to[i])]);
+      axes_join(&s.split[from],
+                t->placer->result.computed[n].split[dims_index(&node->dims, node->attr.to[i])]);
   take_value(t, false, second * bytes, node->args[0], &s);
 }
 
@@ -271,7 +272,7 @@ static void take_traffic(Taking *t, NodeId n) {
   double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
   if (stands_in_memory(node))
     take_value(t, false, second * (double)node_bytes(t->g, n), n,
-               t->plan ? &t->plan->door.at[n] : NULL);
+               t->placer ? &t->placer->result.computed[n] : NULL);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
@@ -279,29 +280,29 @@ static void take_traffic(Taking *t, NodeId n) {
       take_window(t, n, second);
       continue;
     }
-    State need = t->plan ? plan_need(t->plan, n, i) : (State){0};
+    Sharding need = t->placer ? read_sharding(t->placer, n, i) : (Sharding){0};
     take_value(t, false, second * (double)node_bytes(t->g, arg), arg, &need);
   }
 }
 
-static bool cuts(const State *s, int ndims, int but) {
-  int k = state_cut_by(s, ndims, 0);
+static bool splits(const Sharding *s, int ndims, int but) {
+  int k = sharding_dim_of(s, ndims, 0);
   return k >= 0 && k != but;
 }
 
 // A state of n in which the axis cuts it, if there is one: of terms, sums, and what users read. Not
 // along dim `but`.
-static State most_cut(const Plan *p, NodeId n, int but) {
-  const Graph *g = p->door.graph;
-  State whole = {0}, all[2] = {p->door.at[n], p->door.reduced[n]};
+static Sharding most_split(const Placer *p, NodeId n, int but) {
+  const Graph *g = p->result.graph;
+  Sharding whole = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
   int ndims = graph_node(g, n)->dims.n;
   for (int i = 0; i < 2; i++)
-    if (cuts(&all[i], ndims, but)) return all[i];
+    if (splits(&all[i], ndims, but)) return all[i];
   for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++)
     for (int i = 0; i < graph_node(g, p->graph->use[k])->nargs; i++) {
       if (graph_node(g, p->graph->use[k])->args[i] != n) continue;
-      State need = plan_need(p, p->graph->use[k], i);
-      if (cuts(&need, ndims, but)) return need;
+      Sharding need = read_sharding(p, p->graph->use[k], i);
+      if (splits(&need, ndims, but)) return need;
     }
   return whole;
 }
@@ -312,20 +313,21 @@ static void take_graph(Taking *t, Arena *scratch) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     if (graph_node(g, n)->op == OP_CONTRACT) take_work(t, n);
     take_traffic(t, n);
-    State s = kept[n] && t->plan ? most_cut(t->plan, n, -1) : (State){0};
+    Sharding s = kept[n] && t->placer ? most_split(t->placer, n, -1) : (Sharding){0};
     if (kept[n]) take_value(t, true, (double)node_bytes(g, n), n, &s);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *out = &g->output.at[i];
     if (out->kind != OUT_UPDATE) continue;
-    State s = t->plan ? plan_output_need(t->plan, out) : (State){0};
+    Sharding s = t->placer ? output_sharding(t->placer, out) : (Sharding){0};
     take_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value,
                &s);
   }
   for (uint32_t d = 0; d < g->decl.n; d++) {
     NodeId n = g->decl.at[d].node;
     if (is_held(&g->decl.at[d]))
-      take_value(t, true, (double)node_bytes(g, n), n, t->plan ? &t->plan->door.at[n] : NULL);
+      take_value(t, true, (double)node_bytes(g, n), n,
+                 t->placer ? &t->placer->result.computed[n] : NULL);
   }
 }
 
@@ -348,33 +350,33 @@ static void find_edges(Arena *a, const Graph *g, Edges *out) {
   }
 }
 
-static uint32_t values_of(const PartTable *p, uint32_t term) {
-  return graph_count(p->graph[term]) + 1 + p->edge[term].n;
+static uint32_t values_of(const PartTable *p, uint32_t sample) {
+  return graph_count(p->graph[sample]) + 1 + p->edge[sample].n;
 }
 
 PartTable *parts_new(Arena *a, const SearchTask *t) {
   PartTable *p = arena_new_of(a, PartTable);
-  *p = (PartTable){.nterms = t->nterms,
-                   .graph = arena_array(a, const Graph *, t->nterms),
-                   .edge = arena_array(a, Edges, t->nterms)};
-  for (uint32_t i = 0; i < t->nterms; i++) {
-    p->graph[i] = with_numbers(a, t->term[i].graph);
+  *p = (PartTable){.nsamples = t->nsamples,
+                   .graph = arena_array(a, const Graph *, t->nsamples),
+                   .edge = arena_array(a, Edges, t->nsamples)};
+  for (uint32_t i = 0; i < t->nsamples; i++) {
+    p->graph[i] = with_numbers(a, t->sample[i].graph);
     find_edges(a, p->graph[i], &p->edge[i]);
     p->nvalues += values_of(p, i);
     Taking x = {
-        .g = p->graph[i], .weight = t->term[i].weight, .machine = t->machine, .a = a, .table = p};
+        .g = p->graph[i], .weight = t->sample[i].weight, .machine = t->machine, .a = a, .table = p};
     take_graph(&x, a);
   }
   p->weight = arena_array(a, double, p->nvalues);
   uint32_t value = 0;
-  for (uint32_t i = 0; i < t->nterms; i++)
-    for (uint32_t n = values_of(p, i); n > 0; n--) p->weight[value++] = t->term[i].weight;
+  for (uint32_t i = 0; i < t->nsamples; i++)
+    for (uint32_t n = values_of(p, i); n > 0; n--) p->weight[value++] = t->sample[i].weight;
   return p;
 }
 
 // The traffic of collectives counts with what they move: their own, and that of reading what
 // pointwise work made.
-static void move_traffic(const Graph *lowered, const Machine *machine, const Taken *x) {
+static void move_traffic(const Graph *lowered, const Machine *machine, const FlowTable *x) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
     double second = (double)region_times(lowered, node->region) / machine->memory_rate;
@@ -394,51 +396,51 @@ static void move_traffic(const Graph *lowered, const Machine *machine, const Tak
   }
 }
 
-static bool flows(const Taken *x, uint32_t value) {
+static bool flows(const FlowTable *x, uint32_t value) {
   for (int f = 0; f < FLOWS; f++)
     if (x->flow[f][value] > 0) return true;
   return false;
 }
 
 // A cut along another dim shortens edges; one along their own dim does not.
-static void find_changes(const Plan *p, const Taken *x, uint8_t *change) {
+static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
   uint32_t n = graph_count(x->whole) + 1;
   for (NodeId i = 1; i < n; i++) {
-    State s = most_cut(p, i, -1);
-    bool cut = state_cut_by(&s, graph_node(x->whole, i)->dims.n, 0) >= 0;
-    change[i] = flows(x, i) ? CHANGE_MOVED : cut ? CHANGE_CUT : 0;
+    Sharding s = most_split(p, i, -1);
+    bool split = sharding_dim_of(&s, graph_node(x->whole, i)->dims.n, 0) >= 0;
+    change[i] = flows(x, i) ? CHANGE_MOVED : split ? CHANGE_SPLIT : 0;
   }
   for (uint32_t i = 0; i < x->edges->n; i++) {
     const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
-    State s = most_cut(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
-    change[n + i] = state_cut_by(&s, dims->n, 0) >= 0 ? CHANGE_CUT
-                    : flows(x, n + i)                 ? CHANGE_MOVED
-                                                      : 0;
+    Sharding s = most_split(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
+    change[n + i] = sharding_dim_of(&s, dims->n, 0) >= 0 ? CHANGE_SPLIT
+                    : flows(x, n + i)                    ? CHANGE_MOVED
+                                                         : 0;
   }
 }
 
-Alone price_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
-                  const Layout *layout) {
-  Alone out = {.cut = arena_array(a, uint8_t, parts->part.n + 1),
+Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                 const Layout *layout) {
+  Alone out = {.split = arena_array(a, uint8_t, parts->part.n + 1),
                .share = arena_array(a, double, parts->part.n + 1),
                .change = arena_array(a, uint8_t, parts->nvalues)};
   for (int f = 0; f < FLOWS; f++) out.flow[f] = arena_array(a, double, parts->nvalues);
-  Taking x = {.machine = t->machine, .cut = out.cut, .share = out.share};
-  for (uint32_t i = 0, first = 0; i < t->nterms; first += values_of(parts, i++)) {
+  Taking x = {.machine = t->machine, .split = out.split, .share = out.share};
+  for (uint32_t i = 0, first = 0; i < t->nsamples; first += values_of(parts, i++)) {
     Arena *scratch = arena_new();
     Graph g = under_mesh(scratch, parts->graph[i], mesh, layout);
-    Placement *p = place_silent(scratch, t->term[i].known, &g, layout, t->machine);
+    Placement *p = place_silent(scratch, t->sample[i].known, &g, layout, t->machine);
     const Graph *lowered = collectives_share(scratch, lower(scratch, p));
-    Taken taken = {.whole = &g, .edges = &parts->edge[i]};
+    FlowTable taken = {.whole = &g, .edges = &parts->edge[i]};
     for (int f = 0; f < FLOWS; f++) taken.flow[f] = out.flow[f] + first;
-    Price one = price_of(scratch, lowered, t->machine, &taken);
-    price_add(&out.price, &one, t->term[i].weight);
+    LayoutCost one = cost_of(scratch, lowered, t->machine, &taken);
+    cost_add(&out.cost, &one, t->sample[i].weight);
     move_traffic(lowered, t->machine, &taken);
-    x.g = &g, x.plan = plan_of(p), x.a = scratch;
+    x.g = &g, x.placer = placer_of(p), x.a = scratch;
     take_graph(&x, scratch);
-    find_changes(plan_of(p), &taken, out.change + first);
+    find_changes(placer_of(p), &taken, out.change + first);
     arena_free(scratch);
   }
-  out.price.seconds = price_seconds(t->machine, &out.price);
+  out.cost.seconds = cost_seconds(t->machine, &out.cost);
   return out;
 }
