@@ -23,18 +23,16 @@ typedef struct CodegenOptions {
              // saved
 } CodegenOptions;
 
-// remat.c. The graph with what stands between checkpoints computed again for the backward pass; g
-// itself when it has none.
-const Graph *remat(Arena *a, const Graph *g);
-// From level 1 on more and more of what else gradients read is computed again, too, cheapest first
-// (remat_marks.c).
-const Graph *remat_more(Arena *a, const Graph *g, int level);
-// The highest level, 0: there are no gradients. Those above REMAT_STRETCHES differ in how many
-// stretches of the forward pass are computed again, the REMAT_TAIL last ones do all of them again,
-// loops step by step, then with their collectives.
+// remat.c. Returns g with forward values rematerialised for the backward pass, or g itself when
+// there are none. Level 0 honours `checkpoint` only. Each higher level rematerialises more values,
+// cheapest first (remat_marks.c).
+const Graph *remat(Arena *a, const Graph *g, int level);
+// The highest level; 0: g has no gradients. Levels above REMAT_BASE_LEVELS differ in how many
+// segments of the forward pass they rematerialise. The last REMAT_TAIL levels do so for all
+// segments: with loops step by step, then with their collectives too.
 int remat_levels(Arena *a, const Graph *g);
-const char *remat_text(Arena *a, int level, int levels); // what a level computes again
-enum { REMAT_STRETCHES = 3, REMAT_TAIL = 2 };
+const char *remat_level_text(Arena *a, int level, int levels); // what a level rematerialises
+enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 
 // order.c. order->at[n]: the dims of node n, slowest first. Declared tensors keep their declared
 // order. The returned graph has the copies that remain (BROADCAST without dims is a copy).
@@ -49,7 +47,7 @@ const char *order_note(const void *order, NodeId n);
 // values (scalars, broadcasts, index) may be computed again in several groups.
 typedef enum GroupKind {
   GROUP_KERNEL,
-  GROUP_PRODUCT,
+  GROUP_GEMM,
   GROUP_COLLECTIVE,
   GROUP_ORDERED,
   GROUP_ALIAS,  // a rename, split or merge that moves nothing: the same memory under other dims
@@ -58,10 +56,10 @@ typedef enum GroupKind {
 } GroupKind;
 extern const char *const group_kinds[]; // "kernel", "product" ...
 // Why a kernel is not one with an earlier one that it reads.
-typedef struct Apart {
+typedef struct MergeRefusal {
   uint32_t group;
   const char *why; // "a reduction runs over other loops than the rest"; NULL: not known
-} Apart;
+} MergeRefusal;
 typedef struct Group {
   GroupKind kind;
   uint32_t nnodes;
@@ -74,20 +72,20 @@ typedef struct Group {
   int64_t load_bytes, store_bytes; // what one run moves
   uint32_t merged; // of a kernel: nodes that merges put together; those that it computes again are
                    // not counted
-  double gain;     // by these merges: bytes, and work as bytes
+  double saved;    // by these merges: bytes, and work as bytes
   const char *why;
-  uint32_t napart; // of a kernel: kernels before it that it reads
-  Apart *apart;
+  uint32_t nrefusals; // of a kernel: kernels before it that it reads
+  MergeRefusal *refusal;
 } Group;
 typedef struct Fusion {
   const Graph *graph;
   const Order *order;
   const Buckets *buckets;
   uint32_t ngroups;
-  Group *group; // in an order that can be executed
-  uint32_t *of; // of[node]: index of the group that computes and stores it
-  bool *again;  // again[node]: kernels that use the value compute it again (constants, broadcasts,
-                // scalars)
+  Group *group;     // in an order that can be executed
+  uint32_t *of;     // of[node]: index of the group that computes and stores it
+  bool *recomputed; // again[node]: kernels that use the value compute it again (constants,
+                    // broadcasts, scalars)
   bool *update; // update[node]: belongs to the update of a persistent tensor, runs after the commit
 } Fusion;
 // buckets: of order->graph; NULL: each collective alone.
@@ -114,8 +112,8 @@ typedef struct GroupNote {
   int64_t bytes, flops; // of one run of the group, as those of InstrNote
 } GroupNote;
 
-// kernels.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels, kernels[i]
-// being that of Program.kernel[i].
+// kernel_build.c, schedule.c, plan.c. The Program and (for dumps and code_load) its kernels,
+// kernels[i] being that of Program.kernel[i].
 typedef struct Compiled {
   Program *program;
   Kernel **kernels;

@@ -1,9 +1,9 @@
 // Fusion: nodes into kernels, products, collectives and aliases (decision 16).
 //
-// Roles first (roles.c): library products and collectives stand alone, renames are aliases, numbers
-// and broadcasts are computed again where they are used. What is left becomes kernels: clusters of
-// one node, merged greedily by the bytes that a merge saves (fuse_merge.c) while one loop form
-// holds them (fuse_form.c).
+// GemmDims first (fuse_roles.c): library products and collectives stand alone, renames are aliases,
+// numbers and broadcasts are computed again where they are used. What is left becomes kernels:
+// clusters of one node, merged greedily by the bytes that a merge saves (fuse_merge.c) while one
+// loop form holds them (fuse_form.c).
 //
 //   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     one kernel, stores the sum only
 #include "codegen/fuse/fuse_internal.h"
@@ -28,7 +28,7 @@ static void closure_add(Fuser *f, Closure *c, NodeId member) {
     const Node *x = graph_node(f->g, n);
     for (int i = 0; i < x->nargs; i++) {
       NodeId a = x->args[i];
-      if (uses_address(f, n, i) || !f->again[a] || f->mark[a] == f->stamp) continue;
+      if (uses_address(f, n, i) || !f->recomputed[a] || f->mark[a] == f->stamp) continue;
       f->mark[a] = f->stamp;
       vec_push(f->a, c->node) = a;
       vec_push(f->a, c->stack) = a;
@@ -36,12 +36,12 @@ static void closure_add(Fuser *f, Closure *c, NodeId member) {
   }
 }
 
-static GroupKind kind_of(Role role) {
+static GroupKind kind_of(NodeRole role) {
   switch (role) {
   case ROLE_SOURCE:
   case ROLE_NUMBER: return GROUP_SOURCE;
   case ROLE_KERNEL: return GROUP_KERNEL;
-  case ROLE_PRODUCT: return GROUP_PRODUCT;
+  case ROLE_GEMM: return GROUP_GEMM;
   case ROLE_COLLECTIVE: return GROUP_COLLECTIVE;
   case ROLE_ORDERED: return GROUP_ORDERED;
   case ROLE_ALIAS: return GROUP_ALIAS;
@@ -58,12 +58,12 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
     contractions += op_tiles(f->g, c->node[i]);
     reductions += contract_is_dot(f->g, c->node[i]);
   }
-  ProductForm form;
+  GemmForm form;
   const char *why = NULL;
   if (contractions && f->opt->products)
     for (uint32_t i = 0; i < c->n; i++)
       if (op_tiles(f->g, c->node[i]) &&
-          !product_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
+          !gemm_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
         break;
   const char *what = contractions ? "generated contraction"
                      : reductions ? "reduction"
@@ -75,10 +75,10 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
 static const char *why_other(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
   if (x->origin.why) return x->origin.why;
-  switch ((Role)f->role[n]) {
+  switch ((NodeRole)f->role[n]) {
   case ROLE_SOURCE: return "in memory";
   case ROLE_NUMBER: return "a number, computed where it is used";
-  case ROLE_PRODUCT: return "a large contraction: library product";
+  case ROLE_GEMM: return "a large contraction: library product";
   case ROLE_COLLECTIVE: return "collective";
   case ROLE_ORDERED: return "the order of elements matters: the runtime's own code";
   case ROLE_ALIAS: return "the same memory under other dims";
@@ -113,7 +113,7 @@ static Group group_of(Fuser *f, const Cluster *c) {
   g.load_bytes = c->load_bytes;
   g.store_bytes = c->store_bytes;
   g.merged = g.kind == GROUP_KERNEL ? c->n : 0;
-  g.gain = c->saved;
+  g.saved = c->saved;
   g.why = g.kind == GROUP_KERNEL ? why_kernel(f, c) : why_other(f, c->node[0]);
   return g;
 }
@@ -131,7 +131,7 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
 
 // The kernels before it that it reads, and why it is not one with them.
 static void group_apart(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
-  VEC(Apart) apart = {0};
+  VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
   for (uint32_t i = 0; i < c->n; i++)
     for (uint32_t k = f->arg_at[c->node[i]]; k < f->arg_at[c->node[i] + 1]; k++) {
@@ -139,10 +139,11 @@ static void group_apart(Fuser *f, const Fusion *out, const Cluster *c, Group *g)
       const Cluster *from = f->cluster.at[f->of[arg]];
       if (!from || from == c || !from->kernel || f->mark[from->node[0]] == f->stamp) continue;
       f->mark[from->node[0]] = f->stamp;
-      vec_push(f->a, apart) = (Apart){out->of[arg], merge_refused(f, from, c, f->arg_address[k])};
+      vec_push(f->a, refusal) =
+          (MergeRefusal){out->of[arg], merge_refusal(f, from, c, f->arg_address[k])};
     }
-  g->apart = apart.at;
-  g->napart = apart.n;
+  g->refusal = refusal.at;
+  g->nrefusals = refusal.n;
 }
 
 static Fusion *fusion_make(Fuser *f) {
@@ -150,7 +151,7 @@ static Fusion *fusion_make(Fuser *f) {
   out->graph = f->g;
   out->order = f->order;
   out->buckets = f->buckets;
-  out->again = arena_copy(f->a, f->again, f->count + 1);
+  out->recomputed = arena_copy(f->a, f->recomputed, f->count + 1);
   out->update = arena_copy(f->a, f->update, f->count + 1);
   uint32_t most = 1;
   for (NodeId n = 1; n <= f->count; n++) most += !f->of[n];

@@ -25,19 +25,19 @@ enum {
 typedef uint32_t DimBits;
 
 // What the trial needs of a node, looked up once for all candidates.
-typedef struct Member {
+typedef struct TrialNode {
   NodeId n;
   Op op;
   DimBits space, dims; // node_space, and dims of the result
   bool reduces, tiles, half, stored, used;
   int64_t bytes, elements; // of the result; of its space
-} Member;
+} TrialNode;
 
 typedef struct Trial {
   Fuser *f;
   uint32_t n;
   const NodeId *node;
-  Member *member;
+  TrialNode *member;
   Dims space;
   int64_t size[MAX_RANK]; // of the dims of space
   DimBits all, outer, inner;
@@ -72,7 +72,7 @@ bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims 
 }
 
 // The same of a trial's candidate.
-static bool accumulates(const Trial *t, const Member *m) {
+static bool accumulates(const Trial *t, const TrialNode *m) {
   if (m->op == OP_SCATTER_ADD) return false;
   if ((m->space & ~m->dims) == t->inner && m->space == t->all && m->dims == t->outer) return false;
   if (m->space == t->all && !(m->dims & ~t->inner)) return true;
@@ -81,7 +81,7 @@ static bool accumulates(const Trial *t, const Member *m) {
 
 static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type == TYPE_F16; }
 
-static bool reduce_fits(Trial *t, const Member *m) {
+static bool reduce_fits(Trial *t, const TrialNode *m) {
   bool plain = (m->space & ~m->dims) == t->inner && m->space == t->all;
   t->why = "a reduction runs over other loops than the rest";
   if (m->op == OP_SCATTER_ADD) return plain && !m->used;
@@ -90,7 +90,7 @@ static bool reduce_fits(Trial *t, const Member *m) {
   return !m->half && accumulates(t, m);
 }
 
-static bool point_fits(Trial *t, const Member *m, int *invariant) {
+static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
   if (m->dims == t->outer || m->dims == t->all) return true;
   t->why = "a stored value varies along a part of the loops only";
   if (m->stored) return false;
@@ -111,7 +111,7 @@ static bool candidate_fits(Trial *t) {
   int invariant = 0;
   int64_t partial = 0;
   for (uint32_t i = 0; i < t->n; i++) {
-    const Member *m = &t->member[i];
+    const TrialNode *m = &t->member[i];
     if (!m->reduces) {
       if (!point_fits(t, m, &invariant)) return false;
       continue;
@@ -131,7 +131,7 @@ static bool candidate_fits(Trial *t) {
 static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
-    const Member *m = &t->member[i];
+    const TrialNode *m = &t->member[i];
     bool invariant = m->space && t->outer & ~m->space;
     sum += 0.25 * op_cost(m->op) * (invariant ? all : (double)m->elements);
   }
@@ -196,10 +196,11 @@ static bool space_find(Trial *t) {
   return true;
 }
 
-static void member_find(Trial *t, Member *m, NodeId n) {
+static void member_find(Trial *t, TrialNode *m, NodeId n) {
   const Graph *g = t->f->g;
   const Node *x = graph_node(g, n);
-  *m = (Member){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = node_bytes(g, n)};
+  *m =
+      (TrialNode){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = node_bytes(g, n)};
   m->dims = m->space = bits_of(t, &x->dims);
   if (m->reduces) {
     m->space = 0;
@@ -236,7 +237,7 @@ static bool addresses_fit(Trial *t) {
   bool fits = true;
   t->why = "too many operands for one kernel";
   for (uint32_t i = 0; i < t->n; i++) {
-    const Member *m = &t->member[i];
+    const TrialNode *m = &t->member[i];
     if (m->stored) {
       pointers++;
       t->store_bytes += m->bytes;
@@ -273,7 +274,7 @@ static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
 }
 
 // The loops `inner`, in the order of `list`, within all others.
-static void try_inner(Trial *t, DimBits inner, const Dims *list, Form *best, bool *found) {
+static void try_inner(Trial *t, DimBits inner, const Dims *list, LoopForm *best, bool *found) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;
   vec_push(t->f->a, t->tried) = inner;
@@ -282,20 +283,20 @@ static void try_inner(Trial *t, DimBits inner, const Dims *list, Form *best, boo
   if (!candidate_fits(t)) return;
   double cost = cost_find(t);
   if (*found && cost >= best->cost) return;
-  *best = (Form){.outer = dims_of(t, &t->space, t->outer),
-                 .inner = dims_of(t, list, inner),
-                 .cost = cost,
-                 .load_bytes = t->load_bytes,
-                 .store_bytes = t->store_bytes};
+  *best = (LoopForm){.outer = dims_of(t, &t->space, t->outer),
+                     .inner = dims_of(t, list, inner),
+                     .cost = cost,
+                     .load_bytes = t->load_bytes,
+                     .store_bytes = t->store_bytes};
   *found = true;
 }
 
-static bool try_all(Trial *t, Form *out) {
+static bool try_all(Trial *t, LoopForm *out) {
   const Graph *g = t->f->g;
   bool found = false;
   try_inner(t, 0, &t->space, out, &found);
   for (uint32_t i = 0; i < t->n; i++) {
-    const Member *m = &t->member[i];
+    const TrialNode *m = &t->member[i];
     const Node *x = graph_node(g, m->n);
     if (m->reduces) {
       Dims part = node_space(g, m->n);
@@ -308,9 +309,9 @@ static bool try_all(Trial *t, Form *out) {
   return found;
 }
 
-bool form_find(Fuser *f, uint32_t n, const NodeId *node, Form *out, const char **why) {
+bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why) {
   ArenaMark mark = arena_mark(f->a);
-  Trial t = {.f = f, .n = n, .node = node, .member = arena_array(f->a, Member, n)};
+  Trial t = {.f = f, .n = n, .node = node, .member = arena_array(f->a, TrialNode, n)};
   *why = "too many dims";
   bool found = space_find(&t);
   if (found) {

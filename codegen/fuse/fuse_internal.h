@@ -2,18 +2,18 @@
 #ifndef CODEGEN_FUSE_RULES_H
 #define CODEGEN_FUSE_RULES_H
 
-#include "codegen/fuse/products_internal.h"
+#include "codegen/fuse/gemm_form_internal.h"
 
-typedef enum Role {
+typedef enum NodeRole {
   ROLE_SOURCE,
   ROLE_NUMBER,
   ROLE_KERNEL,
-  ROLE_PRODUCT,
+  ROLE_GEMM,
   ROLE_COLLECTIVE,
   ROLE_ORDERED,
   ROLE_ALIAS,
   ROLE_LOOP,
-} Role;
+} NodeRole;
 
 // A set of nodes that becomes a group.
 typedef struct Cluster {
@@ -33,11 +33,11 @@ typedef struct Cluster {
 
 // Two clusters that no loop form holds together or that save nothing so, as long as both stay as
 // they are.
-typedef struct Refused {
+typedef struct RefusedPair {
   uint64_t pair;  // of their numbers, 0: free
   uint32_t nodes; // of both together
   const char *why;
-} Refused;
+} RefusedPair;
 
 typedef struct Fuser {
   Arena *a;
@@ -46,12 +46,12 @@ typedef struct Fuser {
   const Buckets *buckets;
   const CodegenOptions *opt;
   Rows rows;
-  uint32_t count; // nodes
-  uint8_t *role;  // a Role
-  bool *again;    // computed again in every kernel that uses it
-  bool *under;    // pointwise work that windows over it compute where they read
-  bool *resident; // stored by a first round of clusters: there to be read again
-  bool *memory;   // some use needs an address
+  uint32_t count;   // nodes
+  uint8_t *role;    // a NodeRole
+  bool *recomputed; // computed again in every kernel that uses it
+  bool *inlined;    // pointwise work that windows over it compute where they read
+  bool *resident;   // stored by a first round of clusters: there to be read again
+  bool *memory;     // some use needs an address
   bool *update;
   // Arguments and users between nodes that compute or lie in memory, looking through `again`.
   uint32_t *arg_at, *user_at; // count + 2
@@ -63,17 +63,17 @@ typedef struct Fuser {
   VEC(uint32_t) sequence; // cluster at each rank, 0: hole
   uint32_t *kept;         // scratch of a merge
   bool *after;
-  Refused *refused; // open hash by pair
+  RefusedPair *refused; // open hash by pair
   uint32_t refused_n, refused_cap;
 } Fuser;
 
-typedef struct Form {
+typedef struct LoopForm {
   Dims outer, inner;
   double cost;
   int64_t load_bytes, store_bytes;
-} Form;
+} LoopForm;
 
-// roles.c: role, again, memory, update, arguments and users.
+// fuse_roles.c: role, again, memory, update, arguments and users.
 void roles_find(Fuser *f);
 // Argument i of n is used as an address.
 bool uses_address(const Fuser *f, NodeId n, int i);
@@ -91,7 +91,7 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
 
 // fuse_form.c: the loops of the nodes marked with f->stamp, `node` ascending; false with a reason
 // when no kernel can hold them together.
-MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, Form *out, const char **why);
+MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
 // Whether the value leaves the marked nodes, and whether one of them uses it.
 bool value_stored(const Fuser *f, NodeId n);
 bool value_used(const Fuser *f, NodeId n);
@@ -103,7 +103,7 @@ void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
 // Why a kernel b that reads a value of a is not one with it, NULL: not known; `address`: it needs
 // the value in memory.
-const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool address);
+const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 void clusters_resident(Fuser *f); // notes which values the clusters store
 
 // fuse_launch.c: update kernels that are equal and independent share one launch.

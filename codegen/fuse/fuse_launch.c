@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Candidate {
+typedef struct LaunchCandidate {
   uint32_t level, group;
   const char *identity;
-} Candidate;
+} LaunchCandidate;
 
 static int by_identity(const void *x, const void *y) {
-  const Candidate *a = x, *b = y;
+  const LaunchCandidate *a = x, *b = y;
   if (a->level != b->level) return a->level < b->level ? -1 : 1;
   int text = strcmp(a->identity, b->identity);
   if (text) return text;
@@ -26,13 +26,13 @@ void launches_find(Fusion *f, const CodegenOptions *opt) {
   bool *post = groups_post(a, f, &deps);
   uint32_t *level = post_levels(a, f, &deps, post), n = 0, launch = 0;
   Rows rows = rows_find(a, f->graph, opt->over);
-  Candidate *c = arena_array(a, Candidate, f->ngroups + 1);
+  LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);
   Kernel **kernel = arena_array(a, Kernel *, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++) {
     if (!post[i] || f->group[i].kind != GROUP_KERNEL) continue;
     kernel[n] = kernel_build(a, scratch, f, &rows, &f->group[i], true)->kernel;
     if (kernel_partial_bytes(kernel[n])) continue;
-    c[n++] = (Candidate){level[i], i, NULL};
+    c[n++] = (LaunchCandidate){level[i], i, NULL};
   }
   const uint32_t *first = kernels_first(a, n, kernel);
   for (uint32_t i = 0; i < n; i++)

@@ -34,7 +34,7 @@ static void mark_nodes(Fuser *f, uint32_t n, const NodeId *node) {
   for (uint32_t i = 0; i < n; i++) f->mark[node[i]] = f->stamp;
 }
 
-static void take_form(Cluster *c, const Form *form) {
+static void take_form(Cluster *c, const LoopForm *form) {
   c->outer = form->outer;
   c->inner = form->inner;
   c->cost = form->cost;
@@ -43,7 +43,7 @@ static void take_form(Cluster *c, const Form *form) {
 }
 
 static void form_single(Fuser *f, Cluster *c) {
-  Form form;
+  LoopForm form;
   const char *why;
   mark_nodes(f, c->n, c->node);
   if (!form_find(f, c->n, c->node, &form, &why)) BUG("node %u fits no kernel: %s", c->node[0], why);
@@ -54,7 +54,7 @@ static void form_single(Fuser *f, Cluster *c) {
 static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
-        f->role[n] != ROLE_SOURCE && (!f->again[n] || f->memory[n]))
+        f->role[n] != ROLE_SOURCE && (!f->recomputed[n] || f->memory[n]))
       return false;
   return true;
 }
@@ -85,7 +85,7 @@ static bool place_node(Fuser *f, NodeId n) {
 static void sequence_make(Fuser *f) {
   VEC(NodeId) left = {0};
   for (NodeId n = 1; n <= f->count; n++)
-    if (f->role[n] != ROLE_SOURCE && (!f->again[n] || f->memory[n])) vec_push(f->a, left) = n;
+    if (f->role[n] != ROLE_SOURCE && (!f->recomputed[n] || f->memory[n])) vec_push(f->a, left) = n;
   while (left.n) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < left.n; i++)
@@ -104,7 +104,7 @@ void clusters_make(Fuser *f) {
   f->refused_n = 0;
   f->refused_cap = 256;
   while (f->refused_cap < f->count) f->refused_cap *= 2;
-  f->refused = arena_array(f->a, Refused, f->refused_cap);
+  f->refused = arena_array(f->a, RefusedPair, f->refused_cap);
   vec_push(f->a, f->cluster) = NULL;
   vec_push(f->a, f->sequence) = 0;
   sequence_make(f);
@@ -213,7 +213,7 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
 }
 
 // The place of the pair, or a free one.
-static Refused *refused_find(const Fuser *f, uint64_t pair) {
+static RefusedPair *refused_find(const Fuser *f, uint64_t pair) {
   uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
   return &f->refused[i];
@@ -227,12 +227,12 @@ static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
 
 // The form of both together if that saves anything; what does not is not tried again until one has
 // grown.
-static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node, Form *out,
-                      double *saved) {
+static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
+                      LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
   const char *why;
   uint64_t pair = pair_of(f, a, b);
-  Refused *r = refused_find(f, pair);
+  RefusedPair *r = refused_find(f, pair);
   if (r->nodes == n) return false;
   mark_nodes(f, n, node);
   bool fits = form_find(f, n, node, out, &why);
@@ -240,7 +240,7 @@ static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
   if (fits && *saved > 0) return true;
   if (!r->pair && f->refused_n == f->refused_cap / 2) return false; // full: some are tried again
   f->refused_n += !r->pair;
-  *r = (Refused){pair, n, fits ? "one kernel would be no cheaper than two" : why};
+  *r = (RefusedPair){pair, n, fits ? "one kernel would be no cheaper than two" : why};
   return false;
 }
 
@@ -254,7 +254,7 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   if (b->rank - a->rank >= CLUSTER_SPAN) return false;
   NodeId node[CLUSTER_NODES];
   uint32_t n = a->n + b->n;
-  Form form;
+  LoopForm form;
   double saved;
   join_nodes(a, b, node);
   if (!form_both(f, a, b, node, &form, &saved) || !region_find(f, a, b, f->after)) return false;
@@ -272,13 +272,13 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
 }
 
 // What the last round of merges has tried is noted; the rest is a cycle, or not known.
-const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
+const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
   const char *why = rule_against(a, b);
   if (why) return why;
   if (address) return "it needs the whole value in memory before it begins";
   if (!one_contraction(f, a, b)) return "each has a contraction in register tiles";
-  const Refused *r = refused_find(f, pair_of(f, a, b));
+  const RefusedPair *r = refused_find(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
   if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
   return region_find(f, a, b, f->after)
@@ -288,13 +288,13 @@ const char *merge_refused(Fuser *f, const Cluster *a, const Cluster *b, bool add
 
 // -- the order of merges ------------------------------------------------------------------------
 
-typedef struct Edge {
+typedef struct MergeEdge {
   int64_t bytes;
   NodeId from, to;
-} Edge;
+} MergeEdge;
 
 static int by_bytes(const void *x, const void *y) {
-  const Edge *a = x, *b = y;
+  const MergeEdge *a = x, *b = y;
   if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
   if (a->to != b->to) return a->to < b->to ? -1 : 1;
   return a->from < b->from ? -1 : a->from > b->from;
@@ -308,13 +308,13 @@ static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   return node_bytes(f->g, from) * (alone ? 2 : 1);
 }
 
-static Edge *edges_sorted(const Fuser *f, uint32_t *count) {
+static MergeEdge *edges_sorted(const Fuser *f, uint32_t *count) {
   uint32_t n = 0, all = f->arg_at[f->count + 1];
-  Edge *edge = arena_array(f->a, Edge, all + 1);
+  MergeEdge *edge = arena_array(f->a, MergeEdge, all + 1);
   for (NodeId to = 1; to <= f->count; to++)
     for (uint32_t i = f->arg_at[to]; i < f->arg_at[to + 1]; i++)
       if (may_merge(cluster_of(f, f->arg[i]), cluster_of(f, to)) && !f->arg_address[i])
-        edge[n++] = (Edge){edge_bytes(f, f->arg[i], to), f->arg[i], to};
+        edge[n++] = (MergeEdge){edge_bytes(f, f->arg[i], to), f->arg[i], to};
   qsort(edge, n, sizeof *edge, by_bytes);
   *count = n;
   return edge;
@@ -323,7 +323,7 @@ static Edge *edges_sorted(const Fuser *f, uint32_t *count) {
 static bool merge_chains(Fuser *f) {
   uint32_t n;
   bool any = false;
-  Edge *edge = edges_sorted(f, &n);
+  MergeEdge *edge = edges_sorted(f, &n);
   for (uint32_t i = 0; i < n; i++)
     any |= merge(f, cluster_of(f, edge[i].from), cluster_of(f, edge[i].to));
   return any;
@@ -333,10 +333,10 @@ static bool merge_chains(Fuser *f) {
 static bool merge_siblings(Fuser *f) {
   uint32_t n = 0;
   bool any = false;
-  Edge *value = arena_array(f->a, Edge, f->count + 1);
+  MergeEdge *value = arena_array(f->a, MergeEdge, f->count + 1);
   for (NodeId v = 1; v <= f->count; v++)
     if (f->user_at[v + 1] - f->user_at[v] > 1 && graph_node(f->g, v)->dims.n)
-      value[n++] = (Edge){node_bytes(f->g, v), v, v};
+      value[n++] = (MergeEdge){node_bytes(f->g, v), v, v};
   qsort(value, n, sizeof *value, by_bytes);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t first = f->user_at[value[i].from], last = f->user_at[value[i].from + 1];

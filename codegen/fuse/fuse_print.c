@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 const char *const group_kinds[] = {
-    [GROUP_KERNEL] = "kernel",   [GROUP_PRODUCT] = "product", [GROUP_COLLECTIVE] = "collective",
-    [GROUP_LOOP] = "loop",       [GROUP_ALIAS] = "alias",     [GROUP_SOURCE] = "source",
+    [GROUP_KERNEL] = "kernel",   [GROUP_GEMM] = "product", [GROUP_COLLECTIVE] = "collective",
+    [GROUP_LOOP] = "loop",       [GROUP_ALIAS] = "alias",  [GROUP_SOURCE] = "source",
     [GROUP_ORDERED] = "ordered",
 };
 
@@ -33,7 +33,7 @@ static void print_node(FILE *out, const Fusion *f, const Diag *d, const Group *g
   for (int i = 0; i < order->n; i++)
     fprintf(out, "%s%s", i ? ", " : "", dim_get(f->graph->dims, order->at[i])->name);
   fprintf(out, "]");
-  if (f->again[n] && g->kind == GROUP_KERNEL) fprintf(out, " again");
+  if (f->recomputed[n] && g->kind == GROUP_KERNEL) fprintf(out, " again");
   const Origin *o = &x->origin;
   if (o->pos.line && d) fprintf(out, "  # %s:%u", diag_source_name(d, o->pos.source), o->pos.line);
   if (o->value) fprintf(out, "%s %s", o->pos.line && d ? ":" : "  #", o->value);
@@ -51,7 +51,7 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
   if (g->launch) fprintf(out, ", launch %u", g->launch);
   fprintf(out, "\n  %s", g->why ? g->why : "");
   if (g->merged > 1)
-    fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->gain);
+    fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->saved);
   fprintf(out, "\n");
   for (uint32_t j = 0; j < g->nnodes; j++) print_node(out, f, d, g, g->node[j]);
   if (!g->nstored || g->kind == GROUP_SOURCE) return;

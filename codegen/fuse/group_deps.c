@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 bool group_executes(const Group *g) {
-  return g->kind == GROUP_KERNEL || g->kind == GROUP_PRODUCT || g->kind == GROUP_COLLECTIVE ||
+  return g->kind == GROUP_KERNEL || g->kind == GROUP_GEMM || g->kind == GROUP_COLLECTIVE ||
          g->kind == GROUP_ORDERED || g->kind == GROUP_LOOP;
 }
 
@@ -32,7 +32,7 @@ static bool reads_address(const Group *g, Op op, int i) {
 // The group that writes what argument i of x stands in; ngroups: none that runs.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
-  if (f->again[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
+  if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
   uint32_t of = f->of[memory_writer(f->graph, a)];
   return group_executes(&f->group[of]) ? of : f->ngroups;
 }
@@ -83,7 +83,7 @@ bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps) {
     const Group *g = &f->group[i];
     bool all = group_executes(g);
     for (uint32_t j = 0; j < g->nnodes; j++)
-      all &= f->update[g->node[j]] || (f->again[g->node[j]] && g->kind == GROUP_KERNEL);
+      all &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
     post[i] = all;
   }
   // groups are in an order that can be executed, so one pass backward settles them

@@ -25,15 +25,15 @@ static const char *const level_text[] = {
     [LEVEL_INNER] = "inner",
 };
 
-typedef struct Out {
+typedef struct KernelPrinter {
   const Kernel *k;
   FILE *file;
   bool named; // names of loops, kernel and reason
-} Out;
+} KernelPrinter;
 
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 
-static void print_loops(const Out *o, const char *what, int first, int n) {
+static void print_loops(const KernelPrinter *o, const char *what, int first, int n) {
   fprintf(o->file, " %s(", what);
   for (int i = first; i < first + n; i++) {
     const KLoop *l = &o->k->loop[i];
@@ -51,7 +51,7 @@ static void print_loops(const Out *o, const char *what, int first, int n) {
   fprintf(o->file, ")");
 }
 
-static void print_walk(const Out *o, const KPtr *ptr) {
+static void print_walk(const KernelPrinter *o, const KPtr *ptr) {
   fprintf(o->file, "[");
   for (int i = 0; i < loops(o->k); i++)
     fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
@@ -61,7 +61,7 @@ static void print_walk(const Out *o, const KPtr *ptr) {
     fprintf(o->file, " from s%d*%lld", ptr->base[i].slot, (long long)ptr->base[i].stride);
 }
 
-static void print_pointer(const Out *o, int p) {
+static void print_pointer(const KernelPrinter *o, int p) {
   const KPtr *ptr = &o->k->ptr[p];
   fprintf(o->file, "  p%d %s ", p, dtype_text(ptr->type));
   print_walk(o, ptr);
@@ -77,7 +77,7 @@ static bool has_pointer(KKind kind) {
          kind == K_SCATTER;
 }
 
-static void print_stmt(const Out *o, int i) {
+static void print_stmt(const KernelPrinter *o, int i) {
   const KStmt *s = &o->k->stmt[i];
   fprintf(o->file, "  %%%d = %s", i,
           has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
@@ -99,7 +99,7 @@ static void print_stmt(const Out *o, int i) {
 static char *print(Arena *a, const Kernel *k, bool named) {
   char *text = NULL;
   size_t n = 0;
-  Out o = {.k = k, .named = named, .file = mem_stream(&text, &n)};
+  KernelPrinter o = {.k = k, .named = named, .file = mem_stream(&text, &n)};
   fprintf(o.file, "kernel");
   if (named && k->name) fprintf(o.file, " %s", k->name);
   print_loops(&o, "outer", 0, k->nouter);

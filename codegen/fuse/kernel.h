@@ -130,7 +130,7 @@ typedef struct Kernel {
 // the row loop run jammed only where they lie whole within a chunk (any chunk is computed right).
 int64_t kernel_grain(const Kernel *k);
 
-// accum.c. Rounds of loop l; a large number where it is known at run time only.
+// kernel_accum.c. Rounds of loop l; a large number where it is known at run time only.
 static inline int64_t loop_rounds(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : INT64_C(1) << 40;
 }

@@ -1,54 +1,96 @@
-// From groups to kernels and instructions: what the parts of program_build share. Private to the
-// room.
-#ifndef CODEGEN_BUILD_RULES_H
-#define CODEGEN_BUILD_RULES_H
+// Builds the kernel of a group: its loops (kernel_loops.c), statements (kernel_build.c), windows
+// and slices (kernel_views.c). Private to the room.
+#ifndef CODEGEN_FUSE_KERNEL_BUILD_H
+#define CODEGEN_FUSE_KERNEL_BUILD_H
 
-#include "codegen/fuse/products_internal.h"
+#include "codegen/fuse/gemm_form_internal.h"
 
-// A kernel and what it is called with in this place of the graph.
-typedef struct Built {
+// A kernel and the arguments of its call at one place of the graph.
+typedef struct BuiltKernel {
   Kernel *kernel;
-  NodeId *ptr; // whose memory each pointer is
+  NodeId *ptr; // of each pointer: the node whose memory it addresses
   Slot *slot;  // values of the kernel's slots
   double *num;
   NodeId *check;     // of each numeric argument: the bound_index whose status code it is, else 0
   Dims outer, inner; // dims of the loops in order, before they were joined: what `position` counts
-} Built;
+} BuiltKernel;
 
-// kernels.c. any_size: a kernel over one joined loop gets no size of its own, so that tensors of
-// all sizes share it. What it needs meanwhile lies in `scratch`, which is then as before.
-Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g,
-                    bool any_size);
+// Builds the kernel of group g. With any_size, a kernel of one joined loop takes the loop's size at
+// run time, so that tensors of all sizes share it. The result is allocated in `a`; `scratch` is
+// reset to its state before the call.
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows,
+                          const Group *g, bool any_size);
 
-// kernel_loops.c: the loops of a group in order, then (finish) joined where all pointers allow.
+// The loops of a group, each list slow first.
 typedef struct LoopPlan {
   Dims outer, inner;
-  bool vector_outer;
-  DimId rows; // 0: none
+  bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
+  DimId rows;        // loop of a register tile's rows, 0: none
 } LoopPlan;
 LoopPlan loops_choose(const Fusion *f, const Group *g);
 
-// A growing kernel.
-typedef struct KernelMaker {
-  Arena *a;
-  Arena *lasting; // of what the kernel keeps
+// A node of the group: where its value is computed, and the statement that holds it.
+typedef struct KernelValue {
+  uint8_t level, phase;
+  uint8_t ready; // first phase that can use it; of a reduction the phase after its own
+  bool direct;   // used at the loop counters; other values are used through windows only
+  bool stored, reduces, accumulates;
+  bool needed;     // in the current phase, at level INNER
+  int32_t stmt;    // NO_STMT before it is emitted
+  int inner_phase; // phase of stmt if level is INNER, else -1
+} KernelValue;
+
+typedef struct KernelLoad {
+  NodeId node;
+  KLevel level;
+  int phase;
+  int32_t stmt;
+} KernelLoad;
+
+// A kernel under construction.
+typedef struct KernelBuilder {
+  Arena *a;       // scratch
+  Arena *lasting; // of what the finished kernel refers to
   const Fusion *f;
+  const Graph *g;
   const Rows *rows;
-  const Group *g;
+  const Group *group;
+  uint32_t n; // nodes of the group
+  const NodeId *node;
+  KernelValue *value; // of each node
   LoopPlan plan;
+  VEC(KernelLoad) load;
   VEC(KStmt) stmt;
-  VEC(DimId) stmt_dim; // of an INDEX statement, else 0
+  VEC(DimId) stmt_dim; // of an INDEX statement its dim, else 0
   VEC(KPtr) ptr;
   VEC(NodeId) ptr_node;
-  VEC(bool) ptr_address; // the base of a lookup or a target of sums: used by that statement alone
+  VEC(bool) ptr_address; // base of a lookup or target of a scatter: used by that statement alone
   VEC(KPtr) walk;
   VEC(Slot) slot;
   VEC(double) num;
   VEC(NodeId) check;
-} KernelMaker;
-void loops_finish(KernelMaker *m, Kernel *k, bool any_size);
-// Whether pointer `store` may be the memory of pointer `load`: each element is read before it is
-// written, by the unit that writes it.
+} KernelBuilder;
+
+// -- kernel_builder.c: parts of a kernel. Pointers and slots that are equal are entered once.
+int builder_node(const KernelBuilder *k, NodeId n); // index of n within the group, -1: outside
+KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n);
+int32_t kernel_add(KernelBuilder *k, KStmt s); // returns the number of the statement
+int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
+int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
+int16_t kernel_add_slot(KernelBuilder *k, Slot s);
+// The deepest level at which one of the dims is a loop.
+KLevel loops_level(const KernelBuilder *k, const Dims *dims);
+
+// -- kernel_views.c
+// Emits the value of a window, an own slice or a draw at the loop counters.
+int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
+
+// -- kernel_loops.c
+// Writes the loops into `kernel`: adjacent loops are joined where all pointers allow, and the
+// strides of pointers and walks follow.
+void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
+// Whether pointer `store` may address the memory of pointer `load`: each element is read before it
+// is written, by the unit that writes it.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
 #endif

@@ -6,21 +6,21 @@
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
-#include "codegen/fuse/maker_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
 #include "ir/program/sums.h"
 
 #include <string.h>
 
 enum { BLOCK_FLAT = 1024, BLOCK_NESTED = 64 };
 
-typedef struct Traffic {
+typedef struct LoopTraffic {
   const Fusion *f;
   const Group *g;
   Dims all;
   double contiguous[MAX_RANK]; // bytes by dim of `all`
   Dims order;                  // of the value with most bytes
   double most;
-} Traffic;
+} LoopTraffic;
 
 static bool in_group(const Group *g, NodeId n) {
   uint32_t lo = 0, hi = g->nnodes;
@@ -34,7 +34,7 @@ static bool in_group(const Group *g, NodeId n) {
   return lo < g->nnodes && g->node[lo] == n;
 }
 
-static void traffic_add(Traffic *t, NodeId n, double bytes) {
+static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   const Dims *order = &t->f->order->at[n];
   if (!order->n) return;
   int last = dims_index(&t->all, order->at[order->n - 1]);
@@ -45,7 +45,7 @@ static void traffic_add(Traffic *t, NodeId n, double bytes) {
 }
 
 // The last of a chain of windows within the group: its dims are those of loops.
-static NodeId seen_through(const Traffic *t, NodeId n) {
+static NodeId seen_through(const LoopTraffic *t, NodeId n) {
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(t->f->graph, t->g->node[i]);
     if (op_looks_through((Op)x->op, 0) && x->args[0] == n) n = t->g->node[i];
@@ -53,7 +53,7 @@ static NodeId seen_through(const Traffic *t, NodeId n) {
   return n;
 }
 
-static void traffic_find(Traffic *t) {
+static void traffic_find(LoopTraffic *t) {
   const Graph *g = t->f->graph;
   for (uint32_t i = 0; i < t->g->nstored; i++)
     traffic_add(t, t->g->stored[i], 1.01 * (double)node_bytes(g, t->g->stored[i]));
@@ -146,7 +146,7 @@ static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
 
 LoopPlan loops_choose(const Fusion *f, const Group *g) {
   LoopPlan plan = {.outer = g->outer, .inner = g->inner};
-  Traffic t = {.f = f, .g = g, .all = g->outer};
+  LoopTraffic t = {.f = f, .g = g, .all = g->outer};
   for (int i = 0; i < g->inner.n; i++) list_insert(&t.all, t.all.n, g->inner.at[i]);
   traffic_find(&t);
   NodeId contraction = contraction_of(f, g);
@@ -180,7 +180,7 @@ typedef struct LoopList {
   bool inner[MAX_LOOPS], rows[MAX_LOOPS];
 } LoopList;
 
-static void list_loops(KernelMaker *m, LoopList *l) {
+static void list_loops(KernelBuilder *m, LoopList *l) {
   const Graph *g = m->f->graph;
   for (int i = 0; i < m->plan.outer.n + m->plan.inner.n; i++) {
     bool inner = i >= m->plan.outer.n;
@@ -207,7 +207,7 @@ static bool walks_as_one(const LoopList *l, const KPtr *p, int i) {
   return p->stride[l->from[i]] == p->stride[l->from[i + 1]] * l->loop[i + 1].size;
 }
 
-static bool joins(const KernelMaker *m, const LoopList *l, int i) {
+static bool joins(const KernelBuilder *m, const LoopList *l, int i) {
   if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1])
     return false;
   for (uint32_t p = 0; p < m->ptr.n; p++)
@@ -224,7 +224,7 @@ static int parts_copy(int64_t *to, const KLoop *l) {
   return l->nparts ? l->nparts : 1;
 }
 
-static void join_parts(KernelMaker *m, KLoop *slow, const KLoop *fast) {
+static void join_parts(KernelBuilder *m, KLoop *slow, const KLoop *fast) {
   int64_t *part = arena_array(m->lasting, int64_t, slow->nparts + fast->nparts + 2);
   int n = parts_copy(part, slow);
   n += parts_copy(part + n, fast);
@@ -232,7 +232,7 @@ static void join_parts(KernelMaker *m, KLoop *slow, const KLoop *fast) {
   slow->nparts = (uint8_t)n;
 }
 
-static void join(KernelMaker *m, LoopList *l, int i) {
+static void join(KernelBuilder *m, LoopList *l, int i) {
   KLoop *slow = &l->loop[i], *fast = &l->loop[i + 1];
   join_parts(m, slow, fast);
   slow->name = arena_printf(m->lasting, "%s*%s", slow->name, fast->name);
@@ -266,13 +266,13 @@ static void move_walk(const LoopList *l, KPtr *p) {
   for (int i = 0; i < l->n; i++) p->stride[i] = old[l->from[i]];
 }
 
-static void move_strides(KernelMaker *m, const LoopList *l) {
+static void move_strides(KernelBuilder *m, const LoopList *l) {
   for (uint32_t p = 0; p < m->ptr.n; p++) move_walk(l, &m->ptr.at[p]);
   for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
 }
 
 // An INDEX statement names its loop, -1 for a dim of one element that has no loop.
-static void name_loops(KernelMaker *m, const LoopList *l) {
+static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
     for (int i = 0; i < l->n; i++) {
@@ -283,7 +283,7 @@ static void name_loops(KernelMaker *m, const LoopList *l) {
   }
 }
 
-static void set_vector(KernelMaker *m, Kernel *k) {
+static void set_vector(KernelBuilder *m, Kernel *k) {
   k->vector = -1;
   bool outer = m->plan.vector_outer ? k->nouter > 0 : !k->ninner && k->nouter > 0;
   if (outer)
@@ -296,7 +296,7 @@ static void set_vector(KernelMaker *m, Kernel *k) {
 }
 
 // Only parts that fold.c asks for are kept, because kernels of other parts are other kernels.
-static void keep_parts(const KernelMaker *m, Kernel *k) {
+static void keep_parts(const KernelBuilder *m, Kernel *k) {
   bool sums = false;
   for (uint32_t s = 0; s < m->stmt.n; s++)
     sums |= m->stmt.at[s].kind == K_REDUCE && stmt_folds(&m->stmt.at[s]);
@@ -307,7 +307,7 @@ static void keep_parts(const KernelMaker *m, Kernel *k) {
   }
 }
 
-void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
+void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
   LoopList l = {0};
   list_loops(m, &l);
   for (int i = l.n - 2; i >= 0; i--)
@@ -321,7 +321,7 @@ void loops_finish(KernelMaker *m, Kernel *k, bool any_size) {
       l.partial[i] = true;
       l.slot[i] = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = l.loop[i].size};
     }
-    if (l.partial[i]) l.loop[i].slot = maker_slot(m, l.slot[i]);
+    if (l.partial[i]) l.loop[i].slot = kernel_add_slot(m, l.slot[i]);
     if (unsized) l.loop[i].size = 0;
     if (unsized) l.loop[i].name = "elements";
     k->loop[i] = l.loop[i];

@@ -16,7 +16,7 @@ bool op_is_draw(Op op);
 // AT and FINAL too: what a loop reads step by step, and what a carry is in the end, is there
 // already.
 bool op_is_view(Op op);
-// Whether argument i is read elsewhere than at the loop counters (views.c).
+// Whether argument i is read elsewhere than at the loop counters (kernel_views.c).
 bool op_looks_through(Op op, int i);
 // The argument whose memory a view is.
 NodeId view_of(const Graph *g, NodeId n);

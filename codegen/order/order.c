@@ -17,33 +17,33 @@
 
 #include <string.h>
 
-typedef struct Copy {
+typedef struct OrderCopy {
   NodeId of, copy; // in the new graph
-} Copy;
+} OrderCopy;
 
 typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  Dims *want;   // of old nodes; n 0: no wish
-  bool *forced; // the wish comes from a use that would need a copy otherwise
-  DimId *front; // of old nodes: the dim that should be outermost, 0: any
+  Dims *requested; // of old nodes; n 0: no wish
+  bool *forced;    // the wish comes from a use that would need a copy otherwise
+  DimId *front;    // of old nodes: the dim that should be outermost, 0: any
   NodeId *map;
   uint32_t *rank;  // of whole dims: which goes first
   VEC(Dims) at;    // of new nodes, entry 0 unused
   VEC(bool) loose; // of new nodes: made of draws, lies as its first user does
-  VEC(Copy) copy;
+  VEC(OrderCopy) copy;
 } Chooser;
 
 // -- wishes, from users to arguments ------------------------------------------------------------
 
-static void wish(Chooser *c, NodeId n, const Dims *list, bool forced) {
+static void request(Chooser *c, NodeId n, const Dims *list, bool forced) {
   const Node *node = graph_node(c->from, n);
   Dims own = {0};
   for (int i = 0; i < list->n; i++)
     if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
-  if (own.n != node->dims.n || (c->want[n].n && (c->forced[n] || !forced))) return;
-  c->want[n] = own;
+  if (own.n != node->dims.n || (c->requested[n].n && (c->forced[n] || !forced))) return;
+  c->requested[n] = own;
   c->forced[n] = forced;
 }
 
@@ -57,7 +57,7 @@ static Dims blocks_in_order(const Graph *g, const Dims *dims, int rank, const Di
   return list;
 }
 
-static void wish_outputs(Chooser *c) {
+static void request_outputs(Chooser *c) {
   const Graph *g = c->from;
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
@@ -66,33 +66,34 @@ static void wish_outputs(Chooser *c) {
     const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
     Dims list = update ? blocks_in_order(g, dims, d->rank, d->dims)
                        : blocks_in_order(g, dims, o->rank, o->dims);
-    if (list.n == dims->n) wish(c, o->value, &list, update);
+    if (list.n == dims->n) request(c, o->value, &list, update);
   }
 }
 
-static void wish_through_move(Chooser *c, const Node *n, Dims want) {
+static void request_through_move(Chooser *c, const Node *n, Dims requested) {
   const Attr *at = &n->attr;
   if (n->op == OP_MERGE) {
-    if (!want.n && n->dims.n) want = n->dims;
-    if (list_replace(&want, at->nto, at->to, at->ndims, at->dims)) wish(c, n->args[0], &want, true);
+    if (!requested.n && n->dims.n) requested = n->dims;
+    if (list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
+      request(c, n->args[0], &requested, true);
   } else if (n->op == OP_SPLIT) {
-    if (want.n && list_replace(&want, at->nto, at->to, at->ndims, at->dims))
-      wish(c, n->args[0], &want, false);
-  } else if (want.n) {
-    for (int i = 0; i < want.n; i++)
+    if (requested.n && list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
+      request(c, n->args[0], &requested, false);
+  } else if (requested.n) {
+    for (int i = 0; i < requested.n; i++)
       for (int j = 0; j < at->nto && j < at->ndims; j++)
-        if (want.at[i] == at->to[j]) {
-          want.at[i] = at->dims[j];
+        if (requested.at[i] == at->to[j]) {
+          requested.at[i] = at->dims[j];
           break;
         }
-    wish(c, n->args[0], &want, false);
+    request(c, n->args[0], &requested, false);
   }
 }
 
 static bool before(const Chooser *c, DimId x, DimId y);
 
 // The order of most products, so that next values come so.
-static void wish_carries(Chooser *c) {
+static void request_carries(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
     if (n->op != OP_CARRY) continue;
@@ -102,7 +103,7 @@ static void wish_carries(Chooser *c) {
       while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
       list_insert(&list, at, n->dims.at[i]);
     }
-    if (list.n) wish(c, id, &list, true);
+    if (list.n) request(c, id, &list, true);
   }
 }
 
@@ -116,23 +117,23 @@ static NodeId carry_of(const Graph *g, NodeId scan, int i) {
   return 0;
 }
 
-static void wish_through_region(Chooser *c, NodeId id) {
+static void request_through_region(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
-  Dims want = c->want[id];
-  if (n->op == OP_CARRY && want.n) wish(c, n->args[0], &want, false);
+  Dims requested = c->requested[id];
+  if (n->op == OP_CARRY && requested.n) request(c, n->args[0], &requested, false);
   for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
     NodeId carry = carry_of(c->from, id, i);
-    if (carry && c->want[carry].n) wish(c, n->args[i], &c->want[carry], true);
+    if (carry && c->requested[carry].n) request(c, n->args[i], &c->requested[carry], true);
   }
-  if (n->op == OP_COLLECT && want.n) {
-    dims_remove(&want, n->attr.dims[0]);
-    wish(c, n->args[1], &want, false);
+  if (n->op == OP_COLLECT && requested.n) {
+    dims_remove(&requested, n->attr.dims[0]);
+    request(c, n->args[1], &requested, false);
   }
   if (n->op != OP_AT) return;
   c->front[n->args[0]] = n->attr.dims[0];
-  if (!want.n) return;
-  list_insert(&want, 0, n->attr.dims[0]);
-  wish(c, n->args[0], &want, false);
+  if (!requested.n) return;
+  list_insert(&requested, 0, n->attr.dims[0]);
+  request(c, n->args[0], &requested, false);
 }
 
 // What n computes element by element, or moves, lies as it does.
@@ -145,18 +146,18 @@ static void pass_front(Chooser *c, NodeId id) {
       c->front[n->args[i]] = c->front[id];
 }
 
-static void wish_all(Chooser *c) {
-  wish_carries(c);
-  wish_outputs(c);
+static void request_all(Chooser *c) {
+  request_carries(c);
+  request_outputs(c);
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
     OpClass cls = op_row(n->op)->cls;
-    if (cls == REGION) wish_through_region(c, id);
+    if (cls == REGION) request_through_region(c, id);
     pass_front(c, id);
     if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
-      wish_through_move(c, n, c->want[id]);
-    else if (c->want[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
-      for (int i = 0; i < n->nargs; i++) wish(c, n->args[i], &c->want[id], false);
+      request_through_move(c, n, c->requested[id]);
+    else if (c->requested[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
+      for (int i = 0; i < n->nargs; i++) request(c, n->args[i], &c->requested[id], false);
   }
 }
 
@@ -354,9 +355,9 @@ static Dims order_default(const Chooser *c, const Node *n) {
 }
 
 // A value that a kernel or product writes can have any order; others keep that of their memory.
-static bool follows_wish(const Chooser *c, NodeId old) {
+static bool follows_request(const Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
-  if (!c->want[old].n) return false;
+  if (!c->requested[old].n) return false;
   switch (op_row(n->op)->cls) {
   case CONTRACT: return true;
   case POINTWISE:
@@ -428,7 +429,7 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
       graph_try(c->to, OP_BROADCAST, 1, &n, &(Attr){0}, (uint16_t)(c->copy.n + 1), refusal);
   if (!copy) BUG("copy refused: %s", refusal);
   set_order(c, copy, list);
-  vec_push(c->a, c->copy) = (Copy){n, copy};
+  vec_push(c->a, c->copy) = (OrderCopy){n, copy};
   return copy;
 }
 
@@ -510,8 +511,8 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   if (n->op == OP_AT) {
     dims_remove(&list, n->attr.dims[0]);
     list_insert(&list, 0, n->attr.dims[0]);
-  } else if (c->want[old].n) {
-    list = c->want[old];
+  } else if (c->requested[old].n) {
+    list = c->requested[old];
   }
   const char *why =
       n->op == OP_AT ? "order: a step of the loop is one piece" : "order: as the carry";
@@ -597,7 +598,7 @@ static void copy_node(Chooser *c, NodeId old) {
   if (n->op == OP_CONTRACT) c->map[n->args[1]] = was[1];
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
-  Dims list = follows_wish(c, old) ? c->want[old] : order_default(c, graph_node(c->to, id));
+  Dims list = follows_request(c, old) ? c->requested[old] : order_default(c, graph_node(c->to, id));
   to_front(c, old, &list);
   if (id < c->at.n) return;
   set_order(c, id, list);
@@ -650,14 +651,14 @@ Order *order_choose(Arena *a, const Graph *g) {
   bug_context("order", 0);
   uint32_t n = graph_count(g) + 1;
   Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
-  c.want = arena_array(a, Dims, n);
+  c.requested = arena_array(a, Dims, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);
   c.map = arena_array(a, NodeId, n);
   vec_push(a, c.at) = (Dims){0};
   vec_push(a, c.loose) = false;
   rank_dims(&c);
-  wish_all(&c);
+  request_all(&c);
   for (NodeId id = 1; id < n; id++) {
     bug_context("order", id);
     copy_node(&c, id);

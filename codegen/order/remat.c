@@ -23,17 +23,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Copy { // of a node, in a loop
+typedef struct CloneSite { // of a node, in a loop
   NodeId of;
   RegionId in;
-} Copy;
-typedef VEC(Copy) Copies;
+} CloneSite;
+typedef VEC(CloneSite) CloneSites;
 typedef struct Remat {
   Arena *a;
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *again;    // by node: gradients read a clone
+  bool *marked;   // by node: gradients read a clone
   NodeId *map;    // by node
   NodeId **clone; // by region that clones stand in, then by node
 } Remat;
@@ -42,7 +42,7 @@ static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from,
 static RegionId around(const Remat *r, RegionId in) { return region_get(r->from, in)->parent; }
 
 static int by_id(const void *x, const void *y) {
-  const Copy *a = x, *b = y;
+  const CloneSite *a = x, *b = y;
   if (a->of != b->of) return a->of < b->of ? -1 : 1;
   return a->in < b->in ? -1 : a->in > b->in;
 }
@@ -75,7 +75,7 @@ static NodeId collected(Remat *r, NodeId x, RegionId in) {
 static NodeId value(Remat *r, NodeId n, RegionId from) {
   RegionId in = seen_in(r, n, from);
   const Node *node = graph_node(r->from, n);
-  if (r->again[n]) return r->clone[in][n];
+  if (r->marked[n]) return r->clone[in][n];
   if (in == node->region) return r->map[n];
   return node->op == OP_AT ? at(r, in, value(r, node->args[0], around(r, in)))
                            : collected(r, r->map[n], in);
@@ -83,7 +83,7 @@ static NodeId value(Remat *r, NodeId n, RegionId from) {
 
 // -- clones -------------------------------------------------------------------------------------
 
-static void clone_one(Remat *r, Copy c) {
+static void clone_one(Remat *r, CloneSite c) {
   const Node *node = graph_node(r->from, c.of);
   NodeId args[MAX_ARGS];
   char why[200];
@@ -102,26 +102,26 @@ static void clone_one(Remat *r, Copy c) {
 }
 
 // Notes the clone that `from` sees of n, or of what n is a step of.
-static void need(Remat *r, NodeId n, RegionId from, Copies *todo) {
+static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
-    if (!r->again[n]) {
+    if (!r->marked[n]) {
       if (in == region_of(r, n) || graph_node(r->from, n)->op != OP_AT) return;
       from = around(r, in);
       continue;
     }
     if (!r->clone[in]) r->clone[in] = arena_array(r->a, NodeId, graph_count(r->from) + 1);
-    if (!r->clone[in][n]) vec_push(r->a, *todo) = (Copy){n, in};
+    if (!r->clone[in][n]) vec_push(r->a, *todo) = (CloneSite){n, in};
     return;
   }
 }
 
 // The clone of n and of all it takes, oldest first.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
-  Copies todo = {0}, cone = {0};
+  CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
   while (todo.n) {
-    Copy c = todo.at[--todo.n];
+    CloneSite c = todo.at[--todo.n];
     const Node *node = graph_node(r->from, c.of);
     if (r->clone[c.in][c.of]) continue;
     r->clone[c.in][c.of] = c.of; // it is in the cone
@@ -136,19 +136,19 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // What step n of a value of a forward loop is, when that is computed again: its clone under the
 // same names.
-static NodeId step_again(Remat *r, NodeId n) {
+static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};
   for (NodeId k = node->args[0]; (x = graph_node(r->from, k))->op == OP_RENAME; k = x->args[0])
     vec_push(r->a, renamed) = x;
   clone_cone(r, r->loops->mirror[n], node->region);
-  NodeId again = value(r, r->loops->mirror[n], node->region);
+  NodeId marked = value(r, r->loops->mirror[n], node->region);
   while (renamed.n) {
     const Node *rename = renamed.at[--renamed.n];
     r->to->origin = rename->origin;
-    again = graph_add(r->to, OP_RENAME, 1, &again, &rename->attr);
+    marked = graph_add(r->to, OP_RENAME, 1, &marked, &rename->attr);
   }
-  return again;
+  return marked;
 }
 
 static void copy_backward(Remat *r, NodeId n) {
@@ -157,10 +157,10 @@ static void copy_backward(Remat *r, NodeId n) {
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     was[i] = r->map[arg];
-    if (node->op != OP_COLLECT && r->again[arg]) clone_cone(r, arg, node->region);
+    if (node->op != OP_COLLECT && r->marked[arg]) clone_cone(r, arg, node->region);
   }
   for (int i = 0; i < node->nargs; i++)
-    if (node->op != OP_COLLECT && r->again[node->args[i]])
+    if (node->op != OP_COLLECT && r->marked[node->args[i]])
       r->map[node->args[i]] = value(r, node->args[i], node->region);
   r->map[n] = graph_copy(r->to, r->from, n, r->map);
   for (int i = node->nargs; i-- > 0;) r->map[node->args[i]] = was[i];
@@ -169,21 +169,19 @@ static void copy_backward(Remat *r, NodeId n) {
 static void copy_node(Remat *r, NodeId n) {
   if (remat_forward(r->from, r->loops, n))
     r->map[n] = graph_copy(r->to, r->from, n, r->map);
-  else if (r->loops->mirror[n] && r->again[r->loops->mirror[n]])
-    r->map[n] = step_again(r, n);
+  else if (r->loops->mirror[n] && r->marked[r->loops->mirror[n]])
+    r->map[n] = rematerialise_step(r, n);
   else
     copy_backward(r, n);
 }
 
-const Graph *remat(Arena *a, const Graph *g) { return remat_more(a, g, 0); }
-
-const Graph *remat_more(Arena *a, const Graph *whole, int level) {
+const Graph *remat(Arena *a, const Graph *whole, int level) {
   RematLevel what = remat_level(a, whole, level);
-  const Graph *g = what.steps ? remat_steps(a, whole) : whole;
+  const Graph *g = what.steps ? remat_unhoist(a, whole) : whole;
   uint32_t count = graph_count(g);
   RematLoops loops = remat_loops(a, g);
-  Remat r = {.a = a, .from = g, .loops = &loops, .again = arena_array(a, bool, count + 1)};
-  if (!remat_mark(a, g, &loops, &what, r.again)) return g;
+  Remat r = {.a = a, .from = g, .loops = &loops, .marked = arena_array(a, bool, count + 1)};
+  if (!remat_mark(a, g, &loops, &what, r.marked)) return g;
   r.to = graph_like(a, g, g->stage);
   r.map = arena_array(a, NodeId, count + 1);
   r.clone = arena_array(a, NodeId *, g->region.n + 1);

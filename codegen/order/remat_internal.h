@@ -25,19 +25,19 @@ static inline bool remat_forward(const Graph *g, const RematLoops *l, NodeId n) 
 // encloses r; 0 with *seen false: none.
 RegionId remat_seen_in(const Graph *g, const RematLoops *l, RegionId of, RegionId r, bool *seen);
 
-// remat_steps.c: products and sums that hoisting made of all steps at once are made step by step; g
-// itself: there are no loops.
-const Graph *remat_steps(Arena *a, const Graph *g);
+// remat_unhoist.c: products and sums that hoisting made of all steps at once are made step by step;
+// g itself: there are no loops.
+const Graph *remat_unhoist(Arena *a, const Graph *g);
 
 // What a level means for a graph.
 typedef struct RematLevel {
-  int cheap;          // of the levels up to REMAT_STRETCHES
-  uint32_t stretches; // UINT32_MAX: all
+  int cheap;         // of the levels up to REMAT_BASE_LEVELS
+  uint32_t segments; // UINT32_MAX: all
   bool steps, collectives;
 } RematLevel;
 RematLevel remat_level(Arena *a, const Graph *g, int level);
 // again[n]: gradients read a clone of n. False: of nothing.
 bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,
-                bool *again);
+                bool *marked);
 
 #endif

@@ -7,7 +7,7 @@
 //   gather of parameters    level 2: ZeRO-3's second gather
 //   other gathers, halos    level 3: those of sequence parallelism, of images
 //   in the first k stretches    level 3 + k: all that does not leave its stretch, what collectives gave aside
-//   all of them             and what hoisting made of all steps of a loop at once is made step by step (remat_steps.c)
+//   all of them             and what hoisting made of all steps of a loop at once is made step by step (remat_unhoist.c)
 //   what collectives gave, too  the last level
 //
 // A stretch ends where few bytes go from forward node to forward node: behind a layer, not within.
@@ -18,13 +18,13 @@
 #include "codegen/memory/memory_internal.h"
 #include "codegen/order/remat_internal.h"
 
-enum { CHEAP = 1, GATHERS, ALL_GATHERS, NEAR = 8, SMALL = 64 }; // REMAT_STRETCHES == ALL_GATHERS
+enum { CHEAP = 1, GATHERS, ALL_GATHERS, NEAR = 8, SMALL = 64 }; // REMAT_BASE_LEVELS == ALL_GATHERS
 typedef struct Marks {
   Arena *a;
   const Graph *g;
   const RematLoops *loops;
   uint32_t count;
-  bool *again;
+  bool *marked;
   bool *read;      // by node: a gradient reads it, so that it is kept unless it is computed again
   bool *whole;     // by node of a loop: something reads it of all steps together
   bool *data;      // by node: depends on an input
@@ -60,7 +60,7 @@ static void mark_checkpoints(Marks *m) {
     const Node *node = graph_node(m->g, n);
     for (int i = 0; i < node->nargs && (before[n] || node->op == OP_CHECKPOINT); i++)
       before[node->args[i]] = true;
-    m->again[n] = before[n] && !node->region && may_repeat(m, n);
+    m->marked[n] = before[n] && !node->region && may_repeat(m, n);
   }
 }
 
@@ -109,7 +109,7 @@ static void find_readers(Marks *m) {
 static bool at_hand(const Marks *m, NodeId arg) {
   const Node *x = graph_node(m->g, arg);
   bool small = !x->region && node_bytes(m->g, arg) <= SMALL;
-  return is_source(x) || m->again[arg] || m->read[arg] || small ||
+  return is_source(x) || m->marked[arg] || m->read[arg] || small ||
          (x->op == OP_AT && at_hand(m, x->args[0]));
 }
 
@@ -123,7 +123,7 @@ static void mark_cheap(Marks *m) {
     if (!cheap || !may_repeat(m, n) || !may_leave(m, n)) continue;
     bool all = true;
     for (int i = 0; i < node->nargs; i++) all &= at_hand(m, node->args[i]);
-    m->again[n] |= all;
+    m->marked[n] |= all;
   }
 }
 
@@ -134,7 +134,7 @@ static void mark_gathers(Marks *m, bool all) {
     const Node *node = graph_node(m->g, n);
     if (is_gather(node) && remat_forward(m->g, m->loops, n) && may_leave(m, n) &&
         (all || !m->data[n]))
-      m->again[n] = true;
+      m->marked[n] = true;
   }
 }
 
@@ -164,28 +164,28 @@ static bool is_narrow(const Marks *m, const int64_t *bytes, NodeId n) {
   return true;
 }
 
-static void find_stretches(Marks *m) {
+static void find_segments(Marks *m) {
   const int64_t *bytes = crossing_bytes(m);
   for (NodeId n = 1; n <= m->count; n++)
     if (is_narrow(m, bytes, n) && (!m->end.n || n > m->end.at[m->end.n - 1] + NEAR))
       vec_push(m->a, m->end) = n;
 }
 
-static void mark_stretches(Marks *m, uint32_t stretches, bool collectives) {
+static void mark_segments(Marks *m, uint32_t segments, bool collectives) {
   uint32_t k = 0;
-  NodeId last = stretches ? m->end.at[stretches - 1] : 0;
-  for (NodeId n = 1; n <= m->count && k < stretches; n++) {
+  NodeId last = segments ? m->end.at[segments - 1] : 0;
+  for (NodeId n = 1; n <= m->count && k < segments; n++) {
     const Node *node = graph_node(m->g, n);
     bool moved = is_moved(node) && remat_forward(m->g, m->loops, n);
     bool inside = node->region ? place_of(m, n) <= last : m->last[n] <= m->end.at[k];
     if (inside && may_leave(m, n) && (may_repeat(m, n) || (collectives && moved)))
-      m->again[n] = true;
+      m->marked[n] = true;
     k += n == m->end.at[k];
   }
 }
 
-static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *again) {
-  Marks m = {.a = a, .g = g, .loops = l, .count = graph_count(g), .again = again};
+static Marks marks_new(Arena *a, const Graph *g, const RematLoops *l, bool *marked) {
+  Marks m = {.a = a, .g = g, .loops = l, .count = graph_count(g), .marked = marked};
   find_readers(&m);
   return m;
 }
@@ -201,23 +201,23 @@ int remat_levels(Arena *a, const Graph *g) {
   RematLoops loops = remat_loops(a, g);
   Marks m = marks_new(a, g, &loops, NULL);
   if (!has_gradients(&m)) return 0;
-  find_stretches(&m);
-  return REMAT_STRETCHES + (int)m.end.n + REMAT_TAIL;
+  find_segments(&m);
+  return REMAT_BASE_LEVELS + (int)m.end.n + REMAT_TAIL;
 }
 
 RematLevel remat_level(Arena *a, const Graph *g, int level) {
-  RematLevel what = {.cheap = level < REMAT_STRETCHES ? level : REMAT_STRETCHES};
-  if (level <= REMAT_STRETCHES) return what;
-  int stretches = remat_levels(a, g) - REMAT_STRETCHES - REMAT_TAIL;
-  what.stretches = (uint32_t)(level - REMAT_STRETCHES);
-  if (level - REMAT_STRETCHES < stretches) return what;
-  what.stretches = UINT32_MAX;
-  what.steps = level - REMAT_STRETCHES > stretches;
-  what.collectives = level - REMAT_STRETCHES - 1 > stretches;
+  RematLevel what = {.cheap = level < REMAT_BASE_LEVELS ? level : REMAT_BASE_LEVELS};
+  if (level <= REMAT_BASE_LEVELS) return what;
+  int segments = remat_levels(a, g) - REMAT_BASE_LEVELS - REMAT_TAIL;
+  what.segments = (uint32_t)(level - REMAT_BASE_LEVELS);
+  if (level - REMAT_BASE_LEVELS < segments) return what;
+  what.segments = UINT32_MAX;
+  what.steps = level - REMAT_BASE_LEVELS > segments;
+  what.collectives = level - REMAT_BASE_LEVELS - 1 > segments;
   return what;
 }
 
-const char *remat_text(Arena *a, int level, int levels) {
+const char *remat_level_text(Arena *a, int level, int levels) {
   static const char *const text[] = {"nothing", "pointwise work",
                                      "pointwise work and gathered parameters",
                                      "pointwise work and what was gathered"};
@@ -225,25 +225,25 @@ const char *remat_text(Arena *a, int level, int levels) {
       "", "the whole forward pass, loops step by step",
       "the whole forward pass, loops step by step, its collectives too"};
   int tail = level - (levels - REMAT_TAIL);
-  if (level <= REMAT_STRETCHES) return text[level];
+  if (level <= REMAT_BASE_LEVELS) return text[level];
   if (tail > 0) return all[tail];
-  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[REMAT_STRETCHES],
-                      level - REMAT_STRETCHES, levels - REMAT_TAIL - REMAT_STRETCHES);
+  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[REMAT_BASE_LEVELS],
+                      level - REMAT_BASE_LEVELS, levels - REMAT_TAIL - REMAT_BASE_LEVELS);
 }
 
 bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,
-                bool *again) {
-  Marks m = marks_new(a, g, l, again);
+                bool *marked) {
+  Marks m = marks_new(a, g, l, marked);
   mark_checkpoints(&m);
   if (level->cheap >= CHEAP) mark_cheap(&m);
   if (level->cheap >= GATHERS) mark_gathers(&m, level->cheap >= ALL_GATHERS);
-  if (level->stretches) {
-    find_stretches(&m);
-    mark_stretches(&m, level->stretches < m.end.n ? level->stretches : m.end.n, level->collectives);
+  if (level->segments) {
+    find_segments(&m);
+    mark_segments(&m, level->segments < m.end.n ? level->segments : m.end.n, level->collectives);
   }
   for (uint32_t i = 0; i < g->output.n; i++) // they are kept to the end anyway
-    if (level->cheap > 0) again[g->output.at[i].value] = false;
+    if (level->cheap > 0) marked[g->output.at[i].value] = false;
   bool any = false;
-  for (NodeId n = 1; n <= m.count; n++) any |= again[n];
+  for (NodeId n = 1; n <= m.count; n++) any |= marked[n];
   return any;
 }

@@ -120,7 +120,7 @@ void directory_outputs(Builder *b) {
 // -- updates ------------------------------------------------------------------------------------
 
 // Whether a kernel may write value `root` over tensor node `old` that it reads itself.
-static bool element_by_element(const Builder *b, const Built *k, NodeId root, NodeId old) {
+static bool element_by_element(const Builder *b, const BuiltKernel *k, NodeId root, NodeId old) {
   int store = -1;
   for (int i = 0; i < k->kernel->nptr; i++)
     if (k->kernel->ptr[i].written && memory_root(b->g, k->ptr[i]) == root) store = i;

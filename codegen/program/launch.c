@@ -58,7 +58,7 @@ static KLevel level_of_check(const Kernel *k, NodeId n) {
 }
 
 // Status code of a bound_index: 1 + its check.
-static double check_add(Builder *b, const Built *built, NodeId n) {
+static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
   Check c = {.value = x->origin.value, .dim = dim->name, .size = dim->size, .pos = x->origin.pos};
@@ -72,7 +72,7 @@ static double check_add(Builder *b, const Built *built, NodeId n) {
 // -- sets ---------------------------------------------------------------------------------------
 
 // Work units at full blocks, and as the executor computes them when bound.
-static int64_t full_units(const Builder *b, const Built *built) {
+static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   int64_t units = 1;
   for (int i = 0; i < k->nouter; i++) {
@@ -82,7 +82,7 @@ static int64_t full_units(const Builder *b, const Built *built) {
   return units;
 }
 
-static Size units_of(Builder *b, const Built *built) {
+static Size units_of(Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   Size s = {.base = 1, .slot = -1};
   for (int i = 0; i < k->nouter; i++) {
@@ -104,7 +104,7 @@ static Size units_of(Builder *b, const Built *built) {
   return s;
 }
 
-static KernelSet set_of(Builder *b, const Built *built) {
+static KernelSet set_of(Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   KernelSet s = {.ptr = arena_array(b->a, Ref, k->nptr + 1),
                  .slot = arena_array(b->a, int32_t, k->nslots + 1),
@@ -172,9 +172,9 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
 // -- products -----------------------------------------------------------------------------------
 
 void product_emit(Builder *b, NodeId n) {
-  ProductForm form;
+  GemmForm form;
   const char *why;
-  if (!product_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why))
+  if (!gemm_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why))
     BUG("node %u is no product: %s", n, why);
   const Node *x = graph_node(b->g, n);
   NodeId left = x->args[form.swapped], right = x->args[!form.swapped];

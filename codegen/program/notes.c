@@ -48,7 +48,7 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   return out;
 }
 
-static void add_kernel_made(Builder *b, MadeList *made, uint32_t set, const Built *built) {
+static void add_kernel_made(Builder *b, MadeList *made, uint32_t set, const BuiltKernel *built) {
   for (uint32_t p = 0; p < built->kernel->nptr; p++)
     if (built->kernel->ptr[p].written) add_made(b, made, set, p, built->ptr[p]);
 }

@@ -6,7 +6,7 @@
 
 static void build_kernels(Builder *b) {
   Arena *scratch = arena_new();
-  b->built = arena_array(b->a, Built *, b->f->ngroups + 1);
+  b->built = arena_array(b->a, BuiltKernel *, b->f->ngroups + 1);
   for (uint32_t i = 0; i < b->f->ngroups; i++) {
     const Group *g = &b->f->group[i];
     if (g->kind != GROUP_KERNEL) continue;
@@ -26,7 +26,7 @@ static void emit_group(Builder *b, uint32_t at) {
     launch_emit(b, n, &b->schedule.group[at]);
     break;
   }
-  case GROUP_PRODUCT: product_emit(b, g->node[0]); break;
+  case GROUP_GEMM: product_emit(b, g->node[0]); break;
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
   case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
   case GROUP_LOOP: loop_close(b, g->node[0]); break;

@@ -25,8 +25,8 @@ typedef struct Builder {
   const CodegenOptions *opt;
   Rows rows;
   Schedule schedule;
-  Built **built; // of a group
-  Ref *place;    // of a root: persistent tensor or buffer
+  BuiltKernel **built; // of a group
+  Ref *place;          // of a root: persistent tensor or buffer
   bool *placed;
   NodeId *collected_in; // of a root: the collect whose slice it is written as, 0: none
   RegionId open;        // the loop whose instructions are being emitted

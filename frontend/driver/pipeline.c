@@ -94,7 +94,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 // One Program: in which order of memory, in which kernels, at which offsets.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept =
-      proved(opt, remat_more(a, out->collected, out->again),
+      proved(opt, remat(a, out->collected, out->again),
              "remat"); // what lies between checkpoints, or has no room, is computed again
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
@@ -125,8 +125,8 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
 
 // Of many stretches only every so many-th level, and all of them.
 static int next_level(int k, int levels) {
-  int stretches = levels - REMAT_TAIL - REMAT_STRETCHES, next = k + stretches / LEVELS_TRIED + 1;
-  if (k < REMAT_STRETCHES || k >= levels - REMAT_TAIL) return k + 1;
+  int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
+  if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
   return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
 }
 
@@ -149,7 +149,7 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   if (!opt->memory || (whole && out->least <= opt->memory)) return;
   out->levels = remat_levels(a, out->collected);
   out->again = fitting_level(opt, out, &out->least);
-  if (out->again) out->again_text = remat_text(a, out->again, out->levels);
+  if (out->again) out->again_text = remat_level_text(a, out->again, out->levels);
   timings_end(opt->timings, "budget", 0);
   if (out->again || !whole) compute_how(a, opt, last, out);
 }

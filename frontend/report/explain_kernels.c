@@ -271,7 +271,7 @@ static void put_inside(FILE *f, const Item *item, const DrawnBox *box) {
 
 static void put_item(FILE *f, const Kernels *k, const Item *item, const DrawnBox *box) {
   static const int colour[] = {
-      [GROUP_KERNEL] = 1, [GROUP_PRODUCT] = 2, [GROUP_COLLECTIVE] = 3, [GROUP_ORDERED] = 4};
+      [GROUP_KERNEL] = 1, [GROUP_GEMM] = 2, [GROUP_COLLECTIVE] = 3, [GROUP_ORDERED] = 4};
   const Group *g = &fusion_of(k)->group[item->group];
   fprintf(f, "<g class=\"kernel\"><title>");
   if (!item->rounds)

@@ -14,7 +14,7 @@ typedef struct Source {
 
 static void put_group(FILE *f, const void *context, uint32_t item, const char *indent) {
   static const char *const colour[] = {[GROUP_KERNEL] = "#e3f2fd",
-                                       [GROUP_PRODUCT] = "#e8f5e9",
+                                       [GROUP_GEMM] = "#e8f5e9",
                                        [GROUP_COLLECTIVE] = "#fff3e0",
                                        [GROUP_ORDERED] = "#f3e5f5"};
   const Source *s = context;

@@ -96,11 +96,11 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
   const Group *g = &c->fusion->group[group];
   const char *text = "";
   uint32_t n = 0;
-  for (uint32_t i = 0; i < g->napart; i++) {
-    if (!g->apart[i].why) continue;
+  for (uint32_t i = 0; i < g->nrefusals; i++) {
+    if (!g->refusal[i].why) continue;
     if (n++ < MOST_APART)
-      text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->apart[i].group,
-                          g->apart[i].why);
+      text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->refusal[i].group,
+                          g->refusal[i].why);
   }
   return n > MOST_APART ? arena_printf(a, "%s; %u more", text, n - MOST_APART) : text;
 }

@@ -68,7 +68,7 @@ static const char *check_buckets(Maker *m, const Graph *g, const Machine *machin
 // What is computed again between checkpoints must be the same to the last bit, draws too.
 static const char *check_remat(Maker *m, const Graph *shared, const Eval *split) {
   char why[200];
-  const Graph *again = remat(m->a, shared);
+  const Graph *again = remat(m->a, shared, 0);
   if (again == shared) return NULL;
   if (!graph_verify(again, why)) return arena_printf(m->a, "remat: %s", why);
   const Eval *e = eval_run(m->a, again, m->ninputs, m->feed, 3);

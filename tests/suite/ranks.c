@@ -99,7 +99,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
       .fuse = true, .products = blas_open(&blas), .product_work = 1, .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
-  Order *order = order_choose(m->a, remat(m->a, low));
+  Order *order = order_choose(m->a, remat(m->a, low, 0));
   Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
   CodeOptions code_opt = {.opt = 0, .cache = cache};

@@ -311,7 +311,7 @@ static const char *compare(Trained *with, Trained *without, bool exact) {
 static const char *run(const Recompute *c, Trained *with, Trained *without) {
   if (!compile(with, c, true, 0) || !compile(without, c, false, 0)) return "is refused";
   const Graph *g = with->made.collected;
-  if (!c->steps && remat(with->a, g) == g && c->smaller < 100) return "has no checkpoint";
+  if (!c->steps && remat(with->a, g, 0) == g && c->smaller < 100) return "has no checkpoint";
   if (!train(with) || !train(without)) return "training fails";
   const char *wrong = compare(with, without, !c->steps);
   int64_t more = without->made.compiled->program->arena_bytes,

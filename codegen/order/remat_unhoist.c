@@ -10,7 +10,7 @@
 #include "codegen/order/remat_internal.h"
 
 typedef VEC(NodeId) Nodes;
-typedef struct Steps {
+typedef struct Unhoist {
   Arena *a;
   const Graph *from;
   Graph *to;
@@ -23,9 +23,9 @@ typedef struct Steps {
   NodeId *inside;  // by such a node: its carry, or its value of a step, in the new graph
   Nodes *of;       // by region: such nodes, ascending
   uint32_t *sums;  // by region: carries that they may take
-} Steps;
+} Unhoist;
 
-static const Node *node_of(const Steps *s, NodeId n) { return graph_node(s->from, n); }
+static const Node *node_of(const Unhoist *s, NodeId n) { return graph_node(s->from, n); }
 
 static bool lists(int n, const DimId *dims, DimId t) {
   bool found = false;
@@ -33,7 +33,7 @@ static bool lists(int n, const DimId *dims, DimId t) {
   return found;
 }
 
-static void find_users(Steps *s) {
+static void find_users(Unhoist *s) {
   uint32_t count = graph_count(s->from), edges = 0;
   s->user_at = arena_array(s->a, uint32_t, count + 3);
   for (NodeId n = 1; n <= count; n++)
@@ -52,7 +52,7 @@ static void find_users(Steps *s) {
 
 // A product whose result takes no less than its arguments, which gradients read anyway, and of
 // which loops read nothing but steps.
-static bool is_lifted(const Steps *s, NodeId n, DimId t) {
+static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
   int64_t bytes = 0;
@@ -66,12 +66,12 @@ static bool is_lifted(const Steps *s, NodeId n, DimId t) {
   return only;
 }
 
-static NodeId at(Steps *s, RegionId loop, NodeId x) {
+static NodeId at(Unhoist *s, RegionId loop, NodeId x) {
   DimId t = region_get(s->to, loop)->t;
   return graph_add(s->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = loop});
 }
 
-static void copy_at(Steps *s, NodeId n) {
+static void copy_at(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n), *y = node_of(s, x->args[0]);
   if (!is_lifted(s, x->args[0], x->attr.dims[0])) {
     s->map[n] = graph_copy(s->to, s->from, n, s->map);
@@ -96,20 +96,20 @@ static bool is_view_but(const Node *n, DimId t) {
 }
 
 // What n is a view of that has all steps.
-static NodeId under_views(const Steps *s, NodeId n, DimId t) {
+static NodeId under_views(const Unhoist *s, NodeId n, DimId t) {
   while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
   return n;
 }
 
 // Whether the loop can read n: it is there before it, or can be.
-static bool is_there(const Steps *s, NodeId n, NodeId scan, DimId t) {
+static bool is_there(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   if (n < scan) return true;
   const Node *x = node_of(s, n = under_views(s, n, t));
   return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
 }
 
 // Whether node n, of what loop `scan` hands out, can be computed in its steps.
-static bool may_sink(const Steps *s, NodeId n, NodeId scan, DimId t) {
+static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
   if (x->op == OP_SUM)
@@ -121,7 +121,7 @@ static bool may_sink(const Steps *s, NodeId n, NodeId scan, DimId t) {
 
 // The nodes that read what is handed out, under views; false: not all of them can be computed in
 // the loop.
-static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
+static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
   DimId t = node_of(s, collect)->attr.dims[0];
   Nodes todo = {0};
@@ -142,7 +142,7 @@ static bool find_sinks(const Steps *s, NodeId collect, Nodes *out) {
   return true;
 }
 
-static void plan_sinks(Steps *s) {
+static void plan_sinks(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *c = node_of(s, n);
     if (c->op != OP_COLLECT || !c->origin.backward || !node_of(s, c->args[0])->origin.backward)
@@ -156,7 +156,7 @@ static void plan_sinks(Steps *s) {
 }
 
 // Sums of what stands in the steps of one loop, and of nothing else: only the sum is handed out.
-static void plan_adds(Steps *s) {
+static void plan_adds(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *x = node_of(s, n);
     RegionId loop = x->op == OP_ADD ? s->sinks[x->args[0]] : 0;
@@ -170,7 +170,7 @@ static void plan_adds(Steps *s) {
 }
 
 // Node n of the new graph, made before its turn where a loop wants it sooner. Views of a COLLECT.
-static NodeId early(Steps *s, NodeId n) {
+static NodeId early(Unhoist *s, NodeId n) {
   if (s->map[n]) return s->map[n];
   const Node *x = node_of(s, n);
   if (x->op != OP_COLLECT) early(s, x->args[0]);
@@ -178,7 +178,7 @@ static NodeId early(Steps *s, NodeId n) {
 }
 
 // Argument n of a sunk node in a step of the loop.
-static NodeId step_of(Steps *s, NodeId n, RegionId loop) {
+static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
   if (s->sinks[n] == loop) return s->inside[n];
@@ -192,7 +192,7 @@ static NodeId step_of(Steps *s, NodeId n, RegionId loop) {
 }
 
 // The part of one step: what node n sums over steps as well, over the rest.
-static NodeId part_of(Steps *s, NodeId n, RegionId loop, bool sums) {
+static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];
   NodeId args[2];
@@ -213,7 +213,7 @@ static NodeId part_of(Steps *s, NodeId n, RegionId loop, bool sums) {
                       graph_cast(s->to, args[1], attr.type));
 }
 
-static void copy_scan(Steps *s, NodeId n) {
+static void copy_scan(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n);
   RegionId loop = x->attr.region;
   DimId t = region_get(s->to, loop)->t;
@@ -237,7 +237,7 @@ static void copy_scan(Steps *s, NodeId n) {
   s->map[n] = graph_add(s->to, OP_SCAN, count, next, &x->attr);
 }
 
-static void copy_sunk(Steps *s, NodeId n) {
+static void copy_sunk(Unhoist *s, NodeId n) {
   RegionId loop = s->sinks[n];
   DimId t = region_get(s->to, loop)->t;
   NodeId ends[] = {s->map[s->scan[loop]], s->inside[n]};
@@ -249,7 +249,7 @@ static void copy_sunk(Steps *s, NodeId n) {
     s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);
 }
 
-static void copy_node(Steps *s, NodeId n) {
+static void copy_node(Unhoist *s, NodeId n) {
   Op op = (Op)node_of(s, n)->op;
   if (s->map[n]) return;
   if (s->sinks[n])
@@ -262,10 +262,10 @@ static void copy_node(Steps *s, NodeId n) {
     s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
-const Graph *remat_steps(Arena *a, const Graph *g) {
+const Graph *remat_unhoist(Arena *a, const Graph *g) {
   uint32_t count = graph_count(g);
   if (!g->region.n) return g;
-  Steps s = {.a = a, .from = g, .to = graph_like(a, g, g->stage), .scan = region_scans(a, g)};
+  Unhoist s = {.a = a, .from = g, .to = graph_like(a, g, g->stage), .scan = region_scans(a, g)};
   s.map = arena_array(a, NodeId, count + 1);
   s.sinks = arena_array(a, RegionId, count + 1);
   s.inside = arena_array(a, NodeId, count + 1);

@@ -15,59 +15,59 @@
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
-#include "codegen/fuse/maker_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
 
-enum { MAX_TERMS = MAX_LOOPS };
+enum { MAX_AFFINE_TERMS = MAX_LOOPS };
 
 // A dim of the loops (its global position), or a statement.
-typedef struct Term {
+typedef struct AffineTerm {
   DimId dim; // 0: stmt
   int32_t stmt;
   int64_t factor;
-} Term;
+} AffineTerm;
 
 // (offset + sum of factor * term) / divisor
-typedef struct Place {
+typedef struct AffineIndex {
   int64_t divisor, offset;
   int n;
-  Term term[MAX_TERMS];
-} Place;
+  AffineTerm terms[MAX_AFFINE_TERMS];
+} AffineIndex;
 
 // Dims that are read elsewhere: the latest entry of a dim counts. guard: where they are inside,
 // NO_STMT: everywhere.
-typedef struct Env {
-  const struct Env *up; // NULL: the loop counters
-  DimId dim;            // 0 in an entry that is only a guard
-  Place at;
+typedef struct ViewEnv {
+  const struct ViewEnv *up; // NULL: the loop counters
+  DimId dim;                // 0 in an entry that is only a guard
+  AffineIndex at;
   int32_t guard;
-} Env;
+} ViewEnv;
 
 // A value, and what it is where the guard is false, if that is known.
-typedef struct Seen {
+typedef struct ViewValue {
   int32_t stmt;
   bool known;
   double under;
-} Seen;
+} ViewValue;
 
-static Seen view(Maker *k, NodeId n, const Env *env, int phase);
+static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase);
 
 // -- places -------------------------------------------------------------------------------------
 
-static void place_term(Place *p, DimId dim, int32_t stmt, int64_t factor) {
+static void affine_add_term(AffineIndex *p, DimId dim, int32_t stmt, int64_t factor) {
   for (int i = 0; i < p->n; i++)
-    if (p->term[i].dim == dim && (dim || p->term[i].stmt == stmt)) {
-      p->term[i].factor += factor;
-      if (p->term[i].factor == 0) p->term[i] = p->term[--p->n];
+    if (p->terms[i].dim == dim && (dim || p->terms[i].stmt == stmt)) {
+      p->terms[i].factor += factor;
+      if (p->terms[i].factor == 0) p->terms[i] = p->terms[--p->n];
       return;
     }
-  if (p->n == MAX_TERMS) BUG("a window is read through too many others");
-  if (factor) p->term[p->n++] = (Term){dim, stmt, factor};
+  if (p->n == MAX_AFFINE_TERMS) BUG("a window is read through too many others");
+  if (factor) p->terms[p->n++] = (AffineTerm){dim, stmt, factor};
 }
 
-static void place_add(Place *p, const Place *q, int64_t factor) {
+static void affine_add(AffineIndex *p, const AffineIndex *q, int64_t factor) {
   p->offset += factor * q->offset;
   for (int i = 0; i < q->n; i++)
-    place_term(p, q->term[i].dim, q->term[i].stmt, factor * q->term[i].factor);
+    affine_add_term(p, q->terms[i].dim, q->terms[i].stmt, factor * q->terms[i].factor);
 }
 
 static int64_t gcd(int64_t a, int64_t b) {
@@ -79,42 +79,43 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a < 0 ? -a : a;
 }
 
-static void place_reduce(Place *p) {
+static void affine_reduce(AffineIndex *p) {
   int64_t g = gcd(p->divisor, p->offset);
-  for (int i = 0; i < p->n; i++) g = gcd(g, p->term[i].factor);
+  for (int i = 0; i < p->n; i++) g = gcd(g, p->terms[i].factor);
   p->divisor /= g;
   p->offset /= g;
-  for (int i = 0; i < p->n; i++) p->term[i].factor /= g;
+  for (int i = 0; i < p->n; i++) p->terms[i].factor /= g;
 }
 
-static const Env *env_find(const Env *env, DimId d) {
+static const ViewEnv *env_find(const ViewEnv *env, DimId d) {
   for (; env; env = env->up)
     if (env->dim == d) return env;
   return NULL;
 }
 
-static Place place_of(const Env *env, DimId d) {
-  const Env *at = env_find(env, d);
+static AffineIndex affine_of(const ViewEnv *env, DimId d) {
+  const ViewEnv *at = env_find(env, d);
   if (at) return at->at;
-  Place p = {.divisor = 1};
-  place_term(&p, d, NO_STMT, 1);
+  AffineIndex p = {.divisor = 1};
+  affine_add_term(&p, d, NO_STMT, 1);
   return p;
 }
 
-static const Env *env_new(Maker *k, const Env *up, DimId d, const Place *at, int32_t guard) {
-  Env *e = arena_new_of(k->m.a, Env);
-  *e = (Env){.up = up, .dim = d, .at = *at, .guard = guard};
+static const ViewEnv *env_new(KernelBuilder *k, const ViewEnv *up, DimId d, const AffineIndex *at,
+                              int32_t guard) {
+  ViewEnv *e = arena_new_of(k->a, ViewEnv);
+  *e = (ViewEnv){.up = up, .dim = d, .at = *at, .guard = guard};
   return e;
 }
 
-static int32_t env_guard(const Env *env) { return env ? env->guard : NO_STMT; }
+static int32_t env_guard(const ViewEnv *env) { return env ? env->guard : NO_STMT; }
 
 // Whether the place lies in 0..size-1 for all positions of the loops.
-static bool always_inside(const Maker *k, const Place *p, int64_t size) {
+static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t size) {
   int64_t low = p->offset, high = p->offset;
   if (p->divisor != 1) return false;
   for (int i = 0; i < p->n; i++) {
-    const Term *t = &p->term[i];
+    const AffineTerm *t = &p->terms[i];
     if (!t->dim) return false;
     int64_t span = t->factor * (dim_get(k->g->dims, dim_get(k->g->dims, t->dim)->whole)->size - 1);
     if (span < 0)
@@ -136,19 +137,19 @@ static bool same_stmt(const KStmt *a, const KStmt *b) {
          a->slot == b->slot && a->step == b->step;
 }
 
-static int32_t emit_shared(Maker *k, KStmt s, int phase) {
+static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
   for (int i = 0; i < 3; i++)
-    if (s.arg[i] != NO_STMT && k->m.stmt.at[s.arg[i]].level > s.level)
-      s.level = k->m.stmt.at[s.arg[i]].level;
+    if (s.arg[i] != NO_STMT && k->stmt.at[s.arg[i]].level > s.level)
+      s.level = k->stmt.at[s.arg[i]].level;
   s.phase = (uint8_t)(s.level == LEVEL_PROLOGUE ? 0 : phase);
-  for (uint32_t i = 0; i < k->m.stmt.n; i++)
-    if (same_stmt(&k->m.stmt.at[i], &s)) return (int32_t)i;
-  if (s.kind == K_NUM) s.index = maker_num(k, graph_node(k->g, s.node)->attr.num[0], 0);
-  return maker_emit(k, s);
+  for (uint32_t i = 0; i < k->stmt.n; i++)
+    if (same_stmt(&k->stmt.at[i], &s)) return (int32_t)i;
+  if (s.kind == K_NUM) s.index = kernel_add_num(k, graph_node(k->g, s.node)->attr.num[0], 0);
+  return kernel_add(k, s);
 }
 
 // num[0] of node n.
-static int32_t number_of(Maker *k, NodeId n) {
+static int32_t number_of(KernelBuilder *k, NodeId n) {
   KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
   s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
   return emit_shared(k, s, 0);
@@ -159,29 +160,29 @@ typedef struct Address {
   KPtr walk;
   KLevel level;
   int n;
-  Term value[MAX_TERMS];
+  AffineTerm value[MAX_AFFINE_TERMS];
 } Address;
 
-static int loop_of(const Maker *k, DimId d) {
-  int i = dims_index(&k->m.plan.outer, d);
+static int loop_of(const KernelBuilder *k, DimId d) {
+  int i = dims_index(&k->plan.outer, d);
   if (i >= 0) return i;
-  i = dims_index(&k->m.plan.inner, d);
+  i = dims_index(&k->plan.inner, d);
   if (i < 0) BUG("a window reads along %s, which is no loop", dim_get(k->g->dims, d)->name);
-  return k->m.plan.outer.n + i;
+  return k->plan.outer.n + i;
 }
 
-static void address_loop(const Maker *k, Address *a, DimId d, int64_t factor) {
+static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   int l = loop_of(k, d);
-  KLevel level = l < k->m.plan.outer.n ? LEVEL_OUTER : LEVEL_INNER;
+  KLevel level = l < k->plan.outer.n ? LEVEL_OUTER : LEVEL_INNER;
   a->walk.stride[l] += factor;
   if (level > a->level) a->level = level;
 }
 
 // The first index of d's block, times factor.
-static void address_offset(Maker *k, Address *a, DimId d, int64_t factor) {
+static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;
-  int16_t s = maker_slot(&k->m, slot);
+  int16_t s = kernel_add_slot(k, slot);
   KPtr *w = &a->walk;
   for (int i = 0; i < w->nbases; i++)
     if (w->base[i].slot == s) {
@@ -193,18 +194,19 @@ static void address_offset(Maker *k, Address *a, DimId d, int64_t factor) {
   w->base[w->nbases++] = (KBase){s, factor};
 }
 
-static int32_t quotient_of(Maker *k, const Place *p, int phase);
+static int32_t quotient_of(KernelBuilder *k, const AffineIndex *p, int phase);
 
-static void address_add(Maker *k, Address *a, const Place *p, int64_t factor, int phase) {
+static void address_add(KernelBuilder *k, Address *a, const AffineIndex *p, int64_t factor,
+                        int phase) {
   if (p->divisor != 1) {
-    a->value[a->n++] = (Term){0, quotient_of(k, p, phase), factor};
+    a->value[a->n++] = (AffineTerm){0, quotient_of(k, p, phase), factor};
     return;
   }
   a->walk.offset += factor * p->offset;
   for (int i = 0; i < p->n; i++) {
-    const Term *t = &p->term[i];
+    const AffineTerm *t = &p->terms[i];
     if (!t->dim) {
-      a->value[a->n++] = (Term){0, t->stmt, factor * t->factor};
+      a->value[a->n++] = (AffineTerm){0, t->stmt, factor * t->factor};
       continue;
     }
     address_loop(k, a, t->dim, factor * t->factor);
@@ -212,15 +214,15 @@ static void address_add(Maker *k, Address *a, const Place *p, int64_t factor, in
   }
 }
 
-static int32_t walk_new(Maker *k, const KPtr *w) {
-  for (uint32_t i = 0; i < k->m.walk.n; i++)
-    if (memcmp(&k->m.walk.at[i], w, sizeof *w) == 0) return (int32_t)i;
-  vec_push(k->m.a, k->m.walk) = *w;
-  return (int32_t)(k->m.walk.n - 1);
+static int32_t walk_new(KernelBuilder *k, const KPtr *w) {
+  for (uint32_t i = 0; i < k->walk.n; i++)
+    if (memcmp(&k->walk.at[i], w, sizeof *w) == 0) return (int32_t)i;
+  vec_push(k->a, k->walk) = *w;
+  return (int32_t)(k->walk.n - 1);
 }
 
 // The address as a value.
-static int32_t position_of(Maker *k, const Address *a, int phase) {
+static int32_t position_of(KernelBuilder *k, const Address *a, int phase) {
   int32_t at = NO_STMT;
   static const KPtr none;
   for (int i = 0; i == 0 || i < a->n; i++) {
@@ -234,15 +236,15 @@ static int32_t position_of(Maker *k, const Address *a, int phase) {
   return at;
 }
 
-static int32_t numerator_of(Maker *k, const Place *p, int phase) {
-  Place whole = *p;
+static int32_t numerator_of(KernelBuilder *k, const AffineIndex *p, int phase) {
+  AffineIndex whole = *p;
   Address a = {.level = LEVEL_PROLOGUE};
   whole.divisor = 1;
   address_add(k, &a, &whole, 1, phase);
   return position_of(k, &a, phase);
 }
 
-static int32_t quotient_of(Maker *k, const Place *p, int phase) {
+static int32_t quotient_of(KernelBuilder *k, const AffineIndex *p, int phase) {
   KStmt s = stmt_new(K_QUOTIENT, OP_CAST, TYPE_I64, LEVEL_PROLOGUE, phase, 0);
   s.arg[0] = numerator_of(k, p, phase);
   s.step = p->divisor;
@@ -251,7 +253,8 @@ static int32_t quotient_of(Maker *k, const Place *p, int phase) {
 
 // -- guards -------------------------------------------------------------------------------------
 
-static int32_t inside(Maker *k, int32_t x, int64_t limit, int32_t slot, int32_t guard, int phase) {
+static int32_t inside(KernelBuilder *k, int32_t x, int64_t limit, int32_t slot, int32_t guard,
+                      int phase) {
   KStmt s = stmt_new(K_INSIDE, OP_CAST, TYPE_BOOL, LEVEL_PROLOGUE, phase, 0);
   s.arg[0] = x;
   s.arg[1] = guard;
@@ -260,7 +263,7 @@ static int32_t inside(Maker *k, int32_t x, int64_t limit, int32_t slot, int32_t 
   return emit_shared(k, s, phase);
 }
 
-static int32_t guard_exact(Maker *k, const Place *p, int32_t guard, int phase) {
+static int32_t guard_exact(KernelBuilder *k, const AffineIndex *p, int32_t guard, int phase) {
   static const KPtr none;
   if (p->divisor == 1) return guard;
   KStmt rest = stmt_new(K_POSITION, OP_CAST, TYPE_I64, LEVEL_PROLOGUE, phase, 0);
@@ -272,29 +275,30 @@ static int32_t guard_exact(Maker *k, const Place *p, int32_t guard, int phase) {
 }
 
 // guard, and that place p is in the block d.
-static int32_t guard_range(Maker *k, DimId d, const Place *p, int32_t guard, int phase) {
+static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int32_t guard,
+                           int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
   Slot extent;
-  bool partial = extent_slot(k->g, k->m.rows, d, &extent);
+  bool partial = extent_slot(k->g, k->rows, d, &extent);
   if (!partial && dim->whole == d && always_inside(k, p, dim->size)) return guard;
   Address a = {.level = LEVEL_PROLOGUE};
   address_add(k, &a, p, 1, phase);
   address_offset(k, &a, d, -1);
-  int32_t slot = partial ? maker_slot(&k->m, extent) : -1;
+  int32_t slot = partial ? kernel_add_slot(k, extent) : -1;
   return inside(k, position_of(k, &a, phase), dim->size, slot, guard, phase);
 }
 
 // -- values -------------------------------------------------------------------------------------
 
-static Seen load_seen(Maker *k, NodeId n, const Env *env, int phase) {
+static ViewValue load_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  const Dims *order = &k->m.f->order->at[n];
+  const Dims *order = &k->f->order->at[n];
   Address a = {.level = LEVEL_PROLOGUE};
   bool elsewhere = false;
   for (int i = 0; i < x->dims.n; i++) {
     DimId d = x->dims.at[i];
     int64_t stride = order_stride(k->g, order, d);
-    const Env *at = env_find(env, d);
+    const ViewEnv *at = env_find(env, d);
     elsewhere |= at != NULL;
     if (!at) {
       address_loop(k, &a, d, stride);
@@ -305,52 +309,52 @@ static Seen load_seen(Maker *k, NodeId n, const Env *env, int phase) {
   }
   KStmt s = stmt_new(a.n ? K_LOAD_AT : K_LOAD, OP_CAST, (Dtype)x->type, a.level, phase, n);
   a.walk.type = (Dtype)x->type;
-  s.index = maker_pointer(k, n, &a.walk, false);
+  s.index = kernel_add_pointer(k, n, &a.walk, false);
   if (a.n > 1) {
     Address rest = {.level = LEVEL_PROLOGUE, .n = a.n};
     memcpy(rest.value, a.value, sizeof a.value);
-    a.value[0] = (Term){0, position_of(k, &rest, phase), 1};
+    a.value[0] = (AffineTerm){0, position_of(k, &rest, phase), 1};
   }
   if (a.n) s.arg[0] = a.value[0].stmt;
   if (a.n) s.step = a.value[0].factor;
   if (elsewhere) s.arg[1] = env_guard(env);
-  return (Seen){emit_shared(k, s, phase), elsewhere, 0};
+  return (ViewValue){emit_shared(k, s, phase), elsewhere, 0};
 }
 
-static Seen window_seen(Maker *k, NodeId n, const Env *env, int phase) {
+static ViewValue window_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   const Affine *f = &x->attr.affine;
-  Place to[2] = {{.divisor = 1}, {.divisor = 1}}, at = {.divisor = 1};
-  for (int i = 0; i < x->attr.nto; i++) to[i] = place_of(env, x->attr.to[i]);
+  AffineIndex to[2] = {{.divisor = 1}, {.divisor = 1}}, at = {.divisor = 1};
+  for (int i = 0; i < x->attr.nto; i++) to[i] = affine_of(env, x->attr.to[i]);
   int64_t common = to[0].divisor / gcd(to[0].divisor, to[1].divisor) * to[1].divisor;
   at.offset = f->offset * common;
-  place_add(&at, &to[0], f->out * (common / to[0].divisor));
-  place_add(&at, &to[1], f->tap * (common / to[1].divisor));
-  if (x->nargs > 1) place_term(&at, 0, view(k, x->args[1], NULL, phase).stmt, common);
+  affine_add(&at, &to[0], f->out * (common / to[0].divisor));
+  affine_add(&at, &to[1], f->tap * (common / to[1].divisor));
+  if (x->nargs > 1) affine_add_term(&at, 0, view(k, x->args[1], NULL, phase).stmt, common);
   at.divisor = f->divisor * common;
-  place_reduce(&at);
+  affine_reduce(&at);
   int32_t guard = guard_exact(k, &at, env_guard(env), phase);
   guard = guard_range(k, x->attr.dims[0], &at, guard, phase);
-  Seen y = view(k, x->args[0], env_new(k, env, x->attr.dims[0], &at, guard), phase);
+  ViewValue y = view(k, x->args[0], env_new(k, env, x->attr.dims[0], &at, guard), phase);
   if (guard == env_guard(env) || (y.known && y.under == x->attr.num[0])) return y;
   KStmt s = stmt_new(K_OP, OP_WHERE, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = guard;
   s.arg[1] = y.stmt;
   s.arg[2] = number_of(k, n);
-  return (Seen){emit_shared(k, s, phase), true, x->attr.num[0]};
+  return (ViewValue){emit_shared(k, s, phase), true, x->attr.num[0]};
 }
 
-static Seen renamed_seen(Maker *k, const Node *x, const Env *env, int phase) {
-  const Env *all = env;
+static ViewValue renamed_seen(KernelBuilder *k, const Node *x, const ViewEnv *env, int phase) {
+  const ViewEnv *all = env;
   for (int i = 0; i < x->attr.nto; i++) {
-    Place at = place_of(env, x->attr.to[i]);
+    AffineIndex at = affine_of(env, x->attr.to[i]);
     all = env_new(k, all, x->attr.dims[i], &at, env_guard(env));
   }
   return view(k, x->args[0], all, phase);
 }
 
-static int32_t global_index(Maker *k, const Node *x, const Env *env, int phase) {
-  Place at = place_of(env, x->dims.at[0]);
+static int32_t global_index(KernelBuilder *k, const Node *x, const ViewEnv *env, int phase) {
+  AffineIndex at = affine_of(env, x->dims.at[0]);
   Address a = {.level = LEVEL_PROLOGUE};
   address_add(k, &a, &at, 1, phase);
   KStmt s = stmt_new(K_OP, OP_CAST, TYPE_I32, LEVEL_PROLOGUE, phase, 0);
@@ -359,23 +363,23 @@ static int32_t global_index(Maker *k, const Node *x, const Env *env, int phase) 
 }
 
 // Positions count the whole tensor, row-major in order of declaration (ir/base/philox.h).
-static int32_t draw(Maker *k, NodeId n, const Env *env, int phase) {
+static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   Address a = {.level = LEVEL_PROLOGUE};
   int64_t stride = 1;
   for (int i = x->dims.n - 1; i >= 0; i--) {
-    Place at = place_of(env, x->dims.at[i]);
+    AffineIndex at = affine_of(env, x->dims.at[i]);
     address_add(k, &a, &at, stride, phase);
     stride *= dim_get(k->g->dims, dim_get(k->g->dims, x->dims.at[i])->whole)->size;
   }
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = position_of(k, &a, phase);
-  s.index = maker_num(k, (double)(uint32_t)x->attr.key, 0);
-  maker_num(k, (double)(x->attr.key >> 32), 0);
+  s.index = kernel_add_num(k, (double)(uint32_t)x->attr.key, 0);
+  kernel_add_num(k, (double)(x->attr.key >> 32), 0);
   return emit_shared(k, s, phase);
 }
 
-static int32_t pointwise(Maker *k, NodeId n, const Env *env, int phase) {
+static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   for (int i = 0; i < x->nargs; i++) s.arg[i] = view(k, x->args[i], env, phase).stmt;
@@ -385,29 +389,29 @@ static int32_t pointwise(Maker *k, NodeId n, const Env *env, int phase) {
     s.arg[1] = swap;
   }
   if (x->op == OP_TO_PARTIAL)
-    s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
+    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
   return emit_shared(k, s, phase);
 }
 
-// Recursion ends after as many levels as roles.c lets be computed again.
-static Seen view(Maker *k, NodeId n, const Env *env, int phase) {
+// Recursion ends after as many levels as fuse_roles.c lets be computed again.
+static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  bool again = maker_local(k, n) >= 0 && k->m.f->again[n];
-  if (!again) return load_seen(k, n, env, phase);
+  bool recomputed = builder_node(k, n) >= 0 && k->f->recomputed[n];
+  if (!recomputed) return load_seen(k, n, env, phase);
   switch ((Op)x->op) {
   case OP_WINDOW:
   case OP_WINDOW_AT: return window_seen(k, n, env, phase);
   case OP_SLICE_OWN: return renamed_seen(k, x, env, phase);
   case OP_BROADCAST: return view(k, x->args[0], env, phase);
-  case OP_CONST: return (Seen){number_of(k, n), true, x->attr.num[0]};
-  case OP_INDEX: return (Seen){global_index(k, x, env, phase), false, 0};
+  case OP_CONST: return (ViewValue){number_of(k, n), true, x->attr.num[0]};
+  case OP_INDEX: return (ViewValue){global_index(k, x, env, phase), false, 0};
   case OP_RANDOM_UNIFORM:
-  case OP_RANDOM_NORMAL: return (Seen){draw(k, n, env, phase), false, 0};
-  default: return (Seen){pointwise(k, n, env, phase), false, 0};
+  case OP_RANDOM_NORMAL: return (ViewValue){draw(k, n, env, phase), false, 0};
+  default: return (ViewValue){pointwise(k, n, env, phase), false, 0};
   }
 }
 
-int32_t view_emit(Maker *k, NodeId n, int phase) {
+int32_t view_emit(KernelBuilder *k, NodeId n, int phase) {
   const Node *x = graph_node(k->g, n);
   if (op_is_draw((Op)x->op)) return draw(k, n, NULL, phase);
   if (x->op == OP_SLICE_OWN) return renamed_seen(k, x, NULL, phase).stmt;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
-#include "codegen/fuse/maker_internal.h"
+#include "codegen/fuse/kernel_build_internal.h"
 
 // -- levels and phases --------------------------------------------------------------------------
 
@@ -24,16 +24,16 @@ static bool is_address(Op op, int i) {
 
 // Starts where values are stored or used by what runs anyway. What stands under a window is emitted
 // by it, at other places; but where it starts is a number of its own.
-static void find_direct(Maker *k) {
-  bool *under = arena_array(k->m.a, bool, k->n + 1);
+static void find_direct(KernelBuilder *k) {
+  bool *under = arena_array(k->a, bool, k->n + 1);
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
     const Node *x = graph_node(k->g, n);
-    Value *v = &k->value[i];
-    v->stored = is_stored(k->m.g, n);
-    v->direct |= v->stored || !k->m.f->again[n];
+    KernelValue *v = &k->value[i];
+    v->stored = is_stored(k->group, n);
+    v->direct |= v->stored || !k->f->recomputed[n];
     for (int j = 0; j < x->nargs; j++) {
-      int a = maker_local(k, x->args[j]);
+      int a = builder_node(k, x->args[j]);
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1, through = op_looks_through((Op)x->op, j);
       k->value[a].direct |=
@@ -49,8 +49,8 @@ static Dims dims_without(const Dims *dims, DimId d) {
   return out;
 }
 
-static void find_reduction(Maker *k, NodeId n, Value *v) {
-  const Dims *outer = &k->m.plan.outer, *inner = &k->m.plan.inner;
+static void find_reduction(KernelBuilder *k, NodeId n, KernelValue *v) {
+  const Dims *outer = &k->plan.outer, *inner = &k->plan.inner;
   Dims space = node_space(k->g, n), deep = list_minus(&space, outer);
   v->level = (uint8_t)(deep.n ? LEVEL_INNER : LEVEL_OUTER);
   if (graph_node(k->g, n)->op == OP_SCATTER_ADD) return;
@@ -61,25 +61,25 @@ static void find_reduction(Maker *k, NodeId n, Value *v) {
   v->ready = (uint8_t)(v->phase + 1);
 }
 
-static void find_value(Maker *k, int at) {
+static void find_value(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
-  Value *v = &k->value[at];
+  KernelValue *v = &k->value[at];
   v->stmt = NO_STMT;
   v->inner_phase = -1;
   v->level = (uint8_t)LEVEL_PROLOGUE;
   if (!v->direct) return;
   if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0))
-    v->level = (uint8_t)maker_level(k, &x->dims);
+    v->level = (uint8_t)loops_level(k, &x->dims);
   if (x->op == OP_TAKE) {
     Dims rest = dims_without(&graph_node(k->g, x->args[0])->dims, x->attr.dims[0]);
-    v->level = (uint8_t)maker_level(k, &rest);
+    v->level = (uint8_t)loops_level(k, &rest);
   }
   for (int i = 0; i < x->nargs; i++) {
     if (is_address(x->op, i)) continue;
-    int a = maker_local(k, x->args[i]);
+    int a = builder_node(k, x->args[i]);
     uint8_t level =
-        a >= 0 ? k->value[a].level : (uint8_t)maker_level(k, &graph_node(k->g, x->args[i])->dims);
+        a >= 0 ? k->value[a].level : (uint8_t)loops_level(k, &graph_node(k->g, x->args[i])->dims);
     if (level > v->level) v->level = level;
     if (a >= 0 && k->value[a].ready > v->phase) v->phase = k->value[a].ready;
   }
@@ -89,78 +89,78 @@ static void find_value(Maker *k, int at) {
 
 // -- statements ---------------------------------------------------------------------------------
 
-static int loop_count(const Maker *k) { return k->m.plan.outer.n + k->m.plan.inner.n; }
-static DimId loop_dim(const Maker *k, int i) {
-  return i < k->m.plan.outer.n ? k->m.plan.outer.at[i] : k->m.plan.inner.at[i - k->m.plan.outer.n];
+static int loop_count(const KernelBuilder *k) { return k->plan.outer.n + k->plan.inner.n; }
+static DimId loop_dim(const KernelBuilder *k, int i) {
+  return i < k->plan.outer.n ? k->plan.outer.at[i] : k->plan.inner.at[i - k->plan.outer.n];
 }
 
 // The pointer to the memory of `node` at the loop counters. Along dim `except` it does not move by
 // itself.
-static int32_t pointer(Maker *k, NodeId node, DimId except, bool written, bool address) {
+static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written, bool address) {
   KPtr ptr;
   memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
   ptr.type = (Dtype)graph_node(k->g, node)->type;
   ptr.written = written;
   for (int i = 0; i < loop_count(k); i++)
     if (loop_dim(k, i) != except)
-      ptr.stride[i] = order_stride(k->g, &k->m.f->order->at[node], loop_dim(k, i));
-  return maker_pointer(k, node, &ptr, address);
+      ptr.stride[i] = order_stride(k->g, &k->f->order->at[node], loop_dim(k, i));
+  return kernel_add_pointer(k, node, &ptr, address);
 }
 
-static int32_t load(Maker *k, NodeId node, int phase) {
+static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   const Node *x = graph_node(k->g, node);
-  KLevel level = maker_level(k, &x->dims);
+  KLevel level = loops_level(k, &x->dims);
   int at = level == LEVEL_PROLOGUE ? 0 : phase;
   for (uint32_t i = 0; i < k->load.n; i++) {
-    const Load *l = &k->load.at[i];
+    const KernelLoad *l = &k->load.at[i];
     if (l->node == node && (level != LEVEL_INNER || l->phase == phase)) return l->stmt;
   }
   KStmt s = stmt_new(K_LOAD, OP_CAST, x->type, level, at, node);
   s.index = pointer(k, node, 0, false, false);
-  int32_t stmt = maker_emit(k, s);
-  vec_push(k->m.a, k->load) = (Load){node, level, phase, stmt};
+  int32_t stmt = kernel_add(k, s);
+  vec_push(k->a, k->load) = (KernelLoad){node, level, phase, stmt};
   return stmt;
 }
 
 // The statement whose value node a has in this phase.
-static int32_t value_of(Maker *k, NodeId a, int phase) {
-  int at = maker_local(k, a);
+static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
+  int at = builder_node(k, a);
   if (at < 0) return load(k, a, phase);
-  const Value *v = &k->value[at];
+  const KernelValue *v = &k->value[at];
   if (v->stmt == NO_STMT || (v->level == LEVEL_INNER && v->inner_phase != phase))
     BUG("value %u is not there in phase %d", a, phase);
   return v->stmt;
 }
 
-static int32_t cast(Maker *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
-  if (k->m.stmt.at[arg].type == type) return arg;
-  const KStmt *from = &k->m.stmt.at[arg];
+static int32_t cast(KernelBuilder *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
+  if (k->stmt.at[arg].type == type) return arg;
+  const KStmt *from = &k->stmt.at[arg];
   KLevel least =
       from->kind == K_REDUCE ? LEVEL_OUTER : from->level; // where what a reduction leaves is used
   if (least > level) level = least;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
-  return maker_emit(k, s);
+  return kernel_add(k, s);
 }
 
-static int32_t emit_index(Maker *k, const Node *x, KStmt s) {
+static int32_t emit_index(KernelBuilder *k, const Node *x, KStmt s) {
   if (dim_get(k->g->dims, x->dims.at[0])->axes.n)
-    s.slot = maker_slot(&k->m, slot_of_dim(k->g->dims, x->dims.at[0], SLOT_OFFSET));
-  int32_t stmt = maker_emit(k, s);
-  k->m.stmt_dim.at[stmt] = x->dims.at[0];
+    s.slot = kernel_add_slot(k, slot_of_dim(k->g->dims, x->dims.at[0], SLOT_OFFSET));
+  int32_t stmt = kernel_add(k, s);
+  k->stmt_dim.at[stmt] = x->dims.at[0];
   return stmt;
 }
 
-static int32_t emit_take(Maker *k, const Node *x, KStmt s, int phase) {
+static int32_t emit_take(KernelBuilder *k, const Node *x, KStmt s, int phase) {
   s.kind = K_LOAD_AT;
   s.arg[0] = value_of(k, x->args[1], phase);
   s.index = pointer(k, x->args[0], x->attr.dims[0], false, true);
-  s.step = order_stride(k->g, &k->m.f->order->at[x->args[0]], x->attr.dims[0]);
-  return maker_emit(k, s);
+  s.step = order_stride(k->g, &k->f->order->at[x->args[0]], x->attr.dims[0]);
+  return kernel_add(k, s);
 }
 
 // Whether some where chooses n.
-static bool is_choice(const Maker *k, NodeId n) {
+static bool is_choice(const KernelBuilder *k, NodeId n) {
   for (uint32_t i = 0; i < k->n; i++) {
     const Node *x = graph_node(k->g, k->node[i]);
     if (x->op == OP_WHERE && (x->args[1] == n || x->args[2] == n)) return true;
@@ -169,16 +169,16 @@ static bool is_choice(const Maker *k, NodeId n) {
 }
 
 // A value that is no reduction.
-static int32_t emit_value(Maker *k, int at, int phase) {
+static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, (KLevel)k->value[at].level, phase, n);
   switch ((Op)x->op) {
   case OP_CONST:
     s.kind = K_NUM;
-    s.index = maker_num(k, x->attr.num[0], 0);
+    s.index = kernel_add_num(k, x->attr.num[0], 0);
     if (is_choice(k, n)) s.step = number_known(x->attr.num[0], s.type);
-    return maker_emit(k, s);
+    return kernel_add(k, s);
   case OP_INDEX: return emit_index(k, x, s);
   case OP_BROADCAST: return value_of(k, x->args[0], phase);
   case OP_SLICE_OWN:
@@ -189,10 +189,10 @@ static int32_t emit_value(Maker *k, int at, int phase) {
   case OP_TAKE: return emit_take(k, x, s, phase);
   case OP_BOUND:
     s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
-    s.index = maker_num(k, 0, n);
+    s.index = kernel_add_num(k, 0, n);
     break;
   case OP_TO_PARTIAL:
-    s.slot = maker_slot(&k->m, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
+    s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
     break;
   default: break;
   }
@@ -203,7 +203,7 @@ static int32_t emit_value(Maker *k, int at, int phase) {
     s.arg[0] = s.arg[1];
     s.arg[1] = swap;
   }
-  return maker_emit(k, s);
+  return kernel_add(k, s);
 }
 
 // -- reductions ---------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ static int32_t emit_value(Maker *k, int at, int phase) {
 // Sums of narrow floats are kept in f32; integers wrap in their own type. Every rounding of a
 // product is an error of the whole result, in whatever order, so that products of floats are kept
 // in f64.
-static Dtype accumulator_of(const Maker *k, const Node *x) {
+static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   if (x->op == OP_ANY || x->op == OP_ALL) return TYPE_BOOL;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
   if (x->op == OP_PROD) return TYPE_F64;
@@ -225,7 +225,7 @@ static Dtype accumulator_of(const Maker *k, const Node *x) {
 }
 
 // What a reduction combines: its argument, or the product of a contraction's.
-static int32_t emit_term(Maker *k, NodeId n, KLevel level, int phase) {
+static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase) {
   const Node *x = graph_node(k->g, n);
   Dtype type = accumulator_of(k, x);
   int32_t a = cast(k, value_of(k, x->args[0], phase), type, LEVEL_PROLOGUE, phase, n);
@@ -233,69 +233,69 @@ static int32_t emit_term(Maker *k, NodeId n, KLevel level, int phase) {
   KStmt s = stmt_new(K_OP, OP_MUL, type, level, phase, n);
   s.arg[0] = a;
   s.arg[1] = cast(k, value_of(k, x->args[1], phase), type, LEVEL_PROLOGUE, phase, n);
-  return maker_emit(k, s);
+  return kernel_add(k, s);
 }
 
 static Op combine_of(const Node *x) { return x->op == OP_CONTRACT ? OP_SUM : (Op)x->op; }
 
-static void emit_reduce(Maker *k, int at) {
+static void emit_reduce(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
-  Value *v = &k->value[at];
+  KernelValue *v = &k->value[at];
   KStmt s = stmt_new(K_REDUCE, combine_of(x), accumulator_of(k, x), LEVEL_INNER, v->phase, n);
-  s.arg[0] = emit_term(k, n, LEVEL_INNER, v->phase);
-  v->stmt = maker_emit(k, s);
+  s.arg[0] = emit_reduced(k, n, LEVEL_INNER, v->phase);
+  v->stmt = kernel_add(k, s);
 }
 
-static void emit_accumulate(Maker *k, int at) {
+static void emit_accumulate(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
-  Value *v = &k->value[at];
+  KernelValue *v = &k->value[at];
   KStmt s = stmt_new(K_ACCUM, combine_of(x), accumulator_of(k, x), (KLevel)v->level, v->phase, n);
-  s.arg[0] = emit_term(k, n, (KLevel)v->level, v->phase);
+  s.arg[0] = emit_reduced(k, n, (KLevel)v->level, v->phase);
   s.index = pointer(k, n, 0, true, true);
-  maker_emit(k, s);
+  kernel_add(k, s);
 }
 
-static void emit_scatter(Maker *k, int at) {
+static void emit_scatter(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
-  Value *v = &k->value[at];
+  KernelValue *v = &k->value[at];
   KStmt s = stmt_new(K_SCATTER, OP_SCATTER_ADD, (Dtype)x->type, (KLevel)v->level, v->phase, n);
   s.arg[0] = value_of(k, x->args[0], v->phase);
   s.arg[1] = value_of(k, x->args[1], v->phase);
   s.index = pointer(k, n, x->attr.to[0], true, true);
-  s.step = order_stride(k->g, &k->m.f->order->at[n], x->attr.to[0]);
-  maker_emit(k, s);
+  s.step = order_stride(k->g, &k->f->order->at[n], x->attr.to[0]);
+  kernel_add(k, s);
 }
 
-static KLevel store_level(const Maker *k, NodeId n) {
-  return maker_level(k, &graph_node(k->g, n)->dims) == LEVEL_INNER ? LEVEL_INNER : LEVEL_OUTER;
+static KLevel store_level(const KernelBuilder *k, NodeId n) {
+  return loops_level(k, &graph_node(k->g, n)->dims) == LEVEL_INNER ? LEVEL_INNER : LEVEL_OUTER;
 }
 
-static void emit_store(Maker *k, int at, KLevel level, int phase) {
+static void emit_store(KernelBuilder *k, int at, KLevel level, int phase) {
   NodeId n = k->node[at];
   KStmt s = stmt_new(K_STORE, OP_CAST, (Dtype)graph_node(k->g, n)->type, level, phase, n);
   s.arg[0] = k->value[at].stmt;
   s.index = pointer(k, n, 0, true, false);
-  maker_emit(k, s);
+  kernel_add(k, s);
 }
 
 // -- phases -------------------------------------------------------------------------------------
 
-static bool is_scatter(const Maker *k, int at) {
+static bool is_scatter(const KernelBuilder *k, int at) {
   return graph_node(k->g, k->node[at])->op == OP_SCATTER_ADD;
 }
-static bool is_check(const Maker *k, int at) {
+static bool is_check(const KernelBuilder *k, int at) {
   return op_row(graph_node(k->g, k->node[at])->op)->flags & CHECKS;
 }
 
-static bool ends_here(const Value *v) { return v->accumulates || v->reduces; }
+static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
 // Outer values of phase p: those that become ready, casts of reductions, stores and accumulators.
-static void emit_outer(Maker *k, KLevel level, int p) {
+static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
-    Value *v = &k->value[i];
+    KernelValue *v = &k->value[i];
     if (!v->direct || v->level != level || (level == LEVEL_OUTER && v->ready != p)) continue;
     if (is_scatter(k, (int)i))
       emit_scatter(k, (int)i);
@@ -308,7 +308,7 @@ static void emit_outer(Maker *k, KLevel level, int p) {
       v->stmt = emit_value(k, (int)i, level == LEVEL_OUTER ? p : 0);
   }
   for (uint32_t i = 0; i < k->n && level == LEVEL_OUTER; i++) {
-    Value *v = &k->value[i];
+    KernelValue *v = &k->value[i];
     bool value = v->stored && !v->accumulates && !is_scatter(k, (int)i) && v->level <= LEVEL_OUTER;
     int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
     if (value && when == p && store_level(k, k->node[i]) == LEVEL_OUTER)
@@ -316,21 +316,21 @@ static void emit_outer(Maker *k, KLevel level, int p) {
   }
 }
 
-static bool roots_inner(const Maker *k, int i, int p) {
-  const Value *v = &k->value[i];
+static bool roots_inner(const KernelBuilder *k, int i, int p) {
+  const KernelValue *v = &k->value[i];
   if (v->phase != p) return false;
   if (v->reduces || ((v->accumulates || is_scatter(k, i)) && v->level == LEVEL_INNER)) return true;
   return v->level == LEVEL_INNER && (v->stored || is_check(k, i));
 }
 
-static bool needs_inner(Maker *k, int p) {
+static bool needs_inner(KernelBuilder *k, int p) {
   bool any = false;
   for (uint32_t i = 0; i < k->n; i++) any |= k->value[i].needed = roots_inner(k, (int)i, p);
   for (int i = (int)k->n - 1; i >= 0; i--) {
     if (!k->value[i].needed) continue;
     const Node *x = graph_node(k->g, k->node[i]);
     for (int j = 0; j < x->nargs; j++) {
-      int a = is_address(x->op, j) ? -1 : maker_local(k, x->args[j]);
+      int a = is_address(x->op, j) ? -1 : builder_node(k, x->args[j]);
       if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a]))
         k->value[a].needed = true;
     }
@@ -339,18 +339,18 @@ static bool needs_inner(Maker *k, int p) {
 }
 
 // Values of lower levels that are stored once for every inner index (a broadcast that is kept).
-static bool stores_spread(const Maker *k, int i, int p) {
-  const Value *v = &k->value[i];
+static bool stores_spread(const KernelBuilder *k, int i, int p) {
+  const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER)
     return false;
   int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
   return when == p && store_level(k, k->node[i]) == LEVEL_INNER;
 }
 
-static void emit_inner(Maker *k, int p) {
+static void emit_inner(KernelBuilder *k, int p) {
   needs_inner(k, p);
   for (uint32_t i = 0; i < k->n; i++) {
-    Value *v = &k->value[i];
+    KernelValue *v = &k->value[i];
     if (stores_spread(k, (int)i, p)) emit_store(k, (int)i, LEVEL_INNER, p);
     if (!v->needed) continue;
     if (v->reduces)
@@ -367,7 +367,7 @@ static void emit_inner(Maker *k, int p) {
   }
 }
 
-static int emit_phases(Maker *k) {
+static int emit_phases(KernelBuilder *k) {
   int last = 0;
   find_direct(k);
   for (uint32_t i = 0; i < k->n; i++) {
@@ -380,45 +380,51 @@ static int emit_phases(Maker *k) {
     emit_inner(k, p);
   }
   int phases = 1;
-  for (uint32_t i = 0; i < k->m.stmt.n; i++)
-    if (k->m.stmt.at[i].phase + 1 > phases) phases = k->m.stmt.at[i].phase + 1;
+  for (uint32_t i = 0; i < k->stmt.n; i++)
+    if (k->stmt.at[i].phase + 1 > phases) phases = k->stmt.at[i].phase + 1;
   return phases;
 }
 
-static void fill_built(Maker *k, Built *b, bool any_size) {
-  KernelMaker *m = &k->m;
-  Arena *a = m->lasting;
+static BuiltKernel *built_kernel(KernelBuilder *k, bool any_size) {
+  Arena *a = k->lasting;
   Kernel *kernel = arena_new_of(a, Kernel);
-  loops_finish(m, kernel, any_size);
-  kernel->ptr = arena_copy(a, m->ptr.at, m->ptr.n * sizeof *m->ptr.at);
-  kernel->nptr = (uint16_t)m->ptr.n;
-  kernel->walk = arena_copy(a, m->walk.at, m->walk.n * sizeof *m->walk.at);
-  kernel->nwalks = (uint16_t)m->walk.n;
-  kernel->stmt = arena_copy(a, m->stmt.at, m->stmt.n * sizeof *m->stmt.at);
-  kernel->nstmts = (uint16_t)m->stmt.n;
-  kernel->nslots = (uint16_t)m->slot.n;
-  kernel->nnum = (uint16_t)m->num.n;
-  kernel->why = m->g->why;
-  *b = (Built){.kernel = kernel,
-               .ptr = arena_copy(a, m->ptr_node.at, m->ptr_node.n * sizeof *m->ptr_node.at),
-               .slot = arena_copy(a, m->slot.at, m->slot.n * sizeof *m->slot.at),
-               .num = arena_copy(a, m->num.at, m->num.n * sizeof *m->num.at),
-               .check = arena_copy(a, m->check.at, m->check.n * sizeof *m->check.at),
-               .outer = m->plan.outer,
-               .inner = m->plan.inner};
+  loops_finish(k, kernel, any_size);
+  kernel->ptr = arena_copy(a, k->ptr.at, k->ptr.n * sizeof *k->ptr.at);
+  kernel->nptr = (uint16_t)k->ptr.n;
+  kernel->walk = arena_copy(a, k->walk.at, k->walk.n * sizeof *k->walk.at);
+  kernel->nwalks = (uint16_t)k->walk.n;
+  kernel->stmt = arena_copy(a, k->stmt.at, k->stmt.n * sizeof *k->stmt.at);
+  kernel->nstmts = (uint16_t)k->stmt.n;
+  kernel->nslots = (uint16_t)k->slot.n;
+  kernel->nnum = (uint16_t)k->num.n;
+  kernel->why = k->group->why;
+  BuiltKernel *out = arena_new_of(a, BuiltKernel);
+  *out = (BuiltKernel){.kernel = kernel,
+                       .ptr = arena_copy(a, k->ptr_node.at, k->ptr_node.n * sizeof *k->ptr_node.at),
+                       .slot = arena_copy(a, k->slot.at, k->slot.n * sizeof *k->slot.at),
+                       .num = arena_copy(a, k->num.at, k->num.n * sizeof *k->num.at),
+                       .check = arena_copy(a, k->check.at, k->check.n * sizeof *k->check.at),
+                       .outer = k->plan.outer,
+                       .inner = k->plan.inner};
+  return out;
 }
 
-Built *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows, const Group *g,
-                    bool any_size) {
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows,
+                          const Group *g, bool any_size) {
   ArenaMark mark = arena_mark(scratch);
-  Maker k = {.g = f->graph, .n = g->nnodes, .node = g->node};
-  k.m = (KernelMaker){
-      .a = scratch, .lasting = a, .f = f, .rows = rows, .g = g, .plan = loops_choose(f, g)};
-  k.value = arena_array(scratch, Value, g->nnodes);
+  KernelBuilder k = {.a = scratch,
+                     .lasting = a,
+                     .f = f,
+                     .g = f->graph,
+                     .rows = rows,
+                     .group = g,
+                     .n = g->nnodes,
+                     .node = g->node,
+                     .value = arena_array(scratch, KernelValue, g->nnodes),
+                     .plan = loops_choose(f, g)};
   bug_context("kernels", g->node[0]);
   int phases = emit_phases(&k);
-  Built *b = arena_new_of(a, Built);
-  fill_built(&k, b, any_size);
+  BuiltKernel *b = built_kernel(&k, any_size);
   b->kernel->nphases = (uint8_t)phases;
   char why[200];
   if (!kernel_verify(b->kernel, why)) BUG("%s\n%s", why, kernel_print(a, b->kernel));

@@ -3,16 +3,16 @@
 // A dim of both arguments and the result is batch, of both but not the result k, of one m or n. A
 // role of several dims acts as one where they nest in both operands ([b, t] in x[b, t, d] and y[b,
 // t, h]); dims of m and n that do not nest become loops of products, those of k cannot.
-#include "codegen/fuse/products_internal.h"
+#include "codegen/fuse/gemm_form_internal.h"
 
 enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 
-typedef struct Roles {
+typedef struct GemmDims {
   const Graph *g;
   const Rows *rows;
   const Dims *a, *b, *c; // physical orders; b is the one that has n
   Dims m, n, k, batch;
-} Roles;
+} GemmDims;
 
 int64_t contract_work(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
@@ -30,7 +30,7 @@ bool contract_is_dot(const Graph *g, NodeId n) {
   return list_has_all(a, b) || list_has_all(b, a);
 }
 
-static bool find_roles(Roles *r, const Dims *result) {
+static bool find_roles(GemmDims *r, const Dims *result) {
   for (int i = 0; i < r->c->n; i++) {
     DimId d = r->c->at[i];
     bool a = dims_has(r->a, d), b = dims_has(r->b, d);
@@ -49,19 +49,19 @@ static bool find_roles(Roles *r, const Dims *result) {
 }
 
 // Whether going from dim `outer` to `inner` is one nest in this operand.
-static bool nests(const Roles *r, const Dims *order, DimId outer, DimId inner) {
+static bool nests(const GemmDims *r, const Dims *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
 }
 
-static bool always_full(const Roles *r, DimId d) {
+static bool always_full(const GemmDims *r, DimId d) {
   Slot s;
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
 // Keeps the longest run at the end of `list` that nests in x and y; what stands before it goes to
 // `rest`.
-static void keep_nest(const Roles *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
+static void keep_nest(const GemmDims *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
   int first = list->n - 1;
   while (first > 0 && always_full(r, list->at[first]) &&
          nests(r, x, list->at[first - 1], list->at[first]) &&
@@ -73,13 +73,13 @@ static void keep_nest(const Roles *r, Dims *list, const Dims *x, const Dims *y, 
   }
 }
 
-static int64_t stride_of(const Roles *r, const Dims *order, const Dims *role) {
+static int64_t stride_of(const GemmDims *r, const Dims *order, const Dims *role) {
   return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
 }
 
 // One of the two strides must be 1: *transposed says which, *ld is the other, at least the row's
 // length.
-static bool leading(const Roles *r, const Dims *order, const Dims *row, const Dims *col,
+static bool leading(const GemmDims *r, const Dims *order, const Dims *row, const Dims *col,
                     bool *transposed, int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
   int64_t nrow = list_elements(r->g->dims, row), ncol = list_elements(r->g->dims, col);
@@ -102,14 +102,14 @@ static bool types_fit(const Graph *g, const Node *x) {
 }
 
 // k must be one nest in both operands: its order is that of A, so B decides.
-static bool k_nests(Roles *r) {
+static bool k_nests(GemmDims *r) {
   Dims rest = {0};
   keep_nest(r, &r->k, r->a, r->b, &rest);
   return rest.n == 0;
 }
 
-bool product_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
-                  NodeId n, ProductForm *out, const char **why) {
+bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
+               NodeId n, GemmForm *out, const char **why) {
   const Node *x = graph_node(g, n);
   const Dims *c = &order->at[n];
   *why = "its types are not those of the library";
@@ -118,7 +118,7 @@ bool product_form(const Graph *g, const Order *order, const Rows *rows, const Co
   if (!c->n) return false;
   DimId last = c->at[c->n - 1];
   bool swapped = !dims_has(&order->at[x->args[1]], last);
-  Roles r = {.g = g, .rows = rows, .c = c};
+  GemmDims r = {.g = g, .rows = rows, .c = c};
   r.a = &order->at[x->args[swapped]];
   r.b = &order->at[x->args[!swapped]];
   *why = "a summed dim belongs to one argument only";
@@ -129,7 +129,7 @@ bool product_form(const Graph *g, const Order *order, const Rows *rows, const Co
   if (!k_nests(&r)) return false;
   keep_nest(&r, &r.m, r.a, r.c, &r.batch);
   keep_nest(&r, &r.n, r.b, r.c, &r.batch);
-  *out = (ProductForm){.swapped = swapped, .batch = r.batch, .m = r.m, .n = r.n, .k = r.k};
+  *out = (GemmForm){.swapped = swapped, .batch = r.batch, .m = r.m, .n = r.n, .k = r.k};
   bool tc;
   if (!leading(&r, r.a, &r.m, &r.k, &out->ta, &out->lda) ||
       !leading(&r, r.b, &r.k, &r.n, &out->tb, &out->ldb) ||

@@ -3,10 +3,10 @@
 //
 //   %7 = broadcast(%6) {dims=[b]}    again: a kernel reads %6 with stride 0 along b
 //   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
-//   %5 = window(%4) {...}            again: a kernel reads %4 where the window says (views.c)
+//   %5 = window(%4) {...}            again: a kernel reads %4 where the window says (kernel_views.c)
 #include "codegen/fuse/fuse_internal.h"
 
-enum { AGAIN_SCALARS = 24, AGAIN_INDEX = 8, AGAIN_COST = 32 };
+enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 32 };
 
 static bool op_needs_address(Op op, int i) { return i == 0 && (op_is_alias(op) || op == OP_TAKE); }
 
@@ -14,7 +14,7 @@ static bool op_needs_address(Op op, int i) { return i == 0 && (op_is_alias(op) |
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
-         (op_looks_through((Op)x->op, i) && !f->again[x->args[i]]);
+         (op_looks_through((Op)x->op, i) && !f->recomputed[x->args[i]]);
 }
 
 int op_cost(Op op) {
@@ -68,22 +68,22 @@ static bool repeats(const Fuser *f, NodeId n) {
   return node_elements(f->g, n) > node_elements(f->g, root) * 5 / 4;
 }
 
-static bool is_product(const Fuser *f, NodeId n) {
+static bool is_gemm(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  ProductForm form;
+  GemmForm form;
   const char *why;
-  if (!f->opt->products || !product_form(f->g, f->order, &f->rows, f->opt, n, &form, &why))
+  if (!f->opt->products || !gemm_form(f->g, f->order, &f->rows, f->opt, n, &form, &why))
     return false;
   return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
 }
 
-static Role role_of(const Fuser *f, NodeId n) {
+static NodeRole role_of(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
   switch (op_row(x->op)->cls) {
   case SOURCE:
     if (op_is_draw(x->op)) return ROLE_KERNEL;
     return op_is_decl(x->op) || x->op == OP_VALUES ? ROLE_SOURCE : ROLE_NUMBER;
-  case CONTRACT: return is_product(f, n) ? ROLE_PRODUCT : ROLE_KERNEL;
+  case CONTRACT: return is_gemm(f, n) ? ROLE_GEMM : ROLE_KERNEL;
   case ORDERED: return ROLE_ORDERED;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
   case COLLECTIVE:
@@ -97,14 +97,14 @@ static Role role_of(const Fuser *f, NodeId n) {
   return ROLE_KERNEL;
 }
 
-static bool runs_elsewhere(Role r) {
-  return r == ROLE_PRODUCT || r == ROLE_COLLECTIVE || r == ROLE_ORDERED;
+static bool runs_elsewhere(NodeRole r) {
+  return r == ROLE_GEMM || r == ROLE_COLLECTIVE || r == ROLE_ORDERED;
 }
 
 static void find_memory(Fuser *f) {
   for (NodeId n = 1; n <= f->count; n++) {
     const Node *x = graph_node(f->g, n);
-    bool all = runs_elsewhere((Role)f->role[n]) || op_row((Op)x->op)->cls == REGION;
+    bool all = runs_elsewhere((NodeRole)f->role[n]) || op_row((Op)x->op)->cls == REGION;
     for (int i = 0; i < x->nargs; i++)
       if (all || op_needs_address(x->op, i)) f->memory[x->args[i]] = true;
   }
@@ -121,16 +121,16 @@ static void find_memory(Fuser *f) {
 // Others are stored. A contraction in register tiles reads its operands too often to compute
 // anything there.
 
-enum { UNDER_DEPTH = 24 };
+enum { INLINE_DEPTH = 24 };
 
-typedef struct Under {
+typedef struct InlineSearch {
   bool *shared, *tiled; // used otherwise than by windows; read by register tiles
   uint8_t *depth;       // views on the way down to memory
   VEC(NodeId) node;     // what windows would compute again
   VEC(NodeId) stack;
   int cost;
   int64_t bytes; // of operands that may have to be stored for it
-} Under;
+} InlineSearch;
 
 static bool is_view(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
@@ -138,7 +138,7 @@ static bool is_view(const Fuser *f, NodeId n) {
          f->role[n] == ROLE_NUMBER;
 }
 
-static void find_readers(const Fuser *f, Under *u) {
+static void find_readers(const Fuser *f, InlineSearch *u) {
   for (NodeId n = f->count; n; n--) {
     const Node *x = graph_node(f->g, n);
     bool tiles = f->role[n] == ROLE_KERNEL && op_tiles(f->g, n);
@@ -151,7 +151,7 @@ static void find_readers(const Fuser *f, Under *u) {
 }
 
 static bool there_anyway(const Fuser *f, NodeId n) {
-  return f->role[n] == ROLE_SOURCE || runs_elsewhere((Role)f->role[n]) ||
+  return f->role[n] == ROLE_SOURCE || runs_elsewhere((NodeRole)f->role[n]) ||
          f->role[n] == ROLE_ALIAS || f->memory[n];
 }
 
@@ -160,7 +160,7 @@ static bool is_plain_point(const Fuser *f, NodeId n) {
   return row->cls == POINTWISE && !(row->flags & CHECKS) && !f->memory[n];
 }
 
-static void under_add(Fuser *f, Under *u, NodeId n, NodeId a) {
+static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
   if (f->mark[a] == f->stamp) return;
   f->mark[a] = f->stamp;
   bool large = 2 * node_elements(f->g, a) > node_elements(f->g, n);
@@ -171,7 +171,7 @@ static void under_add(Fuser *f, Under *u, NodeId n, NodeId a) {
 }
 
 // Pointwise work down to memory; false when that is too much to do for every reader.
-static bool under_find(Fuser *f, Under *u, NodeId n) {
+static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
   u->node.n = u->stack.n = 0;
   u->cost = 0;
   u->bytes = 0;
@@ -182,27 +182,27 @@ static bool under_find(Fuser *f, Under *u, NodeId n) {
     const Node *x = graph_node(f->g, at);
     if (is_plain_point(f, at)) vec_push(f->a, u->node) = at;
     if (x->dims.n) u->cost += op_cost((Op)x->op);
-    if (u->cost > AGAIN_COST || u->node.n > UNDER_DEPTH) return false;
-    for (int i = 0; i < x->nargs; i++) under_add(f, u, n, x->args[i]);
+    if (u->cost > RECOMPUTE_COST || u->node.n > INLINE_DEPTH) return false;
+    for (int i = 0; i < x->nargs; i++) inline_add(f, u, n, x->args[i]);
   }
   return u->bytes < node_bytes(f->g, n);
 }
 
-static bool stays_symbolic(Fuser *f, Under *u, NodeId window, NodeId a) {
+static bool stays_symbolic(Fuser *f, InlineSearch *u, NodeId window, NodeId a) {
   if (!f->opt->fuse) return f->role[a] == ROLE_NUMBER;
   u->depth[window] = (uint8_t)(u->depth[a] + 1);
-  if (u->depth[window] > UNDER_DEPTH) return false;
-  if (is_view(f, a) || f->under[a]) return true;
-  if (!is_plain_point(f, a) || u->shared[a] || u->tiled[a] || !under_find(f, u, a)) return false;
-  for (uint32_t i = 0; i < u->node.n; i++) f->under[u->node.at[i]] = true;
+  if (u->depth[window] > INLINE_DEPTH) return false;
+  if (is_view(f, a) || f->inlined[a]) return true;
+  if (!is_plain_point(f, a) || u->shared[a] || u->tiled[a] || !inline_find(f, u, a)) return false;
+  for (uint32_t i = 0; i < u->node.n; i++) f->inlined[u->node.at[i]] = true;
   return true;
 }
 
-static void find_under(Fuser *f) {
+static void find_inlined(Fuser *f) {
   uint32_t n = f->count + 1;
-  Under u = {.shared = arena_array(f->a, bool, n), .tiled = arena_array(f->a, bool, n)};
+  InlineSearch u = {.shared = arena_array(f->a, bool, n), .tiled = arena_array(f->a, bool, n)};
   u.depth = arena_array(f->a, uint8_t, n);
-  f->under = arena_array(f->a, bool, n);
+  f->inlined = arena_array(f->a, bool, n);
   f->mark = arena_array(f->a, uint32_t, n);
   f->stamp = 0;
   find_readers(f, &u);
@@ -217,11 +217,11 @@ static void find_under(Fuser *f) {
 
 // What it takes to compute a value again: operations, scalar or element by element; the one value
 // of its own size that is read.
-typedef struct Again {
+typedef struct RecomputeCost {
   int size, cost;
   bool loads;
   NodeId leaf; // 0: none
-} Again;
+} RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
   return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
@@ -230,7 +230,7 @@ static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
 // There for others anyway, and small beside n or the one leaf of its size.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
-  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_PRODUCT ||
+  bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_GEMM ||
                f->role[arg] == ROLE_COLLECTIVE || f->role[arg] == ROLE_ALIAS || f->memory[arg] ||
                (f->resident && f->resident[arg]);
   if (!there || (*leaf && *leaf != arg)) return false;
@@ -240,38 +240,40 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
 
 // Values that follow cheaply from one value of their size that is in memory: reading that one is no
 // dearer than reading them, and nobody need store them.
-static bool follows_cheaply(const Fuser *f, NodeId n, const Again *again, Again *own) {
+static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
+                            RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
   own->cost = op_cost((Op)x->op);
   for (int i = 0; i < x->nargs; i++) {
     NodeId a = x->args[i];
-    if (!f->again[a]) {
+    if (!f->recomputed[a]) {
       if (!leaf_fits(f, n, a, &own->leaf)) return false;
       continue;
     }
-    if (graph_node(f->g, a)->dims.n) own->cost += again[a].cost;
-    if (again[a].leaf && own->leaf && again[a].leaf != own->leaf) return false;
-    if (again[a].leaf) own->leaf = again[a].leaf;
+    if (graph_node(f->g, a)->dims.n) own->cost += cost[a].cost;
+    if (cost[a].leaf && own->leaf && cost[a].leaf != own->leaf) return false;
+    if (cost[a].leaf) own->leaf = cost[a].leaf;
   }
   if (own->leaf && !full_size(f, n, own->leaf)) return false;
-  return own->cost <= AGAIN_COST &&
+  return own->cost <= RECOMPUTE_COST &&
          (!own->leaf || node_bytes(f->g, own->leaf) <= 2 * node_bytes(f->g, n));
 }
 
-static bool cheap_again(const Fuser *f, NodeId n, const Again *again, bool wide, Again *own) {
+static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *cost, bool wide,
+                               RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
   if (f->memory[n] || op_row((Op)x->op)->cls != POINTWISE || (op_row((Op)x->op)->flags & CHECKS))
     return false;
   own->size = 1;
   for (int i = 0; i < x->nargs; i++) {
     NodeId a = x->args[i];
-    own->size += f->again[a] ? again[a].size : 1;
-    own->loads |= f->again[a] ? again[a].loads : true;
+    own->size += f->recomputed[a] ? cost[a].size : 1;
+    own->loads |= f->recomputed[a] ? cost[a].loads : true;
   }
-  if (x->dims.n == 0) return own->size <= AGAIN_SCALARS;
+  if (x->dims.n == 0) return own->size <= RECOMPUTE_SCALARS;
   own->cost = op_cost((Op)x->op);
-  if (!own->loads && own->size <= AGAIN_INDEX && own->cost == 1) return true;
-  return !wide && follows_cheaply(f, n, again, own);
+  if (!own->loads && own->size <= RECOMPUTE_INDEX && own->cost == 1) return true;
+  return !wide && follows_cheaply(f, n, cost, own);
 }
 
 // Values that some use reads under more loops than they have, or in each step of a loop that they
@@ -289,24 +291,25 @@ static bool *find_wide(const Fuser *f) {
   return wide;
 }
 
-static void find_again(Fuser *f) {
-  Again *again = arena_array(f->a, Again, f->count + 1);
+static void find_recomputed(Fuser *f) {
+  RecomputeCost *cost = arena_array(f->a, RecomputeCost, f->count + 1);
   bool *wide = find_wide(f);
   for (NodeId n = 1; n <= f->count; n++) {
     const Node *x = graph_node(f->g, n);
     if (f->role[n] == ROLE_NUMBER) {
-      f->again[n] = true;
-      again[n].size = x->op != OP_CONST;
+      f->recomputed[n] = true;
+      cost[n].size = x->op != OP_CONST;
     } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
       bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
       bool view = op_looks_through((Op)x->op, 0);
-      f->again[n] = view || spreads || f->under[n] || cheap_again(f, n, again, wide[n], &again[n]);
-      if (view || f->under[n])
-        again[n] = (Again){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
-      if (spreads && f->again[x->args[0]])
-        again[n] = again[x->args[0]];
+      f->recomputed[n] =
+          view || spreads || f->inlined[n] || cheap_to_recompute(f, n, cost, wide[n], &cost[n]);
+      if (view || f->inlined[n])
+        cost[n] = (RecomputeCost){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
+      if (spreads && f->recomputed[x->args[0]])
+        cost[n] = cost[x->args[0]];
       else if (spreads)
-        again[n].loads = true;
+        cost[n].loads = true;
     }
   }
 }
@@ -359,7 +362,7 @@ static void collect_args(Collector *c, NodeId n) {
       bool address = all || uses_address(f, at, i);
       // what a window reads, and where it starts, is there before the kernel runs
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
-      if (address || !f->again[x->args[i]])
+      if (address || !f->recomputed[x->args[i]])
         collect_one(c, x->args[i], address || below);
       else
         collect_later(c, x->args[i], below);
@@ -373,7 +376,7 @@ static void find_edges(Fuser *f) {
   f->user_at = arena_array(f->a, uint32_t, f->count + 3);
   for (NodeId n = 1; n <= f->count; n++) {
     f->arg_at[n] = c.arg.n;
-    if (!f->again[n] || f->memory[n]) collect_args(&c, n);
+    if (!f->recomputed[n] || f->memory[n]) collect_args(&c, n);
   }
   f->arg_at[f->count + 1] = c.arg.n;
   f->arg = c.arg.at;
@@ -430,13 +433,13 @@ static void find_update(Fuser *f) {
 void roles_find(Fuser *f) {
   uint32_t n = f->count + 1;
   f->role = arena_array(f->a, uint8_t, n);
-  f->again = arena_array(f->a, bool, n);
+  f->recomputed = arena_array(f->a, bool, n);
   f->memory = arena_array(f->a, bool, n);
   f->update = arena_array(f->a, bool, n);
   for (NodeId i = 1; i < n; i++) f->role[i] = (uint8_t)role_of(f, i);
   find_memory(f);
-  find_under(f);
-  find_again(f);
+  find_inlined(f);
+  find_recomputed(f);
   find_edges(f);
   find_update(f);
 }
