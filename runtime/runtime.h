@@ -14,10 +14,10 @@ typedef struct Exec Exec;
 // At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1:
 // never. With `kernel`, its call-th kernel that has numbers among its operands gets a wrong first
 // one, always.
-typedef struct ExecFault {
+typedef struct ExecInject {
   int64_t processor, call;
   bool kernel;
-} ExecFault;
+} ExecInject;
 // Is told of every kernel of the first processor of this process that is about to run (of several
 // sets the first; not of those without units), and when it has: `kernel` of Program.kernel, by
 // instruction `instr`.
@@ -32,11 +32,12 @@ typedef struct ExecOptions {
   const Exec *
       share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
   uint64_t seed;
-  const char *watch; // name of a scalar output that must be finite for a step to commit, NULL: none
-  const char *directory;  // prefix of relative paths of initial values, NULL: none
-  bool profile;           // keep the seconds of every instruction
-  const ExecFault *spoil; // or NULL
-  const ExecProbe *probe; // or NULL; must live longer
+  const char *must_be_finite; // name of a scalar output that must be finite for a step to commit,
+                              // NULL: none
+  const char *directory;      // prefix of relative paths of initial values, NULL: none
+  bool profile;               // keep the seconds of every instruction
+  const ExecInject *inject;   // or NULL
+  const ExecProbe *probe;     // or NULL; must live longer
 } ExecOptions;
 
 // Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots.
@@ -66,9 +67,10 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
 void exec_copy(Exec *to, const Exec *from);
 // With ranks: f reads only the rows that the processors of this one take.
 struct Feed;
-void exec_want(const Exec *e, struct Feed *f);
-// The same of incomplete batches, which e runs; behind exec_want of the program for whole ones.
-void exec_want_last(const Exec *e, struct Feed *f);
+void exec_restrict_feed(const Exec *e, struct Feed *f);
+// The same of incomplete batches, which e runs; behind exec_restrict_feed of the program for whole
+// ones.
+void exec_restrict_feed_last(const Exec *e, struct Feed *f);
 // Rows of the dim Program.over that are valid from here on; -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
@@ -132,7 +134,7 @@ MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d,
 // ends the process with a message and exit code 5.
 MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at);
 // True if all elements keep their values in `type`; else as array_convert.
-MUST_USE bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
+MUST_USE bool array_fits(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Names inside an .npz or .safetensors file: NULL-terminated, in `a`.
 MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
 // What a file of numbers holds, without its elements.
@@ -227,9 +229,9 @@ void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
 // Of a batch only the rows from..to-1 of that input have to be read from here on.
-void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to);
-// The same of incomplete batches only; to be said behind feed_want.
-void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to);
+void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to);
+// The same of incomplete batches only; to be said behind feed_restrict.
+void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
@@ -288,18 +290,18 @@ typedef struct TrainJob {
   uint32_t nshown;
   const char *const
       *shown; // scalar outputs of the train program shown while training: loss, metrics
-  int64_t steps, log, evaluate;
+  int64_t steps, log_every, evaluate;
   int64_t start;  // steps done before, by the run that `resume` goes on from
   int64_t before; // the program's step counter begins with it: steps behind loaded optimiser state
-  const struct CheckpointNote *resume; // or NULL; tensors and feed are where it says
+  const struct TrainPosition *resume; // or NULL; tensors and feed are where it says
   struct Saver *saver; // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after
                        // a checkpoint
   int64_t checkpoint;  // every so many steps, 0: at the end only
   uint64_t seed;
   const char
       *stop; // metric by which training may stop early, or NULL: after `patience` evaluations
-  int64_t patience; // without a better one, which is a larger one unless stop_least
-  bool stop_least;
+  int64_t patience; // without a better one, which is a larger one unless stop_minimise
+  bool stop_minimise;
   bool skip; // a step that is not finite changes nothing, and the run goes on with the next batch
   const char
       *skipped;  // scalar output of train: updates that a scaled loss has skipped so far; or NULL
@@ -317,7 +319,7 @@ typedef struct TrainJob {
   bool quiet, terminal; // progress line on standard error only when it is a terminal
   FILE *out;            // where lines go
   const char *header;   // first line: model, parameters, mesh, device, bytes; NULL: none
-  struct Log *watch;    // gets every step and evaluation (runtime/train/log.h); or NULL
+  struct Log *log;      // gets every step and evaluation (runtime/train/log.h); or NULL
   struct Trace *trace;  // gets some steps (runtime/exec/trace.h); or NULL
   Exec *gradients; // its outputs are gradients, of which the log gets histograms; shares train's
                    // tensors; or NULL
@@ -359,13 +361,13 @@ uint32_t digest_list(const FileDigest **out);
 // -- cores.c, blas.c ----------------------------------------------------------------------------
 int cores_available(void);
 // What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
-typedef struct Offers {
+typedef struct Hardware {
   const char *simd; // "avx512f avx2 fma"
   const char *gpus; // "NVIDIA H100, NVIDIA H100"
   const char *mpi, *nccl;
   int64_t memory; // bytes free
-} Offers;
-Offers offers_find(Arena *a);
+} Hardware;
+Hardware hardware_find(Arena *a);
 int64_t
 memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False

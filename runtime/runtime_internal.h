@@ -9,9 +9,9 @@
 // From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;
 // a second one of a kind ends it.
 void stop_watch(bool on);
-int stop_signal(void);          // the last one noted, 0: none
-bool exec_asked(const Exec *e); // one has asked this process to stop, or another rank by the end of
-                                // its last step
+int stop_signal(void);               // the last one noted, 0: none
+bool exec_stop_asked(const Exec *e); // one has asked this process to stop, or another rank by the
+                                     // end of its last step
 
 // -- crc32c.c -----------------------------------------------------------------------------------
 // Of bytes that follow those of `crc`, 0 at first. Any thread.
@@ -74,15 +74,15 @@ void mapped_remove(const void *at);
 FILE *file_stream(const char *directory, const char *name, bool fresh);
 
 // A file that replaces `path` when it is complete.
-typedef struct Aside {
+typedef struct AtomicFile {
   DiskFile file;
   const char *path;
   bool failed; // the writer cannot make the content: nothing is installed
-} Aside;
-MUST_USE bool aside_open(Aside *w, const char *path, Diag *d);
-void aside_put(Aside *w, const void *bytes, size_t n);
+} AtomicFile;
+MUST_USE bool atomic_file_open(AtomicFile *w, const char *path, Diag *d);
+void atomic_file_put(AtomicFile *w, const void *bytes, size_t n);
 // fsync, rename, fsync of the directory; removes the partial file and says why after a failure.
-MUST_USE bool aside_close(Aside *w, Diag *d);
+MUST_USE bool atomic_file_close(AtomicFile *w, Diag *d);
 
 // Copies a box of elements of `each` bytes; strides in elements. Runs along the last dim are copied
 // whole where both strides are 1.

@@ -19,7 +19,7 @@ typedef struct Share {
   Combine *combine;
 } Share;
 
-static void take(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
+static void take(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   const Share *s = w->context;
   Transfer own = *t;
   own.combine = s->combine;
@@ -36,7 +36,7 @@ static bool local_run(Comm *comm, const CommCall *call, int worker, int workers)
   if (worker > 0 && small) return true;
   int64_t at = worker * l->processors;
   Share share = {small ? 0 : worker, small ? 1 : workers, combine_of(w->type)};
-  Walk walk = {comm->mesh, call, take, &share, 0, l->peer + at, l->src + at, l->dst + at};
+  TransferWalk walk = {comm->mesh, call, take, &share, 0, l->peer + at, l->src + at, l->dst + at};
   transfers_walk(&walk);
   if (worker == 0) call_count(&walk, &comm->count, clock_seconds() - start);
   return true;

@@ -104,7 +104,7 @@ void transfer_copy_in(const Transfer *t, const Collective *c, const char *packed
 }
 
 // Hands a transfer on, unless it is empty.
-static void transfer(Walk *w, Transfer *t) {
+static void transfer(TransferWalk *w, Transfer *t) {
   int64_t total = 1;
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
   int64_t job = w->job++;
@@ -145,15 +145,17 @@ static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piec
 }
 // -- kinds --------------------------------------------------------------------------------------
 
-static const CommMember *member(const Walk *s, int64_t k) { return &s->call->member[s->peer[k]]; }
-static const int64_t *src_valid(const Walk *s, int64_t k, uint32_t part) {
+static const CommMember *member(const TransferWalk *s, int64_t k) {
+  return &s->call->member[s->peer[k]];
+}
+static const int64_t *src_valid(const TransferWalk *s, int64_t k, uint32_t part) {
   return member(s, k)->src_valid + (size_t)part * MAX_RANK;
 }
-static const int64_t *dst_valid(const Walk *s, int64_t k, uint32_t part) {
+static const int64_t *dst_valid(const TransferWalk *s, int64_t k, uint32_t part) {
   return member(s, k)->dst_valid + (size_t)part * MAX_RANK;
 }
 
-static void all_reduce(Walk *s, const CollPart *p, int64_t group) {
+static void all_reduce(TransferWalk *s, const CollPart *p, int64_t group) {
   (void)group;
   uint32_t part = (uint32_t)(p - s->call->what->part);
   Transfer t = box_of(p);
@@ -171,7 +173,7 @@ static void all_reduce(Walk *s, const CollPart *p, int64_t group) {
   if (!empty) transfer(s, &t);
 }
 
-static void all_gather(Walk *s, const CollPart *p, int64_t group) {
+static void all_gather(TransferWalk *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   int g = p->gathered;
   for (int64_t k = 0; k < group; k++) {
@@ -187,7 +189,7 @@ static void all_gather(Walk *s, const CollPart *p, int64_t group) {
   }
 }
 
-static void reduce_scatter(Walk *s, const CollPart *p, int64_t group) {
+static void reduce_scatter(TransferWalk *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   int c = p->cut;
   for (int64_t k = 0; k < group; k++) {
@@ -203,7 +205,7 @@ static void reduce_scatter(Walk *s, const CollPart *p, int64_t group) {
   }
 }
 
-static void all_to_all(Walk *s, const CollPart *p, int64_t group) {
+static void all_to_all(TransferWalk *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   int g = p->gathered, c = p->cut;
   const Mesh *m = s->mesh;
@@ -226,7 +228,7 @@ static void all_to_all(Walk *s, const CollPart *p, int64_t group) {
 
 // True if source k is the replica that serves destination j: equal coordinates on all axes of the
 // group that do not cut the source.
-static bool serves(const Walk *s, Axes cut, int64_t k, int64_t j) {
+static bool serves(const TransferWalk *s, Axes cut, int64_t k, int64_t j) {
   const Mesh *m = s->mesh;
   for (int a = 0; a < m->naxes; a++)
     if (!axes_has(cut, a) && mesh_coord(m, s->peer[k], a) != mesh_coord(m, s->peer[j], a))
@@ -256,7 +258,7 @@ typedef struct Common {
   int64_t n, most, from, to;
 } Common;
 
-static Common common_part(const Walk *s, const CollPart *p, int d, int64_t k, int64_t j) {
+static Common common_part(const TransferWalk *s, const CollPart *p, int d, int64_t k, int64_t j) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
   Moved x = moved_dim(s->call->what, p, d);
   int64_t have = src_valid(s, k, part)[d];
@@ -273,7 +275,7 @@ static Common common_part(const Walk *s, const CollPart *p, int d, int64_t k, in
 
 // Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks
 // nest unevenly, and for halos, a destination takes from several sources.
-static void permute(Walk *s, const CollPart *p, int64_t group) {
+static void permute(TransferWalk *s, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
       if (!serves(s, s->call->what->axes, k, j)) continue;
@@ -290,7 +292,7 @@ static void permute(Walk *s, const CollPart *p, int64_t group) {
     }
 }
 
-typedef void Kind(Walk *s, const CollPart *p, int64_t group);
+typedef void Kind(TransferWalk *s, const CollPart *p, int64_t group);
 static Kind *const kinds[COLL_COUNT] = {
     [COLL_ALL_REDUCE] = all_reduce,
     [COLL_ALL_GATHER] = all_gather,
@@ -310,7 +312,7 @@ static Axes group_axes(const Collective *w) {
   return a;
 }
 
-static void run_group(Walk *s, Axes axes, int64_t first, int64_t group) {
+static void run_group(TransferWalk *s, Axes axes, int64_t first, int64_t group) {
   const Collective *w = s->call->what;
   for (int64_t k = 0; k < group; k++) s->peer[k] = axes_peer(s->mesh, axes, first, k);
   for (uint32_t i = 0; i < w->nparts; i++) {
@@ -321,7 +323,7 @@ static void run_group(Walk *s, Axes axes, int64_t first, int64_t group) {
     kinds[w->kind](s, &w->part[i], group);
   }
 }
-void transfers_walk(Walk *w) {
+void transfers_walk(TransferWalk *w) {
   Axes axes = group_axes(w->call->what);
   int64_t group = axes_size(w->mesh, axes);
   for (int64_t r = 0; r < mesh_size(w->mesh); r++)
@@ -338,7 +340,7 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
 
 // Elements that processor k of the group hands to the others of part p; dims that are not moved
 // count whole, and rows that an incomplete batch lacks count too, like padding elsewhere.
-static int64_t sent_by(const Walk *w, const CollPart *p, int64_t group, int64_t k) {
+static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
   for (int64_t j = 0; j < group; j++) {
@@ -351,7 +353,7 @@ static int64_t sent_by(const Walk *w, const CollPart *p, int64_t group, int64_t 
 }
 
 // A permute counts what the processor hands on that hands on most.
-static int64_t permute_elements(const Walk *w) {
+static int64_t permute_elements(const TransferWalk *w) {
   const Collective *c = w->call->what;
   Axes axes = group_axes(c);
   int64_t most = 0, group = axes_size(w->mesh, axes);
@@ -374,7 +376,7 @@ static int64_t ring_bytes(CollKind k, int64_t group, int64_t bytes) {
   return rounds * each * (group - 1) + ceil_div(rounds * rest * (group - 1), group);
 }
 
-void call_count(const Walk *w, CommCount *count, double seconds) {
+void call_count(const TransferWalk *w, CommCount *count, double seconds) {
   const Collective *c = w->call->what;
   int64_t elements = c->kind == COLL_PERMUTE ? permute_elements(w) : 0;
   for (uint32_t i = 0; i < c->nparts && c->kind != COLL_PERMUTE; i++) {

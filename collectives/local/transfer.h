@@ -27,9 +27,9 @@ struct Transfer {
 
 // One worker's walk over the transfers of a call, in an order that is the same for everyone. `take`
 // gets each that has elements, its dims joined where they are contiguous on both sides.
-typedef struct Walk Walk;
-typedef void TransferTake(const Walk *w, const Transfer *t, int64_t elements, int64_t job);
-struct Walk {
+typedef struct TransferWalk TransferWalk;
+typedef void TransferTake(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
+struct TransferWalk {
   const Mesh *mesh;
   const CommCall *call;
   TransferTake *take;
@@ -38,7 +38,7 @@ struct Walk {
   int64_t *peer; // room for a number and two addresses a processor
   char **src, **dst;
 };
-void transfers_walk(Walk *w);
+void transfers_walk(TransferWalk *w);
 
 // This worker's part of a transfer: elements in ranges, small transfers in turn. A worker reads all
 // sources of a range before it writes a destination, so equal source and destination are safe, and
@@ -58,6 +58,6 @@ Combine *combine_of(Dtype type);
 
 // Adds a call to the counters: operand bytes at the call, padding included, of the processor that
 // sends most (decision 28), and what a ring sends for them.
-void call_count(const Walk *w, CommCount *count, double seconds);
+void call_count(const TransferWalk *w, CommCount *count, double seconds);
 
 #endif

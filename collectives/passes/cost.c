@@ -60,25 +60,27 @@ static Axes source_axes(const Graph *g, const Node *n) {
   return all;
 }
 
-typedef struct Interval {
+typedef struct BlockInterval {
   int64_t first, n;
-} Interval;
+} BlockInterval;
 
 // What processors have of block or reach dim d, by rank over the axes on which that depends.
-static Interval *intervals(Arena *a, const Graph *g, DimId d) {
+static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),
           whole = dim_get(g->dims, dim_get(g->dims, d)->whole)->size;
-  Interval *out = arena_array(a, Interval, size);
+  BlockInterval *out = arena_array(a, BlockInterval, size);
   for (int64_t k = 0; k < size; k++) {
     int64_t r = axes_peer(g->mesh, axes, 0, k);
-    out[k] =
-        (Interval){dim_offset(g->dims, g->mesh, d, r), dim_valid(g->dims, g->mesh, d, r, whole)};
+    out[k] = (BlockInterval){dim_offset(g->dims, g->mesh, d, r),
+                             dim_valid(g->dims, g->mesh, d, r, whole)};
   }
   return out;
 }
 
-static int64_t overlap(Interval x, Interval y) { return common(x.first, x.n, y.first, y.n); }
+static int64_t overlap(BlockInterval x, BlockInterval y) {
+  return common(x.first, x.n, y.first, y.n);
+}
 
 // Of dim i of a permute or halo: elements that a processor holds and the others of its group take,
 // added up, and those that it takes itself, by its rank over the axes on which that depends.
@@ -104,7 +106,8 @@ static Axes served_axes(const Graph *g, const Node *n, int i) {
 static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   Axes served = served_axes(g, n, i), have = dim_get(g->dims, n->attr.dims[i])->axes,
        want = dim_get(g->dims, n->attr.to[i])->axes;
-  const Interval *held = intervals(a, g, n->attr.dims[i]), *read = intervals(a, g, n->attr.to[i]);
+  const BlockInterval *source_blocks = intervals(a, g, n->attr.dims[i]),
+                      *read = intervals(a, g, n->attr.to[i]);
   Along out = {.axes = have};
   axes_join(&out.axes, want);
   int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
@@ -113,7 +116,7 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   out.own = arena_array(a, int64_t, size);
   for (int64_t r = 0; r < size; r++) {
     int64_t from = axes_peer(g->mesh, out.axes, 0, r);
-    Interval mine = held[axes_rank(g->mesh, have, from)];
+    BlockInterval mine = source_blocks[axes_rank(g->mesh, have, from)];
     for (int64_t k = 0; k < others; k++)
       out.taken[r] += overlap(
           mine, read[all ? k : axes_rank(g->mesh, want, axes_peer(g->mesh, served, from, k))]);

@@ -23,14 +23,14 @@ typedef struct CommRanks {
 
 // -- what the ranks compare ---------------------------------------------------------------------
 
-static Note note_of(const CommCall *call, int workers) {
+static RankNote note_of(const CommCall *call, int workers) {
   const Collective *w = call->what;
-  Note n = {.what = (uint32_t)NOTE_CALL + (uint32_t)w->kind,
-            .line = w->pos.line,
-            .sequence = call->sequence,
-            .size = w->bytes,
-            .elements = 1,
-            .workers = workers};
+  RankNote n = {.what = (uint32_t)NOTE_CALL + (uint32_t)w->kind,
+                .line = w->pos.line,
+                .sequence = call->sequence,
+                .size = w->bytes,
+                .elements = 1,
+                .workers = workers};
   for (int d = 0; w->nparts && d < w->part[0].rank; d++) n.elements *= w->part[0].src_block[d];
   return n;
 }
@@ -58,8 +58,8 @@ static InjectKind inject_at(const Ranks *r, const CommCall *call) {
 }
 
 static bool agree(CommRanks *c, const CommCall *call, int workers) {
-  Note mine = note_of(call, workers);
-  const Note *const *all;
+  RankNote mine = note_of(call, workers);
+  const RankNote *const *all;
   Ranks *r = c->ranks;
   InjectKind inject = inject_at(r, call);
   if (inject == INJECT_COUNT_WRONG) mine.elements++;
@@ -101,7 +101,7 @@ static bool own_part(const Share *s, Transfer *t) {
   return n > 0;
 }
 
-static void take_transfer(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
+static void take_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   const Share *s = w->context;
   Transfer own = *t;
   own.combine = s->combine;
@@ -124,7 +124,8 @@ static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers)
   int64_t at = worker * c->processors;
   Share share = {c, c->first_worker + worker, c->all_workers, combine_of(w->type),
                  c->local_dst + at};
-  Walk walk = {comm->mesh, call, take_transfer, &share, 0, c->peer + at, c->src + at, c->dst + at};
+  TransferWalk walk = {comm->mesh, call,         take_transfer, &share,
+                       0,          c->peer + at, c->src + at,   c->dst + at};
   if (small) share.workers = 1;
   if (share.worker < share.workers) transfers_walk(&walk);
   workers_wait(c, workers);

@@ -275,7 +275,7 @@ static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, i
 
 // The walk is the same on all machines, and so are the batches; a machine may have nothing to do in
 // one.
-static void add_transfer(const Walk *w, const Transfer *t, int64_t elements, int64_t job) {
+static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   Internode *f = w->context;
   Ranks *r = f->ranks;
   (void)job;
@@ -298,7 +298,7 @@ static void add_transfer(const Walk *w, const Transfer *t, int64_t elements, int
 bool internode_run(Internode *f, const CommCall *call) {
   f->what = call->what;
   f->failed = false;
-  Walk walk = {f->mesh, call, add_transfer, f, 0, f->peer, f->src, f->dst};
+  TransferWalk walk = {f->mesh, call, add_transfer, f, 0, f->peer, f->src, f->dst};
   transfers_walk(&walk);
   if (f->pieces) run_batch(f);
   return !f->failed;

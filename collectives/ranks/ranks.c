@@ -95,7 +95,7 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
 
 // Leaders send the notes of their machines to one another, and hang them on their boards.
 static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
-  Note *all = rendezvous_notes(r->rendezvous, half);
+  RankNote *all = rendezvous_notes(r->rendezvous, half);
   if (r->index == 0) {
     TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->nlocal, sizeof *peer);
     int n = 0;
@@ -106,14 +106,14 @@ static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
       if (m == r->machine) continue;
       for (int i = 0; i < r->count; i++) {
         if (r->machine_of[i] != m) continue;
-        TransportPeer p = {.rank = r->leader[m], .in = &all[i], .nin = sizeof(Note)};
-        if (theirs < r->nlocal) p.out = &all[r->local_rank[theirs]], p.nout = sizeof(Note);
+        TransportPeer p = {.rank = r->leader[m], .in = &all[i], .nin = sizeof(RankNote)};
+        if (theirs < r->nlocal) p.out = &all[r->local_rank[theirs]], p.nout = sizeof(RankNote);
         peer[n++] = p;
         theirs++;
       }
       for (; theirs < r->nlocal; theirs++)
         peer[n++] = (TransportPeer){
-            .rank = r->leader[m], .out = &all[r->local_rank[theirs]], .nout = sizeof(Note)};
+            .rank = r->leader[m], .out = &all[r->local_rank[theirs]], .nout = sizeof(RankNote)};
     }
     bool good = ranks_exchange(r, n, peer, limit);
     free(peer);
@@ -125,7 +125,7 @@ static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
   return true;
 }
 
-static void describe(const Note *n, char *out, size_t room) {
+static void describe(const RankNote *n, char *out, size_t room) {
   char doing[128];
   doing_text(n->what, (int)n->line, doing, sizeof doing);
   if (n->what >= NOTE_CALL)
@@ -136,9 +136,9 @@ static void describe(const Note *n, char *out, size_t room) {
 }
 
 static bool agree(Ranks *r) {
-  const Note *a = r->all[0];
+  const RankNote *a = r->all[0];
   for (int i = 1; i < r->count; i++) {
-    const Note *b = r->all[i];
+    const RankNote *b = r->all[i];
     if (a->what == b->what && a->line == b->line && a->sequence == b->sequence &&
         a->size == b->size && a->elements == b->elements)
       continue;
@@ -156,7 +156,7 @@ static bool agree(Ranks *r) {
   return true;
 }
 
-bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all) {
+bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all) {
   const WaitLimit limit = {r->deadline, patient};
   RendezvousRank *own = &r->rendezvous->rank[r->index];
   int half = (int)(r->notes++ & 1);
@@ -178,7 +178,7 @@ bool ranks_meet_local(Ranks *r, bool patient) {
 // -- leaving ------------------------------------------------------------------------------------
 
 int ranks_leave(Ranks *r, int code) {
-  Note end = {.what = NOTE_END, .size = code};
+  RankNote end = {.what = NOTE_END, .size = code};
   bool well = (code == 0 || code == EXIT_INTERRUPTED) && ranks_meet(r, &end, true, NULL);
   if (!well) {
     rendezvous_end(r->rendezvous, code ? code : EXIT_LOST);

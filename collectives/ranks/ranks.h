@@ -28,14 +28,14 @@ typedef enum NoteKind {
   NOTE_CALL, // + CollKind
 } NoteKind;
 enum { NOTE_DATA = 48 };
-typedef struct Note {
+typedef struct RankNote {
   uint32_t what, line;
   uint64_t sequence;
   int64_t size;     // of a call, bytes
   int64_t elements; // of its first operand
   int64_t value, workers;
   char data[NOTE_DATA];
-} Note;
+} RankNote;
 
 // -- starting and ending ------------------------------------------------------------------------
 // True where this process is one of several ranks: ranks_launch or an MPI launcher has started it.
@@ -79,7 +79,7 @@ int64_t ranks_local_processors(const Ranks *r);         // processors on this ma
 // Meets all ranks of the run; all[i] is the note of rank i, until the next meeting with notes;
 // NULL: not wanted. With `patient` there is no deadline, only death ends it. False after the end of
 // the run.
-MUST_USE bool ranks_meet(Ranks *r, const Note *mine, bool patient, const Note *const **all);
+MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
 // The same among the ranks of this machine, without notes.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // The run has failed for that reason; false.

@@ -23,7 +23,7 @@ typedef struct RendezvousRank {
   atomic_int doing;      // NoteKind of its last note, and the line
   atomic_int line;
   char name[RANK_NAME];
-  Note note[2];
+  RankNote note[2];
 } RendezvousRank;
 typedef struct Rendezvous {
   _Alignas(64) atomic_uint arrived;
@@ -78,8 +78,8 @@ struct Ranks {
   uint64_t notes;                // meetings with notes
   HeartbeatSeen *heartbeat_seen; // by rank of this machine
   struct Heartbeat *heartbeat;
-  const Note **all; // of the last meeting with notes, by rank
-  Note now;         // what this rank is about to do
+  const RankNote **all; // of the last meeting with notes, by rank
+  RankNote now;         // what this rank is about to do
   const Mesh *mesh;
   int64_t each;
   GuardInfo *guard_info;  // NULL: not under mpirun
@@ -91,7 +91,7 @@ struct Ranks {
 };
 
 size_t rendezvous_bytes(int nlocal, int count);
-Note *rendezvous_notes(const Rendezvous *b, int half); // of all ranks
+RankNote *rendezvous_notes(const Rendezvous *b, int half); // of all ranks
 // An anonymous file of that many bytes, -1; and the one that process pid has as fd, mapped, or
 // NULL.
 int shared_make(size_t bytes);

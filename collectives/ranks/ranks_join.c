@@ -246,7 +246,7 @@ Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
     (void)mem_doing("starting the thread that watches the other ranks", NULL);
     mem_exhausted(0);
   }
-  Note start = {.what = NOTE_START};
+  RankNote start = {.what = NOTE_START};
   if (ranks_meet(r, &start, false, NULL)) {
     if (r->guard_info) atomic_store(&r->guard_info->joined, true);
     return r;

@@ -28,11 +28,11 @@ static size_t ranks_bytes(int nlocal) {
 }
 
 size_t rendezvous_bytes(int nlocal, int count) {
-  return ranks_bytes(nlocal) + 2 * (size_t)count * sizeof(Note);
+  return ranks_bytes(nlocal) + 2 * (size_t)count * sizeof(RankNote);
 }
 
-Note *rendezvous_notes(const Rendezvous *b, int half) {
-  return (Note *)((uintptr_t)b + ranks_bytes(b->nlocal)) + (size_t)half * (size_t)b->count;
+RankNote *rendezvous_notes(const Rendezvous *b, int half) {
+  return (RankNote *)((uintptr_t)b + ranks_bytes(b->nlocal)) + (size_t)half * (size_t)b->count;
 }
 
 int shared_make(size_t bytes) {

@@ -56,8 +56,8 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
   w->stride = ceil_div(bytes > 0 ? bytes : 1, unit) * unit;
   int fd = size_mul(w->stride, r->each, &all) ? shared_make((size_t)all) : -1;
   w->map_bytes = (size_t)all;
-  const Note *const *note;
-  Note mine = {.what = NOTE_MEMORY, .size = bytes, .value = fd};
+  const RankNote *const *note;
+  RankNote mine = {.what = NOTE_MEMORY, .size = bytes, .value = fd};
   bool good = ranks_meet(r, &mine, false, &note);
   for (int i = 0; good && i < r->nlocal; i++)
     good =

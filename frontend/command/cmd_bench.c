@@ -49,8 +49,8 @@ static bool warm_up(Bench *b, int64_t *fit) {
     if (!step(b, i)) return false;
   *fit = clamp64((int64_t)((double)i * budget / (clock_seconds() - began)), LEAST, MOST);
   if (!b->s->ranks) return true;
-  Note mine = {.what = NOTE_STEP, .value = *fit};
-  const Note *const *all;
+  RankNote mine = {.what = NOTE_STEP, .value = *fit};
+  const RankNote *const *all;
   if (!ranks_meet(b->s->ranks, &mine, false, &all)) return false;
   *fit = all[0]->value;
   return true;

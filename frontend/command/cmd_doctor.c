@@ -82,7 +82,7 @@ static int64_t cache_bytes(int level, int64_t otherwise) {
 typedef struct Doctor {
   Session *s;
   bool blas;
-  Offers found;
+  Hardware found;
   double copy, product, latency;
 } Doctor;
 
@@ -131,7 +131,7 @@ static bool write_machine(Doctor *d) {
 // -- results ------------------------------------------------------------------------------------
 
 static void print_text(const Doctor *d) {
-  const Offers *found = &d->found;
+  const Hardware *found = &d->found;
   printf("cores      %d\n", cores_available());
   printf("cpu        %s\n", code_cpu());
   printf("compiler   %s\n", code_version());
@@ -175,8 +175,10 @@ static int print_json(const Doctor *d) {
 }
 
 int cmd_doctor(Session *s) {
-  Doctor d = {
-      .s = s, .blas = blas_open(&s->blas), .found = offers_find(s->arena), .copy = measure_copy()};
+  Doctor d = {.s = s,
+              .blas = blas_open(&s->blas),
+              .found = hardware_find(s->arena),
+              .copy = measure_copy()};
   d.product = d.blas ? measure_product() : 0;
   d.latency = measure_latency();
   if (!write_machine(&d)) return 0;

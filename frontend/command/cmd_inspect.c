@@ -134,7 +134,7 @@ static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
                              .bytes = t->elements * dtype_bytes(t->type)};
     memcpy(out->at[i].size, t->size, sizeof t->size);
   }
-  const CheckpointNote *n = &c->note;
+  const TrainPosition *n = &c->note;
   const ArrayText text[] = {
       {"path", c->path},
       {"model", c->model},

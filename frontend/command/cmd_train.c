@@ -121,11 +121,12 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   job.out = session_output(s);
   job.header = header(s, train_with);
   job.done = &done;
-  Watch watch = {0};
+  LogDirectory log_directory = {0};
   Locating locating = {s, train_with, &job};
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
   job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
-  bool ready = checkpoints_begin(s, &job) && watch_begin(s, &train_with->made, &job, &watch);
+  bool ready =
+      checkpoints_begin(s, &job) && log_directory_begin(s, &train_with->made, &job, &log_directory);
   ready = ready && session_same_files(s, true) &&
           verify_run(s, train_with, DATA_TRAIN, job.before + job.start, &verified);
   int code = ready ? train_run(&job, s->diag) : 0;
@@ -137,12 +138,12 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
     code = 0; // what was said decides
-  return watch_end(s, &watch) ? code : 0;
+  return log_directory_end(s, &log_directory) ? code : 0;
 }
 
 int cmd_train(Session *s) {
   ProgramRun train_with = {0}, test_with = {0};
-  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !watch_check(s) ||
+  if (!results_check(s) || !params_check(s) || !checkpoints_check(s) || !log_directory_check(s) ||
       !session_load(s))
     return 0;
   if (!s->model->graph->spec.ntrain) {

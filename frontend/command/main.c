@@ -40,7 +40,7 @@ static int run(Session *s, Options *options, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  static Session s = {.spoil = {.call = -1}};
+  static Session s = {.inject = {.call = -1}};
   out_of_memory_watch(&s);
   json_watch(argc, argv);
   s.arena = arena_new();

@@ -169,7 +169,7 @@ static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTe
   }
   Array x = {0};
   bool good = read_named(p, name, &x) && check_sizes(p, t, &x) &&
-              array_holds(&x, t->type, t->name, p->s->diag, p->pos);
+              array_fits(&x, t->type, t->name, p->s->diag, p->pos);
   if (good) exec_write(e, t->kind, t->name, x.type, x.data); // every block reads its part
   array_free(&x);
   return good;

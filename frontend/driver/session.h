@@ -24,7 +24,7 @@ typedef struct Session {
   Timings timings;        // of what is being compiled
   const char *directory;  // where relative paths of the model start
   Ranks *ranks;           // the processes of this run, or NULL: there is one
-  ExecFault spoil;        // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
+  ExecInject inject;      // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
   const ExecProbe *probe; // of processors made from here on, or NULL
   bool unfused;           // the next compile has one kernel an operation
   bool trial;             // a program that is only looked at may need more than --memory
@@ -56,7 +56,7 @@ MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const 
 Exec *session_exec_alone(Session *s, const Compilation *c);
 // Binds a compiled program; `share` as in ExecOptions, watch the output that must be finite or
 // NULL.
-Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch);
+Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *session_file(Session *s, const char *path, size_t *n);
 // Where compiled kernels are kept; NULL with --no-cache, or where neither XDG_CACHE_HOME nor HOME

@@ -144,17 +144,18 @@ static bool exec_options(Session *s, ExecOptions *out) {
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
-  if (s->spoil.kernel) options.spoil = &s->spoil; // a wrong kernel is wrong wherever it runs
+  if (s->inject.kernel) options.inject = &s->inject; // a wrong kernel is wrong wherever it runs
   return exec_new(c->compiled->program, &options, s->diag);
 }
 
-Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *watch) {
+Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
+                   const char *must_be_finite) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
   options.ranks = s->ranks;
   options.share = share;
-  options.watch = watch;
-  options.spoil = &s->spoil;
+  options.must_be_finite = must_be_finite;
+  options.inject = &s->inject;
   options.probe = s->probe;
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
                     s->opt->command == COMMAND_DOCTOR;

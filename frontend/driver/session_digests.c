@@ -42,8 +42,8 @@ static ToldAll all_files(void) {
 // True: all ranks have the same files. False also after the end of the run. *most: files of the
 // rank that has most.
 static bool all_same(Session *s, uint64_t *most, bool *met) {
-  const Note *const *all;
-  Note mine = {.what = NOTE_FILES};
+  const RankNote *const *all;
+  RankNote mine = {.what = NOTE_FILES};
   ToldAll own = all_files(), other;
   bool same = true;
   memcpy(mine.data, &own, sizeof own);
@@ -59,10 +59,10 @@ static bool all_same(Session *s, uint64_t *most, bool *met) {
 
 static bool tell_files(Compared *c) {
   const FileDigest *file;
-  const Note *const *all;
+  const RankNote *const *all;
   uint32_t n = digest_list(&file);
   for (uint64_t k = 0; k < c->most; k++) {
-    Note mine = {.what = NOTE_FILES};
+    RankNote mine = {.what = NOTE_FILES};
     ToldFile own = {0};
     if (k < n) own = (ToldFile){.key = file[k].key, .size = file[k].size, .sum = file[k].sum};
     if (k < n) snprintf(own.name, NAME, "%s", file[k].name);

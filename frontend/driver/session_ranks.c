@@ -48,7 +48,7 @@ static void drop_output(void) {
 
 // "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a
 // wrong number. Other faults are of ranks.
-static bool read_spoil(Session *s, const OptionUse *fault) {
+static bool read_inject(Session *s, const OptionUse *fault) {
   char rest;
   long long processor, call;
   bool value = fault && !strncmp(fault->text, "value@", 6),
@@ -57,7 +57,7 @@ static bool read_spoil(Session *s, const OptionUse *fault) {
   if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 ||
       processor < 0 || call < 0)
     return false;
-  s->spoil = (ExecFault){processor, call, kernel};
+  s->inject = (ExecInject){processor, call, kernel};
   return true;
 }
 
@@ -81,7 +81,7 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
   if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
   if (data != DIGEST_OFF) digest_record(data);
-  return !fault || s->spoil.call >= 0 || ranks_inject(s->ranks, fault->text) ? 0 : refuse_fault(s);
+  return !fault || s->inject.call >= 0 || ranks_inject(s->ranks, fault->text) ? 0 : refuse_fault(s);
 }
 
 // Standard input reaches one process only.
@@ -102,7 +102,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   int comm, log, check;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
-  if (!read_spoil(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
+  if (!read_inject(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||
       !option_word(s->opt, OPTION_COMM, 3, words, s->diag, &comm) ||
@@ -121,7 +121,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   if (saves) stop_expect();
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
-  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->spoil.call < 0)
+  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0)
     return refuse(s, OPTION_FAULT,
                   "--fault HOW@RANK:CALL is of ranks, and this is a single process",
                   "say --np N, or value@PROCESSOR:CALL");
@@ -145,7 +145,7 @@ static uint64_t hash_json(json_t *x) {
 }
 
 // The first fact in which another rank differs from rank 0 ends the run.
-static bool compare_facts(Session *s, const Note *const *all) {
+static bool compare_facts(Session *s, const RankNote *const *all) {
   uint64_t first[countof(facts)], other[countof(facts)];
   memcpy(first, all[0]->data, sizeof first);
   for (int i = 1; i < ranks_count(s->ranks); i++) {
@@ -159,8 +159,8 @@ static bool compare_facts(Session *s, const Note *const *all) {
 
 bool session_agree(Session *s) {
   if (!s->ranks) return true;
-  const Note *const *all;
-  Note mine = {.what = NOTE_MODEL};
+  const RankNote *const *all;
+  RankNote mine = {.what = NOTE_MODEL};
   const uint64_t own[countof(facts)] = {
       fnv_text(MESHC_VERSION),
       s->model->graph->spec.seed,
@@ -193,8 +193,8 @@ bool session_before_compile(Session *s, bool cached) {
 bool session_after_compile(Session *s, bool cached, const Program *p) {
   if (!s->ranks) return true;
   if (cached && ranks_is_leader(s->ranks) && !ranks_meet_local(s->ranks, true)) return false;
-  const Note *const *all;
-  Note mine = {.what = NOTE_COMPILE};
+  const RankNote *const *all;
+  RankNote mine = {.what = NOTE_COMPILE};
   uint64_t own = fnv_text(program_print(s->arena, p)), other;
   memcpy(mine.data, &own, sizeof own);
   if (!ranks_meet(s->ranks, &mine, true, &all)) return false;

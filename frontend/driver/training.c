@@ -143,7 +143,7 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
   if (!spec->stop_early) return true;
   job->stop = spec->stop_early;
   job->patience = spec->patience;
-  job->stop_least = spec->stop_best == BEST_MIN;
+  job->stop_minimise = spec->stop_best == BEST_MIN;
   if (job->evaluate == 0) job->evaluate = feed_batches(p->feed);
   if (evaluates) return true;
   diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
@@ -174,7 +174,7 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   const DataBlock *data = s->model->graph->spec.data;
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
-  *job = (TrainJob){.test_name = block_text(block), .log = spec->log, .evaluate = spec->evaluate};
+  *job = (TrainJob){.test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
   if (!open_step(s, share, train) || !count_steps(s, train, &job->steps) ||
       !stop_early(s, train, data[block].present, job))
     return false;

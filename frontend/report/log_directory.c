@@ -18,7 +18,8 @@ static const Graph *select_gradients(Session *s, const Graph *train) {
   return f.n ? select_train(s->arena, s->model, &f) : NULL;
 }
 
-static bool make_gradients(Session *s, const Compilation *train, const TrainJob *job, Watch *w) {
+static bool make_gradients(Session *s, const Compilation *train, const TrainJob *job,
+                           LogDirectory *w) {
   const Graph *g = select_gradients(s, train->selected);
   if (!g) return diag_errors(s->diag) == 0;
   if (!session_compile(s, g, "train", NULL, NULL, &w->made)) return false;
@@ -26,21 +27,21 @@ static bool make_gradients(Session *s, const Compilation *train, const TrainJob 
   return w->gradients != NULL;
 }
 
-bool watch_check(const Session *s) {
+bool log_directory_check(const Session *s) {
   if (!option_given(s->opt, OPTION_TRACE) || option_given(s->opt, OPTION_LOG_DIR)) return true;
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_TRACE)->pos,
              "--trace needs --log-dir DIR, where trace.json is put");
   return false;
 }
 
-static void trace_begin(Session *s, TrainJob *job, Watch *w) {
+static void trace_begin(Session *s, TrainJob *job, LogDirectory *w) {
   if (!option_given(s->opt, OPTION_TRACE)) return;
   w->traced = job->train;
   w->trace = job->trace = trace_new(exec_workers(job->train));
 }
 
-bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) {
-  *w = (Watch){.folder = option_text(s->opt, OPTION_LOG_DIR), .train = train};
+bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job, LogDirectory *w) {
+  *w = (LogDirectory){.folder = option_text(s->opt, OPTION_LOG_DIR), .train = train};
   if (!w->folder || !session_first(s)) {
     w->folder = NULL;
     return true;
@@ -54,12 +55,12 @@ bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w) 
   w->log = log_open(&options, s->diag);
   free(graph);
   trace_begin(s, job, w);
-  job->watch = w->log;
+  job->log = w->log;
   job->gradients = w->gradients;
   return w->log != NULL;
 }
 
-bool watch_end(Session *s, Watch *w) {
+bool log_directory_end(Session *s, LogDirectory *w) {
   bool good = log_close(w->log, s->diag);
   if (w->gradients) good = exec_check(w->gradients, s->diag) && good;
   if (w->log && good) good = report_write(s, w->folder, w->train);

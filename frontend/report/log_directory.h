@@ -6,7 +6,7 @@
 #include "runtime/exec/trace.h"
 #include "runtime/train/log.h"
 
-typedef struct Watch {
+typedef struct LogDirectory {
   const char *folder; // NULL: nothing is watched
   const Compilation *train;
   Compilation made; // of the gradients
@@ -14,14 +14,15 @@ typedef struct Watch {
   Log *log;
   const Exec *traced;
   Trace *trace; // with --trace
-} Watch;
+} LogDirectory;
 // With --log-dir: opens the log, compiles what its histograms need, gives both to job, whose train
-// and start are set. False after an error; then, too, watch_end.
-MUST_USE bool watch_begin(Session *s, const Compilation *train, TrainJob *job, Watch *w);
+// and start are set. False after an error; then, too, log_directory_end.
+MUST_USE bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job,
+                                  LogDirectory *w);
 // Whether the options fit, before anything is computed. False after an error.
-MUST_USE bool watch_check(const Session *s);
+MUST_USE bool log_directory_check(const Session *s);
 // Closes the files and writes the report. False after an error.
-MUST_USE bool watch_end(Session *s, Watch *w);
+MUST_USE bool log_directory_end(Session *s, LogDirectory *w);
 
 // -- log_graph.c: the graph of every processor as a GraphDef, malloc'd; NULL without memory -----
 void *graph_def(Session *s, const Graph *g, size_t *bytes);

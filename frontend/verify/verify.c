@@ -162,7 +162,7 @@ static bool run_whole(Verify *v) {
 
 // Ranks wait for the first one as long as it takes.
 static bool meet(const Verify *v) {
-  const Note mine = {.what = NOTE_VERIFY};
+  const RankNote mine = {.what = NOTE_VERIFY};
   return !v->s->ranks || ranks_meet(v->s->ranks, &mine, true, NULL);
 }
 
@@ -350,7 +350,7 @@ bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
   const void **data = arena_array(s->arena, const void *, n + 1);
-  exec_want(e, f);
+  exec_restrict_feed(e, f);
   int64_t got = feed_next(f, data);
   if (got <= 0) {
     if (got < 0) feed_fault(f, s->diag);

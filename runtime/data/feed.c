@@ -259,14 +259,14 @@ void feed_close(Feed *f) {
 
 // -- the caller's side --------------------------------------------------------------------------
 
-void feed_want(Feed *f, uint32_t input, int64_t from, int64_t to) {
+void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to) {
   for (int k = 0; k < 2; k++) {
     atomic_store(&f->rows_of[k][input].from, from);
     atomic_store(&f->rows_of[k][input].to, to);
   }
 }
 
-void feed_want_last(Feed *f, uint32_t input, int64_t from, int64_t to) {
+void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to) {
   atomic_store(&f->rows_of[1][input].from, from);
   atomic_store(&f->rows_of[1][input].to, to);
 }

@@ -189,8 +189,8 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   switch (in->kind) {
   case INSTR_KERNEL:
     bind_kernel(e, c, &in->u.kernel, &b->u.kernel);
-    if (i == e->spoilt && c->processor == e->spoil.processor)
-      b->u.kernel.set[0].num = exec_spoilt_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
+    if (i == e->inject_instr && c->processor == e->inject.processor)
+      b->u.kernel.set[0].num = exec_inject_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
     break;
   case INSTR_PRODUCT:
     b->u.product.what = &in->u.product;
@@ -230,7 +230,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   }
 }
 
-void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s) {
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
   const Collective *w = &e->program->instr[i].u.collective;
   const Context *context = &e->context[c];
   if (!context->arena) return;

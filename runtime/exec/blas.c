@@ -79,19 +79,19 @@ static void name_library(void *library) {
 }
 
 // A variable of OpenBLAS, which reads it while it is loaded.
-typedef struct Setting {
+typedef struct EnvSetting {
   const char *name, *value;
   char *before;
-} Setting;
+} EnvSetting;
 
-static void setting_apply(Setting *s) {
+static void setting_apply(EnvSetting *s) {
   if (!s->value) return;
   const char *before = getenv(s->name);
   if (before) s->before = mem_text(before);
   setenv(s->name, s->value, 1);
 }
 
-static void setting_undo(Setting *s) {
+static void setting_undo(EnvSetting *s) {
   if (s->before)
     setenv(s->name, s->before, 1);
   else if (s->value)
@@ -102,7 +102,8 @@ static void setting_undo(Setting *s) {
 static void *load_library(const char *path) {
   const char *core = getenv("MESHC_BLAS_CORE");
   if (!core || !*core) core = has_skylake_subsets() ? "SkylakeX" : NULL;
-  Setting type = {"OPENBLAS_CORETYPE", core, NULL}, threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
+  EnvSetting type = {"OPENBLAS_CORETYPE", core, NULL},
+             threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
   setting_apply(&type);
   setting_apply(&threads);
   void *library = library_open(path, RTLD_NOW | RTLD_LOCAL, LIBRARY_BYTES);

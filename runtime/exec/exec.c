@@ -36,16 +36,16 @@ static Seat seat_of(const Exec *e, int worker, int crew) {
 }
 
 static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
-                       const Steps *steps) {
-  Fault *f = &e->fault[context * e->workers + worker];
+                       const LoopSteps *steps) {
+  StepFault *f = &e->fault[context * e->workers + worker];
   if (s->code == 0 || f->status.code != 0) return;
-  *f = (Fault){.instr = instr, .status = *s};
-  for (int i = 0; i < steps->depth && i < TOLD_DEPTH; i++) f->at[i] = steps->at[i];
+  *f = (StepFault){.instr = instr, .status = *s};
+  for (int i = 0; i < steps->depth && i < FAULT_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
 // The pointers of a set where the loops around it stand; every worker has its own.
 static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
-                             const Steps *steps) {
+                             const LoopSteps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
   void **moved = e->moved[worker];
   for (int i = 0; i < n; i++)
@@ -55,7 +55,7 @@ static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int
 
 // Chunks lo..hi-1 of a launch, counted over its sets.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
-                       const Steps *steps) {
+                       const LoopSteps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   int64_t partial = b->kernel->partial_bytes;
   Status status = {0};
@@ -83,7 +83,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
 }
 
 static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
-                           const Steps *steps) {
+                           const LoopSteps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -128,7 +128,8 @@ static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t 
             b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
 }
 
-static void run_product(const BoundProduct *at_base, int member, int members, const Steps *steps) {
+static void run_product(const BoundProduct *at_base, int member, int members,
+                        const LoopSteps *steps) {
   BoundProduct moved = *at_base;
   const BoundProduct *b = &moved;
   moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
@@ -145,7 +146,7 @@ static void run_product(const BoundProduct *at_base, int member, int members, co
   for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1);
 }
 
-static void run_copy(const BoundInstr *b, int member, int members, const Steps *steps) {
+static void run_copy(const BoundInstr *b, int member, int members, const LoopSteps *steps) {
   int64_t lo, hi, from = ref_moved(b->u.copy.from, steps->depth, steps->at);
   share_of(b->u.copy.bytes, 4096, member, members, &lo, &hi);
   char *dst = (char *)b->u.copy.dst + ref_moved(b->u.copy.to, steps->depth, steps->at) + lo;
@@ -156,7 +157,7 @@ static void run_copy(const BoundInstr *b, int member, int members, const Steps *
 }
 
 static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member,
-                        int members, const Steps *steps) {
+                        int members, const LoopSteps *steps) {
   BoundOrdered moved = *at_base;
   moved.src += ref_moved(moved.what->src, steps->depth, steps->at);
   moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
@@ -178,7 +179,7 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
 }
 
 // The call of the first set, for who watches.
-static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
   const BoundSet *set = &b->u.kernel.set[0];
@@ -197,7 +198,7 @@ static void probed(const Exec *e, int64_t context, uint32_t i) {
 }
 
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
-                      const Steps *steps) {
+                      const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
@@ -211,14 +212,14 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
 // -- loops --------------------------------------------------------------------------------------
 
 // Goes into the loop that begins at instruction i; false when it has no step.
-static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   if (b->u.loop.count == 0) return false;
   s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
   return true;
 }
 
 // From the end of the loop that begins at `begin` to its next step; false after the last one.
-static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, Steps *s) {
+static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSteps *s) {
   int64_t *at = &s->at[s->depth - 1];
   *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
   if (*at >= 0 && *at < b->u.loop.count) return true;
@@ -227,7 +228,7 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, Steps 
 }
 
 // The instruction behind loop mark i, which may be the first of the loop's next step.
-static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, Steps *s) {
+static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
   return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
@@ -249,7 +250,7 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
 
 // -- a segment: instructions between two meetings of all ----------------------------------------
 
-static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Steps *steps) {
+static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   probe(e, context, i, worker, steps);
   run_instr(e, context, i, worker, 0, 1, steps);
@@ -261,7 +262,7 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const St
 // Small instructions are all done by member 0, so the members meet only around shared ones.
 // Loops that stand whole in the segment are run here.
 static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
-                        Steps *steps) {
+                        LoopSteps *steps) {
   bool apart = false; // member 0 may be ahead of the others
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
@@ -304,38 +305,38 @@ static bool is_faulty(const Exec *e) {
 }
 
 static bool is_finite(const Exec *e) {
-  if (e->watched < 0) return true;
-  const ProgTensor *t = &e->program->tensor[e->watched];
+  if (e->finite_tensor < 0) return true;
+  const ProgTensor *t = &e->program->tensor[e->finite_tensor];
   for (int64_t r = e->first; r < e->first + e->own; r++)
-    if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->watched]))) return false;
+    if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->finite_tensor]))) return false;
   return true;
 }
 
 // The first fault of a rank, as it tells the others.
-typedef struct ToldFault {
-  int64_t context, value, position, at[TOLD_DEPTH];
+typedef struct FaultNote {
+  int64_t context, value, position, at[FAULT_DEPTH];
   uint32_t instr, code;
-} ToldFault;
-_Static_assert(sizeof(ToldFault) <= NOTE_DATA, "a fault fits a note");
+} FaultNote;
+_Static_assert(sizeof(FaultNote) <= NOTE_DATA, "a fault fits a note");
 
-static void take_fault(Exec *e, const ToldFault *t) {
-  Fault *f = &e->fault[t->context * e->workers];
+static void take_fault(Exec *e, const FaultNote *t) {
+  StepFault *f = &e->fault[t->context * e->workers];
   if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
-    *f = (Fault){t->instr,
-                 {.code = t->code, .value = t->value, .position = t->position},
-                 {t->at[0], t->at[1]}};
+    *f = (StepFault){t->instr,
+                     {.code = t->code, .value = t->value, .position = t->position},
+                     {t->at[0], t->at[1]}};
 }
 
 // Ranks agree on the result of a step; then each knows the faults of all.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
-  Note mine = {
+  RankNote mine = {
       .what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
-  ToldFault told = {0};
-  const Note *const *all;
-  const Fault *f = exec_first_fault(e);
+  FaultNote told = {0};
+  const RankNote *const *all;
+  const StepFault *f = exec_first_fault(e);
   if (f)
-    told = (ToldFault){(f - e->fault) / e->workers, f->status.value, f->status.position,
+    told = (FaultNote){(f - e->fault) / e->workers, f->status.value, f->status.position,
                        {f->at[0], f->at[1]},        f->instr,        f->status.code};
   memcpy(mine.data, &told, sizeof told);
   if (!ranks_meet(e->ranks, &mine, false, &all)) {
@@ -374,7 +375,7 @@ static void wait_all(Exec *e) {
 
 // All workers come here at instruction i; false ends the step. The first worker of a context says
 // where its operands are before all have come, and not before all have left the last call.
-static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
+static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
     exec_move_operands(e, c, i, steps);
@@ -393,8 +394,8 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const Steps *steps) {
   bool ok = comm_run(e->comm, &e->call[i], worker, e->crew);
   if (!ok && worker == 0) e->result = STEP_FAILED;
   wait_all(e);
-  if (e->spoil.call >= 0 && !e->spoil.kernel) {
-    if (worker == 0 && ok) exec_spoil(e, i);
+  if (e->inject.call >= 0 && !e->inject.kernel) {
+    if (worker == 0 && ok) exec_inject(e, i);
     wait_all(e);
   }
   return e->result != STEP_FAILED;
@@ -404,7 +405,7 @@ static void run_worker(void *exec, int worker) {
   Exec *e = exec;
   Seat s = seat_of(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
-  Steps steps = {0};
+  LoopSteps steps = {0};
   if (e->timed && worker == 0) e->stamp = clock_seconds();
   for (;;) {
     uint32_t end = i;
@@ -467,7 +468,7 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
   choose_crew(e);
   run_crew(e);
-  exec_foresee(e);
+  exec_count_predicted(e);
   judge(e);
   return e->result;
 }
@@ -514,7 +515,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   e->all = barrier_new(e->workers, spin);
   e->comm = e->ranks ? comm_ranks(e->ranks, &e->program->mesh, e->workers)
                      : comm_local(&e->program->mesh, e->workers);
-  e->fault = arena_array(e->memory, Fault, e->processors * e->workers);
+  e->fault = arena_array(e->memory, StepFault, e->processors * e->workers);
   e->of_context = arena_array(e->memory, Barrier *, e->processors);
   for (int w = 0; w < e->workers; w++) {
     Seat s = seat_of(e, w, e->workers);
@@ -537,7 +538,7 @@ static bool reserve_blas(const Exec *e, Diag *d) {
   return false;
 }
 
-static int32_t watched_tensor(const Program *p, const char *name) {
+static int32_t find_finite_tensor(const Program *p, const char *name) {
   int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
   return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
 }
@@ -550,11 +551,11 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->share = opt->share;
   e->seed = opt->seed;
   e->directory = opt->directory;
-  e->spoil = opt->spoil ? *opt->spoil : (ExecFault){.call = -1};
-  e->spoilt = exec_spoilt(e);
+  e->inject = opt->inject ? *opt->inject : (ExecInject){.call = -1};
+  e->inject_instr = exec_inject_instr(e);
   e->probe = opt->probe;
   e->rows = -1;
-  e->watched = watched_tensor(p, opt->watch);
+  e->finite_tensor = find_finite_tensor(p, opt->must_be_finite);
   e->memory = arena_new();
   e->processors = mesh_size(&p->mesh);
   e->ranks = opt->ranks;
@@ -579,7 +580,7 @@ void exec_free(Exec *e) {
   free(e);
 }
 
-bool exec_asked(const Exec *e) { return e->ranks ? e->asked : stop_signal() != 0; }
+bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : stop_signal() != 0; }
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }

@@ -58,10 +58,10 @@ typedef struct BoundInstr {
 } BoundInstr;
 
 // The steps at which the loops around an instruction are, outermost first.
-typedef struct Steps {
+typedef struct LoopSteps {
   int depth;
   int64_t at[LOOP_DEPTH];
-} Steps;
+} LoopSteps;
 
 // A processor: its memory and its view of every instruction. Of a processor of another rank
 // collectives only; its memory is NULL on another machine.
@@ -75,12 +75,12 @@ typedef struct Context {
 } Context;
 
 // The first error that a worker saw in a context.
-enum { TOLD_DEPTH = 2 }; // loops whose steps a fault has, outermost first
-typedef struct Fault {
+enum { FAULT_DEPTH = 2 }; // loops whose steps a fault has, outermost first
+typedef struct StepFault {
   uint32_t instr;
   Status status; // code 0: none
-  int64_t at[TOLD_DEPTH];
-} Fault;
+  int64_t at[FAULT_DEPTH];
+} StepFault;
 
 struct Exec {
   const Program *program;
@@ -107,11 +107,11 @@ struct Exec {
   void ***moved;       // of every worker: room for the pointers of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
-  ProgramCount moves[2];         // of a step with these rows: up to the COMMIT, behind it
-  ProgramCount moved_as_planned; // of all steps so far
-  bool interrupted;              // a step broke off among its collectives
-  ExecFault spoil;
-  uint32_t spoilt;        // instruction of a kernel fault, UINT32_MAX: none
+  ProgramCount moves[2];  // of a step with these rows: up to the COMMIT, behind it
+  ProgramCount predicted; // of all steps so far
+  bool interrupted;       // a step broke off among its collectives
+  ExecInject inject;
+  uint32_t inject_instr;  // instruction of a kernel fault, UINT32_MAX: none
   const ExecProbe *probe; // or NULL
   bool small;             // no instruction is worth sharing: see choose_crew
   int crew;               // workers that run a step
@@ -122,35 +122,35 @@ struct Exec {
   bool commit, stop, judged;
   bool asked; // a rank has been asked to stop
   StepResult result;
-  Fault *fault;            // [context * workers + worker]
-  int32_t watched;         // tensor, -1: none
-  double *seconds;         // of every instruction, NULL: no profile
-  bool timed;              // it is kept at present
-  double stamp;            // when the last one ended
-  struct Probe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
+  StepFault *fault;              // [context * workers + worker]
+  int32_t finite_tensor;         // tensor, -1: none
+  double *seconds;               // of every instruction, NULL: no profile
+  bool timed;                    // it is kept at present
+  double stamp;                  // when the last one ended
+  struct FiniteProbe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
   void (*look)(struct Exec *e, int64_t context, uint32_t i,
-               const Steps *steps); // with nonfinite: after instruction i
-  struct Trace *trace;              // gets what the workers run, or NULL (runtime/exec/trace.h)
+               const LoopSteps *steps); // with nonfinite: after instruction i
+  struct Trace *trace;                  // gets what the workers run, or NULL (runtime/exec/trace.h)
 };
 
-typedef struct Probe Probe; // probe.c
+typedef struct FiniteProbe FiniteProbe; // probe.c
 
 // Memory of tensors, and all references of p resolved. False after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
 // Counts what the step that has ended should have moved (self_check.c).
-void exec_foresee(Exec *e);
+void exec_count_predicted(Exec *e);
 // Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is
 // the call.
-void exec_spoil(Exec *e, uint32_t i);
+void exec_inject(Exec *e, uint32_t i);
 // The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the
 // set that it gets.
-uint32_t exec_spoilt(const Exec *e);
-const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num);
+uint32_t exec_inject_instr(const Exec *e);
+const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const double *num);
 // Operands of collective i in context c, where the loops around it stand.
-void exec_move_operands(Exec *e, int64_t c, uint32_t i, const Steps *s);
+void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
 // The first fault by order of instructions, then by global position, or NULL.
-const Fault *exec_first_fault(const Exec *e);
+const StepFault *exec_first_fault(const Exec *e);
 // Slots and whatever follows from them, for e->rows.
 void exec_bind_sizes(Exec *e);
 
@@ -160,11 +160,12 @@ int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
 // With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more;
 // *first_says, or NULL, becomes what it is on rank 0. False after the end of the run.
-MUST_USE bool exec_show(const Exec *e, bool done, bool *first_says);
-// Processor r's block of tensor t, brought into `room`, of exec_room bytes, where it is on another
-// machine. All ranks call it together, between two exec_show. NULL after the end of the run.
+MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
+// Processor r's block of tensor t, brought into `room`, of exec_block_bytes bytes, where it is on
+// another machine. All ranks call it together, between two exec_meet_readers. NULL after the end of
+// the run.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
-int64_t exec_room(const Exec *e);
+int64_t exec_block_bytes(const Exec *e);
 // Number of r among the processors that hold the same block of tensor t, and how many there are.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);

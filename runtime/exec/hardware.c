@@ -115,10 +115,10 @@ static const char *ask_apart(Arena *a, Ask *ask) {
   return arena_text(a, text, n);
 }
 
-Offers offers_find(Arena *a) {
-  return (Offers){.simd = simd_of(a),
-                  .gpus = ask_apart(a, gpus_of),
-                  .mpi = ask_apart(a, mpi_of),
-                  .nccl = ask_apart(a, nccl_of),
-                  .memory = memory_free_bytes()};
+Hardware hardware_find(Arena *a) {
+  return (Hardware){.simd = simd_of(a),
+                    .gpus = ask_apart(a, gpus_of),
+                    .mpi = ask_apart(a, mpi_of),
+                    .nccl = ask_apart(a, nccl_of),
+                    .memory = memory_free_bytes()};
 }

@@ -80,9 +80,9 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
 
 // The parts that the dims of an orthogonal tensor play: rows and columns of its matrices, and how
 // many there are.
-typedef enum Part { ROWS, COLS, EACH, PARTS } Part;
+typedef enum InitialPart { ROWS, COLS, EACH, PARTS } InitialPart;
 
-static Part part_of(const Init *init, int dim) {
+static InitialPart part_of(const Init *init, int dim) {
   return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
 }
 
@@ -187,7 +187,7 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
                sizes_text(x->rank, size, want, sizeof want));
     ok = false;
   }
-  ok = ok && array_holds(&array, x->type, x->name, d, x->pos);
+  ok = ok && array_fits(&array, x->type, x->name, d, x->pos);
   if (ok) exec_write(e, x->kind, x->name, array.type, array.data); // every block reads its part
   array_free(&array);
   free(path);
@@ -227,13 +227,13 @@ static bool is_drawn(const Exec *e, uint32_t t) {
   return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
 }
 
-// Draws cannot fail and take the time: the workers share them, tensor by tensor.
-typedef struct Draws {
+// InitialDraws cannot fail and take the time: the workers share them, tensor by tensor.
+typedef struct InitialDraws {
   Exec *exec;
   atomic_uint next;
-} Draws;
+} InitialDraws;
 static void draw_tensors(void *context, int worker) {
-  Draws *draws = context;
+  InitialDraws *draws = context;
   (void)worker;
   for (uint32_t t; (t = atomic_fetch_add(&draws->next, 1)) < draws->exec->program->ntensors;)
     if (begins(draws->exec, t) && is_drawn(draws->exec, t)) initialise_tensor(draws->exec, t, NULL);
@@ -241,7 +241,7 @@ static void draw_tensors(void *context, int worker) {
 
 bool exec_initialise(Exec *e, Diag *d) {
   bool ok = true;
-  Draws draws = {.exec = e};
+  InitialDraws draws = {.exec = e};
   atomic_init(&draws.next, 0);
   team_run(e->team, draw_tensors, &draws);
   for (uint32_t t = 0; t < e->program->ntensors; t++)

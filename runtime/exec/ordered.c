@@ -57,15 +57,15 @@ static inline void store_f16(uint16_t *p, double x) {
 // -- running sums and maxima --------------------------------------------------------------------
 
 // What a scan of m rows needs: element i of row l stands at i * step + l * lane.
-typedef struct Scan {
+typedef struct RunningScan {
   int64_t n, m, src_step, dst_step, src_lane, dst_lane;
   bool exclusive;
-} Scan;
-typedef void ScanFn(const Scan *s, const void *src, void *dst);
+} RunningScan;
+typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
 // The state of a row alone stays in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
-  static void fn##_##name(const Scan *s, const void *src, void *dst) {                             \
+  static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
     if (s->m == 1)                                                                                 \
       fn##_rows_##name(s, 1, src, dst);                                                            \
     else                                                                                           \
@@ -73,7 +73,7 @@ typedef void ScanFn(const Scan *s, const void *src, void *dst);
   }
 
 #define SUM(id, name, T, Acc, Cmp, load, store)                                                    \
-  EVERYWHERE void sum_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {          \
+  EVERYWHERE void sum_rows_##name(const RunningScan *s, int64_t m, const void *src, void *dst) {   \
     Acc sum[LANES] = {0};                                                                          \
     for (int64_t i = 0; i < s->n; i++) {                                                           \
       const T *x = (const T *)src + i * s->src_step;                                               \
@@ -93,7 +93,7 @@ TYPES(SUM)
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
-  EVERYWHERE void max_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {          \
+  EVERYWHERE void max_rows_##name(const RunningScan *s, int64_t m, const void *src, void *dst) {   \
     Cmp best[LANES];                                                                               \
     for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);              \
     for (int64_t i = 0; i < s->n; i++) {                                                           \
@@ -111,7 +111,7 @@ TYPES(SUM)
 TYPES(MAXIMUM)
 
 #define PLACE(id, name, T, Acc, Cmp, load, store)                                                  \
-  EVERYWHERE void place_rows_##name(const Scan *s, int64_t m, const void *src, void *dst) {        \
+  EVERYWHERE void place_rows_##name(const RunningScan *s, int64_t m, const void *src, void *dst) { \
     Cmp best[LANES];                                                                               \
     int32_t at[LANES] = {0};                                                                       \
     for (int64_t l = 0; l < m; l++) best[l] = load((const T *)src + l * s->src_lane);              \
@@ -135,11 +135,11 @@ static ScanFn *const scan_rule[TYPE_COUNT][3] = {TYPES(ROW)};
 
 // -- sorting ------------------------------------------------------------------------------------
 
-typedef struct Entry {
+typedef struct KeyedRow {
   uint64_t key;
   uint64_t index;
-} Entry;
-_Static_assert(sizeof(Entry) == ORDERED_ENTRY, "the room that program_scratch foresees");
+} KeyedRow;
+_Static_assert(sizeof(KeyedRow) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
 // Of negative floats all bits turn around, of others the sign.
 static uint64_t key_f32(float x) {
@@ -163,12 +163,13 @@ static uint64_t key_f64(double x) {
 #define key_i64(x) ((uint64_t)(x) ^ (uint64_t)1 << 63)
 #define key_u64(x) (x)
 
-typedef void KeysFn(const void *src, int64_t n, int64_t step, uint64_t flip, Entry *out);
+typedef void KeysFn(const void *src, int64_t n, int64_t step, uint64_t flip, KeyedRow *out);
 #define KEYS(id, name, T, Acc, Cmp, load, store)                                                   \
-  static void keys_##name(const void *src, int64_t n, int64_t step, uint64_t flip, Entry *out) {   \
+  static void keys_##name(const void *src, int64_t n, int64_t step, uint64_t flip,                 \
+                          KeyedRow *out) {                                                         \
     const T *x = src;                                                                              \
     for (int64_t i = 0; i < n; i++)                                                                \
-      out[i] = (Entry){(uint64_t)key_##name(load(x + i * step)) ^ flip, (uint64_t)i};              \
+      out[i] = (KeyedRow){(uint64_t)key_##name(load(x + i * step)) ^ flip, (uint64_t)i};           \
   }
 TYPES(KEYS)
 
@@ -176,13 +177,13 @@ TYPES(KEYS)
 static KeysFn *const keys_rule[TYPE_COUNT] = {TYPES(KEYS_ROW)};
 
 // Puts e into its place among the n sorted entries before it; the one at the end is overwritten.
-static void insert(Entry *sorted, int64_t n, Entry e) {
+static void insert(KeyedRow *sorted, int64_t n, KeyedRow e) {
   for (; n > 0 && sorted[n - 1].key > e.key; n--) sorted[n] = sorted[n - 1];
   sorted[n] = e;
 }
 
 // Sorted entries, in a or in b.
-static Entry *sort_radix(Entry *a, Entry *b, int64_t n) {
+static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
   uint32_t count[DIGITS][RADIX];
   memset(count, 0, sizeof count);
   for (int64_t i = 0; i < n; i++)
@@ -196,21 +197,21 @@ static Entry *sort_radix(Entry *a, Entry *b, int64_t n) {
       at += here;
     }
     for (int64_t i = 0; i < n; i++) b[count[d][a[i].key >> 8 * d & 0xff]++] = a[i];
-    Entry *other = a;
+    KeyedRow *other = a;
     a = b;
     b = other;
   }
   return a;
 }
 
-static Entry *sort_entries(Entry *a, Entry *b, int64_t n) {
+static KeyedRow *sort_entries(KeyedRow *a, KeyedRow *b, int64_t n) {
   if (n > FEW) return sort_radix(a, b, n);
   for (int64_t i = 1; i < n; i++) insert(a, i, a[i]);
   return a;
 }
 
 // The first k of the order in b, sorted; only what beats the last of them is looked at further.
-static Entry *select_first(const Entry *a, Entry *b, int64_t n, int64_t k) {
+static KeyedRow *select_first(const KeyedRow *a, KeyedRow *b, int64_t n, int64_t k) {
   for (int64_t i = 0; i < k; i++) insert(b, i, a[i]);
   for (int64_t i = k; i < n; i++)
     if (a[i].key < b[k - 1].key) insert(b, k - 1, a[i]);
@@ -222,7 +223,7 @@ static void sort_row(const BoundOrdered *b, const char *src, int32_t *dst, void 
   bool top = w->kind == ORDERED_TOP_K;
   uint64_t flip = top || w->flags & ORDER_DESCENDING ? UINT64_MAX : 0;
   int64_t n = b->n, k = !top ? n : w->k < n ? w->k : n;
-  Entry *e = scratch, *other = e + n;
+  KeyedRow *e = scratch, *other = e + n;
   keys_rule[w->type](src, n, w->src_step, flip, e);
   if (top && k > 0 && k <= FEW_LARGEST)
     e = select_first(e, other, n, k);
@@ -271,7 +272,7 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
-  Scan s = {.n = b->n, .m = m, .src_step = w->src_step, .dst_step = w->dst_step};
+  RunningScan s = {.n = b->n, .m = m, .src_step = w->src_step, .dst_step = w->dst_step};
   s.exclusive = w->flags & ORDER_EXCLUSIVE;
   if (last >= 0) s.src_lane = w->row[last].src, s.dst_lane = w->row[last].dst;
   if (!(w->flags & ORDER_REVERSE)) {

@@ -19,7 +19,7 @@ typedef struct Found {
 } Found;
 _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 
-struct Probe {
+struct FiniteProbe {
   int64_t *count; // of each context: instructions so far
   bool *seen;     // of each context: what was found first is there
   Found first;    // of all contexts of this process
@@ -60,7 +60,7 @@ static void found(Exec *e, int64_t context, Found f) {
 }
 
 static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m,
-                             const Steps *steps) {
+                             const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   const Instr *in = &e->program->instr[i];
   const BoundSet *set;
@@ -78,8 +78,8 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const M
 }
 
 // Looks at what instruction i has written in the context.
-static void probe_look(Exec *e, int64_t context, uint32_t i, const Steps *steps) {
-  Probe *p = e->nonfinite;
+static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
+  FiniteProbe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
   for (uint32_t k = 0; k < e->program->note[i].nmade && !p->seen[context]; k++) {
     const Made *m = &e->program->note[i].made[k];
@@ -109,8 +109,8 @@ static void look_at_given(Exec *e) {
 
 // The first of all ranks.
 static bool agree(Exec *e) {
-  Note mine = {.what = NOTE_STEP, .sequence = e->sequence};
-  const Note *const *all;
+  RankNote mine = {.what = NOTE_STEP, .sequence = e->sequence};
+  const RankNote *const *all;
   if (!e->ranks) return true;
   memcpy(mine.data, &e->nonfinite->first, sizeof e->nonfinite->first);
   if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
@@ -150,9 +150,9 @@ static void describe(const Exec *e, NotFinite *out) {
 }
 
 bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out) {
-  Probe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count),
-             .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
-             .first = {.order = -1}};
+  FiniteProbe p = {.count = mem_zeroed((size_t)e->processors, sizeof *p.count),
+                   .seen = mem_zeroed((size_t)e->processors, sizeof *p.seen),
+                   .first = {.order = -1}};
   *out = (NotFinite){0};
   bool good = e->program->note != NULL;
   if (good) {

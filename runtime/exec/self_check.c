@@ -6,13 +6,13 @@
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
 // A step that a communicator's failure ends has moved nobody knows what.
-void exec_foresee(Exec *e) {
+void exec_count_predicted(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
-  program_count_add(&e->moved_as_planned, &e->moves[0]);
-  if (!e->stop) program_count_add(&e->moved_as_planned, &e->moves[1]);
+  program_count_add(&e->predicted, &e->moves[0]);
+  if (!e->stop) program_count_add(&e->predicted, &e->moves[1]);
 }
 
-const ProgramCount *exec_predicted(const Exec *e) { return &e->moved_as_planned; }
+const ProgramCount *exec_predicted(const Exec *e) { return &e->predicted; }
 
 static bool same_count(const Exec *e, CollKind k, const char *what, int64_t counted,
                        int64_t predicted, Diag *d) {
@@ -35,7 +35,7 @@ static int64_t bytes_expected(const Exec *e) {
 
 bool exec_check(const Exec *e, Diag *d) {
   const CommCount *got = &e->comm->count;
-  const ProgramCount *want = &e->moved_as_planned;
+  const ProgramCount *want = &e->predicted;
   bool good = true;
   for (int k = 0; k < COLL_COUNT && !e->interrupted; k++) {
     good &= same_count(e, (CollKind)k, "calls", got->calls[k], want->calls[k], d);

@@ -7,8 +7,8 @@
 
 static volatile sig_atomic_t asked;
 static bool expected; // stop_expect: SIGUSR1 never has its default action
-static const int watched[] = {SIGTERM, SIGINT, SIGUSR1};
-static struct sigaction before[countof(watched)]; // what they did until stop_watch
+static const int finite_tensor[] = {SIGTERM, SIGINT, SIGUSR1};
+static struct sigaction before[countof(finite_tensor)]; // what they did until stop_watch
 
 static void note(int number) { asked = number; }
 
@@ -18,11 +18,11 @@ void stop_watch(bool on) {
   action.sa_handler = note;
   sigemptyset(&action.sa_mask);
   if (on && !expected) asked = 0;
-  for (size_t i = 0; i < countof(watched); i++) {
-    bool again = watched[i] ==
+  for (size_t i = 0; i < countof(finite_tensor); i++) {
+    bool again = finite_tensor[i] ==
                  SIGUSR1; // schedulers and launchers may send it twice; it never means: at once
     action.sa_flags = SA_RESTART | (again ? 0 : (int)SA_RESETHAND);
-    sigaction(watched[i], on ? &action : &before[i], on ? &before[i] : NULL);
+    sigaction(finite_tensor[i], on ? &action : &before[i], on ? &before[i] : NULL);
   }
   if (!on && expected)
     signal(SIGUSR1, SIG_IGN); // the last checkpoint is written: nothing is left to ask for

@@ -73,12 +73,12 @@ static void want(const Exec *e, Feed *f,
   }
 }
 
-void exec_want(const Exec *e, Feed *f) { want(e, f, feed_want); }
-void exec_want_last(const Exec *e, Feed *f) { want(e, f, feed_want_last); }
+void exec_restrict_feed(const Exec *e, Feed *f) { want(e, f, feed_restrict); }
+void exec_restrict_feed_last(const Exec *e, Feed *f) { want(e, f, feed_restrict_last); }
 
-bool exec_show(const Exec *e, bool done, bool *first_says) {
-  Note mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
-  const Note *const *all;
+bool exec_meet_readers(const Exec *e, bool done, bool *first_says) {
+  RankNote mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};
+  const RankNote *const *all;
   if (!e->ranks) return true;
   if (!ranks_meet(e->ranks, &mine, false, &all)) return false;
   if (first_says) *first_says = all[0]->value;
@@ -92,7 +92,7 @@ const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
   return block ? block : room;
 }
 
-int64_t exec_room(const Exec *e) {
+int64_t exec_block_bytes(const Exec *e) {
   int64_t most = 0;
   for (uint32_t t = 0; e->ranks && !all_seen(e) && t < e->program->ntensors; t++)
     if (e->program->tensor[t].bytes > most) most = e->program->tensor[t].bytes;
@@ -113,8 +113,8 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
-  if (!exec_show(e, false, NULL)) return; // what went wrong is seen at the next meeting
-  char *room = mem_alloc((size_t)exec_room(e) + 1);
+  if (!exec_meet_readers(e, false, NULL)) return; // what went wrong is seen at the next meeting
+  char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, (uint32_t)i, r, room);
@@ -123,7 +123,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
     if (whole) block_visit(e->program, t, r, e->rows, read_run, &m);
   }
   free(room);
-  if (!exec_show(e, true, NULL)) return;
+  if (!exec_meet_readers(e, true, NULL)) return;
 }
 
 double exec_scalar(const Exec *e, const char *output) {
@@ -151,10 +151,10 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
 }
 
 // The first fault by order of instructions, then by global position: the same one on every mesh.
-static const Fault *find_fault(const Exec *e, int64_t *position) {
-  const Fault *best = NULL;
+static const StepFault *find_fault(const Exec *e, int64_t *position) {
+  const StepFault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {
-    const Fault *f = &e->fault[i];
+    const StepFault *f = &e->fault[i];
     if (f->status.code == 0 || f->status.code > e->program->nchecks) continue;
     if (best && f->instr > best->instr) continue;
     const Check *c = &e->program->check[f->status.code - 1];
@@ -168,16 +168,16 @@ static const Fault *find_fault(const Exec *e, int64_t *position) {
   return best;
 }
 
-const Fault *exec_first_fault(const Exec *e) {
+const StepFault *exec_first_fault(const Exec *e) {
   int64_t position[MAX_RANK];
   return find_fault(e, position);
 }
 
 // ", in step 3 of the scan over t": of the loops around the instruction, outermost first.
-static void loops_text(const Program *p, const Fault *f, char *out, size_t room) {
+static void loops_text(const Program *p, const StepFault *f, char *out, size_t room) {
   int depth = 0;
   size_t n = 0;
-  for (uint32_t i = 0; i < f->instr && depth < TOLD_DEPTH && n < room; i++) {
+  for (uint32_t i = 0; i < f->instr && depth < FAULT_DEPTH && n < room; i++) {
     const Instr *in = &p->instr[i];
     if (in->kind != INSTR_LOOP || in->u.loop.end < f->instr) continue;
     n += (size_t)snprintf(out + n, room - n, ", in step %lld of the scan over %s",
@@ -196,7 +196,7 @@ void exec_fault(const Exec *e, Diag *d) {
     return;
   }
   int64_t position[MAX_RANK] = {0};
-  const Fault *f = find_fault(e, position);
+  const StepFault *f = find_fault(e, position);
   if (!f) {
     diag_error(d, DIAG_FAILURE, (Pos){0}, "a step failed and no processor says why");
     return;

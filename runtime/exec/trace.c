@@ -54,16 +54,16 @@ enum { COMPUTE, COMMUNICATE };
 
 typedef struct Writer {
   const Exec *e;
-  Aside out;
+  AtomicFile out;
   double origin;
   bool first;
 } Writer;
 
 static void put_event(Writer *w, json_t *event) {
   char *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12));
-  if (!w->first) aside_put(&w->out, ",\n", 2);
+  if (!w->first) atomic_file_put(&w->out, ",\n", 2);
   w->first = false;
-  if (text) aside_put(&w->out, text, strlen(text));
+  if (text) atomic_file_put(&w->out, text, strlen(text));
   free(text);
   json_decref(event);
 }
@@ -194,10 +194,10 @@ bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d) {
   Writer w = {.e = e, .origin = first_moment(t), .first = true};
   static const char begin[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n",
                     end[] = "\n]}\n";
-  if (!aside_open(&w.out, path, d)) return false;
-  aside_put(&w.out, begin, sizeof begin - 1);
+  if (!atomic_file_open(&w.out, path, d)) return false;
+  atomic_file_put(&w.out, begin, sizeof begin - 1);
   put_processors(&w);
   put_events(&w, t);
-  aside_put(&w.out, end, sizeof end - 1);
-  return aside_close(&w.out, d);
+  atomic_file_put(&w.out, end, sizeof end - 1);
+  return atomic_file_close(&w.out, d);
 }

@@ -259,7 +259,7 @@ static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, 
 }
 
 enum { PIECE = 4096 };
-bool array_holds(const Array *x, Dtype type, const char *what, Diag *d, Pos at) {
+bool array_fits(const Array *x, Dtype type, const char *what, Diag *d, Pos at) {
   bool widens = dtype_is_float(type) && dtype_is_float(x->type) &&
                 (type == TYPE_F64 || (type == TYPE_F32 && x->type != TYPE_F64));
   if (x->type == type || widens) return true;

@@ -33,7 +33,7 @@ static void add_field(Csv *c, char *text) {
     c->room = c->room ? 2 * c->room : 16;
     c->field = mem_grow(c->field, c->room * sizeof *c->field);
   }
-  c->field[c->n++] = (Field){text};
+  c->field[c->n++] = (CsvField){text};
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }

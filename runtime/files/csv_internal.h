@@ -4,17 +4,17 @@
 
 #include "runtime/runtime_internal.h"
 
-typedef struct Field {
+typedef struct CsvField {
   char *text; // terminated, unquoted in place, blanks around it gone
-} Field;
+} CsvField;
 
 typedef struct Csv {
   char *at, *end;
   int64_t line;  // of `at`
   int64_t began; // line of the last record
   size_t n, room;
-  Field *field; // of the last record; free() it at the end
-  bool broken;  // an unfinished quote, or no memory
+  CsvField *field; // of the last record; free() it at the end
+  bool broken;     // an unfinished quote, or no memory
 } Csv;
 
 // The file's text, malloc'd, without zero bytes; NULL after an error in d.

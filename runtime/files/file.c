@@ -103,21 +103,21 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
 
 // -- writing aside ------------------------------------------------------------------------------
 
-static void cannot_write(const Aside *w, int error, Diag *d) {
+static void cannot_write(const AtomicFile *w, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
              w->path, error ? strerror(error) : "a name in it is too long, or no text");
 }
 
-bool aside_open(Aside *w, const char *path, Diag *d) {
-  *w = (Aside){.path = path};
+bool atomic_file_open(AtomicFile *w, const char *path, Diag *d) {
+  *w = (AtomicFile){.path = path};
   if (disk_begin(&w->file, path)) return true;
   cannot_write(w, errno, d);
   return false;
 }
 
-void aside_put(Aside *w, const void *bytes, size_t n) { disk_put(&w->file, bytes, n); }
+void atomic_file_put(AtomicFile *w, const void *bytes, size_t n) { disk_put(&w->file, bytes, n); }
 
-bool aside_close(Aside *w, Diag *d) {
+bool atomic_file_close(AtomicFile *w, Diag *d) {
   int error = w->file.error;
   if (w->failed)
     disk_abandon(&w->file);

@@ -24,27 +24,27 @@ bool place_count(ArrayPlace *p) {
 
 // -- the dict text ------------------------------------------------------------------------------
 
-typedef struct Scan {
+typedef struct HeaderScan {
   const char *at, *end;
-} Scan;
+} HeaderScan;
 
-static void skip_space(Scan *s) {
+static void skip_space(HeaderScan *s) {
   while (s->at < s->end && strchr(" \t\r\n", *s->at) && *s->at) s->at++;
 }
-static bool take(Scan *s, char c) {
+static bool take(HeaderScan *s, char c) {
   skip_space(s);
   if (s->at == s->end || *s->at != c) return false;
   s->at++;
   return true;
 }
-static bool take_word(Scan *s, const char *word) {
+static bool take_word(HeaderScan *s, const char *word) {
   size_t n = strlen(word);
   skip_space(s);
   if ((size_t)(s->end - s->at) < n || memcmp(s->at, word, n) != 0) return false;
   s->at += n;
   return true;
 }
-static bool take_string(Scan *s, char *out, size_t room) {
+static bool take_string(HeaderScan *s, char *out, size_t room) {
   skip_space(s);
   if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) return false;
   char quote = *s->at++;
@@ -53,7 +53,7 @@ static bool take_string(Scan *s, char *out, size_t room) {
   out[n] = 0;
   return take(s, quote);
 }
-static bool take_number(Scan *s, int64_t *out) {
+static bool take_number(HeaderScan *s, int64_t *out) {
   skip_space(s);
   int64_t x = 0;
   const char *start = s->at;
@@ -84,7 +84,7 @@ static bool parse_type(const char *text, Raw *out, char *why) {
   return true;
 }
 
-static bool parse_shape(Scan *s, ArrayPlace *out, char *why) {
+static bool parse_shape(HeaderScan *s, ArrayPlace *out, char *why) {
   if (!take(s, '(')) return why_not(why, "has a broken header: no shape");
   out->rank = 0;
   while (!take(s, ')')) {
@@ -100,7 +100,7 @@ static bool parse_shape(Scan *s, ArrayPlace *out, char *why) {
   return true;
 }
 
-static bool parse_dict(Scan s, ArrayPlace *out, char *why) {
+static bool parse_dict(HeaderScan s, ArrayPlace *out, char *why) {
   enum { DESCR = 1, ORDER = 2, SHAPE = 4 };
   int seen = 0;
   char key[32], type[64];
@@ -150,7 +150,7 @@ bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
   if (start + length > n) return why_not(why, "ends inside its header");
   out->offset = start + length;
   const char *text = (const char *)b + start;
-  return parse_dict((Scan){text, text + length}, out, why);
+  return parse_dict((HeaderScan){text, text + length}, out, why);
 }
 
 bool npy_find(const Datafile *f, ArrayPlace *out, char *why) {

@@ -17,12 +17,12 @@ enum {
   LOCAL_BYTES = 30,
 };
 
-typedef struct Member {
+typedef struct ZipMember {
   const char *name;                          // in the directory, not terminated
   int64_t name_length, packed, size, header; // header: offset of the local one
   int method;
   uint32_t crc;
-} Member;
+} ZipMember;
 
 // The central directory, read whole.
 typedef struct Zip {
@@ -87,7 +87,7 @@ static bool zip_open(const Datafile *f, Zip *z, char *why) {
 }
 
 // Sizes and offset that did not fit 32 bits, in this order, from the extra field 1.
-static bool extend64(Member *m, const char *extra, int64_t n) {
+static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   while (n >= 4) {
     int64_t length = (int64_t)little(extra + 2, 2);
     if (length > n - 4) return false;
@@ -108,7 +108,7 @@ static bool extend64(Member *m, const char *extra, int64_t n) {
 }
 
 // The next entry; false at the end or (why not empty) when it is broken.
-static bool zip_next(Zip *z, Member *m, char *why) {
+static bool zip_next(Zip *z, ZipMember *m, char *why) {
   why[0] = 0;
   if (z->at == z->n) return false;
   const char *p = z->bytes + z->at;
@@ -132,7 +132,7 @@ static bool zip_next(Zip *z, Member *m, char *why) {
   return true;
 }
 
-static bool is_named(const Member *m, const char *key) {
+static bool is_named(const ZipMember *m, const char *key) {
   int64_t n = (int64_t)strlen(key);
   bool begins = m->name_length >= n && memcmp(m->name, key, (size_t)n) == 0;
   return begins &&
@@ -175,7 +175,7 @@ static bool check_crc(const char *bytes, int64_t n, uint32_t want, char *why) {
   return crc == want || why_not(why, "has a member with a wrong checksum");
 }
 
-static bool read_member(const Datafile *f, const Member *m, char **out, char *why) {
+static bool read_member(const Datafile *f, const ZipMember *m, char **out, char *why) {
   char local[LOCAL_BYTES];
   if (m->method != 0 && m->method != 8)
     return why_not(why, "is packed by method %d; stored and deflated can be read", m->method);
@@ -201,7 +201,7 @@ static bool read_member(const Datafile *f, const Member *m, char **out, char *wh
 }
 
 // Says where in the file the member stands.
-static bool read_at(const Datafile *f, const Member *m, char **out, char *why) {
+static bool read_at(const Datafile *f, const ZipMember *m, char **out, char *why) {
   char reason[WHY];
   return read_member(f, m, out, reason) ||
          why_not(why, "%.130s, of '%.*s' at byte %lld", reason, (int)clamp64(m->name_length, 0, 40),
@@ -210,7 +210,7 @@ static bool read_at(const Datafile *f, const Member *m, char **out, char *why) {
 
 bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why) {
   Zip z;
-  Member m, found = {0};
+  ZipMember m, found = {0};
   int count = 0;
   *out = NULL;
   if (!zip_open(f, &z, why)) return false;
@@ -230,7 +230,7 @@ bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char
 
 bool npz_names(Arena *a, const Datafile *f, const char ***out, char *why) {
   Zip z;
-  Member m;
+  ZipMember m;
   VEC(const char *) names = {0};
   if (!zip_open(f, &z, why)) return false;
   while (zip_next(&z, &m, why)) {

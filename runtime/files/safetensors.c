@@ -37,18 +37,18 @@ static int other_bits(const char *name) {
   return 0;
 }
 
-typedef struct Entry {
+typedef struct TensorEntry {
   const char *name, *type;
   ArrayPlace place;
   int64_t begin, end;
   bool usable; // its element type can be read
-} Entry;
+} TensorEntry;
 
 typedef struct Header {
   json_t *json;
   int64_t data; // offset of the byte area
   size_t n;
-  Entry *entry;
+  TensorEntry *entry;
 } Header;
 
 static void header_free(Header *h) {
@@ -90,7 +90,7 @@ static bool check_metadata(json_t *m, char *why) {
   return true;
 }
 
-static bool read_shape(json_t *shape, Entry *e, char *why) {
+static bool read_shape(json_t *shape, TensorEntry *e, char *why) {
   if (!json_is_array(shape)) return why_not(why, "has no shape for '%.*s'", SHOWN, e->name);
   if (json_array_size(shape) > MAX_RANK)
     return why_not(why, "has more than %d axes in '%.*s'", MAX_RANK, SHOWN, e->name);
@@ -105,7 +105,7 @@ static bool read_shape(json_t *shape, Entry *e, char *why) {
          why_not(why, "claims more than 2^40 elements for '%.*s'", SHOWN, e->name);
 }
 
-static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, char *why) {
+static bool read_entry(const Datafile *f, const Header *h, json_t *v, TensorEntry *e, char *why) {
   const char *type = json_string_value(json_object_get(v, "dtype"));
   json_t *offsets = json_object_get(v, "data_offsets");
   if (!type || json_object_size(v) != 3 || json_array_size(offsets) != 2)
@@ -139,7 +139,7 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, Entry *e, 
 }
 
 static int by_offset(const void *a, const void *b) {
-  const Entry *x = a, *y = b;
+  const TensorEntry *x = a, *y = b;
   if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
   return (x->end > y->end) - (x->end < y->end);
 }
@@ -147,7 +147,7 @@ static int by_offset(const void *a, const void *b) {
 static bool check_layout(const Datafile *f, const Header *h, char *why) {
   int64_t at = 0;
   for (size_t i = 0; i < h->n; i++) {
-    const Entry *e = &h->entry[i];
+    const TensorEntry *e = &h->entry[i];
     if (e->begin != at)
       return why_not(why, "has %s before '%.*s' at byte %lld",
                      e->begin < at ? "an overlap" : "a hole", SHOWN, e->name,
@@ -171,7 +171,7 @@ static bool header_read(const Datafile *f, Header *h, char *why) {
         ok = check_metadata(value, why);
         continue;
       }
-      Entry *e = &h->entry[h->n++];
+      TensorEntry *e = &h->entry[h->n++];
       e->name = key;
       ok = read_entry(f, h, value, e, why);
     }
@@ -223,7 +223,7 @@ bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   if (!header_read(f, &h, why)) return false;
   out->at = arena_array(a, ArrayInfo, h.n + 1);
   for (size_t i = 0; i < h.n; i++) {
-    const Entry *e = &h.entry[i];
+    const TensorEntry *e = &h.entry[i];
     ArrayInfo *x = &out->at[out->n++];
     *x = (ArrayInfo){.name = arena_text(a, e->name, strlen(e->name)),
                      .type = e->usable ? raw_text(e->place.raw)

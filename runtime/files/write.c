@@ -29,15 +29,15 @@ static void put_elements(const Array *x, Put *put, void *to) {
   }
 }
 
-static void put_file(void *to, const void *bytes, size_t n) { aside_put(to, bytes, n); }
+static void put_file(void *to, const void *bytes, size_t n) { atomic_file_put(to, bytes, n); }
 
 bool npy_write(const char *path, const Array *x, Diag *d) {
-  Aside w;
+  AtomicFile w;
   char text[NPY_TEXT];
-  if (!aside_open(&w, path, d)) return false;
-  aside_put(&w, text, npy_header_text(x, written_type(x->type), text, sizeof text));
+  if (!atomic_file_open(&w, path, d)) return false;
+  atomic_file_put(&w, text, npy_header_text(x, written_type(x->type), text, sizeof text));
   put_elements(x, put_file, &w);
-  return aside_close(&w, d);
+  return atomic_file_close(&w, d);
 }
 
 static void put_stream(void *to, const void *bytes, size_t n) {
@@ -68,15 +68,15 @@ static size_t little(char *out, uint64_t x, size_t n) {
   return n;
 }
 
-typedef struct Entry {
+typedef struct ZipEntry {
   uint64_t size, offset;
   uint32_t crc;
-} Entry;
+} ZipEntry;
 
 static uint64_t low32(uint64_t x) { return x < UINT32_MAX ? x : UINT32_MAX; }
 
 // The fields that local and central headers share, from "version needed" to "extra length".
-static size_t common_fields(char *out, const Entry *e, size_t name, size_t extra) {
+static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t extra) {
   size_t n = little(out, extra ? 45 : 20, 2);
   n += little(out + n, 0x0800, 2); // names are UTF-8
   n += little(out + n, 0, 2);      // stored
@@ -91,7 +91,7 @@ static size_t common_fields(char *out, const Entry *e, size_t name, size_t extra
 }
 
 // The zip64 field; empty when everything fits.
-static size_t extra_field(char *out, const Entry *e, bool central) {
+static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   size_t n = 4;
   if (low32(e->size) == UINT32_MAX) {
     n += little(out + n, e->size, 8);
@@ -104,7 +104,7 @@ static size_t extra_field(char *out, const Entry *e, bool central) {
   return n;
 }
 
-static uint64_t put_local(Aside *w, const NamedArray *x, Entry *e) {
+static uint64_t put_local(AtomicFile *w, const NamedArray *x, ZipEntry *e) {
   char text[NPY_TEXT], head[128], extra[32], name[512];
   size_t ntext = npy_header_text(&x->array, written_type(x->array.type), text, sizeof text);
   size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
@@ -118,15 +118,15 @@ static uint64_t put_local(Aside *w, const NamedArray *x, Entry *e) {
   size_t nextra = extra_field(extra, e, false);
   size_t n = little(head, 0x04034b50, 4);
   n += common_fields(head + n, e, nname, nextra);
-  aside_put(w, head, n);
-  aside_put(w, name, nname);
-  aside_put(w, extra, nextra);
-  aside_put(w, text, ntext);
+  atomic_file_put(w, head, n);
+  atomic_file_put(w, name, nname);
+  atomic_file_put(w, extra, nextra);
+  atomic_file_put(w, text, ntext);
   put_elements(&x->array, put_file, w);
   return n + nname + nextra + e->size;
 }
 
-static uint64_t put_central(Aside *w, const NamedArray *x, const Entry *e) {
+static uint64_t put_central(AtomicFile *w, const NamedArray *x, const ZipEntry *e) {
   char head[128], extra[32], name[512];
   size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
   nname = nname < sizeof name ? nname : sizeof name - 1;
@@ -137,13 +137,13 @@ static uint64_t put_central(Aside *w, const NamedArray *x, const Entry *e) {
   n += little(head + n, 0, 8); // comment length, disk, inner and half of the outer attributes
   n += little(head + n, 0, 2);
   n += little(head + n, low32(e->offset), 4);
-  aside_put(w, head, n);
-  aside_put(w, name, nname);
-  aside_put(w, extra, nextra);
+  atomic_file_put(w, head, n);
+  atomic_file_put(w, name, nname);
+  atomic_file_put(w, extra, nextra);
   return n + nname + nextra;
 }
 
-static void put_end(Aside *w, uint32_t count, uint64_t start, uint64_t bytes) {
+static void put_end(AtomicFile *w, uint32_t count, uint64_t start, uint64_t bytes) {
   char b[98];
   size_t n = 0;
   if (count >= UINT16_MAX || start + bytes >= UINT32_MAX) {
@@ -169,13 +169,13 @@ static void put_end(Aside *w, uint32_t count, uint64_t start, uint64_t bytes) {
   n += little(b + n, low32(bytes), 4);
   n += little(b + n, low32(start), 4);
   n += little(b + n, 0, 2);
-  aside_put(w, b, n);
+  atomic_file_put(w, b, n);
 }
 
 bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
-  Aside w;
-  if (!aside_open(&w, path, d)) return false;
-  Entry *e = mem_zeroed(n + 1u, sizeof *e);
+  AtomicFile w;
+  if (!atomic_file_open(&w, path, d)) return false;
+  ZipEntry *e = mem_zeroed(n + 1u, sizeof *e);
   uint64_t at = 0, bytes = 0;
   for (uint32_t i = 0; i < n; i++) {
     e[i].offset = at;
@@ -184,7 +184,7 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   for (uint32_t i = 0; i < n; i++) bytes += put_central(&w, &x[i], &e[i]);
   put_end(&w, n, at, bytes);
   free(e);
-  return aside_close(&w, d);
+  return atomic_file_close(&w, d);
 }
 
 // -- safetensors --------------------------------------------------------------------------------
@@ -228,28 +228,28 @@ static char *header_text(uint32_t n, const NamedArray **order) {
   return text;
 }
 
-static bool put_safetensors(Aside *w, uint32_t n, const NamedArray **order) {
+static bool put_safetensors(AtomicFile *w, uint32_t n, const NamedArray **order) {
   char *text = header_text(n, order);
   if (!text) return false;
   size_t length = strlen(text),
          padded = (8 + length + 63) / 64 * 64 - 8; // data at a multiple of 64
   char size[8];
   little(size, padded, 8);
-  aside_put(w, size, 8);
-  aside_put(w, text, length);
-  for (size_t i = length; i < padded; i++) aside_put(w, " ", 1);
+  atomic_file_put(w, size, 8);
+  atomic_file_put(w, text, length);
+  for (size_t i = length; i < padded; i++) atomic_file_put(w, " ", 1);
   for (uint32_t i = 0; i < n; i++) put_elements(&order[i]->array, put_file, w);
   free(text);
   return true;
 }
 
 bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
-  Aside w;
-  if (!aside_open(&w, path, d)) return false;
+  AtomicFile w;
+  if (!atomic_file_open(&w, path, d)) return false;
   const NamedArray **order = mem_zeroed(n + 1u, sizeof *order);
   for (uint32_t i = 0; i < n; i++) order[i] = &x[i];
   if (n) qsort(order, n, sizeof *order, by_order);
   if (!put_safetensors(&w, n, order)) w.failed = true;
   free(order);
-  return aside_close(&w, d);
+  return atomic_file_close(&w, d);
 }

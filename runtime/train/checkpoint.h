@@ -18,7 +18,7 @@
 enum { EXIT_INTERRUPTED = 75 };
 
 // What training needs to go on, beside its tensors.
-typedef struct CheckpointNote {
+typedef struct TrainPosition {
   int64_t step;   // steps done
   int64_t before; // that the step counter was ahead of them, by loaded optimiser state
   uint64_t seed;
@@ -28,7 +28,7 @@ typedef struct CheckpointNote {
   double best;
   int64_t worse;   // evaluations since
   int64_t skipped; // steps that changed nothing because they were not finite
-} CheckpointNote;
+} TrainPosition;
 
 // -- checkpoint_write.c -------------------------------------------------------------------------
 typedef struct Saver Saver;
@@ -48,7 +48,7 @@ MUST_USE bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d);
 // before. `best`: it is the best so far. A checkpoint of that step that is there already is not
 // written again; a step-N without a manifest is renamed to step-N.old, with a warning. False after
 // an error in d.
-MUST_USE bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d);
+MUST_USE bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d);
 // *path: the checkpoint that has become complete since the last call, or NULL. With `wait`: when
 // the one under way is. False after an error in d: it could not be written, nothing of it is left,
 // older ones are intact.
@@ -67,7 +67,7 @@ typedef struct CheckpointTensor {
 } CheckpointTensor;
 typedef struct Checkpoint {
   const char *path;
-  CheckpointNote note;
+  TrainPosition note;
   const char *model, *version, *mesh;
   int64_t bytes; // of all shards
   uint32_t nshards, ntensors;

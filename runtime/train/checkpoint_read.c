@@ -61,13 +61,13 @@ const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
 
 // -- the manifest -------------------------------------------------------------------------------
 
-typedef struct Reader {
+typedef struct ManifestReader {
   Arena *a;
   Diag *d;
   Pos at;
   const char *file; // the manifest
   Checkpoint *out;
-} Reader;
+} ManifestReader;
 
 // What to do about a damaged checkpoint: the newest complete one before it, where there is one.
 static void hint_older(Arena *a, const char *path, Diag *d) {
@@ -84,14 +84,14 @@ static void hint_older(Arena *a, const char *path, Diag *d) {
             folder, all.at[i].name, (long long)all.at[i].step, folder, all.at[i].name);
 }
 
-static bool malformed(const Reader *r, const char *what) {
+static bool malformed(const ManifestReader *r, const char *what) {
   diag_error(r->d, DIAG_FILE_MALFORMED, r->at, "%s %s", r->file, what);
   hint_older(r->a, r->out->path, r->d);
   return false;
 }
 
 // The whole text; its last member is the checksum of what stands before it.
-static char *read_text(const Reader *r, size_t *n) {
+static char *read_text(const ManifestReader *r, size_t *n) {
   Datafile f;
   char why[WHY], *text = NULL;
   if (!datafile_open(&f, r->file, r->d, r->at)) return NULL;
@@ -118,7 +118,7 @@ static bool sum_holds(const char *text, size_t n) {
          strcmp(text + n - sizeof end + 1, end) == 0;
 }
 
-static json_t *read_manifest(const Reader *r) {
+static json_t *read_manifest(const ManifestReader *r) {
   size_t n;
   json_error_t e;
   char *text = read_text(r, &n);
@@ -132,13 +132,13 @@ static json_t *read_manifest(const Reader *r) {
   return root;
 }
 
-static const char *text_of(const Reader *r, json_t *x) {
+static const char *text_of(const ManifestReader *r, json_t *x) {
   const char *s = json_string_value(x);
   return s ? arena_text(r->a, s, strlen(s)) : "";
 }
 
-static bool read_note(const Reader *r, json_t *root) {
-  CheckpointNote *n = &r->out->note;
+static bool read_note(const ManifestReader *r, json_t *root) {
+  TrainPosition *n = &r->out->note;
   json_int_t step, before, skipped = 0, seed, epoch, row, evaluated, worse, best_step;
   json_t *best;
   const char *schema = "";
@@ -151,22 +151,22 @@ static bool read_note(const Reader *r, json_t *root) {
   const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
   for (size_t i = 0; i < countof(count); i++)
     if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
-  *n = (CheckpointNote){.step = step,
-                        .before = before,
-                        .seed = (uint64_t)seed,
-                        .epoch = epoch,
-                        .row = row,
-                        .evaluated = evaluated,
-                        .best_step = best_step,
-                        .worse = worse,
-                        .skipped = skipped,
-                        .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
+  *n = (TrainPosition){.step = step,
+                       .before = before,
+                       .seed = (uint64_t)seed,
+                       .epoch = epoch,
+                       .row = row,
+                       .evaluated = evaluated,
+                       .best_step = best_step,
+                       .worse = worse,
+                       .skipped = skipped,
+                       .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
   r->out->model = text_of(r, json_object_get(root, "model"));
   r->out->version = text_of(r, json_object_get(root, "version"));
   return true;
 }
 
-static void read_mesh(const Reader *r, json_t *mesh) {
+static void read_mesh(const ManifestReader *r, json_t *mesh) {
   const char *key, *text = "";
   json_t *value;
   json_object_foreach(mesh, key, value) text = arena_printf(
@@ -174,7 +174,7 @@ static void read_mesh(const Reader *r, json_t *mesh) {
   r->out->mesh = *text ? text : "one processor";
 }
 
-static bool read_shards(const Reader *r, json_t *list) {
+static bool read_shards(const ManifestReader *r, json_t *list) {
   Checkpoint *c = r->out;
   c->shard = arena_array(r->a, CheckpointShard, json_array_size(list) + 1);
   for (size_t i = 0; i < json_array_size(list); i++) {
@@ -205,7 +205,8 @@ static bool read_numbers(json_t *list, int n, int64_t *out) {
   return true;
 }
 
-static bool read_piece(const Reader *r, json_t *x, CheckpointTensor *t, CheckpointPiece *p) {
+static bool read_piece(const ManifestReader *r, json_t *x, CheckpointTensor *t,
+                       CheckpointPiece *p) {
   json_int_t shard;
   json_t *at, *size;
   if (json_unpack(x, "{s:I, s:o, s:o}", "shard", &shard, "at", &at, "size", &size) != 0 ||
@@ -280,7 +281,7 @@ static bool pieces_tile(const CheckpointTensor *t) {
   return sum == 0;
 }
 
-static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
+static bool read_dims(const ManifestReader *r, json_t *dims, CheckpointTensor *t) {
   if (json_array_size(dims) > MAX_RANK) return malformed(r, "has a tensor of too many dims");
   t->rank = (int)json_array_size(dims);
   t->elements = 1;
@@ -295,7 +296,7 @@ static bool read_dims(const Reader *r, json_t *dims, CheckpointTensor *t) {
   return true;
 }
 
-static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
+static bool read_tensor(const ManifestReader *r, json_t *x, CheckpointTensor *t) {
   json_t *name, *kind, *type, *dims, *pieces;
   if (json_unpack(x, "{s:o, s:o, s:o, s:o, s:o}", "name", &name, "kind", &kind, "type", &type,
                   "dims", &dims, "pieces", &pieces) != 0)
@@ -318,7 +319,7 @@ static bool read_tensor(const Reader *r, json_t *x, CheckpointTensor *t) {
              r, arena_printf(r->a, "has pieces of %s that overlap or leave a part out", t->name));
 }
 
-static bool read_tensors(const Reader *r, json_t *list) {
+static bool read_tensors(const ManifestReader *r, json_t *list) {
   Checkpoint *c = r->out;
   c->tensor = arena_array(r->a, CheckpointTensor, json_array_size(list) + 1);
   for (size_t i = 0; i < json_array_size(list); i++)
@@ -354,7 +355,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
   warn_skipped(path, &all, skipped, d, at);
   Checkpoint *c = arena_new_of(a, Checkpoint);
   c->path = folder;
-  Reader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
+  ManifestReader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
   json_t *root = read_manifest(&r);
   if (!root) return NULL;
   read_mesh(&r, json_object_get(root, "mesh"));
@@ -469,7 +470,7 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   bool good = true;
   for (uint32_t i = 0; good && i < x->npieces; i++)
     good = load_piece(l, x, &x->piece[i], whole.data);
-  good = good && array_holds(&whole, t->type, t->name, l->d, l->at);
+  good = good && array_fits(&whole, t->type, t->name, l->d, l->at);
   if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
   array_free(&whole);
   return good;

@@ -60,11 +60,11 @@ static const char *kind_text(TensorKind k) {
 
 // Where processor r's block of t stands in the whole tensor, in declared order. False: it has none
 // to write.
-typedef struct Box {
+typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK],
       elements; // stride: in the processor's buffer
-} Box;
-static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, Box *out) {
+} BlockBox;
+static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
   int64_t stride[MAX_RANK], next = 1;
@@ -99,7 +99,7 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
   for (int64_t each = WIDEST; each > 0; each /= 2)
     for (uint32_t i = 0; i < e->program->ntensors; i++) {
       const ProgTensor *t = &e->program->tensor[i];
-      Box b;
+      BlockBox b;
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
       int64_t end = *bytes + b.elements * each;
       json_object_set_new(root, t->name,
@@ -115,11 +115,11 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
 
 // `to` NULL: what this rank has is shown to the one that writes.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
-  char *room = mem_alloc((size_t)exec_room(e) + 1);
+  char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
     for (uint32_t i = 0; i < e->program->ntensors; i++) {
       const ProgTensor *t = &e->program->tensor[i];
-      Box b;
+      BlockBox b;
       int64_t stride[MAX_RANK], next = 1;
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
       const char *block = exec_block(e, i, r, room);
@@ -192,7 +192,7 @@ static bool copy_shards(Saver *s) {
 static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < s->nshards; i++) {
-    Box b;
+    BlockBox b;
     if (!box_of(s->exec, t, s->shard[i].processor, &b)) continue;
     json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at",
                                          numbers(t->rank, b.at), "size", numbers(t->rank, b.size)));
@@ -220,7 +220,7 @@ static json_t *tensors_json(const Saver *s) {
   return out;
 }
 
-static json_t *manifest_json(const Saver *s, const CheckpointNote *n) {
+static json_t *manifest_json(const Saver *s, const TrainPosition *n) {
   const Mesh *m = &s->exec->program->mesh;
   json_t *mesh = json_object();
   for (int i = 0; i < m->naxes; i++)
@@ -391,7 +391,7 @@ static bool lost(Diag *d) {
 static bool open_folder(Saver *s, Diag *d) {
   if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
   if (writes(s->exec) && s->folder < 0) return false;
-  return exec_show(s->exec, false, NULL) || lost(d);
+  return exec_meet_readers(s->exec, false, NULL) || lost(d);
 }
 
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d) {
@@ -471,7 +471,7 @@ static bool look_for(Saver *s, bool *is_there, Diag *d) {
   return set_aside(s, name, "has no manifest.json, so it is no checkpoint", d);
 }
 
-bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
+bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
   const char *before;
   if (!saver_poll(s, true, &before, d)) return false;
   free(s->path);
@@ -480,9 +480,9 @@ bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
   s->best = best;
   bool is_there, looked = look_for(s, &is_there, d);
   if (!looked) return false; // the others see it at their next meeting
-  if (!exec_show(s->exec, false, &is_there)) return lost(d);
+  if (!exec_meet_readers(s->exec, false, &is_there)) return lost(d);
   if (!writes(s->exec)) {
-    bool shown = is_there || (copy_shards(s) && exec_show(s->exec, true, NULL));
+    bool shown = is_there || (copy_shards(s) && exec_meet_readers(s->exec, true, NULL));
     free_copy(s);
     return shown || lost(d);
   }
@@ -491,7 +491,7 @@ bool saver_start(Saver *s, const CheckpointNote *n, bool best, Diag *d) {
     return !best || link_best(s, s->step) || saver_poll(s, true, &before, d);
   }
   if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
-    return exec_show(s->exec, true, NULL) ? start_thread(s) : lost(d);
+    return exec_meet_readers(s->exec, true, NULL) ? start_thread(s) : lost(d);
   free_copy(s);
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
              "no memory for a copy of what the checkpoint of step %lld holds", (long long)n->step);

@@ -41,7 +41,7 @@ void give_batch(Exec *e, Feed *f, const void **data) {
     exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
 }
 
-int say_fault(const Exec *e, StepResult r, Diag *d) {
+int report_step_fault(const Exec *e, StepResult r, Diag *d) {
   if (r == STEP_NOT_FINITE)
     diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
   else
@@ -122,11 +122,11 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
   while ((got = feed_next(f, data)) > 0) {
     bool incomplete = got < feed_batch(f);
     Exec *e = incomplete && last ? last : whole;
-    if (exec_asked(whole)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
+    if (exec_stop_asked(whole)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
     exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);
-    if (r != STEP_OK) return say_fault(e, r, d);
+    if (r != STEP_OK) return report_step_fault(e, r, d);
     parts_add(parts, e, got);
     *rows += got;
     if (progress)
@@ -145,8 +145,8 @@ int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric,
   Parts parts;
   const void **data = mem_zeroed(feed_inputs(f, &input) + 1u, sizeof *data);
   parts_open(&parts, n, metric);
-  exec_want(e, f);
-  if (last) exec_want_last(last, f);
+  exec_restrict_feed(e, f);
+  if (last) exec_restrict_feed_last(last, f);
   int code = eval_batches(e, last, f, &parts, data, rows, progress, d);
   exec_rows(e, -1);
   if (code == 0) parts_finish(&parts, *rows, out);

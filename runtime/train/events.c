@@ -188,13 +188,13 @@ bool events_close(Events *e, Diag *d) {
   if (!e) return true;
   int error = e->error;
   if (fclose(e->out) != 0 && !error) error = errno;
-  if (error) log_say_error(e->path, error, d);
+  if (error) log_report_error(e->path, error, d);
   free(e->path);
   free(e);
   return error == 0;
 }
 
-void log_say_error(const char *path, int error, Diag *d) {
+void log_report_error(const char *path, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
              path, strerror(error));
 }

@@ -162,7 +162,7 @@ bool log_close(Log *l, Diag *d) {
   if (!l->error) end_object(l);
   int error = l->error;
   if (fclose(l->out) != 0 && !error) error = errno;
-  if (error) log_say_error(l->path, error, d);
+  if (error) log_report_error(l->path, error, d);
   bool good = events_close(l->events, d) && !error;
   free(l->path);
   free(l);

@@ -45,6 +45,6 @@ int events_error(const Events *e); // errno of the first write that failed, or 0
 const char *events_path(const Events *e);
 MUST_USE bool events_close(Events *e, Diag *d);
 // A file of the log: what its first failed write says (errno), as an error in d.
-void log_say_error(const char *path, int error, Diag *d);
+void log_report_error(const char *path, int error, Diag *d);
 
 #endif

@@ -14,9 +14,9 @@ enum { LINES_A_RUN = 10, NUMBER = METRIC_NUMBER, LINE = 1024, MAX_SHOWN = 256 };
 
 // -- what is printed ----------------------------------------------------------------------------
 
-typedef struct Run {
+typedef struct TrainRun {
   const TrainJob *job;
-  int64_t step, log; // steps done; steps a line
+  int64_t step, log_every; // steps done; steps a line
   double began, last_time;
   int64_t last_step;
   Progress progress;
@@ -30,7 +30,7 @@ typedef struct Run {
   bool stopped;
   int64_t saved;     // step of the last checkpoint, -1: none
   const void **data; // of the batch
-} Run;
+} TrainRun;
 
 const char *metric_number(double x, char out[METRIC_NUMBER]) {
   double a = fabs(x);
@@ -66,12 +66,12 @@ static void append(char *line, size_t *n, const char *fmt, ...) {
 }
 
 // Steps that were not finite, and updates that a scaled loss left out.
-static int64_t all_skipped(const Run *r) {
+static int64_t all_skipped(const TrainRun *r) {
   return r->skipped + (r->job->skipped ? (int64_t)exec_scalar(r->job->train, r->job->skipped) : 0);
 }
 
 // step 200/5000  loss 1.2345  accuracy 0.8710  12.3 ms/step  41.6k rows/s  eta 0:59
-static void progress_text(const Run *r, double now, char line[LINE]) {
+static void progress_text(const TrainRun *r, double now, char line[LINE]) {
   const TrainJob *j = r->job;
   char b[NUMBER];
   size_t n = 0;
@@ -89,11 +89,11 @@ static void progress_text(const Run *r, double now, char line[LINE]) {
   append(line, &n, "  eta %s", time_text(mean * (double)(j->steps - r->step), b));
 }
 
-static void show_step(Run *r) {
+static void show_step(TrainRun *r) {
   const TrainJob *j = r->job;
   char line[LINE];
   double now = clock_seconds();
-  bool due = !j->quiet && (r->step % r->log == 0 || r->step == j->steps);
+  bool due = !j->quiet && (r->step % r->log_every == 0 || r->step == j->steps);
   if (!due && !progress_due(&r->progress)) return;
   progress_text(r, now, line);
   if (!due) {
@@ -116,12 +116,12 @@ static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t ro
 }
 
 // Compares an evaluation by the metric that may stop the run, else by the loss, which is the first.
-static void watch_metric(Run *r, const double *x) {
+static void watch_metric(TrainRun *r, const double *x) {
   const TrainJob *j = r->job;
   uint32_t i = 0;
   while (j->stop && i < j->nmetrics && strcmp(j->metric[i].name, j->stop) != 0) i++;
   if (i == j->nmetrics) return;
-  bool least = !j->stop || j->stop_least;
+  bool least = !j->stop || j->stop_minimise;
   r->better = r->best_step == 0 || (least ? x[i] < r->best : x[i] > r->best);
   r->worse = r->better ? 0 : r->worse + 1;
   r->stopped = j->stop && r->worse >= j->patience;
@@ -130,7 +130,7 @@ static void watch_metric(Run *r, const double *x) {
   r->best_step = r->step;
 }
 
-static void show_stopped(Run *r) {
+static void show_stopped(TrainRun *r) {
   const TrainJob *j = r->job;
   char b[NUMBER];
   if (j->quiet) return;
@@ -142,11 +142,11 @@ static void log_metrics(const TrainJob *j, const double *x) {
   const char *name[MAX_SHOWN];
   uint32_t n = j->nmetrics < MAX_SHOWN ? j->nmetrics : MAX_SHOWN;
   for (uint32_t i = 0; i < n; i++) name[i] = j->metric[i].name;
-  log_evaluation(j->watch, j->test_name, n, name, x);
+  log_evaluation(j->log, j->test_name, n, name, x);
 }
 
 // Evaluates; at the end of training every metric has a line of its own.
-static int evaluate(Run *r, bool last, Diag *d) {
+static int evaluate(TrainRun *r, bool last, Diag *d) {
   const TrainJob *j = r->job;
   double began = clock_seconds();
   double *x = mem_zeroed(j->nmetrics + 1u, sizeof *x);
@@ -170,7 +170,7 @@ static int evaluate(Run *r, bool last, Diag *d) {
   r->better = false;
   if (code == 0 && !again) watch_metric(r, x);
   if (code == 0) r->evaluated = r->step;
-  if (code == 0 && !again && j->watch) log_metrics(j, x);
+  if (code == 0 && !again && j->log) log_metrics(j, x);
   fflush(j->out);
   free(x);
   double spent = clock_seconds() - began; // is no training time
@@ -182,9 +182,9 @@ static int evaluate(Run *r, bool last, Diag *d) {
 // -- training -----------------------------------------------------------------------------------
 
 // Of the run: the program's counter goes by the updates that were made.
-static int64_t step_number(const Run *r) { return r->job->before + r->step - r->skipped; }
+static int64_t step_number(const TrainRun *r) { return r->job->before + r->step - r->skipped; }
 
-static int say_not_finite(const Run *r, Diag *d) {
+static int say_not_finite(const TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
   char b[NUMBER];
   const char *name = NULL;
@@ -239,11 +239,11 @@ static void add_figure(Logged *l, const TrainJob *j, const char *name, double va
   if (!is_shown(j, name)) add_logged(l, name, value);
 }
 
-static void log_shown(Run *r) {
+static void log_shown(TrainRun *r) {
   const TrainJob *j = r->job;
   Logged l = {0};
   double now = clock_seconds() - r->began;
-  if (!j->watch) return;
+  if (!j->log) return;
   for (uint32_t i = 0; i < j->nshown; i++)
     add_logged(&l, j->shown[i], exec_scalar(j->train, j->shown[i]));
   for (uint32_t i = 0; i < j->nlogged; i++)
@@ -254,20 +254,20 @@ static void log_shown(Run *r) {
   add_figure(&l, j, "memory", (double)exec_bytes(j->train));
   if (j->skip || j->skipped) add_figure(&l, j, "skipped", (double)all_skipped(r));
   r->logged = now;
-  log_step(j->watch, r->step, now, l.n, l.name, l.value);
+  log_step(j->log, r->step, now, l.n, l.name, l.value);
 }
 
 // A full disk is told when it is met; the run ends with its exit code when all steps are done.
-static void tell_log_fault(Run *r) {
+static void tell_log_fault(TrainRun *r) {
   int error;
-  const char *path = r->job->watch ? log_fault(r->job->watch, &error) : NULL;
+  const char *path = r->job->log ? log_fault(r->job->log, &error) : NULL;
   if (!path) return;
   progress_clear(&r->progress);
   fprintf(stderr, "meshc: warning: cannot write %s: %s; training goes on, its log does not\n", path,
           strerror(error));
 }
 
-static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
+static void log_tensors(const TrainRun *r, const Exec *e, TensorKind kind) {
   const Program *p = e->program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
@@ -278,19 +278,19 @@ static void log_tensors(const Run *r, const Exec *e, TensorKind kind) {
                       : NULL;
     if (!whole) continue;
     exec_read(e, kind, t->name, whole);
-    log_histogram(r->job->watch, r->step, t->name, t->type, n, whole);
+    log_histogram(r->job->log, r->step, t->name, t->type, n, whole);
     free(whole);
   }
 }
 
-static bool histograms_due(const Run *r) {
-  return r->job->watch && r->job->gradients &&
-         ((r->step + 1) % r->log == 0 || r->step + 1 == r->job->steps);
+static bool histograms_due(const TrainRun *r) {
+  return r->job->log && r->job->gradients &&
+         ((r->step + 1) % r->log_every == 0 || r->step + 1 == r->job->steps);
 }
 
 // Of the parameters that a step begins with and of their gradients, which a program of their own
 // computes, so that what is watched changes no bit of what is trained.
-static void log_histograms(const Run *r) {
+static void log_histograms(const TrainRun *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
   if (exec_step(j->gradients, step_number(r), false) != STEP_OK)
@@ -299,7 +299,7 @@ static void log_histograms(const Run *r) {
   log_tensors(r, j->train, TENSOR_PARAM);
 }
 
-static int train_step(Run *r, const void **data, Diag *d) {
+static int train_step(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code = next_batch(j, data, d);
   if (code != 0) return code;
@@ -324,7 +324,7 @@ static int train_step(Run *r, const void **data, Diag *d) {
 
 // -- checkpoints --------------------------------------------------------------------------------
 
-static void show_saved(Run *r, const char *path) {
+static void show_saved(TrainRun *r, const char *path) {
   if (!path || r->job->quiet) return;
   progress_clear(&r->progress);
   fprintf(r->job->out, "checkpoint %s\n", path);
@@ -332,7 +332,7 @@ static void show_saved(Run *r, const char *path) {
 }
 
 // Looks, or waits, for the checkpoint under way.
-static int poll_saver(Run *r, bool wait, Diag *d) {
+static int poll_saver(TrainRun *r, bool wait, Diag *d) {
   const char *path;
   if (!r->job->saver) return 0;
   if (!saver_poll(r->job->saver, wait, &path, d)) return diag_exit(d);
@@ -340,27 +340,27 @@ static int poll_saver(Run *r, bool wait, Diag *d) {
   return 0;
 }
 
-static int save(Run *r, bool best, Diag *d) {
+static int save(TrainRun *r, bool best, Diag *d) {
   const TrainJob *j = r->job;
-  CheckpointNote n = {.step = r->step,
-                      .before = j->before,
-                      .seed = j->seed,
-                      .evaluated = r->evaluated,
-                      .best_step = r->best_step,
-                      .best = r->best,
-                      .worse = r->worse,
-                      .skipped = r->skipped};
+  TrainPosition n = {.step = r->step,
+                     .before = j->before,
+                     .seed = j->seed,
+                     .evaluated = r->evaluated,
+                     .best_step = r->best_step,
+                     .best = r->best,
+                     .worse = r->worse,
+                     .skipped = r->skipped};
   if (!j->saver || (r->saved == r->step && !best)) return 0;
   int code = poll_saver(r, true, d);
   if (code != 0) return code;
   feed_position(j->feed, &n.epoch, &n.row);
   r->saved = r->step;
-  if (j->watch) log_sync(j->watch);
+  if (j->log) log_sync(j->log);
   tell_log_fault(r);
   return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
 }
 
-static int end_by_signal(Run *r, Diag *d) {
+static int end_by_signal(TrainRun *r, Diag *d) {
   int code = save(r, false, d);
   if (code == 0) code = poll_saver(r, true, d);
   if (code != 0) return code;
@@ -384,14 +384,14 @@ static int end_by_signal(Run *r, Diag *d) {
 
 // -- the steps ----------------------------------------------------------------------------------
 
-static bool evaluation_due(const Run *r) {
+static bool evaluation_due(const TrainRun *r) {
   const TrainJob *j = r->job;
   return j->eval && j->test && j->evaluate > 0 && r->step > 0 && r->step % j->evaluate == 0 &&
          r->step < j->steps && r->evaluated < r->step;
 }
 
 // What is to be done between steps, in an order that a run which goes on from a checkpoint repeats.
-static int between_steps(Run *r, Diag *d) {
+static int between_steps(TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
   int code = 0;
   if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better)
@@ -401,11 +401,11 @@ static int between_steps(Run *r, Diag *d) {
   return code == 0 ? poll_saver(r, false, d) : code;
 }
 
-static int run_steps(Run *r, const void **data, Diag *d) {
+static int run_steps(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code = between_steps(r, d); // an evaluation that a signal kept from being done
   while (code == 0 && r->step < j->steps && !r->stopped) {
-    if (exec_asked(j->train)) return end_by_signal(r, d);
+    if (exec_stop_asked(j->train)) return end_by_signal(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
     show_step(r);
     code = between_steps(r, d);
@@ -420,7 +420,7 @@ static int run_steps(Run *r, const void **data, Diag *d) {
 }
 
 // Where an earlier run stood.
-static void go_on(Run *r, const CheckpointNote *n) {
+static void go_on(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->step = r->last_step = r->saved = n->step;
   r->best = n->best;
@@ -432,7 +432,7 @@ static void go_on(Run *r, const CheckpointNote *n) {
 }
 
 // 3 of 100 steps were skipped: their loss or a gradient was not finite
-static void show_skipped(const Run *r) {
+static void show_skipped(const TrainRun *r) {
   const TrainJob *j = r->job;
   long long updates = all_skipped(r) - r->skipped;
   if (r->skipped > 0)
@@ -446,11 +446,13 @@ static void show_skipped(const Run *r) {
 
 int train_run(const TrainJob *job, Diag *d) {
   const FeedInput *input;
-  Run r = {
-      .job = job, .log = job->log > 0 ? job->log : ceil_div(job->steps, LINES_A_RUN), .saved = -1};
+  TrainRun r = {.job = job,
+                .log_every =
+                    job->log_every > 0 ? job->log_every : ceil_div(job->steps, LINES_A_RUN),
+                .saved = -1};
   go_on(&r, job->resume);
-  exec_want(job->train, job->feed);
-  if (r.log < 1) r.log = 1;
+  exec_restrict_feed(job->train, job->feed);
+  if (r.log_every < 1) r.log_every = 1;
   const void **data = mem_zeroed(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   stop_watch(true);
   if (job->header && !job->quiet) fprintf(job->out, "%s\n", job->header);
@@ -461,7 +463,7 @@ int train_run(const TrainJob *job, Diag *d) {
   int code = run_steps(&r, data, d);
   // A rank that ends because another one was asked may be asked only now: the signal must still
   // find its handler.
-  if (!exec_asked(job->train) || stop_signal()) stop_watch(false);
+  if (!exec_stop_asked(job->train) || stop_signal()) stop_watch(false);
   progress_clear(&r.progress);
   if (job->done) *job->done = step_number(&r) - job->before;
   char b[NUMBER];

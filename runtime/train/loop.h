@@ -8,6 +8,6 @@
 // Hands a batch to the program's inputs.
 void give_batch(Exec *e, Feed *f, const void **data);
 // Says why a step ended other than STEP_OK; the exit code.
-int say_fault(const Exec *e, StepResult r, Diag *d);
+int report_step_fault(const Exec *e, StepResult r, Diag *d);
 
 #endif

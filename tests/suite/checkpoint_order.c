@@ -275,7 +275,7 @@ static bool has_values(const Exec *e, int64_t step) {
 static bool save(const char *directory, int64_t step, Diag *d) {
   const char *path;
   SaverOptions options = {.directory = directory, .model = "order", .keep = 1};
-  CheckpointNote note = {.step = step, .best_step = step, .best = 1};
+  TrainPosition note = {.step = step, .best_step = step, .best = 1};
   Saver *s = saver_open(&options, saved, d);
   if (!s) return false;
   set_values(saved, step);

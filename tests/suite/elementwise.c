@@ -132,7 +132,7 @@ static bool prepare(Suite *u) {
   char path[80];
   const char *purpose, *over;
   Session *s = &u->s;
-  *s = (Session){.arena = arena_new(), .spoil = {.call = -1}, .opt = &u->options};
+  *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &u->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   for (int i = 0; i < elementary_count; i++) {

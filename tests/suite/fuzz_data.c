@@ -144,7 +144,7 @@ static void add_manifest(Diag *d) {
   const char *path;
   saved = exec_new(saved_program(), &(ExecOptions){.threads = 1}, d);
   Saver *s = saver_open(&(SaverOptions){.directory = directory, .model = "saved"}, saved, d);
-  if (!s || !saver_start(s, &(CheckpointNote){.step = 1, .best = 1}, false, d) ||
+  if (!s || !saver_start(s, &(TrainPosition){.step = 1, .best = 1}, false, d) ||
       !saver_poll(s, true, &path, d))
     BUG("cannot save");
   saver_free(s);
@@ -270,7 +270,7 @@ static void read_arrays(Arena *a, const char *path, const char *key, Diag *d) {
   const char **name;
   if (array_read(&x, path, key, d, (Pos){0})) {
     if (array_convert(&x, TYPE_F32, "x", d, (Pos){0}))
-      (void)!array_holds(&x, TYPE_I32, "x", d, (Pos){0});
+      (void)!array_fits(&x, TYPE_I32, "x", d, (Pos){0});
     array_free(&x);
   }
   if (array_map(&x, path, key, d, (Pos){0})) array_free(&x);

@@ -51,7 +51,7 @@ static bool prepare(Run *r) {
   Session *s = &r->s;
   const char *purpose, *over;
   int64_t bytes;
-  *s = (Session){.arena = arena_new(), .spoil = {.call = -1}, .opt = &r->options};
+  *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s))
@@ -109,7 +109,7 @@ static bool finds_a_fault(Run *r) {
   if (exec_predicted(r->exec)->calls[COLL_ALL_REDUCE] == 0) return true;
   bool good = false;
   for (int call = 0; call < MOST_CALLS && !good; call++) {
-    r->s.spoil = (ExecFault){.processor = 1, .call = call};
+    r->s.inject = (ExecInject){.processor = 1, .call = call};
     good = !verify(r, &v) && diag_errors(r->s.diag) > errors && diag_exit(r->s.diag) == 4;
   }
   if (!good) say(r, "a wrong element is not found");
@@ -135,10 +135,10 @@ static bool finds_a_wrong_kernel(Run *r) {
   Verified v;
   bool good = false;
   for (int call = 0; call < MOST_CALLS && !good; call++) {
-    r->s.spoil = (ExecFault){.processor = 0, .call = call, .kernel = true};
+    r->s.inject = (ExecInject){.processor = 0, .call = call, .kernel = true};
     good = !verify(r, &v) && says(r, "by its kernel and") && diag_exit(r->s.diag) == 4;
   }
-  r->s.spoil = (ExecFault){.call = -1};
+  r->s.inject = (ExecInject){.call = -1};
   if (!good) say(r, "a wrong kernel is not found");
   return good;
 }

@@ -385,7 +385,7 @@ static void try_file(const char *path, const unsigned char *b, size_t n, const c
   array_free(&x);
   Array mapped;
   assert_int_equal(array_map(&mapped, path, key, d, (Pos){0}), read);
-  if (read && !array_holds(&mapped, TYPE_U8, "x", d, (Pos){0})) assert_true(diag_errors(d) > 0);
+  if (read && !array_fits(&mapped, TYPE_U8, "x", d, (Pos){0})) assert_true(diag_errors(d) > 0);
   array_free(&mapped);
   if (key && array_names(a, path, &names, d, (Pos){0})) assert_non_null(names);
   arena_free(a);
@@ -461,7 +461,7 @@ static bool converts(Dtype from, double value, Dtype to, double *out) {
   return ok;
 }
 
-// What array_holds says is what array_convert does.
+// What array_fits says is what array_convert does.
 static void holds_what_converts(void **state) {
   (void)state;
   static const double values[] = {0, 1, 2, 255, 256, -1, 0.5, 65504, 65520, 2147483648.0, 1e300};
@@ -472,7 +472,7 @@ static void holds_what_converts(void **state) {
         Array x = make((Dtype)from, 1, (int64_t[]){1});
         double value = dtype_round((Dtype)from, values[i]);
         dtype_store((Dtype)from, x.data, value);
-        bool holds = array_holds(&x, (Dtype)to, "x", diag, (Pos){0});
+        bool holds = array_fits(&x, (Dtype)to, "x", diag, (Pos){0});
         assert_int_equal(holds, converts((Dtype)from, value, (Dtype)to, &y));
         array_free(&x);
       }

@@ -290,8 +290,8 @@ static void fill_x(float x[B][D], int32_t ids[B]) {
 }
 
 static Exec *make(Built *t, int threads) {
-  Exec *e =
-      exec_new(&t->p, &(ExecOptions){.threads = threads, .seed = 3, .watch = "loss"}, t->diag);
+  Exec *e = exec_new(&t->p, &(ExecOptions){.threads = threads, .seed = 3, .must_be_finite = "loss"},
+                     t->diag);
   if (!e) diag_print(t->diag, stderr, false);
   assert_non_null(e);
   assert_int_equal(exec_workers(e), threads);
@@ -375,8 +375,8 @@ static void a_wrong_element_is_one_replicas(void **state) {
     float x[B][D];
     int32_t ids[B];
     fill_x(x, ids);
-    ExecFault spoil = {.processor = processor, .call = 1};
-    ExecOptions opt = {.threads = 2, .seed = 3, .spoil = &spoil};
+    ExecInject inject = {.processor = processor, .call = 1};
+    ExecOptions opt = {.threads = 2, .seed = 3, .inject = &inject};
     Exec *e = exec_new(&t->p, &opt, t->diag), *right = make(t, 2), *copy = make(t, 1);
     exec_write(right, TENSOR_INPUT, "x", TYPE_F32, x);
     exec_write(right, TENSOR_INPUT, "ids", TYPE_I32, ids);

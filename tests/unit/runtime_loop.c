@@ -203,7 +203,8 @@ static void open_bench(Bench *b, double lr, const char *odd) {
   }
   build(&b->train, true, lr);
   build(&b->eval, false, 0);
-  b->etrain = exec_new(&b->train.p, &(ExecOptions){.threads = 2, .watch = "loss"}, b->diag);
+  b->etrain =
+      exec_new(&b->train.p, &(ExecOptions){.threads = 2, .must_be_finite = "loss"}, b->diag);
   assert_non_null(b->etrain);
   b->eeval = exec_new(&b->eval.p, &(ExecOptions){.share = b->etrain}, b->diag);
   assert_non_null(b->eeval);
@@ -241,15 +242,15 @@ static int run(Bench *b, int64_t steps, bool curve) {
                   .nshown = 2,
                   .shown = shown,
                   .steps = steps,
-                  .log = 0,
+                  .log_every = 0,
                   .evaluate = 20,
                   .batch = B,
                   .out = b->out,
                   .header = "line on a mesh of 2"};
   LogOptions log = {.directory = b->directory};
-  if (curve) job.watch = log_open(&log, b->diag);
+  if (curve) job.log = log_open(&log, b->diag);
   int code = train_run(&job, b->diag);
-  assert_true(log_close(job.watch, b->diag));
+  assert_true(log_close(job.log, b->diag));
   fflush(b->out);
   return code;
 }

@@ -2,8 +2,8 @@
 // are made wrong, so that tests see that --verify finds it.
 #include "runtime/exec/exec_internal.h"
 
-uint32_t exec_spoilt(const Exec *e) {
-  int64_t call = e->spoil.kernel ? e->spoil.call : -1;
+uint32_t exec_inject_instr(const Exec *e) {
+  int64_t call = e->inject.kernel ? e->inject.call : -1;
   for (uint32_t i = 0; i < e->program->ninstrs && call >= 0; i++) {
     const Instr *in = &e->program->instr[i];
     if (in->kind == INSTR_KERNEL && e->program->kernel[in->u.kernel.kernel].nnum > 0 && call-- == 0)
@@ -12,17 +12,17 @@ uint32_t exec_spoilt(const Exec *e) {
   return UINT32_MAX;
 }
 
-const double *exec_spoilt_numbers(const Exec *e, const ProgKernel *k, const double *num) {
+const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const double *num) {
   double *wrong = arena_copy(e->memory, num, sizeof *num * k->nnum);
   wrong[0] = 1.5 * wrong[0] + 1;
   return wrong;
 }
 
 // The first part that has an element there.
-void exec_spoil(Exec *e, uint32_t i) {
+void exec_inject(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
-  int64_t r = e->spoil.processor;
-  if ((int64_t)e->call[i].sequence != e->spoil.call || r < e->first || r >= e->first + e->own)
+  int64_t r = e->inject.processor;
+  if ((int64_t)e->call[i].sequence != e->inject.call || r < e->first || r >= e->first + e->own)
     return;
   const CommMember *m = &e->member[i][r];
   for (uint32_t part = 0; part < w->nparts; part++) {
