@@ -266,25 +266,18 @@ bool ranks_fail(Ranks *r, const char *fmt, ...) {
   return false;
 }
 
-static void append_coordinates(const Mesh *m, int64_t processor, char *out, size_t room) {
-  for (int a = 0; a < m->naxes; a++) {
-    size_t n = strlen(out);
-    snprintf(out + n, room - n, "%s%s=%lld", a ? " " : ", ", m->axis[a].name,
-             (long long)mesh_coord(m, processor, a));
-  }
-}
-
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
   if (!r->mesh) {
     snprintf(out, room, "rank %d", rank);
     return out;
   }
+  char at[MAX_AXES * 32];
   long long first = rank * r->each, last = first + r->each - 1;
+  const char *between = r->mesh->naxes ? ", " : "";
+  mesh_coordinates(r->mesh, first, ", ", at, sizeof at);
   if (r->each == 1)
-    snprintf(out, room, "rank %d (processor %lld", rank, first);
+    snprintf(out, room, "rank %d (processor %lld%s%s)", rank, first, between, at);
   else
-    snprintf(out, room, "rank %d (processors %lld to %lld", rank, first, last);
-  append_coordinates(r->mesh, first, out, room - 1);
-  strcat(out, ")");
+    snprintf(out, room, "rank %d (processors %lld to %lld%s%s)", rank, first, last, between, at);
   return out;
 }

@@ -53,14 +53,9 @@ static void print_dims(const Graph *g) {
 }
 
 static void print_layout(const Session *s) {
-  const Layout *layout = &s->model->layout;
-  printf("layout     ");
-  for (uint32_t i = 0; i < layout->n; i++) {
-    const LayoutRule *r = &layout->rule[i];
-    printf("%s%s -> %s", i ? ", " : "", rule_key(s->arena, r),
-           r->axes.n ? axes_text(s->arena, &s->model->mesh, r->axes) : "none");
-  }
-  printf("%s\n", layout->n ? "" : "every processor holds everything");
+  const Layout *l = &s->model->layout;
+  printf("layout     %s\n", l->n ? layout_text(s->arena, &s->model->mesh, l, " -> ", ", ")
+                                 : "every processor holds everything");
 }
 
 static void print_collectives(const Session *s, const CollFacts *facts) {

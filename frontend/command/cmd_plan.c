@@ -48,7 +48,7 @@ static json_t *cost_json(PlanReport *r, const SearchChoice *c, const Foreseen *f
   const Machine *m = r->task.machine;
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
-  json_object_set_new(out, "layout", json_text(layout_text(r->s->arena, c->mesh, &c->layout)));
+  json_object_set_new(out, "layout", json_text(layout_option(r->s->arena, c->mesh, &c->layout)));
   json_object_set_new(out, "seconds", json_real(c->cost.seconds));
   json_object_set_new(out, "compute_seconds", json_real(c->cost.flops / m->flops));
   json_object_set_new(out, "memory_seconds", json_real(c->cost.traffic / m->memory_rate));
@@ -64,7 +64,7 @@ static json_t *cost_json(PlanReport *r, const SearchChoice *c, const Foreseen *f
 
 static const char *added_text(PlanReport *r, const SearchChoice *c) {
   Layout one = {1, &c->layout.rule[c->layout.n - 1]};
-  return layout_text(r->s->arena, c->mesh, &one);
+  return layout_option(r->s->arena, c->mesh, &one);
 }
 
 static json_t *rules_json(PlanReport *r) {
@@ -133,7 +133,7 @@ static void print_choice(PlanReport *r, const char *name, const SearchChoice *c,
                          const Foreseen *f) {
   Arena *a = r->s->arena;
   const Machine *m = r->task.machine;
-  printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_text(a, c->mesh, &c->layout));
+  printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
   printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a "
          "program %s%s\n",
          "", 1e3 * c->cost.seconds, 1e3 * c->cost.flops / m->flops,
@@ -186,7 +186,7 @@ static int plan_text(PlanReport *r) {
   print_rules(r);
   printf("use      --mesh %s --layout %s   (%s, %s a processor as a program)\n",
          mesh_option(r->s->arena, r->use->mesh),
-         layout_text(r->s->arena, r->use->mesh, &r->use->layout),
+         layout_option(r->s->arena, r->use->mesh, &r->use->layout),
          seconds_text(r->s->arena, r->of_use->time->seconds),
          bytes_text(r->s->arena, r->of_use->peak));
   return 0;

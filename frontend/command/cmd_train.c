@@ -55,13 +55,12 @@ typedef struct Locating {
 
 static void say_located(const Session *s, const NotFinite *f, Diag *d) {
   Arena *a = s->arena;
-  char number[METRIC_NUMBER];
+  char number[METRIC_NUMBER], place[1024];
   const Mesh *m = &s->model->mesh;
   const char *at = *f->where ? arena_printf(a, "[%s]", f->where) : "", *who = "";
-  for (int i = 0; i < m->naxes; i++)
-    who = arena_printf(a, "%s%s%s=%lld", who, i ? ", " : "", m->axis[i].name,
-                       (long long)mesh_coord(m, f->processor, i));
-  if (*who) who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor, who);
+  if (m->naxes)
+    who = arena_printf(a, " on processor %lld (%s)", (long long)f->processor,
+                       mesh_coordinates(m, f->processor, ", ", place, sizeof place));
   if (s->ranks)
     who = arena_printf(a, "%s of rank %lld", who,
                        (long long)(f->processor / ranks_processors(s->ranks)));

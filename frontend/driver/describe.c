@@ -1,22 +1,6 @@
 // Meshes, layouts, collectives and programs as the commands describe them, in text and JSON.
 #include "frontend/driver/session.h"
 
-const char *mesh_text(Arena *a, const Mesh *m) {
-  const char *text = "";
-  for (int i = 0; i < m->naxes; i++)
-    text = arena_printf(a, "%s%s%s=%lld", text, i ? " " : "", m->axis[i].name,
-                        (long long)m->axis[i].size);
-  return m->naxes ? text : "one processor";
-}
-
-const char *bytes_text(Arena *a, int64_t bytes) {
-  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double x = (double)bytes;
-  int k = 0;
-  for (; x >= 1024 && k < 4; k++) x /= 1024;
-  return arena_printf(a, k ? "%.1f %s" : "%.0f %s", x, unit[k]);
-}
-
 int64_t parameter_count(const Graph *g) {
   int64_t total = 0;
   for (uint32_t i = 0; i < g->decl.n; i++) {
@@ -34,7 +18,7 @@ int64_t count_instructions(const Program *p, InstrKind kind) {
   return n;
 }
 
-static json_t *axes_json(const Mesh *m, Axes axes) {
+json_t *axes_json(const Mesh *m, Axes axes) {
   json_t *out = json_array();
   for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
   return out;
@@ -72,13 +56,6 @@ json_t *mesh_json(const Mesh *m) {
   for (int i = 0; i < m->naxes; i++)
     json_object_set_new(out, m->axis[i].name, json_integer(m->axis[i].size));
   return out;
-}
-
-const char *rule_key(Arena *a, const LayoutRule *r) {
-  static const char *const scope[] = {"", "optimizer/", "parameters/", "gradients/", ""};
-  const char *pattern =
-      r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s/", r->pattern) : scope[r->scope];
-  return arena_printf(a, "%s%s%s", r->soft ? "soft/" : "", pattern, r->dim ? r->dim : "all");
 }
 
 json_t *layout_json(const Session *s) {

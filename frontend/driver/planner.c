@@ -133,25 +133,6 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   return whole_term(s, out);
 }
 
-static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
-  return arena_printf(a, "%s=%s", rule_key(a, r), r->axes.n ? axes_text(a, m, r->axes) : "none");
-}
-
-const char *layout_text(Arena *a, const Mesh *m, const Layout *l) {
-  const char *text = "";
-  for (uint32_t i = 0; i < l->n; i++)
-    text = arena_printf(a, "%s%s%s", text, i ? "," : "", rule_text(a, m, &l->rule[i]));
-  return l->n ? text : "none";
-}
-
-const char *mesh_option(Arena *a, const Mesh *m) {
-  const char *text = "";
-  for (int k = 0; k < m->naxes; k++)
-    text = arena_printf(a, "%s%s%s=%lld", text, k ? "," : "", m->axis[k].name,
-                        (long long)m->axis[k].size);
-  return text;
-}
-
 static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least,
                           double bytes) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
@@ -161,7 +142,7 @@ static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
             "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or "
             "more --memory; not every rule beyond dims was tried",
             bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh),
-            layout_text(s->arena, least->mesh, &least->layout));
+            layout_option(s->arena, least->mesh, &least->layout));
 }
 
 static void show_priced(void *progress, uint64_t n) {
@@ -191,7 +172,7 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
   Arena *a = s->arena;
   Compilation made;
   const char *purpose, *over, *mesh = mesh_option(a, c->mesh),
-                              *layout = layout_text(a, c->mesh, &c->layout);
+                              *layout = layout_option(a, c->mesh, &c->layout);
   again.options.mesh = ast_parse_mesh(
       a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
   again.options.layout = NULL;
@@ -262,6 +243,6 @@ bool planner_choose(Session *s) {
   s->model->graph->layout = use->layout;
   if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
     fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n",
-            layout_text(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
+            layout_option(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
   return true;
 }

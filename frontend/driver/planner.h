@@ -13,10 +13,6 @@ MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const 
 // ask for) costs. In the model's arena; false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
-// "b=rows,h=cols,optimizer/all=rows", or "none".
-const char *layout_text(Arena *a, const Mesh *m, const Layout *l);
-// "rows=2,cols=4".
-const char *mesh_option(Arena *a, const Mesh *m);
 enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
 
 // A choice as a program.

@@ -52,18 +52,6 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
   return list;
 }
 
-const char *seconds_text(Arena *a, double seconds) {
-  return arena_printf(a, seconds < 1e-4 ? "%.3g us" : "%.3f ms",
-                      seconds * (seconds < 1e-4 ? 1e6 : 1e3));
-}
-
-const char *flops_text(Arena *a, double flops) {
-  static const char *const unit[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
-  int k = 0;
-  for (; flops >= 1000 && k < 5; k++) flops /= 1000;
-  return arena_printf(a, k ? "%.1f %s" : "%.0f %s", flops, unit[k]);
-}
-
 const char *simulation_text(Arena *a, const Simulation *t) {
   double products = t->of_kind[INSTR_PRODUCT], kernels = t->of_kind[INSTR_KERNEL];
   const char *text = arena_printf(a, "%s: products %s, kernels %s", seconds_text(a, t->seconds),

@@ -6,6 +6,7 @@
 
 #include "frontend/driver/options.h"
 #include "frontend/frontend.h"
+#include "ir/base/units.h"
 #include "runtime/train/checkpoint.h"
 
 typedef struct Session {
@@ -77,16 +78,11 @@ bool text_ends(const char *text, const char *end);
 const char *line_file(const Session *s, Pos pos);
 json_t *collectives_json(const Session *s, const CollFacts *facts);
 json_t *mesh_json(const Mesh *m);
+json_t *axes_json(const Mesh *m, Axes axes);
 json_t *layout_json(const Session *s);
 int64_t count_instructions(const Program *p, InstrKind kind);
 // "kernels", "products" and "memory" of a compile.
 void program_json(json_t *out, const Compilation *c);
-// "b", "optimizer/all", "head.kernel/classes": the left side of a rule on the command line.
-const char *rule_key(Arena *a, const LayoutRule *r);
-// "rows=2 cols=2", or "one processor".
-const char *mesh_text(Arena *a, const Mesh *m);
-// "12.3 KiB".
-const char *bytes_text(Arena *a, int64_t bytes);
 int64_t parameter_count(const Graph *g);
 
 // -- diag_json.c --------------------------------------------------------------------------------
@@ -119,10 +115,6 @@ json_t *simulation_json(const Simulation *t);
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
 // "1.234 ms: products 0.9 ms, kernels 80 us, collectives 0.2 ms (0.1 ms of it hidden)".
 const char *simulation_text(Arena *a, const Simulation *t);
-// "12.3 ms", "850 us".
-const char *seconds_text(Arena *a, double seconds);
-// "12.3 MFLOP".
-const char *flops_text(Arena *a, double flops);
 
 // -- measure.c, synthetic.c: times --------------------------------------------------------------
 // Adds measured_seconds of one call to the entries of collectives_json, after `steps` profiled

@@ -7,12 +7,6 @@ static json_t *text_or_null(const char *text) {
   return text && *text ? json_text(text) : json_null();
 }
 
-static json_t *axes_list(const Mesh *m, Axes axes) {
-  json_t *out = json_array();
-  for (int i = 0; i < axes.n; i++) json_array_append_new(out, json_text(m->axis[axes.at[i]].name));
-  return out;
-}
-
 static json_t *place_json(const Explain *e, Pos pos) {
   if (!pos.line) return json_null();
   return json_pack("{s:s, s:i, s:i}", "file",
@@ -24,7 +18,7 @@ static json_t *place_json(const Explain *e, Pos pos) {
 static json_t *terms_json(const Explain *e, Axes terms, Monoid monoid) {
   if (!terms.n) return json_null();
   return json_pack("{s:s, s:o}", "monoid", monoid_text(monoid), "axes",
-                   axes_list(&e->session->model->mesh, terms));
+                   axes_json(&e->session->model->mesh, terms));
 }
 
 // -- the ledger ---------------------------------------------------------------------------------
@@ -36,7 +30,7 @@ static json_t *side_json(const Explain *e, const LedgerSide *s) {
     const Dim *d = dim_get(t, s->dims.at[i]), *whole = dim_get(t, d->whole);
     json_array_append_new(dims, json_pack("{s:s, s:I, s:I, s:o}", "dim", whole->name, "size",
                                           (json_int_t)whole->size, "block", (json_int_t)d->size,
-                                          "axes", axes_list(&e->session->model->mesh, d->axes)));
+                                          "axes", axes_json(&e->session->model->mesh, d->axes)));
   }
   json_t *out = json_pack("{s:s, s:o, s:o}", "state", ledger_state(e->session->arena, e->ledger, s),
                           "terms", terms_json(e, s->partial, s->monoid), "dims", dims);
@@ -89,7 +83,7 @@ static json_t *totals_json(const Explain *e) {
   for (uint32_t i = 0; i < e->ledger->ntotals; i++) {
     const LedgerTotal *t = &e->ledger->total[i];
     json_array_append_new(out, json_pack("{s:o, s:I, s:I, s:I, s:f}", "axes",
-                                         axes_list(&e->session->model->mesh, t->axes), "group",
+                                         axes_json(&e->session->model->mesh, t->axes), "group",
                                          (json_int_t)t->group, "calls", (json_int_t)t->calls,
                                          "wire_bytes", (json_int_t)t->wire_bytes,
                                          "predicted_seconds", t->seconds));
@@ -103,7 +97,7 @@ static json_t *rule_json(const Explain *e, const LedgerRule *r) {
   json_t *out =
       json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:o}", "text", r->text, "scope",
                 scope[rule->scope], "pattern", text_or_null(rule->pattern), "dim",
-                text_or_null(rule->dim), "axes", axes_list(&e->session->model->mesh, rule->axes),
+                text_or_null(rule->dim), "axes", axes_json(&e->session->model->mesh, rule->axes),
                 "soft", rule->soft, "none", rule->none, "place", place_json(e, rule->pos));
   json_object_set_new(out, "calls", json_integer(r->calls));
   json_object_set_new(out, "wire_bytes", json_integer(r->wire_bytes));
@@ -123,7 +117,7 @@ static json_t *value_dims(const Explain *e, const ExplainedValue *v) {
     const ValueDim *d = &v->dim[k];
     json_t *one =
         json_pack("{s:s, s:I, s:I, s:o}", "dim", d->name, "size", (json_int_t)d->size, "block",
-                  (json_int_t)d->block, "axes", axes_list(&e->session->model->mesh, d->axes));
+                  (json_int_t)d->block, "axes", axes_json(&e->session->model->mesh, d->axes));
     json_object_set_new(one, "rule", d->rule >= 0 ? json_integer(d->rule) : json_null());
     json_object_set_new(one, "why", text_or_null(d->why));
     json_array_append_new(out, one);
@@ -145,7 +139,7 @@ static json_t *value_json(const Explain *e, const ExplainedValue *v) {
                 "computed", v->computed, "state", v->seen, "because", v->why);
   json_object_set_new(out, "dims", value_dims(e, v));
   json_object_set_new(out, "terms", terms_json(e, v->partial, v->monoid));
-  json_object_set_new(out, "same_along", axes_list(m, v->same));
+  json_object_set_new(out, "same_along", axes_json(m, v->same));
   json_object_set_new(out, "bytes", json_integer(v->bytes));
   json_object_set_new(out, "bytes_per_processor", json_integer(v->block_bytes));
   json_object_set_new(out, "collectives", indices(v->row, v->nrows));

@@ -37,8 +37,7 @@ typedef struct Verify {
 } Verify;
 
 static const char *mesh_said(const Verify *v) {
-  const Mesh *m = &v->s->model->mesh;
-  return m->naxes ? mesh_option(v->s->arena, m) : "one processor";
+  return mesh_option(v->s->arena, &v->s->model->mesh);
 }
 
 // -- tensors ------------------------------------------------------------------------------------

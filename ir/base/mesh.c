@@ -68,10 +68,3 @@ bool name_matches(const char *pattern, const char *name) {
   while (*pattern == '*') pattern++;
   return *pattern == 0;
 }
-
-const char *axes_text(Arena *a, const Mesh *m, Axes s) {
-  const char *text = "";
-  for (int i = 0; i < s.n; i++)
-    text = arena_printf(a, "%s%s%s", text, i ? "+" : "", m->axis[s.at[i]].name);
-  return text;
-}

@@ -44,8 +44,6 @@ static inline bool axes_has(Axes a, int axis) {
     if (a.at[i] == axis) return true;
   return false;
 }
-// "rows", "rows+cols"
-const char *axes_text(Arena *a, const Mesh *m, Axes s);
 
 // One rule of a layout: `dim -> axes` for everything, or for what `scope` matches.
 typedef enum LayoutScope {
@@ -71,6 +69,22 @@ typedef struct Layout {
   uint32_t n;
   LayoutRule *rule;
 } Layout;
+
+// -- mesh_text.c: texts live in arena a ---------------------------------------------------------
+const char *axes_text(Arena *a, const Mesh *m, Axes s); // "rows", "rows+cols"
+const char *mesh_text(Arena *a, const Mesh *m);         // "rows=2 cols=2", or "one processor"
+const char *mesh_option(Arena *a, const Mesh *m);       // "rows=2,cols=2", or "one processor"
+// The coordinates of processor r: "rows=0, cols=1" for between ", ". Returns out, which has room
+// for `room` bytes; what does not fit is cut off.
+char *mesh_coordinates(const Mesh *m, int64_t r, const char *between, char *out, size_t room);
+// A rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
+const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r);
+// Its left side as --layout writes it: "b", "soft/optimizer/all", "head.kernel/classes".
+const char *rule_key(Arena *a, const LayoutRule *r);
+// All rules, the left sides by rule_key: "b -> rows, h -> cols" for arrow " -> " and between ", ".
+const char *layout_text(Arena *a, const Mesh *m, const Layout *l, const char *arrow,
+                        const char *between);
+const char *layout_option(Arena *a, const Mesh *m, const Layout *l); // "b=rows,h=cols", or "none"
 
 // fnmatch-like: `*` matches any run of characters, everything else itself.
 bool name_matches(const char *pattern, const char *name);

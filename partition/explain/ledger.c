@@ -72,14 +72,6 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
 
 // -- its text -----------------------------------------------------------------------------------
 
-static const char *mesh_text(Arena *a, const Mesh *m) {
-  const char *text = "";
-  for (int i = 0; i < m->naxes; i++)
-    text = arena_printf(a, "%s%s%s=%lld", text, i ? "," : "", m->axis[i].name,
-                        (long long)m->axis[i].size);
-  return *text ? text : "of one processor";
-}
-
 static const char *axes_group(Arena *a, const Ledger *l, Axes axes, int64_t group) {
   return arena_printf(a, "%s x%lld", axes_text(a, l->graph->mesh, axes), (long long)group);
 }
@@ -221,8 +213,8 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   FILE *f = mem_stream(&text, &n);
   const PartitionFacts *p = &l->partition;
   fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n",
-          mesh_text(a, l->graph->mesh), l->nrows, l->nrows == 1 ? "" : "s",
-          (long long)l->wire_bytes);
+          l->graph->mesh->naxes ? mesh_option(a, l->graph->mesh) : "of one processor", l->nrows,
+          l->nrows == 1 ? "" : "s", (long long)l->wire_bytes);
   (all ? put_rows : put_lines)(f, a, l);
   put_totals(f, a, l);
   put_rules(f, a, l);

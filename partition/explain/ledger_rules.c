@@ -4,25 +4,13 @@
 
 #include <string.h>
 
-static const char *rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
-  static const char *const scope[] = {[LAYOUT_ALL] = "",
-                                      [LAYOUT_OPTIMIZER] = "optimizer: ",
-                                      [LAYOUT_PARAMETERS] = "parameters: ",
-                                      [LAYOUT_GRADIENTS] = "gradients: ",
-                                      [LAYOUT_TENSOR] = ""};
-  const char *of =
-      r->scope == LAYOUT_TENSOR ? arena_printf(a, "%s: ", r->pattern) : scope[r->scope];
-  return arena_printf(a, "%s%s%s -> %s", r->soft ? "soft " : "", of, r->dim ? r->dim : "all",
-                      r->none ? "none" : axes_text(a, m, r->axes));
-}
-
 void rules_list(Arena *a, Ledger *l) {
   const Layout *layout = l->placement->layout;
   l->nrules = layout ? layout->n : 0;
   l->rule = arena_array(a, LedgerRule, l->nrules + 1);
   for (uint32_t i = 0; i < l->nrules; i++)
     l->rule[i] = (LedgerRule){.rule = &layout->rule[i],
-                              .text = rule_text(a, l->graph->mesh, &layout->rule[i]),
+                              .text = layout_rule_text(a, l->graph->mesh, &layout->rule[i]),
                               .place = ledger_place(a, l, layout->rule[i].pos)};
 }
 

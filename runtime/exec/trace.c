@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PLACE_TEXT = 480 };
 enum { MOST_EVENTS = 1 << 20 }; // of one worker; later ones are left out
 
 typedef struct TraceEvent {
@@ -76,11 +77,9 @@ static void put_name(Writer *w, int64_t r, int track, const char *what, const ch
 static void put_processors(Writer *w) {
   const Mesh *m = &w->e->program->mesh;
   for (int64_t r = w->e->first; r < w->e->first + w->e->own; r++) {
-    char name[512];
-    size_t n = (size_t)snprintf(name, sizeof name, "processor %lld", (long long)r);
-    for (int a = 0; a < m->naxes && n < sizeof name; a++)
-      n += (size_t)snprintf(name + n, sizeof name - n, " %s=%lld", m->axis[a].name,
-                            (long long)mesh_coord(m, r, a));
+    char at[PLACE_TEXT], name[PLACE_TEXT + 32];
+    snprintf(name, sizeof name, "processor %lld%s%s", (long long)r, m->naxes ? " " : "",
+             mesh_coordinates(m, r, " ", at, sizeof at));
     put_name(w, r, 0, "process_name", name);
     put_name(w, r, COMPUTE, "thread_name", "compute");
     put_name(w, r, COMMUNICATE, "thread_name", "communication");

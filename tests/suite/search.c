@@ -105,7 +105,7 @@ static void price_layout(Brute *b) {
   LayoutCost p = search_cost(&b->l->task, b->l->task.mesh, &layout);
   if (b->layouts > 1 && p.seconds >= b->best.seconds) return;
   b->best = p;
-  b->text = layout_text(b->l->s.arena, b->l->task.mesh, &layout);
+  b->text = layout_option(b->l->s.arena, b->l->task.mesh, &layout);
 }
 
 static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool backwards) {
@@ -168,7 +168,8 @@ static void brute_force(const char *path, const char *mesh, Kind kind) {
     const SearchResult *r = search_layouts(l.s.arena, &l.task);
     bool right =
         r->n && r->proven && fabs(r->at[0].cost.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
-    const char *found = r->n ? layout_text(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
+    const char *found =
+        r->n ? layout_option(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
     printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh,
            name[kind], b.layouts, (unsigned long long)r->estimated, found, 1e3 * b.best.seconds);
     count(path, mesh,
@@ -204,7 +205,7 @@ static void draw_layouts(const char *path) {
       if (share < least) least = share;
       if (share < far_off || (share < near_best && p[i].choice.cost.seconds < near * best))
         wrong = arena_printf(l.s.arena, "%s on %s costs %.9g s, its first %d axes at least %.9g",
-                             layout_text(l.s.arena, p[i].choice.mesh, &p[i].choice.layout),
+                             layout_option(l.s.arena, p[i].choice.mesh, &p[i].choice.layout),
                              mesh_option(l.s.arena, p[i].choice.mesh), p[i].choice.cost.seconds,
                              k + 1, p[i].bound[k]);
     }
@@ -241,7 +242,7 @@ static const Hand by_hand[] = {
 static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
   Loaded l;
   Compilation made;
-  const char *purpose, *over, *layout = layout_text(a, c->mesh, &c->layout);
+  const char *purpose, *over, *layout = layout_option(a, c->mesh, &c->layout);
   if (!load(&l, path, mesh_option(a, c->mesh), layout))
     return arena_printf(a, "--layout %s is refused", layout);
   LayoutCost p = search_cost(&l.task, &l.s.model->mesh, &l.s.model->layout);
@@ -279,7 +280,7 @@ static const char *search_task(Loaded *l, const char *path, const char *what,
   printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand "
          "%.4f\n",
          path, what, r->candidates, (unsigned long long)r->estimated, seconds,
-         mesh_option(a, best->mesh), layout_text(a, best->mesh, &best->layout),
+         mesh_option(a, best->mesh), layout_option(a, best->mesh, &best->layout),
          1e3 * best->cost.seconds, 1e3 * hand->seconds);
   if (!r->proven) return "not proven";
   if (best->cost.seconds > hand->seconds)
