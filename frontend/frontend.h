@@ -113,7 +113,7 @@ typedef struct Fetch {
   Pos loss_pos;            // of --loss
 } Fetch;
 Graph *select_run(Arena *a, const Model *m, const Fetch *f);
-// A training step: forward, gradients, optimiser update as OUT_UPDATE; loss and fetched values out.
+// A training step: forward, gradients, optimizer update as OUT_UPDATE; loss and fetched values out.
 // With f NULL: losses and metrics; with f->n 0: the outputs too.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
 // The same with outputs that the training loop reads (select_reserved tells them from others).

@@ -292,7 +292,7 @@ typedef struct TrainJob {
       *shown; // scalar outputs of the train program shown while training: loss, metrics
   int64_t steps, log_every, evaluate;
   int64_t start;  // steps done before, by the run that `resume` goes on from
-  int64_t before; // the program's step counter begins with it: steps behind loaded optimiser state
+  int64_t before; // the program's step counter begins with it: steps behind loaded optimizer state
   const struct TrainPosition *resume; // or NULL; tensors and feed are where it says
   struct Saver *saver; // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after
                        // a checkpoint

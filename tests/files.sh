@@ -202,8 +202,8 @@ expect "a folder step-12 without a manifest" 0 "ck/step-12 has no manifest.json,
 check "the last checkpoint is written" test -e ck/step-12/manifest.json
 check "what had its name is kept" test "$(cat ck/step-12.old/notes.txt)" = mine
 rm ck/step-12/manifest.json
-expect "eval passes it over" 0 "warning: ck/step-12 is passed over: it has no manifest.json" "$meshc" eval net.mesh --checkpoint ck
-expect "--resume passes it over" 0 "warning: ck/step-12 is passed over: it has no manifest.json" ./train --checkpoint-dir ck --resume --save-params resumed.safetensors
+expect "eval passes it over" 0 "warning: ck/step-12 is ignored: it has no manifest.json" "$meshc" eval net.mesh --checkpoint ck
+expect "--resume passes it over" 0 "warning: ck/step-12 is ignored: it has no manifest.json" ./train --checkpoint-dir ck --resume --save-params resumed.safetensors
 check "it is written again" test -e ck/step-12/manifest.json
 check "with the same values" cmp -s whole.safetensors resumed.safetensors
 check "the folder without a manifest is kept" test -e ck/step-12.1.old/shard-00000.safetensors

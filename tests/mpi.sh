@@ -158,7 +158,7 @@ verified() {
     if [ $code = 99 ]; then
       skip
     elif [ $fault = none ]; then
-      if [ $code = 0 ] && [ "$(grep -c '^verify: .* agree whole and split (rows=2,cols=2)' "$tmp/err")" = 1 ]; then pass; else
+      if [ $code = 0 ] && [ "$(grep -c '^verify: .* agree between one processor and split (rows=2,cols=2)' "$tmp/err")" = 1 ]; then pass; else
         fail "--verify, $way, $np ranks: exit $code: $(head -n 3 "$tmp/err")"
       fi
     elif [ $code = 4 ] && [ "$(grep -c error: "$tmp/err")" = 1 ] && grep -q E0809 "$tmp/err"; then

@@ -1,6 +1,6 @@
 // LLVM's context, target machine, passes and output.
 //
-// Kernels arrive as explicit vector IR, so that no optimiser is wanted: mem2reg makes registers of
+// Kernels arrive as explicit vector IR, so that no optimizer is wanted: mem2reg makes registers of
 // accumulators, early-cse joins equal addresses and splats, and code generation does the rest.
 #include "codegen/cpu/llvm_internal.h"
 

@@ -94,7 +94,7 @@ static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
   if (m->dims == t->outer || m->dims == t->all) return true;
   t->why = "a stored value varies along a part of the loops only";
   if (m->stored) return false;
-  t->why = "a producer would be computed again for every use";
+  t->why = "a producer would be recomputed for every use";
   if (t->contracts) return false;
   if (m->dims && t->outer & ~m->dims) *invariant += op_cost(m->op);
   return *invariant <= INVARIANT_COST;

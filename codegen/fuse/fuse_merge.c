@@ -187,7 +187,7 @@ static const char *rule_against(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
   if ((a->clone && b->forward) || (a->forward && b->clone))
-    return "one is computed again for the backward pass, the other belongs to the forward pass";
+    return "one is rematerialised for the backward pass, the other belongs to the forward pass";
   if (a->n + b->n > CLUSTER_NODES) return "together they would have too many operations";
   return NULL;
 }

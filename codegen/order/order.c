@@ -452,7 +452,8 @@ static bool inner_uneven(const Graph *g, int n, const DimId *dims) {
 
 static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   const Attr *at = &n->attr;
-  if (inner_uneven(c->from, at->ndims, at->dims)) BUG("merge of a dim that is cut unevenly inside");
+  if (inner_uneven(c->from, at->ndims, at->dims))
+    BUG("merge of a dim that is split unevenly inside");
   Dims list = c->at.at[arg], trial = list;
   if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
   int last = dims_index(&list, at->dims[at->ndims - 1]);

@@ -92,9 +92,11 @@ static void clone_one(Remat *r, CloneSite c) {
   r->to->origin.backward = true;
   bool moves = op_row((Op)node->op)->cls == COLLECTIVE && node->origin.why;
   r->to->origin.why =
-      moves ? arena_printf(r->a, "%s; again for the backward pass: memory is too short to keep it",
-                           node->origin.why)
-            : "remat: computed again";
+      moves
+          ? arena_printf(r->a,
+                         "%s; rematerialised for the backward pass: memory is too short to keep it",
+                         node->origin.why)
+          : "remat: rematerialised";
   NodeId made = graph_try(r->to, (Op)node->op, node->nargs, args, &node->attr,
                           (uint16_t)(node->instance + 1), why);
   if (!made) BUG("clone of %%%u: %s", c.of, why);

@@ -227,7 +227,7 @@ const char *remat_level_text(Arena *a, int level, int levels) {
   int tail = level - (levels - REMAT_TAIL);
   if (level <= REMAT_BASE_LEVELS) return text[level];
   if (tail > 0) return all[tail];
-  return arena_printf(a, "%s, %d of %d stretches of the forward pass", text[REMAT_BASE_LEVELS],
+  return arena_printf(a, "%s, %d of %d segments of the forward pass", text[REMAT_BASE_LEVELS],
                       level - REMAT_BASE_LEVELS, levels - REMAT_TAIL - REMAT_BASE_LEVELS);
 }
 

@@ -203,7 +203,7 @@ static void print_text(const Bench *b) {
   printf("program    %lld kernels, %lld products, %u collectives\n",
          (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
-  printf("bytes      %s a processor, %s on the wire\n", bytes_text(a, exec_bytes(b->exec)),
+  printf("bytes      %s a processor, %s sent\n", bytes_text(a, exec_bytes(b->exec)),
          bytes_text(a, b->made.facts->wire_bytes));
   print_slowest(b);
 }

@@ -60,7 +60,7 @@ static void print_layout(const Session *s) {
 
 static void print_collectives(const Session *s, const CollFacts *facts) {
   const Mesh *m = &s->model->mesh;
-  printf("collectives %u a processor and step, %s on the wire\n", facts->n,
+  printf("collectives %u a processor and step, %s sent\n", facts->n,
          bytes_text(s->arena, facts->wire_bytes));
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
@@ -86,15 +86,16 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   print_layout(s);
   printf("parameters %lld\n", (long long)parameter_count(s->model->graph));
   printf("flops      %lld a processor", (long long)f->flops);
-  if (f->flops_rematerialised) printf(", %lld of them again", (long long)f->flops_rematerialised);
+  if (f->flops_rematerialised)
+    printf(", %lld of them rematerialised", (long long)f->flops_rematerialised);
   printf(", %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops_whole,
          100 * f->redundant_flops, 100 * f->padding);
-  printf("memory     parameters %s, optimiser %s, activations %s, peak %s a processor\n",
+  printf("memory     parameters %s, optimizer %s, activations %s, peak %s a processor\n",
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),
          bytes_text(s->arena, program_bytes(p)));
   if (c->again_text)
-    printf("           to fit, computed again for the backward pass: %s\n", c->again_text);
+    printf("           to fit, rematerialised for the backward pass: %s\n", c->again_text);
   printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
          (long long)count_instructions(p, INSTR_PRODUCT));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));

@@ -11,7 +11,7 @@ typedef struct PlanReport {
   SearchTask task;
   SearchResult *found;
   SearchChoice own;     // of the file or --layout; mesh NULL: none on these processors
-  SearchChoice refined; // the best one with rules for the optimiser and soft ones
+  SearchChoice refined; // the best one with rules for the optimizer and soft ones
   SearchChoice small;   // the same with an eye on memory
   Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small; // of those of `found`, and of these
   const SearchChoice *use; // of those kept and the refined one the fastest as a program
@@ -106,7 +106,7 @@ static int plan_json(PlanReport *r) {
 // What makes c dearer or cheaper than the best: the parts of its time, the largest first, and its
 // bytes.
 static const char *difference_text(PlanReport *r, const SearchChoice *c) {
-  static const char *const word[3] = {"work", "memory", "transfer"};
+  static const char *const word[3] = {"compute", "traffic", "transfer"};
   const LayoutCost *p = &c->cost, *best = &r->found->at[0].cost;
   const Machine *m = r->task.machine;
   Arena *a = r->s->arena;
@@ -124,7 +124,7 @@ static const char *difference_text(PlanReport *r, const SearchChoice *c) {
     text = arena_printf(a, "%s %s %+.3f,", text, word[most], 1e3 * part[most]);
     used[most] = true;
   }
-  return arena_printf(a, "%s wire %s%s, holds %s%s", text, wire < 0 ? "-" : "+",
+  return arena_printf(a, "%s sent %s%s, memory %s%s", text, wire < 0 ? "-" : "+",
                       bytes_text(a, (int64_t)fabs(wire)), held < 0 ? "-" : "+",
                       bytes_text(a, (int64_t)fabs(held)));
 }
@@ -134,8 +134,8 @@ static void print_choice(PlanReport *r, const char *name, const SearchChoice *c,
   Arena *a = r->s->arena;
   const Machine *m = r->task.machine;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = work %.3f + memory %.3f + transfer %.3f; %s on the wire, holds %s; as a "
-         "program %s%s\n",
+  printf("%-8s %.3f ms = compute %.3f + traffic %.3f + transfer %.3f; %s sent, %s a processor; "
+         "predicted %s%s\n",
          "", 1e3 * c->cost.seconds, 1e3 * c->cost.flops / m->flops,
          1e3 * c->cost.traffic / m->memory_rate, 1e3 * c->cost.transfer,
          bytes_text(a, (int64_t)c->cost.wire), bytes_text(a, (int64_t)c->cost.memory),
@@ -150,7 +150,7 @@ static void print_rules(PlanReport *r) {
   for (uint32_t i = 0; i < r->ngains; i++) {
     const LayoutCost *p = &r->gain[i]->cost;
     double held = p->memory - best->memory;
-    printf("%-8s %-32s %+.3f ms, holds %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]),
+    printf("%-8s %-32s %+.3f ms, memory %s%s\n", i ? "" : "rules", added_text(r, r->gain[i]),
            1e3 * (p->seconds - best->seconds), held < 0 ? "-" : "+",
            bytes_text(a, (int64_t)fabs(held)));
   }
@@ -170,7 +170,7 @@ static const char *how_near(PlanReport *r) {
 static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
   int64_t processors = mesh_size(f->at[0].mesh);
-  printf("%s: %.0f layout%s on %lld processor%s, %llu priced in %.2f s; %s\n",
+  printf("%s: %.0f layout%s on %lld processor%s, %llu estimated in %.2f s; %s\n",
          r->s->opt->argument.at[0], f->candidates, f->candidates == 1 ? "" : "s",
          (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->estimated,
          r->seconds, how_near(r));
@@ -184,7 +184,7 @@ static int plan_text(PlanReport *r) {
     print_choice(r, "refined", &r->refined, &r->of_refined);
   if (r->small.layout.n > r->refined.layout.n) print_choice(r, "smaller", &r->small, &r->of_small);
   print_rules(r);
-  printf("use      --mesh %s --layout %s   (%s, %s a processor as a program)\n",
+  printf("use      --mesh %s --layout %s   (predicted %s, %s a processor)\n",
          mesh_option(r->s->arena, r->use->mesh),
          layout_option(r->s->arena, r->use->mesh, &r->use->layout),
          seconds_text(r->s->arena, r->of_use->time->seconds),

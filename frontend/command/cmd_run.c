@@ -11,7 +11,7 @@ typedef struct Run {
   const Graph *graph;
   Compilation made;
   Exec *exec;
-  int64_t before; // steps behind the loaded optimiser state
+  int64_t before; // steps behind the loaded optimizer state
   Verified verified;
   uint32_t nresults;
   Result *result;

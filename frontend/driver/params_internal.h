@@ -26,7 +26,7 @@ typedef struct ParamTable {
   const char *path;
   uint32_t n;
   ParamRow *row;
-  uint32_t slots; // arrays of optimiser state in the file
+  uint32_t slots; // arrays of optimizer state in the file
 } ParamTable;
 // --params beside the model's parameters and states; n 0 without the option. What --params would
 // refuse is said as an error. False when the file cannot be read.

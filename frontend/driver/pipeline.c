@@ -12,7 +12,7 @@
 const StageName stage_names[] = {
     {"ast", "the model file as a tree"},
     {"graph", "the whole model: every value, whole tensors, named dims"},
-    {"grad", "what is asked for, its gradients and the optimiser's update; nothing else"},
+    {"grad", "what is asked for, its gradients and the optimizer's update; nothing else"},
     {"simplify", "only primitive operations; constants folded, equal and dead nodes gone"},
     {"place", "the same graph; every value has a state on every mesh axis"},
     {"lower", "the graph of one processor: block dims, collectives are nodes"},

@@ -146,7 +146,7 @@ static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
 }
 
 static void show_priced(void *progress, uint64_t n) {
-  progress_show(progress, "%llu layouts priced", (unsigned long long)n);
+  progress_show(progress, "%llu layouts estimated", (unsigned long long)n);
 }
 
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {

@@ -60,6 +60,7 @@ const char *simulation_text(Arena *a, const Simulation *t) {
   if (rest > 0.005 * t->seconds)
     text = arena_printf(a, "%s, copies and the rest %s", text, seconds_text(a, rest));
   text = arena_printf(a, "%s, collectives %s", text, seconds_text(a, t->transfer));
-  return t->hidden > 0 ? arena_printf(a, "%s (%s of it hidden)", text, seconds_text(a, t->hidden))
-                       : text;
+  return t->hidden > 0
+             ? arena_printf(a, "%s (%s of it overlapped)", text, seconds_text(a, t->hidden))
+             : text;
 }

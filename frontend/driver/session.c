@@ -126,8 +126,8 @@ static bool exact_possible(const Session *s) {
   if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) &&
       mesh_size(&s->model->mesh) > 1)
     fprintf(stderr,
-            "meshc: --exact: each of the %lld processors holds and computes the whole; the layout "
-            "is left aside\n",
+            "meshc: --exact: each of the %lld processors holds and computes everything; the layout "
+            "is ignored\n",
             (long long)mesh_size(&s->model->mesh));
   return true;
 }

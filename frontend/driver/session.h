@@ -113,7 +113,7 @@ double predicted_seconds(const Session *s, const Compilation *c);
 json_t *simulation_json(const Simulation *t);
 // Each instruction, predicted beside what it has taken in `steps` profiled steps of e.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
-// "1.234 ms: products 0.9 ms, kernels 80 us, collectives 0.2 ms (0.1 ms of it hidden)".
+// "1.234 ms: products 0.9 ms, kernels 80 us, collectives 0.2 ms (0.1 ms of it overlapped)".
 const char *simulation_text(Arena *a, const Simulation *t);
 
 // -- measure.c, synthetic.c: times --------------------------------------------------------------
@@ -165,7 +165,7 @@ void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
 // -- params.c: --params, --map, --save-params ---------------------------------------------------
 // Reads parameter files into e: parameters and states of p, and slots if `slots`. *step gets the
-// number of steps behind the optimiser state (0 without). False after errors. Without --params it
+// number of steps behind the optimizer state (0 without). False after errors. Without --params it
 // does nothing.
 MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Whether --save-params can be done, before anything is computed. False after an error.
@@ -177,7 +177,7 @@ MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t s
 MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
 // Parameters and states of e: those of --checkpoint or of --params, else as they were drawn. With
-// `slots` also the state of the optimiser, and *step gets the steps behind it. Averages are taken
+// `slots` also the state of the optimizer, and *step gets the steps behind it. Averages are taken
 // by a program for eval. False after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // job has its programs, feeds and header: with --resume they are brought to the newest checkpoint;

@@ -174,7 +174,8 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   const DataBlock *data = s->model->graph->spec.data;
   BlockKind block = data[DATA_VALID].present ? DATA_VALID : DATA_TEST;
-  *job = (TrainJob){.test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
+  *job = (TrainJob){
+      .test_name = block_text(block), .log_every = spec->log, .evaluate = spec->evaluate};
   if (!open_step(s, share, train) || !count_steps(s, train, &job->steps) ||
       !stop_early(s, train, data[block].present, job))
     return false;

@@ -165,7 +165,7 @@ static int64_t cut(Build *b, const Ast *define, int64_t size) {
   int64_t n = b->opt->micro;
   if (size % n != 0) {
     diag_error(b->d, DIAG_DIM_DIVISION, define->pos,
-               "'%s' of size %lld cannot be cut into the %lld micro-batches of accumulate",
+               "'%s' of size %lld cannot be split into the %lld micro-batches of accumulate",
                define->text, (long long)size, (long long)n);
     return size;
   }

@@ -1,4 +1,4 @@
-// Ranges of numbers that a model file gives: one table for optimisers, schedules, train blocks,
+// Ranges of numbers that a model file gives: one table for optimizers, schedules, train blocks,
 // draws and built-ins.
 //
 //   adam(beta1 = 1.5)    argument 'beta1' of adam is 1.5, it must be at least 0 and below 1 [E0305]

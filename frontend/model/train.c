@@ -128,7 +128,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   if (!build_unroll(b, t->accumulate, e->pos)) return false;
   if (!data->present) {
     diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
-               "accumulate cuts the batch, and the model has no block data train");
+               "accumulate splits the batch, and the model has no block data train");
     return false;
   }
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
@@ -136,7 +136,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
       if (d->dims[k] != data->over) continue;
       diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-                 "accumulate cuts '%s', but '%s' runs over it and is not an input",
+                 "accumulate splits '%s', but '%s' runs over it and is not an input",
                  dim_get(b->g->dims, data->over)->name, d->name);
       return false;
     }

@@ -1,4 +1,4 @@
-// Optimisers and groups of a train block.
+// Optimizers and groups of a train block.
 #include <string.h>
 
 #include "frontend/model/formal_internal.h"
@@ -35,7 +35,7 @@ static double *number_field(OptimizerSpec *o, const char *name) {
   };
   for (size_t i = 0; i < countof(fields); i++)
     if (!strcmp(fields[i].name, name)) return fields[i].at;
-  BUG("no number %s of an optimiser", name);
+  BUG("no number %s of an optimizer", name);
 }
 
 static bool optimizer_argument(Build *b, const char *of, const Formal *f, const Ast *e,

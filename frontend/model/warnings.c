@@ -172,10 +172,10 @@ static void warn_zero_factors(Build *b) {
       DeclId d = parameter_of(b->g, node->args[k]);
       const Zero *zero = d ? zero_find(b, d) : NULL;
       if (!zero) continue;
-      diag_warning(
-          b->d, DIAG_ZERO_FACTOR, b->g->decl.at[d - 1].pos,
-          "the parameter '%s' has no start, so it is zero, and it is a factor of a contraction",
-          zero->ast->text);
+      diag_warning(b->d, DIAG_ZERO_FACTOR, b->g->decl.at[d - 1].pos,
+                   "the parameter '%s' has no initial value, so it is zero, and it is a factor of "
+                   "a contraction",
+                   zero->ast->text);
       diag_note(b->d, node->origin.pos,
                 "the contraction: zero, and so are the gradients of its other factors");
       diag_hint(b->d, "%s", draw_hint(b, zero, node));

@@ -11,7 +11,7 @@ typedef struct Timeline {
   uint32_t n;         // instructions
   int64_t *live;      // bytes at each
   uint32_t peak;      // where they are most, the first such
-  int64_t persistent; // parameters, states, optimiser, constants: always there
+  int64_t persistent; // parameters, states, optimizer, constants: always there
   uint32_t nalive;
   const PlanBuffer **alive; // at the peak, largest first
 } Timeline;

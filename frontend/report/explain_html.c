@@ -374,7 +374,7 @@ static void put_memory(FILE *f, const Explain *e) {
   const PartitionFacts *p = &e->ledger->partition;
   fprintf(f,
           "<h2>Memory over the step</h2>\n<p>A processor holds %s of parameters and %s of "
-          "optimiser state all the time; above them what lives in its "
+          "optimizer state all the time; above them what lives in its "
           "work arena at each instruction, %s at most.</p>\n",
           size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes),
           size_of(e, t->n ? t->live[t->peak] : 0));

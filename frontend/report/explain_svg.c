@@ -45,7 +45,7 @@ static const char *value_state(const Explain *e, const ExplainedValue *v) {
     text = arena_printf(
         a, "%s%s%s%s%s", text, k ? ", " : "", v->dim[k].name, v->dim[k].axes.n ? "/" : "",
         v->dim[k].axes.n ? axes_text(a, &e->session->model->mesh, v->dim[k].axes) : "");
-  return arena_printf(a, "%s]%s", text, v->partial.n ? " from terms" : "");
+  return arena_printf(a, "%s]%s", text, v->partial.n ? " partial" : "");
 }
 
 static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {

@@ -1,4 +1,4 @@
-// Optimisers: update nodes and slots for every trained parameter, formulas as in PyTorch.
+// Optimizers: update nodes and slots for every trained parameter, formulas as in PyTorch.
 //
 //   adam: m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) +
 //   eps)
@@ -215,7 +215,7 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
-// What the log shows of a block: the learning rate of its optimiser, and the norm of its gradients
+// What the log shows of a block: the learning rate of its optimizer, and the norm of its gradients
 // before clipping.
 static void report(Step *s, const Optim *like, NodeId norm) {
   Optim o = *like;

@@ -1,4 +1,4 @@
-// What the update rules of optimisers are made of: the counter of updates, slots, and the next
+// What the update rules of optimizers are made of: the counter of updates, slots, and the next
 // values of tensors.
 #include "frontend/step/step_internal.h"
 

@@ -1,5 +1,5 @@
 // Selection of a training step: the model in training mode, then for each train block, as often as
-// it repeats, its loss on the parameters as they are by then, gradients, the optimiser's update.
+// it repeats, its loss on the parameters as they are by then, gradients, the optimizer's update.
 //
 //   train d_loss { parameters = "disc.*" }      d_loss(disc, gen) -> disc'
 //   train g_loss { parameters = "gen.*" }       g_loss(disc', gen) -> gen'
@@ -41,7 +41,7 @@ static bool cut_inputs(Step *s) {
     if (d->kind != DECL_INPUT || at == d->rank) continue;
     if (d->rank == MAX_RANK) {
       diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
-                 "accumulate cuts the input '%s', which has %d dims already", d->name, MAX_RANK);
+                 "accumulate splits the input '%s', which has %d dims already", d->name, MAX_RANK);
       return false;
     }
     memmove(&d->dims[at + 1], &d->dims[at], sizeof *d->dims * (size_t)(d->rank - at));
@@ -295,7 +295,7 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
   if (!whole) whole = dim_add(g->dims, name, s->nparts * dim_get(g->dims, s->over)->size, (Pos){0});
   if (!dims_add(g->dims, &all, s->micro)) {
     diag_error(s->m->diag, DIAG_UNSUPPORTED, s->wants.fetch ? s->wants.fetch->pos : (Pos){0},
-               "accumulate cuts '%s', which has %d dims already", want->as, MAX_RANK);
+               "accumulate splits '%s', which has %d dims already", want->as, MAX_RANK);
     return node[0];
   }
   NodeId x = 0, part = graph_index(g, s->micro);

@@ -232,12 +232,12 @@ static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
   const char *name = element_text(a, x, at);
   if (whole)
     diag_error(v->s->diag, DIAG_VERIFY, x->pos,
-               "%s is %.9g whole by machine code and %.9g by the evaluator, bound %.3g", name,
-               g->x[at], want, bound);
+               "%s is %.9g on one processor by machine code and %.9g by the evaluator, bound %.3g",
+               name, g->x[at], want, bound);
   else
     diag_error(v->s->diag, DIAG_VERIFY, x->pos,
-               "%s is %.9g split (%s)%s and %.9g whole, bound %.3g", name, g->x[at], mesh_said(v),
-               processor_said(v, g), v->want[g->value][at], bound);
+               "%s is %.9g split (%s)%s and %.9g on one processor, bound %.3g", name, g->x[at],
+               mesh_said(v), processor_said(v, g), v->want[g->value][at], bound);
 }
 
 // Of one value; the first element beyond its bound once nothing more widens that.
@@ -293,7 +293,7 @@ static void print_line(const Verify *v) {
   const Verified *o = &v->out;
   Arena *a = v->s->arena;
   if (!o->done || option_given(v->s->opt, OPTION_QUIET)) return;
-  fprintf(stderr, "verify: %u values of %s agree whole and split (%s), ", o->values,
+  fprintf(stderr, "verify: %u values of %s agree between one processor and split (%s), ", o->values,
           v->s->opt->argument.at[0], mesh_said(v));
   if (o->error > 0)
     fprintf(stderr, "worst error %.2g of its bound at %s", o->error, o->worst);
@@ -301,7 +301,7 @@ static void print_line(const Verify *v) {
     fprintf(stderr, "bit for bit");
   if (o->vague) fprintf(stderr, " (%u hang on decisions that rounding turns)", o->vague);
   fprintf(stderr,
-          "; %s bytes on the wire counted as predicted; %u kernels agree with the evaluator in %s "
+          "; %s bytes sent, as predicted; %u kernels agree with the evaluator in %s "
           "elements\n",
           digits(a, o->wire_bytes), o->kernels, digits(a, o->elements));
 }

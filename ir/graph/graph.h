@@ -112,7 +112,7 @@ typedef struct Origin {
   const char *value; // full scoped name of the value that the line binds, or NULL
   const char *why;   // pass and reason, e.g. "grad: of hidden through relu"
   uint32_t group; // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
-  bool backward;  // made by the gradient builder or the optimiser: phase in `check`
+  bool backward;  // made by the gradient builder or the optimizer: phase in `check`
   NodeId of, reader; // after lowering: the placed node that this computes or converts; of a
                      // conversion, who reads it
 } Origin;            // first (0: an output)

@@ -313,7 +313,7 @@ static bool parts_fit(const InferCall *c, DimId long_, int n, const DimId *part)
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
     if (dim_of(c, part[i])->axes.n)
-      return refuse(c, "only the slow dim may be cut, not %s", dim_of(c, part[i])->name);
+      return refuse(c, "only the slow dim may be split, not %s", dim_of(c, part[i])->name);
     if (!size_mul(rest, dim_of(c, part[i])->size, &rest))
       return refuse(c, "its dims are too large");
   }
@@ -494,7 +494,7 @@ static bool nests(const InferCall *c, DimId fine, DimId coarse) {
   bool fits = all.n + more.n <= MAX_AXES;
   for (int i = 0; fits && i < more.n; i++) all.at[all.n++] = more.at[i];
   return (fits && axes_equal(all, dim_of(c, fine)->axes)) ||
-         refuse(c, "%s is not %s cut further by its axes", dim_of(c, fine)->name,
+         refuse(c, "%s is not %s split further by its axes", dim_of(c, fine)->name,
                 dim_of(c, coarse)->name);
 }
 

@@ -412,7 +412,7 @@ static void put_collective(const Out *o, const Collective *c) {
     put(o, " to ");
     put_axes(o, c->to);
   }
-  put(o, " %s %s %" PRId64 " bytes, %" PRId64 " on wire, %s%s%s\n", dtype_text(c->type),
+  put(o, " %s %s %" PRId64 " bytes, %" PRId64 " sent, %s%s%s\n", dtype_text(c->type),
       monoids[c->monoid < countof(monoids) ? c->monoid : 0], c->bytes, c->wire_bytes,
       c->backward ? "backward" : "forward", c->why ? ": " : "", c->why ? c->why : "");
   for (uint32_t i = 0; i < c->nparts; i++) {
@@ -424,7 +424,7 @@ static void put_collective(const Out *o, const Collective *c) {
     put_ref(o, x->dst);
     put_block(o, x->rank, x->dst_block, x->dst_valid);
     if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
-    if (x->cut >= 0) put(o, " cut %d", x->cut);
+    if (x->cut >= 0) put(o, " split %d", x->cut);
     if (x->whole) put(o, " of %" PRId64, x->whole);
     if (x->reach.affine.divisor) put_reach(o, &x->reach);
     for (int d = 0; d < x->rank; d++) {

@@ -111,7 +111,7 @@ typedef struct ProgKernel {
   CombineFn *combine;
 } ProgKernel;
 
-// One launch: the kernel over one or more sets of operands (an optimiser's tensors).
+// One launch: the kernel over one or more sets of operands (an optimizer's tensors).
 typedef struct KernelSet {
   Ref *ptr;      // nptr
   int32_t *slot; // nslot, indices into Program.slot

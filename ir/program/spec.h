@@ -120,7 +120,7 @@ typedef struct ScheduleSpec {
   Pos pos;
 } ScheduleSpec;
 
-// Parameters whose full names match have an optimiser of their own.
+// Parameters whose full names match have an optimizer of their own.
 typedef struct GroupSpec {
   const char *pattern; // comma-separated
   OptimizerSpec optimizer;

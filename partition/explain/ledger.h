@@ -61,7 +61,7 @@ typedef struct LedgerRule {
   int64_t calls, wire_bytes; // of these
   // The step without it.
   int64_t without_calls, without_bytes, without_flops,
-      without_memory; // memory: parameters and optimiser
+      without_memory; // memory: parameters and optimizer
 } LedgerRule;
 
 typedef struct Ledger {
@@ -154,7 +154,7 @@ typedef struct ExplainedValue {
   bool constant;                     // depends on no declared tensor
   int gradient;                      // of a parameter: index of its gradient, -1: none
   uint32_t nslots;
-  uint32_t *slot;     // indices of the optimiser's tensors of a parameter
+  uint32_t *slot;     // indices of the optimizer's tensors of a parameter
   const char *memory; // where the work arena has it, or NULL; told by others
 } ExplainedValue;
 

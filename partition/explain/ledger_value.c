@@ -147,7 +147,7 @@ int explained_find(const ExplainedValues *v, const char *name) {
   return -1;
 }
 
-// A parameter's gradient, and the tensors that the optimiser keeps for it.
+// A parameter's gradient, and the tensors that the optimizer keeps for it.
 static void add_training(Arena *a, const Graph *g, ExplainedValues *v, ExplainedValue *param) {
   param->gradient = explained_find(v, arena_printf(a, "grad(%s)", param->name));
   param->slot = arena_array(a, uint32_t, v->n);

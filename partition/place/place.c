@@ -4,7 +4,7 @@
 //                products see what other users have gathered (place_share.c), in a second round all of them
 //                carries of loops see their next values too, until nothing changes (place_region.c)
 //   2. backward  a value that all users want cut is computed cut (place_users.c; the gradient that meets a cut slot
-//                of the optimiser: its reduction becomes a reduce-scatter; what windows read in blocks)
+//                of the optimizer: its reduction becomes a reduce-scatter; what windows read in blocks)
 //                the norm of the gradients does not mind and sums its squares block by block
 //                moves that pay for several nodes together (place_improve.c), with 3. to 5. for what they lead to
 //   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)

@@ -1,7 +1,7 @@
 // Where values that arguments have cut are gathered: once, before what is made of them.
 //
 // The gradient of a weight comes out cut when the activations that it is made of are. If the weight
-// is whole, its update and those of the optimiser's slots would each be computed in blocks and
+// is whole, its update and those of the optimizer's slots would each be computed in blocks and
 // gathered; the gradient alone is less, and what it is made of may be less still:
 //
 //   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])      v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')

@@ -1,4 +1,4 @@
-// Beyond a layout of dims: rules for parameters, gradients and optimisers and soft rules that make
+// Beyond a layout of dims: rules for parameters, gradients and optimizers and soft rules that make
 // it cheaper or smaller; and shapes of meshes.
 #include <string.h>
 

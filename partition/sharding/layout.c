@@ -231,7 +231,7 @@ static void check_values(Checker *c) {
   }
 }
 
-// What training adds to a parameter, before it does: its gradient, and the slots of its optimiser.
+// What training adds to a parameter, before it does: its gradient, and the slots of its optimizer.
 static void check_trained(Checker *c, DeclId id) {
   const Decl *d = &c->g->decl.at[id - 1];
   if (d->kind != DECL_PARAM || d->frozen || !c->g->spec.ntrain) return;

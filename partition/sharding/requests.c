@@ -2,7 +2,7 @@
 //
 // General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor
 // by name replace them for the dims that they name; `all` takes the largest dim that is still
-// whole, a soft rule whatever axis is still free. A slot of the optimiser follows the rules of its
+// whole, a soft rule whatever axis is still free. A slot of the optimizer follows the rules of its
 // parameter, then those of gradients, with which it is updated.
 #include "partition/sharding/sharding_internal.h"
 

@@ -40,8 +40,7 @@ bool exec_check(const Exec *e, Diag *d) {
   for (int k = 0; k < COLL_COUNT && !e->interrupted; k++) {
     good &= same_count(e, (CollKind)k, "calls", got->calls[k], want->calls[k], d);
     good &= same_count(e, (CollKind)k, "bytes", got->bytes[k], want->bytes[k], d);
-    good &=
-        same_count(e, (CollKind)k, "bytes on the wire", got->wire_bytes[k], want->wire_bytes[k], d);
+    good &= same_count(e, (CollKind)k, "bytes sent", got->wire_bytes[k], want->wire_bytes[k], d);
   }
   for (int64_t r = e->first; r < e->first + e->own; r++) {
     if (e->context[r].bytes == bytes_expected(e)) continue;

@@ -20,7 +20,7 @@ enum { EXIT_INTERRUPTED = 75 };
 // What training needs to go on, beside its tensors.
 typedef struct TrainPosition {
   int64_t step;   // steps done
-  int64_t before; // that the step counter was ahead of them, by loaded optimiser state
+  int64_t before; // that the step counter was ahead of them, by loaded optimizer state
   uint64_t seed;
   int64_t epoch, row; // of the next batch in the training data
   int64_t evaluated;  // steps done at the last evaluation, 0: none
@@ -84,7 +84,7 @@ bool checkpoint_exists(const char *path);
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
 // The folder of step `step` under `directory`, NULL where there is none that is complete.
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step);
-// Gives e the values of its parameters and states, and with `slots` of its optimiser state; all of
+// Gives e the values of its parameters and states, and with `slots` of its optimizer state; all of
 // them must be there. `average`: where the checkpoint has average.NAME it is taken for NAME. Every
 // shard is read whole and checked first. False after an error in d that names the file.
 MUST_USE bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d,

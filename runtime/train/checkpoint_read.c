@@ -340,8 +340,8 @@ static void no_checkpoint(const char *path, Diag *d, Pos at) {
 static void warn_skipped(const char *path, const StepList *all, uint32_t skipped, Diag *d, Pos at) {
   for (uint32_t i = 0; i < skipped; i++)
     diag_warning(d, DIAG_CHECKPOINT_SKIPPED, at,
-                 "%s/%s is passed over: it has no manifest.json, so it is no complete checkpoint",
-                 path, all->at[i].name);
+                 "%s/%s is ignored: it has no manifest.json, so it is no complete checkpoint", path,
+                 all->at[i].name);
 }
 
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {

@@ -335,7 +335,7 @@ static const char memory_head[] =
     "\n"
     "## Memory\n"
     "\n"
-    "What one more rule, or a budget, does. Bytes of one processor: parameters, optimiser, "
+    "What one more rule, or a budget, does. Bytes of one processor: parameters, optimizer, "
     "activations (gradients among them), peak; bytes sent. `plain.` is the program\n"
     "without the rule. Parameters after three steps are those of the plain program but for "
     "rounding.\n"

@@ -237,7 +237,7 @@ static const Hand by_hand[] = {
     {"tests/models/pinned.mesh", "rows=4,cols=2", "h=cols"},
 };
 
-// The found one as a user would write it: the same price, and, compiled, the bytes on the wire that
+// The found one as a user would write it: the same price, and, compiled, the bytes sent that
 // were predicted.
 static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
   Loaded l;

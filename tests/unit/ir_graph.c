@@ -153,7 +153,7 @@ static void refusals_say_why(void **state) {
        1,
        {over},
        {.axes = {1, {1}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->b},
-       "cut further"},
+       "split further"},
       {OP_ALL_GATHER,
        1,
        {over},

@@ -189,7 +189,7 @@ static void test_mlp_both(void **state) {
   mlp_bytes(2, two_four, "p1", "p2", false, false, 896, 2);
 }
 
-// -- layouts of the optimiser -------------------------------------------------------------------
+// -- layouts of the optimizer -------------------------------------------------------------------
 
 // m = 0.9 m + grad; w = w - 0.1 m for both parameters.
 static void momentum(Model *m, const Mlp *p) {
