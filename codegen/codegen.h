@@ -62,6 +62,8 @@ typedef struct MergeRefusal {
 } MergeRefusal;
 typedef struct Group {
   GroupKind kind;
+  struct BuiltKernel *kernel;  // of GROUP_KERNEL
+  const struct GemmForm *gemm; // of GROUP_GEMM
   uint32_t nnodes;
   NodeId *node; // ascending
   uint32_t nstored;
@@ -81,6 +83,7 @@ typedef struct Fusion {
   const Graph *graph;
   const Order *order;
   const Buckets *buckets;
+  const struct Rows *rows; // dims that follow the rows of a batch
   uint32_t ngroups;
   Group *group;     // in an order that can be executed
   uint32_t *of;     // of[node]: index of the group that computes and stores it

@@ -58,13 +58,13 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
     contractions += op_tiles(f->g, c->node[i]);
     reductions += contract_is_dot(f->g, c->node[i]);
   }
-  GemmForm form;
   const char *why = NULL;
-  if (contractions && f->opt->products)
-    for (uint32_t i = 0; i < c->n; i++)
-      if (op_tiles(f->g, c->node[i]) &&
-          !gemm_form(f->g, f->order, &f->rows, f->opt, c->node[i], &form, &why))
-        break;
+  bool refused = false;
+  for (uint32_t i = 0; i < c->n && !refused; i++)
+    if (op_tiles(f->g, c->node[i])) {
+      why = f->no_gemm[c->node[i]];
+      refused = !f->gemm[c->node[i]];
+    }
   const char *what = contractions ? "generated contraction"
                      : reductions ? "reduction"
                                   : "pointwise";
@@ -114,6 +114,7 @@ static Group group_of(Fuser *f, const Cluster *c) {
   g.store_bytes = c->store_bytes;
   g.merged = g.kind == GROUP_KERNEL ? c->n : 0;
   g.saved = c->saved;
+  g.gemm = g.kind == GROUP_GEMM ? f->gemm[c->node[0]] : NULL;
   g.why = g.kind == GROUP_KERNEL ? why_kernel(f, c) : why_other(f, c->node[0]);
   return g;
 }
@@ -151,6 +152,7 @@ static Fusion *fusion_make(Fuser *f) {
   out->graph = f->g;
   out->order = f->order;
   out->buckets = f->buckets;
+  out->rows = f->rows;
   out->recomputed = arena_copy(f->a, f->recomputed, f->count + 1);
   out->update = arena_copy(f->a, f->update, f->count + 1);
   uint32_t most = 1;
@@ -183,12 +185,26 @@ static Fusion *fusion_make(Fuser *f) {
   return out;
 }
 
+// The GEMM form of every contraction, allocated in `a`.
+static void gemms_find(Arena *a, Fuser *f) {
+  f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
+  f->no_gemm = arena_array(f->a, const char *, f->count + 1);
+  for (NodeId n = 1; n <= f->count && f->opt->products; n++) {
+    GemmForm form;
+    if (graph_node(f->g, n)->op == OP_CONTRACT &&
+        gemm_form(f->g, f->order, f->rows, f->opt, n, &form, &f->no_gemm[n]))
+      f->gemm[n] = arena_copy(a, &form, sizeof form);
+  }
+}
+
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt) {
   bug_context("fuse", 0);
   Arena *scratch = arena_new();
   Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
   f.count = graph_count(f.g);
-  f.rows = rows_find(scratch, f.g, opt->over);
+  Rows rows = rows_find(a, f.g, opt->over);
+  f.rows = arena_copy(a, &rows, sizeof rows);
+  gemms_find(a, &f);
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {
@@ -202,6 +218,6 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   f.a = a; // what follows lasts
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
-  if (opt->fuse) launches_find(out, opt);
+  kernels_make(a, out, opt->fuse);
   return out;
 }

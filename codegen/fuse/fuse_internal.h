@@ -45,13 +45,15 @@ typedef struct Fuser {
   const Order *order;
   const Buckets *buckets;
   const CodegenOptions *opt;
-  Rows rows;
-  uint32_t count;   // nodes
-  uint8_t *role;    // a NodeRole
-  bool *recomputed; // computed again in every kernel that uses it
-  bool *inlined;    // pointwise work that windows over it compute where they read
-  bool *resident;   // stored by a first round of clusters: there to be read again
-  bool *memory;     // some use needs an address
+  const Rows *rows;
+  uint32_t count;        // nodes
+  const GemmForm **gemm; // of contractions that a library can run, else NULL
+  const char **no_gemm;  // of other contractions: why not
+  uint8_t *role;         // a NodeRole
+  bool *recomputed;      // computed again in every kernel that uses it
+  bool *inlined;         // pointwise work that windows over it compute where they read
+  bool *resident;        // stored by a first round of clusters: there to be read again
+  bool *memory;          // some use needs an address
   bool *update;
   // Arguments and users between nodes that compute or lie in memory, looking through `again`.
   uint32_t *arg_at, *user_at; // count + 2
@@ -106,7 +108,8 @@ void clusters_merge(Fuser *f);
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 void clusters_resident(Fuser *f); // notes which values the clusters store
 
-// fuse_launch.c: update kernels that are equal and independent share one launch.
-void launches_find(Fusion *f, const CodegenOptions *opt);
+// fuse_launch.c: the kernels of all groups. With `share`, update kernels that are equal and
+// independent get one launch number. Allocates in `a`.
+void kernels_make(Arena *a, Fusion *f, bool share);
 
 #endif

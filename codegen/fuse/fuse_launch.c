@@ -20,18 +20,14 @@ static int by_identity(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-void launches_find(Fusion *f, const CodegenOptions *opt) {
-  Arena *a = arena_new(), *scratch = arena_new();
-  GroupDeps deps = group_deps(a, f);
-  bool *post = groups_post(a, f, &deps);
-  uint32_t *level = post_levels(a, f, &deps, post), n = 0, launch = 0;
-  Rows rows = rows_find(a, f->graph, opt->over);
+// Groups after the commit that do not depend on one another and have equal kernels.
+static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool *post) {
+  uint32_t *level = post_levels(a, f, deps, post), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);
   Kernel **kernel = arena_array(a, Kernel *, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++) {
     if (!post[i] || f->group[i].kind != GROUP_KERNEL) continue;
-    kernel[n] = kernel_build(a, scratch, f, &rows, &f->group[i], true)->kernel;
-    if (kernel_partial_bytes(kernel[n])) continue;
+    kernel[n] = f->group[i].kernel->kernel;
     c[n++] = (LaunchCandidate){level[i], i, NULL};
   }
   const uint32_t *first = kernels_first(a, n, kernel);
@@ -43,6 +39,16 @@ void launches_find(Fusion *f, const CodegenOptions *opt) {
     if (!same) launch++;
     f->group[c[i].group].launch = launch;
   }
+}
+
+void kernels_make(Arena *a, Fusion *f, bool share) {
+  Arena *scratch = arena_new(), *temporary = arena_new();
+  GroupDeps deps = group_deps(temporary, f);
+  bool *post = groups_post(temporary, f, &deps);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (f->group[i].kind == GROUP_KERNEL)
+      f->group[i].kernel = kernel_build(a, scratch, f, &f->group[i], share && post[i]);
+  if (share) launches_find(temporary, f, &deps, post);
+  arena_free(temporary);
   arena_free(scratch);
-  arena_free(a);
 }

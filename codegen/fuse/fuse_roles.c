@@ -70,10 +70,7 @@ static bool repeats(const Fuser *f, NodeId n) {
 
 static bool is_gemm(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  GemmForm form;
-  const char *why;
-  if (!f->opt->products || !gemm_form(f->g, f->order, &f->rows, f->opt, n, &form, &why))
-    return false;
+  if (!f->gemm[n]) return false;
   return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
 }
 

@@ -409,14 +409,13 @@ static BuiltKernel *built_kernel(KernelBuilder *k, bool any_size) {
   return out;
 }
 
-BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows,
-                          const Group *g, bool any_size) {
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g,
+                          bool any_size) {
   ArenaMark mark = arena_mark(scratch);
   KernelBuilder k = {.a = scratch,
                      .lasting = a,
                      .f = f,
                      .g = f->graph,
-                     .rows = rows,
                      .group = g,
                      .n = g->nnodes,
                      .node = g->node,

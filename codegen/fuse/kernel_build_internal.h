@@ -18,8 +18,7 @@ typedef struct BuiltKernel {
 // Builds the kernel of group g. With any_size, a kernel of one joined loop takes the loop's size at
 // run time, so that tensors of all sizes share it. The result is allocated in `a`; `scratch` is
 // reset to its state before the call.
-BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Rows *rows,
-                          const Group *g, bool any_size);
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size);
 
 // The loops of a group, each list slow first.
 typedef struct LoopPlan {
@@ -53,7 +52,6 @@ typedef struct KernelBuilder {
   Arena *lasting; // of what the finished kernel refers to
   const Fusion *f;
   const Graph *g;
-  const Rows *rows;
   const Group *group;
   uint32_t n; // nodes of the group
   const NodeId *node;

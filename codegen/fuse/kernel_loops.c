@@ -189,7 +189,7 @@ static void list_loops(KernelBuilder *m, LoopList *l) {
     bool indexed = false;
     for (uint32_t s = 0; s < m->stmt.n; s++) indexed |= m->stmt_dim.at[s] == d;
     Slot slot;
-    bool partial = extent_slot(g, m->rows, d, &slot);
+    bool partial = extent_slot(g, m->f->rows, d, &slot);
     bool last_inner = inner && i + 1 == m->plan.outer.n + m->plan.inner.n;
     if (dim->size == 1 && !indexed && !partial && !last_inner) continue;
     int at = l->n++;

@@ -279,7 +279,7 @@ static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int3
                            int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
   Slot extent;
-  bool partial = extent_slot(k->g, k->rows, d, &extent);
+  bool partial = extent_slot(k->g, k->f->rows, d, &extent);
   if (!partial && dim->whole == d && always_inside(k, p, dim->size)) return guard;
   Address a = {.level = LEVEL_PROLOGUE};
   address_add(k, &a, p, 1, phase);

@@ -12,7 +12,7 @@ Size builder_size(Builder *b, const Dims *list) {
   Size s = {.base = 1, .slot = -1};
   bool uneven;
   Slot slot;
-  if (!extent_list(b->g, &b->rows, list, &s.base, &uneven, &slot))
+  if (!extent_list(b->g, b->f->rows, list, &s.base, &uneven, &slot))
     BUG("dims that are short inside a nest");
   if (uneven) s.slot = builder_slot(b, slot);
   return s;
@@ -26,7 +26,7 @@ ProgDim builder_dim(Builder *b, DimId d) {
                .axes = dim->axes,
                .extent = -1};
   Slot slot;
-  if (extent_slot(b->g, &b->rows, d, &slot)) p.extent = builder_slot(b, slot);
+  if (extent_slot(b->g, b->f->rows, d, &slot)) p.extent = builder_slot(b, slot);
   return p;
 }
 

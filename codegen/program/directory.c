@@ -176,7 +176,7 @@ static bool in_place(const Builder *b, const Readers *readers, const Output *o) 
   if (!old) return true;
   if (read_later(b, readers[old], writer)) return false;
   if (!group_reads(b, writer, old)) return true;
-  return b->built[writer] && element_by_element(b, b->built[writer], root, old);
+  return b->f->group[writer].kernel && element_by_element(b, b->f->group[writer].kernel, root, old);
 }
 
 void updates_place(Builder *b) {

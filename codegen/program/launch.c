@@ -142,13 +142,13 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
   Instr in = {.kind = INSTR_KERNEL};
   KernelLaunch *l = &in.u.kernel;
   int64_t units = 0, bytes = 0;
-  l->kernel = kernel_share(b, b->built[group[0]]->kernel);
+  l->kernel = kernel_share(b, b->f->group[group[0]].kernel->kernel);
   l->nsets = n;
   l->set = arena_array(b->a, KernelSet, n);
   for (uint32_t i = 0; i < n; i++) {
     fill_targets(b, &b->f->group[group[i]]);
-    l->set[i] = set_of(b, b->built[group[i]]);
-    units += full_units(b, b->built[group[i]]);
+    l->set[i] = set_of(b, b->f->group[group[i]].kernel);
+    units += full_units(b, b->f->group[group[i]].kernel);
     bytes += weight_of(b, &b->f->group[group[i]]);
   }
   int64_t by_bytes =
@@ -156,12 +156,12 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
           ? clamp64((int64_t)((double)KERNEL_CHUNK_BYTES * (double)units / (double)bytes), 1, units)
           : units;
   l->grain = by_bytes > ceil_div(units, KERNEL_CHUNKS) ? by_bytes : ceil_div(units, KERNEL_CHUNKS);
-  int64_t most = kernel_chunk_units(b->built[group[0]]->kernel);
+  int64_t most = kernel_chunk_units(b->f->group[group[0]].kernel->kernel);
   if (l->grain > most) l->grain = most;
-  int64_t whole = kernel_grain(b->built[group[0]]->kernel);
+  int64_t whole = kernel_grain(b->f->group[group[0]].kernel->kernel);
   l->grain = ceil_div(l->grain < 1 ? 1 : l->grain, whole) * whole;
   for (uint32_t i = 0; i < n; i++)
-    l->chunks += ceil_div(full_units(b, b->built[group[i]]), l->grain);
+    l->chunks += ceil_div(full_units(b, b->f->group[group[i]].kernel), l->grain);
   int64_t partial = b->kernel.at[l->kernel].partial_bytes;
   l->partial = (Ref){.tensor = -1, .offset = -1};
   if (partial)
@@ -171,27 +171,25 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
 
 // -- products -----------------------------------------------------------------------------------
 
-void product_emit(Builder *b, NodeId n) {
-  GemmForm form;
-  const char *why;
-  if (!gemm_form(b->g, b->f->order, &b->rows, b->opt, n, &form, &why))
-    BUG("node %u is no product: %s", n, why);
+void product_emit(Builder *b, const Group *g) {
+  const GemmForm *form = g->gemm;
+  NodeId n = g->node[0];
   const Node *x = graph_node(b->g, n);
-  NodeId left = x->args[form.swapped], right = x->args[!form.swapped];
+  NodeId left = x->args[form->swapped], right = x->args[!form->swapped];
   Instr in = {.kind = INSTR_PRODUCT};
   Product *p = &in.u.product;
   *p = (Product){.type = (Dtype)x->type,
-                 .ta = form.ta,
-                 .tb = form.tb,
-                 .lda = form.lda,
-                 .ldb = form.ldb,
-                 .ldc = form.ldc};
-  p->m = builder_size(b, &form.m);
-  p->n = builder_size(b, &form.n);
-  p->k = builder_size(b, &form.k);
-  p->nbatch = form.batch.n;
-  for (int i = 0; i < form.batch.n; i++) {
-    Dims one = {.n = 1, .at = {form.batch.at[i]}};
+                 .ta = form->ta,
+                 .tb = form->tb,
+                 .lda = form->lda,
+                 .ldb = form->ldb,
+                 .ldc = form->ldc};
+  p->m = builder_size(b, &form->m);
+  p->n = builder_size(b, &form->n);
+  p->k = builder_size(b, &form->k);
+  p->nbatch = form->batch.n;
+  for (int i = 0; i < form->batch.n; i++) {
+    Dims one = {.n = 1, .at = {form->batch.at[i]}};
     p->batch[i].count = builder_size(b, &one);
     p->batch[i].a = order_stride(b->g, &b->f->order->at[left], one.at[0]);
     p->batch[i].b = order_stride(b->g, &b->f->order->at[right], one.at[0]);

@@ -67,7 +67,7 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *mad
     b->note[group] = note;
     out->bytes += note.bytes;
     out->flops += note.flops;
-    if (in->kind == INSTR_KERNEL) add_kernel_made(b, made, s, b->built[group]);
+    if (in->kind == INSTR_KERNEL) add_kernel_made(b, made, s, b->f->group[group].kernel);
     for (uint32_t i = 0;
          in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++)
       add_made(b, made, 0, i, g->node[i]);

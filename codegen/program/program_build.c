@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-static void build_kernels(Builder *b) {
-  Arena *scratch = arena_new();
-  b->built = arena_array(b->a, BuiltKernel *, b->f->ngroups + 1);
-  for (uint32_t i = 0; i < b->f->ngroups; i++) {
-    const Group *g = &b->f->group[i];
-    if (g->kind != GROUP_KERNEL) continue;
-    b->built[i] = kernel_build(b->a, scratch, b->f, &b->rows, g, g->launch > 0);
-  }
-  arena_free(scratch);
-}
-
 static void emit_group(Builder *b, uint32_t at) {
   const Group *g = &b->f->group[b->schedule.group[at]];
   switch (g->kind) {
@@ -26,7 +15,7 @@ static void emit_group(Builder *b, uint32_t at) {
     launch_emit(b, n, &b->schedule.group[at]);
     break;
   }
-  case GROUP_GEMM: product_emit(b, g->node[0]); break;
+  case GROUP_GEMM: product_emit(b, g); break;
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
   case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
   case GROUP_LOOP: loop_close(b, g->node[0]); break;
@@ -85,7 +74,7 @@ static void fill_program(Builder *b) {
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   bug_context("program", 0);
   const Graph *g = f->graph;
-  Builder b = {.a = a, .f = f, .g = g, .opt = opt, .rows = rows_find(a, g, opt->over)};
+  Builder b = {.a = a, .f = f, .g = g, .opt = opt};
   b.p = arena_new_of(a, Program);
   *b.p = (Program){.model = g->model, .for_ = opt->for_, .mesh = *g->mesh, .over = opt->over};
   b.place = arena_array(a, Ref, graph_count(g) + 1);
@@ -93,7 +82,6 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
   b.schedule = schedule_make(a, f, opt->overlap);
   collected_find(&b);
-  build_kernels(&b);
   directory_make(&b);
   updates_place(&b);
   emit_all(&b);

@@ -23,10 +23,8 @@ typedef struct Builder {
   const Fusion *f;
   const Graph *g;
   const CodegenOptions *opt;
-  Rows rows;
   Schedule schedule;
-  BuiltKernel **built; // of a group
-  Ref *place;          // of a root: persistent tensor or buffer
+  Ref *place; // of a root: persistent tensor or buffer
   bool *placed;
   NodeId *collected_in; // of a root: the collect whose slice it is written as, 0: none
   RegionId open;        // the loop whose instructions are being emitted
@@ -70,7 +68,7 @@ void loop_close(Builder *b, NodeId scan);
 void collected_find(Builder *b); // which values of steps are written where they are collected
 // launch.c, collect.c: instructions of groups.
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
-void product_emit(Builder *b, NodeId n);
+void product_emit(Builder *b, const Group *g);
 void collective_emit(Builder *b, const Group *g);
 void ordered_emit(Builder *b, NodeId n);
 
