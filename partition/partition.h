@@ -9,18 +9,19 @@
 #include "ir/graph/graph.h"
 #include "ir/program/machine.h"
 
-// Where a value lives: each of its dims is cut by some axes (slow first), and it may be partial
-// over others. An axis occurs at most once. Axes not mentioned replicate.
+// How a value lies on the mesh. Each axis splits one dim, is partial, or (not mentioned)
+// replicates.
 typedef struct Sharding {
-  Axes split[MAX_RANK]; // of dims.at[i] of the node
-  Axes partial;         // each processor along these holds a term
-  Monoid monoid;        // of the terms
+  Axes split[MAX_RANK];    // axes that split dims.at[i] of the node, slowest first
+  Axes partial;            // each processor along these holds a partial sum
+  Monoid monoid;           // how partial sums combine
+  uint16_t rule[MAX_AXES]; // of an axis in use: 1 + index of the layout rule behind it, 0: none
 } Sharding;
 
 typedef struct Placement {
   const Graph *graph;
-  Sharding *computed; // of node n as computed (natural state)
-  Sharding *settled;  // what all uses but linear ones see: at without `partial`
+  Sharding *computed; // in which node n is computed
+  Sharding *settled;  // in which users read it that need full sums; never partial
   const Layout *layout;
 } Placement;
 
@@ -45,6 +46,13 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
                         const Machine *machine);
 // What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
 const char *placement_why(const Placement *placement, NodeId n);
+// The layout rule that makes `axis` split dim d of node n: index into placement->layout->rule, or
+// -1 when no rule does, e.g. after `layout(...)` in the model. d is a dim of n, a dim that n sums,
+// or (if n is a window) a dim of its source. The split may be that of the computed or the settled
+// sharding or of a user's read.
+int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
+// The layout rule that makes n partial over `axis`, or -1.
+int placement_partial_rule(const Placement *placement, NodeId n, int axis);
 // The "@ state" text of node n, for graph_print.
 const char *placement_note(const void *placement, NodeId n);
 

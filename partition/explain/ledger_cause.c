@@ -6,17 +6,11 @@
 // there so.
 #include "partition/explain/ledger_internal.h"
 
-static int rule_index(const Placer *p, const LayoutRule *r) {
-  const Layout *layout = p->result.layout;
-  return r && layout && r >= layout->rule && r < layout->rule + layout->n ? (int)(r - layout->rule)
-                                                                          : -1;
-}
-
 // The rule that says it of the node itself.
 static int own_rule(const Placer *p, NodeId n, int k, int axis) {
   const Request *w = p->request[n];
-  if (axes_has(w->hard[k], axis)) return rule_index(p, w->rule[k]);
-  if (axes_has(w->soft[k], axis)) return rule_index(p, w->soft_rule[k]);
+  if (axes_has(w->hard[k], axis)) return w->rule[k] - 1;
+  if (axes_has(w->soft[k], axis)) return w->soft_rule[axis] - 1;
   return -1;
 }
 

@@ -29,8 +29,10 @@ static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
     return arena_printf(p->arena, "%s -> %s (layout(...), line %u)",
                         dim_get(p->result.graph->dims, node->dims.at[k])->name,
                         p->result.graph->mesh->axis[axis].name, node->origin.pos.line);
-  if (axes_has(w->hard[k], axis)) return rule_text(p, w->rule[k], node->dims.at[k]);
-  if (axes_has(w->soft[k], axis)) return rule_text(p, w->soft_rule[k], node->dims.at[k]);
+  if (axes_has(w->hard[k], axis))
+    return rule_text(p, &p->result.layout->rule[w->rule[k] - 1], node->dims.at[k]);
+  if (axes_has(w->soft[k], axis))
+    return rule_text(p, &p->result.layout->rule[w->soft_rule[axis] - 1], node->dims.at[k]);
   return arena_printf(
       p->arena, "%s over %s (as its %s)", dim_get(p->result.graph->dims, node->dims.at[k])->name,
       p->result.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
@@ -54,6 +56,43 @@ const char *placement_why(const Placement *placement, NodeId n) {
                           axes_text(p->arena, g->mesh, p->inner[n][i]));
   if (at->partial.n && !*text) text = "takes terms and gives terms";
   return *text ? text : "no rule names its dims";
+}
+
+uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis) {
+  const PlaceGraph *x = p->graph;
+  const Graph *g = p->result.graph;
+  for (uint32_t u = x->use_start[n]; u < x->use_start[n + 1]; u++)
+    for (int i = 0; i < graph_node(g, x->use[u])->nargs; i++) {
+      if (graph_node(g, x->use[u])->args[i] != n) continue;
+      Sharding need = read_sharding(p, x->use[u], i);
+      if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
+    }
+  for (uint32_t o = x->output[n]; o; o = x->next_output[o]) {
+    Sharding need = output_sharding(p, &g->output.at[o - 1]);
+    if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
+  }
+  return 0;
+}
+
+int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
+  const Placer *p = placer_of(placement);
+  const Graph *g = p->result.graph;
+  const Node *node = graph_node(g, n);
+  int k = dims_index(&node->dims, d);
+  const Sharding *either[] = {&p->result.settled[n], &p->result.computed[n]};
+  for (size_t i = 0; k >= 0 && i < countof(either); i++)
+    if (axes_has(either[i]->split[k], axis)) return either[i]->rule[axis] - 1;
+  if (k >= 0) return place_reader_rule(p, n, k, axis) - 1;
+  for (int i = 0; i < node_inner(node); i++)
+    if (node->attr.dims[i] == d && p->inner[n] && axes_has(p->inner[n][i], axis))
+      return p->result.computed[n].rule[axis] - 1;
+  return node->op == OP_WINDOW ? placement_rule(placement, node->args[0], d, axis) : -1;
+}
+
+int placement_partial_rule(const Placement *placement, NodeId n, int axis) {
+  int inner;
+  NodeId begin = partial_sum_begin(placer_of(placement), n, axis, &inner);
+  return begin ? placement->computed[begin].rule[axis] - 1 : -1;
 }
 
 static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,

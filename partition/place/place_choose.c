@@ -236,6 +236,26 @@ static void choose_slots(Choice *c) {
   }
 }
 
+// The layout rule that brings `axis` to its slot: the node's own, or that of an argument, of those
+// that are split along this slot if any is.
+static uint16_t axis_rule(const Choice *c, int axis) {
+  const Graph *g = c->placer->result.graph;
+  const Request *w = c->placer->request[c->id];
+  int slot = c->slot[axis];
+  if (slot < c->ndims && axes_has(w->hard[slot], axis)) return w->rule[slot];
+  if (slot < c->ndims && axes_has(w->soft[slot], axis)) return w->soft_rule[axis];
+  uint16_t other = 0;
+  for (int i = 0; i < c->nsources; i++) {
+    NodeId arg = source_of(c, i);
+    const Sharding *s = &c->placer->result.settled[arg];
+    int k = sharding_dim_of(s, graph_node(g, arg)->dims.n, axis);
+    if (k < 0 || !s->rule[axis]) continue;
+    if (source_slot(c, i, k) == slot) return s->rule[axis];
+    if (!other) other = s->rule[axis];
+  }
+  return other;
+}
+
 // The axes given to a slot, in the order of the rule or of the arguments.
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
@@ -279,12 +299,10 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
         continue;                         // can only be computed cut elsewhere
       if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
       put_axis(&settled, node->dims.n, k, axis, w->hard[k]);
+      settled.rule[axis] = w->rule[k];
       taken[axis] = true;
     }
-  for (int k = 0; k < node->dims.n; k++)
-    for (int i = 0; i < w->soft[k].n; i++)
-      if (sharding_dim_of(&settled, node->dims.n, w->soft[k].at[i]) < 0)
-        axes_append(&settled.split[k], w->soft[k].at[i]);
+  request_add_soft(w, node->dims.n, &settled);
   return settled;
 }
 
@@ -346,6 +364,8 @@ void place_choose(Placer *p, NodeId n) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
     if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
   }
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    at->rule[axis] = c.slot[axis] < 0 ? 0 : axis_rule(&c, axis);
   at->partial = axes_sorted(at->partial);
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->result.settled[n] = settled_of(p, n, at);

@@ -221,7 +221,11 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
     return false;
   if (!save(m, n)) return false;
   settled->split[k] = split;
-  if (!axes_has(at->partial, axis) && axes_starts(split, at->split[k])) at->split[k] = split;
+  settled->rule[axis] = place_reader_rule(p, n, k, axis);
+  if (!axes_has(at->partial, axis) && axes_starts(split, at->split[k])) {
+    at->split[k] = split;
+    at->rule[axis] = settled->rule[axis];
+  }
   return decide(m, wait_users(m, n));
 }
 

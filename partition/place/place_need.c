@@ -1,6 +1,8 @@
 // The state in which a node reads an argument, and in which an output reads its value.
 #include "partition/sharding/sharding_internal.h"
 
+#include <string.h>
+
 // Whether the blocks of to[0] all read the whole of dims[0]: then it is gathered.
 static bool reads_all(const Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
@@ -40,6 +42,10 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
          !axes_has(need->partial, split.at[free]))
     free++;
   need->split[j] = axes_head(split, free);
+  for (int i = 0; i < need->split[j].n; i++) {
+    int axis = need->split[j].at[i];
+    if (!need->rule[axis]) need->rule[axis] = settled->rule[axis];
+  }
 }
 
 // The state in which a scan or final reads its argument i.
@@ -56,6 +62,7 @@ Sharding read_sharding(const Placer *p, NodeId n, int i) {
   const Sharding *at = &p->result.computed[n];
   if (node->op == OP_SCAN || node->op == OP_FINAL) return need_in_loop(p, n, i);
   Sharding need = {0};
+  memcpy(need.rule, at->rule, sizeof need.rule);
   int halo = -1;
   for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
     DimRole r = placed_role(p, n, i, j);
@@ -82,10 +89,10 @@ Sharding output_sharding(const Placer *p, const Output *o) {
   Request w;
   request_resolve(g, p->result.layout, &s, &w);
   Sharding need = {0};
-  for (int k = 0; k < s.dims.n; k++) need.split[k] = w.hard[k];
-  for (int k = 0; k < s.dims.n; k++)
-    for (int i = 0; i < w.soft[k].n; i++)
-      if (sharding_dim_of(&need, s.dims.n, w.soft[k].at[i]) < 0)
-        axes_append(&need.split[k], w.soft[k].at[i]);
+  for (int k = 0; k < s.dims.n; k++) {
+    need.split[k] = w.hard[k];
+    for (int i = 0; i < w.hard[k].n; i++) need.rule[w.hard[k].at[i]] = w.rule[k];
+  }
+  request_add_soft(&w, s.dims.n, &need);
   return need;
 }

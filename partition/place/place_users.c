@@ -90,6 +90,16 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   return window;
 }
 
+// Settles a value as its users read it. Axes that it had before keep their rules.
+static void settle_as(Sharding *settled, const Sharding *want, int ndims) {
+  Sharding before = *settled;
+  *settled = *want;
+  settled->partial = (Axes){0};
+  for (int axis = 0; axis < MAX_AXES; axis++)
+    if (before.rule[axis] && sharding_dim_of(&before, ndims, axis) >= 0)
+      settled->rule[axis] = before.rule[axis];
+}
+
 void place_pull_back(Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
@@ -104,8 +114,7 @@ void place_pull_back(Placer *p, NodeId n) {
   if (sharding_equal(&want, settled, node->dims.n) ||
       !extends(&want, settled, p->request[n], node->dims.n))
     return;
-  *settled = want;
-  settled->partial = (Axes){0};
+  settle_as(settled, &want, node->dims.n);
   for (int k = 0; k < node->dims.n && node->op != OP_FINAL; k++) {
     if (!axes_starts(want.split[k], at->split[k])) continue;
     Axes free = at->split[k];
@@ -113,6 +122,7 @@ void place_pull_back(Placer *p, NodeId n) {
       int axis = want.split[k].at[i];
       if (axes_has(at->partial, axis) || sharding_dim_of(at, node->dims.n, axis) >= 0) break;
       axes_append(&free, axis);
+      at->rule[axis] = want.rule[axis];
     }
     at->split[k] = split_allowed(g, n, k, free);
   }
@@ -244,7 +254,7 @@ void place_follow_some(Placer *p) {
   for (NodeId n = graph_count(g); n > 0; n--) {
     Sharding want;
     if (!partial[n] || !wanted_by_some(p, n, &want) || !others_flexible(p, n, &want)) continue;
-    p->result.settled[n] = want;
+    settle_as(&p->result.settled[n], &want, graph_node(g, n)->dims.n);
     changed[n] = any = true;
   }
   if (any) push_forward(p, changed);
@@ -256,7 +266,7 @@ static void settle(Placer *p, NodeId n) {
   const Node *node = graph_node(p->result.graph, n);
   if (node->attr.decl || node->op == OP_PIN || !wanted_sharding(p, n, &want, &shown) || shown)
     return;
-  if (!want.partial.n) p->result.settled[n] = want;
+  if (!want.partial.n) settle_as(&p->result.settled[n], &want, node->dims.n);
 }
 
 void place_finish(Placer *p) {

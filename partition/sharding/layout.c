@@ -178,7 +178,7 @@ static const char *subject_text(const Checker *c, const Subject *s, const char *
 
 static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Request *w,
                          int i, int j, int axis) {
-  const LayoutRule *a = w->rule[i], *b = w->rule[j];
+  const LayoutRule *a = &c->layout->rule[w->rule[i] - 1], *b = &c->layout->rule[w->rule[j] - 1];
   int first = i, second = j;
   if (a > b) {
     const LayoutRule *t = a;

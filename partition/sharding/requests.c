@@ -39,7 +39,7 @@ static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope,
       if (!rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
       w->hard[i] = rule->none ? (Axes){0} : real_axes(g->mesh, rule->axes);
       w->replicated[i] = rule->none;
-      w->rule[i] = rule;
+      w->rule[i] = (uint16_t)(r + 1);
     }
   }
 }
@@ -57,6 +57,11 @@ static Axes free_axes(const Graph *g, const Request *w, int ndims, const LayoutR
   return out;
 }
 
+static void set_soft(Request *w, int k, Axes axes, uint32_t rule) {
+  axes_join(&w->soft[k], axes);
+  for (int i = 0; i < axes.n; i++) w->soft_rule[axes.at[i]] = (uint16_t)(rule + 1);
+}
+
 static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
                       const Dims *dims, Request *w) {
   for (uint32_t r = 0; r < layout->n; r++) {
@@ -70,8 +75,10 @@ static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, c
       if (!w->hard[i].n && !w->replicated[i] && n > size) best = i, size = n;
     }
     if (best < 0 || !axes.n) continue;
-    *(rule->soft ? &w->soft[best] : &w->hard[best]) = axes;
-    *(rule->soft ? &w->soft_rule[best] : &w->rule[best]) = rule;
+    if (rule->soft)
+      w->soft[best] = (Axes){0}, set_soft(w, best, axes, r);
+    else
+      w->hard[best] = axes, w->rule[best] = (uint16_t)(r + 1);
   }
 }
 
@@ -85,8 +92,7 @@ static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, 
         continue;
       Axes axes = free_axes(g, w, dims->n, rule);
       if (!axes.n) continue;
-      axes_join(&w->soft[i], axes);
-      w->soft_rule[i] = rule;
+      set_soft(w, i, axes, r);
     }
   }
 }
@@ -111,6 +117,16 @@ void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Req
   memset(out, 0, sizeof *out);
   if (!layout) return;
   for (size_t i = 0; i < countof(order); i++) apply_scopes(order[i], g, layout, s, out);
+}
+
+void request_add_soft(const Request *w, int ndims, Sharding *s) {
+  for (int k = 0; k < ndims; k++)
+    for (int i = 0; i < w->soft[k].n; i++) {
+      int axis = w->soft[k].at[i];
+      if (sharding_dim_of(s, ndims, axis) >= 0) continue;
+      axes_append(&s->split[k], axis);
+      s->rule[axis] = w->soft_rule[axis];
+    }
 }
 
 Subject subject_of_decl(const Graph *g, DeclId d) {

@@ -37,8 +37,9 @@ typedef struct Subject {
 } Subject;
 typedef struct Request {
   Axes hard[MAX_RANK], soft[MAX_RANK];
-  const LayoutRule *rule[MAX_RANK], *soft_rule[MAX_RANK]; // that said it, or NULL
-  bool replicated[MAX_RANK];                              // `d -> none`
+  uint16_t rule[MAX_RANK];      // of the hard axes of a dim: 1 + index of the rule, 0: none
+  uint16_t soft_rule[MAX_AXES]; // of a soft axis
+  bool replicated[MAX_RANK];    // `d -> none`
 } Request;
 // Whether the rule names dim `full` of tensor `name` (or NULL): by its full name, or, in a rule for
 // that tensor, by its short name in the function that made both: dim e of layer.0.block.w is
@@ -47,6 +48,8 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 // Axes of one processor are left out. Two dims may both be given one axis: layout_check says
 // whether that is an error.
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out);
+// Splits dims by their soft axes where s has not used these.
+void request_add_soft(const Request *w, int ndims, Sharding *s);
 Subject subject_of_decl(const Graph *g, DeclId d);
 // The subject of every node: decls, named values (the last node of the line that binds them),
 // gradients of parameters, anything else. The array has count+1 entries.
@@ -120,12 +123,13 @@ static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
   const PlaceGraph *x = p->graph;
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
 }
-
 // place_need.c: the state in which node n reads its argument i, given its own state at[n] and inner
 // cuts.
 Sharding read_sharding(const Placer *p, NodeId n, int i);
 // The state in which output o reads its value.
 Sharding output_sharding(const Placer *p, const Output *o);
+// 1 + index of the rule behind a reader of n that has its dim k split over `axis`, 0: none.
+uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis);
 // place_choose.c: chooses at and home of node n from the homes of its arguments.
 void place_choose(Placer *p, NodeId n);
 // The same of a node that has a state; cuts that users have asked for stay.
