@@ -14,6 +14,7 @@
 #include "codegen/cpu/llvm_internal.h"
 #include "codegen/cpu/load_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
+#include "ir/base/guard.h"
 
 enum { MAX_OBJECTS = 2, KERNELS_A_THREAD = 4 };
 
@@ -109,15 +110,23 @@ typedef struct CompileJob {
   uint32_t first, n;
   LlvmForm form;
   Bytes out;
-  bool ok;
+  bool ok, failed; // failed: without memory, or by a fault of meshc
+  Failure failure;
   char why[LLVM_WHY];
 } CompileJob;
 
-static void *compile_job(void *arg) {
+static void compile_kernels(void *arg) {
   CompileJob *p = arg;
   LlvmTarget target = {width_of(p->opt), p->opt->opt, p->opt->without};
   p->ok = llvm_compile(p->u->kernel + p->first, p->u->symbol + p->first, p->n, &target, p->form,
                        &p->out, p->why);
+}
+
+// A failure must not leave the helper thread, and on the caller's thread it must wait for the
+// other.
+static void *compile_job(void *arg) {
+  CompileJob *p = arg;
+  p->failed = !guard_run(compile_kernels, p, &p->failure);
   return NULL;
 }
 
@@ -137,6 +146,9 @@ static uint32_t compile(const DistinctKernels *u, const CodeOptions *opt, LlvmFo
     pthread_join(helper, NULL);
   else if (n > 1)
     compile_job(&part[1]);
+  const CompileJob *bad = part[0].failed ? &part[0] : part[n - 1].failed ? &part[n - 1] : NULL;
+  for (uint32_t i = 0; bad && i < n; i++) free(part[i].out.at);
+  if (bad) guard_raise(&bad->failure);
   return n;
 }
 

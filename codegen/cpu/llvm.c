@@ -8,7 +8,6 @@
 #include <string.h>
 
 #ifdef MESHC_HAVE_LLVM
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <llvm-c/Analysis.h>
@@ -19,8 +18,9 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 #include "codegen/cpu/emit_internal.h"
+#include "ir/base/guard.h"
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static GuardOnce once;
 static char *cpu, *features, *triple;
 
 // -- without memory -----------------------------------------------------------------------------
@@ -37,7 +37,21 @@ typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
 extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
     "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
-static void on_new(void) { mem_exhausted(0); }
+// In a process that meshc does not own, the operator may have failed for others: they get what they
+// would get without this handler.
+static NewHandler *other_handler;
+extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+static void on_new(void) {
+  const Failure f = {.text = "out of memory while compiling kernels"};
+  guard_fail(&f);
+  if (!process_owned() && other_handler)
+    other_handler();
+  else if (!process_owned() && throw_bad_alloc)
+    throw_bad_alloc();
+  else
+    mem_exhausted(0);
+}
 
 static void on_bad_alloc(void *context, const char *why, bool crash_report) {
   (void)context, (void)why, (void)crash_report;
@@ -47,7 +61,7 @@ static void on_bad_alloc(void *context, const char *why, bool crash_report) {
 static void on_fatal_error(const char *why) { BUG("LLVM: %s", why); }
 
 static void install_memory_handlers(void) {
-  if (set_new_handler) set_new_handler(on_new);
+  if (set_new_handler) other_handler = set_new_handler(on_new);
   if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
@@ -75,7 +89,7 @@ const char *llvm_version(void) {
 }
 
 const char *llvm_cpu(void) {
-  pthread_once(&once, start);
+  guard_once(&once, start);
   return cpu;
 }
 
@@ -190,7 +204,7 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
 
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                   const LlvmTarget *target, LlvmForm form, Bytes *out, char *why) {
-  pthread_once(&once, start);
+  guard_once(&once, start);
   LLVMTargetMachineRef tm = machine_new(target, why);
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "frontend/driver/session.h"
+#include "ir/base/guard.h"
 
 typedef int RunCommand(Session *s);
 static RunCommand *const run_command[COMMAND_COUNT] = {
@@ -41,6 +42,7 @@ static int run(Session *s, Options *options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   static Session s = {.inject = {.call = -1}};
+  process_own();
   out_of_memory_watch(&s);
   json_watch(argc, argv);
   s.arena = arena_new();

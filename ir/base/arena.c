@@ -6,6 +6,8 @@
 // pages where the system has them, and a few of each size are kept for the next arena.
 #include "ir/base/arena.h"
 
+#include "ir/base/guard.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,7 @@ struct Large {
 };
 
 struct Arena {
+  GuardLink guard; // first
   Block *top;
   Large *large;
   size_t held;
@@ -88,7 +91,11 @@ static bool spare_put(Block *b) {
   return kept;
 }
 
-Arena *arena_new(void) { return mem_zeroed(1, sizeof(Arena)); }
+Arena *arena_new(void) {
+  Arena *a = mem_zeroed(1, sizeof *a);
+  guard_link(&a->guard);
+  return a;
+}
 
 // Gives back the large allocations recorded in b at or after `from`.
 static void drop_large(Arena *a, const Block *b, size_t from) {
@@ -112,6 +119,7 @@ static void drop_top(Arena *a) {
 
 void arena_free(Arena *a) {
   if (!a) return;
+  guard_unlink(&a->guard);
   while (a->top) drop_top(a);
   free(a);
 }

@@ -2,6 +2,8 @@
 // node, abort.
 #include "ir/base/base.h"
 
+#include "ir/base/guard.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +18,18 @@ void bug_context(const char *pass, uint32_t node) {
 }
 
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) {
+  char what[FAILURE_TEXT / 2], pass[FAILURE_TEXT / 4] = "";
+  Failure f = {.internal = true};
   va_list ap;
   va_start(ap, fmt);
-  fflush(stdout);
-  fprintf(stderr, "meshc: internal error at %s:%d: ", file, line);
-  vfprintf(stderr, fmt, ap);
+  vsnprintf(what, sizeof what, fmt, ap);
   va_end(ap);
-  if (context_pass) fprintf(stderr, " (pass %s, node %%%u)", context_pass, context_node);
+  if (context_pass)
+    snprintf(pass, sizeof pass, " (pass %s, node %%%u)", context_pass, context_node);
+  snprintf(f.text, sizeof f.text, "internal error at %s:%d: %s%s", file, line, what, pass);
+  guard_fail(&f);
+  fflush(stdout);
+  fprintf(stderr, "meshc: %s", f.text);
   fputs("\nThis is a mistake in meshc, not in the model. Please report it with the model file.\n",
         stderr);
   fflush(stderr);

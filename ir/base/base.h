@@ -22,7 +22,8 @@ enum {
 #endif
 
 // A broken invariant of meshc itself, never the user's mistake. Prints the text, and the pass and
-// node under work if bug_context was told, then aborts.
+// node under work if bug_context was told, then aborts; under a guard (ir/base/guard.h) it returns
+// to that.
 #define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

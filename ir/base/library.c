@@ -3,7 +3,8 @@
 // Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns
 // NULL with ENOMEM. A constructor exits (libgfortran). A constructor crashes: libgfortran allocates
 // in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. The last
-// two end the process in the handler of failed allocations.
+// two end the process in the handler of failed allocations; in a process that is not meshc's own no
+// signal handler is installed for them.
 #define _GNU_SOURCE
 #include "ir/base/library.h"
 
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "ir/base/guard.h"
 #include "ir/base/mem.h"
 
 enum { STACK = 64 << 10 };
@@ -44,6 +46,7 @@ static void crashed(int number) {
 
 // The handler has a stack of its own, because an endless recursion has used up the thread's.
 static void watch_begin(stack_t *stack_before) {
+  if (!process_owned()) return;
   static char stack[STACK];
   static bool at_exit;
   const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
@@ -56,6 +59,7 @@ static void watch_begin(stack_t *stack_before) {
 }
 
 static void watch_end(const stack_t *stack_before) {
+  if (!process_owned()) return;
   opening = false;
   for (size_t i = 0; i < countof(minded); i++) sigaction(minded[i], &before[i], NULL);
   sigaltstack(stack_before, NULL);
@@ -67,13 +71,16 @@ void *library_open(const char *path, int flags, size_t room) {
   stack_t stack;
   MemTask task = mem_doing("loading", path);
   pthread_mutex_lock(&gate);
-  if (room && !is_room(room)) mem_exhausted(room);
+  bool fits = !room || is_room(room);
+  if (!fits) pthread_mutex_unlock(&gate);
+  if (!fits) mem_exhausted(room);
   watch_begin(&stack);
   errno = 0;
   void *library = dlopen(path, flags);
-  if (!library) mem_check_errno();
+  int error = library ? 0 : errno;
   watch_end(&stack);
   pthread_mutex_unlock(&gate);
   mem_doing_again(task);
+  if (error == ENOMEM) mem_exhausted(0);
   return library;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ir/base/abrupt.h"
+#include "ir/base/guard.h"
 
 enum { EXIT_MEMORY = 7, SENTENCE = 1024, FIRST_TEXT = 512 };
 
@@ -36,17 +37,26 @@ void mem_doing_again(MemTask before) { (void)mem_doing(before.what, before.name)
 
 void mem_set_handler(MemHandler *handler) { atomic_store(&exhausted_handler, handler); }
 
-void mem_say_exhausted(size_t bytes) {
-  char text[SENTENCE], size[64] = "";
+// What could not be done, for want of how many bytes.
+static void exhausted_text(size_t bytes, char *out, size_t room) {
+  char size[64] = "";
   const char *what = task.what ? task.what : atomic_load(&process_what);
   const char *name = task.what ? task.name : atomic_load(&process_name);
   if (bytes) snprintf(size, sizeof size, ": %zu bytes could not be allocated", bytes);
-  snprintf(text, sizeof text, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "",
+  snprintf(out, room, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "",
            what && name ? " " : "", what && name ? name : "", size);
+}
+
+void mem_say_exhausted(size_t bytes) {
+  char text[SENTENCE];
+  exhausted_text(bytes, text, sizeof text);
   abrupt_say(DIAG_NO_MEMORY, text, diag_default_hint(DIAG_NO_MEMORY));
 }
 
 _Noreturn void mem_exhausted(size_t bytes) {
+  Failure f = {0};
+  exhausted_text(bytes, f.text, sizeof f.text);
+  guard_fail(&f);
   MemHandler *handler = atomic_load(&exhausted_handler);
   if (handler) handler(bytes);
   mem_say_exhausted(bytes);
@@ -59,22 +69,36 @@ void mem_check_errno(void) {
 
 // -- allocation ---------------------------------------------------------------------------------
 
+static atomic_long countdown; // of mem_fail_at
+
+void mem_fail_at(long n) { atomic_store(&countdown, n); }
+
+// Whether the test that called mem_fail_at wants this allocation to fail.
+static bool injected(void) {
+  return atomic_load_explicit(&countdown, memory_order_relaxed) > 0 &&
+         atomic_fetch_sub(&countdown, 1) == 1;
+}
+
 static void *checked(void *p, size_t bytes) {
   if (!p) mem_exhausted(bytes);
   return p;
 }
 
-void *mem_alloc(size_t bytes) { return checked(malloc(bytes ? bytes : 1), bytes); }
+void *mem_alloc(size_t bytes) {
+  return checked(injected() ? NULL : malloc(bytes ? bytes : 1), bytes);
+}
 
 void *mem_zeroed(size_t n, size_t size) {
-  void *p = calloc(n ? n : 1, size ? size : 1);
+  void *p = injected() ? NULL : calloc(n ? n : 1, size ? size : 1);
   return checked(p, size && n > SIZE_MAX / size ? SIZE_MAX : n * size);
 }
 
-void *mem_grow(void *p, size_t bytes) { return checked(realloc(p, bytes ? bytes : 1), bytes); }
+void *mem_grow(void *p, size_t bytes) {
+  return checked(injected() ? NULL : realloc(p, bytes ? bytes : 1), bytes);
+}
 
 void *mem_aligned(size_t alignment, size_t bytes) {
-  return checked(aligned_alloc(alignment, bytes), bytes);
+  return checked(injected() ? NULL : aligned_alloc(alignment, bytes), bytes);
 }
 
 char *mem_text(const char *text) { return mem_text_n(text, strlen(text)); }
@@ -107,7 +131,12 @@ typedef struct Stream {
 
 static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
   Stream *s = cookie;
-  while (s->room < s->n + n + 1) s->at = mem_grow(s->at, s->room *= 2);
+  size_t room = s->room;
+  while (room < s->n + n + 1) room *= 2;
+  char *at = room > s->room && injected() ? NULL : realloc(s->at, room);
+  if (!at) return -1; // mem_stream_close says so: the stream is locked here
+  s->at = at;
+  s->room = room;
   memcpy(s->at + s->n, bytes, n);
   s->n += n;
   return (ssize_t)n;
@@ -132,5 +161,6 @@ FILE *mem_stream(char **text, size_t *n) {
 }
 
 void mem_stream_close(FILE *f) {
-  if (fclose(f) != 0) mem_exhausted(0); // nothing else fails in it
+  bool failed = ferror(f);
+  if (fclose(f) != 0 || failed) mem_exhausted(0); // nothing else fails in it
 }

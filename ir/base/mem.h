@@ -1,8 +1,9 @@
 // Memory outside arenas, and the one place where every failed allocation ends.
 //
-// These functions never return NULL: a failed allocation calls the handler, which does not return.
-// The program's handler (frontend/driver/out_of_memory.c) says the message, removes unfinished
-// files, tells other ranks and exits with 7; a library may set one that jumps back to its caller.
+// These functions never return NULL. Under a guard (ir/base/guard.h) a failed allocation returns to
+// that; else it calls the handler, which does not return. The program's handler
+// (frontend/driver/out_of_memory.c) says the message, removes unfinished files, tells other ranks
+// and exits with 7.
 // Thread rule: any thread.
 #ifndef IR_MEM_H
 #define IR_MEM_H
@@ -35,6 +36,8 @@ void mem_stream_close(FILE *f);
 _Noreturn void mem_exhausted(size_t bytes);
 typedef void MemHandler(size_t bytes); // does not return
 void mem_set_handler(MemHandler *handler);
+// For tests: the n-th allocation of the process from here on fails. 0: none does.
+void mem_fail_at(long n);
 // Without a handler, and what a handler may use: says "out of memory" with what was under way
 // (ir/base/abrupt.h).
 void mem_say_exhausted(size_t bytes);

@@ -14,6 +14,7 @@ enum { ENTRIES = 64, NAME = 256, LISTING = 4096, LOCK_SECONDS = 5 };
 typedef struct Entry {
   bool used, folder;
   int dir;
+  pthread_t owner;
   char name[NAME];
 } Entry;
 
@@ -27,7 +28,7 @@ void unfinished_add(int dir, const char *name, bool folder) {
   size_t n = strlen(name);
   for (int i = 0; n < NAME && i < ENTRIES; i++) {
     if (entry[i].used) continue;
-    entry[i] = (Entry){.used = true, .folder = folder, .dir = dir};
+    entry[i] = (Entry){.used = true, .folder = folder, .dir = dir, .owner = pthread_self()};
     memcpy(entry[i].name, name, n + 1);
     return;
   }
@@ -63,16 +64,29 @@ static void remove_folder(int dir, const char *name) {
   unlinkat(dir, name, AT_REMOVEDIR);
 }
 
+static void remove_entry(const Entry *e) {
+  if (e->folder)
+    remove_folder(e->dir, e->name);
+  else
+    unlinkat(e->dir, e->name, 0);
+}
+
+void unfinished_abandon(void) {
+  unfinished_hold();
+  for (int i = 0; i < ENTRIES; i++) {
+    if (!entry[i].used || !pthread_equal(entry[i].owner, pthread_self())) continue;
+    remove_entry(&entry[i]);
+    entry[i].used = false;
+  }
+  unfinished_let();
+}
+
 void unfinished_clear(void) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += LOCK_SECONDS;
   if (pthread_mutex_timedlock(&lock, &until) != 0) return; // a file system that does not answer
   for (int i = 0; i < ENTRIES; i++) {
-    if (!entry[i].used) continue;
-    if (entry[i].folder)
-      remove_folder(entry[i].dir, entry[i].name);
-    else
-      unlinkat(entry[i].dir, entry[i].name, 0);
+    if (entry[i].used) remove_entry(&entry[i]);
   }
 }

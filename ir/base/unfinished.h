@@ -20,4 +20,7 @@ void unfinished_drop(int dir, const char *name);
 // process that is about to end.
 void unfinished_clear(void);
 
+// Removes what the calling thread has registered, and forgets it: its work failed halfway.
+void unfinished_abandon(void);
+
 #endif

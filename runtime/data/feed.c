@@ -2,6 +2,7 @@
 //
 // The order of an epoch is a keyed permutation computed on demand, so the position is three
 // integers and any mesh sees the same samples in the same order.
+#include "ir/base/guard.h"
 #include "runtime/data/source_internal.h"
 
 #include <pthread.h>
@@ -32,6 +33,7 @@ struct Feed {
   bool held;        // slot `first` is in the hands of the caller
   bool started, stop;
   char fault[FAULT];
+  DiagId fault_id;
   Pos fault_pos;
   double wait;
   struct {
@@ -116,12 +118,22 @@ static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
   return true;
 }
 
-static void *read_ahead(void *feed) {
+static void read_epochs(void *feed) {
   Feed *f = feed;
   (void)mem_doing("reading data", NULL);
   uint64_t shuffle = rng_key(f->seed, "shuffle");
   int64_t epoch = f->first_epoch, row = f->first_row;
   while (read_epoch(f, rng_key(shuffle + (uint64_t)epoch++, "epoch"), row)) row = 0;
+}
+
+static void *read_ahead(void *feed) {
+  Feed *f = feed;
+  Failure why;
+  f->fault_id = DIAG_DATA_TYPE;
+  if (guard_run(read_epochs, f, &why)) return NULL;
+  f->fault_id = why.internal ? DIAG_FAILURE : DIAG_NO_MEMORY;
+  RingSlot *slot = wait_free(f);
+  if (slot) fail(f, slot, 0, why.text);
   return NULL;
 }
 
@@ -304,5 +316,5 @@ int64_t feed_next(Feed *f, const void **data) {
 }
 
 void feed_fault(const Feed *f, Diag *d) {
-  diag_error(d, DIAG_DATA_TYPE, f->fault_pos, "%s", f->fault);
+  diag_error(d, f->fault_id, f->fault_pos, "%s", f->fault);
 }

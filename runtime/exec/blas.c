@@ -5,6 +5,7 @@
 // environments made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512
 // subsets that the SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others;
 // the variables of OpenBLAS are as before once it is loaded.
+#include "ir/base/guard.h"
 #include "ir/base/library.h"
 #include "ir/program/sums.h"
 #include "runtime/runtime.h"
@@ -50,7 +51,7 @@ static GiveBuffer *give_buffer;
 static Sgemm *sgemm;
 static Dgemm *dgemm;
 static char blas_name[128] = "none";
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static GuardOnce once;
 
 static bool has_skylake_subsets(void) {
 #if defined(__x86_64__)
@@ -129,7 +130,7 @@ static void open_library(void) {
 }
 
 bool blas_open(const char **name) {
-  pthread_once(&once, open_library);
+  guard_once(&once, open_library);
   if (name) *name = blas_name;
   return sgemm != NULL;
 }

@@ -11,6 +11,7 @@
 //
 // With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
 // Chunks are the same for every number of workers (decision 18), and so are the bits.
+#include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/trace.h"
@@ -543,6 +544,19 @@ static int32_t find_finite_tensor(const Program *p, const char *name) {
   return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
 }
 
+typedef struct Making {
+  Exec *exec;
+  const ExecOptions *opt;
+  Diag *diag;
+  bool made;
+} Making;
+
+static void make(void *making) {
+  Making *m = making;
+  m->made = start_workers(m->exec, m->opt, m->diag) && reserve_blas(m->exec, m->diag) &&
+            exec_bind(m->exec, m->diag) && exec_initialise(m->exec, m->diag);
+}
+
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   if (!check_kernels(p, d)) return NULL;
   (void)mem_doing("taking the memory of the program for", p->for_);
@@ -563,9 +577,12 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->own = opt->ranks ? ranks_processors(opt->ranks) : e->processors;
   if (opt->profile) e->seconds = arena_array(e->memory, double, p->ninstrs + 1);
   e->timed = opt->profile;
-  if (start_workers(e, opt, d) && reserve_blas(e, d) && exec_bind(e, d) && exec_initialise(e, d))
-    return e;
+  Making m = {.exec = e, .opt = opt, .diag = d};
+  Failure why;
+  bool ended = guard_run(make, &m, &why);
+  if (ended && m.made) return e;
   exec_free(e);
+  if (!ended) guard_raise(&why);
   return NULL;
 }
 

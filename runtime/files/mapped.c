@@ -2,6 +2,7 @@
 // SIGBUS. The handler knows the mapped ranges, says which file it was, and ends the process with
 // exit code 5, as a malformed file does. Other SIGBUS take their way.
 #include "ir/base/abrupt.h"
+#include "ir/base/guard.h"
 #include "runtime/runtime_internal.h"
 
 #include <signal.h>
@@ -52,7 +53,7 @@ static void install(void) {
 }
 
 bool mapped_add(const void *at, size_t n, const char *path) {
-  int i = 0;
+  int i = process_owned() ? 0 : MOST_MAPPED; // else no handler is installed
   while (i < MOST_MAPPED && atomic_exchange(&range[i].taken, true)) i++;
   if (i == MOST_MAPPED) return false;
   MappedRange *r = &range[i];

@@ -1,6 +1,7 @@
 // Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that
 // brings it to disk in an order in which no moment leaves a torn checkpoint: shards, manifest,
 // folder, rename, parent.
+#include "ir/base/guard.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -359,7 +360,7 @@ static bool write_step(Saver *s, const char *name) {
   return false;
 }
 
-static void *write_checkpoint(void *saver) {
+static void write_folder(void *saver) {
   Saver *s = saver;
   char name[FILE_NAME];
   (void)mem_doing("writing the checkpoint", s->path);
@@ -367,6 +368,12 @@ static void *write_checkpoint(void *saver) {
   bool good = write_step(s, name) || fails(s, name);
   good = good && (!s->best || link_best(s, s->step));
   if (good) remove_surplus(s);
+}
+
+static void *write_checkpoint(void *saver) {
+  Saver *s = saver;
+  Failure why;
+  if (!guard_run(write_folder, s, &why)) s->error = why.internal ? EINVAL : ENOMEM;
   atomic_store(&s->done, true);
   return NULL;
 }

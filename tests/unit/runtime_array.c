@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/runtime.h"
 
@@ -572,5 +573,6 @@ int main(void) {
       TEST(a_mapped_file_shrinks),
       TEST(unwritable_places),
   };
+  process_own(); // mappings need a signal handler
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

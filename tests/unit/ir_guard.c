@@ -1,0 +1,98 @@
+// Guards: a failed allocation and a broken invariant return to their caller; arenas and unfinished
+// files made on the way are released.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ir/base/arena.h"
+#include "ir/base/disk.h"
+#include "ir/base/guard.h"
+
+static void allocate(void *context) {
+  Arena *a = arena_new();
+  for (int i = 0; i < 100; i++) memset(arena_alloc(a, 1 << 20), 1, 1 << 20);
+  *(bool *)context = true;
+  arena_free(a);
+}
+
+static void break_invariant(void *context) { BUG("node %d", *(int *)context); }
+
+static void fail_inside(void *context) {
+  Failure why;
+  if (!guard_run(context ? break_invariant : allocate, context, &why)) guard_raise(&why);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  Failure why;
+  bool done = false;
+  for (int n = 1; !done; n++) {
+    mem_fail_at(n);
+    bool good = guard_run(allocate, &done, &why);
+    mem_fail_at(0);
+    assert_int_equal(good, done);
+    if (!good) assert_non_null(strstr(why.text, "out of memory"));
+    if (!good) assert_false(why.internal);
+  }
+}
+
+static void test_internal(void **state) {
+  (void)state;
+  Failure why;
+  int node = 7;
+  assert_false(guard_run(break_invariant, &node, &why));
+  assert_true(why.internal);
+  assert_non_null(strstr(why.text, "node 7"));
+  assert_false(guard_run(fail_inside, &node, &why)); // through an inner guard
+  assert_non_null(strstr(why.text, "node 7"));
+}
+
+static void write_half(void *path) {
+  DiskFile f;
+  assert_true(disk_begin(&f, path));
+  disk_put(&f, "half", 4);
+  mem_exhausted(1);
+}
+
+static void test_unfinished(void **state) {
+  (void)state;
+  Failure why;
+  char folder[] = "/tmp/guard_XXXXXX", path[64], partial[80];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/x", folder);
+  snprintf(partial, sizeof partial, "%s.partial", path);
+  assert_false(guard_run(write_half, path, &why));
+  assert_int_equal(access(partial, F_OK), -1);
+  assert_int_equal(rmdir(folder), 0);
+}
+
+static int calls;
+static void fail_first(void) {
+  if (calls++ == 0) mem_exhausted(0);
+}
+static void call_once(void *once) { guard_once(once, fail_first); }
+
+static void test_once(void **state) {
+  (void)state;
+  GuardOnce once = {0};
+  Failure why;
+  assert_false(guard_run(call_once, &once, &why));
+  assert_true(guard_run(call_once, &once, &why));
+  assert_true(guard_run(call_once, &once, &why));
+  assert_int_equal(calls, 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_internal),
+      cmocka_unit_test(test_unfinished),
+      cmocka_unit_test(test_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
