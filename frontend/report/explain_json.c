@@ -1,4 +1,4 @@
-// `explain --json`: all that the ledger and the values know, as data (meshc.explain/1).
+// `explain --json`: all that the ledger and the values know, as data (meshc.explain/2).
 #include "frontend/report/explain.h"
 
 #include <string.h>
@@ -32,8 +32,9 @@ static json_t *side_json(const Explain *e, const LedgerSide *s) {
                                           (json_int_t)whole->size, "block", (json_int_t)d->size,
                                           "axes", axes_json(&e->session->model->mesh, d->axes)));
   }
-  json_t *out = json_pack("{s:s, s:o, s:o}", "state", ledger_state(e->session->arena, e->ledger, s),
-                          "terms", terms_json(e, s->partial, s->monoid), "dims", dims);
+  json_t *out =
+      json_pack("{s:s, s:o, s:o}", "sharding", ledger_state(e->session->arena, e->ledger, s),
+                "partial", terms_json(e, s->partial, s->monoid), "dims", dims);
   json_object_set_new(out, "rule", s->rule >= 0 ? json_integer(s->rule) : json_null());
   json_object_set_new(out, "why", text_or_null(s->why));
   return out;
@@ -47,7 +48,7 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   json_object_set_new(out, "user_value", text_or_null(o ? o->value : NULL));
   json_object_set_new(out, "user_place", o ? place_json(e, o->pos) : json_null());
   json_object_set_new(out, "has", side_json(e, &p->has));
-  json_object_set_new(out, "wants", side_json(e, &p->wants));
+  json_object_set_new(out, "requested", side_json(e, &p->wants));
   return out;
 }
 
@@ -136,9 +137,9 @@ static json_t *value_json(const Explain *e, const ExplainedValue *v) {
   json_t *out =
       json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s}", "name", v->name, "kind",
                 value_kinds[v->kind], "dtype", dtype_text(v->type), "place", place_json(e, v->pos),
-                "computed", v->computed, "state", v->seen, "because", v->why);
+                "computed", v->computed, "sharding", v->seen, "because", v->why);
   json_object_set_new(out, "dims", value_dims(e, v));
-  json_object_set_new(out, "terms", terms_json(e, v->partial, v->monoid));
+  json_object_set_new(out, "partial", terms_json(e, v->partial, v->monoid));
   json_object_set_new(out, "same_along", axes_json(m, v->same));
   json_object_set_new(out, "bytes", json_integer(v->bytes));
   json_object_set_new(out, "bytes_per_processor", json_integer(v->block_bytes));
@@ -155,10 +156,10 @@ static json_t *uses_json(const Explain *e, const ExplainedValue *v) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const Graph *g = e->ledger->placement->graph;
-    json_t *one =
-        json_pack("{s:s, s:o, s:s, s:s, s:b, s:i}", "user", use[i].user, "value",
-                  text_or_null(use[i].of), "phase", use[i].backward ? "backward" : "forward",
-                  "wants", use[i].wants, "converts", use[i].converts, "times", (int)use[i].times);
+    json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:b, s:i}", "user", use[i].user, "value",
+                            text_or_null(use[i].of), "phase",
+                            use[i].backward ? "backward" : "forward", "requested", use[i].wants,
+                            "converts", use[i].converts, "times", (int)use[i].times);
     json_object_set_new(one, "place",
                         use[i].node ? place_json(e, graph_node(g, use[i].node)->origin.pos)
                                     : json_null());
@@ -208,7 +209,7 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
     json_array_append_new(values, value_json(e, &e->values->at[i]));
   const char *text =
       value < 0 ? ledger_text(s->arena, l, false) : explained_text(s->arena, l, e->values, value);
-  json_object_set_new(out, "schema", json_string("meshc.explain/1"));
+  json_object_set_new(out, "schema", json_string("meshc.explain/2"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(e->purpose));
   if (value >= 0) json_object_set_new(out, "name", json_text(e->values->at[value].name));

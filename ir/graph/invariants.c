@@ -102,7 +102,7 @@ static bool check_region(const Verifier *c, RegionId r) {
   if (region->parent >= r) return broken(c, "region %u lies in no earlier one", r);
   if (region->t == 0 || region->t > dim_count(c->g->dims) ||
       dim_get(c->g->dims, region->t)->whole != region->t)
-    return broken(c, "region %u runs over no whole dim", r);
+    return broken(c, "region %u runs over a block dim", r);
   return true;
 }
 

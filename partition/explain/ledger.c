@@ -190,7 +190,7 @@ static void put_rules(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nrules; i++) {
     const LedgerRule *r = &l->rule[i];
     double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
-    fprintf(f, "rule %s: behind %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls),
+    fprintf(f, "rule %s: causes %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls),
             (long long)r->wire_bytes);
     if (rule_idle(l, r))
       fprintf(f, "nothing changes without it\n");

@@ -152,14 +152,15 @@ static bool taken_in(Arena *a, const Placer *p, NodeId reader, int axis, LedgerS
   int k = sharding_dim_of(&p->result.computed[reader], node->dims.n, axis);
   if (k >= 0) {
     out->rule = rule_behind(p, reader, k, axis);
-    out->why = arena_printf(a, "%s cuts %s there", name, dim_get(g->dims, node->dims.at[k])->name);
+    out->why =
+        arena_printf(a, "%s splits %s there", name, dim_get(g->dims, node->dims.at[k])->name);
     return true;
   }
   for (int i = 0; i < node_inner(node); i++) {
     if (!p->inner[reader] || !axes_has(p->inner[reader][i], axis)) continue;
     out->rule = rule_of_inner(p, reader, i, axis);
     out->why =
-        arena_printf(a, "%s cuts %s there", name, dim_get(g->dims, node->attr.dims[i])->name);
+        arena_printf(a, "%s splits %s there", name, dim_get(g->dims, node->attr.dims[i])->name);
     return true;
   }
   return false;
@@ -179,7 +180,7 @@ static void why_whole(Arena *a, const Placer *p, NodeId of, NodeId reader, int k
   for (int i = 0; i < node->nargs; i++)
     if (node->args[i] == of && dim_role_of(p->result.graph, reader, i, k).kind == ROLE_FULL)
       out->why = arena_printf(
-          a, "%s takes %s whole", op_row((Op)node->op)->text,
+          a, "%s takes %s in full", op_row((Op)node->op)->text,
           dim_get(p->result.graph->dims, graph_node(p->result.graph, of)->dims.at[k])->name);
 }
 

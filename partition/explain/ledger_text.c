@@ -20,7 +20,7 @@ const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
   for (int i = 0; i < side->dims.n; i++)
     if (dim_get(l->graph->dims, side->dims.at[i])->whole != side->dims.at[i])
       text = arena_printf(a, "%s%s%s", text, *text ? " " : "", dim_text(a, l, side->dims.at[i]));
-  return *text ? text : "whole";
+  return *text ? text : "replicated";
 }
 
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos) {

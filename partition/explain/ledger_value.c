@@ -262,7 +262,7 @@ static void put_dims(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   for (int k = 0; k < v->ndims; k++) {
     const ValueDim *d = &v->dim[k];
     if (!d->axes.n) {
-      fprintf(f, "  %s: %lld, whole; no rule\n", d->name, (long long)d->size);
+      fprintf(f, "  %s: %lld, not split; no rule\n", d->name, (long long)d->size);
       continue;
     }
     const char *by = d->rule >= 0 ? l->rule[d->rule].text : d->why,
@@ -286,7 +286,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
                                                             : "";
     const char *of = u->of ? arena_printf(a, " for %s%s", what, u->of) : "";
     const char *times = u->times > 1 ? arena_printf(a, " (%u times)", u->times) : "";
-    fprintf(f, "  read by %s%s%s: wants %s%s\n", u->user, of, times, u->wants,
+    fprintf(f, "  read by %s%s%s: requests %s%s\n", u->user, of, times, u->wants,
             u->converts ? ", converted" : "");
   }
 }

@@ -69,7 +69,7 @@ static const char *use_text(const Lower *l, const Reader *user, const char *how)
 
 static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
   const Dims *dims = &graph_node(l->g, n)->dims;
-  if (s->to < 0) return "whole";
+  if (s->to < 0) return "in full";
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
 
@@ -78,8 +78,9 @@ static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, cons
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
   const char *use = use_text(l, user, state_after(l, n, s));
   Arena *a = l->out->arena;
-  if (s->op == OP_TO_PARTIAL) return arena_printf(a, "added to terms over %s: counted once", axes);
-  if (s->op == OP_SLICE_OWN) return arena_printf(a, "whole over %s; %s", axes, use);
+  if (s->op == OP_TO_PARTIAL)
+    return arena_printf(a, "added to partial sums over %s: counted once", axes);
+  if (s->op == OP_SLICE_OWN) return arena_printf(a, "replicated over %s; %s", axes, use);
   if (s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER) {
     const char *how = node_monoid(graph_node(g, n)) > MONOID_SUM ? "reduced" : "summed";
     return arena_printf(a, "%s is %s and split over %s; %s", summed_dim(l, n, s->axes.at[0]), how,

@@ -54,7 +54,7 @@ const char *placement_why(const Placement *placement, NodeId n) {
                           dim_get(g->dims, node->attr.dims[i])->name,
                           node->op == OP_TOP_K ? "searched" : "summed",
                           axes_text(p->arena, g->mesh, p->inner[n][i]));
-  if (at->partial.n && !*text) text = "takes terms and gives terms";
+  if (at->partial.n && !*text) text = "takes partial sums and gives partial sums";
   return *text ? text : "no rule names its dims";
 }
 

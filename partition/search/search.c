@@ -225,7 +225,8 @@ static const LeastPair *estimate_pair(Search *s, const View *v, const int axis[2
   DimSet set[2];
   Layout layout;
   for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
-  if (!space_layout(&s->space, a, &view, set, &layout)) BUG("a pair of axes cuts a dim too often");
+  if (!space_layout(&s->space, a, &view, set, &layout))
+    BUG("a pair of axes splits a dim too often");
   Alone together = cost_alone(a, s->task, s->parts, &both, &layout);
   const LeastPair *pair = least_pair(s->least, s->parts, &together);
   arena_free(a);

@@ -91,5 +91,5 @@ const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Shar
       text = arena_printf(a, "%s%s%s/%s", text,
                           *text ? (s->partial.n && !strchr(text, '/') ? ", " : " ") : "",
                           dim_get(g->dims, dims->at[i])->name, axes_text(a, g->mesh, s->split[i]));
-  return *text ? text : "whole";
+  return *text ? text : "replicated";
 }

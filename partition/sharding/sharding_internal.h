@@ -25,7 +25,7 @@ int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s);
 // The block dims that a processor holds.
 Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s);
-// "b/rows h/cols", "sum over rows, h/cols", "whole"
+// "b/rows h/cols", "sum over rows, h/cols", "replicated"
 const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Sharding *s);
 
 // -- what a layout wants of a tensor (requests.c) -----------------------------------------------

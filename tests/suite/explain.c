@@ -204,17 +204,17 @@ static const Field of_part[] = {{"value", JSON_STRING},
                                 {"bytes", JSON_INTEGER},
                                 {"user", JSON_STRING},
                                 {"has", JSON_OBJECT},
-                                {"wants", JSON_OBJECT}};
-static const Field of_side[] = {{"state", JSON_STRING}, {"dims", JSON_ARRAY}};
+                                {"requested", JSON_OBJECT}};
+static const Field of_side[] = {{"sharding", JSON_STRING}, {"dims", JSON_ARRAY}};
 static const Field of_total[] = {{"axes", JSON_ARRAY},
                                  {"group", JSON_INTEGER},
                                  {"calls", JSON_INTEGER},
                                  {"wire_bytes", JSON_INTEGER},
                                  {"predicted_seconds", JSON_REAL}};
 static const Field of_value[] = {
-    {"name", JSON_STRING},      {"kind", JSON_STRING},   {"dtype", JSON_STRING},
-    {"computed", JSON_STRING},  {"state", JSON_STRING},  {"because", JSON_STRING},
-    {"dims", JSON_ARRAY},       {"bytes", JSON_INTEGER}, {"bytes_per_processor", JSON_INTEGER},
+    {"name", JSON_STRING},      {"kind", JSON_STRING},     {"dtype", JSON_STRING},
+    {"computed", JSON_STRING},  {"sharding", JSON_STRING}, {"because", JSON_STRING},
+    {"dims", JSON_ARRAY},       {"bytes", JSON_INTEGER},   {"bytes_per_processor", JSON_INTEGER},
     {"collectives", JSON_ARRAY}};
 static const Field of_dim[] = {
     {"dim", JSON_STRING}, {"size", JSON_INTEGER}, {"block", JSON_INTEGER}, {"axes", JSON_ARRAY}};
@@ -253,7 +253,7 @@ static bool call_holds(const char *run, const json_t *call) {
   int64_t bytes = 0;
   if (!FIELDS(run, call, "a collective", of_call)) return false;
   json_array_foreach(list(call, "parts"), i, part) {
-    const json_t *has = list(part, "has"), *wants = list(part, "wants");
+    const json_t *has = list(part, "has"), *wants = list(part, "requested");
     if (!FIELDS(run, part, "a part", of_part) || !FIELDS(run, has, "a side", of_side) ||
         !FIELDS(run, wants, "a side", of_side))
       return false;
@@ -295,7 +295,7 @@ static bool memory_holds(const char *run, const json_t *facts) {
 
 static bool facts_hold(const char *run, const json_t *facts, const json_t *checked) {
   if (!FIELDS(run, facts, "explain", top)) return false;
-  if (strcmp(json_string_value(list(facts, "schema")), "meshc.explain/1") != 0)
+  if (strcmp(json_string_value(list(facts, "schema")), "meshc.explain/2") != 0)
     return fault(run, "another schema");
   size_t i;
   json_t *one;

@@ -194,7 +194,8 @@ static void test_explain(void **state) {
   char *ledger = ledger_text(m.a, l, false), *y = explained_text(m.a, l, v, explained_find(v, "y"));
   assert_non_null(strstr(ledger, "all_reduce"));
   assert_non_null(strstr(ledger, "rows x2"));
-  assert_non_null(strstr(ledger, "d is summed and split over rows; needed whole by the output y"));
+  assert_non_null(
+      strstr(ledger, "d is summed and split over rows; needed in full by the output y"));
   assert_non_null(strstr(ledger, "m.mesh:4"));
   assert_non_null(strstr(y, "h -> cols: m.mesh:6"));
   assert_non_null(strstr(y, "sum over rows, h/cols"));
