@@ -419,28 +419,16 @@ static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
 
 // -- reductions: one step -----------------------------------------------------------------------
 
-#define emit_prod emit_mul
-#define emit_max emit_maximum
-#define emit_min emit_minimum
-#define emit_any emit_or
-#define emit_all emit_and
-
 static OpRule *const rules[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = emit_##emit,
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  [OP_##id] = emit_##emit,
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) {
   OpCall c = {.type = t, .x = {a, b}};
   return rules[op](e, &c);
-}
-
-// Ops that look at the types of their arguments themselves.
-static bool takes_raw_arguments(Op op) {
-  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST ||
-         op == OP_WHERE || op == OP_ARG_KEY || op == OP_KEY_INDEX || op == OP_RANDOM_UNIFORM ||
-         op == OP_RANDOM_NORMAL;
 }
 
 LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {
@@ -449,7 +437,7 @@ LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v) {
   for (int i = 0; i < 3 && s->arg[i] != NO_STMT; i++) {
     c.from[i] = e->k->stmt[s->arg[i]].type;
     c.x[i] = value_at(e, s->arg[i], r, v);
-    if (!takes_raw_arguments(s->op)) c.x[i] = emit_coerce(e, c.x[i], c.from[i], s->type);
+    if (!(op_row(s->op)->flags & OWN_TYPES)) c.x[i] = emit_coerce(e, c.x[i], c.from[i], s->type);
     vector = vector || is_vector(c.x[i]);
   }
   for (int i = 0; i < 3 && vector; i++)

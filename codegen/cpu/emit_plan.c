@@ -77,36 +77,14 @@ static int64_t vector_span(const Kernel *k, bool outer) {
   return outer && k->block < size ? k->block : size;
 }
 
-// Instructions of what takes many, in units of an addition.
-static const uint8_t op_weight[OP_COUNT] = {
-    [OP_EXP] = 20,
-    [OP_LOG] = 20,
-    [OP_EXPM1] = 20,
-    [OP_TANH] = 20,
-    [OP_SIGMOID] = 20,
-    [OP_ERF] = 40,
-    [OP_RANDOM_UNIFORM] = 90,
-    [OP_RANDOM_NORMAL] = 160,
-    [OP_LOG1P] = 40,
-    [OP_SOFTPLUS] = 40,
-    [OP_SIN] = 80,
-    [OP_COS] = 80,
-    [OP_SILU] = 30,
-    [OP_SILU_SLOPE] = 35,
-    [OP_GELU] = 50,
-    [OP_GELU_SLOPE] = 50,
-    [OP_GELU_TANH] = 50,
-    [OP_GELU_TANH_SLOPE] = 50,
-    [OP_POW] = 80,
-    [OP_MOD] = 80,
-};
-
 // How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile
 // time.
 static int body_weight(const Kernel *k) {
   int w = 0;
-  for (int i = 0; i < k->nstmts; i++)
-    w += 1 + (k->stmt[i].kind == K_OP ? op_weight[k->stmt[i].op] : 0);
+  for (int i = 0; i < k->nstmts; i++) {
+    int cost = k->stmt[i].kind == K_OP ? op_row(k->stmt[i].op)->cost : 1;
+    w += cost > 1 ? 2 * cost : 1; // long operations are chains that execute one instruction a cycle
+  }
   return w;
 }
 
@@ -278,9 +256,12 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
 }
 
 static bool is_neutral(const KStmt *reduce, KNumber x) {
-  if (reduce->op == OP_SUM || reduce->op == OP_ANY) return x == NUMBER_ZERO;
-  return (reduce->op == OP_MAX && x == NUMBER_LEAST) ||
-         (reduce->op == OP_MIN && x == NUMBER_GREATEST);
+  switch (op_row(reduce->op)->monoid) {
+  case MONOID_SUM: return x == NUMBER_ZERO;
+  case MONOID_MAX: return x == (reduce->type == TYPE_BOOL ? NUMBER_ZERO : NUMBER_LEAST);
+  case MONOID_MIN: return x == NUMBER_GREATEST;
+  default: return false;
+  }
 }
 
 bool guards_decide(const Kernel *k, const CpuPlan *p, int phase) {

@@ -11,25 +11,11 @@
 
 // -- identities and joining ---------------------------------------------------------------------
 
-static LLVMValueRef least(LLVMTypeRef type, Dtype t) {
-  if (dtype_is_float(t)) return const_real(type, -(double)INFINITY);
-  if (t == TYPE_I64) return const_int(type, INT64_MIN);
-  return const_int(type, t == TYPE_I32 ? INT32_MIN : 0);
-}
-
-static LLVMValueRef greatest(LLVMTypeRef type, Dtype t) {
-  if (dtype_is_float(t)) return const_real(type, (double)INFINITY);
-  if (t == TYPE_I64) return const_int(type, INT64_MAX);
-  return const_int(type, t == TYPE_I32 ? INT32_MAX : t == TYPE_U8 ? 255 : t == TYPE_BOOL ? 1 : -1);
-}
-
 LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector) {
   LLVMTypeRef type = vector ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
-  if (op == OP_MAX) return least(type, t);
-  if (op == OP_MIN) return greatest(type, t);
-  if (op == OP_PROD) return dtype_is_float(t) ? const_real(type, 1) : const_int(type, 1);
-  if (op == OP_ALL) return const_int(type, 1);
-  return LLVMConstNull(type);
+  Monoid m = op_row(op)->monoid;
+  return dtype_is_float(t) ? const_real(type, monoid_identity(m, t))
+                           : const_int(type, monoid_identity_int(m, t));
 }
 
 // Halves are joined until one lane is left.

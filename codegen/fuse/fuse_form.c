@@ -96,7 +96,7 @@ static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
   if (m->stored) return false;
   t->why = "a producer would be recomputed for every use";
   if (t->contracts) return false;
-  if (m->dims && t->outer & ~m->dims) *invariant += op_cost(m->op);
+  if (m->dims && t->outer & ~m->dims) *invariant += op_row(m->op)->cost;
   return *invariant <= INVARIANT_COST;
 }
 
@@ -133,7 +133,7 @@ static double work(const Trial *t) {
   for (uint32_t i = 0; i < t->n; i++) {
     const TrialNode *m = &t->member[i];
     bool invariant = m->space && t->outer & ~m->space;
-    sum += 0.25 * op_cost(m->op) * (invariant ? all : (double)m->elements);
+    sum += 0.25 * op_row(m->op)->cost * (invariant ? all : (double)m->elements);
   }
   return sum;
 }

@@ -79,7 +79,6 @@ typedef struct LoopForm {
 void roles_find(Fuser *f);
 // Argument i of n is used as an address.
 bool uses_address(const Fuser *f, NodeId n, int i);
-int op_cost(Op op); // of one element, in simple operations
 // The dims that a node's arguments run over: of reductions and the like more than its result's.
 Dims node_space(const Graph *g, NodeId n);
 static inline bool op_reduces(Op op) {

@@ -6,49 +6,17 @@
 //   %5 = window(%4) {...}            again: a kernel reads %4 where the window says (kernel_views.c)
 #include "codegen/fuse/fuse_internal.h"
 
-enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 32 };
+enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 48 };
 
-static bool op_needs_address(Op op, int i) { return i == 0 && (op_is_alias(op) || op == OP_TAKE); }
+static bool op_needs_address(Op op, int i) {
+  return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
+}
 
 // A window reads memory, or what is computed again where it reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
          (op_looks_through((Op)x->op, i) && !f->recomputed[x->args[i]]);
-}
-
-int op_cost(Op op) {
-  switch (op) {
-  case OP_EXP:
-  case OP_LOG:
-  case OP_LOG1P:
-  case OP_EXPM1:
-  case OP_TANH:
-  case OP_SIGMOID:
-  case OP_ERF:
-  case OP_SILU:
-  case OP_SILU_SLOPE:
-  case OP_GELU:
-  case OP_GELU_SLOPE:
-  case OP_GELU_TANH:
-  case OP_GELU_TANH_SLOPE:
-  case OP_SOFTPLUS:
-  case OP_SIN:
-  case OP_COS:
-  case OP_POW: return 8;
-  case OP_RANDOM_UNIFORM:
-  case OP_RANDOM_NORMAL: return 40;
-  case OP_DIV:
-  case OP_SQRT:
-  case OP_RSQRT:
-  case OP_RECIPROCAL:
-  case OP_MOD:
-  case OP_FLOOR_DIV:
-  case OP_TAKE:
-  case OP_WINDOW:
-  case OP_WINDOW_AT: return 3;
-  default: return 1;
-  }
 }
 
 Dims node_space(const Graph *g, NodeId n) {
@@ -178,7 +146,7 @@ static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
     NodeId at = u->stack.at[--u->stack.n];
     const Node *x = graph_node(f->g, at);
     if (is_plain_point(f, at)) vec_push(f->a, u->node) = at;
-    if (x->dims.n) u->cost += op_cost((Op)x->op);
+    if (x->dims.n) u->cost += op_row((Op)x->op)->cost;
     if (u->cost > RECOMPUTE_COST || u->node.n > INLINE_DEPTH) return false;
     for (int i = 0; i < x->nargs; i++) inline_add(f, u, n, x->args[i]);
   }
@@ -240,7 +208,7 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
 static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
                             RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
-  own->cost = op_cost((Op)x->op);
+  own->cost = op_row((Op)x->op)->cost;
   for (int i = 0; i < x->nargs; i++) {
     NodeId a = x->args[i];
     if (!f->recomputed[a]) {
@@ -268,7 +236,7 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
     own->loads |= f->recomputed[a] ? cost[a].loads : true;
   }
   if (x->dims.n == 0) return own->size <= RECOMPUTE_SCALARS;
-  own->cost = op_cost((Op)x->op);
+  own->cost = op_row((Op)x->op)->cost;
   if (!own->loads && own->size <= RECOMPUTE_INDEX && own->cost == 1) return true;
   return !wide && follows_cheaply(f, n, cost, own);
 }
@@ -302,7 +270,7 @@ static void find_recomputed(Fuser *f) {
       f->recomputed[n] =
           view || spreads || f->inlined[n] || cheap_to_recompute(f, n, cost, wide[n], &cost[n]);
       if (view || f->inlined[n])
-        cost[n] = (RecomputeCost){.cost = op_cost((Op)x->op), .loads = true, .leaf = n};
+        cost[n] = (RecomputeCost){.cost = op_row((Op)x->op)->cost, .loads = true, .leaf = n};
       if (spreads && f->recomputed[x->args[0]])
         cost[n] = cost[x->args[0]];
       else if (spreads)

@@ -26,7 +26,7 @@ static int by_number(const void *x, const void *y) {
 }
 
 static bool reads_address(const Group *g, Op op, int i) {
-  return g->kind != GROUP_KERNEL || (i == 0 && op == OP_TAKE);
+  return g->kind != GROUP_KERNEL || op_looks_up(op, i);
 }
 
 // The group that writes what argument i of x stands in; ngroups: none that runs.

@@ -240,8 +240,7 @@ static const uint8_t arguments[][3] = {
 
 static int argument_use(const KStmt *s, int j) {
   if (s->kind != K_OP) return arguments[s->kind][j];
-  bool draws = s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL;
-  return j < (draws ? 1 : op_row(s->op)->nargs) ? NEEDED : NONE;
+  return j < (op_is_draw(s->op) ? 1 : op_row(s->op)->nargs) ? NEEDED : NONE;
 }
 
 static bool verify_args(const Kernel *k, int i, char *why) {

@@ -18,9 +18,7 @@ static bool is_stored(const Group *g, NodeId n) {
 }
 
 // The table of a lookup and the source of a window are addresses, not values.
-static bool is_address(Op op, int i) {
-  return (i == 0 && op == OP_TAKE) || op_looks_through(op, i);
-}
+static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
 // Starts where values are stored or used by what runs anyway. What stands under a window is emitted
 // by it, at other places; but where it starts is a number of its own.
@@ -212,12 +210,11 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
 // product is an error of the whole result, in whatever order, so that products of floats are kept
 // in f64.
 static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
-  if (x->op == OP_ANY || x->op == OP_ALL) return TYPE_BOOL;
+  Monoid m = op_row((Op)x->op)->monoid;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
-  if (x->op == OP_PROD) return TYPE_F64;
-  bool adds = x->op == OP_SUM || x->op == OP_CONTRACT;
+  if (m == MONOID_PROD) return TYPE_F64;
   bool half = x->type == TYPE_BF16 || x->type == TYPE_F16;
-  Dtype type = adds || half ? dtype_accumulator((Dtype)x->type) : (Dtype)x->type;
+  Dtype type = m == MONOID_SUM || half ? dtype_accumulator((Dtype)x->type) : (Dtype)x->type;
   if (x->op != OP_CONTRACT) return type;
   for (int i = 0; i < 2; i++)
     type = dtype_join(type, dtype_accumulator((Dtype)graph_node(k->g, x->args[i])->type));

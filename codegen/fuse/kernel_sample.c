@@ -92,11 +92,6 @@ static Cell argument(Sampler *s, const KStmt *x, int i, Dtype want) {
   return coerced(value_of(s, x->arg[i]), s->k->stmt[x->arg[i]].type, want);
 }
 
-static bool is_raw(Op op) {
-  return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_CAST ||
-         op == OP_ARG_KEY || op == OP_KEY_INDEX;
-}
-
 static Cell applied(const KStmt *x, Op op, const Dtype *type, const Cell *arg, int n) {
   Node node = {.op = (uint8_t)op,
                .type = (uint8_t)(op == OP_CAST ? x->type : in_register(x->type)),
@@ -133,8 +128,8 @@ static Cell operation(Sampler *s, const KStmt *x) {
     return s->call->slot[x->slot] == 0 ? argument(s, x, 0, x->type) : (Cell){0, 0, false};
   }
   for (int i = 0; i < n; i++) {
-    bool condition = x->op == OP_WHERE && i == 0;
-    type[i] = is_raw(x->op) ? s->k->stmt[x->arg[i]].type : condition ? TYPE_BOOL : x->type;
+    bool own = op_row(x->op)->flags & OWN_TYPES && !(x->op == OP_WHERE && i > 0);
+    type[i] = own ? s->k->stmt[x->arg[i]].type : x->type;
     arg[i] = argument(s, x, i, type[i]);
   }
   if (x->op == OP_BOUND) return (Cell){fmin(fmax(arg[0].v, 0), (double)x->step - 1), 0, arg[0].t};
@@ -143,16 +138,7 @@ static Cell operation(Sampler *s, const KStmt *x) {
 
 // -- reductions ---------------------------------------------------------------------------------
 
-static Op step_of(Op op) {
-  switch ((int)op) {
-  case OP_PROD: return OP_MUL;
-  case OP_MAX: return OP_MAXIMUM;
-  case OP_MIN: return OP_MINIMUM;
-  case OP_ANY: return OP_OR;
-  case OP_ALL: return OP_AND;
-  default: return OP_ADD;
-  }
-}
+static Monoid monoid_of(const KStmt *x) { return op_row(x->op)->monoid; }
 
 typedef struct Total {
   const KStmt *x;
@@ -162,7 +148,7 @@ typedef struct Total {
 
 static void total_add(Total *t, Cell c) {
   Dtype type[2] = {t->x->type, t->x->type};
-  if (step_of(t->x->op) == OP_ADD) {
+  if (monoid_of(t->x) == MONOID_SUM) {
     t->sum.v += c.v;
     t->sum.abs += fabs(c.v);
     t->sum.b += c.b;
@@ -170,25 +156,20 @@ static void total_add(Total *t, Cell c) {
   } else if (t->sum.n == 0) {
     t->cell = c;
   } else if (t->x->type == TYPE_U64) {
-    t->cell = cell_extreme(TYPE_U64, t->x->op == OP_MAX, t->cell, c);
+    t->cell = cell_extreme(TYPE_U64, monoid_of(t->x) == MONOID_MAX, t->cell, c);
   } else {
-    t->cell = applied(t->x, step_of(t->x->op), type, (const Cell[2]){t->cell, c}, 2);
+    t->cell =
+        applied(t->x, monoid_op(monoid_of(t->x), t->x->type), type, (const Cell[2]){t->cell, c}, 2);
   }
   t->sum.n++;
 }
 
 static Cell total_end(const Total *t) {
-  static const struct {
-    Op op;
-    Monoid m;
-  } start[] = {{OP_PROD, MONOID_PROD}, {OP_MAX, MONOID_MAX}, {OP_MIN, MONOID_MIN}};
-  if (step_of(t->x->op) == OP_ADD)
+  if (monoid_of(t->x) == MONOID_SUM)
     return sum_cell(in_register(t->x->type), in_register(t->x->type), &t->sum, NO_GRANULE,
                     SUM_ROUNDINGS);
   if (t->sum.n > 0) return t->cell;
-  for (size_t i = 0; i < countof(start); i++)
-    if (start[i].op == t->x->op) return (Cell){monoid_identity(start[i].m, t->x->type), 0, false};
-  return (Cell){t->x->op == OP_ALL, 0, false};
+  return (Cell){monoid_identity(monoid_of(t->x), t->x->type), 0, false};
 }
 
 static void counters_moved(Sampler *s, bool outer) {

@@ -12,11 +12,6 @@ int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
   return 0;
 }
 
-bool op_is_alias(Op op) { return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE; }
-bool op_is_draw(Op op) { return op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL; }
-bool op_is_decl(Op op) { return op == OP_INPUT || op == OP_PARAM || op == OP_STATE; }
-
-bool op_is_view(Op op) { return op_is_alias(op) || op == OP_AT || op == OP_FINAL; }
 NodeId view_of(const Graph *g, NodeId n) {
   return graph_node(g, n)->args[graph_node(g, n)->op == OP_FINAL];
 }
@@ -99,8 +94,4 @@ bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *ba
     }
   }
   return true;
-}
-
-bool op_looks_through(Op op, int i) {
-  return i == 0 && (op == OP_SLICE_OWN || op == OP_WINDOW || op == OP_WINDOW_AT);
 }

@@ -9,15 +9,20 @@
 // Elements from one index of d to the next in a value of that order; 0 when it lacks d.
 int64_t order_stride(const Graph *g, const Dims *order, DimId d);
 
-// RENAME, SPLIT, MERGE: the result is the argument's memory.
-bool op_is_alias(Op op);
-bool op_is_decl(Op op);
-bool op_is_draw(Op op);
-// AT and FINAL too: what a loop reads step by step, and what a carry is in the end, is there
-// already.
-bool op_is_view(Op op);
-// Whether argument i is read elsewhere than at the loop counters (kernel_views.c).
-bool op_looks_through(Op op, int i);
+// Whether the result is all of the argument's memory, under other dims.
+static inline bool op_is_alias(Op op) { return op_row(op)->memory == MEMORY_ALIAS; }
+// Whether the result is memory that an argument has written, all or a part of it.
+static inline bool op_is_view(Op op) {
+  return op_is_alias(op) || op_row(op)->memory == MEMORY_PART;
+}
+// Whether kernels read argument i at other positions than their loop counters (kernel_views.c).
+static inline bool op_looks_through(Op op, int i) {
+  return i == 0 && op_row(op)->memory == MEMORY_THROUGH;
+}
+// Whether argument i must be in memory, because positions in it are computed.
+static inline bool op_looks_up(Op op, int i) {
+  return i == 0 && op_row(op)->memory == MEMORY_LOOKUP;
+}
 // The argument whose memory a view is.
 NodeId view_of(const Graph *g, NodeId n);
 // The node whose memory n is; of an AT the whole of it.

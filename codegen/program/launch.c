@@ -300,7 +300,7 @@ void collective_emit(Builder *b, const Group *g) {
   Collective *c = &in.u.collective;
   *c = (Collective){.axes = x->attr.axes,
                     .type = (Dtype)x->type,
-                    .monoid = (uint8_t)x->attr.monoid,
+                    .monoid = x->attr.monoid,
                     .backward = x->origin.backward,
                     .pos = x->origin.pos,
                     .why = x->origin.why};

@@ -64,46 +64,6 @@ int64_t sim_bytes_from(const Sim *s, Ref r) {
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Of what takes longer than an addition: about as many.
-static const struct {
-  Op op;
-  double simple;
-} op_cost_table[] = {
-    {OP_EXP, 12},
-    {OP_LOG, 14},
-    {OP_LOG1P, 16},
-    {OP_EXPM1, 14},
-    {OP_SQRT, 6},
-    {OP_RSQRT, 8},
-    {OP_SIN, 16},
-    {OP_COS, 16},
-    {OP_TANH, 16},
-    {OP_SIGMOID, 14},
-    {OP_ERF, 20},
-    {OP_SOFTPLUS, 26},
-    {OP_SILU, 16},
-    {OP_SILU_SLOPE, 18},
-    {OP_GELU, 24},
-    {OP_GELU_SLOPE, 24},
-    {OP_GELU_TANH, 24},
-    {OP_GELU_TANH_SLOPE, 26},
-    {OP_RECIPROCAL, 4},
-    {OP_DIV, 4},
-    {OP_POW, 40},
-    {OP_MOD, 12},
-    {OP_FLOOR_DIV, 8},
-    {OP_BOUND, 4},
-    {OP_RANDOM_UNIFORM, 60},
-    {OP_RANDOM_NORMAL, 100},
-    {OP_ARG_KEY, 4},
-};
-
-static double op_cost(Op op) {
-  for (size_t i = 0; i < countof(op_cost_table); i++)
-    if (op_cost_table[i].op == op) return op_cost_table[i].simple;
-  return 1;
-}
-
 typedef uint32_t Loops; // bits
 _Static_assert(MAX_LOOPS <= 32, "loops fit a set");
 
@@ -170,7 +130,7 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
   case K_INSIDE: return 2;
   case K_REDUCE: return 1;
   case K_ACCUM: return 3;
-  case K_OP: return op_cost(s->op);
+  case K_OP: return op_row(s->op)->cost;
   }
   BUG("a statement of kind %d", (int)s->kind);
 }

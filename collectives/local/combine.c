@@ -40,36 +40,35 @@ static uint16_t to_f16(float f) {
   else                                                                                             \
     for (int64_t i = 0; i < (n); i++) body
 #define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                               \
-  TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n,                  \
-                                 unsigned monoid) {                                                \
+  TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, Monoid monoid) { \
     switch (monoid) {                                                                              \
-    case 0: EACH(n, acc[i] = LOAD(x[i])); break;                                                   \
-    case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)LOAD(x[i]))); break;                               \
-    case 2: EACH(n, acc[i] = MAX_OF(acc[i], LOAD(x[i]))); break;                                   \
-    case 3: EACH(n, acc[i] = MIN_OF(acc[i], LOAD(x[i]))); break;                                   \
-    case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                               \
+    case MONOID_NONE: EACH(n, acc[i] = LOAD(x[i])); break;                                         \
+    case MONOID_SUM: EACH(n, acc[i] = (A)((W)acc[i] + (W)LOAD(x[i]))); break;                      \
+    case MONOID_MAX: EACH(n, acc[i] = MAX_OF(acc[i], LOAD(x[i]))); break;                          \
+    case MONOID_MIN: EACH(n, acc[i] = MIN_OF(acc[i], LOAD(x[i]))); break;                          \
+    case MONOID_PROD: EACH(n, acc[i] = (A)((W)acc[i] * (W)LOAD(x[i]))); break;                     \
     }                                                                                              \
   }                                                                                                \
-  TARGET static void name##_join(A *restrict acc, const A *restrict x, int64_t n,                  \
-                                 unsigned monoid) {                                                \
+  TARGET static void name##_join(A *restrict acc, const A *restrict x, int64_t n, Monoid monoid) { \
     switch (monoid) {                                                                              \
-    case 1: EACH(n, acc[i] = (A)((W)acc[i] + (W)x[i])); break;                                     \
-    case 2: EACH(n, acc[i] = MAX_OF(acc[i], x[i])); break;                                         \
-    case 3: EACH(n, acc[i] = MIN_OF(acc[i], x[i])); break;                                         \
-    case 4: EACH(n, acc[i] = (A)((W)acc[i] * (W)x[i])); break;                                     \
+    case MONOID_NONE: break;                                                                       \
+    case MONOID_SUM: EACH(n, acc[i] = (A)((W)acc[i] + (W)x[i])); break;                            \
+    case MONOID_MAX: EACH(n, acc[i] = MAX_OF(acc[i], x[i])); break;                                \
+    case MONOID_MIN: EACH(n, acc[i] = MIN_OF(acc[i], x[i])); break;                                \
+    case MONOID_PROD: EACH(n, acc[i] = (A)((W)acc[i] * (W)x[i])); break;                           \
     }                                                                                              \
   }                                                                                                \
   TARGET static void name(const Transfer *t, int64_t from, int64_t to, int64_t total,              \
-                          unsigned monoid) {                                                       \
+                          Monoid monoid) {                                                         \
     A acc[BLOCK], part[BLOCK];                                                                     \
     for (int64_t at = 0; at < total; at += BLOCK) {                                                \
       int64_t n = total - at < BLOCK ? total - at : BLOCK;                                         \
       for (int64_t s = 0; s < t->nsrc; s++) {                                                      \
         const T *x = (const T *)(const void *)t->src[s] + from + at;                               \
         if (s < GROUP)                                                                             \
-          name##_fold(acc, x, n, s ? monoid : 0);                                                  \
+          name##_fold(acc, x, n, s ? monoid : MONOID_NONE);                                        \
         else                                                                                       \
-          name##_fold(part, x, n, s % GROUP ? monoid : 0);                                         \
+          name##_fold(part, x, n, s % GROUP ? monoid : MONOID_NONE);                               \
         if (s >= GROUP && (s % GROUP == GROUP - 1 || s + 1 == t->nsrc))                            \
           name##_join(acc, part, n, monoid);                                                       \
       }                                                                                            \

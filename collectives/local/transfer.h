@@ -12,7 +12,7 @@ enum { TRANSFER_SMALL_BYTES = 4096 }; // what fits a page is moved faster than a
 
 typedef struct Transfer Transfer;
 // n elements behind `from` in all sources into those behind `to` in all destinations.
-typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, unsigned monoid);
+typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, Monoid monoid);
 
 // A box of elements and where it stands in source and destination.
 struct Transfer {

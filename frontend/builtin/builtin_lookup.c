@@ -19,8 +19,7 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
 }
 
 static bool is_constant(const Node *x) {
-  return op_row((Op)x->op)->cls == SOURCE && x->op != OP_INPUT && x->op != OP_PARAM &&
-         x->op != OP_STATE;
+  return op_row((Op)x->op)->cls == SOURCE && !op_is_decl((Op)x->op);
 }
 
 // 'ids % 7 + 3', as the file has it; NULL: a name, or text that is not at hand.

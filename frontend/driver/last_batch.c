@@ -19,40 +19,6 @@
 
 // -- what ops do with rows ----------------------------------------------------------------------
 
-typedef enum RowRule {
-  ROWS_ANY,    // element by element, or all that there are together
-  ROWS_FIRST,  // right when rows are the slowest of its dims
-  ROWS_BESIDE, // right when it works along other dims
-} RowRule;
-
-static const RowRule rule_of_class[] = {
-    [SOURCE] = ROWS_BESIDE,     [POINTWISE] = ROWS_ANY,  [REDUCE] = ROWS_ANY,
-    [CONTRACT] = ROWS_ANY,      [MOVE] = ROWS_BESIDE,    [GATHER] = ROWS_BESIDE,
-    [WINDOW] = ROWS_BESIDE,     [ORDERED] = ROWS_BESIDE, [REGION] = ROWS_BESIDE,
-    [COLLECTIVE] = ROWS_BESIDE,
-};
-static const struct {
-  Op op;
-  RowRule rule;
-} exceptions[] = {
-    {OP_INDEX, ROWS_ANY},
-    {OP_RANDOM_UNIFORM, ROWS_FIRST},
-    {OP_RANDOM_NORMAL, ROWS_FIRST}, // drawn by the place among all elements
-    {OP_BROADCAST, ROWS_ANY},
-    {OP_RENAME, ROWS_ANY},
-    {OP_PIN, ROWS_ANY},
-    {OP_SPLIT, ROWS_FIRST},
-    {OP_MERGE, ROWS_FIRST},
-    {OP_BOUND, ROWS_BESIDE}, // by the size of the dim
-    {OP_MEAN, ROWS_BESIDE},  // so is its divisor
-};
-
-static RowRule rule_of(const Node *n) {
-  for (size_t i = 0; i < countof(exceptions); i++)
-    if (exceptions[i].op == n->op) return exceptions[i].rule;
-  return rule_of_class[op_row((Op)n->op)->cls];
-}
-
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
     if (dim[list[i]]) return true;
@@ -60,8 +26,8 @@ static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) 
 }
 
 static bool node_fits(const Graph *g, const Node *n, const bool *dim) {
-  RowRule rule = rule_of(n);
-  int from = rule == ROWS_FIRST;
+  OpRows rule = op_row((Op)n->op)->rows;
+  int from = rule == ROWS_SLOWEST;
   if (rule == ROWS_ANY) return true;
   if (op_row((Op)n->op)->cls == REGION && n->attr.region && dim[region_get(g, n->attr.region)->t])
     return false;

@@ -27,15 +27,8 @@ typedef struct Precision {
 // Operations that compute in the type of their arguments; the exactness of a result is that of one
 // rounding. Moves follow too; a lookup gives rows of its table, which is not cast as a whole.
 static bool follows(const Node *n) {
-  static const bool rows[OP_COUNT] = {
-      [OP_NEG] = true,        [OP_ABS] = true,     [OP_RELU] = true,  [OP_TANH] = true,
-      [OP_SIGMOID] = true,    [OP_STOP] = true,    [OP_ADD] = true,   [OP_SUB] = true,
-      [OP_MUL] = true,        [OP_DIV] = true,     [OP_WHERE] = true, [OP_CLIP] = true,
-      [OP_MAXIMUM] = true,    [OP_MINIMUM] = true, [OP_MAX] = true,   [OP_MIN] = true,
-      [OP_CHECKPOINT] = true,
-  };
-  OpClass cls = op_row((Op)n->op)->cls;
-  return n->origin.group == 0 && (rows[n->op] || cls == MOVE || cls == WINDOW);
+  const OpRow *row = op_row((Op)n->op);
+  return n->origin.group == 0 && (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
 }
 
 // A product proper: a sum of squares is a norm or a loss, and what stands in a composite is inside.

@@ -36,7 +36,7 @@ static bool args_weak(const Build *b, const Node *n, bool *any) {
 static bool float_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != b->real) return false;
-  if (is_source(n)) return n->op != OP_INPUT && n->op != OP_PARAM && n->op != OP_STATE;
+  if (is_source(n)) return !op_is_decl((Op)n->op);
   if (n->op == OP_CAST) return !dtype_is_float((Dtype)graph_node(b->g, n->args[0])->type);
   if (n->op == OP_CARRY) return false; // unless carry_open says so
   return args_weak(b, n, &any);

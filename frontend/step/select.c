@@ -74,7 +74,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   if (c->region) attr.region = c->region[attr.region];
   c->g->origin = n->origin;
   if (n->op == OP_CONST && attr.key) return row_number(c, n, counted);
-  if (n->op == OP_RANDOM_UNIFORM || n->op == OP_RANDOM_NORMAL) return draw(c, n);
+  if (op_is_draw((Op)n->op)) return draw(c, n);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
 }
 

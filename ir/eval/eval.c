@@ -18,10 +18,10 @@
 #define RULE_REGION(rule) eval_##rule
 #define RULE_COLLECTIVE(rule) eval_##rule
 static EvalRule *const eval_rule[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
   [OP_##id] = RULE_##cls(eval),
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 // -- sources ------------------------------------------------------------------------------------

@@ -408,9 +408,10 @@ static Cell point_key_index(const PointCall *p) { return plain(key_index(p->x[0]
 #define RULE_REGION(id, rule)
 #define RULE_COLLECTIVE(id, rule)
 static PointRule *const point_rule[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) RULE_##cls(id, eval)
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  RULE_##cls(id, eval)
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x) {

@@ -11,28 +11,6 @@
 // Roundings that exp and log may be off by (eval_point.c: 4 ulp, an ulp being 2u).
 enum { ULPS_OF_EXP = 8 };
 
-double monoid_identity(Monoid m, Dtype t) {
-  bool is_float = dtype_is_float(t);
-  switch (m) {
-  case MONOID_NONE: break;
-  case MONOID_SUM: return 0;
-  case MONOID_PROD: return 1;
-  case MONOID_MAX:
-    return is_float        ? -INF
-           : t == TYPE_I32 ? -0x1p31
-           : t == TYPE_I64 ? -0x1p63
-           : t == TYPE_U64 ? key_double(0)
-                           : 0;
-  case MONOID_MIN:
-    return is_float         ? INF
-           : t == TYPE_I32  ? 0x1p31 - 1
-           : t == TYPE_U8   ? 255
-           : t == TYPE_BOOL ? 1
-                            : 0x1p63;
-  }
-  BUG("no monoid");
-}
-
 // Loops over the argument; operand 0 is the result, 1 the argument.
 static StrideWalk reduction(const EvalNode *c) {
   StrideWalk w;

@@ -56,9 +56,8 @@ EvalRule eval_point;
 #define RULE_ORDERED(rule) EvalRule eval_##rule;
 #define RULE_REGION(rule) EvalRule eval_##rule;
 #define RULE_COLLECTIVE(rule) EvalRule eval_##rule;
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) RULE_##cls(eval)
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval, grad, emit) RULE_##cls(eval)
 #include "ir/graph/ops.def"
-#undef OP
 #undef RULE_SOURCE
 #undef RULE_POINTWISE
 #undef RULE_REDUCE
@@ -152,8 +151,6 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
 // ----------------------------------------------------------------------------------------- One
 // pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
-// What a sum, maximum ... of nothing is.
-double monoid_identity(Monoid m, Dtype t);
 // x combined with y by the monoid max or min: NaN wins; bounds and taints follow.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 

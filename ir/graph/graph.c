@@ -149,9 +149,7 @@ static void grow_table(Graph *g) {
 // One form for equal requests: unused fields zero, NaNs alike.
 static Attr canonical(Op op, const Attr *attr) {
   Attr t = attr ? *attr : (Attr){0};
-  bool typed = op == OP_CONST || op == OP_VALUES || op == OP_CAST || op == OP_CONTRACT ||
-               op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL;
-  if (!typed) t.type = TYPE_F32;
+  if (!(op_row(op)->attrs & ATTR_TYPE)) t.type = TYPE_F32;
   for (int i = 0; i < 2; i++)
     if (isnan(t.num[i])) t.num[i] = (double)NAN;
   return t;
@@ -164,11 +162,9 @@ static bool dim_before(const DimTable *t, DimId a, DimId b) {
 
 // Puts lists whose order says nothing in canonical order; pairs of a rename move together.
 static void sort_dims(const Graph *g, Op op, Attr *t, DimId *dims, DimId *to) {
-  OpClass cls = op_row(op)->cls;
-  bool set = cls == REDUCE || cls == CONTRACT || op == OP_BROADCAST || op == OP_RENAME ||
-             op == OP_SCATTER_ADD || (cls == SOURCE && op != OP_VALUES);
-  if (!set || t->ndims < 2) return;
-  bool pairs = op == OP_RENAME && t->nto == t->ndims;
+  unsigned attrs = op_row(op)->attrs;
+  if (!(attrs & (ATTR_SET | ATTR_PAIRS)) || t->ndims < 2) return;
+  bool pairs = attrs & ATTR_PAIRS && t->nto == t->ndims;
   for (int i = 0; i < t->ndims; i++) dims[i] = t->dims[i];
   for (int i = 0; pairs && i < t->nto; i++) to[i] = t->to[i];
   for (int i = 1; i < t->ndims; i++) {

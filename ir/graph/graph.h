@@ -11,13 +11,15 @@
 
 #include "ir/base/dim.h"
 #include "ir/base/dtype.h"
+#include "ir/program/monoid.h"
 #include "ir/program/ordered_flags.h"
 #include "ir/program/spec.h"
 
 typedef enum Op {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) OP_##id,
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  OP_##id,
 #include "ir/graph/ops.def"
-#undef OP
   OP_COUNT
 } Op;
 
@@ -33,18 +35,45 @@ typedef enum OpClass {
   REGION,
   COLLECTIVE,
 } OpClass;
-enum { COMMUTES = 1, MONOTONE = 2, FINAL = 4, CHECKS = 8 };
+// The columns of ops.def, where their values are explained.
+enum {
+  COMMUTES = 1,
+  EXPANDS = 2,
+  CHECKS = 4,
+  DECLARED = 8,
+  DRAW = 16,
+  OWN_TYPES = 32,
+  NARROW = 64,
+};
+enum { ATTR_NONE, ATTR_TYPE = 1, ATTR_LIST = 2, ATTR_SET = 4, ATTR_PAIRS = 8 };
+enum { ATTR_TYPE_LIST = ATTR_TYPE | ATTR_LIST, ATTR_TYPE_SET = ATTR_TYPE | ATTR_SET };
 typedef enum Linear { LINEAR_NO, LINEAR_ALL, LINEAR_FIRST, LINEAR_ONE, LINEAR_BRANCH } Linear;
+typedef enum OpRows { ROWS_ANY, ROWS_SLOWEST, ROWS_APART } OpRows;
+typedef enum OpMemory {
+  MEMORY_OWN,
+  MEMORY_ALIAS,
+  MEMORY_PART,
+  MEMORY_THROUGH,
+  MEMORY_LOOKUP,
+} OpMemory;
 
 typedef struct OpRow {
   const char *text;
   int nargs; // -1: one or more
   OpClass cls;
-  unsigned flags;
+  unsigned flags, attrs;
   Linear linear;
+  Monoid monoid;
+  OpRows rows;
+  OpMemory memory;
+  int cost; // time of one element, in additions
 } OpRow;
 extern const OpRow op_rows[];
 static inline const OpRow *op_row(Op op) { return &op_rows[op]; }
+static inline bool op_is_decl(Op op) { return op_row(op)->flags & DECLARED; }
+static inline bool op_is_draw(Op op) { return op_row(op)->flags & DRAW; }
+// The operation on two values that combines as the monoid does on elements of type t.
+Op monoid_op(Monoid m, Dtype t);
 MUST_USE bool op_parse(const char *text, Op *out);
 
 typedef enum Stage {
@@ -55,9 +84,6 @@ typedef enum Stage {
 } Stage;
 const char *stage_text(Stage s);
 const char *stage_holds(Stage s);
-
-typedef enum Monoid { MONOID_NONE, MONOID_SUM, MONOID_MAX, MONOID_MIN, MONOID_PROD } Monoid;
-const char *monoid_text(Monoid m);
 
 typedef uint32_t NodeId; // 0: none
 enum { MAX_ARGS = 255 };
@@ -320,7 +346,7 @@ void graph_check(const Graph *g, const char *pass);
 // Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or
 // rounding), moves of moves, dead and equal nodes gone.
 Graph *graph_simplify(Arena *a, const Graph *g);
-// FINAL ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
+// EXPANDS ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
 // argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices);
 // stop_gradient as its argument.
 Graph *graph_expand(Arena *a, const Graph *g);

@@ -170,12 +170,19 @@ static bool infer_random(InferCall *c) {
 
 // -- pointwise ----------------------------------------------------------------------------------
 
-static bool infer_same(InferCall *c) {
+static bool infer_any(InferCall *c) {
   c->type = arg_type(c, 0);
-  if (c->op == OP_BOUND && !(want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32))) return false;
-  if (c->op == OP_TO_PARTIAL && c->attr->axes.n == 0) return refuse(c, "names no axis");
-  if (c->op != OP_STOP && c->op != OP_CHECKPOINT && !not_bool(c, 0)) return false;
   return union_of_args(c);
+}
+
+static bool infer_same(InferCall *c) { return not_bool(c, 0) && infer_any(c); }
+
+static bool infer_bound(InferCall *c) {
+  return want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32) && infer_any(c);
+}
+
+static bool infer_to_partial(InferCall *c) {
+  return c->attr->axes.n ? infer_same(c) : refuse(c, "names no axis");
 }
 
 static bool infer_flt(InferCall *c) {
@@ -190,11 +197,8 @@ static bool infer_boolean(InferCall *c) {
   return union_of_args(c);
 }
 
-static bool infer_join(InferCall *c) {
-  c->type = arg_type(c, 0);
-  bool order = c->op == OP_MAXIMUM || c->op == OP_MINIMUM;
-  return same_types(c, 0) && (order || not_bool(c, 0)) && union_of_args(c);
-}
+static bool infer_join_any(InferCall *c) { return same_types(c, 0) && infer_any(c); }
+static bool infer_join(InferCall *c) { return not_bool(c, 0) && infer_join_any(c); }
 
 static bool infer_compare(InferCall *c) {
   c->type = TYPE_BOOL;
@@ -530,9 +534,10 @@ static bool infer_reblock(InferCall *c) {
 
 typedef bool InferRule(InferCall *c);
 static InferRule *const rules[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) infer_##infer,
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  infer_##infer,
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 static bool lists_exist(const InferCall *c) {
@@ -551,7 +556,8 @@ static bool attr_exists(const InferCall *c) {
   const Attr *t = c->attr;
   if ((unsigned)t->type >= TYPE_COUNT)
     return refuse(c, "there is no element type %d", (int)t->type);
-  if ((unsigned)t->monoid > MONOID_PROD) return refuse(c, "there is no monoid %d", (int)t->monoid);
+  if ((unsigned)t->monoid >= MONOID_COUNT)
+    return refuse(c, "there is no monoid %d", (int)t->monoid);
   if (t->region > c->g->region.n) return refuse(c, "there is no region %u", t->region);
   if (t->decl > c->g->decl.n) return refuse(c, "there is no declaration %u", t->decl);
   if (t->axes.n > MAX_AXES) return refuse(c, "more than %d axes", MAX_AXES);

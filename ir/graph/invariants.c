@@ -5,7 +5,7 @@
 
 #include "ir/graph/infer_internal.h"
 
-enum { S_FINAL = 1, S_COLLECTIVE = 2, WHY = 200 };
+enum { S_EXPANDS = 1, S_COLLECTIVE = 2, WHY = 200 };
 
 static const unsigned stage_legal[STAGE_COUNT] = {
 #define STAGE(id, text, legal, holds) legal,
@@ -60,7 +60,7 @@ static bool check_legal(const Verifier *c, NodeId id) {
   const OpRow *row = op_row((Op)n->op);
   unsigned legal = stage_legal[c->g->stage];
   const char *stage = stage_text(c->g->stage);
-  if (row->flags & FINAL && !(legal & S_FINAL))
+  if (row->flags & EXPANDS && !(legal & S_EXPANDS))
     return broken(c, "%%%u: %s is not legal at stage %s", id, row->text, stage);
   if (row->cls == COLLECTIVE && !(legal & S_COLLECTIVE))
     return broken(c, "%%%u: %s is not legal at stage %s", id, row->text, stage);

@@ -6,10 +6,19 @@
 enum { ANY = -1 }; // number of arguments
 
 const OpRow op_rows[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
-  {text, args, cls, flags, LINEAR_##linear},
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  {text,                                                                                           \
+   args,                                                                                           \
+   cls,                                                                                            \
+   flags,                                                                                          \
+   ATTR_##attrs,                                                                                   \
+   LINEAR_##linear,                                                                                \
+   MONOID_##monoid,                                                                                \
+   ROWS_##rows,                                                                                    \
+   MEMORY_##memory,                                                                                \
+   cost},
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 bool op_parse(const char *text, Op *out) {
@@ -39,9 +48,15 @@ const char *stage_holds(Stage s) {
   return text[s];
 }
 
-const char *monoid_text(Monoid m) {
-  static const char *const text[] = {"none", "sum", "max", "min", "prod"};
-  return text[m];
+Op monoid_op(Monoid m, Dtype t) {
+  switch (m) {
+  case MONOID_SUM: return OP_ADD;
+  case MONOID_PROD: return OP_MUL;
+  case MONOID_MAX: return t == TYPE_BOOL ? OP_OR : OP_MAXIMUM;
+  case MONOID_MIN: return t == TYPE_BOOL ? OP_AND : OP_MINIMUM;
+  case MONOID_NONE: break;
+  }
+  BUG("no monoid");
 }
 
 Op decl_op(DeclKind k) {

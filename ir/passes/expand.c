@@ -1,10 +1,10 @@
-// Expansion: FINAL ops written in primitives. Gradients are taken before, so that they see whole
+// Expansion: EXPANDS ops written in primitives. Gradients are taken before, so that they see whole
 // logsumexps; everything after knows primitives only. Origins and group tags are inherited.
 //
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
 // Narrow floats and integers are averaged in f32, the type that their sums are kept in. So are what
-// scatter_add, which keeps its sums in memory, adds up: it is no FINAL op, but one of a narrow
+// scatter_add, which keeps its sums in memory, adds up: it is no EXPANDS op, but one of a narrow
 // float becomes one of f32 between casts.
 #include <math.h>
 
@@ -120,7 +120,7 @@ static ExpandRule *const expand_rule[OP_COUNT] = {
 static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {
   const Node *n = graph_node(from, id);
   if (is_narrow_sum(n)) return widen_scatter(to, n, map, wide_type((Dtype)n->type));
-  if (!(op_row((Op)n->op)->flags & FINAL)) return graph_copy(to, from, id, map);
+  if (!(op_row((Op)n->op)->flags & EXPANDS)) return graph_copy(to, from, id, map);
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
   Expand c = {.g = to, .n = *n, .x = map[n->args[0]], .over = {.n = n->attr.ndims}};
   for (int i = 0; i < c.over.n; i++) c.over.at[i] = n->attr.dims[i];

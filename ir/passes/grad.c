@@ -10,9 +10,10 @@
 #include "ir/passes/grad_internal.h"
 
 static GradRule *const grad_rule[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = grad_##grad,
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  [OP_##id] = grad_##grad,
 #include "ir/graph/ops.def"
-#undef OP
 };
 
 void grad_none(Grad *c) { BUG("%%%u, %s, has no gradient", c->id, op_row((Op)c->n.op)->text); }

@@ -45,9 +45,10 @@ typedef struct Grad {
 } Grad;
 
 typedef void GradRule(Grad *c);
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) GradRule grad_##grad;
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  GradRule grad_##grad;
 #include "ir/graph/ops.def"
-#undef OP
 
 // Whether the gradient by argument i is asked for.
 bool grad_wanted(const Grad *c, int i);

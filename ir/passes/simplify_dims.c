@@ -41,15 +41,10 @@ static NodeId times_count(Graph *g, NodeId x, double n) {
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// One that a repeated element does not change, or (sum) that counts it.
-static bool ignores_repeats(Op op) {
-  return op == OP_MAX || op == OP_MIN || op == OP_ANY || op == OP_ALL;
-}
-
 static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   Op op = (Op)s->n->op;
   NodeId inner = simple_stripped(s->g, s->x[0]);
-  if (inner == s->x[0] || !(op == OP_SUM || ignores_repeats(op))) return 0;
+  if (inner == s->x[0] || !(op == OP_SUM || monoid_idempotent(op_row(op)->monoid))) return 0;
   const Node *x = graph_node(s->g, inner);
   if (op == OP_SUM && x->type != s->n->type) return 0; // bool and u8, whose sums are wider
   Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
@@ -59,11 +54,9 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   return op == OP_SUM ? times_count(s->g, y, n) : y;
 }
 
-static bool merges(Op op) { return op == OP_SUM || op == OP_PROD || ignores_repeats(op); }
-
 static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
-  if (x->op != s->n->op || !merges((Op)x->op)) return 0;
+  if (x->op != s->n->op || !op_row((Op)x->op)->monoid) return 0;
   Dims all = *over;
   for (int i = 0; i < x->attr.ndims; i++)
     if (dims_has(&all, x->attr.dims[i]) || !dims_add(s->g->dims, &all, x->attr.dims[i])) return 0;

@@ -405,7 +405,6 @@ static void put_block(const Out *o, int rank, const int64_t *block, const Size *
 }
 
 static void put_collective(const Out *o, const Collective *c) {
-  static const char *const monoids[] = {"none", "sum", "max", "min", "prod"};
   put(o, "%s over ", coll_text(c->kind));
   put_axes(o, c->axes);
   if (c->to.n) {
@@ -413,8 +412,8 @@ static void put_collective(const Out *o, const Collective *c) {
     put_axes(o, c->to);
   }
   put(o, " %s %s %" PRId64 " bytes, %" PRId64 " sent, %s%s%s\n", dtype_text(c->type),
-      monoids[c->monoid < countof(monoids) ? c->monoid : 0], c->bytes, c->wire_bytes,
-      c->backward ? "backward" : "forward", c->why ? ": " : "", c->why ? c->why : "");
+      monoid_text(c->monoid), c->bytes, c->wire_bytes, c->backward ? "backward" : "forward",
+      c->why ? ": " : "", c->why ? c->why : "");
   for (uint32_t i = 0; i < c->nparts; i++) {
     const CollPart *x = &c->part[i];
     put(o, "    %s: ", or_dash(x->value));

@@ -6,6 +6,7 @@
 
 #include "ir/base/dtype.h"
 #include "ir/base/mesh.h"
+#include "ir/program/monoid.h"
 #include "ir/program/spec.h"
 
 // What differs by processor is one primitive (decision 10): a scalar computed from the coordinate
@@ -175,7 +176,7 @@ typedef struct Collective {
   Axes to; // permute: the source is cut by `axes`, the destination by `to` (of a halo: it depends
            // on)
   Dtype type;
-  uint8_t monoid;  // a Monoid of ir/graph/graph.h: 1 sum, 2 max, 3 min, 4 prod
+  Monoid monoid;   // of reductions
   uint32_t nparts; // packed into one call
   CollPart *part;
   int64_t bytes, wire_bytes; // of one call, as `check` predicts them (decision 28)

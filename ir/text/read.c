@@ -429,7 +429,7 @@ static bool key_num(Reader *r, Line *l) {
 static bool key_monoid(Reader *r, Line *l) {
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
-  for (int m = MONOID_SUM; m <= MONOID_PROD; m++)
+  for (int m = MONOID_SUM; m < MONOID_COUNT; m++)
     if (strcmp(monoid_text((Monoid)m), name) == 0) l->attr.monoid = (Monoid)m;
   return l->attr.monoid || scan_fail(&r->s, at, "no monoid is called %s", name);
 }

@@ -310,8 +310,7 @@ static void choose_source(Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
   Sharding none = {0}, want = settled_of(p, n, &none);
-  bool draws = node->op == OP_RANDOM_UNIFORM || node->op == OP_RANDOM_NORMAL;
-  if (node->attr.decl || node->op == OP_INDEX || draws)
+  if (node->attr.decl || node->op == OP_INDEX || op_is_draw((Op)node->op))
     p->result.computed[n] = p->result.settled[n] = want;
 }
 

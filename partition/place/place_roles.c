@@ -100,10 +100,7 @@ int node_inner(const Node *n) {
 }
 
 Monoid node_monoid(const Node *n) {
-  if (!node_inner(n) || n->op == OP_TOP_K) return MONOID_NONE;
-  if (n->op == OP_MAX || n->op == OP_ANY) return MONOID_MAX;
-  if (n->op == OP_MIN || n->op == OP_ALL) return MONOID_MIN;
-  return n->op == OP_PROD ? MONOID_PROD : MONOID_SUM;
+  return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
 // Blocks of the slow dim times the fast size must be blocks of the merged dim, at every level.

@@ -11,9 +11,7 @@ static bool stands_in_memory(const Node *n) {
   return in_memory[op_row((Op)n->op)->cls];
 }
 
-static bool is_declared(const Node *n) {
-  return n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_STATE;
-}
+static bool is_declared(const Node *n) { return op_is_decl((Op)n->op); }
 
 static bool is_read(const Node *n) { return stands_in_memory(n) || is_declared(n); }
 

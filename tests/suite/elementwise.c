@@ -310,11 +310,11 @@ static void ops_have_rows(const Graph *g) {
                                        "arg_key",       "key_index",  NULL};
   bool seen[OP_COUNT] = {false};
   for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit)                            \
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
   if (!strcmp(#cls, "POINTWISE") && !in_list(others, text))                                        \
     need(seen[OP_##id], "the operation", text);
 #include "ir/graph/ops.def"
-#undef OP
 }
 
 // -- comparing, column by column ----------------------------------------------------------------

@@ -294,7 +294,7 @@ static void test_blocks(void **state) {
   arena_free(w.a);
 }
 
-// FINAL ops go, and nothing changes.
+// EXPANDS ops go, and nothing changes.
 static void test_expand(void **state) {
   (void)state;
   World w;
@@ -309,7 +309,7 @@ static void test_expand(void **state) {
   const Graph *primitive = graph_expand(w.a, w.g);
   assert_int_equal(primitive->stage, STAGE_SIMPLIFY);
   for (NodeId n = 1; n <= graph_count(primitive); n++)
-    assert_false(op_row((Op)graph_node(primitive, n)->op)->flags & FINAL);
+    assert_false(op_row((Op)graph_node(primitive, n)->op)->flags & EXPANDS);
   char why[200];
   assert_true(graph_verify(primitive, why));
   same_values(&w, primitive);

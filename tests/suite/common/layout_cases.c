@@ -123,7 +123,7 @@ static void check_states(void) {
     for (int op = 0; op < OP_COUNT; op++)
       for (Form f = FORM_WHOLE; f < FORMS; f++) {
         const OpRow *row = op_row((Op)op);
-        if (row->flags & FINAL || row->cls == COLLECTIVE || op == OP_TRAINING)
+        if (row->flags & EXPANDS || row->cls == COLLECTIVE || op == OP_TRAINING)
           continue; // not in placed graphs
         if ((m == 0 && f != FORM_WHOLE) || !has_form((Op)op, f) || seen_form[m][op][f]) continue;
         printf("FAILED mesh %d has no %s %s\n", (int)m, row->text, form_text[f]);

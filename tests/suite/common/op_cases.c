@@ -128,36 +128,58 @@ static Rows rows_of(Op op) {
 #define NUMBERS "fhdiu"
 static const struct {
   const char *rule, *types;
-} takes_rows[] = {{"decl", ANY_TYPE},      {"scalar", ANY_TYPE},
-                  {"typed", ANY_TYPE},     {"index", "i"},
-                  {"step", "i"},           {"training", ""},
-                  {"random", "f"},         {"same", NUMBERS},
-                  {"flt", "fhd"},          {"boolean", "b"},
-                  {"join", NUMBERS},       {"compare", ANY_TYPE},
-                  {"where", ANY_TYPE},     {"arg_key", "fhiub"},
-                  {"key_index", "fhiub"},  {"sum", ANY_TYPE},
-                  {"reduce", ANY_TYPE},    {"mean", ANY_TYPE},
-                  {"reduce_flt", "fhd"},   {"boolean_reduce", "b"},
-                  {"arg", ANY_TYPE},       {"contract", NUMBERS},
-                  {"broadcast", ANY_TYPE}, {"rename", ANY_TYPE},
-                  {"split", ANY_TYPE},     {"merge", ANY_TYPE},
-                  {"take", ANY_TYPE},      {"scatter", NUMBERS},
-                  {"window", ANY_TYPE},    {"window_at", ANY_TYPE},
-                  {"ordered", NUMBERS},    {"order_index", NUMBERS},
-                  {"top_k", NUMBERS},      {"carry", ANY_TYPE},
-                  {"at", ANY_TYPE},        {"scan", ANY_TYPE},
-                  {"final", ANY_TYPE},     {"collect", ANY_TYPE},
-                  {"pin", ANY_TYPE},       {"all_reduce", ""},
+} takes_rows[] = {{"decl", ANY_TYPE},
+                  {"scalar", ANY_TYPE},
+                  {"typed", ANY_TYPE},
+                  {"index", "i"},
+                  {"step", "i"},
+                  {"training", ""},
+                  {"random", "f"},
+                  {"same", NUMBERS},
+                  {"flt", "fhd"},
+                  {"boolean", "b"},
+                  {"join", NUMBERS},
+                  {"compare", ANY_TYPE},
+                  {"join_any", ANY_TYPE},
+                  {"any", ANY_TYPE},
+                  {"bound", "i"},
+                  {"where", ANY_TYPE},
+                  {"arg_key", "fhiub"},
+                  {"key_index", "fhiub"},
+                  {"sum", ANY_TYPE},
+                  {"reduce", ANY_TYPE},
+                  {"mean", ANY_TYPE},
+                  {"reduce_flt", "fhd"},
+                  {"boolean_reduce", "b"},
+                  {"arg", ANY_TYPE},
+                  {"contract", NUMBERS},
+                  {"broadcast", ANY_TYPE},
+                  {"rename", ANY_TYPE},
+                  {"split", ANY_TYPE},
+                  {"merge", ANY_TYPE},
+                  {"take", ANY_TYPE},
+                  {"scatter", NUMBERS},
+                  {"window", ANY_TYPE},
+                  {"window_at", ANY_TYPE},
+                  {"ordered", NUMBERS},
+                  {"order_index", NUMBERS},
+                  {"top_k", NUMBERS},
+                  {"carry", ANY_TYPE},
+                  {"at", ANY_TYPE},
+                  {"scan", ANY_TYPE},
+                  {"final", ANY_TYPE},
+                  {"collect", ANY_TYPE},
+                  {"pin", ANY_TYPE},
+                  {"all_reduce", ""},
                   {"reblock", ""}};
 
 static const char *takes_text(Op op) {
   static const char *const rule[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, linear, infer, eval, grad, emit) [OP_##id] = #infer,
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  [OP_##id] = #infer,
 #include "ir/graph/ops.def"
-#undef OP
   };
-  if (op == OP_STOP || op == OP_CHECKPOINT || op == OP_MAXIMUM || op == OP_MINIMUM) return ANY_TYPE;
-  if (op == OP_BOUND) return "i";
   if (op_row(op)->cls == COLLECTIVE) return "";
   for (size_t i = 0; i < countof(takes_rows); i++)
     if (!strcmp(takes_rows[i].rule, rule[op])) return takes_rows[i].types;
@@ -188,7 +210,7 @@ static bool is_case(const Choice *c) {
   if (!op_takes(c->op, c->type)) return false;
   if (c->row->type && c->op == OP_CONTRACT && dtype_bytes(c->type) != 2) return false; // widening
   if (c->inputs == INPUTS_SPECIAL && (c->op == OP_MOD || c->op == OP_FLOOR_DIV)) return false;
-  bool draw = c->op == OP_RANDOM_UNIFORM || c->op == OP_RANDOM_NORMAL;
+  bool draw = op_is_draw(c->op);
   return c->inputs == INPUTS_SMOOTH || (dtype_is_float(c->type) && !draw);
 }
 
@@ -375,12 +397,12 @@ static NodeId build_source(Build *b) {
   DeclKind kind = b->c.op == OP_INPUT ? DECL_INPUT : b->c.op == OP_PARAM ? DECL_PARAM : DECL_STATE;
   DimId dims[MAX_RANK];
   int n = letters(b->g->dims, row->dims, dims);
-  if (b->c.op == OP_INPUT || b->c.op == OP_PARAM || b->c.op == OP_STATE) {
+  if (op_is_decl(b->c.op)) {
     b->decl[0] = declare(b, kind, "x0", row->dims, b->c.type, 0, false);
     b->nargs = 1;
     return b->arg[0] = b->g->decl.at[b->decl[0] - 1].node;
   }
-  bool draw = b->c.op == OP_RANDOM_UNIFORM || b->c.op == OP_RANDOM_NORMAL;
+  bool draw = op_is_draw(b->c.op);
   Attr attr = {.type = draw ? 0 : b->c.type,
                .key = draw ? philox_key("case", (uint32_t)n) : 0,
                .ndims = (uint8_t)n,

@@ -257,7 +257,7 @@ static double operation(Run *u, const KStmt *s) {
   if (s->op == OP_BOUND) return bound(u, s);
   if (s->op == OP_TO_PARTIAL)
     return slot(u->in, u->set->slot[s->slot], u->r) == 0 ? u->value[s->arg[0]] : 0;
-  if (s->op == OP_RANDOM_UNIFORM || s->op == OP_RANDOM_NORMAL) return drawn(u, s);
+  if (op_is_draw((Op)s->op)) return drawn(u, s);
   int n = op_row(s->op)->nargs;
   for (int i = 0; i < n; i++) {
     x[i] = (Cell){u->value[s->arg[i]], 0, false};
