@@ -137,8 +137,8 @@ static double bench_time(Bench *b, int steps, bool profile, double *best) {
 // What an instruction is, and for products its rate.
 static void print_profile(Bench *b, int steps) {
   static const char *const kinds[] = {
-      [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
-      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",       [INSTR_COMMIT] = "commit",
+      [INSTR_KERNEL] = "kernel", [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",
+      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",    [INSTR_COMMIT] = "commit",
       [INSTR_LOOP] = "loop",     [INSTR_END] = "end"};
   const Program *p = b->made.compiled->program;
   double *column = arena_array(b->arena, double, steps);
@@ -147,8 +147,8 @@ static void print_profile(Bench *b, int steps) {
     for (int k = 0; k < steps; k++) column[k] = b->spent[(uint32_t)k * p->ninstrs + i];
     double each = median(column, steps);
     printf("%4u %-10s %9.2f us", i, kinds[in->kind], 1e6 * each);
-    if (in->kind == INSTR_PRODUCT) {
-      const Product *w = &in->u.product;
+    if (in->kind == INSTR_GEMM) {
+      const Gemm *w = &in->u.gemm;
       double flops = 2.0 * (double)w->m.base * (double)w->n.base * (double)w->k.base;
       printf("  %lld x %lld x %lld%s%s", (long long)w->m.base, (long long)w->n.base,
              (long long)w->k.base, w->ta ? " A'" : "", w->tb ? " B'" : "");

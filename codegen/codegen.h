@@ -13,7 +13,7 @@
 
 typedef struct CodegenOptions {
   bool fuse;     // false: one kernel a node (--no-fuse)
-  bool products; // contractions large enough become INSTR_PRODUCT (BLAS); false: generated kernels
+  bool products; // contractions large enough become INSTR_GEMM (BLAS); false: generated kernels
   int64_t product_work; // fewest multiplications of such a product; 0: 100,000 and no side below 4
   const char *for_;     // "train", "eval", "run": Program.for_
   const char *over;     // dim with a last incomplete batch or NULL

@@ -66,7 +66,7 @@ bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
                 .dim = whole->name,
                 .whole = whole->size,
                 .axes = dim->axes,
-                .reach = dim->reach};
+                .footprint = dim->footprint};
   if (row.scale > 1) out->scale = row.scale;
   if (row.scale && row.div > 1) out->div = row.div;
   return true;

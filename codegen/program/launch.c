@@ -176,14 +176,14 @@ void product_emit(Builder *b, const Group *g) {
   NodeId n = g->node[0];
   const Node *x = graph_node(b->g, n);
   NodeId left = x->args[form->swapped], right = x->args[!form->swapped];
-  Instr in = {.kind = INSTR_PRODUCT};
-  Product *p = &in.u.product;
-  *p = (Product){.type = (Dtype)x->type,
-                 .ta = form->ta,
-                 .tb = form->tb,
-                 .lda = form->lda,
-                 .ldb = form->ldb,
-                 .ldc = form->ldc};
+  Instr in = {.kind = INSTR_GEMM};
+  Gemm *p = &in.u.gemm;
+  *p = (Gemm){.type = (Dtype)x->type,
+              .ta = form->ta,
+              .tb = form->tb,
+              .lda = form->lda,
+              .ldb = form->ldb,
+              .ldc = form->ldc};
   p->m = builder_size(b, &form->m);
   p->n = builder_size(b, &form->n);
   p->k = builder_size(b, &form->k);
@@ -267,7 +267,7 @@ static CollPart part_of(Builder *b, NodeId n) {
                 .dst = builder_ref(b, n),
                 .rank = to->n,
                 .gathered = -1,
-                .cut = -1,
+                .split = -1,
                 .value = x->origin.value};
   part_dims(b, &b->f->order->at[x->args[0]], p.src_block, p.src_valid);
   part_dims(b, to, p.dst_block, p.dst_valid);
@@ -276,18 +276,18 @@ static CollPart part_of(Builder *b, NodeId n) {
     p.gathered = (int8_t)dims_index(to, at->to[0]);
   bool boxes = x->op == OP_PERMUTE && at->nto > 1;
   if (x->op == OP_REDUCE_SCATTER || (x->op == OP_PERMUTE && !boxes))
-    p.cut = (int8_t)dims_index(to, at->to[0]);
+    p.split = (int8_t)dims_index(to, at->to[0]);
   for (int i = 0; i < at->nto && boxes; i++) {
     const Dim *have = dim_get(b->g->dims, at->dims[i]), *want = dim_get(b->g->dims, at->to[i]);
     p.moved[dims_index(to, at->to[i])] =
-        (Moved){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
+        (MovedDim){dim_get(b->g->dims, want->whole)->size, have->axes, want->axes};
   }
-  if (x->op == OP_ALL_TO_ALL) p.cut = (int8_t)dims_index(to, at->to[1]);
+  if (x->op == OP_ALL_TO_ALL) p.split = (int8_t)dims_index(to, at->to[1]);
   if (x->op == OP_HALO) {
-    const Dim *reach = dim_get(b->g->dims, at->to[0]);
-    p.cut = (int8_t)dims_index(to, at->to[0]);
-    p.whole = dim_get(b->g->dims, reach->whole)->size;
-    p.reach = reach->reach;
+    const Dim *footprint = dim_get(b->g->dims, at->to[0]);
+    p.split = (int8_t)dims_index(to, at->to[0]);
+    p.whole = dim_get(b->g->dims, footprint->whole)->size;
+    p.footprint = footprint->footprint;
   }
   if (x->op == OP_PERMUTE && !boxes)
     p.whole = dim_get(b->g->dims, dim_get(b->g->dims, at->to[0])->whole)->size;

@@ -2,19 +2,19 @@
 // operations. Traces, bench and messages read it; nothing that is computed depends on it.
 #include "codegen/program/program_internal.h"
 
-typedef VEC(Made) MadeList;
+typedef VEC(InstrValue) MadeList;
 
 static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *order = &b->f->order->at[n];
-  Made m = {.set = set,
-            .ptr = ptr,
-            .type = (Dtype)x->type,
-            .rank = order->n,
-            .value = x->origin.value,
-            .op = op_row((Op)x->op)->text,
-            .backward = x->origin.backward,
-            .pos = x->origin.pos};
+  InstrValue m = {.set = set,
+                  .ptr = ptr,
+                  .type = (Dtype)x->type,
+                  .rank = order->n,
+                  .value = x->origin.value,
+                  .op = op_row((Op)x->op)->text,
+                  .backward = x->origin.backward,
+                  .pos = x->origin.pos};
   for (int i = 0; i < order->n; i++) {
     const Dim *d = dim_get(b->g->dims, order->at[i]), *whole = dim_get(b->g->dims, d->whole);
     m.dim[i] = (ProgDim){
@@ -41,7 +41,7 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   } else if (in->kind == INSTR_COLLECTIVE) {
     out.bytes = in->u.collective.bytes;
   } else {
-    if (in->kind == INSTR_PRODUCT) out.flops = node_flops(b->g, g->node[0]);
+    if (in->kind == INSTR_GEMM) out.flops = node_flops(b->g, g->node[0]);
     for (int i = 0; i < x->nargs; i++) out.bytes += node_bytes(b->g, x->args[i]);
     out.bytes += node_bytes(b->g, g->node[0]);
   }
@@ -82,12 +82,12 @@ void notes_make(Builder *b) {
     InstrNote *out = &b->p->note[i];
     uint32_t at = i < b->from.n ? b->from.at[i] : 0;
     MadeList made = {0};
-    if (in->kind == INSTR_KERNEL || in->kind == INSTR_PRODUCT || in->kind == INSTR_COLLECTIVE ||
+    if (in->kind == INSTR_KERNEL || in->kind == INSTR_GEMM || in->kind == INSTR_COLLECTIVE ||
         in->kind == INSTR_ORDERED)
       note_instr(b, at - 1, i, &made, out);
     if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
     if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
-    out->made = made.at;
-    out->nmade = made.n;
+    out->value = made.at;
+    out->nvalues = made.n;
   }
 }

@@ -23,10 +23,10 @@ static void visit_refs(Builder *b, RefVisitor *visit) {
           visit(b, &in->u.kernel.set[s].ptr[p], i);
       if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
       break;
-    case INSTR_PRODUCT:
-      visit(b, &in->u.product.a, i);
-      visit(b, &in->u.product.b, i);
-      visit(b, &in->u.product.c, i);
+    case INSTR_GEMM:
+      visit(b, &in->u.gemm.a, i);
+      visit(b, &in->u.gemm.b, i);
+      visit(b, &in->u.gemm.c, i);
       break;
     case INSTR_COLLECTIVE:
       for (uint32_t p = 0; p < in->u.collective.nparts; p++) {

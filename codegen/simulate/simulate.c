@@ -70,7 +70,7 @@ static double kernel_free(const Sim *s, const KernelLaunch *l, double now) {
     double extent[MAX_LOOPS];
     sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) {
-      Footprint r = kernel_footprint(k, p, extent);
+      PointerSpan r = kernel_pointer_span(k, p, extent);
       now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_bytes_from(s, l->set[i].ptr[p]) : r.span,
                     k->ptr[p].written, now);
     }
@@ -83,11 +83,11 @@ static double operands_free(const Sim *s, const Instr *in) {
   int64_t span[3];
   switch (in->kind) {
   case INSTR_KERNEL: return kernel_free(s, &in->u.kernel, now);
-  case INSTR_PRODUCT:
-    sim_product_spans(s, &in->u.product, span);
-    now = free_at(s, in->u.product.a, span[0], false, now);
-    now = free_at(s, in->u.product.b, span[1], false, now);
-    return free_at(s, in->u.product.c, span[2], true, now);
+  case INSTR_GEMM:
+    sim_gemm_spans(s, &in->u.gemm, span);
+    now = free_at(s, in->u.gemm.a, span[0], false, now);
+    now = free_at(s, in->u.gemm.b, span[1], false, now);
+    return free_at(s, in->u.gemm.c, span[2], true, now);
   case INSTR_ORDERED:
     now = free_at(s, in->u.ordered.src, sim_bytes_from(s, in->u.ordered.src), false, now);
     return free_at(s, in->u.ordered.dst, sim_bytes_from(s, in->u.ordered.dst), true, now);

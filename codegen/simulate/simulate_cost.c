@@ -90,7 +90,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     operations += kernel_operations(s->a, k, extent);
     units += sim_size(s, set->units);
     for (int p = 0; p < k->nptr; p++) {
-      Footprint r = kernel_footprint(k, p, extent);
+      PointerSpan r = kernel_pointer_span(k, p, extent);
       if (r.indirect)
         r.span = sim_bytes_from(s, set->ptr[p]),
         r.bytes = fmin(r.bytes, (double)r.span); // again is out of l1
@@ -109,7 +109,7 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
 }
 
-static int64_t batch_span(const Sim *s, const Product *p, int operand) {
+static int64_t batch_span(const Sim *s, const Gemm *p, int operand) {
   int64_t last = 0;
   for (int i = 0; i < p->nbatch; i++) {
     int64_t stride = operand == 0 ? p->batch[i].a : operand == 1 ? p->batch[i].b : p->batch[i].c;
@@ -118,7 +118,7 @@ static int64_t batch_span(const Sim *s, const Product *p, int operand) {
   return last * dtype_bytes(p->type);
 }
 
-void sim_product_spans(const Sim *s, const Product *p, int64_t span[3]) {
+void sim_gemm_spans(const Sim *s, const Gemm *p, int64_t span[3]) {
   double m = sim_size(s, p->m), n = sim_size(s, p->n), k = sim_size(s, p->k);
   int64_t element = dtype_bytes(p->type);
   span[0] = batch_span(s, p, 0) + matrix_span(p->ta, m, k, p->lda, element);
@@ -126,11 +126,11 @@ void sim_product_spans(const Sim *s, const Product *p, int64_t span[3]) {
   span[2] = batch_span(s, p, 2) + matrix_span(false, m, n, p->ldc, element);
 }
 
-static double product_seconds(Sim *s, const Product *p) {
+static double gemm_seconds(Sim *s, const Gemm *p) {
   double m = sim_size(s, p->m), n = sim_size(s, p->n), k = sim_size(s, p->k), batch = 1;
   for (int i = 0; i < p->nbatch; i++) batch *= sim_size(s, p->batch[i].count);
   int64_t span[3];
-  sim_product_spans(s, p, span);
+  sim_gemm_spans(s, p, span);
   CacheTraffic t = {0};
   double element = (double)dtype_bytes(p->type), each = batch * element;
   touch(s, &t, p->a, span[0], each * m * k, false);
@@ -209,7 +209,7 @@ static double link_seconds(Sim *s, const Collective *w) {
 double sim_seconds(Sim *s, const Instr *in) {
   switch (in->kind) {
   case INSTR_KERNEL: return kernel_seconds(s, &in->u.kernel);
-  case INSTR_PRODUCT: return product_seconds(s, &in->u.product);
+  case INSTR_GEMM: return gemm_seconds(s, &in->u.gemm);
   case INSTR_ORDERED: return ordered_seconds(s, &in->u.ordered);
   case INSTR_FILL: return copy_seconds(s, in->u.fill.dst, NULL, in->u.fill.bytes);
   case INSTR_COPY: return copy_seconds(s, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes);

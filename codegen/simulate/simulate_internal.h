@@ -58,19 +58,19 @@ void sim_zones(Sim *s);
 int64_t sim_offset(const Sim *s, Ref r); // where r is at this step of the loops around
 double sim_size(const Sim *s, Size x);
 int64_t part_bytes(const CollPart *p, const int64_t *block, Dtype type);
-void sim_product_spans(const Sim *s, const Product *p,
-                       int64_t span[3]); // bytes of A, B, C from first to last
+void sim_gemm_spans(const Sim *s, const Gemm *p,
+                    int64_t span[3]); // bytes of A, B, C from first to last
 double sim_seconds(Sim *s, const Instr *in);
 
 // simulate_kernel.c
-typedef struct Footprint {
+typedef struct PointerSpan {
   int64_t span;  // bytes from the first to behind the last element that a pointer moves over
   double bytes;  // of the elements, each counted once
   bool indirect; // at places that are computed: span is not known, bytes are those of all accesses
-} Footprint;
+} PointerSpan;
 // Valid extents of a kernel's loops in a set.
 void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]);
-Footprint kernel_footprint(const Kernel *k, int ptr, const double *extent);
+PointerSpan kernel_pointer_span(const Kernel *k, int ptr, const double *extent);
 // Simple operations on f32, vectors counting whole.
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 // Bytes from r to the end of what lies there.

@@ -31,19 +31,20 @@ static bool is_indirect(const Kernel *k, int ptr, double *times, const double *e
   return *times > 0;
 }
 
-Footprint kernel_footprint(const Kernel *k, int ptr, const double *extent) {
+PointerSpan kernel_pointer_span(const Kernel *k, int ptr, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double elements = 1, last = 0, times, bytes = (double)dtype_bytes(p->type);
   if (is_indirect(k, ptr, &times, extent))
-    return (Footprint){.bytes = times * bytes, .indirect = true};
+    return (PointerSpan){.bytes = times * bytes, .indirect = true};
   for (int i = 0; i < k->nouter + k->ninner; i++) {
     if (!p->stride[i]) continue;
-    if (extent[i] < 1) return (Footprint){0};
+    if (extent[i] < 1) return (PointerSpan){0};
     elements *= extent[i];
     last += (extent[i] - 1) * (double)(p->stride[i] < 0 ? -p->stride[i] : p->stride[i]);
   }
   if (elements > last + 1) elements = last + 1; // places of a window overlap
-  return (Footprint){.span = (int64_t)(last + 1) * dtype_bytes(p->type), .bytes = elements * bytes};
+  return (PointerSpan){.span = (int64_t)(last + 1) * dtype_bytes(p->type),
+                       .bytes = elements * bytes};
 }
 
 static int64_t buffer_room(const Compiled *c, int64_t offset) {

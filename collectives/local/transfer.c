@@ -191,7 +191,7 @@ static void all_gather(TransferWalk *s, const CollPart *p, int64_t group) {
 
 static void reduce_scatter(TransferWalk *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
-  int c = p->cut;
+  int c = p->split;
   for (int64_t k = 0; k < group; k++) {
     Transfer t = box_of(p);
     t.src = s->src, t.dst = &s->dst[k];
@@ -207,7 +207,7 @@ static void reduce_scatter(TransferWalk *s, const CollPart *p, int64_t group) {
 
 static void all_to_all(TransferWalk *s, const CollPart *p, int64_t group) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
-  int g = p->gathered, c = p->cut;
+  int g = p->gathered, c = p->split;
   const Mesh *m = s->mesh;
   Axes axes = s->call->what->axes;
   for (int64_t k = 0; k < group; k++)
@@ -237,18 +237,18 @@ static bool serves(const TransferWalk *s, Axes cut, int64_t k, int64_t j) {
 }
 
 // How dim d is cut before and after a permute.
-static Moved moved_dim(const Collective *w, const CollPart *p, int d) {
-  return d == p->cut ? (Moved){p->whole, w->axes, w->to} : p->moved[d];
+static MovedDim moved_dim(const Collective *w, const CollPart *p, int d) {
+  return d == p->split ? (MovedDim){p->whole, w->axes, w->to} : p->moved[d];
 }
 
 // First index along dim d of what processor r holds after a permute, and how many at most: a block,
 // or with its halo what it reads.
-static int64_t held_from(const Mesh *m, const CollPart *p, const Moved *x, int d, int64_t r,
+static int64_t held_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
                          int64_t *most) {
   int64_t first;
-  if (d != p->cut || !p->reach.affine.divisor)
+  if (d != p->split || !p->footprint.affine.divisor)
     return piece_of(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r), most);
-  reach_interval(m, &p->reach, p->whole, r, &first, most);
+  footprint_interval(m, &p->footprint, p->whole, r, &first, most);
   return first;
 }
 
@@ -260,7 +260,7 @@ typedef struct Common {
 
 static Common common_part(const TransferWalk *s, const CollPart *p, int d, int64_t k, int64_t j) {
   uint32_t part = (uint32_t)(p - s->call->what->part);
-  Moved x = moved_dim(s->call->what, p, d);
+  MovedDim x = moved_dim(s->call->what, p, d);
   int64_t have = src_valid(s, k, part)[d];
   if (!x.whole) return (Common){have, p->src_block[d], 0, 0};
   int64_t has, takes;

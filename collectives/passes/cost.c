@@ -64,7 +64,7 @@ typedef struct BlockInterval {
   int64_t first, n;
 } BlockInterval;
 
-// What processors have of block or reach dim d, by rank over the axes on which that depends.
+// What processors have of block or footprint dim d, by rank over the axes on which that depends.
 static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),

@@ -171,7 +171,7 @@ static void print_slowest(const Bench *b) {
   for (uint32_t i = 0; i < n && i < SHOWN; i++) {
     Pos pos;
     const InstrNote *note = &p->note[list[i].instr];
-    const Made *made = program_instr_made(p, list[i].instr);
+    const InstrValue *made = program_instr_value(p, list[i].instr);
     const char *value = program_instr_name(p, list[i].instr, &pos), *op = made ? made->op : "";
     const char *line = pos.line ? arena_printf(a, " (line %u)", pos.line) : "";
     printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ",
@@ -202,7 +202,7 @@ static void print_text(const Bench *b) {
          seconds_text(b->s->arena, byte_seconds(b)));
   printf("program    %lld kernels, %lld products, %u collectives\n",
          (long long)count_instructions(p, INSTR_KERNEL),
-         (long long)count_instructions(p, INSTR_PRODUCT), b->made.facts->n);
+         (long long)count_instructions(p, INSTR_GEMM), b->made.facts->n);
   printf("bytes      %s a processor, %s sent\n", bytes_text(a, exec_bytes(b->exec)),
          bytes_text(a, b->made.facts->wire_bytes));
   print_slowest(b);

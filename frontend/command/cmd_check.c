@@ -97,7 +97,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   if (c->again_text)
     printf("           to fit, rematerialised for the backward pass: %s\n", c->again_text);
   printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
-         (long long)count_instructions(p, INSTR_PRODUCT));
+         (long long)count_instructions(p, INSTR_GEMM));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
   print_collectives(s, c->facts);
 }

@@ -176,7 +176,7 @@ static bool measure_products(Sweep *b) {
                      "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]\ninput w[g, k, n]\n"
                      "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
                      b->processors, shape[i][0], shape[i][1], shape[i][2], b->processors);
-    if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_PRODUCT, &seconds))
+    if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_GEMM, &seconds))
       return false;
     seconds = seconds / b->contexts - b->m.launch;
     if (seconds <= 0) continue; // no library: a kernel did it

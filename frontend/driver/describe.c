@@ -71,7 +71,7 @@ void program_json(json_t *out, const Compilation *c) {
   const Program *p = c->compiled->program;
   json_t *memory = json_object();
   json_object_set_new(out, "kernels", json_integer(count_instructions(p, INSTR_KERNEL)));
-  json_object_set_new(out, "products", json_integer(count_instructions(p, INSTR_PRODUCT)));
+  json_object_set_new(out, "products", json_integer(count_instructions(p, INSTR_GEMM)));
   json_object_set_new(memory, "parameters", json_integer(c->partition.parameter_bytes));
   json_object_set_new(memory, "optimizer", json_integer(c->partition.optimizer_bytes));
   json_object_set_new(memory, "activations", json_integer(c->compiled->activation_bytes));

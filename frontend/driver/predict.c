@@ -15,7 +15,7 @@ json_t *simulation_json(const Simulation *t) {
   json_object_set_new(out, "transfer", json_real(t->transfer));
   json_object_set_new(out, "hidden", json_real(t->hidden));
   json_object_set_new(out, "kernels", json_real(t->of_kind[INSTR_KERNEL]));
-  json_object_set_new(out, "products", json_real(t->of_kind[INSTR_PRODUCT]));
+  json_object_set_new(out, "products", json_real(t->of_kind[INSTR_GEMM]));
   json_object_set_new(out, "ordered", json_real(t->of_kind[INSTR_ORDERED]));
   json_object_set_new(out, "copies", json_real(t->of_kind[INSTR_FILL] + t->of_kind[INSTR_COPY]));
   return out;
@@ -24,8 +24,8 @@ json_t *simulation_json(const Simulation *t) {
 // Loops and their ends take no time of their own.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {
-      [INSTR_KERNEL] = "kernel",   [INSTR_PRODUCT] = "product", [INSTR_COLLECTIVE] = "collective",
-      [INSTR_ORDERED] = "ordered", [INSTR_FILL] = "fill",       [INSTR_COPY] = "copy",
+      [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",
+      [INSTR_ORDERED] = "ordered", [INSTR_FILL] = "fill",    [INSTR_COPY] = "copy",
       [INSTR_COMMIT] = "commit",
   };
   json_t *list = json_array();
@@ -40,7 +40,7 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
     Pos pos;
     json_object_set_new(one, "value", json_string(program_instr_name(p, i, &pos)));
     if (pos.line) json_object_set_new(one, "line", json_integer(pos.line));
-    const Made *made = program_instr_made(p, i);
+    const InstrValue *made = program_instr_value(p, i);
     if (made) json_object_set_new(one, "op", json_string(made->op));
     json_object_set_new(one, "bytes", json_integer(p->note[i].bytes));
     json_object_set_new(one, "flops", json_integer(p->note[i].flops));
@@ -53,7 +53,7 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
 }
 
 const char *simulation_text(Arena *a, const Simulation *t) {
-  double products = t->of_kind[INSTR_PRODUCT], kernels = t->of_kind[INSTR_KERNEL];
+  double products = t->of_kind[INSTR_GEMM], kernels = t->of_kind[INSTR_KERNEL];
   const char *text = arena_printf(a, "%s: products %s, kernels %s", seconds_text(a, t->seconds),
                                   seconds_text(a, products), seconds_text(a, kernels));
   double rest = t->compute - products - kernels;

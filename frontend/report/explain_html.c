@@ -306,7 +306,7 @@ static double put_share(FILE *f, const Explain *e, double x, double seconds, int
 
 static void put_step(FILE *f, const Explain *e) {
   const Simulation *t = e->step;
-  double products = t->of_kind[INSTR_PRODUCT], kernels = t->of_kind[INSTR_KERNEL], x = 0;
+  double products = t->of_kind[INSTR_GEMM], kernels = t->of_kind[INSTR_KERNEL], x = 0;
   if (t->compute + t->transfer <= 0) return;
   fprintf(f, "<h2>Time of the step</h2>\n<p>Predicted by the figures of the machine: ");
   html_text(f, simulation_text(e->session->arena, t));

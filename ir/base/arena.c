@@ -170,7 +170,7 @@ static void *bump(Arena *a, size_t bytes) {
   return p;
 }
 
-void *arena_room(Arena *a, size_t bytes) {
+void *arena_alloc_raw(Arena *a, size_t bytes) {
   size_t dirty;
   return bytes && bytes < LARGE ? take(a, bytes, &dirty) : arena_alloc(a, bytes);
 }
@@ -204,13 +204,13 @@ void arena_reset(Arena *a, ArenaMark mark) {
 }
 
 void *arena_copy(Arena *a, const void *bytes, size_t n) {
-  void *p = arena_room(a, n);
+  void *p = arena_alloc_raw(a, n);
   if (n) memcpy(p, bytes, n);
   return p;
 }
 
 char *arena_text(Arena *a, const char *text, size_t n) {
-  char *p = arena_room(a, n + 1);
+  char *p = arena_alloc_raw(a, n + 1);
   if (n) memcpy(p, text, n);
   p[n] = 0;
   return p;
@@ -222,7 +222,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
   va_copy(again, ap);
   int n = vsnprintf(small, sizeof small, fmt, ap);
   if (n < 0) BUG("bad format");
-  char *p = arena_room(a, (size_t)n + 1);
+  char *p = arena_alloc_raw(a, (size_t)n + 1);
   if ((size_t)n < sizeof small)
     memcpy(p, small, (size_t)n + 1);
   else

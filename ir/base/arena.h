@@ -15,7 +15,7 @@ void arena_free(Arena *a);
 // `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/base/mem.h is
 // called.
 void *arena_alloc(Arena *a, size_t bytes);
-void *arena_room(Arena *a, size_t bytes); // not zeroed
+void *arena_alloc_raw(Arena *a, size_t bytes); // not zeroed
 
 // Everything allocated after a mark is given back by arena_reset(a, mark); its bytes are poisoned
 // under the address sanitizer.

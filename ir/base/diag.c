@@ -272,7 +272,7 @@ const char *text_shown(Arena *a, const char *text) {
   const unsigned char *p = (const unsigned char *)text;
   while (i < n && (k = utf8_length(p + i, n - i)) && shown_as_is(p + i, k)) i += k;
   if (i == n) return text;
-  char *out = arena_room(a, 4 * n + 1), *to = out;
+  char *out = arena_alloc_raw(a, 4 * n + 1), *to = out;
   for (i = 0; i < n; i += k) {
     k = utf8_length(p + i, n - i);
     if (k && shown_as_is(p + i, k)) {

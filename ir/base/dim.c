@@ -96,7 +96,7 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   if (w->dim.whole != whole) BUG("%s is a block already", w->dim.name);
   if (axes.n == 0) return whole;
   for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block)
-    if (!entry_of(t, b)->dim.of && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
+    if (!entry_of(t, b)->dim.out && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
   int64_t size = w->dim.size;
   for (int i = 0; i < axes.n; i++) size = ceil_div(size, m->axis[axes.at[i]].size);
   DimId b = insert(t, (Dim){.name = block_name(t, m, w->dim.name, axes),
@@ -109,7 +109,7 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   return b;
 }
 
-// -- reach dims ---------------------------------------------------------------------------------
+// -- footprint dims ---------------------------------------------------------------------------------
 
 // First element and number of valid ones of the block that processor r has of `length` elements.
 static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first,
@@ -135,10 +135,10 @@ static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, i
   *hi += a < b ? b : a;
 }
 
-void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first,
-                    int64_t *n) {
+void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,
+                        int64_t *n) {
   int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
-  own_block(m, x->of_axes, x->of_size, r, &o, &outs);
+  own_block(m, x->out_axes, x->out_size, r, &o, &outs);
   own_block(m, x->tap_axes, x->tap_size, r, &k, &taps);
   *first = *n = 0;
   if (!outs || !taps) return;
@@ -154,20 +154,20 @@ void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int
 }
 
 // y/oy/rows*1+ky*1-1: what oy/rows and all of ky read of y.
-static const char *reach_name(const DimTable *t, const Dim *x) {
-  const Affine *f = &x->reach.affine;
+static const char *footprint_name(const DimTable *t, const Dim *x) {
+  const Affine *f = &x->footprint.affine;
   const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name,
-                                   dim_get(t, x->of)->name, (long long)f->out);
+                                   dim_get(t, x->out)->name, (long long)f->out);
   if (x->tap)
     name = intern_printf(t->names, "%s+%s*%lld", name, dim_get(t, x->tap)->name, (long long)f->tap);
   if (f->offset) name = intern_printf(t->names, "%s%+lld", name, (long long)f->offset);
   return f->divisor == 1 ? name : intern_printf(t->names, "%s/%lld", name, (long long)f->divisor);
 }
 
-static Reach reach_make(const DimTable *t, DimId of, DimId tap, Affine affine) {
+static Footprint footprint_make(const DimTable *t, DimId of, DimId tap, Affine affine) {
   const Dim *o = dim_get(t, of), *k = tap ? dim_get(t, tap) : NULL;
-  Reach x = {
-      .of_size = dim_get(t, o->whole)->size, .tap_size = 1, .of_axes = o->axes, .affine = affine};
+  Footprint x = {
+      .out_size = dim_get(t, o->whole)->size, .tap_size = 1, .out_axes = o->axes, .affine = affine};
   if (!k) return x;
   x.tap_size = dim_get(t, k->whole)->size;
   x.tap_axes = k->axes;
@@ -178,28 +178,29 @@ static bool affine_equal(const Affine *a, const Affine *b) {
   return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
 }
 
-DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine) {
+DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine) {
   Entry *w = entry_of(t, whole);
-  if (w->dim.whole != whole || affine.divisor <= 0) BUG("no reach of %s", w->dim.name);
+  if (w->dim.whole != whole || affine.divisor <= 0) BUG("no footprint of %s", w->dim.name);
   for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block) {
     const Dim *d = dim_get(t, b);
-    if (d->of == of && d->tap == tap && affine_equal(&d->reach.affine, &affine)) return b;
+    if (d->out == of && d->tap == tap && affine_equal(&d->footprint.affine, &affine)) return b;
   }
   Dim x = {.size = 1,
            .whole = whole,
            .pos = w->dim.pos,
-           .of = of,
+           .out = of,
            .tap = tap,
-           .reach = reach_make(t, of, tap, affine)};
-  x.axes = x.reach.of_axes;
-  for (int i = 0; i < x.reach.tap_axes.n; i++)
-    if (!axes_has(x.axes, x.reach.tap_axes.at[i])) x.axes.at[x.axes.n++] = x.reach.tap_axes.at[i];
+           .footprint = footprint_make(t, of, tap, affine)};
+  x.axes = x.footprint.out_axes;
+  for (int i = 0; i < x.footprint.tap_axes.n; i++)
+    if (!axes_has(x.axes, x.footprint.tap_axes.at[i]))
+      x.axes.at[x.axes.n++] = x.footprint.tap_axes.at[i];
   for (int64_t k = 0; k < axes_size(m, x.axes); k++) {
     int64_t first, n;
-    reach_interval(m, &x.reach, w->dim.size, axes_peer(m, x.axes, 0, k), &first, &n);
+    footprint_interval(m, &x.footprint, w->dim.size, axes_peer(m, x.axes, 0, k), &first, &n);
     if (n > x.size) x.size = n;
   }
-  x.name = reach_name(t, &x);
+  x.name = footprint_name(t, &x);
   DimId b = insert(t, x);
   entry_of(t, b)->next_block = w->first_block;
   w->first_block = b;
@@ -211,8 +212,8 @@ DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Af
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
   const Dim *dim = dim_get(t, d);
   int64_t size = dim_get(t, dim->whole)->size, first, n;
-  if (dim->of)
-    reach_interval(m, &dim->reach, size, r, &first, &n);
+  if (dim->out)
+    footprint_interval(m, &dim->footprint, size, r, &first, &n);
   else
     own_block(m, dim->axes, size, r, &first, &n);
   return first;
@@ -221,8 +222,8 @@ int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows) {
   const Dim *dim = dim_get(t, d);
   int64_t size = dim_get(t, dim->whole)->size, first, n;
-  if (dim->of) {
-    reach_interval(m, &dim->reach, size, r, &first, &n);
+  if (dim->out) {
+    footprint_interval(m, &dim->footprint, size, r, &first, &n);
     return clamp64(rows - first, 0, n);
   }
   int64_t length = size, valid = rows;
@@ -234,12 +235,12 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return valid;
 }
 
-// Every processor is full exactly if each level divides; intervals of a reach dim may differ at the
-// edges.
+// Every processor is full exactly if each level divides; intervals of a footprint dim may differ at
+// the edges.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t length = dim_get(t, dim->whole)->size;
-  if (dim->of) {
+  if (dim->out) {
     for (int64_t k = 0; k < axes_size(m, dim->axes); k++)
       if (dim_valid(t, m, d, axes_peer(m, dim->axes, 0, k), length) != dim->size) return true;
     return false;

@@ -25,26 +25,26 @@ typedef struct Affine {
 } Affine;
 
 // The interval of a dim that a processor's own block of another dim reads through an Affine: halo
-// included, clipped to the dim. divisor 0: no reach.
-typedef struct Reach {
-  int64_t of_size, tap_size; // whole sizes; tap_size 1: no taps
-  Axes of_axes, tap_axes;    // that cut them
+// included, clipped to the dim. divisor 0: no footprint.
+typedef struct Footprint {
+  int64_t out_size, tap_size; // whole sizes; tap_size 1: no taps
+  Axes out_axes, tap_axes;    // that cut them
   Affine affine;
-} Reach;
+} Footprint;
 // What processor r reads of a dim of `whole` elements: first index and number of elements (0:
 // nothing).
-void reach_interval(const Mesh *m, const Reach *x, int64_t whole, int64_t r, int64_t *first,
-                    int64_t *n);
+void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,
+                        int64_t *n);
 
 typedef struct Dim {
-  const char *name; // full name, interned: "b", "attention.s"; a block's is "h/cols+rows"
-  int64_t size;     // number of elements; of a block dim the length of the largest block
-  DimId whole;      // the dim this is a block of; itself for a whole dim
-  Axes axes;        // that cut a block dim; of a reach dim all on which its interval depends
-  DimId follows;    // for a second formal of one dim: the dim whose size it shares, else 0
-  Pos pos;          // of its declaration
-  DimId of, tap;    // of a reach dim: the block whose own part reads, and the taps or 0
-  Reach reach;      // of a reach dim
+  const char *name;    // full name, interned: "b", "attention.s"; a block's is "h/cols+rows"
+  int64_t size;        // number of elements; of a block dim the length of the largest block
+  DimId whole;         // the dim this is a block of; itself for a whole dim
+  Axes axes;           // that cut a block dim; of a footprint dim all on which its interval depends
+  DimId follows;       // for a second formal of one dim: the dim whose size it shares, else 0
+  Pos pos;             // of its declaration
+  DimId out, tap;      // of a footprint dim: the block whose own part reads, and the taps or 0
+  Footprint footprint; // of a footprint dim
 } Dim;
 
 typedef struct DimTable DimTable;
@@ -62,15 +62,15 @@ uint32_t dim_count(const DimTable *t); // ids are 1..count
 DimId dim_find(const DimTable *t, const char *name);
 // The block of whole dim d under axes (n 0: d itself). Equal requests give the same id.
 DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes);
-// The reach dim: the interval of `whole` that the own block of `of` (and all of the own block of
-// `tap`, if not 0) reads through `affine`; its size is that of the longest interval. Equal requests
-// give the same id.
-DimId dim_reach(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine);
+// The footprint dim: the interval of `whole` that the own block of `of` (and all of the own block
+// of `tap`, if not 0) reads through `affine`; its size is that of the longest interval. Equal
+// requests give the same id.
+DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine);
 void dim_set_follows(DimTable *t, DimId d, DimId first);
 
 // What processor r holds of d: its first global index and its number of valid elements, for a whole
 // dim of `rows` valid elements (pass the dim's size except for a last incomplete batch). Blocks and
-// reach dims alike.
+// footprint dims alike.
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r);
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows);
 // True if some processor's valid extent differs from the block length.

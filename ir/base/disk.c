@@ -75,7 +75,7 @@ bool disk_make(int folder, const char *name, mode_t mode) {
   unfinished_hold();
   bool good = mkdirat(folder, name, mode) == 0;
   if (good) made(folder, name, true);
-  unfinished_let();
+  unfinished_release();
   if (good) ended(&call, -1);
   return good;
 }
@@ -94,7 +94,7 @@ bool disk_rename(int folder, const char *from, const char *to) {
   bool good = renameat(folder, from, folder, to) == 0;
   if (good) unfinished_drop(folder, from);
   if (good) made(folder, to, disk_is_folder(folder, to));
-  unfinished_let();
+  unfinished_release();
   if (good) ended(&call, -1);
   return good;
 }
@@ -105,7 +105,7 @@ bool disk_link(int folder, const char *name, const char *content) {
   unfinished_hold();
   bool good = symlinkat(content, folder, name) == 0;
   if (good) made(folder, name, false);
-  unfinished_let();
+  unfinished_release();
   if (good) ended(&call, -1);
   return good;
 }
@@ -116,7 +116,7 @@ static bool remove_entry(int folder, const char *name, int flags) {
   unfinished_hold();
   bool good = unlinkat(folder, name, flags) == 0;
   if (good) unfinished_drop(folder, name);
-  unfinished_let();
+  unfinished_release();
   if (good) ended(&call, -1);
   return good;
 }
@@ -129,7 +129,7 @@ static int create(int folder, const char *name, int flags, mode_t mode) {
   unfinished_hold();
   int fd = openat(folder, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (fd >= 0) made(folder, name, false);
-  unfinished_let();
+  unfinished_release();
   if (fd >= 0) ended(&call, fd);
   return fd;
 }

@@ -62,7 +62,7 @@ bool guard_run(GuardedWork *work, void *context, Failure *out) {
     good = true;
   }
   innermost = g.outer;
-  mem_doing_again(g.task);
+  mem_doing_restore(g.task);
   if (!innermost) release(good);
   return good;
 }

@@ -80,7 +80,7 @@ void *library_open(const char *path, int flags, size_t room) {
   int error = library ? 0 : errno;
   watch_end(&stack);
   pthread_mutex_unlock(&gate);
-  mem_doing_again(task);
+  mem_doing_restore(task);
   if (error == ENOMEM) mem_exhausted(0);
   return library;
 }

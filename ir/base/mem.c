@@ -33,7 +33,7 @@ MemTask mem_doing(const char *what, const char *name) {
   return before;
 }
 
-void mem_doing_again(MemTask before) { (void)mem_doing(before.what, before.name); }
+void mem_doing_restore(MemTask before) { (void)mem_doing(before.what, before.name); }
 
 void mem_set_handler(MemHandler *handler) { atomic_store(&exhausted_handler, handler); }
 

@@ -43,12 +43,12 @@ void mem_fail_at(long n);
 void mem_say_exhausted(size_t bytes);
 
 // What this thread is doing, for the message: "reading", "x.npz". Returns what it did before, for
-// mem_doing_again. A thread that has not said anything is taken to help with what the process does,
-// set by its first thread. Both texts must outlive the work; name may be NULL.
+// mem_doing_restore. A thread that has not said anything is taken to help with what the process
+// does, set by its first thread. Both texts must outlive the work; name may be NULL.
 typedef struct MemTask {
   const char *what, *name;
 } MemTask;
 MemTask mem_doing(const char *what, const char *name);
-void mem_doing_again(MemTask before);
+void mem_doing_restore(MemTask before);
 
 #endif

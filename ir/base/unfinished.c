@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held for single syst
 static Entry entry[ENTRIES];
 
 void unfinished_hold(void) { pthread_mutex_lock(&lock); }
-void unfinished_let(void) { pthread_mutex_unlock(&lock); }
+void unfinished_release(void) { pthread_mutex_unlock(&lock); }
 
 void unfinished_add(int dir, const char *name, bool folder) {
   size_t n = strlen(name);
@@ -78,7 +78,7 @@ void unfinished_abandon(void) {
     remove_entry(&entry[i]);
     entry[i].used = false;
   }
-  unfinished_let();
+  unfinished_release();
 }
 
 void unfinished_clear(void) {

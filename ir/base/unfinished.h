@@ -8,7 +8,7 @@
 // Around a system call that makes, renames or removes a file, together with what the register has
 // to say of it.
 void unfinished_hold(void);
-void unfinished_let(void);
+void unfinished_release(void);
 
 // Between the two. `dir`: the descriptor of the folder, which stays open until the name leaves the
 // register. Where the register is full, the name is left out.

@@ -38,7 +38,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->table = arena_new_of(a, struct GraphTable);
   g->table->stale = true;
   g->node.cap = nodes + 16;
-  g->node.at = arena_room(a, g->node.cap * sizeof *g->node.at);
+  g->node.at = arena_alloc_raw(a, g->node.cap * sizeof *g->node.at);
   vec_push(a, g->node) = (Node){0};
   return g;
 }

@@ -506,8 +506,8 @@ static bool blocks_follow(const InferCall *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
   if (c->op == OP_HALO)
-    return want_lists(c, 1, 1) &&
-           (dim_of(c, to[0])->of || refuse(c, "%s is not a reach dim", dim_of(c, to[0])->name));
+    return want_lists(c, 1, 1) && (dim_of(c, to[0])->out ||
+                                   refuse(c, "%s is not a footprint dim", dim_of(c, to[0])->name));
   if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
     return refuse(c, "names no monoid");
   int n = c->op == OP_ALL_TO_ALL ? 2 : 1;

@@ -19,20 +19,20 @@ const char *coll_text(CollKind k) {
   return text[k];
 }
 
-const Made *program_instr_made(const Program *p, uint32_t i) {
+const InstrValue *program_instr_value(const Program *p, uint32_t i) {
   const InstrNote *note = p->note ? &p->note[i] : NULL;
-  if (!note || !note->nmade) return NULL;
-  for (uint32_t k = 0; k < note->nmade; k++)
-    if (note->made[k].value) return &note->made[k];
-  return &note->made[0];
+  if (!note || !note->nvalues) return NULL;
+  for (uint32_t k = 0; k < note->nvalues; k++)
+    if (note->value[k].value) return &note->value[k];
+  return &note->value[0];
 }
 
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
   static const char *const kind[] = {
-      [INSTR_KERNEL] = "kernel", [INSTR_PRODUCT] = "product", [INSTR_ORDERED] = "ordered",
-      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",       [INSTR_COMMIT] = "commit",
+      [INSTR_KERNEL] = "kernel", [INSTR_GEMM] = "product", [INSTR_ORDERED] = "ordered",
+      [INSTR_FILL] = "fill",     [INSTR_COPY] = "copy",    [INSTR_COMMIT] = "commit",
       [INSTR_LOOP] = "loop",     [INSTR_END] = "end"};
-  const Made *made = program_instr_made(p, i);
+  const InstrValue *made = program_instr_value(p, i);
   *pos = made ? made->pos : (Pos){0};
   if (made && made->value) return made->value;
   if (p->instr[i].kind == INSTR_COLLECTIVE) return coll_text(p->instr[i].u.collective.kind);
@@ -63,8 +63,8 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
   int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
-  if (s->reach.affine.divisor) {
-    reach_interval(&p->mesh, &s->reach, s->whole, r, &offset, &valid);
+  if (s->footprint.affine.divisor) {
+    footprint_interval(&p->mesh, &s->footprint, s->whole, r, &offset, &valid);
     valid = clamp64(all - offset, 0, valid);
   } else {
     slot_block(&p->mesh, s, r, all, &offset, &valid);
@@ -83,7 +83,7 @@ Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind) {
                 .dim = whole->name,
                 .whole = whole->size,
                 .axes = dim->axes,
-                .reach = dim->reach};
+                .footprint = dim->footprint};
 }
 
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
@@ -207,11 +207,11 @@ static void put_size(const Out *o, Size s) {
     put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
 }
 
-static void put_reach(const Out *o, const Reach *x) {
+static void put_footprint(const Out *o, const Footprint *x) {
   const Affine *f = &x->affine;
-  put(o, " reach [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ", f->out,
-      f->tap, f->offset, f->divisor, x->of_size);
-  put_axes(o, x->of_axes);
+  put(o, " footprint [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ",
+      f->out, f->tap, f->offset, f->divisor, x->out_size);
+  put_axes(o, x->out_axes);
   if (x->tap_size == 1) return;
   put(o, " taps %" PRId64 " over ", x->tap_size);
   put_axes(o, x->tap_axes);
@@ -228,7 +228,7 @@ static void put_slot(const Out *o, uint32_t i) {
     put(o, " within ");
     put_axes(o, s->within);
   }
-  if (s->reach.affine.divisor) put_reach(o, &s->reach);
+  if (s->footprint.affine.divisor) put_footprint(o, &s->footprint);
   if (s->scale) put(o, " times %" PRId64, s->scale);
   if (s->div) put(o, " by %" PRId64, s->div);
   if (s->times) put(o, " times s%" PRId32, s->times - 1);
@@ -349,7 +349,7 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
   for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
 }
 
-static void put_product(const Out *o, const Product *x) {
+static void put_gemm(const Out *o, const Gemm *x) {
   put(o, "product %s m = ", dtype_text(x->type));
   put_size(o, x->m);
   put(o, ", n = ");
@@ -423,9 +423,9 @@ static void put_collective(const Out *o, const Collective *c) {
     put_ref(o, x->dst);
     put_block(o, x->rank, x->dst_block, x->dst_valid);
     if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
-    if (x->cut >= 0) put(o, " split %d", x->cut);
+    if (x->split >= 0) put(o, " split %d", x->split);
     if (x->whole) put(o, " of %" PRId64, x->whole);
-    if (x->reach.affine.divisor) put_reach(o, &x->reach);
+    if (x->footprint.affine.divisor) put_footprint(o, &x->footprint);
     for (int d = 0; d < x->rank; d++) {
       if (!x->moved[d].whole) continue;
       put(o, " moved %d of %" PRId64 ", ", d, x->moved[d].whole);
@@ -442,7 +442,7 @@ static void put_instr(const Out *o, uint32_t i) {
   put(o, "%4" PRIu32 " ", i);
   switch (x->kind) {
   case INSTR_KERNEL: put_launch(o, &x->u.kernel); break;
-  case INSTR_PRODUCT: put_product(o, &x->u.product); break;
+  case INSTR_GEMM: put_gemm(o, &x->u.gemm); break;
   case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
   case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
   case INSTR_FILL:
@@ -492,9 +492,9 @@ char *program_print(Arena *a, const Program *p) {
   return copy;
 }
 
-static bool reach_equal(const Reach *a, const Reach *b) {
-  return a->of_size == b->of_size && a->tap_size == b->tap_size &&
-         axes_equal(a->of_axes, b->of_axes) && axes_equal(a->tap_axes, b->tap_axes) &&
+static bool footprint_equal(const Footprint *a, const Footprint *b) {
+  return a->out_size == b->out_size && a->tap_size == b->tap_size &&
+         axes_equal(a->out_axes, b->out_axes) && axes_equal(a->tap_axes, b->tap_axes) &&
          memcmp(&a->affine, &b->affine, sizeof a->affine) == 0;
 }
 
@@ -502,5 +502,5 @@ bool slot_equal(const Slot *a, const Slot *b) {
   return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
          a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
          a->scale == b->scale && a->div == b->div && a->times == b->times &&
-         reach_equal(&a->reach, &b->reach);
+         footprint_equal(&a->footprint, &b->footprint);
 }

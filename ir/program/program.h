@@ -23,14 +23,14 @@ typedef struct Slot {
   Axes axes;       // that cut it
   // What follows is 0 in most. The value is ceil(base value * scale / div) * value of slot times-1:
   // loops over several dims at once, and work units in blocks.
-  Axes within;   // SLOT_OFFSET: counted from the start of the block under these leading axes
-  int64_t scale; // 0: 1
-  int64_t div;   // 0: 1
-  int32_t times; // 0: none
-  Reach
-      reach; // divisor not 0: the interval of dim that this describes, instead of a block over axes
+  Axes within;         // SLOT_OFFSET: counted from the start of the block under these leading axes
+  int64_t scale;       // 0: 1
+  int64_t div;         // 0: 1
+  int32_t times;       // 0: none
+  Footprint footprint; // divisor not 0: the interval of dim that this describes, instead of a block
+                       // over axes
 } Slot;
-// The scalar of that kind of d, a block or a reach dim.
+// The scalar of that kind of d, a block or a footprint dim.
 Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind);
 bool slot_equal(const Slot *a, const Slot *b);
 
@@ -129,7 +129,7 @@ typedef struct KernelLaunch {
 } KernelLaunch;
 
 // C[m, n] = sum over k of A[m, k] B[k, n], row-major, for every batch. ta: A is stored [k, m].
-typedef struct Product {
+typedef struct Gemm {
   Dtype type; // f32 or f64
   bool ta, tb;
   Size m, n, k;
@@ -140,7 +140,7 @@ typedef struct Product {
     int64_t a, b, c;
   } batch[MAX_RANK]; // strides in elements, slow first
   Ref a, b, c;
-} Product;
+} Gemm;
 
 typedef enum CollKind {
 #define COLL(id, text) COLL_##id,
@@ -151,29 +151,29 @@ typedef enum CollKind {
 const char *coll_text(CollKind k);
 
 // One tensor of a collective: dims in physical order. Along dim `gathered` the destination is
-// longer, along `cut` shorter (-1: no such dim): all_gather has gathered, reduce_scatter has cut,
-// all_to_all both, all_reduce none. Pieces nest: member k of the group holds [k*piece, k*piece +
-// piece) of the longer block, clipped to its valid extent.
-typedef struct Moved {
+// longer, along `split` shorter (-1: no such dim): all_gather has gathered, reduce_scatter has
+// split, all_to_all both, all_reduce none. Pieces nest: member k of the group holds [k*piece,
+// k*piece + piece) of the longer block, clipped to its valid extent.
+typedef struct MovedDim {
   int64_t whole; // elements of the dim; 0: it is not moved
   Axes from, to; // that cut it in the source and in the destination
-} Moved;
+} MovedDim;
 typedef struct CollPart {
   Ref src, dst;
   uint8_t rank;
   int64_t src_block[MAX_RANK], dst_block[MAX_RANK];
   Size src_valid[MAX_RANK], dst_valid[MAX_RANK];
-  int8_t gathered, cut;
-  int64_t whole; // permute: length of dim `cut`, of which source and destination hold pieces
-  Reach reach;   // permute, divisor not 0: the destination holds this interval of it (a halo)
-  Moved moved[MAX_RANK]; // permute along several dims (then cut is -1): boxes go to whoever holds
-                         // them afterwards
-  const char *value;     // for messages and trace
+  int8_t gathered, split;
+  int64_t whole; // permute: length of dim `split`, of which source and destination hold pieces
+  Footprint footprint; // permute, divisor not 0: the destination holds this interval of it (a halo)
+  MovedDim moved[MAX_RANK]; // permute along several dims (then split is -1): boxes go to whoever
+                            // holds them afterwards
+  const char *value; // for messages and trace
 } CollPart;
 typedef struct Collective {
   CollKind kind;
   Axes axes;
-  Axes to; // permute: the source is cut by `axes`, the destination by `to` (of a halo: it depends
+  Axes to; // permute: the source is split by `axes`, the destination by `to` (of a halo: it depends
            // on)
   Dtype type;
   Monoid monoid;   // of reductions
@@ -210,7 +210,7 @@ typedef struct Ordered {
 
 typedef enum InstrKind {
   INSTR_KERNEL,
-  INSTR_PRODUCT,
+  INSTR_GEMM,
   INSTR_COLLECTIVE,
   INSTR_ORDERED,
   INSTR_FILL,   // zero bytes
@@ -224,7 +224,7 @@ typedef struct Instr {
   InstrKind kind;
   union {
     KernelLaunch kernel;
-    Product product;
+    Gemm gemm;
     Collective collective;
     Ordered ordered;
     struct {
@@ -248,7 +248,7 @@ typedef struct Instr {
 } Instr;
 
 // A value that an instruction writes.
-typedef struct Made {
+typedef struct InstrValue {
   uint32_t set, ptr; // of a kernel: its operand; of a collective ptr is the part; else 0
   Dtype type;
   uint8_t rank;
@@ -256,12 +256,12 @@ typedef struct Made {
   const char *value, *op; // full name or NULL; the operation
   bool backward;
   Pos pos;
-} Made;
+} InstrValue;
 // What an instruction is in the model: for traces, times and messages. Several sets or stored
 // values make several.
 typedef struct InstrNote {
-  uint32_t nmade;
-  Made *made;
+  uint32_t nvalues;
+  InstrValue *value;
   int64_t bytes, flops; // that one run reads and writes; operations on numbers of a processor
 } InstrNote;
 
@@ -293,7 +293,7 @@ typedef struct Program {
 
 // The value that instruction i is named by, one with a name where there is one; NULL: it makes
 // none.
-const Made *program_instr_made(const Program *p, uint32_t i);
+const InstrValue *program_instr_value(const Program *p, uint32_t i);
 // "hidden", or the kind of instruction i where it makes no value of the model: a name for people,
 // and its place (line 0: none). Static or of p.
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);

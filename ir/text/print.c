@@ -153,24 +153,24 @@ static void put_origin(const Out *o, Pos at, const char *value, const char *why)
 
 // -- records ------------------------------------------------------------------------------------
 
-static bool field_is_zero(const Field *f, const void *record) {
+static bool field_is_zero(const RecordField *f, const void *record) {
   static const size_t bytes[] = {
-      [FIELD_REAL] = sizeof(double),         [FIELD_INT] = sizeof(int),
-      [FIELD_LONG] = sizeof(int64_t),        [FIELD_SEED] = sizeof(uint64_t),
-      [FIELD_BOOL] = sizeof(bool),           [FIELD_TEXT] = sizeof(char *),
-      [FIELD_CHOICE] = sizeof(SyntheticKind)};
+      [FIELD_REAL] = sizeof(double),       [FIELD_INT] = sizeof(int),
+      [FIELD_LONG] = sizeof(int64_t),      [FIELD_SEED] = sizeof(uint64_t),
+      [FIELD_BOOL] = sizeof(bool),         [FIELD_TEXT] = sizeof(char *),
+      [FIELD_ENUM] = sizeof(SyntheticKind)};
   static const char zero[16];
   return memcmp((const char *)record + f->offset, zero, bytes[f->kind]) == 0;
 }
 
-static void put_field(const Out *o, const Field *f, const void *record) {
+static void put_field(const Out *o, const RecordField *f, const void *record) {
   const char *p = (const char *)record + f->offset;
   union {
     double real;
     int64_t long_;
     uint64_t seed;
     int small;
-    SyntheticKind choice;
+    SyntheticKind names;
     const char *text;
   } v;
   put(o, "%s", f->name);
@@ -198,9 +198,9 @@ static void put_field(const Out *o, const Field *f, const void *record) {
     put(o, " = ");
     put_word(o, v.text);
     break;
-  case FIELD_CHOICE:
-    memcpy(&v.choice, p, sizeof v.choice);
-    put(o, " = %s", f->choice->text[v.choice]);
+  case FIELD_ENUM:
+    memcpy(&v.names, p, sizeof v.names);
+    put(o, " = %s", f->names->text[v.names]);
     break;
   }
 }
@@ -282,20 +282,20 @@ static void put_header(const Out *o) {
   put(o, "seed %" PRIu64 "\n", g->spec.seed);
 }
 
-// reach y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
-static void put_reach(const Out *o, const Dim *x) {
-  put(o, "reach ");
+// footprint y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
+static void put_footprint(const Out *o, const Dim *x) {
+  put(o, "footprint ");
   put_word(o, x->name);
   put(o, " = %" PRId64 " of ", x->size);
   put_word(o, dim_get(o->g->dims, x->whole)->name);
   put(o, " by ");
-  put_word(o, dim_get(o->g->dims, x->of)->name);
+  put_word(o, dim_get(o->g->dims, x->out)->name);
   if (x->tap) {
     put(o, " taps ");
     put_word(o, dim_get(o->g->dims, x->tap)->name);
   }
   put(o, " affine ");
-  put_affine(o, &x->reach.affine);
+  put_affine(o, &x->footprint.affine);
   put(o, "\n");
 }
 
@@ -316,15 +316,15 @@ static void put_dim_table(const Out *o) {
   }
   for (DimId d = dim_count(g->dims); d > 0; d--) {
     const Dim *dim = dim_get(g->dims, d);
-    if (used[d] && dim->of) used[dim->of] = used[dim->tap] = true;
+    if (used[d] && dim->out) used[dim->out] = used[dim->tap] = true;
     if (used[d]) used[dim->whole] = true;
   }
   for (DimId d = 1; d <= dim_count(g->dims); d++) {
     const Dim *dim = dim_get(g->dims, d);
     bool block = dim->whole != d;
     if (!used[d] && (block || strchr(dim->name, '/'))) continue; // not of this graph
-    if (dim->of) {
-      put_reach(o, dim);
+    if (dim->out) {
+      put_footprint(o, dim);
       continue;
     }
     put(o, "%s ", block ? "block" : "dim");

@@ -7,7 +7,7 @@
 enum { MAX_DIM_SIZE = INT32_MAX, MAX_FACTOR = 1 << 30 };
 
 typedef struct Reader {
-  Scan s;
+  Scanner s;
   Graph *g;
   Mesh *mesh;
   VEC(DataField) field; // of the data block being read
@@ -131,7 +131,7 @@ static LayoutScope read_scope(Reader *r, const char **pattern) {
 }
 
 static bool read_rule(Reader *r, LayoutRule *rule) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   *rule = (LayoutRule){.soft = scan_accept_word(s, "soft")};
   rule->scope = read_scope(r, &rule->pattern);
   if (rule->scope == LAYOUT_TENSOR && (!rule->pattern || !scan_expect(s, ":"))) return false;
@@ -142,7 +142,7 @@ static bool read_rule(Reader *r, LayoutRule *rule) {
 }
 
 static bool read_layout(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   VEC(LayoutRule) rule = {0};
   if (!scan_expect(s, "(")) return false;
   while (!scan_accept(s, ")")) {
@@ -165,7 +165,7 @@ static bool read_rule_line(Reader *r) {
 }
 
 static bool read_header(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   if (!scan_line(s)) return scan_fail(s, s->p, "the text is empty");
   if (!scan_accept_word(s, "graph")) return scan_fail(s, s->p, "a graph begins with: graph STAGE");
   if (!read_stage(r) || !scan_expect(s, "mesh") || !scan_expect(s, "(")) return false;
@@ -214,8 +214,8 @@ static bool read_affine(Reader *r, Affine *out) {
   return true;
 }
 
-static bool read_reach_line(Reader *r) {
-  Scan *s = &r->s;
+static bool read_footprint_line(Reader *r) {
+  Scanner *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
   int64_t size;
   DimId whole, of, tap = 0;
@@ -227,19 +227,19 @@ static bool read_reach_line(Reader *r) {
       !scan_expect(s, "affine") || !read_affine(r, &affine) || !line_end(r, &pos))
     return false;
   if (affine.divisor <= 0) return scan_fail(s, at, "its divisor is not positive");
-  if (dim_get(r->g->dims, of)->of || (tap && dim_get(r->g->dims, tap)->of))
-    return scan_fail(s, at, "a reach dim is read by blocks");
+  if (dim_get(r->g->dims, of)->out || (tap && dim_get(r->g->dims, tap)->out))
+    return scan_fail(s, at, "a footprint dim is read by blocks");
   DimId before = dim_find(r->g->dims, name),
-        d = dim_reach(r->g->dims, r->mesh, whole, of, tap, affine);
+        d = dim_footprint(r->g->dims, r->mesh, whole, of, tap, affine);
   const Dim *dim = dim_get(r->g->dims, d);
   if (before == d) return scan_fail(s, at, "%s occurs twice", name);
   if (before || dim->name != name || dim->size != size)
-    return scan_fail(s, at, "the reach is %s = %lld", dim->name, (long long)dim->size);
+    return scan_fail(s, at, "the footprint is %s = %lld", dim->name, (long long)dim->size);
   return true;
 }
 
 static bool read_block_line(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
   int64_t size;
   DimId whole;
@@ -262,7 +262,7 @@ static bool read_block_line(Reader *r) {
 // -- declarations -------------------------------------------------------------------------------
 
 static bool read_init(Reader *r, Init *init) {
-  int kind = scan_choice(&r->s, &init_kinds);
+  int kind = scan_enum(&r->s, &init_kinds);
   if (kind < 0 || !scan_record(&r->s, &init_record, init)) return false;
   init->kind = (InitKind)kind;
   bool data = scan_accept(&r->s, "[");
@@ -288,7 +288,7 @@ static bool init_fits(Reader *r, const char *at, const Decl *d) {
 }
 
 static bool read_decl(Reader *r, DeclKind kind) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   Decl d = {.kind = kind};
   const char *at = scan_here(s);
   d.name = scan_word(s);
@@ -347,7 +347,7 @@ static bool read_field(Reader *r) {
 static bool read_source(Reader *r) {
   if (!r->in_field) return scan_fail(&r->s, r->s.p, "a source follows its field");
   DataSource *source = &r->field.at[r->field.n - 1].source;
-  int kind = scan_choice(&r->s, &source_kinds);
+  int kind = scan_enum(&r->s, &source_kinds);
   if (kind < 0) return false;
   source->kind = (SourceKind)kind;
   r->in_field = false;
@@ -369,7 +369,7 @@ static bool read_train(Reader *r) {
 }
 
 static bool read_optimizer_of(Reader *r, OptimizerSpec *o) {
-  int kind = scan_choice(&r->s, &optimizer_kinds);
+  int kind = scan_enum(&r->s, &optimizer_kinds);
   if (kind < 0) return false;
   o->kind = (OptimizerKind)kind;
   return scan_record(&r->s, &optimizer_record, o) && line_end(r, &o->pos);
@@ -484,7 +484,7 @@ static bool read_key(Reader *r, Line *l) {
 }
 
 static bool read_op(Reader *r, Line *l) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
   if (!name) return false;
   if (!op_parse(name, &l->op)) return scan_fail(s, at, "no operation is called %s", name);
@@ -512,7 +512,7 @@ static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, Nod
 }
 
 static bool read_node(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   Line l = {0};
   const char *at = scan_here(s);
   NodeId id, want = graph_count(r->g) + 1;
@@ -532,7 +532,7 @@ static bool read_node(Reader *r) {
 }
 
 static bool read_region(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   Region region = {0};
   uint8_t n;
   int64_t id, parent;
@@ -558,11 +558,11 @@ static bool read_region(Reader *r) {
 // -- names, outputs -----------------------------------------------------------------------------
 
 static bool read_name(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   Name n = {0};
   n.name = scan_word(s);
   if (!n.name || !scan_expect(s, "=")) return false;
-  int kind = scan_choice(s, &name_kinds);
+  int kind = scan_enum(s, &name_kinds);
   if (kind < 0 || !scan_node(s, graph_count(r->g), &n.value) || !read_order(r, &n.rank, n.dims))
     return false;
   n.kind = (NameKind)kind;
@@ -603,17 +603,30 @@ typedef struct LineKind {
   bool (*read)(Reader *r);
 } LineKind;
 static const LineKind line_kinds[] = {
-    {"axis", read_axis_line},   {"seed", read_seed},           {"dim", read_dim_line},
-    {"block", read_block_line}, {"reach", read_reach_line},    {"input", read_input},
-    {"param", read_param},      {"state", read_state},         {"slot", read_slot},
-    {"data", read_data},        {"field", read_field},         {"source", read_source},
-    {"train", read_train},      {"optimizer", read_optimizer}, {"group", read_group},
-    {"name", read_name},        {"output", read_output},       {"update", read_update},
-    {"rule", read_rule_line},   {"region", read_region},
+    {"axis", read_axis_line},
+    {"seed", read_seed},
+    {"dim", read_dim_line},
+    {"block", read_block_line},
+    {"footprint", read_footprint_line},
+    {"input", read_input},
+    {"param", read_param},
+    {"state", read_state},
+    {"slot", read_slot},
+    {"data", read_data},
+    {"field", read_field},
+    {"source", read_source},
+    {"train", read_train},
+    {"optimizer", read_optimizer},
+    {"group", read_group},
+    {"name", read_name},
+    {"output", read_output},
+    {"update", read_update},
+    {"rule", read_rule_line},
+    {"region", read_region},
 };
 
 static bool read_line(Reader *r) {
-  Scan *s = &r->s;
+  Scanner *s = &r->s;
   if (s->p < s->end && *s->p == '%') return read_node(r);
   for (size_t i = 0; i < countof(line_kinds); i++)
     if (scan_accept_word(s, line_kinds[i].word)) return line_kinds[i].read(r);

@@ -8,13 +8,13 @@
 
 enum { MAX_FILES = 10000, LONGEST_NUMBER = 63 };
 
-static Pos place_of(const Scan *s, const char *at) {
+static Pos place_of(const Scanner *s, const char *at) {
   uint32_t col = 1;
   for (const char *p = s->line_start; p < at; p++) col += ((unsigned char)*p & 0xc0) != 0x80;
   return (Pos){.source = s->source, .line = s->line, .col = col};
 }
 
-bool scan_fail(Scan *s, const char *at, const char *fmt, ...) {
+bool scan_fail(Scanner *s, const char *at, const char *fmt, ...) {
   if (s->failed) return false;
   s->failed = true;
   va_list ap;
@@ -25,26 +25,26 @@ bool scan_fail(Scan *s, const char *at, const char *fmt, ...) {
   return false;
 }
 
-static void skip_blanks(Scan *s) {
+static void skip_blanks(Scanner *s) {
   while (s->p < s->end && (*s->p == ' ' || *s->p == '\t')) s->p++;
 }
 
-const char *scan_here(Scan *s) {
+const char *scan_here(Scanner *s) {
   skip_blanks(s);
   return s->p;
 }
 
-static bool at_line_end(const Scan *s) {
+static bool at_line_end(const Scanner *s) {
   return s->p == s->end || *s->p == '\n' ||
          (*s->p == '\r' && (s->p + 1 == s->end || s->p[1] == '\n'));
 }
 
-static void skip_to_line_end(Scan *s) {
+static void skip_to_line_end(Scanner *s) {
   const char *stop = memchr(s->p, '\n', (size_t)(s->end - s->p));
   s->p = stop ? stop : s->end;
 }
 
-bool scan_line(Scan *s) {
+bool scan_line(Scanner *s) {
   while (!s->failed) {
     if (s->line) skip_to_line_end(s);
     if (s->line && s->p < s->end) s->p++;
@@ -57,7 +57,7 @@ bool scan_line(Scan *s) {
   return false;
 }
 
-bool scan_accept(Scan *s, const char *mark) {
+bool scan_accept(Scanner *s, const char *mark) {
   skip_blanks(s);
   size_t n = strlen(mark);
   if (s->failed || (size_t)(s->end - s->p) < n || memcmp(s->p, mark, n) != 0) return false;
@@ -65,11 +65,11 @@ bool scan_accept(Scan *s, const char *mark) {
   return true;
 }
 
-bool scan_expect(Scan *s, const char *mark) {
+bool scan_expect(Scanner *s, const char *mark) {
   return scan_accept(s, mark) || scan_fail(s, s->p, "expected %s", mark);
 }
 
-bool scan_accept_word(Scan *s, const char *word) {
+bool scan_accept_word(Scanner *s, const char *word) {
   skip_blanks(s);
   const char *here = s->p;
   if (!scan_accept(s, word)) return false;
@@ -83,7 +83,7 @@ static int hex_digit(char c) {
 }
 
 // One character after a backslash at s->p; -1 if there is no such escape.
-static int escaped(Scan *s) {
+static int escaped(Scanner *s) {
   if (s->p == s->end) return -1;
   char c = *s->p++;
   if (c == '\\' || c == '"') return c;
@@ -97,7 +97,7 @@ static int escaped(Scan *s) {
 }
 
 // Text up to a quote (passed) or to the end of the line, escapes undone.
-static const char *unescape(Scan *s, bool quoted) {
+static const char *unescape(Scanner *s, bool quoted) {
   const char *from = s->p;
   size_t n = 0;
   const char *stop = from;
@@ -129,7 +129,7 @@ typedef bool CharTest(unsigned char c);
 static bool word_char(unsigned char c) { return is_word_char(c); }
 static bool comment_char(unsigned char c) { return is_comment_char(c); }
 
-static const char *any_word(Scan *s, CharTest *belongs) {
+static const char *any_word(Scanner *s, CharTest *belongs) {
   if (scan_accept(s, "\"")) return unescape(s, true);
   const char *from = s->p;
   while (s->p < s->end && belongs((unsigned char)*s->p)) s->p++;
@@ -138,10 +138,10 @@ static const char *any_word(Scan *s, CharTest *belongs) {
   return NULL;
 }
 
-const char *scan_word(Scan *s) { return any_word(s, word_char); }
+const char *scan_word(Scanner *s) { return any_word(s, word_char); }
 
 // Copies a number's characters to text[0..LONGEST_NUMBER].
-static bool number_text(Scan *s, char *text) {
+static bool number_text(Scanner *s, char *text) {
   skip_blanks(s);
   size_t n = 0;
   while (s->p + n < s->end && is_word_char((unsigned char)s->p[n]) && n <= LONGEST_NUMBER) n++;
@@ -151,7 +151,7 @@ static bool number_text(Scan *s, char *text) {
   return true;
 }
 
-bool scan_long(Scan *s, int64_t low, int64_t high, int64_t *out) {
+bool scan_long(Scanner *s, int64_t low, int64_t high, int64_t *out) {
   char text[LONGEST_NUMBER + 1], *end;
   if (!number_text(s, text)) return false;
   errno = 0;
@@ -164,7 +164,7 @@ bool scan_long(Scan *s, int64_t low, int64_t high, int64_t *out) {
   return true;
 }
 
-bool scan_seed(Scan *s, uint64_t *out) {
+bool scan_seed(Scanner *s, uint64_t *out) {
   char text[LONGEST_NUMBER + 1], *end;
   if (!number_text(s, text)) return false;
   errno = 0;
@@ -175,7 +175,7 @@ bool scan_seed(Scan *s, uint64_t *out) {
   return true;
 }
 
-bool scan_real(Scan *s, double *out) {
+bool scan_real(Scanner *s, double *out) {
   char text[LONGEST_NUMBER + 1], *end;
   if (!number_text(s, text)) return false;
   double x = strtod(text, &end);
@@ -185,7 +185,7 @@ bool scan_real(Scan *s, double *out) {
   return true;
 }
 
-bool scan_reals(Scan *s, int64_t *n, const double **out) {
+bool scan_reals(Scanner *s, int64_t *n, const double **out) {
   VEC(double) v = {0};
   if (!scan_expect(s, "[")) return false;
   while (!scan_accept(s, "]")) {
@@ -198,21 +198,21 @@ bool scan_reals(Scan *s, int64_t *n, const double **out) {
   return true;
 }
 
-bool scan_type(Scan *s, Dtype *out) {
+bool scan_type(Scanner *s, Dtype *out) {
   const char *at = scan_here(s), *text = scan_word(s);
   if (!text) return false;
   return dtype_parse(text, out) || scan_fail(s, at, "no element type is called %s", text);
 }
 
-int scan_choice(Scan *s, const Choice *c) {
+int scan_enum(Scanner *s, const EnumNames *c) {
   const char *at = scan_here(s), *text = scan_word(s);
   if (!text) return -1;
-  int i = choice_find(c, text);
+  int i = enum_find(c, text);
   if (i < 0) scan_fail(s, at, "%s is unknown here", text);
   return i;
 }
 
-bool scan_node(Scan *s, NodeId last, NodeId *out) {
+bool scan_node(Scanner *s, NodeId last, NodeId *out) {
   int64_t n;
   if (!scan_expect(s, "%") || !scan_long(s, 0, last, &n)) return false;
   *out = (NodeId)n;
@@ -221,14 +221,14 @@ bool scan_node(Scan *s, NodeId last, NodeId *out) {
 
 // -- records ------------------------------------------------------------------------------------
 
-static bool scan_field(Scan *s, const Field *f, void *record) {
+static bool scan_field(Scanner *s, const RecordField *f, void *record) {
   char *p = (char *)record + f->offset;
   union {
     double real;
     int64_t long_;
     uint64_t seed;
     int small;
-    SyntheticKind choice;
+    SyntheticKind names;
     const char *text;
     bool yes;
   } v;
@@ -259,30 +259,30 @@ static bool scan_field(Scan *s, const Field *f, void *record) {
     v.text = scan_word(s);
     memcpy(p, &v.text, sizeof v.text);
     return v.text != NULL;
-  case FIELD_CHOICE: {
-    int i = scan_choice(s, f->choice);
+  case FIELD_ENUM: {
+    int i = scan_enum(s, f->names);
     if (i < 0) return false;
-    v.choice = (SyntheticKind)i;
-    memcpy(p, &v.choice, sizeof v.choice);
+    v.names = (SyntheticKind)i;
+    memcpy(p, &v.names, sizeof v.names);
     return true;
   }
   }
   return false;
 }
 
-static const Field *field_find(const Record *r, const char *name) {
+static const RecordField *field_find(const Record *r, const char *name) {
   for (int i = 0; i < r->n; i++)
     if (strcmp(r->field[i].name, name) == 0) return &r->field[i];
   return NULL;
 }
 
-bool scan_record(Scan *s, const Record *r, void *record) {
+bool scan_record(Scanner *s, const Record *r, void *record) {
   if (!scan_expect(s, "{")) return false;
   for (bool first = true; !scan_accept(s, "}"); first = false) {
     if (!first && !scan_expect(s, ",")) return false;
     const char *at = scan_here(s), *name = scan_word(s);
     if (!name) return false;
-    const Field *f = field_find(r, name);
+    const RecordField *f = field_find(r, name);
     if (!f) return scan_fail(s, at, "no field is called %s", name);
     if (!scan_field(s, f, record)) return false;
   }
@@ -291,7 +291,7 @@ bool scan_record(Scan *s, const Record *r, void *record) {
 
 // -- comments -----------------------------------------------------------------------------------
 
-static bool file_source(Scan *s, const char *name, uint32_t *out) {
+static bool file_source(Scanner *s, const char *name, uint32_t *out) {
   for (uint32_t i = s->file.n; i-- > 0;) {
     if (s->file.at[i] != name) continue;
     *out = s->file_source.at[i];
@@ -304,7 +304,7 @@ static bool file_source(Scan *s, const char *name, uint32_t *out) {
 }
 
 // A part that is absent is written "-".
-static bool accept_absent(Scan *s) {
+static bool accept_absent(Scanner *s) {
   skip_blanks(s);
   if (s->p == s->end || *s->p != '-') return false;
   if (s->end - s->p > 1 && is_comment_char((unsigned char)s->p[1])) return false;
@@ -313,7 +313,7 @@ static bool accept_absent(Scan *s) {
 }
 
 // "file:line:col", "file:line" or "-".
-static bool scan_place(Scan *s, Pos *out) {
+static bool scan_place(Scanner *s, Pos *out) {
   if (accept_absent(s)) return true;
   const char *name = any_word(s, comment_char);
   int64_t line, col = 0;
@@ -325,15 +325,15 @@ static bool scan_place(Scan *s, Pos *out) {
   return file_source(s, name, &out->source);
 }
 
-static bool scan_value(Scan *s, const char **value) {
+static bool scan_value(Scanner *s, const char **value) {
   return accept_absent(s) || (*value = any_word(s, comment_char)) != NULL;
 }
 
-static void skip_note(Scan *s) {
+static void skip_note(Scanner *s) {
   while (!at_line_end(s) && !(s->end - s->p > 3 && memcmp(s->p, "  # ", 4) == 0)) s->p++;
 }
 
-bool scan_origin(Scan *s, Pos *at, const char **value, const char **why) {
+bool scan_origin(Scanner *s, Pos *at, const char **value, const char **why) {
   *at = (Pos){0};
   if (value && scan_accept(s, "@")) skip_note(s);
   if (scan_accept(s, "#")) {

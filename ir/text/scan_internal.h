@@ -5,7 +5,7 @@
 
 #include "ir/text/text.h"
 
-typedef struct Scan {
+typedef struct Scanner {
   Arena *arena;
   Intern *names;
   Diag *diag;
@@ -15,34 +15,34 @@ typedef struct Scan {
   bool failed;
   VEC(const char *) file; // names of files in places, and the sources they became
   VEC(uint32_t) file_source;
-} Scan;
+} Scanner;
 
 // Says what is wrong at `at` (a pointer into the current line), once. Always false.
-bool scan_fail(Scan *s, const char *at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+bool scan_fail(Scanner *s, const char *at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 // Goes to the next line that is neither blank nor a comment; false at the end of the text.
-bool scan_line(Scan *s);
+bool scan_line(Scanner *s);
 // Where the next word begins.
-const char *scan_here(Scan *s);
+const char *scan_here(Scanner *s);
 // Skips blanks; whether the text goes on with `mark`, which is then passed. `mark` has no blanks.
-bool scan_accept(Scan *s, const char *mark);
-bool scan_expect(Scan *s, const char *mark);
+bool scan_accept(Scanner *s, const char *mark);
+bool scan_expect(Scanner *s, const char *mark);
 // The same for a word: not a part of a longer one.
-bool scan_accept_word(Scan *s, const char *word);
+bool scan_accept_word(Scanner *s, const char *word);
 // A word, bare or quoted, interned; NULL after an error.
-const char *scan_word(Scan *s);
-bool scan_long(Scan *s, int64_t low, int64_t high, int64_t *out);
-bool scan_seed(Scan *s, uint64_t *out);
-bool scan_real(Scan *s, double *out);
-bool scan_reals(Scan *s, int64_t *n, const double **out); // [1, 2]
-bool scan_type(Scan *s, Dtype *out);
-int scan_choice(Scan *s, const Choice *c);                // -1 after an error
-bool scan_record(Scan *s, const Record *r, void *record); // {key = value, ...}
+const char *scan_word(Scanner *s);
+bool scan_long(Scanner *s, int64_t low, int64_t high, int64_t *out);
+bool scan_seed(Scanner *s, uint64_t *out);
+bool scan_real(Scanner *s, double *out);
+bool scan_reals(Scanner *s, int64_t *n, const double **out); // [1, 2]
+bool scan_type(Scanner *s, Dtype *out);
+int scan_enum(Scanner *s, const EnumNames *c);               // -1 after an error
+bool scan_record(Scanner *s, const Record *r, void *record); // {key = value, ...}
 // "%12": at most `last`.
-bool scan_node(Scan *s, NodeId last, NodeId *out);
+bool scan_node(Scanner *s, NodeId last, NodeId *out);
 
 // What may end a line: a note "@ ...", passed over, then "# place: value: why"; then the end of it.
 // value and why may be NULL: such parts are refused.
-bool scan_origin(Scan *s, Pos *at, const char **value, const char **why);
+bool scan_origin(Scanner *s, Pos *at, const char **value, const char **why);
 
 #endif

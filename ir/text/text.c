@@ -5,7 +5,7 @@
 
 #define CHOICE(name, ...)                                                                          \
   static const char *const name##_text[] = {__VA_ARGS__};                                          \
-  const Choice name = {countof(name##_text), name##_text}
+  const EnumNames name = {countof(name##_text), name##_text}
 
 CHOICE(init_kinds, "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data",
        "file");
@@ -18,9 +18,9 @@ CHOICE(decl_kinds, "input", "param", "state", "slot");
 CHOICE(name_kinds, "value", "output", "metric", "decl");
 
 static const char *const synthetic_text[] = {"normal", "uniform", "integers"};
-static const Choice synthetic_kinds = {countof(synthetic_text), synthetic_text};
+static const EnumNames synthetic_kinds = {countof(synthetic_text), synthetic_text};
 
-int choice_find(const Choice *c, const char *text) {
+int enum_find(const EnumNames *c, const char *text) {
   for (int i = 0; i < c->n; i++)
     if (strcmp(c->text[i], text) == 0) return i;
   return -1;
@@ -30,13 +30,13 @@ int choice_find(const Choice *c, const char *text) {
   { #name, FIELD_##kind, offsetof(T, name), NULL }
 #define RECORD(name) const Record name##_record = {countof(name##_fields), name##_fields}
 
-static const Field init_fields[] = {
+static const RecordField init_fields[] = {
     ROW(Init, REAL, a),   ROW(Init, REAL, b),    ROW(Init, INT, split),
     ROW(Init, INT, each), ROW(Init, TEXT, path), ROW(Init, TEXT, key),
 };
 RECORD(init);
 
-static const Field source_fields[] = {
+static const RecordField source_fields[] = {
     ROW(DataSource, TEXT, path),
     ROW(DataSource, TEXT, key),
     ROW(DataSource, LONG, first),
@@ -46,7 +46,7 @@ static const Field source_fields[] = {
     ROW(DataSource, LONG, skip),
     ROW(DataSource, LONG, offset),
     ROW(DataSource, INT, token_bytes),
-    {"synthetic", FIELD_CHOICE, offsetof(DataSource, synthetic), &synthetic_kinds},
+    {"synthetic", FIELD_ENUM, offsetof(DataSource, synthetic), &synthetic_kinds},
     ROW(DataSource, REAL, low),
     ROW(DataSource, REAL, high),
     ROW(DataSource, LONG, row_first),
@@ -54,10 +54,11 @@ static const Field source_fields[] = {
 };
 RECORD(source);
 
-static const Field block_fields[] = {ROW(DataBlock, BOOL, shuffle), ROW(DataBlock, SEED, seed)};
+static const RecordField block_fields[] = {ROW(DataBlock, BOOL, shuffle),
+                                           ROW(DataBlock, SEED, seed)};
 RECORD(block);
 
-static const Field optimizer_fields[] = {
+static const RecordField optimizer_fields[] = {
     ROW(OptimizerSpec, REAL, lr),       ROW(OptimizerSpec, REAL, momentum),
     ROW(OptimizerSpec, REAL, beta1),    ROW(OptimizerSpec, REAL, beta2),
     ROW(OptimizerSpec, REAL, eps),      ROW(OptimizerSpec, REAL, weight_decay),
@@ -68,14 +69,14 @@ RECORD(optimizer);
 
 static const char *const best_text[] = {"unknown", "min", "max"}, *const nonfinite_text[] = {
                                                                       "unset", "stop", "skip"};
-static const Choice best_choices = {countof(best_text), best_text},
-                    nonfinite_choices = {countof(nonfinite_text), nonfinite_text};
+static const EnumNames best_choices = {countof(best_text), best_text},
+                       nonfinite_choices = {countof(nonfinite_text), nonfinite_text};
 
 #define PIECE(i)                                                                                   \
   {"schedule.at" #i, FIELD_REAL, offsetof(TrainSpec, schedule.at[i]), NULL}, {                     \
     "schedule.value" #i, FIELD_REAL, offsetof(TrainSpec, schedule.value[i]), NULL                  \
   }
-static const Field train_fields[] = {
+static const RecordField train_fields[] = {
     ROW(TrainSpec, LONG, steps),
     ROW(TrainSpec, LONG, epochs),
     ROW(TrainSpec, LONG, evaluate),
@@ -89,11 +90,11 @@ static const Field train_fields[] = {
     ROW(TrainSpec, TEXT, stop_early),
     ROW(TrainSpec, LONG, patience),
     ROW(TrainSpec, BOOL, scaled),
-    {"stop_best", FIELD_CHOICE, offsetof(TrainSpec, stop_best), &best_choices},
-    {"on_nonfinite", FIELD_CHOICE, offsetof(TrainSpec, on_nonfinite), &nonfinite_choices},
+    {"stop_best", FIELD_ENUM, offsetof(TrainSpec, stop_best), &best_choices},
+    {"on_nonfinite", FIELD_ENUM, offsetof(TrainSpec, on_nonfinite), &nonfinite_choices},
     ROW(TrainSpec, REAL, clip_norm),
     ROW(TrainSpec, REAL, clip_value),
-    {"schedule", FIELD_CHOICE, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
+    {"schedule", FIELD_ENUM, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
     ROW(TrainSpec, REAL, schedule.warmup),
     ROW(TrainSpec, REAL, schedule.total),
     ROW(TrainSpec, REAL, schedule.final),

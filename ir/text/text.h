@@ -6,36 +6,36 @@
 #include "ir/graph/graph.h"
 
 // Names by value.
-typedef struct Choice {
+typedef struct EnumNames {
   int n;
   const char *const *text;
-} Choice;
-extern const Choice init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds,
+} EnumNames;
+extern const EnumNames init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds,
     name_kinds;
 // The value named by text, or -1.
-int choice_find(const Choice *c, const char *text);
+int enum_find(const EnumNames *c, const char *text);
 
 typedef enum FieldKind {
-  FIELD_REAL,   // double
-  FIELD_INT,    // int
-  FIELD_LONG,   // int64_t
-  FIELD_SEED,   // uint64_t
-  FIELD_BOOL,   // bool
-  FIELD_TEXT,   // const char *, may be NULL
-  FIELD_CHOICE, // an enum
+  FIELD_REAL, // double
+  FIELD_INT,  // int
+  FIELD_LONG, // int64_t
+  FIELD_SEED, // uint64_t
+  FIELD_BOOL, // bool
+  FIELD_TEXT, // const char *, may be NULL
+  FIELD_ENUM, // an enum
 } FieldKind;
 
-typedef struct Field {
+typedef struct RecordField {
   const char *name;
   FieldKind kind;
   size_t offset;
-  const Choice *choice;
-} Field;
+  const EnumNames *names;
+} RecordField;
 
 // The fields of a record; those of value zero are not printed.
 typedef struct Record {
   int n;
-  const Field *field;
+  const RecordField *field;
 } Record;
 extern const Record init_record, source_record, block_record, optimizer_record, train_record;
 

@@ -6,8 +6,8 @@
 // "t", "b/rows", of what a window reads "y/rows+halo".
 static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
   const Dim *dim = dim_get(l->graph->dims, d);
-  if (!dim->of) return dim->name;
-  const Dim *of = dim_get(l->graph->dims, dim->of);
+  if (!dim->out) return dim->name;
+  const Dim *of = dim_get(l->graph->dims, dim->out);
   return arena_printf(a, "%s%s%s+halo", dim_get(l->graph->dims, dim->whole)->name,
                       of->axes.n ? "/" : "",
                       of->axes.n ? axes_text(a, l->graph->mesh, of->axes) : "");

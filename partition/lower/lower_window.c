@@ -79,8 +79,8 @@ NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin 
   const Dim *d = dim_get(g->dims, have);
   Op op = nargs > 1 ? OP_WINDOW_AT : OP_WINDOW;
   if (op == OP_WINDOW_AT || !attr->nto || !d->axes.n) return graph_add(g, op, nargs, args, attr);
-  DimId footprint = dim_reach(g->dims, g->mesh, d->whole, attr->to[0],
-                              attr->nto > 1 ? attr->to[1] : 0, attr->affine);
+  DimId footprint = dim_footprint(g->dims, g->mesh, d->whole, attr->to[0],
+                                  attr->nto > 1 ? attr->to[1] : 0, attr->affine);
   if (!holds_all(g, have, footprint)) {
     args[0] = add_halo(g, args[0], have, footprint, halo);
     attr->dims = &footprint;

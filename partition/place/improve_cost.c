@@ -20,15 +20,16 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   const Node *node = graph_node(m->g, u);
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
           own = block_length(m->g->mesh, whole, split);
-  Reach x = {.of_size = dim_get(m->g->dims, node->attr.to[0])->size,
-             .tap_size = 1,
-             .affine = node->attr.affine};
-  x.of_axes = m->p->result.computed[u].split[dims_index(&node->dims, node->attr.to[0])];
+  Footprint x = {.out_size = dim_get(m->g->dims, node->attr.to[0])->size,
+                 .tap_size = 1,
+                 .affine = node->attr.affine};
+  x.out_axes = m->p->result.computed[u].split[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) x.tap_size = dim_get(m->g->dims, node->attr.to[1])->size;
   int64_t most = 0;
-  for (int64_t k = 0; k < axes_size(m->g->mesh, x.of_axes); k++) {
+  for (int64_t k = 0; k < axes_size(m->g->mesh, x.out_axes); k++) {
     int64_t first, length;
-    reach_interval(m->g->mesh, &x, whole, axes_peer(m->g->mesh, x.of_axes, 0, k), &first, &length);
+    footprint_interval(m->g->mesh, &x, whole, axes_peer(m->g->mesh, x.out_axes, 0, k), &first,
+                       &length);
     if (length > most) most = length;
   }
   return most > own ? (double)(most - own) / (double)own : 0;

@@ -9,18 +9,18 @@ static bool reads_all(const Placer *p, NodeId n) {
   const Node *node = graph_node(g, n);
   const Sharding *at = &p->result.computed[n];
   int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
-  Reach x = {.of_size = dim_get(g->dims, node->attr.to[0])->size,
-             .tap_size = 1,
-             .affine = node->attr.affine};
-  x.of_axes = at->split[dims_index(&node->dims, node->attr.to[0])];
+  Footprint x = {.out_size = dim_get(g->dims, node->attr.to[0])->size,
+                 .tap_size = 1,
+                 .affine = node->attr.affine};
+  x.out_axes = at->split[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) {
     x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
     x.tap_axes = at->split[dims_index(&node->dims, node->attr.to[1])];
   }
-  Axes all = x.of_axes;
+  Axes all = x.out_axes;
   axes_join(&all, x.tap_axes);
   for (int64_t k = 0; all.n && k < axes_size(g->mesh, all); k++) {
-    reach_interval(g->mesh, &x, whole, axes_peer(g->mesh, all, 0, k), &first, &length);
+    footprint_interval(g->mesh, &x, whole, axes_peer(g->mesh, all, 0, k), &first, &length);
     if (length < whole) return false;
   }
   return true;

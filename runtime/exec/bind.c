@@ -192,11 +192,11 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     if (i == e->inject_instr && c->processor == e->inject.processor)
       b->u.kernel.set[0].num = exec_inject_numbers(e, b->u.kernel.kernel, b->u.kernel.set[0].num);
     break;
-  case INSTR_PRODUCT:
-    b->u.product.what = &in->u.product;
-    b->u.product.a = address(c, in->u.product.a);
-    b->u.product.b = address(c, in->u.product.b);
-    b->u.product.c = address(c, in->u.product.c);
+  case INSTR_GEMM:
+    b->u.gemm.what = &in->u.gemm;
+    b->u.gemm.a = address(c, in->u.gemm.a);
+    b->u.gemm.b = address(c, in->u.gemm.b);
+    b->u.gemm.c = address(c, in->u.gemm.c);
     break;
   case INSTR_ORDERED:
     b->u.ordered.what = &in->u.ordered;
@@ -264,7 +264,7 @@ static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b)
   }
 }
 
-static void size_product(const Context *c, BoundProduct *b) {
+static void size_gemm(const Context *c, BoundGemm *b) {
   b->m = size_value(c, b->what->m);
   b->n = size_value(c, b->what->n);
   b->k = size_value(c, b->what->k);
@@ -298,9 +298,9 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
     size_kernel(c, &in->u.kernel, &b->u.kernel);
     b->solo = b->u.kernel.units <= b->u.kernel.grain; // no more than a chunk, though over many sets
     break;
-  case INSTR_PRODUCT: {
-    size_product(c, &b->u.product);
-    const BoundProduct *p = &b->u.product;
+  case INSTR_GEMM: {
+    size_gemm(c, &b->u.gemm);
+    const BoundGemm *p = &b->u.gemm;
     b->solo = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batches < SOLO_FLOPS;
     break;
   }

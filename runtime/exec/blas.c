@@ -166,14 +166,14 @@ static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i++) memset((char *)c + i * ldc * bytes, 0, (size_t)(n * bytes));
 }
 
-typedef struct Gemm {
+typedef struct SgemmCall {
   int opa, opb;
   int64_t k, piece, lda, ldb;
-} Gemm;
+} SgemmCall;
 
 // m x n elements of C, at most a tile.
-static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b, float *c,
-                      int64_t ldc) {
+static void gemm_tile(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
+                      float *c, int64_t ldc) {
   float part[TILE_M * TILE_N];
   double sum[TILE_M * TILE_N];
   for (int64_t k = 0; k < g->k; k += g->piece) {
@@ -191,7 +191,7 @@ static void gemm_tile(const Gemm *g, int64_t m, int64_t n, const float *a, const
     for (int64_t j = 0; j < n; j++) c[i * ldc + j] = (float)sum[i * n + j];
 }
 
-static void gemm_pieces(const Gemm *g, int64_t m, int64_t n, const float *a, const float *b,
+static void gemm_pieces(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
                         float *c, int64_t ldc) {
   for (int64_t i = 0; i < m; i += TILE_M)
     for (int64_t j = 0; j < n; j += TILE_N) {
@@ -217,7 +217,7 @@ void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, co
   if (type == TYPE_F64)
     dgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
   else if (k > longest)
-    gemm_pieces(&(Gemm){opa, opb, k, piece, lda, ldb}, m, n, a, b, c, ldc);
+    gemm_pieces(&(SgemmCall){opa, opb, k, piece, lda, ldb}, m, n, a, b, c, ldc);
   else
     sgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
 }

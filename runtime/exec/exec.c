@@ -110,9 +110,9 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
 }
 
 // Panel [m0, m1) x [n0, n1) of one product of the batch.
-static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
+static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
                       int64_t n1) {
-  const Product *w = b->what;
+  const Gemm *w = b->what;
   int64_t a = 0, bb = 0, c = 0;
   for (int i = w->nbatch - 1; i >= 0; i--) {
     int64_t at = batch % b->count[i];
@@ -129,10 +129,9 @@ static void run_panel(const BoundProduct *b, int64_t batch, int64_t m0, int64_t 
             b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
 }
 
-static void run_product(const BoundProduct *at_base, int member, int members,
-                        const LoopSteps *steps) {
-  BoundProduct moved = *at_base;
-  const BoundProduct *b = &moved;
+static void run_gemm(const BoundGemm *at_base, int member, int members, const LoopSteps *steps) {
+  BoundGemm moved = *at_base;
+  const BoundGemm *b = &moved;
   moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
   moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
   moved.c += ref_moved(moved.what->c, steps->depth, steps->at);
@@ -201,7 +200,7 @@ static void probed(const Exec *e, int64_t context, uint32_t i) {
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
-  if (b->kind == INSTR_PRODUCT) run_product(&b->u.product, member, members, steps);
+  if (b->kind == INSTR_GEMM) run_gemm(&b->u.gemm, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
@@ -483,7 +482,7 @@ static bool check_kernels(const Program *p, Diag *d) {
       return false;
     }
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_PRODUCT && !blas_open(NULL)) {
+    if (p->instr[i].kind == INSTR_GEMM && !blas_open(NULL)) {
       diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
                  "the program has matrix products and there is no BLAS");
       diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
@@ -529,7 +528,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
 static bool reserve_blas(const Exec *e, Diag *d) {
   bool products = false;
   for (uint32_t i = 0; i < e->program->ninstrs; i++)
-    products |= e->program->instr[i].kind == INSTR_PRODUCT;
+    products |= e->program->instr[i].kind == INSTR_GEMM;
   if (!products || blas_reserve(e->workers)) return true;
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
              "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of "

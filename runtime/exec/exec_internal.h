@@ -24,20 +24,20 @@ typedef struct BoundKernel {
   int64_t grain, chunks, units; // chunks and units of all sets
 } BoundKernel;
 
-typedef struct BoundProduct {
-  const Product *what;
+typedef struct BoundGemm {
+  const Gemm *what;
   const char *a, *b;
   char *c;
   int64_t m, n, k, batches;
   int64_t count[MAX_RANK];
-} BoundProduct;
+} BoundGemm;
 
 typedef struct BoundInstr {
   InstrKind kind;
   bool solo; // too small to share: the first worker of a context does it
   union {
     BoundKernel kernel;
-    BoundProduct product;
+    BoundGemm gemm;
     BoundOrdered ordered;
     struct {
       void *dst;

@@ -59,7 +59,7 @@ static void found(Exec *e, int64_t context, Found f) {
   if (earlier(&f, &e->nonfinite->first)) e->nonfinite->first = f;
 }
 
-static const char *result_of(const Exec *e, int64_t context, uint32_t i, const Made *m,
+static const char *result_of(const Exec *e, int64_t context, uint32_t i, const InstrValue *m,
                              const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   const Instr *in = &e->program->instr[i];
@@ -69,7 +69,7 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const M
     set = &b->u.kernel.set[m->set];
     return (const char *)set->ptr[m->ptr] +
            (set->ref ? ref_moved(set->ref[m->ptr], steps->depth, steps->at) : 0);
-  case INSTR_PRODUCT: return b->u.product.c + ref_moved(in->u.product.c, steps->depth, steps->at);
+  case INSTR_GEMM: return b->u.gemm.c + ref_moved(in->u.gemm.c, steps->depth, steps->at);
   case INSTR_ORDERED:
     return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);
   case INSTR_COLLECTIVE: return b->u.valid.to[m->ptr];
@@ -81,8 +81,8 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const M
 static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
   FiniteProbe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
-  for (uint32_t k = 0; k < e->program->note[i].nmade && !p->seen[context]; k++) {
-    const Made *m = &e->program->note[i].made[k];
+  for (uint32_t k = 0; k < e->program->note[i].nvalues && !p->seen[context]; k++) {
+    const InstrValue *m = &e->program->note[i].value[k];
     const char *block = dtype_is_float(m->type) ? result_of(e, context, i, m, steps) : NULL;
     double value;
     int64_t at = block ? look(&e->program->mesh, r, m->type, m->rank, m->dim, block, &value) : -1;
@@ -126,7 +126,7 @@ static void describe(const Exec *e, NotFinite *out) {
   const Program *p = e->program;
   const Found *f = &e->nonfinite->first;
   const bool given = f->instr == GIVEN;
-  const Made *m = given ? NULL : &p->note[f->instr].made[f->made];
+  const InstrValue *m = given ? NULL : &p->note[f->instr].value[f->made];
   const ProgTensor *t = given ? &p->tensor[f->made] : NULL;
   const ProgDim *dim = given ? t->dim : m->dim;
   *out = (NotFinite){.found = true,

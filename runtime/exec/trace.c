@@ -104,8 +104,8 @@ static void put_note(const Program *p, uint32_t i, json_t *args) {
   if (!note) return;
   json_object_set_new(args, "value", json_string(value));
   if (pos.line) json_object_set_new(args, "line", json_integer(pos.line));
-  if (note->nmade) json_object_set_new(args, "op", json_string(program_instr_made(p, i)->op));
-  if (note->nmade > 1) json_object_set_new(args, "values", json_integer(note->nmade));
+  if (note->nvalues) json_object_set_new(args, "op", json_string(program_instr_value(p, i)->op));
+  if (note->nvalues > 1) json_object_set_new(args, "values", json_integer(note->nvalues));
   json_object_set_new(args, "bytes", json_integer(note->bytes));
   json_object_set_new(args, "flops", json_integer(note->flops));
 }

@@ -217,7 +217,7 @@ static bool read_any(Array *out, const char *path, const char *key, bool map, Di
   bool ok =
       array_file(path, key, &shard, d, at) && read_file(out, shard ? shard : path, key, map, d, at);
   free(shard);
-  mem_doing_again(before);
+  mem_doing_restore(before);
   return ok;
 }
 

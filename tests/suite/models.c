@@ -185,7 +185,7 @@ static void want_output(Truth *t, Expect *e, uint32_t i) {
       (Want){kind, arena_printf(t->arena, "%s", o->name), expect_output(e, i)};
 }
 
-// Made-up numbers for inputs, for parameters what the executor drew; the evaluator on them.
+// InstrValue-up numbers for inputs, for parameters what the executor drew; the evaluator on them.
 static void truth_make(Truth *t, Run *r) {
   const Graph *g = r->made.simplified;
   *t = (Truth){.arena = arena_new(), .steps = r->steps};

@@ -228,10 +228,10 @@ static NodeId contract(World *w, NodeId x, NodeId y, DimId d) {
                    &(Attr){.type = TYPE_F32, .ndims = 1, .dims = &d});
 }
 
-static const Product *product(const World *w) {
+static const Gemm *product(const World *w) {
   for (uint32_t i = 0; i < w->compiled->program->ninstrs; i++)
-    if (w->compiled->program->instr[i].kind == INSTR_PRODUCT)
-      return &w->compiled->program->instr[i].u.product;
+    if (w->compiled->program->instr[i].kind == INSTR_GEMM)
+      return &w->compiled->program->instr[i].u.gemm;
   return NULL;
 }
 
@@ -242,7 +242,7 @@ static void product_of_three_dims(void **state) {
   output(&w, "y",
          contract(&w, INPUT(&w, "x", w.b, w.t, w.d), TENSOR(&w, DECL_PARAM, "w", w.d, w.h), w.d));
   compile(&w);
-  const Product *p = product(&w);
+  const Gemm *p = product(&w);
   assert_non_null(p);
   assert_int_equal(p->m.base, 64 * 32);
   assert_int_equal(p->n.base, 40);

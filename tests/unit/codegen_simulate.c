@@ -44,17 +44,17 @@ static Size just(int64_t n) { return (Size){.base = n, .slot = -1}; }
 
 // One that takes `ms` milliseconds: 100 * 100 * 50 multiplications and additions each.
 static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
-  Instr in = {.kind = INSTR_PRODUCT};
-  in.u.product = (Product){.type = TYPE_F32,
-                           .m = just(100),
-                           .n = just(100),
-                           .k = just(50 * ms),
-                           .lda = 50 * ms,
-                           .ldb = 100,
-                           .ldc = 100,
-                           .a = at(a),
-                           .b = at(b),
-                           .c = at(c)};
+  Instr in = {.kind = INSTR_GEMM};
+  in.u.gemm = (Gemm){.type = TYPE_F32,
+                     .m = just(100),
+                     .n = just(100),
+                     .k = just(50 * ms),
+                     .lda = 50 * ms,
+                     .ldb = 100,
+                     .ldc = 100,
+                     .a = at(a),
+                     .b = at(b),
+                     .c = at(c)};
   x->instr[x->p.ninstrs++] = in;
 }
 
@@ -119,7 +119,7 @@ static void collectives_block(void **state) {
   assert_ms(s->transfer, 3);
   assert_ms(s->hidden, 0);
   assert_ms(s->of[2], 2);
-  assert_ms(s->of_kind[INSTR_PRODUCT], 3);
+  assert_ms(s->of_kind[INSTR_GEMM], 3);
   assert_ms(s->of_kind[INSTR_COLLECTIVE], 3);
   arena_free(x.a);
 }
@@ -181,8 +181,8 @@ static void memory_under_way_is_left_alone(void **state) {
   product(&x, 1, C, D, A + 4096); // overwrites what is being sent
   Simulation *s = simulate(x.a, &x.c, &x.m);
   assert_ms(s->seconds, 3);
-  x.instr[1].u.product.c = at(C);
-  x.instr[1].u.product.a = at(A); // only reads it
+  x.instr[1].u.gemm.c = at(C);
+  x.instr[1].u.gemm.a = at(A); // only reads it
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2);
   arena_free(x.a);
 }

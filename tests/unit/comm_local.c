@@ -124,14 +124,14 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
     side_make(&src, g, src_cut[0], src_cut[1]);
     side_make(&dst, g, dst_cut[0], dst_cut[1]);
     side_fill(&src, g, sums ? axes : NONE);
-    CollPart part = {.rank = 2, .gathered = (int8_t)gathered, .cut = (int8_t)cut, .value = "x"};
+    CollPart part = {.rank = 2, .gathered = (int8_t)gathered, .split = (int8_t)cut, .value = "x"};
     for (int d = 0; d < 2; d++) {
       part.src_block[d] = src.length[d];
       part.dst_block[d] = dst.length[d];
     }
     if (kind == COLL_PERMUTE && cut >= 0) part.whole = g->size[cut];
     for (int d = 0; d < 2 && kind == COLL_PERMUTE && cut < 0; d++)
-      part.moved[d] = (Moved){g->size[d], src_cut[d], dst_cut[d]};
+      part.moved[d] = (MovedDim){g->size[d], src_cut[d], dst_cut[d]};
     Collective what = {.kind = kind,
                        .axes = axes,
                        .to = to,
@@ -214,14 +214,15 @@ static void check_permute(const Grid *g) {
 
 // The interval of dim 0 that the own block of `of` reads, as destination; every processor has the
 // whole of dim 1 or its block of it.
-static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine affine, int64_t outs) {
-  Reach reach = {.of_size = outs, .tap_size = 3, .of_axes = of, .affine = affine};
+static void check_footprint(const Grid *g, Axes cut, Axes of, Axes other, Affine affine,
+                            int64_t outs) {
+  Footprint footprint = {.out_size = outs, .tap_size = 3, .out_axes = of, .affine = affine};
   Side src, dst;
   side_make(&src, g, cut, other);
   side_fill(&src, g, NONE);
   dst = (Side){.cut = {of, other}};
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++) {
-    reach_interval(&g->mesh, &reach, g->size[0], r, &dst.start[r][0], &dst.valid[r][0]);
+    footprint_interval(&g->mesh, &footprint, g->size[0], r, &dst.start[r][0], &dst.valid[r][0]);
     block(&g->mesh, g->size[1], other, r, &dst.start[r][1], &dst.valid[r][1], &dst.length[1]);
     if (dst.valid[r][0] > dst.length[0]) dst.length[0] = dst.valid[r][0];
   }
@@ -230,8 +231,12 @@ static void check_reach(const Grid *g, Axes cut, Axes of, Axes other, Affine aff
     dst.data[r] = malloc(sizeof(float) * (n + 1));
     for (size_t i = 0; i < n; i++) dst.data[r][i] = NAN;
   }
-  CollPart part = {
-      .rank = 2, .gathered = -1, .cut = 0, .whole = g->size[0], .reach = reach, .value = "x"};
+  CollPart part = {.rank = 2,
+                   .gathered = -1,
+                   .split = 0,
+                   .whole = g->size[0],
+                   .footprint = footprint,
+                   .value = "x"};
   for (int d = 0; d < 2; d++) part.src_block[d] = src.length[d], part.dst_block[d] = dst.length[d];
   Collective what = {.kind = COLL_PERMUTE,
                      .axes = cut,
@@ -257,10 +262,10 @@ static void check_halo(const Grid *g) {
   static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1}, {1, -1, 1, 2},
                                 {-1, 0, 4, 1}, {1, 0, 3, 1}, {1, 0, -90, 1}};
   for (size_t w = 0; w < countof(ways); w++) {
-    check_reach(g, FIRST, FIRST, NONE, ways[w], g->size[0]);
-    check_reach(g, FIRST, FIRST, SECOND, ways[w], 5);
-    check_reach(g, FIRST, SECOND, NONE, ways[w], g->size[0]);
-    check_reach(g, BOTH, SWAPPED, NONE, ways[w], 9);
+    check_footprint(g, FIRST, FIRST, NONE, ways[w], g->size[0]);
+    check_footprint(g, FIRST, FIRST, SECOND, ways[w], 5);
+    check_footprint(g, FIRST, SECOND, NONE, ways[w], g->size[0]);
+    check_footprint(g, BOTH, SWAPPED, NONE, ways[w], 9);
   }
 }
 
@@ -276,7 +281,7 @@ static void permute(void **state) { (void)state, each_grid(check_permute); }
 // Two processors, `n` elements each, in place.
 static void reduce_pair(Dtype type, uint8_t monoid, int64_t n, void *a, void *b, int workers) {
   Mesh m = {.naxes = 1, .axis = {{.name = "p", .size = 2}}};
-  CollPart part = {.rank = 1, .src_block = {n}, .dst_block = {n}, .gathered = -1, .cut = -1};
+  CollPart part = {.rank = 1, .src_block = {n}, .dst_block = {n}, .gathered = -1, .split = -1};
   Collective what = {.kind = COLL_ALL_REDUCE,
                      .axes = FIRST,
                      .type = type,

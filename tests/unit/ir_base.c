@@ -62,9 +62,9 @@ static void memory_is_zero_in_the_next_arena(void **state) {
   (void)state;
   for (int round = 0; round < 3; round++) {
     Arena *a = arena_new();
-    memset(arena_room(a, 0), 0xff, 1);
+    memset(arena_alloc_raw(a, 0), 0xff, 1);
     for (size_t n = 100; n < 6 << 20; n += n) {
-      char *p = arena_alloc(a, n), *room = arena_room(a, n);
+      char *p = arena_alloc(a, n), *room = arena_alloc_raw(a, n);
       assert_int_equal((uintptr_t)room % 16, 0);
       assert_true(all_zero(p, n));
       memset(p, 0xff, n);

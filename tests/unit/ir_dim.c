@@ -131,14 +131,14 @@ static void nested_blocks(void **state) {
 
 // Interval by interval what the definition says: all s = (out*o + tap*k + offset) / divisor of own
 // o and k.
-static void check_reach(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
+static void check_footprint(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
   const Dim *x = dim_get(t, d);
-  const Affine *f = &x->reach.affine;
-  int64_t outs = dim_get(t, dim_get(t, x->of)->whole)->size;
+  const Affine *f = &x->footprint.affine;
+  int64_t outs = dim_get(t, dim_get(t, x->out)->whole)->size;
   for (int64_t r = 0; r < mesh_size(m); r++) {
-    int64_t lo = n, hi = -1, first = dim_offset(t, m, x->of, r),
+    int64_t lo = n, hi = -1, first = dim_offset(t, m, x->out, r),
             taps = x->tap ? dim_get(t, x->tap)->size : 1;
-    for (int64_t o = first; o < first + dim_valid(t, m, x->of, r, outs); o++)
+    for (int64_t o = first; o < first + dim_valid(t, m, x->out, r, outs); o++)
       for (int64_t k = 0; k < taps; k++) {
         int64_t s = f->out * o + f->tap * k + f->offset;
         if (s % f->divisor || s < 0 || s / f->divisor >= n) continue;
@@ -154,7 +154,7 @@ static void check_reach(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
   }
 }
 
-static void reach_holds_what_is_read(void **state) {
+static void footprint_holds_what_is_read(void **state) {
   (void)state;
   static const Affine ways[] = {{1, 1, -1, 1}, {2, 1, 0, 1},  {2, 3, -2, 1}, {1, -1, 1, 1},
                                 {1, -1, 1, 2}, {1, -2, 3, 3}, {-1, 0, 8, 1}, {1, 0, 4, 1},
@@ -169,12 +169,12 @@ static void reach_holds_what_is_read(void **state) {
     for (size_t w = 0; w < countof(ways); w++)
       for (size_t c = 0; c < countof(cuts); c++) {
         DimId of = dim_block(t, &m, o, cuts[c]), tap = ways[w].tap ? k : 0;
-        DimId d = dim_reach(t, &m, y, of, tap, ways[w]);
-        assert_int_equal(dim_reach(t, &m, y, of, tap, ways[w]), d);
+        DimId d = dim_footprint(t, &m, y, of, tap, ways[w]);
+        assert_int_equal(dim_footprint(t, &m, y, of, tap, ways[w]), d);
         assert_int_equal(dim_get(t, d)->whole, y);
-        check_reach(t, &m, d, 9);
+        check_footprint(t, &m, d, 9);
       }
-    DimId d = dim_reach(t, &m, y, dim_block(t, &m, o, cuts[0]), k, ways[0]);
+    DimId d = dim_footprint(t, &m, y, dim_block(t, &m, o, cuts[0]), k, ways[0]);
     assert_string_equal(dim_get(t, d)->name, "y/o/rows*1+k*1-1");
     assert_int_equal(dim_find(t, "y/o/rows*1+k*1-1"), d);
     assert_int_not_equal(dim_block(t, &m, y, cuts[0]), d);
@@ -227,7 +227,7 @@ int main(void) {
       cmocka_unit_test(patterns_match),
       cmocka_unit_test(blocks_cover_their_dim),
       cmocka_unit_test(nested_blocks),
-      cmocka_unit_test(reach_holds_what_is_read),
+      cmocka_unit_test(footprint_holds_what_is_read),
       cmocka_unit_test(sets_stay_in_order),
       cmocka_unit_test(sizes_are_checked),
   };

@@ -87,13 +87,13 @@ static void directory_and_text(void **state) {
                    .src_valid = {{1, 0}},
                    .dst_valid = {{5, -1}},
                    .gathered = -1,
-                   .cut = -1,
+                   .split = -1,
                    .value = "loss"};
   Instr instr[] = {
       {.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 8, .chunks = 2}},
       {.kind = INSTR_COLLECTIVE,
        .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
-      {.kind = INSTR_PRODUCT, .u.product = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
+      {.kind = INSTR_GEMM, .u.gemm = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
       {.kind = INSTR_FILL, .u.fill = {{-1, 0, NULL}, 20}},
       {.kind = INSTR_COMMIT},
       {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL}, {-1, 64, NULL}, 20}},

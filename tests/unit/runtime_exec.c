@@ -128,7 +128,7 @@ static void all_reduce(Built *t, Ref at, int64_t n, Axes axes) {
                      .src_valid = {{n, -1}},
                      .dst_valid = {{n, -1}},
                      .gathered = -1,
-                     .cut = -1,
+                     .split = -1,
                      .value = "v"};
   Instr *in = &t->instr[t->p.ninstrs++];
   int64_t group = axes_size(&t->p.mesh, axes);
@@ -586,7 +586,7 @@ static void initial_values(void **state) {
 }
 
 // One product program on one processor: panels and batches by several workers.
-static void check_product(Product *what, int64_t a_elements, int64_t b_elements, int64_t c_elements,
+static void check_product(Gemm *what, int64_t a_elements, int64_t b_elements, int64_t c_elements,
                           const double *want, int workers) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -612,7 +612,7 @@ static void check_product(Product *what, int64_t a_elements, int64_t b_elements,
                       .at = {-1, (a_elements + b_elements) * 8, NULL},
                       .of = -1}};
   what->a = t[0].at, what->b = t[1].at, what->c = t[2].at;
-  Instr in = {.kind = INSTR_PRODUCT, .u.product = *what};
+  Instr in = {.kind = INSTR_GEMM, .u.gemm = *what};
   Program p = {.model = "test",
                .for_ = "run",
                .arena_bytes = (a_elements + b_elements + c_elements) * 8,
@@ -647,16 +647,16 @@ static void products(void **state) {
     for (int form = 0; form < 8; form++) {
       int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], batch = sizes[s][3];
       bool ta = form & 1, tb = form & 2;
-      Product what = {.type = form & 4 ? TYPE_F64 : TYPE_F32,
-                      .ta = ta,
-                      .tb = tb,
-                      .m = {m, -1},
-                      .n = {n, -1},
-                      .k = {k, -1},
-                      .lda = ta ? m : k,
-                      .ldb = tb ? k : n,
-                      .ldc = n,
-                      .nbatch = 1};
+      Gemm what = {.type = form & 4 ? TYPE_F64 : TYPE_F32,
+                   .ta = ta,
+                   .tb = tb,
+                   .m = {m, -1},
+                   .n = {n, -1},
+                   .k = {k, -1},
+                   .lda = ta ? m : k,
+                   .ldb = tb ? k : n,
+                   .ldc = n,
+                   .nbatch = 1};
       what.batch[0].count = (Size){batch, -1};
       what.batch[0].a = m * k, what.batch[0].b = k * n, what.batch[0].c = m * n;
       double *want = calloc((size_t)(batch * m * n), 8);

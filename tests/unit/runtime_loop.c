@@ -133,7 +133,7 @@ static void build(Built *t, bool train, double lr) {
                           .src_valid = {{3, -1}},
                           .dst_valid = {{3, -1}},
                           .gathered = -1,
-                          .cut = -1};
+                          .split = -1};
   t->instr[1] = (Instr){.kind = INSTR_COLLECTIVE,
                         .u.collective = {.kind = COLL_ALL_REDUCE,
                                          .axes = rows,

@@ -444,7 +444,7 @@ static void run_kernel(Interp *in, const KernelLaunch *l, int64_t r) {
 
 // -- products and collectives -------------------------------------------------------------------
 
-static void run_product(Interp *in, const Product *p, int64_t r) {
+static void run_gemm(Interp *in, const Gemm *p, int64_t r) {
   int64_t m = size(in, p->m, r), n = size(in, p->n, r), k = size(in, p->k, r), batches = 1,
           at[MAX_RANK] = {0};
   int64_t count[MAX_RANK], bytes = dtype_bytes(p->type);
@@ -566,7 +566,7 @@ static void run_ordered(Interp *in, const Ordered *o, int64_t r) {
 static void run_instr(Interp *in, const Instr *i, int64_t r) {
   switch (i->kind) {
   case INSTR_KERNEL: run_kernel(in, &i->u.kernel, r); break;
-  case INSTR_PRODUCT: run_product(in, &i->u.product, r); break;
+  case INSTR_GEMM: run_gemm(in, &i->u.gemm, r); break;
   case INSTR_ORDERED: run_ordered(in, &i->u.ordered, r); break;
   case INSTR_FILL: memset(address(in, r, i->u.fill.dst), 0, (size_t)i->u.fill.bytes); break;
   case INSTR_COPY:
