@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/command/hardware.h"
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
 

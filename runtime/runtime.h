@@ -3,6 +3,8 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
+#include <signal.h>
+
 #include "collectives/ranks/ranks.h"
 #include "ir/program/program.h"
 
@@ -29,15 +31,15 @@ typedef struct ExecProbe {
 typedef struct ExecOptions {
   int threads;  // cores in all; 0: those of this process; with `share` its threads are used
   Ranks *ranks; // the processes that share the processors of the mesh, or NULL; must live longer
-  const Exec *
-      share; // a program whose persistent tensors of equal name are used, or NULL; must live longer
+  const Exec *share; // its persistent tensors of equal name are used; must live longer; or NULL
   uint64_t seed;
-  const char *must_be_finite; // name of a scalar output that must be finite for a step to commit,
-                              // NULL: none
-  const char *directory;      // prefix of relative paths of initial values, NULL: none
+  const char *must_be_finite; // a step commits only if this scalar output is finite; or NULL
+  const char *directory;      // prefix of relative paths of initial values, or NULL
   bool profile;               // keep the seconds of every instruction
   const ExecInject *inject;   // or NULL
-  const ExecProbe *probe;     // or NULL; must live longer
+  const ExecProbe *probe;     // must live longer; or NULL
+  // Nonzero: this process is asked to stop. A signal handler may set it. Or NULL.
+  const volatile sig_atomic_t *stop_request;
 } ExecOptions;
 
 // Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots.
@@ -96,6 +98,9 @@ typedef struct NotFinite {
 // Runs the step without its commit. e holds the batch and the state before the step. All ranks call
 // it together, and all get the same answer. False where the step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
+// Whether a stop was requested of this process, or, with ranks, of one of them by the end of the
+// last step of e: then it is true on all of them.
+bool exec_stop_asked(const Exec *e);
 // Values of a scalar output, read without copies.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
@@ -235,20 +240,6 @@ void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
-// -- progress.c: a line on a terminal -----------------------------------------------------------
-// One thread. Nothing is drawn unless standard error is a terminal.
-enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
-typedef struct Progress {
-  bool on, open; // open: a line is on the terminal
-  double due;    // when it may be drawn (again)
-} Progress;
-// From `delay` seconds after now on.
-void progress_start(Progress *p, bool on, double delay);
-bool progress_due(const Progress *p);
-void progress_draw(Progress *p, const char *text);                       // whether or not it is due
-void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3); // if it is due
-void progress_clear(Progress *p);
-
 // -- loop.c: training and evaluation ------------------------------------------------------------
 enum { METRIC_NUMBER = 32 };
 // "0.8714", "1.235e-05", "nan": four digits, for reading.
@@ -280,6 +271,38 @@ typedef struct Metric {
   bool ratio; // print "(29/30)": the mean of a bool over the batch dim
 } Metric;
 
+// What train_run tells its caller while it runs, by the thread that called it.
+typedef enum TrainEvent {
+  TRAIN_BEGINS,        // before the first step
+  TRAIN_STEP,          // a step is done
+  TRAIN_EVALUATING,    // a batch of an evaluation is done
+  TRAIN_EVALUATED,     // an evaluation has ended
+  TRAIN_SAVED,         // a checkpoint is complete
+  TRAIN_LOG_FAILED,    // a file of the log could not be written; training continues without it
+  TRAIN_STOPPED_EARLY, // TrainJob.stop has not improved for TrainJob.patience evaluations
+  TRAIN_INTERRUPTED,   // a stop was requested; the checkpoint, if any, is complete
+  TRAIN_ENDS           // nothing follows
+} TrainEvent;
+// Fields that name events are set with those only; the others always.
+typedef struct TrainReport {
+  TrainEvent event;
+  int64_t step;    // steps done, those of the run that training went on from included
+  int64_t skipped; // steps that changed nothing, because the loss or a gradient was not finite
+  double seconds;  // of training so far, without evaluations
+  bool due;        // TRAIN_STEP: a line is wanted for this step (TrainJob.log_every)
+  // TRAIN_EVALUATED: one value for each of TrainJob.metric, NULL after an error; and whether it is
+  // the evaluation after the last step
+  const double *metric;
+  bool final;
+  int64_t rows, all_rows; // evaluated so far (TRAIN_EVALUATED: in all), and of the data set
+  int64_t best_step;      // TRAIN_STOPPED_EARLY: the best evaluation, and the metric's value then
+  double best;
+  const char *path; // TRAIN_SAVED, TRAIN_LOG_FAILED
+  int error;        // TRAIN_LOG_FAILED: errno
+  int code;         // TRAIN_ENDS: what train_run returns
+} TrainReport;
+
+// What a training runs on, and what it leaves. Everything must outlive train_run.
 typedef struct TrainJob {
   Exec *train, *eval; // eval shares train's persistent tensors; NULL: no evaluation
   Exec *last; // runs the last batch of an evaluation when that is incomplete, NULL: eval does
@@ -288,60 +311,54 @@ typedef struct TrainJob {
   uint32_t nmetrics;
   const Metric *metric; // evaluated on test; the loss is the first
   uint32_t nshown;
-  const char *const
-      *shown; // scalar outputs of the train program shown while training: loss, metrics
-  int64_t steps, log_every, evaluate;
-  int64_t start;  // steps done before, by the run that `resume` goes on from
-  int64_t before; // the program's step counter begins with it: steps behind loaded optimizer state
-  const struct TrainPosition *resume; // or NULL; tensors and feed are where it says
-  struct Saver *saver; // or NULL; runtime/train/checkpoint.h. With one a signal ends the run after
-                       // a checkpoint
-  int64_t checkpoint;  // every so many steps, 0: at the end only
+  const char *const *shown; // scalar outputs of train that users see: the losses, metrics
+  int64_t steps;            // in all, with `start`
+  int64_t log_every;        // steps between two lines, 0: ten lines a run
+  int64_t evaluate;         // steps between two evaluations, 0: at the end only
+  int64_t start;            // steps done before, by the run that `resume` goes on from
+  int64_t before; // the program's step counter minus steps done: of a loaded optimizer state
+  const struct TrainPosition *resume; // or NULL; tensors and feed are at that position
+  const char *resume_path;            // its checkpoint, for reports; or NULL
+  struct Saver *saver;                // writes checkpoints (runtime/train/checkpoint.h), or NULL
+  int64_t checkpoint;                 // steps between two checkpoints, 0: at the end only
   uint64_t seed;
-  const char
-      *stop; // metric by which training may stop early, or NULL: after `patience` evaluations
-  int64_t patience; // without a better one, which is a larger one unless stop_minimise
-  bool stop_minimise;
+  const char *stop;   // metric by which training may stop early, or NULL
+  int64_t patience;   // evaluations without a better value of it after which training stops
+  bool stop_minimise; // a smaller value is better
   bool skip; // a step that is not finite changes nothing, and the run goes on with the next batch
-  const char
-      *skipped;  // scalar output of train: updates that a scaled loss has skipped so far; or NULL
-  int64_t *done; // gets the updates that were made, all steps but those skipped; or NULL
-  int64_t batch; // units a step
-  const char *unit, *units; // "rows" and "rows", or "tok" and "tokens": in lines, in the log
-  uint32_t nlogged;         // scalar outputs of train that only the log gets, and their names there
+  const char *skipped; // scalar output of train: updates left out by a scaled loss; or NULL
+  int64_t *done;       // gets the updates that were made, all steps but those skipped; or NULL
+  int64_t batch;       // rows a step, or tokens a step
+  bool tokens;         // `batch` counts tokens
+  uint32_t nlogged;    // scalar outputs of train that only the log gets, and their names there
   const char *const *logged, *const *logged_as;
-  // Says as notes in d where the step of that number, on the batch `data`, stops being finite; or
+  // Adds notes to d: where the step of that number, on the batch `data`, stops being finite. Or
   // NULL.
   void (*locate)(void *context, int64_t step, const void **data, Diag *d);
-  void *locating;       // its context
-  bool keeps;           // the caller saves the parameters when a signal ends the run
-  Ranks *ranks;         // of the programs, or NULL
-  bool quiet, terminal; // progress line on standard error only when it is a terminal
-  FILE *out;            // where lines go
-  const char *header;   // first line: model, parameters, mesh, device, bytes; NULL: none
-  struct Log *log;      // gets every step and evaluation (runtime/train/log.h); or NULL
-  struct Trace *trace;  // gets some steps (runtime/exec/trace.h); or NULL
-  Exec *gradients; // its outputs are gradients, of which the log gets histograms; shares train's
-                   // tensors; or NULL
+  void *locating;                                           // its context
+  void (*report)(void *context, const TrainReport *report); // or NULL; must not change the job
+  void *report_context;
+  struct Log *log;     // gets every step and evaluation (runtime/train/log.h); or NULL
+  struct Trace *trace; // gets some steps (runtime/exec/trace.h); or NULL
+  Exec *gradients;     // a program that shares train's tensors and whose outputs are gradients, of
+                       // which the log gets histograms; or NULL
 } TrainJob;
-// Exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7, 75 after a signal.
+// Runs the steps. Returns the exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7,
+// EXIT_INTERRUPTED after a stop request; errors are in d.
 int train_run(const TrainJob *job, Diag *d);
-// last: a program made for just the rows of the last, incomplete batch, whose outputs have the same
-// names; or NULL: e runs it. progress: or NULL.
+// Updates that a scaled loss has left out so far.
+int64_t train_skipped_updates(const TrainJob *job);
+
+// Told after each batch of an evaluation: rows done, and rows of the data set.
+typedef struct EvalProgress {
+  void (*rows)(void *context, int64_t done, int64_t all);
+  void *context;
+} EvalProgress;
+// Evaluates the n metrics over all rows of f into out[n]; *rows gets their number. `last`: a
+// program compiled for the rows of the last, incomplete batch, whose outputs have the same names;
+// NULL: e runs it. progress: or NULL. Returns the exit code, EXIT_INTERRUPTED after a stop request.
 int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out,
-                 int64_t *rows, Progress *progress, Diag *d);
-
-// -- peak.c: what no kernel on this machine can beat --------------------------------------------
-// Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.
-double peak_flops(int threads);
-// Copies between two arrays of 64 MiB on `threads` threads: bytes read plus bytes written a second;
-// 0 without memory for them.
-double peak_copy(int threads);
-
-// -- signals.c ----------------------------------------------------------------------------------
-// From here on SIGUSR1 is noted until training looks at it: it asks for a checkpoint and the end of
-// the run, also while the program compiles. Without it, it ends the process outside of train_run.
-void stop_expect(void);
+                 int64_t *rows, const EvalProgress *progress, Diag *d);
 
 // -- digest.c: which data files this process has read -------------------------------------------
 typedef enum DigestMode { DIGEST_OFF, DIGEST_SAMPLED, DIGEST_FULL } DigestMode;
@@ -360,14 +377,6 @@ uint32_t digest_list(const FileDigest **out);
 
 // -- cores.c, blas.c ----------------------------------------------------------------------------
 int cores_available(void);
-// What else the machine has, found without using it; NULL where there is none. Texts are in `a`.
-typedef struct Hardware {
-  const char *simd; // "avx512f avx2 fma"
-  const char *gpus; // "NVIDIA H100, NVIDIA H100"
-  const char *mpi, *nccl;
-  int64_t memory; // bytes free
-} Hardware;
-Hardware hardware_find(Arena *a);
 int64_t
 memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
 // Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False

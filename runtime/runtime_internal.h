@@ -5,14 +5,6 @@
 #include "ir/base/disk.h"
 #include "runtime/runtime.h"
 
-// -- signals.c ----------------------------------------------------------------------------------
-// From here on (or no longer) SIGTERM, SIGINT and SIGUSR1 are noted instead of ending the process;
-// a second one of a kind ends it.
-void stop_watch(bool on);
-int stop_signal(void);               // the last one noted, 0: none
-bool exec_stop_asked(const Exec *e); // one has asked this process to stop, or another rank by the
-                                     // end of its last step
-
 // -- crc32c.c -----------------------------------------------------------------------------------
 // Of bytes that follow those of `crc`, 0 at first. Any thread.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);

@@ -5,6 +5,7 @@
 // copy rate the bytes that memory must move at least: every parameter, state and slot read once
 // and, if the step changes it, written once, every input and output once. Replicas are counted
 // once: they share this machine.
+#include "frontend/command/hardware.h"
 #include "frontend/verify/verify.h"
 
 #include <math.h>

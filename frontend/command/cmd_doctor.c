@@ -1,4 +1,5 @@
 // doctor: what this machine offers, with measured rates; --measure writes them as a machine file.
+#include "frontend/command/hardware.h"
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
 

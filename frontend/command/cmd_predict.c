@@ -1,6 +1,7 @@
 // predict: outputs for any number of rows, in batches of the model's size; the last one may be
 // shorter.
 #include "frontend/driver/last_batch.h"
+#include "frontend/driver/progress.h"
 #include "frontend/verify/verify.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // train and eval: the blocks of the model brought together with the runtime's loop.
+#include "frontend/command/train_report.h"
 #include "frontend/driver/training.h"
 #include "frontend/report/log_directory.h"
 #include "frontend/verify/verify.h"
@@ -6,7 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 // -- --verify -----------------------------------------------------------------------------------
 
@@ -115,15 +115,17 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   int64_t done = 0;
   if (!training_open(s, NULL, train_with, test_with, &job)) return 0;
   const Program *p = train_with->made.compiled->program;
-  job.quiet = option_given(s->opt, OPTION_QUIET);
-  job.terminal = isatty(STDERR_FILENO) && session_first(s);
-  job.out = session_output(s);
-  job.header = header(s, train_with);
+  TrainReporter reporter = {.job = &job,
+                            .out = session_output(s),
+                            .header = header(s, train_with),
+                            .quiet = option_given(s->opt, OPTION_QUIET),
+                            .first = session_first(s),
+                            .saves_params = option_given(s->opt, OPTION_SAVE_PARAMS)};
+  job.report = train_report, job.report_context = &reporter;
   job.done = &done;
   LogDirectory log_directory = {0};
   Locating locating = {s, train_with, &job};
   if (option_given(s->opt, OPTION_CHECK)) job.locate = locate, job.locating = &locating;
-  job.keeps = option_given(s->opt, OPTION_SAVE_PARAMS);
   bool ready =
       checkpoints_begin(s, &job) && log_directory_begin(s, &train_with->made, &job, &log_directory);
   ready = ready && session_same_files(s, true) &&
@@ -182,6 +184,10 @@ static void print_metrics(const Session *s, BlockKind block, const ProgramRun *p
   }
 }
 
+static void show_rows(void *progress, int64_t done, int64_t all) {
+  progress_show(progress, "%lld of %lld rows", (long long)done, (long long)all);
+}
+
 static int evaluate(Session *s, BlockKind block, ProgramRun *p) {
   int64_t rows, before;
   Verified verified = {0};
@@ -193,8 +199,9 @@ static int evaluate(Session *s, BlockKind block, ProgramRun *p) {
   if (!session_same_files(s, true) || !verify_run(s, p, block, 0, &verified)) return 0;
   progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
                  PROGRESS_AFTER);
+  const EvalProgress shown = {show_rows, &progress};
   int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows,
-                          &progress, s->diag);
+                          &shown, s->diag);
   progress_clear(&progress);
   bool good = code == 0 && exec_check(p->exec, s->diag) &&
               (!p->last.exec || exec_check(p->last.exec, s->diag));

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "frontend/driver/session.h"
+#include "frontend/driver/signals.h"
 #include "ir/base/guard.h"
 
 typedef int RunCommand(Session *s);
@@ -41,7 +42,7 @@ static int run(Session *s, Options *options, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  static Session s = {.inject = {.call = -1}};
+  static Session s = {.inject = {.call = -1}, .stop_request = &stop_signal};
   process_own();
   out_of_memory_watch(&s);
   json_watch(argc, argv);

@@ -110,7 +110,7 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;
-  job->header = arena_printf(s->arena, "%s\ngoes on from %s", job->header, c->path);
+  job->resume_path = c->path;
   return true;
 }
 

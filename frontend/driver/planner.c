@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/driver/planner.h"
+#include "frontend/driver/progress.h"
 
 typedef struct Variant {
   Session *s;

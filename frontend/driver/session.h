@@ -27,8 +27,9 @@ typedef struct Session {
   Ranks *ranks;           // the processes of this run, or NULL: there is one
   ExecInject inject;      // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
   const ExecProbe *probe; // of processors made from here on, or NULL
-  bool unfused;           // the next compile has one kernel an operation
-  bool trial;             // a program that is only looked at may need more than --memory
+  const volatile sig_atomic_t *stop_request; // as in ExecOptions
+  bool unfused;                              // the next compile has one kernel an operation
+  bool trial; // a program that is only looked at may need more than --memory
 } Session;
 
 // -- session.c, session_select.c, session_compile.c, session_files.c: loading, selecting, compiling ----
@@ -55,8 +56,7 @@ MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, c
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
 Exec *session_exec_alone(Session *s, const Compilation *c);
-// Binds a compiled program; `share` as in ExecOptions, watch the output that must be finite or
-// NULL.
+// Binds a compiled program; `share` and `must_be_finite` as in ExecOptions.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
 // Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
 char *session_file(Session *s, const char *path, size_t *n);

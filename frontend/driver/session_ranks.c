@@ -4,6 +4,7 @@
 // is the one that knows what went wrong.
 #define _GNU_SOURCE // fopencookie
 #include "frontend/driver/session.h"
+#include "frontend/driver/signals.h"
 #include "ir/base/hash.h"
 
 #include <fcntl.h>
@@ -118,7 +119,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
     *code = ranks_launch((int)np, argv, comm == 1, saves);
     return false;
   }
-  if (saves) stop_expect();
+  if (saves) signals_expect_checkpoint();
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
   if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0)

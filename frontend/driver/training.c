@@ -157,14 +157,12 @@ static void count_units(const ProgramRun *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);
   job->batch = feed_batch(p->feed);
-  job->unit = job->units = "rows";
   for (uint32_t i = 0; i < n; i++) {
     SourceKind kind = input[i].source->kind;
     if (kind != SOURCE_TOKENS && kind != SOURCE_TEXT) continue;
     for (int k = 0; k < input[i].rank; k++)
       if (k != input[i].over) job->batch *= input[i].size[k];
-    job->unit = "tok";
-    job->units = "tokens";
+    job->tokens = true;
     return;
   }
 }
@@ -189,7 +187,6 @@ bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun 
   job->nmetrics = test->nmetrics;
   job->shown = shown_names(s, train->graph, &job->nshown);
   job->skip = spec->on_nonfinite == NONFINITE_SKIP;
-  job->ranks = s->ranks;
   log_names(s, train->graph, job);
   count_units(train, job);
   return params_load(s, train->exec, train->made.compiled->program, true, &job->before);

@@ -327,11 +327,14 @@ static void take_fault(Exec *e, const FaultNote *t) {
                      {t->at[0], t->at[1]}};
 }
 
+static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
+
 // Ranks agree on the result of a step; then each knows the faults of all.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
-  RankNote mine = {
-      .what = NOTE_STEP, .sequence = e->sequence, .value = e->result + (stop_signal() ? ASKED : 0)};
+  RankNote mine = {.what = NOTE_STEP,
+                   .sequence = e->sequence,
+                   .value = e->result + (stop_requested(e) ? ASKED : 0)};
   FaultNote told = {0};
   const RankNote *const *all;
   const StepFault *f = exec_first_fault(e);
@@ -567,6 +570,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->inject = opt->inject ? *opt->inject : (ExecInject){.call = -1};
   e->inject_instr = exec_inject_instr(e);
   e->probe = opt->probe;
+  e->stop_request = opt->stop_request;
   e->rows = -1;
   e->finite_tensor = find_finite_tensor(p, opt->must_be_finite);
   e->memory = arena_new();
@@ -596,7 +600,7 @@ void exec_free(Exec *e) {
   free(e);
 }
 
-bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : stop_signal() != 0; }
+bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : stop_requested(e); }
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }

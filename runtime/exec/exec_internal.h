@@ -120,7 +120,8 @@ struct Exec {
   // of the step under way
   int64_t step;
   bool commit, stop, judged;
-  bool asked; // a rank has been asked to stop
+  const volatile sig_atomic_t *stop_request; // as in ExecOptions
+  bool asked;                                // a rank has been asked to stop
   StepResult result;
   StepFault *fault;              // [context * workers + worker]
   int32_t finite_tensor;         // tensor, -1: none

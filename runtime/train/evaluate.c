@@ -116,7 +116,7 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
 
 // Runs all batches of an epoch, an incomplete one by `last` if there is one.
 static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data,
-                        int64_t *rows, Progress *progress, Diag *d) {
+                        int64_t *rows, const EvalProgress *progress, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
@@ -129,8 +129,7 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
     if (r != STEP_OK) return report_step_fault(e, r, d);
     parts_add(parts, e, got);
     *rows += got;
-    if (progress)
-      progress_show(progress, "%lld of %lld rows", (long long)*rows, (long long)feed_rows(f));
+    if (progress) progress->rows(progress->context, *rows, feed_rows(f));
   }
   if (got < 0) {
     feed_fault(f, d);
@@ -140,7 +139,7 @@ static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const vo
 }
 
 int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out,
-                 int64_t *rows, Progress *progress, Diag *d) {
+                 int64_t *rows, const EvalProgress *progress, Diag *d) {
   const FeedInput *input;
   Parts parts;
   const void **data = mem_zeroed(feed_inputs(f, &input) + 1u, sizeof *data);

@@ -175,7 +175,10 @@ typedef struct Bench {
   size_t length;
   FILE *out;
   char directory[32];
+  int64_t stop_at; // step after which a stop is requested
 } Bench;
+
+static volatile sig_atomic_t stop_request;
 
 static double mean_of(const void *context, const double *part, int64_t rows) {
   (void)context;
@@ -203,8 +206,10 @@ static void open_bench(Bench *b, double lr, const char *odd) {
   }
   build(&b->train, true, lr);
   build(&b->eval, false, 0);
-  b->etrain =
-      exec_new(&b->train.p, &(ExecOptions){.threads = 2, .must_be_finite = "loss"}, b->diag);
+  b->etrain = exec_new(
+      &b->train.p,
+      &(ExecOptions){.threads = 2, .must_be_finite = "loss", .stop_request = &stop_request},
+      b->diag);
   assert_non_null(b->etrain);
   b->eeval = exec_new(&b->eval.p, &(ExecOptions){.share = b->etrain}, b->diag);
   assert_non_null(b->eeval);
@@ -226,6 +231,21 @@ static void close_bench(Bench *b) {
   arena_free(b->arena);
 }
 
+// One line an event, as a program may print it.
+static void tell(void *bench, const TrainReport *r) {
+  const Bench *b = bench;
+  if (r->event == TRAIN_BEGINS) fprintf(b->out, "begins at %lld\n", (long long)r->step);
+  if (r->event == TRAIN_STEP && r->due)
+    fprintf(b->out, "step %lld loss %g\n", (long long)r->step, exec_scalar(b->etrain, "loss"));
+  if (r->event == TRAIN_EVALUATING && r->rows == r->all_rows) fprintf(b->out, "all rows\n");
+  if (r->event == TRAIN_EVALUATED && r->metric)
+    fprintf(b->out, "%s at %lld: accuracy %g of %lld rows\n", r->final ? "final" : "evaluated",
+            (long long)r->step, r->metric[1], (long long)r->rows);
+  if (r->event == TRAIN_INTERRUPTED) fprintf(b->out, "interrupted at %lld\n", (long long)r->step);
+  if (r->event == TRAIN_ENDS) fprintf(b->out, "ends with %d\n", r->code);
+  if (r->event == TRAIN_STEP && r->step == b->stop_at) stop_request = 1;
+}
+
 static int run(Bench *b, int64_t steps, bool curve) {
   MetricPart squares = {.output = "squares", .how = PART_SUM},
              hits = {.output = "count", .how = PART_SUM};
@@ -245,8 +265,8 @@ static int run(Bench *b, int64_t steps, bool curve) {
                   .log_every = 0,
                   .evaluate = 20,
                   .batch = B,
-                  .out = b->out,
-                  .header = "line on a mesh of 2"};
+                  .report = tell,
+                  .report_context = b};
   LogOptions log = {.directory = b->directory};
   if (curve) job.log = log_open(&log, b->diag);
   int code = train_run(&job, b->diag);
@@ -277,18 +297,27 @@ static void a_line_is_fitted(void **state) {
   float w;
   exec_read(b.etrain, TENSOR_PARAM, "w", &w);
   assert_true(fabsf(w - 3) < 1e-3f);
-  expect_text(b.text, "line on a mesh of 2\n");
-  expect_text(b.text, "step 6/60  loss ");
-  expect_text(b.text, "step 60/60  loss ");
-  expect_text(b.text, " ms/step  ");
-  expect_text(b.text, " rows/s  eta 0:00");
-  expect_text(b.text, "step 20/60  test loss ");
-  expect_text(b.text, "\ntest accuracy 1.0000 (21/21)\n");
+  expect_text(b.text, "begins at 0\nstep 6 loss ");
+  expect_text(b.text, "\nstep 60 loss ");
+  expect_text(b.text, "\nall rows\nevaluated at 20: accuracy ");
+  expect_text(b.text, "\nfinal at 60: accuracy 1 of 21 rows\nends with 0\n");
   int lines = 0;
   FILE *f = fopen(curve, "r");
   for (int c; (c = fgetc(f)) != EOF;) lines += c == '\n';
   fclose(f);
   assert_int_equal(lines, 60);
+  close_bench(&b);
+}
+
+// A request to stop ends the run after the step under way.
+static void a_stop_request_ends_the_run(void **state) {
+  (void)state;
+  Bench b;
+  open_bench(&b, 0.2, NULL);
+  b.stop_at = 7;
+  assert_int_equal(run(&b, 60, false), 75);
+  expect_text(b.text, "\ninterrupted at 7\nends with 75\n");
+  stop_request = 0;
   close_bench(&b);
 }
 
@@ -343,6 +372,7 @@ static void bad_data_stops(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_line_is_fitted),
+      cmocka_unit_test(a_stop_request_ends_the_run),
       cmocka_unit_test(evaluation_counts_every_row),
       cmocka_unit_test(a_loss_that_is_not_finite_stops),
       cmocka_unit_test(bad_data_stops),

@@ -1,7 +1,8 @@
 // What a machine offers beside its cores: vector instructions, GPUs, MPI, NCCL. Libraries are
 // opened if they are there, asked for their version, and closed.
 #define _GNU_SOURCE // pipe2
-#include "runtime/runtime_internal.h"
+#include "frontend/command/hardware.h"
+#include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <errno.h>

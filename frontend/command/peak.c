@@ -1,5 +1,6 @@
 // FMA peak and copy rate: what no kernel on this machine can beat.
-#include "runtime/runtime_internal.h"
+#include "frontend/command/hardware.h"
+#include "ir/base/mem.h"
 
 #include <math.h>
 #include <pthread.h>

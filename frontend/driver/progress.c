@@ -1,8 +1,9 @@
-// A line of progress on standard error, drawn again and again: at most ten times a second, cut to
-// the width of the terminal.
-#include "runtime/runtime_internal.h"
+// A line of progress on standard error, redrawn in place at most ten times a second and shortened
+// to the width of the terminal.
+#include "frontend/driver/progress.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 enum { MOST_COLUMNS = 512, USUAL_COLUMNS = 80 };
 static const double redraw_every = 0.1; // seconds
 
-// Asked for at every drawing, so that a change of the window (SIGWINCH) needs no handler.
+// Read at every drawing, so that a change of the window size needs no SIGWINCH handler.
 static int columns(void) {
   struct winsize size;
   int n =
@@ -25,7 +26,7 @@ void progress_start(Progress *p, bool on, double delay) {
 bool progress_due(const Progress *p) { return p->on && clock_seconds() >= p->due; }
 
 // Bytes of the first n characters: those of UTF-8 that continue one take no column.
-static size_t cut(const char *text, int n) {
+static size_t bytes_of(const char *text, int n) {
   size_t at = 0;
   for (; text[at] && (n > 0 || ((unsigned char)text[at] & 0xc0) == 0x80); at++)
     if (((unsigned char)text[at] & 0xc0) != 0x80) n--;
@@ -35,7 +36,7 @@ static size_t cut(const char *text, int n) {
 // The last column stays free, because some terminals start a new line after it.
 void progress_draw(Progress *p, const char *text) {
   if (!p->on) return;
-  fprintf(stderr, "\r\033[K%.*s", (int)cut(text, columns() - 1), text);
+  fprintf(stderr, "\r\033[K%.*s", (int)bytes_of(text, columns() - 1), text);
   fflush(stderr);
   p->open = true;
   p->due = clock_seconds() + redraw_every;

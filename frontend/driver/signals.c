@@ -1,0 +1,38 @@
+// Notes signals that ask for an end, so that the step under way and its checkpoint are finished.
+#include "frontend/driver/signals.h"
+#include "ir/base/base.h"
+
+#include <string.h>
+
+volatile sig_atomic_t stop_signal;
+
+static bool expected; // signals_expect_checkpoint: SIGUSR1 never has its default action
+static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
+static struct sigaction before[countof(noted)];
+
+static void note(int number) { stop_signal = number; }
+
+// Schedulers and launchers may send SIGUSR1 twice: only the others end the process the second time.
+static struct sigaction note_action(int number) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART | (number == SIGUSR1 ? 0 : (int)SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  return action;
+}
+
+void signals_note(bool on) {
+  if (on && !expected) stop_signal = 0;
+  for (size_t i = 0; i < countof(noted); i++) {
+    struct sigaction action = note_action(noted[i]);
+    sigaction(noted[i], on ? &action : &before[i], on ? &before[i] : NULL);
+  }
+  // the last checkpoint is written: a launcher that asks for one now must not end the process
+  if (!on && expected) signal(SIGUSR1, SIG_IGN);
+}
+
+void signals_expect_checkpoint(void) {
+  struct sigaction action = note_action(SIGUSR1);
+  expected = sigaction(SIGUSR1, &action, NULL) == 0;
+}
