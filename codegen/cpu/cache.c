@@ -1,11 +1,10 @@
-// The compile cache: one file a set of kernels, named by the hash of all that its content depends
-// on.
+// Files of the compile cache: one for each set of kernels, named by the hash of all that its
+// content depends on.
 //
 //   "meshc objects 1\n"  sha-256 of what follows  [size u64, bytes padded to 16] ...
 //
-// Machine code from a file is run, so the file must be ours alone: the directory and the file
-// belong to the user and nobody else may write or read them, and the checksum must hold. What fails
-// is not used.
+// Machine code from a file is executed. A file is therefore used only if directory and file belong
+// to the user, nobody else may read or write them, and the checksum is correct.
 #include "codegen/cpu/cache_internal.h"
 #include "ir/base/disk.h"
 
@@ -93,7 +92,7 @@ static bool is_ours(const struct stat *s) {
   return s->st_uid == geteuid() && (s->st_mode & 077) == 0;
 }
 
-// The directory, opened; -1 unless it is ours alone.
+// Opens the directory; -1 if others may use it.
 static int open_dir(const char *dir) {
   int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat s;
@@ -130,7 +129,8 @@ static bool read_all(int fd, char *at, size_t n) {
   return true;
 }
 
-// The whole file, if it is ours and its checksum holds.
+// Reads the whole file. False if others may use it or its checksum is wrong. The caller frees
+// out->at in any case.
 static bool read_file(int dir, const char *name, Bytes *out) {
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat s;
@@ -204,8 +204,8 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
-// To list the folder takes longer the more it holds. It is done about once for every part of the
-// limit that is written; the key, as good as random, is the chance.
+// Whether to check the size of the folder now: listing it takes time. That is done about once
+// whenever 1/64 of the limit has been written; the key, a hash, serves as a random number.
 static bool time_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;

@@ -1,5 +1,5 @@
-// The compile cache as a folder: what it holds, what is removed when it grows too large, all of it
-// on request.
+// The folder of the compile cache: lists entries, removes the oldest when it grows too large,
+// removes all on request.
 #include "codegen/codegen.h"
 #include "codegen/cpu/cache_internal.h"
 #include "ir/base/disk.h"
@@ -17,7 +17,7 @@ static bool is_entry(const char *name) {
          strspn(name, "0123456789abcdef") == n - 2;
 }
 
-// Written by a process that died: "KEY.o.partial", by older versions ".KEY.o.PID".
+// Left by a process that died: "KEY.o.partial", or ".KEY.o.PID" by older versions.
 static bool is_aside(const char *name) {
   size_t n = strspn(name + (name[0] == '.'), "0123456789abcdef");
   return n == 2 * HASH_BYTES && strncmp(name + (name[0] == '.') + n, ".o.", 3) == 0;

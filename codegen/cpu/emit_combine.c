@@ -1,34 +1,33 @@
-// SYMBOL_combine: partial rows of all chunks, joined in order, go to where the results stand.
+// SYMBOL_combine: joins the partial rows of all chunks, in order, and stores the results.
 //
-//   for each ACCUM, for each of its addresses: result = op(op(identity, row 0), row 1) ...
-#include "codegen/cpu/emit_internal.h"
+//   for each ACCUM, for each address of it: result = op(op(identity, row 0), row 1) ...
+#include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
 static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
 
-// The chunks' values at `index` joined.
+// The values of all chunks at `index`, joined.
 static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks,
                                 bool vector) {
   const KStmt *st = &e->k->stmt[s];
   Dtype type = combine_type(st);
   LLVMTypeRef t = vector ? type_vector(e, reg_type(e, type)) : reg_type(e, type);
-  LLVMValueRef cell = emit_alloca(e, t), off = i64_of(e, accum_offset(e->k, s));
-  LLVMValueRef row = LLVMBuildGEP2(e->b, e->i8, e->partial, &off, 1, "");
+  LLVMValueRef cell = emit_alloca(e, t), row = partial_at(e, s, NULL);
   LLVMBuildStore(e->b, emit_identity(e, st->op, type, vector), cell);
   EmitLoop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
-  LLVMValueRef skip = LLVMBuildMul(e->b, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)), "");
-  LLVMValueRef first = LLVMBuildGEP2(e->b, e->i8, row, &skip, 1, "");
-  LLVMValueRef at = LLVMBuildGEP2(e->b, mem_type(e, st->type), first, &index, 1, "");
+  LLVMValueRef skip = int_mul(e, l.var, i64_of(e, accum_offset(e->k, e->k->nstmts)));
+  LLVMValueRef first = emit_at(e, e->i8, row, skip);
+  LLVMValueRef at = emit_at(e, mem_type(e, st->type), first, index);
   LLVMValueRef x = emit_coerce(e, load_raw(e, st->type, at, vector), st->type, type);
   if (kernel_accum_wide(e->k, s))
     x = emit_join(e, st->op, type, x, load_raw(e, type, wide_at(e, s, first, index), vector));
-  LLVMBuildStore(e->b, emit_join(e, st->op, type, LLVMBuildLoad2(e->b, t, cell, ""), x), cell);
+  LLVMBuildStore(e->b, emit_join(e, st->op, type, emit_read(e, t, cell), x), cell);
   loop_end(e, &l);
-  return emit_coerce(e, LLVMBuildLoad2(e->b, t, cell, ""), type, st->type);
+  return emit_coerce(e, emit_read(e, t, cell), type, st->type);
 }
 
-// One address, or a vector of them along loop `l` (-1: scalar).
+// Stores one result, or a vector of them along loop l; -1: one.
 static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                        LLVMValueRef chunks) {
   const KStmt *st = &e->k->stmt[s];
@@ -40,13 +39,14 @@ static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef a
     store_raw(e, p->type, at, x);
 }
 
-// No later loop moves: neighbours along l are neighbours in the row.
+// Whether l is the last loop that moves: neighbours along it are then neighbours in the row.
 static bool is_last(const Emit *e, int s, int l) {
   for (l++; l < e->k->nouter + e->k->ninner; l++)
     if (accum_stride(e->k, s, l) != 0) return false;
   return true;
 }
 
+// Loops over the addresses of s along loops l.., from `index` in the row and address `at`.
 static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                           LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];
@@ -58,12 +58,12 @@ static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRe
   }
   bool vector = e->k->vector >= 0 && is_last(e, s, l);
   EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, vector ? e->plan.lanes : 1));
-  LLVMValueRef i = LLVMBuildMul(e->b, loop.var, i64_of(e, accum_stride(e->k, s, l)), "");
-  index = LLVMBuildAdd(e->b, index, i, "");
-  LLVMValueRef off = LLVMBuildMul(e->b, loop.var, i64_of(e, p->stride[l]), "");
-  at = LLVMBuildGEP2(e->b, mem_type(e, p->type), at, &off, 1, "");
+  LLVMValueRef i = int_mul(e, loop.var, i64_of(e, accum_stride(e->k, s, l)));
+  index = int_add(e, index, i);
+  LLVMValueRef off = int_mul(e, loop.var, i64_of(e, p->stride[l]));
+  at = emit_at(e, mem_type(e, p->type), at, off);
   if (vector) {
-    emit_mask(e, LLVMBuildSub(e->b, e->extent[l], loop.var, ""));
+    emit_mask(e, int_sub(e, e->extent[l], loop.var));
     combine_at(e, s, l, index, at, chunks);
     emit_mask_off(e);
   } else {

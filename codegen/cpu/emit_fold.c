@@ -1,8 +1,9 @@
-// Emission of the blocks of long sums: fold.c decides where, ir/program/sums.h how long they are.
+// Emits the folds of long sums, so that chains of f32 additions stay short. fold.c decides where
+// accumulators are folded, ir/program/sums.h how long a chain may be.
 //
-//   registers   leaf -> middle; after SUM_MIDDLE leaves, if the sum is that long, middle -> total, which is f64
-//   memory      leaf row -> row of f64 behind it
-#include "codegen/cpu/emit_internal.h"
+//   in registers   leaf -> middle; after SUM_MIDDLE leaves, in long sums, middle -> total, an f64
+//   in memory      row of leaves -> the row of f64 behind it
+#include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include "ir/program/sums.h"
@@ -10,17 +11,13 @@
 static const Fold *fold_of(const Emit *e, int s) { return &e->plan.fold[s]; }
 static bool folds(const Emit *e, int s) { return fold_of(e, s)->place != FOLD_NEVER; }
 
-static LLVMTypeRef level_type(Emit *e, int s, Dtype t) {
-  return cell_is_vector(e, s) ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
-}
-
 // -- registers ----------------------------------------------------------------------------------
 
 void fold_make(Emit *e, int s, int at) {
   if (!folds(e, s)) return;
-  e->middle[at] = emit_alloca(e, level_type(e, s, e->k->stmt[s].type));
+  e->middle[at] = emit_alloca(e, cell_type(e, s, e->k->stmt[s].type));
   if (!fold_of(e, s)->wide) return;
-  e->total[at] = emit_alloca(e, level_type(e, s, TYPE_F64));
+  e->total[at] = emit_alloca(e, cell_type(e, s, TYPE_F64));
   if (!e->leaves[s]) e->leaves[s] = emit_alloca(e, e->i64);
 }
 
@@ -44,26 +41,26 @@ Dtype fold_type(const Emit *e, int s) {
 static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   x = emit_coerce(e, x, st->type, t);
-  LLVMValueRef old = LLVMBuildLoad2(e->b, level_type(e, s, t), level, "");
+  LLVMValueRef old = emit_read(e, cell_type(e, s, t), level);
   LLVMBuildStore(e->b, emit_join(e, st->op, t, old, x), level);
 }
 
-// What a level holds; it begins anew.
+// Returns the value of a level and resets it to the identity.
 static LLVMValueRef level_take(Emit *e, int s, LLVMValueRef level) {
   const KStmt *st = &e->k->stmt[s];
-  LLVMValueRef x = LLVMBuildLoad2(e->b, level_type(e, s, st->type), level, "");
+  LLVMValueRef x = emit_read(e, cell_type(e, s, st->type), level);
   LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), level);
   return x;
 }
 
 LLVMValueRef fold_value(Emit *e, int s, int at) {
   const KStmt *st = &e->k->stmt[s];
-  LLVMTypeRef t = level_type(e, s, st->type);
-  LLVMValueRef x = LLVMBuildLoad2(e->b, t, e->cell[at], "");
+  LLVMTypeRef t = cell_type(e, s, st->type);
+  LLVMValueRef x = emit_read(e, t, e->cell[at]);
   if (!folds(e, s)) return x;
-  x = emit_join(e, st->op, st->type, LLVMBuildLoad2(e->b, t, e->middle[at], ""), x);
+  x = emit_join(e, st->op, st->type, emit_read(e, t, e->middle[at]), x);
   if (!fold_of(e, s)->wide) return x;
-  LLVMValueRef total = LLVMBuildLoad2(e->b, level_type(e, s, TYPE_F64), e->total[at], "");
+  LLVMValueRef total = emit_read(e, cell_type(e, s, TYPE_F64), e->total[at]);
   return emit_join(e, st->op, TYPE_F64, total, emit_coerce(e, x, st->type, TYPE_F64));
 }
 
@@ -71,35 +68,29 @@ LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x) {
   return emit_coerce(e, x, fold_type(e, s), e->k->stmt[s].type);
 }
 
-// Instances of s that are in use.
+// Instances of s that are in use in the current body.
 static int fold_rows(const Emit *e, int s) {
-  return e->k->stmt[s].kind == K_REDUCE && depends(e, s, e->k->rows) ? e->rows : 1;
+  return e->k->stmt[s].kind == K_REDUCE ? reduce_rows(e, s) : 1;
 }
 static int fold_vecs(const Emit *e, int s) {
   return e->k->stmt[s].kind == K_REDUCE ? reduce_vecs(e, s) : cell_vecs(e, s);
 }
 
+// Adds the middle level to the total after every SUM_MIDDLE leaves.
 static void middle_to_total(Emit *e, int s) {
-  LLVMValueRef n =
-      LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->leaves[s], ""), i64_of(e, 1), "");
-  LLVMValueRef full = LLVMBuildICmp(e->b, LLVMIntEQ, n, i64_of(e, SUM_MIDDLE), "");
-  LLVMBuildStore(e->b, LLVMBuildSelect(e->b, full, i64_of(e, 0), n, ""), e->leaves[s]);
-  LLVMBasicBlockRef add = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(e->b, full, add, done);
-  LLVMPositionBuilderAtEnd(e->b, add);
+  EmitIf full = if_begin(e, count_round(e, e->leaves[s], SUM_MIDDLE));
   for (int r = 0; r < fold_rows(e, s); r++)
     for (int v = 0; v < fold_vecs(e, s); v++) {
-      int at = cell_index(s, r, v);
+      int at = instance_id(s, r, v);
       level_add(e, s, TYPE_F64, e->total[at], level_take(e, s, e->middle[at]));
     }
-  LLVMBuildBr(e->b, done);
-  LLVMPositionBuilderAtEnd(e->b, done);
+  if_end(e, full);
 }
 
 static void fold_registers(Emit *e, int s) {
   for (int r = 0; r < fold_rows(e, s); r++)
     for (int v = 0; v < fold_vecs(e, s); v++) {
-      int at = cell_index(s, r, v);
+      int at = instance_id(s, r, v);
       level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
     }
   if (fold_of(e, s)->wide) middle_to_total(e, s);
@@ -107,21 +98,15 @@ static void fold_registers(Emit *e, int s) {
 
 // -- memory -------------------------------------------------------------------------------------
 
-LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index) {
-  LLVMValueRef off = i64_of(e, accum_row_bytes(e->k, s));
-  row = LLVMBuildGEP2(e->b, e->i8, row, &off, 1, "");
-  return LLVMBuildGEP2(e->b, e->f64, row, &index, 1, "");
-}
-
-// Elements from..from + n of the row of s, a vector at a time.
+// Emits `body` for elements from..from + n of the row of s, a vector at a time.
 typedef void RowBody(Emit *e, int s, LLVMValueRef index, bool vector);
 static void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, RowBody *body) {
   LLVMValueRef mask[4] = {e->mask, e->active, e->last_mask, e->last_active};
   bool vector = e->k->vector >= 0 && n >= e->plan.lanes;
-  LLVMValueRef to = LLVMBuildAdd(e->b, from, i64_of(e, n), "");
+  LLVMValueRef to = int_add(e, from, i64_of(e, n));
   emit_mask_off(e);
   EmitLoop l = loop_begin(e, from, to, i64_of(e, vector ? e->plan.lanes : 1));
-  if (vector && n % e->plan.lanes) emit_mask(e, LLVMBuildSub(e->b, to, l.var, ""));
+  if (vector && n % e->plan.lanes) emit_mask(e, int_sub(e, to, l.var));
   body(e, s, l.var, vector);
   loop_end(e, &l);
   e->mask = mask[0], e->active = mask[1], e->last_mask = mask[2], e->last_active = mask[3];
@@ -145,8 +130,8 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Inside an inner loop: the elements that are reached from its place. Loops farther in go over
-// neighbours.
+// Folds the elements of the row of s that the inner loops from `place` on go over. They are
+// neighbours; the counters of the inner loops around them select the first one.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);
@@ -156,7 +141,7 @@ static void fold_row(Emit *e, int s, int place) {
     if (stride && l >= at)
       n *= e->k->loop[l].size;
     else if (stride)
-      from = LLVMBuildAdd(e->b, from, LLVMBuildMul(e->b, e->counter[l], i64_of(e, stride), ""), "");
+      from = int_add(e, from, int_mul(e, e->counter[l], i64_of(e, stride)));
   }
   each_of_row(e, s, from, n, wide_add);
 }
@@ -169,7 +154,7 @@ static bool folds_here(const Emit *e, int s, int place, int phase) {
   return f->place == place && of_phase;
 }
 
-// Of the statements that are folded there, the one that needs it most often; NULL: none.
+// The fold with the smallest step among those at that place; NULL: there is none.
 static const Fold *fold_most(const Emit *e, int place, int phase) {
   const Fold *most = NULL;
   for (int s = 0; s < e->k->nstmts; s++)
@@ -207,14 +192,8 @@ void fold_units_begin(Emit *e) {
 void fold_units(Emit *e) {
   int64_t step = fold_step(e, FOLD_UNIT, 0);
   if (!step || e->slab) return;
-  LLVMValueRef n = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, e->units, ""), i64_of(e, 1), "");
-  LLVMValueRef full = LLVMBuildICmp(e->b, LLVMIntEQ, n, i64_of(e, step), "");
-  LLVMBuildStore(e->b, LLVMBuildSelect(e->b, full, i64_of(e, 0), n, ""), e->units);
-  LLVMBasicBlockRef fold = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(e->b, full, fold, done);
-  LLVMPositionBuilderAtEnd(e->b, fold);
+  EmitIf full = if_begin(e, count_round(e, e->units, step));
   fold_now(e, FOLD_UNIT, 0);
-  LLVMBuildBr(e->b, done);
-  LLVMPositionBuilderAtEnd(e->b, done);
+  if_end(e, full);
 }
 #endif

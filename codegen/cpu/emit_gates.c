@@ -1,16 +1,15 @@
-// sigmoid, silu, gelu and gelu_tanh and the derivatives of the last three: gates that go from 0 to
-// 1, and x times them.
+// Gates: sigmoid, silu, gelu and gelu_tanh, and the derivatives of the last three.
 //
 //   sigmoid    s(x) = 1 / (1 + e^-x)
 //   silu       x s(x)
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
 //   gelu       x P(x), P the normal distribution, P(-a) = e^(-a^2/2) E(a)
 //
-// All powers are computed as 2^k e^..., k of `shift`, which is a normal number where the gate is
-// subnormal: the last step takes off 2^k, so that the tails are right to their ends. The exponents
-// z and a^2/2 keep what their rounding lost. A value and its derivative in one kernel share all
-// that is written alike (early-cse).
-#include "codegen/cpu/emit_arith_internal.h"
+// Powers are computed as 2^k e^..., k = shift(x), which is a normal number also where the gate is
+// subnormal. The last step multiplies by 2^-k, so that the tails are accurate to their ends. The
+// exponents z and a^2/2 are computed in two numbers, of which the second holds the rounding error.
+// A value and its derivative in one kernel share their common instructions (early-cse).
+#include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
@@ -22,7 +21,7 @@ static LLVMValueRef unshift(Emit *e, LLVMValueRef x) { return scale(e, x, ldexp(
 
 typedef struct Gate {
   LLVMValueRef y;   // 2^-k e^-z
-  LLVMValueRef inv; // 2^k s
+  LLVMValueRef inv; // 2^k s(z)
 } Gate;
 
 static Gate gate_of(Emit *e, const Power *p) {
@@ -30,18 +29,7 @@ static Gate gate_of(Emit *e, const Power *p) {
   return (Gate){y, quot(e, num(y, 1), offset(e, y, ldexp(1, -shift(e, y))))};
 }
 
-// x s, and x itself above `limit`, where s is 1 and e^-z is not known; x at least where x s is 0.
-static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gate *g, double limit) {
-  return pick(e, cmp(e, LLVMRealOGT, x, num(x, limit)), x, unshift(e, mul(e, x, g->inv)));
-}
-
-// s (1 + w e^-z s), w = x dz/dx.
-static LLVMValueRef gated_slope(Emit *e, LLVMValueRef x, const Gate *g, LLVMValueRef w,
-                                double limit) {
-  LLVMValueRef y = mul(e, unshift(e, g->inv), math_fma(e, w, mul(e, g->y, g->inv), num(x, 1)));
-  return pick(e, cmp(e, LLVMRealOGT, x, num(x, limit)), num(x, 1), y);
-}
-
+// s(x)
 static Gate logistic(Emit *e, LLVMValueRef x) {
   Power p = math_power(e, negate(e, x), num(x, math_magic(is_f32(e, x), -shift(e, x))));
   return gate_of(e, &p);
@@ -52,24 +40,8 @@ LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
   return unshift(e, g.inv);
 }
 
-static double silu_limit(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 60 : 100; }
-static LLVMValueRef silu_argument(Emit *e, LLVMValueRef x) {
-  return at_least(e, x, is_f32(e, x) ? -109 : -753);
-}
-
-LLVMValueRef math_silu(Emit *e, LLVMValueRef x) {
-  LLVMValueRef c = silu_argument(e, x);
-  Gate g = logistic(e, c);
-  return gated(e, c, &g, silu_limit(e, x));
-}
-LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x) {
-  LLVMValueRef c = silu_argument(e, x);
-  Gate g = logistic(e, c);
-  return gated_slope(e, c, &g, c, silu_limit(e, x));
-}
-
-// -z log2(e) = x t with t = -(k + c x^2) in two numbers, of which the first is that sum rounded.
-// k_high is a multiple of the last place of the largest t: k_high + t is exact.
+// s(z) of gelu_tanh. -z log2(e) = x t with t = -(k + c x^2), as t plus a low part. k is a multiple
+// of the last place of the largest t, so that k + t is exact.
 static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1,
@@ -86,30 +58,52 @@ static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   return gate_of(e, &p);
 }
 
-static double gelu_tanh_limit(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 6 : 10; }
-static LLVMValueRef gelu_tanh_argument(Emit *e, LLVMValueRef x) {
-  return at_least(e, x, is_f32(e, x) ? -10.8 : -21.6);
+static LLVMValueRef silu_factor(Emit *e, LLVMValueRef x) {
+  (void)e;
+  return x;
+}
+static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
+  const double linear = 1.5957691216057307118, cubic = 0.21406444881780074633;
+  return mul(e, x, math_fma(e, mul(e, x, x), num(x, cubic), num(x, linear)));
 }
 
-LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) {
-  LLVMValueRef c = gelu_tanh_argument(e, x);
-  Gate g = gelu_tanh_gate(e, c);
-  return gated(e, c, &g, gelu_tanh_limit(e, x));
+// x s(z) and its derivative.
+typedef struct Gated {
+  double low32, low64;   // x s(z) is 0 below
+  double high32, high64; // s(z) is 1 above, where e^-z is not computed
+  Gate (*gate)(Emit *e, LLVMValueRef x);
+  MathFn *factor; // x dz/dx
+} Gated;
+static const Gated silu = {-109, -753, 60, 100, logistic, silu_factor};
+static const Gated gelu_tanh = {-10.8, -21.6, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
+
+static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f) {
+  bool f32 = is_f32(e, x);
+  x = at_least(e, x, f32 ? f->low32 : f->low64);
+  Gate g = f->gate(e, x);
+  return pick(e, greater(e, x, f32 ? f->high32 : f->high64), x, unshift(e, mul(e, x, g.inv)));
 }
-LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) {
-  LLVMValueRef c = gelu_tanh_argument(e, x);
-  Gate g = gelu_tanh_gate(e, c);
-  LLVMValueRef w =
-      mul(e, c,
-          math_fma(e, mul(e, c, c), num(x, 0.21406444881780074633), num(x, 1.5957691216057307118)));
-  return gated_slope(e, c, &g, w, gelu_tanh_limit(e, x));
+
+// s (1 + w e^-z s), w = x dz/dx.
+static LLVMValueRef gated_slope(Emit *e, LLVMValueRef x, const Gated *f) {
+  bool f32 = is_f32(e, x);
+  x = at_least(e, x, f32 ? f->low32 : f->low64);
+  Gate g = f->gate(e, x);
+  LLVMValueRef w = f->factor(e, x);
+  LLVMValueRef y = mul(e, unshift(e, g.inv), math_fma(e, w, mul(e, g.y, g.inv), num(x, 1)));
+  return pick(e, greater(e, x, f32 ? f->high32 : f->high64), num(x, 1), y);
 }
+
+LLVMValueRef math_silu(Emit *e, LLVMValueRef x) { return gated(e, x, &silu); }
+LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x) { return gated_slope(e, x, &silu); }
+LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) { return gated(e, x, &gelu_tanh); }
+LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated_slope(e, x, &gelu_tanh); }
 
 // -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8: an error
-// of n or d counts for g / (a + g) of it, so that large a, where the errors of Horner's rule add
-// up, are as accurate as small ones.
+// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8. The
+// relative error of E is g / (a + g) times that of g, so that the errors of Horner's rule, which
+// grow with a, matter less where a is large.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
   static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787,
                                0.09146413207054138184, 0.3652694821357727051,
@@ -138,11 +132,13 @@ static LLVMValueRef tail_den(Emit *e, LLVMValueRef a) {
   return is_f32(e, a) ? POLY(e, a, d32) : POLY(e, a, d64);
 }
 
-typedef struct Bell {
-  LLVMValueRef a, y, h; // |x|, at most where x P(-a) is 0; 2^k c e^(-a^2/2); 2^k P(-a)
-} Bell;
+typedef struct NormalTail {
+  LLVMValueRef a; // |x|, at most where x P(-a) is 0
+  LLVMValueRef y; // 2^k c e^(-a^2/2)
+  LLVMValueRef h; // 2^k P(-a)
+} NormalTail;
 
-static Bell bell_of(Emit *e, LLVMValueRef x) {
+static NormalTail normal_tail(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double half = f32 ? 0x1.715476p-1 : 0x1.71547652b82fep-1,
                half_low = f32 ? 9.629814955633387e-9 : 1.0177636870465516e-17;
@@ -154,18 +150,18 @@ static Bell bell_of(Emit *e, LLVMValueRef x) {
   Power p = {math_small_exp2m1(e, math_fma(e, q_low, num(x, -half), f)),
              scale(e, n.s, 0.39894228040143267794)};
   LLVMValueRef y = math_power_value(e, &p), d = tail_den(e, a);
-  return (Bell){a, y, quot(e, mul(e, y, d), math_fma(e, a, d, tail_num(e, a)))};
+  return (NormalTail){a, y, quot(e, mul(e, y, d), math_fma(e, a, d, tail_num(e, a)))};
 }
 
 LLVMValueRef math_gelu(Emit *e, LLVMValueRef x) {
-  Bell b = bell_of(e, x);
+  NormalTail b = normal_tail(e, x);
   double unit = -ldexp(1, -shift(e, x));
   LLVMValueRef under = scale(e, mul(e, b.a, b.h), unit),
                over = mul(e, x, math_fma(e, b.h, num(x, unit), num(x, 1)));
   return pick(e, less(e, x, 0), under, over);
 }
 
-// P(x) + x P'(x), P'(x) = e^(-x^2/2) / sqrt(2 pi); near 0: 1/2 + x m(x^2).
+// P(x) + x P'(x), P'(x) = e^(-x^2/2) / sqrt(2 pi); for |x| < 1 as 1/2 + x m(x^2).
 LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
   static const double m32[] = {7.292991673941803033e-6, -1.106630792949641078e-4,
                                1.152562441211055891e-3, -9.498008390918197835e-3,
@@ -176,11 +172,11 @@ LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
       4.091962134872693752e-8,   -6.596243337275311634e-7, 9.32356989535412023e-6,
       -1.133358748302371688e-4,  1.15434687611180518e-3,   -9.498625723838486241e-3,
       0.0598413420602146262,     -0.2659615202676217795,   0.7978845608028653559};
-  Bell b = bell_of(e, x);
+  NormalTail b = normal_tail(e, x);
   LLVMValueRef z = mul(e, x, x),
                near = math_fma(e, x, is_f32(e, x) ? POLY(e, z, m32) : POLY(e, z, m64), num(x, 0.5));
   LLVMValueRef low = unshift(e, math_fma(e, negate(e, b.a), b.y, b.h));
-  LLVMValueRef far = pick(e, less(e, x, 0), low, sub(e, num(x, 1), low));
-  return pick(e, less(e, b.a, 1), near, far);
+  LLVMValueRef outer = pick(e, less(e, x, 0), low, sub(e, num(x, 1), low));
+  return pick(e, less(e, b.a, 1), near, outer);
 }
 #endif

@@ -1,11 +1,13 @@
-// Elementary functions as vector IR, f32 and f64, without contraction: every kernel rounds alike
-// (decision 18). Errors are measured in units of the last place by suite_elementwise.
+// Elementary functions: e^x, log, softplus, tanh, erf, and the arithmetic that they share with
+// emit_gates.c, emit_pow.c and emit_trig.c. suite_elementwise measures the errors in units of the
+// last place.
 //
-// exp:   x = n ln2 + r, |r| <= ln2/2; polynomial in r; 2^n by its bits, scaled so that it is a
-// normal number log:   x = 2^k m, m in [sqrt(1/2), sqrt(2)); f32 polynomial in m-1, f64 the series
-// of atanh Coefficients are Chebyshev fits of the functions stated beside them, except those of the
-// f64 logarithm (W. J. Cody's form as in fdlibm) and the f32 erf (N. Juffa).
-#include "codegen/cpu/emit_arith_internal.h"
+//   exp   x = n ln2 + r, |r| <= ln2/2: a polynomial in r, times 2^n by its bits
+//   log   x = 2^k m, m in [sqrt(1/2), sqrt(2)): f32 a polynomial in m - 1, f64 the series of atanh
+//
+// Coefficients are Chebyshev fits of the functions named beside them, except those of the f64
+// logarithm (W. J. Cody's form as in fdlibm) and of the f32 erf (N. Juffa).
+#include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
@@ -23,7 +25,7 @@ LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
   return y;
 }
 
-// x = high + low, low of 12 (f32) or 26 (f64, Veltkamp) digits.
+// The upper half of the digits of x (Veltkamp): x less it has at most 12 digits, 26 in f64.
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = scale(e, x, is_f32(e, x) ? 0x1p12 + 1 : 0x1p27 + 1);
   return sub(e, c, sub(e, c, x));
@@ -36,16 +38,10 @@ LLVMValueRef math_product_error(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMVal
   return add(e, add(e, rest, mul(e, al, bh)), mul(e, al, bl));
 }
 
-// a b + c, exact where that is a number of the type and a b is near -c.
 LLVMValueRef math_near(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   if (e->target->fma) return math_fma(e, a, b, c);
   LLVMValueRef p = mul(e, a, b);
   return add(e, add(e, p, c), math_product_error(e, a, b, p));
-}
-
-// c - a b, as math_near.
-static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
-  return math_near(e, negate(e, a), b, c);
 }
 
 // -- exponentials -------------------------------------------------------------------------------
@@ -54,16 +50,15 @@ static LLVMTypeRef bits_type(Emit *e, LLVMValueRef x) {
   return type_like(e, is_f32(e, x) ? e->i32 : e->i64, x);
 }
 
-// Adding 1.5 * 2^p rounds to an integer and leaves it in the low bits, with the bias of the
-// exponent.
+// Adding 1.5 * 2^p (p the digits of the type less 1) rounds to an integer, which is then in the low
+// bits of the sum. The bias of the exponent and k are added with it.
 double math_magic(bool f32, int k) { return f32 ? 0x1.8p23 + 127 + k : 0x1.8p52 + 1023 + k; }
 
 Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic) {
   LLVMValueRef shifted = math_fma(e, a, b, magic), n = sub(e, shifted, magic);
-  LLVMTypeRef t = bits_type(e, n);
-  LLVMValueRef bits = LLVMBuildBitCast(e->b, shifted, t, "");
-  bits = LLVMBuildShl(e->b, bits, const_int(t, is_f32(e, n) ? 23 : 52), "");
-  return (Nearest){n, LLVMBuildBitCast(e->b, bits, LLVMTypeOf(n), "")};
+  LLVMValueRef bits = bit_cast(e, shifted, bits_type(e, n));
+  bits = left_by(e, bits, is_f32(e, n) ? 23 : 52);
+  return (Nearest){n, bit_cast(e, bits, LLVMTypeOf(n))};
 }
 
 // e^r - 1 = r + r^2 p(r), |r| <= ln2/2; p fits (e^r - 1 - r) / r^2.
@@ -85,13 +80,11 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   return math_fma(e, mul(e, r, r), p, r);
 }
 
-// x - n k ln2, k a power of two; ln2 in two numbers, the first of which makes an exact product.
+// x - n k ln2, k a power of two. ln2 is the sum of two numbers; n times the first is exact.
 static LLVMValueRef reduce_argument(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
   bool f32 = is_f32(e, x);
-  LLVMValueRef r =
-      math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -6.93147180369123816490e-01)), x);
-  return math_fma(e, n, num(x, k * (f32 ? 2.12194440054690583e-4 : -1.90821492927058770002e-10)),
-                  r);
+  LLVMValueRef r = math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -LN2_HI)), x);
+  return math_fma(e, n, num(x, k * (f32 ? 2.12194440054690583e-4 : -LN2_LO)), r);
 }
 
 Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic) {
@@ -114,8 +107,8 @@ LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
 
 LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
 
-// e^x = (1 + q) s unit. Of numbers below 0 the unit is 2^-64 or 2^-512, else 2: s is normal where
-// e^x is subnormal, or near the largest number.
+// e^x = (1 + q) s unit. The unit is 2^-64 (f64: 2^-512) if x < 0, else 2, so that s is a normal
+// number also where e^x is subnormal or near the largest number.
 typedef struct Exponential {
   Power y;
   LLVMValueRef below; // x < 0
@@ -130,6 +123,7 @@ static Exponential exponential(Emit *e, LLVMValueRef x) {
       pick(e, below, num(x, math_magic(f32, exp_shift(f32))), num(x, math_magic(f32, -1)));
   return (Exponential){math_power(e, c, magic), below};
 }
+// y times the unit.
 static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
   return mul(e, y, pick(e, below, num(y, ldexp(1, -exp_shift(is_f32(e, y)))), num(y, 2)));
 }
@@ -156,32 +150,24 @@ static LLVMValueRef decay(Emit *e, LLVMValueRef a) {
 
 // -- logarithms ---------------------------------------------------------------------------------
 
-typedef struct LogArgument {
-  LLVMValueRef k; // exponent, as a float
-  LLVMValueRef f; // m - 1
-} LogArgument;
-
-static LogArgument log_argument(Emit *e, LLVMValueRef x) {
+LogArgument math_log_argument(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   int shift = f32 ? 23 : 52;
   LLVMTypeRef t = bits_type(e, x);
   LLVMValueRef tiny = less(e, x, f32 ? 0x1p-126 : 0x1p-1022);
-  LLVMValueRef bits =
-      LLVMBuildBitCast(e->b, pick(e, tiny, scale(e, x, f32 ? 0x1p23 : 0x1p52), x), t, "");
-  LLVMValueRef k =
-      LLVMBuildSub(e->b, bits, const_int(t, f32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd), "");
+  LLVMValueRef bits = bit_cast(e, pick(e, tiny, scale(e, x, f32 ? 0x1p23 : 0x1p52), x), t);
+  LLVMValueRef k = int_sub(e, bits, const_int(t, f32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd));
   k = LLVMBuildAShr(e->b, k, const_int(t, shift), "");
-  LLVMValueRef m = LLVMBuildSub(e->b, bits, LLVMBuildShl(e->b, k, const_int(t, shift), ""), "");
-  k = LLVMBuildSub(e->b, k, pick(e, tiny, const_int(t, shift), const_int(t, 0)), "");
-  LLVMValueRef f = offset(e, LLVMBuildBitCast(e->b, m, LLVMTypeOf(x), ""), -1);
+  LLVMValueRef m = int_sub(e, bits, shift_left(e, k, const_int(t, shift)));
+  k = int_sub(e, k, pick(e, tiny, const_int(t, shift), const_int(t, 0)));
+  LLVMValueRef f = offset(e, bit_cast(e, m, LLVMTypeOf(x)), -1);
   return (LogArgument){LLVMBuildSIToFP(e->b, k, LLVMTypeOf(x), ""), f};
 }
 
-// y where x is positive and finite; -inf at 0, inf at inf, else NaN.
-static LLVMValueRef log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef positive = cmp(e, LLVMRealOGT, x, num(x, 0)), finite = less(e, x, (double)INFINITY);
+LLVMValueRef math_log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef positive = greater(e, x, 0), finite = less(e, x, (double)INFINITY);
   LLVMValueRef other = pick(e, equal(e, x, 0), num(x, -(double)INFINITY), num(x, (double)NAN));
-  return pick(e, both(e, positive, finite), y, pick(e, positive, x, other));
+  return pick(e, bit_and(e, positive, finite), y, pick(e, positive, x, other));
 }
 
 // log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
@@ -204,24 +190,23 @@ static LLVMValueRef log64_series(Emit *e, LLVMValueRef z) {
                              6.666666666666735130e-01};
   return mul(e, z, POLY(e, z, p));
 }
-static const double ln2_hi = 6.93147180369123816490e-01, ln2_lo = 1.90821492927058770002e-10;
 
 static LLVMValueRef log64(Emit *e, LogArgument d) {
   LLVMValueRef f = d.f, s = quot(e, f, offset(e, f, 2)), half = mul(e, scale(e, f, 0.5), f);
   LLVMValueRef r = log64_series(e, mul(e, s, s));
-  LLVMValueRef low = math_fma(e, s, add(e, half, r), scale(e, d.k, ln2_lo));
-  return sub(e, scale(e, d.k, ln2_hi), sub(e, sub(e, half, low), f));
+  LLVMValueRef low = math_fma(e, s, add(e, half, r), scale(e, d.k, LN2_LO));
+  return sub(e, scale(e, d.k, LN2_HI), sub(e, sub(e, half, low), f));
 }
 
 LLVMValueRef math_log(Emit *e, LLVMValueRef x) {
-  LogArgument d = log_argument(e, x);
-  return log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
+  LogArgument d = math_log_argument(e, x);
+  return math_log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
 }
 
-// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the second term is what the rounding lost.
+// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the quotient corrects the rounding of u.
 LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
   LLVMValueRef u = offset(e, x, 1), lost = quot(e, sub(e, x, offset(e, u, -1)), u);
-  LLVMValueRef usable = both(e, cmp(e, LLVMRealOGT, u, num(u, 0)), less(e, u, (double)INFINITY));
+  LLVMValueRef usable = bit_and(e, greater(e, u, 0), less(e, u, (double)INFINITY));
   LLVMValueRef y = add(e, math_log(e, u), pick(e, usable, lost, num(x, 0)));
   return pick(e, equal(e, u, 1), x, y);
 }
@@ -244,13 +229,13 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
       -0.1666666248945696691,    0.1999999979079425645,    -0.249999999936578144,
       0.3333333333323469871,     -0.4999999999999945739};
   LLVMValueRef y = decay(e, absolute(e, x)), p = is_f32(e, x) ? POLY(e, y, p32) : POLY(e, y, p64);
-  LLVMValueRef positive = pick(e, cmp(e, LLVMRealOGT, x, num(x, 0)), x, num(x, 0));
+  LLVMValueRef positive = pick(e, greater(e, x, 0), x, num(x, 0));
   return add(e, positive, math_fma(e, y, mul(e, y, p), y));
 }
 
-// t / (t + 1), t = (e^(2a) - 1) / 2 and a = |x|, at most 20 or 22, where the quotient is 1. a = n
-// ln2/2 + r with r in -0.087..0.26, so that t = (e^(2r) - 1) / 2 = r + r^2 p(r), which is accurate
-// near 0, reaches as far as t cancels elsewhere.
+// t / (t + 1), where t = (e^(2a) - 1) / 2 and a = min(|x|, 20); 22 in f64: the quotient is 1 there.
+// a = n ln2/2 + r. For n = 0, t = r + r^2 p(r), which is accurate near 0. r is in -0.087..0.26, so
+// that n = 0 up to where 2^n (1/2 + r + r^2 p(r)) - 1/2 cancels no more.
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
   static const double p32[] = {0.05135809257626533508, 0.1324753016233444214, 0.3332996070384979248,
                                0.6666737198829650879, 1};
@@ -284,11 +269,11 @@ static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
   LLVMValueRef q = clamp(e, t, 0, 4);
   LLVMValueRef tail = math_exp(e, math_fma(e, POLY(e, q, far), q, negate(e, q)));
   LLVMValueRef z = sign_of(e, sub(e, num(x, 1), tail), x);
-  return pick(e, cmp(e, LLVMRealOGT, t, num(t, 0.927734375)), z, y);
+  return pick(e, greater(e, t, 0.927734375), z, y);
 }
 
-// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z. Beyond: 1 - c e^(-a^2) / (a + g(a)), a = |x|, c = 1
-// / sqrt(pi); g = n/d fits that within 2^-55 over 1..6.
+// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z.
+// Else: 1 - c e^(-a^2) / (a + g(a)), a = |x|, c = 1 / sqrt(pi); g = n/d is within 2^-55 over 1..6.
 static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
   static const double near[] = {
       -7.795898827002142242e-10, 1.37200645467776856e-8,     -1.62084838018717059e-7,
@@ -315,149 +300,4 @@ static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
 
 LLVMValueRef math_erf(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? erf32(e, x) : erf64(e, x); }
 
-// -- powers, remainders -------------------------------------------------------------------------
-
-// 2/3 s^3 of s + s_low as high + low.
-static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLVMValueRef *low) {
-  const double c = 2.0 / 3, c_low = 3.70074341541718826e-17;
-  LLVMValueRef z = mul(e, s, s), t = mul(e, s, z), u = scale(e, t, c);
-  LLVMValueRef z_low = math_fma(e, s, scale(e, s_low, 2), math_product_error(e, s, s, z));
-  LLVMValueRef t_low = math_fma(e, s, z_low, math_fma(e, s_low, z, math_product_error(e, s, z, t)));
-  *low = math_fma(e, t_low, num(t, c),
-                  math_fma(e, t, num(t, c_low), math_product_error(e, t, num(t, c), u)));
-  return u;
-}
-
-// log of a positive f64 as high + low, with more than 64 bits: log m = 2s + 2/3 s^3 + s^5 p(s^2).
-static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef *low) {
-  static const double p[] = {0.1308803485092755383, 0.1326863836926682388, 0.1538624473762166661,
-                             0.1818179554752113623, 0.222222223925810451,  0.2857142857079978503,
-                             0.4000000000000088324};
-  LogArgument d = log_argument(e, x);
-  LLVMValueRef f = d.f, q = offset(e, f, 2), q_low = sub(e, f, offset(e, q, -2));
-  LLVMValueRef s = quot(e, f, q), rest = residual(e, f, s, q);
-  LLVMValueRef s_low = quot(e, math_fma(e, negate(e, s), q_low, rest), q), cube_low,
-               z = mul(e, s, s);
-  LLVMValueRef cube = cube_double(e, s, s_low, &cube_low);
-  LLVMValueRef a = scale(e, d.k, ln2_hi), b = scale(e, s, 2), ab = add(e, a, b),
-               h = add(e, ab, cube);
-  LLVMValueRef tail =
-      math_fma(e, mul(e, mul(e, z, z), s), POLY(e, z, p), math_fma(e, s_low, num(x, 2), cube_low));
-  tail = math_fma(e, d.k, num(x, ln2_lo), tail);
-  tail = add(e, tail, add(e, sub(e, b, sub(e, ab, a)), sub(e, cube, sub(e, h, ab))));
-  *high = add(e, h, tail);
-  *low = sub(e, tail, sub(e, *high, h));
-  LLVMValueRef normal = both(e, cmp(e, LLVMRealOGT, x, num(x, 0)), less(e, x, (double)INFINITY));
-  *low = pick(e, normal, *low, num(x, 0));
-  *high = log_special(e, x, *high);
-}
-
-static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef h, l;
-  log_double(e, x, &h, &l);
-  LLVMValueRef p = mul(e, y, h), tail = math_fma(e, y, l, math_product_error(e, y, h, p));
-  tail = pick(e, less(e, absolute(e, p), 800), tail, num(p, 0));
-  LLVMValueRef z = math_exp(e, p);
-  LLVMValueRef w = math_fma(e, z, tail, z);
-  // inf times a negative tail, or 0 of a subnormal, is no correction
-  return pick(e, less(e, z, (double)INFINITY), w, z);
-}
-
-static LLVMValueRef pow32_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  return narrow(e, math_exp(e, mul(e, widen(e, y), math_log(e, widen(e, x)))));
-}
-
-LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef a = absolute(e, x), one = num(x, 1), half = scale(e, y, 0.5);
-  LLVMValueRef z = is_f32(e, x) ? pow32_positive(e, a, y) : pow64_positive(e, a, y);
-  LLVMValueRef whole = cmp(e, LLVMRealOEQ, y, emit_unary(e, "llvm.floor", y));
-  LLVMValueRef odd = both(e, whole, cmp(e, LLVMRealONE, half, emit_unary(e, "llvm.floor", half)));
-  z = pick(e, odd, sign_of(e, z, x), z);
-  LLVMValueRef negative = both(e, less(e, x, 0), cmp(e, LLVMRealOGT, x, num(x, -(double)INFINITY)));
-  z = pick(e, both(e, negative, LLVMBuildNot(e->b, whole, "")), num(x, (double)NAN), z);
-  LLVMValueRef unit = both(e, equal(e, a, 1), equal(e, absolute(e, y), (double)INFINITY));
-  LLVMValueRef is_one =
-      LLVMBuildOr(e->b, unit, LLVMBuildOr(e->b, equal(e, x, 1), equal(e, y, 0), ""), "");
-  return pick(e, is_one, one, z);
-}
-
-// x - n y with |x - n y| < |y|, for finite x and y != 0: each round takes off 52 bits of the
-// quotient, exactly.
-static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef cell = emit_alloca(e, LLVMTypeOf(x)), size = absolute(e, y);
-  LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
-  LLVMBuildStore(e->b, x, cell);
-  LLVMBuildBr(e->b, head);
-  LLVMPositionBuilderAtEnd(e->b, head);
-  LLVMValueRef r = LLVMBuildLoad2(e->b, LLVMTypeOf(x), cell, "");
-  LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), size);
-  LLVMBuildCondBr(e->b, any_lane(e, left), body, done);
-  LLVMPositionBuilderAtEnd(e->b, body);
-  // a multiple of y where the quotient itself would leave the range
-  LLVMValueRef far =
-      cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-700), y)), num(r, 0x1p100));
-  LLVMValueRef farther =
-      cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-1000), y)), num(r, 0x1p500));
-  LLVMValueRef by = pick(e, far, scale(e, y, 0x1p700), y);
-  by = pick(e, farther, scale(e, by, 0x1p700), by);
-  LLVMValueRef q = emit_unary(e, "llvm.trunc", quot(e, r, by));
-  LLVMBuildStore(e->b, pick(e, left, residual(e, r, q, by), r), cell);
-  LLVMBuildBr(e->b, head);
-  LLVMPositionBuilderAtEnd(e->b, done);
-  return r;
-}
-
-static LLVMValueRef unbounded(Emit *e, LLVMValueRef x) {
-  return equal(e, absolute(e, x), (double)INFINITY);
-}
-static LLVMValueRef either(Emit *e, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildOr(e->b, a, b, "");
-}
-
-// x - y floor(x/y): the exact remainder of truncation, and y more where its sign is not that of y.
-static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef none = either(e, equal(e, y, 0), unbounded(e, x));
-  // products of very large numbers would overflow where they are split in halves; a smaller x is
-  // its own remainder
-  LLVMValueRef large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
-  LLVMValueRef near = cmp(e, LLVMRealOLT, absolute(e, x), absolute(e, y)),
-               skip = either(e, none, near);
-  LLVMValueRef shrink = pick(e, large, num(y, 0x1p-100), num(y, 1)),
-               grow = pick(e, large, num(y, 0x1p100), num(y, 1));
-  LLVMValueRef r = remainder64(e, pick(e, skip, num(x, 0), mul(e, x, shrink)),
-                               pick(e, skip, num(y, 1), mul(e, y, shrink)));
-  r = pick(e, near, x, mul(e, r, grow));
-  LLVMValueRef apart = LLVMBuildXor(e->b, less(e, r, 0), less(e, y, 0), "");
-  r = pick(e, both(e, apart, cmp(e, LLVMRealONE, r, num(r, 0))), add(e, r, y), r);
-  LLVMValueRef bad = either(e, none, cmp(e, LLVMRealUNO, x, y));
-  return pick(e, bad, num(r, (double)NAN), r);
-}
-
-LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  return is_f32(e, x) ? narrow(e, mod64(e, widen(e, x), widen(e, y))) : mod64(e, x, y);
-}
-
-// The rounded quotient's floor, less 1 where x - q y shows that the rounding went past an integer.
-// Both are scaled where halves of products would leave the range (math_product_error).
-static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef q = emit_unary(e, "llvm.floor", quot(e, x, y)),
-               large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
-  LLVMValueRef shrink = pick(e, large, num(y, 0x1p-100), num(y, 1));
-  LLVMValueRef r = residual(e, mul(e, x, shrink), q, mul(e, y, shrink));
-  LLVMValueRef past = pick(e, less(e, y, 0), cmp(e, LLVMRealOGT, r, num(r, 0)), less(e, r, 0));
-  LLVMValueRef whole = cmp(e, LLVMRealOLT, absolute(e, q), num(q, 0x1p53));
-  return pick(e, both(e, past, whole), offset(e, q, -1), q);
-}
-
-// floor(x / y), of |x| < |y| by the signs alone. The quotient of two f32 in f64 rounds to no
-// integer that it is not.
-LLVMValueRef math_floor_div(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  LLVMValueRef q = is_f32(e, x)
-                       ? narrow(e, emit_unary(e, "llvm.floor", quot(e, widen(e, x), widen(e, y))))
-                       : floor_quotient64(e, x, y);
-  LLVMValueRef near = cmp(e, LLVMRealOLT, absolute(e, x), absolute(e, y));
-  near = both(e, near, cmp(e, LLVMRealONE, x, num(x, 0)));
-  LLVMValueRef apart = LLVMBuildXor(e->b, less(e, x, 0), less(e, y, 0), "");
-  return pick(e, near, pick(e, apart, num(x, -1), num(x, 0)), q);
-}
 #endif

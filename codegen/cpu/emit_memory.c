@@ -1,7 +1,7 @@
-// Loads and stores of one instance: scalar, contiguous, or one element at a time through an index.
+// Loads and stores of one instance: a scalar, neighbours, or single elements through an index.
 //
-// Masks are prefixes (Emit.active lanes are in use), and lanes out of use read as 0.
-#include "codegen/cpu/emit_internal.h"
+// A mask has its first Emit.active lanes in use. Lanes that are not in use read as 0.
+#include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
@@ -24,7 +24,7 @@ static LLVMValueRef load_masked(Emit *e, Dtype t, LLVMValueRef at) {
 LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector) {
   if (vector && e->mask) return from_memory(e, t, load_masked(e, t, at));
   LLVMTypeRef type = vector ? type_vector(e, mem_type(e, t)) : mem_type(e, t);
-  LLVMValueRef raw = LLVMBuildLoad2(e->b, type, at, "");
+  LLVMValueRef raw = emit_read(e, type, at);
   LLVMSetAlignment(raw, align_of(t));
   return from_memory(e, t, raw);
 }
@@ -40,8 +40,8 @@ void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v) {
   LLVMSetAlignment(LLVMBuildStore(e->b, raw, at), align_of(t));
 }
 
-// Pointers base + (index + lane * stride) elements; a scalar base with a small vector index is what
-// the processor's gathers take.
+// The addresses at + (index + lane * stride), in elements. Gathers of the processor take a scalar
+// base and a vector of i32, so that indices are i32 if they fit.
 static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride) {
   LLVMTypeRef type = mem_type(e, t);
@@ -49,8 +49,8 @@ static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRe
   if (!index)
     index = const_lanes(e, small ? e->i32 : e->i64, stride);
   else if (stride != 0)
-    index = LLVMBuildAdd(e->b, index, const_lanes(e, e->i64, stride), "");
-  return LLVMBuildGEP2(e->b, type, at, &index, 1, "");
+    index = int_add(e, index, const_lanes(e, e->i64, stride));
+  return emit_at(e, type, at, index);
 }
 
 static LLVMValueRef gather(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index, int64_t stride) {
@@ -68,31 +68,28 @@ void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef
   emit_intrinsic(e, "llvm.masked.scatter", 2, types, 4, args);
 }
 
+static LLVMValueRef advance(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index) {
+  return emit_at(e, mem_type(e, t), at, index);
+}
+
 static int64_t vector_stride(const Emit *e, const KPtr *p) {
   return e->in_vector ? p->stride[e->k->vector] : 0;
 }
 
-// Address of instance (r, v), lane 0.
+// The address of instance (r, v), lane 0.
 static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   const KPtr *p = &e->k->ptr[pointer];
   if (*row_address(e, pointer, r)) return *row_address(e, pointer, r);
   int64_t at = (int64_t)v * e->plan.lanes * vector_stride(e, p);
   if (e->k->rows >= 0) at += r * p->stride[e->k->rows];
-  LLVMValueRef off = i64_of(e, at);
-  return at ? LLVMBuildGEP2(e->b, mem_type(e, p->type), e->addr[pointer], &off, 1, "")
-            : e->addr[pointer];
+  return at ? advance(e, p->type, e->addr[pointer], i64_of(e, at)) : e->addr[pointer];
 }
 
-// arg `which` of s times its step, as i64; NULL when s has none.
+// Argument `which` of s times its step, as i64; NULL if s has no index.
 static LLVMValueRef instance_index(Emit *e, const KStmt *s, int which, int r, int v) {
   if (s->kind != K_LOAD_AT && s->kind != K_SCATTER) return NULL;
-  LLVMValueRef i = value_at(e, s->arg[which], r, v);
-  i = emit_coerce(e, i, e->k->stmt[s->arg[which]].type, TYPE_I64);
-  return LLVMBuildMul(e->b, i, const_int(LLVMTypeOf(i), s->step), "");
-}
-
-static LLVMValueRef advance(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index) {
-  return LLVMBuildGEP2(e->b, mem_type(e, t), at, &index, 1, "");
+  LLVMValueRef i = operand_at(e, s, which, TYPE_I64, r, v);
+  return int_mul(e, i, int_like(i, s->step));
 }
 
 static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
@@ -101,23 +98,23 @@ static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef i
   return gather(e, t, at, index, stride);
 }
 
-// Where a guard is false lanes are out of use: they read 0 and touch nothing.
+// Lanes whose guard is false are masked: they read 0 and touch no memory.
 static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride, LLVMValueRef guard) {
   LLVMValueRef mask = e->mask;
   guard = emit_splat(e, guard);
-  e->mask = mask ? LLVMBuildAnd(e->b, mask, guard, "") : guard;
+  e->mask = mask ? bit_and(e, mask, guard) : guard;
   LLVMValueRef x = load_lanes(e, t, at, index, stride);
   e->mask = mask;
   return x;
 }
 
-// One element; a place that is not there is replaced by the tensor's first.
+// One element. Where the guard is false the first element of the tensor is read and dropped.
 static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef start,
                                 LLVMValueRef guard) {
-  at = LLVMBuildSelect(e->b, guard, at, start, "");
+  at = pick(e, guard, at, start);
   LLVMValueRef x = load_raw(e, t, at, false);
-  return LLVMBuildSelect(e->b, guard, x, LLVMConstNull(LLVMTypeOf(x)), "");
+  return pick(e, guard, x, LLVMConstNull(LLVMTypeOf(x)));
 }
 
 static LLVMValueRef load_guard(Emit *e, const KStmt *s, int r, int v) {
@@ -148,8 +145,7 @@ void emit_store(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);
   LLVMValueRef at = instance_address(e, s->index, r, v);
-  LLVMValueRef x =
-      emit_coerce(e, value_at(e, s->arg[0], r, v), e->k->stmt[s->arg[0]].type, p->type);
+  LLVMValueRef x = operand_at(e, s, 0, p->type, r, v);
   if (stride != 0)
     x = emit_splat(e, x);
   else if (is_vector(x))
@@ -166,23 +162,22 @@ static void add_in_place(Emit *e, const KStmt *s, LLVMValueRef at, LLVMValueRef 
   store_raw(e, t, at, emit_join(e, OP_SUM, t, old, x));
 }
 
-// Equal indices in one vector must add up, so lanes go one after the other.
+// Lanes with an index are added one after the other: two of them may have the same index.
 void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);
   LLVMValueRef at = instance_address(e, s->index, r, v), index = instance_index(e, s, 1, r, v);
-  LLVMValueRef x =
-      emit_coerce(e, value_at(e, s->arg[0], r, v), e->k->stmt[s->arg[0]].type, p->type);
+  LLVMValueRef x = operand_at(e, s, 0, p->type, r, v);
   if (!is_vector(index) && (!e->in_vector || stride == 1)) {
     add_in_place(e, s, advance(e, p->type, at, index), stride == 1 ? emit_splat(e, x) : x);
     return;
   }
-  index = LLVMBuildAdd(e->b, emit_splat(e, index), const_lanes(e, e->i64, stride), "");
+  index = int_add(e, emit_splat(e, index), const_lanes(e, e->i64, stride));
   x = emit_splat(e, x);
   EmitLoop l =
       loop_begin(e, i64_of(e, 0), e->active ? e->active : i64_of(e, e->plan.lanes), i64_of(e, 1));
-  LLVMValueRef to = advance(e, p->type, at, LLVMBuildExtractElement(e->b, index, l.var, ""));
-  add_in_place(e, s, to, LLVMBuildExtractElement(e->b, x, l.var, ""));
+  LLVMValueRef to = advance(e, p->type, at, lane_of(e, index, l.var));
+  add_in_place(e, s, to, lane_of(e, x, l.var));
   loop_end(e, &l);
 }
 #endif

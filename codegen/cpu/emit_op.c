@@ -1,18 +1,23 @@
-// Pointwise ops on one instance: the column `emit` of ops.def, one rule a name.
+// K_OP: one rule for each name in column `emit` of ir/graph/ops.def, on one instance.
 //
-// Sums of a reduction carry the flags reassoc, nsz and contract, products contract, so that a sum
-// of products uses fused multiply-adds in any order. Sums of two values carry none: x - max must be
-// what it says in every kernel. Comparisons and selections carry none, so that NaN survives.
-// Maximum and minimum let NaN win. Integer division never traps.
+// Fast-math flags: additions of a reduction carry reassoc, nsz and contract, products carry
+// contract, so that a sum of products becomes fused multiply-adds in any order. Other sums and
+// differences carry none: x - max gives the same bits in every kernel. Comparisons and selections
+// carry none, so that NaN stays. Maximum and minimum return NaN if an operand is NaN. Integer
+// division never traps.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
+#include <stddef.h>
 
-// One call: arguments in the register form of s->type unless the rule says otherwise (raw).
+#include "ir/program/program.h"
+
+// A statement with its operands, which are in the register form of `type` unless
+// takes_raw_arguments.
 typedef struct OpCall {
   const KStmt *s;
   Dtype type;    // of the result
-  Dtype from[3]; // of the arguments as computed
+  Dtype from[3]; // of the operands as computed
   LLVMValueRef x[3];
   int r, v;
 } OpCall;
@@ -25,14 +30,14 @@ static LLVMValueRef zero_of(const OpCall *c) { return LLVMConstNull(shape(c)); }
 
 // u8 is kept as i32 in 0..255.
 static LLVMValueRef wrap(Emit *e, Dtype t, LLVMValueRef v) {
-  return t == TYPE_U8 ? LLVMBuildAnd(e->b, v, const_int(LLVMTypeOf(v), 255), "") : v;
+  return t == TYPE_U8 ? keep_bits(e, v, 255) : v;
 }
 
 static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
   (void)e;
-  BUG("op %s is no statement of a kernel", op_row(c->s->op)->text);
+  BUG("op %s is not a statement of kind K_OP", op_row(c->s->op)->text);
 }
-// these stand in a kernel as statements of their own kind
+// statements of their own kinds
 #define emit_constant emit_none
 #define emit_contract emit_none
 #define emit_take emit_none
@@ -42,35 +47,23 @@ static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
 
 static LLVMValueRef emit_index(Emit *e, const OpCall *c) {
   int l = c->s->index;
-  LLVMValueRef i = e->counter[l];
-  if (l == e->k->rows) i = LLVMBuildAdd(e->b, i, i64_of(e, c->r), "");
-  if (l == e->k->vector) i = LLVMBuildAdd(e->b, i, i64_of(e, (int64_t)c->v * e->plan.lanes), "");
-  if (c->s->slot >= 0) {
-    LLVMValueRef n = i64_of(e, c->s->slot), at = LLVMBuildGEP2(e->b, e->i64, e->slots, &n, 1, "");
-    i = LLVMBuildAdd(e->b, i, LLVMBuildLoad2(e->b, e->i64, at, ""), "");
-  }
+  LLVMValueRef i = counter_at(e, l, c->r, c->v);
+  if (c->s->slot >= 0) i = int_add(e, i, slot_value(e, c->s->slot));
   bool wide = dtype_bytes(c->type) == 8 && !is_float(c);
   LLVMTypeRef t = wide ? e->i64 : e->i32;
-  if (!wide) i = LLVMBuildTrunc(e->b, i, t, "");
-  if (l == e->k->vector) i = LLVMBuildAdd(e->b, emit_splat(e, i), const_lanes(e, t, 1), "");
+  if (!wide) i = int_trunc(e, i, t);
+  if (l == e->k->vector) i = int_add(e, emit_splat(e, i), const_lanes(e, t, 1));
   return emit_coerce(e, i, wide ? TYPE_I64 : TYPE_I32, c->type);
 }
 
-static LLVMValueRef call_field(Emit *e, LLVMTypeRef t, int64_t offset) {
-  LLVMValueRef at = i64_of(e, offset);
-  return LLVMBuildLoad2(e->b, t, LLVMBuildGEP2(e->b, e->i8, e->call, &at, 1, ""), "");
-}
-
 static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
-  return emit_coerce(e, call_field(e, e->i64, 40), TYPE_I64, c->type);
+  return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
 }
 
-// arg[0] where all own coordinates are 0.
+// arg[0] on the processor whose rank in the group is 0, else 0.
 static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
-  LLVMValueRef n = i64_of(e, c->s->slot), at = LLVMBuildGEP2(e->b, e->i64, e->slots, &n, 1, "");
-  LLVMValueRef rank = LLVMBuildLoad2(e->b, e->i64, at, "");
-  LLVMValueRef own = LLVMBuildICmp(e->b, LLVMIntEQ, rank, i64_of(e, 0), "");
-  return LLVMBuildSelect(e->b, own, c->x[0], zero_of(c), "");
+  LLVMValueRef own = int_equal(e, slot_value(e, c->s->slot), i64_of(e, 0));
+  return pick(e, own, c->x[0], zero_of(c));
 }
 
 static LLVMValueRef emit_random(Emit *e, const OpCall *c) { return emit_draw(e, c->s, c->x[0]); }
@@ -90,69 +83,63 @@ ARITHMETIC(mul, LLVMBuildFMul, LLVMBuildMul, contracting)
 ARITHMETIC(sum, LLVMBuildFAdd, LLVMBuildAdd, fast)
 
 static LLVMValueRef emit_neg(Emit *e, const OpCall *c) {
-  if (is_float(c)) return fast(LLVMBuildFNeg(e->b, c->x[0], ""));
+  if (is_float(c)) return fast(negate(e, c->x[0]));
   return wrap(e, c->type, LLVMBuildNeg(e->b, c->x[0], ""));
 }
 
-static LLVMValueRef emit_div(Emit *e, const OpCall *c) {
-  return fast(LLVMBuildFDiv(e->b, c->x[0], c->x[1], ""));
-}
+static LLVMValueRef emit_div(Emit *e, const OpCall *c) { return fast(quot(e, c->x[0], c->x[1])); }
 static LLVMValueRef emit_reciprocal(Emit *e, const OpCall *c) {
-  return fast(LLVMBuildFDiv(e->b, const_real(shape(c), 1), c->x[0], ""));
+  return fast(quot(e, num(c->x[0], 1), c->x[0]));
 }
 static LLVMValueRef emit_sqrt(Emit *e, const OpCall *c) {
   return emit_unary(e, "llvm.sqrt", c->x[0]);
 }
 static LLVMValueRef emit_rsqrt(Emit *e, const OpCall *c) {
-  return LLVMBuildFDiv(e->b, const_real(shape(c), 1), emit_unary(e, "llvm.sqrt", c->x[0]), "");
+  return quot(e, num(c->x[0], 1), emit_sqrt(e, c));
 }
 
 static LLVMValueRef below_zero(Emit *e, const OpCall *c) {
-  if (is_float(c)) return LLVMBuildFCmp(e->b, LLVMRealOLT, c->x[0], zero_of(c), "");
-  bool is_unsigned = c->type == TYPE_U64;
-  return LLVMBuildICmp(e->b, is_unsigned ? LLVMIntULT : LLVMIntSLT, c->x[0], zero_of(c), "");
+  if (is_float(c)) return less(e, c->x[0], 0);
+  return int_cmp(e, c->type == TYPE_U64 ? LLVMIntULT : LLVMIntSLT, c->x[0], zero_of(c));
 }
 
 static LLVMValueRef emit_abs(Emit *e, const OpCall *c) {
-  if (is_float(c)) return emit_unary(e, "llvm.fabs", c->x[0]);
-  return LLVMBuildSelect(e->b, below_zero(e, c), LLVMBuildNeg(e->b, c->x[0], ""), c->x[0], "");
+  if (is_float(c)) return absolute(e, c->x[0]);
+  return pick(e, below_zero(e, c), LLVMBuildNeg(e->b, c->x[0], ""), c->x[0]);
 }
 
 static LLVMValueRef emit_relu(Emit *e, const OpCall *c) {
-  return LLVMBuildSelect(e->b, below_zero(e, c), zero_of(c), c->x[0], "");
+  return pick(e, below_zero(e, c), zero_of(c), c->x[0]);
 }
 
-// -1, 0 or 1; a NaN and a zero stay what they are.
+// -1, 0 or 1; NaN and zeros are returned unchanged.
 static LLVMValueRef emit_sign(Emit *e, const OpCall *c) {
   LLVMTypeRef t = shape(c);
   LLVMValueRef one = is_float(c) ? const_real(t, 1) : const_int(t, 1);
-  LLVMValueRef less = is_float(c) ? const_real(t, -1) : const_int(t, -1);
-  LLVMValueRef above = is_float(c)
-                           ? LLVMBuildFCmp(e->b, LLVMRealOGT, c->x[0], zero_of(c), "")
-                           : LLVMBuildICmp(e->b, c->type == TYPE_U64 ? LLVMIntUGT : LLVMIntSGT,
-                                           c->x[0], zero_of(c), "");
-  return LLVMBuildSelect(e->b, above, one,
-                         LLVMBuildSelect(e->b, below_zero(e, c), less, c->x[0], ""), "");
+  LLVMValueRef minus_one = is_float(c) ? const_real(t, -1) : const_int(t, -1);
+  LLVMIntPredicate p = c->type == TYPE_U64 ? LLVMIntUGT : LLVMIntSGT;
+  LLVMValueRef above = is_float(c) ? greater(e, c->x[0], 0) : int_cmp(e, p, c->x[0], zero_of(c));
+  return pick(e, above, one, pick(e, below_zero(e, c), minus_one, c->x[0]));
 }
 
-#define UNARY(name, call)                                                                          \
-  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) { return call(e, c->x[0]); }
-UNARY(exp, math_exp)
-UNARY(log, math_log)
-UNARY(log1p, math_log1p)
-UNARY(expm1, math_expm1)
-UNARY(tanh, math_tanh)
-UNARY(sigmoid, math_sigmoid)
-UNARY(softplus, math_softplus)
-UNARY(erf, math_erf)
-UNARY(sin, math_sin)
-UNARY(cos, math_cos)
-UNARY(silu, math_silu)
-UNARY(silu_slope, math_silu_slope)
-UNARY(gelu, math_gelu)
-UNARY(gelu_slope, math_gelu_slope)
-UNARY(gelu_tanh, math_gelu_tanh)
-UNARY(gelu_tanh_slope, math_gelu_tanh_slope)
+#define UNARY(name)                                                                                \
+  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) { return math_##name(e, c->x[0]); }
+UNARY(exp)
+UNARY(log)
+UNARY(log1p)
+UNARY(expm1)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(softplus)
+UNARY(erf)
+UNARY(sin)
+UNARY(cos)
+UNARY(silu)
+UNARY(silu_slope)
+UNARY(gelu)
+UNARY(gelu_slope)
+UNARY(gelu_tanh)
+UNARY(gelu_tanh_slope)
 
 #define ROUNDING(name, intrinsic)                                                                  \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                                      \
@@ -164,58 +151,52 @@ ROUNDING(round, "llvm.roundeven")
 
 // -- integer division, powers -------------------------------------------------------------------
 
-// Rounded toward minus infinity; 0 where y is 0, x where y is -1 and -x does not fit. Narrow
-// integers go through double, whose quotient is near enough for the exact floor and runs in
-// vectors.
+// Integers of at most 32 bits: the quotient in f64 is near enough for its floor to be exact, and
+// unlike integer division it runs in vectors.
 static LLVMValueRef narrow_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   LLVMTypeRef d = type_like(e, e->f64, y);
   LLVMValueRef a = LLVMBuildSIToFP(e->b, c->x[0], d, ""), b = LLVMBuildSIToFP(e->b, y, d, "");
-  LLVMValueRef q = emit_unary(e, "llvm.floor", LLVMBuildFDiv(e->b, a, b, ""));
-  return LLVMBuildFPToSI(e->b, q, LLVMTypeOf(y), "");
+  return LLVMBuildFPToSI(e->b, emit_unary(e, "llvm.floor", quot(e, a, b)), LLVMTypeOf(y), "");
 }
 
 static LLVMValueRef wide_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
-  LLVMBuilderRef b = e->b;
-  if (c->type == TYPE_U64) return LLVMBuildUDiv(b, c->x[0], y, "");
-  LLVMValueRef q = LLVMBuildSDiv(b, c->x[0], y, "");
-  LLVMValueRef rest = LLVMBuildSub(b, c->x[0], LLVMBuildMul(b, q, y, ""), "");
-  LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, rest, zero_of(c), "");
-  LLVMValueRef apart = LLVMBuildICmp(b, LLVMIntSLT, LLVMBuildXor(b, rest, y, ""), zero_of(c), "");
-  LLVMValueRef less = LLVMBuildZExt(b, LLVMBuildAnd(b, odd, apart, ""), shape(c), "");
-  return LLVMBuildSub(b, q, less, "");
+  if (c->type == TYPE_U64) return LLVMBuildUDiv(e->b, c->x[0], y, "");
+  LLVMValueRef q = LLVMBuildSDiv(e->b, c->x[0], y, "");
+  LLVMValueRef rest = int_sub(e, c->x[0], int_mul(e, q, y));
+  LLVMValueRef inexact = not_zero(e, rest);
+  LLVMValueRef signs_differ = int_less(e, bit_xor(e, rest, y), zero_of(c));
+  return int_sub(e, q, int_zext(e, bit_and(e, inexact, signs_differ), shape(c)));
 }
 
+// floor(x / y); 0 if y is 0, x if y is -1 and -x overflows.
 static LLVMValueRef int_quotient(Emit *e, const OpCall *c) {
-  LLVMBuilderRef b = e->b;
   bool wide = dtype_bytes(c->type) == 8;
-  LLVMValueRef y = c->x[1], none = LLVMBuildICmp(b, LLVMIntEQ, y, zero_of(c), ""), bad = none;
+  LLVMValueRef y = c->x[1], none = int_equal(e, y, zero_of(c)), bad = none;
   if (c->type != TYPE_U64) {
-    LLVMValueRef least = const_int(shape(c), wide ? INT64_MIN : INT32_MIN);
+    LLVMValueRef lowest = const_int(shape(c), wide ? INT64_MIN : INT32_MIN);
     LLVMValueRef over =
-        LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntEQ, c->x[0], least, ""),
-                     LLVMBuildICmp(b, LLVMIntEQ, y, const_int(shape(c), -1), ""), "");
-    bad = LLVMBuildOr(b, none, over, "");
+        bit_and(e, int_equal(e, c->x[0], lowest), int_equal(e, y, const_int(shape(c), -1)));
+    bad = bit_or(e, none, over);
   }
-  y = LLVMBuildSelect(b, bad, const_int(shape(c), 1), y, "");
+  y = pick(e, bad, const_int(shape(c), 1), y);
   LLVMValueRef q = wide ? wide_quotient(e, c, y) : narrow_quotient(e, c, y);
-  return LLVMBuildSelect(b, none, zero_of(c), q, "");
+  return pick(e, none, zero_of(c), q);
 }
 
 static LLVMValueRef emit_floor_div(Emit *e, const OpCall *c) {
-  if (!is_float(c)) return int_quotient(e, c);
-  return math_floor_div(e, c->x[0], c->x[1]);
+  return is_float(c) ? math_floor_div(e, c->x[0], c->x[1]) : int_quotient(e, c);
 }
 
 static LLVMValueRef emit_mod(Emit *e, const OpCall *c) {
   if (is_float(c)) return math_mod(e, c->x[0], c->x[1]);
-  LLVMValueRef whole = LLVMBuildMul(e->b, int_quotient(e, c), c->x[1], "");
-  LLVMValueRef rest = LLVMBuildSub(e->b, c->x[0], whole, "");
-  LLVMValueRef none = LLVMBuildICmp(e->b, LLVMIntEQ, c->x[1], zero_of(c), "");
-  return LLVMBuildSelect(e->b, none, zero_of(c), rest, "");
+  LLVMValueRef multiple = int_mul(e, int_quotient(e, c), c->x[1]);
+  LLVMValueRef rest = int_sub(e, c->x[0], multiple);
+  LLVMValueRef none = int_equal(e, c->x[1], zero_of(c));
+  return pick(e, none, zero_of(c), rest);
 }
 
-// Squarings, a loop that every lane runs to its end. Negative exponents: 1/x toward zero.
-static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
+// x^n for n >= 0: one squaring a bit of n.
+static LLVMValueRef power_by_squaring(Emit *e, const OpCall *c) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = shape(c);
   LLVMValueRef one = const_int(t, 1), y = emit_alloca(e, t), x = emit_alloca(e, t),
@@ -223,29 +204,28 @@ static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   LLVMBuildStore(b, one, y);
   LLVMBuildStore(b, c->x[0], x);
   LLVMBuildStore(b, c->x[1], n);
-  EmitLoop l =
-      loop_begin(e, i64_of(e, 0), i64_of(e, dtype_bytes(c->type) == 8 ? 63 : 31), i64_of(e, 1));
-  LLVMValueRef power = LLVMBuildLoad2(b, t, x, ""), left = LLVMBuildLoad2(b, t, n, "");
-  LLVMValueRef odd =
-      LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, left, one, ""), LLVMConstNull(t), "");
-  LLVMValueRef factor = LLVMBuildSelect(b, odd, power, one, "");
-  LLVMBuildStore(b, LLVMBuildMul(b, LLVMBuildLoad2(b, t, y, ""), factor, ""), y);
-  LLVMBuildStore(b, LLVMBuildMul(b, power, power, ""), x);
-  LLVMBuildStore(b, LLVMBuildLShr(b, left, one, ""), n);
+  EmitLoop l = loop_to(e, dtype_bytes(c->type) == 8 ? 63 : 31);
+  LLVMValueRef power = emit_read(e, t, x), left = emit_read(e, t, n);
+  LLVMValueRef odd = not_zero(e, bit_and(e, left, one));
+  LLVMValueRef factor = pick(e, odd, power, one);
+  LLVMBuildStore(b, int_mul(e, emit_read(e, t, y), factor), y);
+  LLVMBuildStore(b, int_mul(e, power, power), x);
+  LLVMBuildStore(b, shift_right(e, left, one), n);
   loop_end(e, &l);
-  LLVMValueRef whole = LLVMBuildLoad2(b, t, y, "");
-  if (c->type == TYPE_U64 || c->type == TYPE_U8) return wrap(e, c->type, whole);
-  // a power of 1 or -1 with negative exponent is that with the exponent's sign dropped; others are
-  // below 1
-  LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, c->x[1], LLVMConstNull(t), "");
-  LLVMValueRef even =
-      LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, c->x[1], one, ""), LLVMConstNull(t), "");
-  LLVMValueRef is_one = LLVMBuildICmp(b, LLVMIntEQ, c->x[0], one, "");
-  LLVMValueRef is_less = LLVMBuildICmp(b, LLVMIntEQ, c->x[0], const_int(t, -1), "");
-  LLVMValueRef small = LLVMBuildSelect(
-      b, is_less, LLVMBuildSelect(b, even, one, const_int(t, -1), ""), LLVMConstNull(t), "");
-  small = LLVMBuildSelect(b, is_one, one, small, "");
-  return LLVMBuildSelect(b, negative, small, whole, "");
+  return emit_read(e, t, y);
+}
+
+// x^n; for negative n, 1 / x^-n rounded toward zero: 1, -1 or 0.
+static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
+  LLVMTypeRef t = shape(c);
+  LLVMValueRef one = const_int(t, 1), minus_one = const_int(t, -1), y = power_by_squaring(e, c);
+  if (c->type == TYPE_U64 || c->type == TYPE_U8) return wrap(e, c->type, y);
+  LLVMValueRef negative = int_less(e, c->x[1], zero_of(c));
+  LLVMValueRef even = int_equal(e, bit_and(e, c->x[1], one), zero_of(c));
+  LLVMValueRef is_one = int_equal(e, c->x[0], one), is_minus = int_equal(e, c->x[0], minus_one);
+  LLVMValueRef small = pick(e, is_minus, pick(e, even, one, minus_one), zero_of(c));
+  small = pick(e, is_one, one, small);
+  return pick(e, negative, small, y);
 }
 
 static LLVMValueRef emit_pow(Emit *e, const OpCall *c) {
@@ -259,49 +239,37 @@ static LLVMValueRef compare(Emit *e, const OpCall *c, LLVMRealPredicate f, LLVMI
   Dtype t = c->from[0] == c->from[1] ? c->from[0] : dtype_join(c->from[0], c->from[1]);
   LLVMValueRef a = emit_coerce(e, c->x[0], c->from[0], t),
                b = emit_coerce(e, c->x[1], c->from[1], t);
-  if (dtype_is_float(t)) return LLVMBuildFCmp(e->b, f, a, b, "");
-  return LLVMBuildICmp(e->b, t == TYPE_U64 || t == TYPE_BOOL ? u : s, a, b, "");
+  if (dtype_is_float(t)) return cmp(e, f, a, b);
+  return int_cmp(e, t == TYPE_U64 || t == TYPE_BOOL ? u : s, a, b);
 }
-static LLVMValueRef emit_eq(Emit *e, const OpCall *c) {
-  return compare(e, c, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ);
-}
-static LLVMValueRef emit_ne(Emit *e, const OpCall *c) {
-  return compare(e, c, LLVMRealUNE, LLVMIntNE, LLVMIntNE);
-}
-static LLVMValueRef emit_lt(Emit *e, const OpCall *c) {
-  return compare(e, c, LLVMRealOLT, LLVMIntSLT, LLVMIntULT);
-}
-static LLVMValueRef emit_le(Emit *e, const OpCall *c) {
-  return compare(e, c, LLVMRealOLE, LLVMIntSLE, LLVMIntULE);
-}
+#define COMPARISON(name, f, s, u)                                                                  \
+  static LLVMValueRef emit_##name(Emit *e, const OpCall *c) { return compare(e, c, f, s, u); }
+COMPARISON(eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ)
+COMPARISON(ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE)
+COMPARISON(lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT)
+COMPARISON(le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE)
 
-static LLVMValueRef emit_and(Emit *e, const OpCall *c) {
-  return LLVMBuildAnd(e->b, c->x[0], c->x[1], "");
-}
-static LLVMValueRef emit_or(Emit *e, const OpCall *c) {
-  return LLVMBuildOr(e->b, c->x[0], c->x[1], "");
-}
-static LLVMValueRef emit_not(Emit *e, const OpCall *c) { return LLVMBuildNot(e->b, c->x[0], ""); }
+static LLVMValueRef emit_and(Emit *e, const OpCall *c) { return bit_and(e, c->x[0], c->x[1]); }
+static LLVMValueRef emit_or(Emit *e, const OpCall *c) { return bit_or(e, c->x[0], c->x[1]); }
+static LLVMValueRef emit_not(Emit *e, const OpCall *c) { return bit_not(e, c->x[0]); }
 
 static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
   LLVMValueRef p = emit_convert(e, c->x[0], c->from[0], TYPE_BOOL);
   LLVMValueRef a = emit_coerce(e, c->x[1], c->from[1], c->type),
                b = emit_coerce(e, c->x[2], c->from[2], c->type);
-  return LLVMBuildSelect(e->b, p, a, b, "");
+  return pick(e, p, a, b);
 }
 
-// The larger (smaller) of two, NaN if either is: x > y picks y for a NaN y, the second select
-// covers x.
+// The larger (smaller) of two, NaN if either is: a > b is false for a NaN b, which is then picked;
+// the second selection is for a NaN a.
 static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
-  LLVMBuilderRef bb = e->b;
   if (dtype_is_float(t)) {
-    LLVMValueRef wins = LLVMBuildFCmp(bb, max ? LLVMRealOGT : LLVMRealOLT, a, b, "");
-    LLVMValueRef y = LLVMBuildSelect(bb, wins, a, b, "");
-    return LLVMBuildSelect(bb, LLVMBuildFCmp(bb, LLVMRealUNO, a, a, ""), a, y, "");
+    LLVMValueRef y = pick(e, cmp(e, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
+    return pick(e, is_nan(e, a), a, y);
   }
   bool u = t == TYPE_U64 || t == TYPE_BOOL;
   LLVMIntPredicate p = max ? (u ? LLVMIntUGT : LLVMIntSGT) : (u ? LLVMIntULT : LLVMIntSLT);
-  return LLVMBuildSelect(bb, LLVMBuildICmp(bb, p, a, b, ""), a, b, "");
+  return pick(e, int_cmp(e, p, a, b), a, b);
 }
 static LLVMValueRef emit_maximum(Emit *e, const OpCall *c) {
   return extreme(e, c->type, true, c->x[0], c->x[1]);
@@ -319,36 +287,34 @@ static LLVMValueRef emit_cast(Emit *e, const OpCall *c) {
 
 // -- keys of argmax -----------------------------------------------------------------------------
 
-// Bits that order as unsigned numbers do; -0 as 0, NaN above all.
+// 32 bits that compare, as unsigned numbers, as the values do; -0 equals 0, NaN is the highest.
 static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
-  LLVMBuilderRef b = e->b;
   LLVMTypeRef t = type_like(e, e->i32, x);
   if (!dtype_is_float(from))
-    return LLVMBuildXor(b, emit_coerce(e, x, from, TYPE_I32), const_int(t, INT32_MIN), "");
+    return bit_xor(e, emit_coerce(e, x, from, TYPE_I32), const_int(t, INT32_MIN));
   x = emit_coerce(e, x, from, TYPE_F32);
-  LLVMValueRef bits =
-      LLVMBuildBitCast(b, LLVMBuildFAdd(b, x, const_real(LLVMTypeOf(x), 0), ""), t, "");
-  LLVMValueRef all = LLVMBuildAShr(b, bits, const_int(t, 31), "");
-  LLVMValueRef y = LLVMBuildXor(b, bits, LLVMBuildOr(b, all, const_int(t, INT32_MIN), ""), "");
-  return LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), const_int(t, -1), y, "");
+  LLVMValueRef bits = bit_cast(e, offset(e, x, 0), t);
+  LLVMValueRef all = LLVMBuildAShr(e->b, bits, const_int(t, 31), "");
+  LLVMValueRef y = bit_xor(e, bits, bit_or(e, all, const_int(t, INT32_MIN)));
+  return pick(e, is_nan(e, x), const_int(t, -1), y);
 }
 
+// The upper half compares values, the lower half prefers the smaller index.
 static LLVMValueRef emit_arg_key(Emit *e, const OpCall *c) {
   LLVMTypeRef t = type_like(e, e->i64, c->x[0]);
-  LLVMValueRef high = LLVMBuildZExt(e->b, ordered_bits(e, c->x[0], c->from[0]), t, "");
+  LLVMValueRef high = int_zext(e, ordered_bits(e, c->x[0], c->from[0]), t);
   LLVMValueRef index = emit_coerce(e, c->x[1], c->from[1], TYPE_I32);
-  LLVMValueRef low = LLVMBuildZExt(e->b, LLVMBuildNot(e->b, index, ""), t, "");
-  return LLVMBuildOr(e->b, LLVMBuildShl(e->b, high, const_int(t, 32), ""), low, "");
+  LLVMValueRef low = int_zext(e, bit_not(e, index), t);
+  return bit_or(e, left_by(e, high, 32), low);
 }
 
 static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
-  LLVMValueRef low = LLVMBuildTrunc(e->b, c->x[0], type_like(e, e->i32, c->x[0]), "");
-  return LLVMBuildNot(e->b, low, "");
+  return bit_not(e, int_trunc(e, c->x[0], type_like(e, e->i32, c->x[0])));
 }
 
 // -- the status word ----------------------------------------------------------------------------
 
-// Flat index of a lane over the loops that are open at the statement's level, by their sizes.
+// The row-major index of a lane over the loops around the statement, by their sizes.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
   KLevel level = c->s->level;
   int n = level == LEVEL_PROLOGUE ? 0
@@ -356,68 +322,55 @@ static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
                                   : e->k->nouter + e->k->ninner;
   LLVMValueRef at = i64_of(e, 0);
   for (int l = 0; l < n; l++) {
-    at = LLVMBuildMul(e->b, at, i64_of(e, e->k->loop[l].size), "");
-    LLVMValueRef i = e->counter[l];
-    if (l == e->k->rows) i = LLVMBuildAdd(e->b, i, i64_of(e, c->r), "");
-    if (l == e->k->vector) i = LLVMBuildAdd(e->b, i, i64_of(e, (int64_t)c->v * e->plan.lanes), "");
-    if (l == e->k->vector) i = LLVMBuildAdd(e->b, i, lane, "");
-    at = LLVMBuildAdd(e->b, at, i, "");
+    at = int_mul(e, at, i64_of(e, e->k->loop[l].size));
+    LLVMValueRef i = counter_at(e, l, c->r, c->v);
+    if (l == e->k->vector) i = int_add(e, i, lane);
+    at = int_add(e, at, i);
   }
   return at;
 }
 
-static LLVMValueRef status_field(Emit *e, int64_t offset) {
-  LLVMValueRef at = i64_of(e, offset);
-  return LLVMBuildGEP2(e->b, e->i8, e->status, &at, 1, "");
+static LLVMValueRef status_field(Emit *e, size_t at) {
+  return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
 }
 
-// if (status is clean) write code, value and position of the lane.
+// Writes code, value and position of the lane if the status word is clean.
 static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
-  LLVMBuilderRef b = e->b;
-  LLVMBasicBlockRef write = emit_block(e), done = emit_block(e);
-  LLVMValueRef old = LLVMBuildLoad2(b, e->i32, e->status, "");
-  LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, old, const_int(e->i32, 0), ""), write, done);
-  LLVMPositionBuilderAtEnd(b, write);
-  LLVMValueRef n = i64_of(e, c->s->index), at = LLVMBuildGEP2(b, e->f64, e->nums, &n, 1, "");
-  LLVMValueRef code = LLVMBuildFPToUI(b, LLVMBuildLoad2(b, e->f64, at, ""), e->i32, "");
-  LLVMBuildStore(b, code, e->status);
-  LLVMBuildStore(b, LLVMBuildSExt(b, value, e->i64, ""), status_field(e, 8));
-  LLVMBuildStore(b, flat_position(e, c, lane), status_field(e, 16));
-  LLVMBuildBr(b, done);
-  LLVMPositionBuilderAtEnd(b, done);
+  LLVMValueRef old = emit_read(e, e->i32, e->status);
+  EmitIf clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
+  LLVMValueRef code = LLVMBuildFPToUI(e->b, number_value(e, c->s->index), e->i32, "");
+  LLVMBuildStore(e->b, code, e->status);
+  LLVMBuildStore(e->b, int_sext(e, value, e->i64), status_field(e, offsetof(Status, value)));
+  LLVMBuildStore(e->b, flat_position(e, c, lane), status_field(e, offsetof(Status, position)));
+  if_end(e, clean);
 }
 
-// The rare block: the first bad lane.
+// Reports the first lane that is out of range.
 static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   if (!is_vector(bad)) {
     write_status(e, c, c->x[0], i64_of(e, 0));
     return;
   }
   LLVMTypeRef bits = LLVMIntTypeInContext(e->ctx, (unsigned)e->plan.lanes);
-  LLVMValueRef args[2] = {LLVMBuildBitCast(e->b, bad, bits, ""), LLVMConstInt(e->i1, 1, false)};
+  LLVMValueRef args[2] = {bit_cast(e, bad, bits), LLVMConstInt(e->i1, 1, false)};
   LLVMValueRef first = emit_intrinsic(e, "llvm.cttz", 1, &bits, 2, args);
-  LLVMValueRef lane = LLVMBuildZExt(e->b, first, e->i64, "");
-  write_status(e, c, LLVMBuildExtractElement(e->b, c->x[0], lane, ""), lane);
+  LLVMValueRef lane = int_zext(e, first, e->i64);
+  write_status(e, c, lane_of(e, c->x[0], lane), lane);
 }
 
+// Clamps an index to 0..step-1 and reports the first one that was outside.
 static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
-  LLVMBuilderRef b = e->b;
-  LLVMTypeRef t = shape(c);
-  LLVMValueRef last = const_int(t, c->s->step - 1), zero = LLVMConstNull(t);
-  LLVMValueRef low = LLVMBuildICmp(b, LLVMIntSLT, c->x[0], zero, "");
-  LLVMValueRef high = LLVMBuildICmp(b, LLVMIntSGT, c->x[0], last, ""),
-               bad = LLVMBuildOr(b, low, high, "");
-  if (is_vector(bad) && e->mask) bad = LLVMBuildAnd(b, bad, e->mask, "");
-  LLVMBasicBlockRef found = emit_block(e), go = emit_block(e);
-  LLVMBuildCondBr(b, any_lane(e, bad), found, go);
-  LLVMPositionBuilderAtEnd(b, found);
+  LLVMValueRef last = int_like(c->x[0], c->s->step - 1), zero = zero_of(c);
+  LLVMValueRef low = int_less(e, c->x[0], zero);
+  LLVMValueRef high = int_cmp(e, LLVMIntSGT, c->x[0], last), bad = bit_or(e, low, high);
+  if (is_vector(bad) && e->mask) bad = bit_and(e, bad, e->mask);
+  EmitIf found = if_begin(e, any_lane(e, bad));
   report(e, c, bad);
-  LLVMBuildBr(b, go);
-  LLVMPositionBuilderAtEnd(b, go);
-  return LLVMBuildSelect(b, low, zero, LLVMBuildSelect(b, high, last, c->x[0], ""), "");
+  if_end(e, found);
+  return pick(e, low, zero, pick(e, high, last, c->x[0]));
 }
 
-// -- reductions: one step -----------------------------------------------------------------------
+// -- one step of a reduction -----------------------------------------------------------------------
 
 static OpRule *const rules[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \

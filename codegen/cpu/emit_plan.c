@@ -1,8 +1,9 @@
-// The schedule of a kernel on a CPU: lanes, register tile, and the place of each statement.
+// Plans a kernel for a CPU: lanes of a vector, the register tile, slabs, and the place of each
+// statement. In: a Kernel and an EmitTarget. Out: a CpuPlan.
 //
-// A value that does not depend on a loop is computed outside it: levels say where a statement may
-// stand at the latest, strides where it need not stand. Effects (stores, reductions, checks) stay
-// where the kernel puts them, and so do loads from memory that the kernel writes.
+// A value is computed outside all loops that it does not depend on. Statements with an effect
+// (stores, reductions, checks) stay at the level that the kernel gives them, and so do loads from
+// memory that the kernel writes.
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
@@ -23,7 +24,7 @@ static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
     m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
   if (s->kind == K_POSITION) m |= pointer_dep(&k->walk[s->index], k->nouter + k->ninner);
   if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
-  // what a reduction leaves is the same for all rounds of the inner loops
+  // the result of a reduction is the same for all rounds of the inner loops
   if (s->kind == K_REDUCE) m &= loop_bit(k->nouter) - 1;
   return m;
 }
@@ -66,19 +67,19 @@ static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, uint32_
   return place;
 }
 
-// Rounds of a loop; of one for any size, many.
+// Rounds of a loop; if they are known at run time only, a large number.
 static int64_t loop_size(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : 1 << 20;
 }
 
-// Elements along the vector loop that one unit has at most.
+// The most elements along the vector loop that one unit has.
 static int64_t vector_span(const Kernel *k, bool outer) {
   int64_t size = loop_size(k, k->vector);
   return outer && k->block < size ? k->block : size;
 }
 
-// How much code one instance is: heavy bodies overlap by themselves, and every copy costs compile
-// time.
+// Instructions of one instance of the kernel's body. Long bodies keep the processor busy without
+// further instances, which would only cost compile time.
 static int body_weight(const Kernel *k) {
   int w = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -93,7 +94,7 @@ static int vecs_by_weight(const Kernel *k) {
   return w <= 16 ? 4 : w <= 70 ? 2 : 1;
 }
 
-// Accumulators that a tile instance keeps alive in its busiest phase, at least 1.
+// The most accumulators of one instance in any phase, at least 1.
 static int reductions(const Kernel *k) {
   int most = 1;
   for (int ph = 0; ph < k->nphases; ph++) {
@@ -104,15 +105,16 @@ static int reductions(const Kernel *k) {
   return most;
 }
 
-// Estimated cycles of `size` rows by `span` vectors: a tile of r x v issues two of its r*v products
-// or two of its r+v loads a cycle; what is left over runs row by row, bound by the latency of its
-// few accumulators (and what comes in between).
+// Estimated cycles of one round of an r x v tile: two of its r*v products or two of its r+v loads a
+// cycle, but no less than the latency of an accumulator, plus the loop itself.
 static double tile_round(int r, int v) {
   double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
   double most = products > loads ? products : loads;
   return (most > latency ? most : latency) + 0.75;
 }
 
+// Estimated cycles of `size` rows by `vectors`. Rows and vectors left over from tiles run in
+// smaller ones.
 static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
   double tiles = (double)(vectors / v);
   int tail = (int)(vectors % v);
@@ -120,16 +122,17 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
          (double)(size % r) * (tiles * tile_round(1, v) + (tail ? tile_round(1, tail) : 0));
 }
 
-// Heights of tiles: where chunks have whole loops of rows any, else those that divide ROWS_GRAIN.
+// Chunks of kernels with a row loop hold whole loops of rows if these are short, else multiples of
+// ROWS_GRAIN rows: then tiles have a height that divides ROWS_GRAIN.
 enum {
   ROWS_GRAIN = 24,
-  ROWS_WHOLE = 64,
-  RUN_UNITS = 64,
-  RUN_WHOLE = 256,
-  FEW_RUNS = 16,
-  SLAB_FROM = 196608,
-  SLAB_BYTES = 65536,
-  SCRATCH_BYTES = 131072
+  SHORT_ROWS = 64,        // rows of a short loop
+  SHORT_ROWS_SLABS = 256, // the same in kernels with slabs
+  RUN_UNITS = 64,         // most units of a run in a chunk
+  FEW_RUNS = 16,          // smaller runs if there would be fewer of them
+  SLAB_FROM = 196608,     // bytes that a unit reads along the vector loop, from which slabs pay
+  SLAB_BYTES = 65536,     // bytes that a slab reads
+  SCRATCH_BYTES = 131072  // of the sums that wait
 };
 
 // -- slabs --------------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-// One sum over all inner loops, in the first phase and alone there, for every unit and lane.
+// Whether the only statement with an effect in the inner loops and in phase 0 is one sum.
 static bool sums_alone(const Kernel *k) {
   int sums = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -168,6 +171,7 @@ static bool in_slabs(const Kernel *k) {
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
+// Chooses slab_loop and slab_step so that a slab reads about SLAB_BYTES.
 static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
   uint32_t every = loop_bit(k->rows) | loop_bit(k->vector);
@@ -186,7 +190,7 @@ static void choose_slabs(const Kernel *k, CpuPlan *p) {
 
 static bool is_height(const Kernel *k, int r) {
   int64_t size = loop_size(k, k->rows);
-  return size <= (in_slabs(k) ? RUN_WHOLE : ROWS_WHOLE) || ROWS_GRAIN % r == 0;
+  return size <= (in_slabs(k) ? SHORT_ROWS_SLABS : SHORT_ROWS) || ROWS_GRAIN % r == 0;
 }
 
 int64_t kernel_grain(const Kernel *k) {
@@ -195,10 +199,10 @@ int64_t kernel_grain(const Kernel *k) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
     int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS),
-            whole = size <= RUN_WHOLE ? size : ROWS_GRAIN;
-    return whole * ceil_div(run, whole);
+            rows = size <= SHORT_ROWS_SLABS ? size : ROWS_GRAIN;
+    return rows * ceil_div(run, rows);
   }
-  int64_t n = loop_size(k, k->rows) <= ROWS_WHOLE ? k->loop[k->rows].size : ROWS_GRAIN;
+  int64_t n = loop_size(k, k->rows) <= SHORT_ROWS ? k->loop[k->rows].size : ROWS_GRAIN;
   for (int l = k->rows + 1; l < k->nouter; l++)
     n *= l == k->vector ? ceil_div(loop_size(k, l), k->block) : loop_size(k, l);
   return n;
@@ -206,9 +210,11 @@ int64_t kernel_grain(const Kernel *k) {
 
 static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
-  // of 32 or 16 registers some hold what is loaded; a tile that spills runs at half speed
+  // accumulators of a tile; the other registers, of 32 or 16, hold operands. Tiles that spill run
+  // at half speed
   int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
-  // along an inner vector loop all vectors of a row end in one sum: vecs only hide latency there
+  // along an inner vector loop all vectors of a row are joined in the end: more vecs only hide
+  // latency
   int64_t spread = p->vec_outer ? vectors : 1;
   double best = -1;
   for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
@@ -222,8 +228,6 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
     }
 }
 
-// Innermost place that decides guards which are the same in all lanes, of loads inside the loops;
-// -1: none.
 int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
   int place = -1;
   for (int i = 0; i < k->nstmts; i++) {
@@ -240,7 +244,7 @@ bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt) {
   return !(p->dep[s->arg[1]] & loop_bit(k->vector));
 }
 
-// What a value is where the guard is false.
+// What is known of the value of `stmt` where the guard is false. known: of earlier statements.
 static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if (s->kind == K_NUM) return (KNumber)s->step;
@@ -255,6 +259,7 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
   return NUMBER_ANY;
 }
 
+// Whether x is the identity of the reduction.
 static bool is_neutral(const KStmt *reduce, KNumber x) {
   switch (op_row(reduce->op)->monoid) {
   case MONOID_SUM: return x == NUMBER_ZERO;
@@ -295,7 +300,8 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 
-// Numbers are scalars, and places, 64 bits wide, few beside the values that lanes are made for.
+// The widest type of a kernel decides its lanes. Numbers, which are scalars, and places, which are
+// i64 and few, do not count.
 static bool shapes_lanes(KKind kind) {
   return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT;
 }
@@ -323,5 +329,3 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   p.fold = fold_plan(a, k, &p);
   return p;
 }
-
-// -- the partial row ----------------------------------------------------------------------------

@@ -1,16 +1,17 @@
-// sin and cos, f32 and f64: x = n pi/2 + r + tail in double, then a polynomial on [-pi/4, pi/4].
+// sin and cos of f32 and f64: x = n pi/2 + r + tail in f64, then a polynomial over [-pi/4, pi/4].
 //
-// Up to 2^20 quarter turns the multiple of pi/2 is taken off in two exact steps (Cody and Waite).
-// Larger arguments take the way of Payne and Hanek, in double: x times 24-bit pieces of 2/pi, each
-// product exact and taken modulo 4 at once, so that only the fraction of a turn is left. That way
-// is a loop in a block that runs only when some lane needs it.
-#include "codegen/cpu/emit_arith_internal.h"
+// Up to 2^20 quarter turns n pi/2 is subtracted in two exact steps (Cody and Waite, "Software
+// manual for the elementary functions", 1980). Larger arguments are reduced as by Payne and Hanek
+// ("Radian reduction for trigonometric functions", 1983): x times 24-bit pieces of 2/pi, each
+// product exact and taken modulo 4 at once, so that only a fraction of a turn remains. That is a
+// loop in a block that runs only if some lane needs it.
+#include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
 
 enum { PIECES = 50 };
-// 2/pi in pieces of 24 bits
+// 2/pi in pieces of 24 bits, highest first
 static const uint32_t two_over_pi[PIECES] = {
     0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041, 0xfe5163,
     0xabdebb, 0xc561b7, 0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c, 0xfe1deb, 0x1cb129,
@@ -19,20 +20,21 @@ static const uint32_t two_over_pi[PIECES] = {
     0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d, 0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292,
     0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
 };
-// pieces are stored times 2^200 and x is taken times 2^-200: the last ones would be subnormal
+// Pieces are stored times 2^200 and x is multiplied by 2^-200, because the last pieces would be
+// subnormal.
 enum { SHIFT = 200 };
 
 typedef struct Angle {
   LLVMValueRef n;    // i64, quarter turns
   LLVMValueRef r;    // f64, within [-pi/4, pi/4]
-  LLVMValueRef tail; // f64, what r lacks
+  LLVMValueRef tail; // f64, the rounding error of r
 } Angle;
 
-// Nearest integer of x, as a double and as an i64 whose low bits are right.
+// The nearest integer of x, as f64 and as *n, an i64 of which only the low bits are right.
 static LLVMValueRef nearest(Emit *e, LLVMValueRef x, LLVMValueRef *n) {
   LLVMTypeRef t = type_like(e, e->i64, x);
   LLVMValueRef shifted = add(e, x, num(x, 0x1.8p52));
-  *n = LLVMBuildBitCast(e->b, shifted, t, "");
+  *n = bit_cast(e, shifted, t);
   return sub(e, shifted, num(x, 0x1.8p52));
 }
 
@@ -62,15 +64,15 @@ static LLVMValueRef pieces_table(Emit *e) {
   return at;
 }
 
-// (high, low) += p modulo 4, the error of the sum kept (Knuth's two-sum).
+// high + low += p modulo 4; low collects the rounding errors (Knuth's two-sum).
 static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
   LLVMTypeRef t = LLVMTypeOf(p);
   LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));
   p = sub(e, p, scale(e, turns, 4));
-  LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), sum = add(e, h, p), part = sub(e, sum, h);
+  LLVMValueRef h = emit_read(e, t, high), sum = add(e, h, p), part = sub(e, sum, h);
   LLVMValueRef error = add(e, sub(e, h, sub(e, sum, part)), sub(e, p, part));
   LLVMBuildStore(e->b, sum, high);
-  LLVMBuildStore(e->b, add(e, LLVMBuildLoad2(e->b, t, low, ""), error), low);
+  LLVMBuildStore(e->b, add(e, emit_read(e, t, low), error), low);
 }
 
 static Angle reduce_large(Emit *e, LLVMValueRef x) {
@@ -78,17 +80,17 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   LLVMValueRef high = emit_alloca(e, t), low = emit_alloca(e, t), y = scale(e, x, ldexp(1, -SHIFT));
   LLVMBuildStore(e->b, num(x, 0), high);
   LLVMBuildStore(e->b, num(x, 0), low);
-  EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, PIECES), i64_of(e, 1));
-  LLVMValueRef at = LLVMBuildGEP2(e->b, e->f64, pieces_table(e), &l.var, 1, "");
-  LLVMValueRef piece = LLVMBuildLoad2(e->b, e->f64, at, "");
+  EmitLoop l = loop_to(e, PIECES);
+  LLVMValueRef at = emit_at(e, e->f64, pieces_table(e), l.var);
+  LLVMValueRef piece = emit_read(e, e->f64, at);
   if (is_vector(x)) piece = emit_splat(e, piece);
   LLVMValueRef p = mul(e, y, piece);
   add_turns(e, high, low, p);
   add_turns(e, high, low, math_product_error(e, y, piece, p));
   loop_end(e, &l);
   Angle a;
-  LLVMValueRef h = LLVMBuildLoad2(e->b, t, high, ""), n = nearest(e, h, &a.n);
-  LLVMValueRef whole = sub(e, h, n), rest = LLVMBuildLoad2(e->b, t, low, "");
+  LLVMValueRef h = emit_read(e, t, high), n = nearest(e, h, &a.n);
+  LLVMValueRef whole = sub(e, h, n), rest = emit_read(e, t, low);
   LLVMValueRef f = add(e, whole, rest);
   rest = sub(e, rest, sub(e, f, whole));
   a.r = scale(e, f, M_PI_2);
@@ -97,7 +99,7 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   return a;
 }
 
-// The small way for all lanes, then the large one for those that need it, if any does.
+// Reduces all lanes as small, then those that are large, if there are any.
 static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuilderRef b = e->b;
   Angle a = reduce_small(e, x);
@@ -106,19 +108,14 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, a.n, n);
   LLVMBuildStore(b, a.r, r);
   LLVMBuildStore(b, a.tail, tail);
-  LLVMValueRef large =
-      LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", x), num(x, 0x1p20), "");
-  LLVMBasicBlockRef rare = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(b, any_lane(e, large), rare, done);
-  LLVMPositionBuilderAtEnd(b, rare);
+  LLVMValueRef large = greater(e, absolute(e, x), 0x1p20);
+  EmitIf rare = if_begin(e, any_lane(e, large));
   Angle big = reduce_large(e, x);
   LLVMBuildStore(b, pick(e, large, big.n, a.n), n);
   LLVMBuildStore(b, pick(e, large, big.r, a.r), r);
   LLVMBuildStore(b, pick(e, large, big.tail, a.tail), tail);
-  LLVMBuildBr(b, done);
-  LLVMPositionBuilderAtEnd(b, done);
-  return (Angle){LLVMBuildLoad2(b, t, n, ""), LLVMBuildLoad2(b, f, r, ""),
-                 LLVMBuildLoad2(b, f, tail, "")};
+  if_end(e, rare);
+  return (Angle){emit_read(e, t, n), emit_read(e, f, r), emit_read(e, f, tail)};
 }
 
 // -- polynomials: sin r = r + r z p(z), cos r = 1 - z/2 + z^2 q(z), z = r^2 ---------------------
@@ -134,7 +131,7 @@ static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9
                                -2.755731726000883816e-7,  0.00002480158729874306929,
                                -0.001388888888888738227,  0.04166666666666666537};
 
-// tail NULL: 0.
+// tail: NULL in f32.
 static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
   LLVMValueRef z = mul(e, r, r), p = tail ? POLY(e, z, sin64) : POLY(e, z, sin32);
   LLVMValueRef y = mul(e, mul(e, r, z), p);
@@ -152,24 +149,19 @@ static LLVMValueRef cos_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
 }
 
 static LLVMValueRef bit(Emit *e, LLVMValueRef n, int64_t mask) {
-  LLVMTypeRef t = LLVMTypeOf(n);
-  return LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, n, const_int(t, mask), ""),
-                       const_int(t, 0), "");
+  return not_zero(e, keep_bits(e, n, mask));
 }
 
 // sin(x + quarter pi/2)
 static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  bool f32 = (is_vector(x) ? LLVMGetElementType(t) : t) == e->f32;
-  Angle a = reduce(e, f32 ? LLVMBuildFPExt(e->b, x, type_like(e, e->f64, x), "") : x);
-  LLVMValueRef r = f32 ? LLVMBuildFPTrunc(e->b, a.r, t, "") : a.r, tail = f32 ? NULL : a.tail;
-  LLVMValueRef n = LLVMBuildAdd(e->b, a.n, const_int(LLVMTypeOf(a.n), quarter), "");
+  bool f32 = is_f32(e, x);
+  Angle a = reduce(e, f32 ? widen(e, x) : x);
+  LLVMValueRef r = f32 ? narrow(e, a.r) : a.r, tail = f32 ? NULL : a.tail;
+  LLVMValueRef n = int_add(e, a.n, int_like(a.n, quarter));
   LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
-  y = pick(e, bit(e, n, 2), LLVMBuildFNeg(e->b, y, ""), y);
+  y = pick(e, bit(e, n, 2), negate(e, y), y);
   if (quarter) return y;
-  LLVMValueRef tiny =
-      LLVMBuildFCmp(e->b, LLVMRealOLT, emit_unary(e, "llvm.fabs", x), num(x, 1e-12), "");
-  return pick(e, tiny, x, y); // keeps -0 and subnormals
+  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // keeps -0 and subnormals
 }
 
 LLVMValueRef math_sin(Emit *e, LLVMValueRef x) { return wave(e, x, 0); }

@@ -1,26 +1,26 @@
-// Units: counters of the outer loops, register tiles, runs in slabs.
+// Units: the outer loops, register tiles, and runs in slabs.
 //
-// With Kernel.rows, whenever `rows` rounds of that loop lie whole within lo..hi, they are run
-// together (unroll and jam); else units go one by one. So chunks should be multiples of rows times
-// the units inside one round of that loop.
+// With Kernel.rows, `plan.rows` rounds of that loop are run together (unroll and jam) whenever they
+// lie completely within lo..hi; other units run one by one. Chunks should therefore be multiples of
+// kernel_grain.
 //
-// A contraction that reads more for one unit than a cache holds goes in slabs: a run of units takes
-// one slab of the inner loops after the other, and sums wait in a scratch meanwhile. What is read
-// along the vector loop is then reused by all units of the run (the weights of a convolution by its
-// places, the errors in a weight's gradient by its taps and channels):
+// A contraction whose units read more than a cache holds runs in slabs. A run of units takes one
+// slab of the inner loops after the other, and the sums wait in a scratch in between. All units of
+// the run then reuse what is read along the vector loop: the weights of a convolution at all
+// positions, or the errors in a weight's gradient at all taps and channels.
 //
-//   for units in runs                      blocks of the vector loop are the slowest of the outer loops here
+//   for units in runs                      blocks of the vector loop are the slowest outer loop here
 //     scratch = 0
 //     for slabs of the inner loops
 //       for tiles of the run: sums of the slab, added to the scratch
 //     for units of the run: phases after the first, from the scratch
-#include "codegen/cpu/emit_internal.h"
+#include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
 
 typedef struct Units {
-  LLVMValueRef cell[MAX_LOOPS]; // counters of the outer loops, of blocks along an outer vector loop
+  LLVMValueRef cell[MAX_LOOPS];  // counters of the outer loops; an outer vector loop counts blocks
   LLVMValueRef count[MAX_LOOPS]; // their ends
 } Units;
 
@@ -32,7 +32,7 @@ static Units units_make(Emit *e) {
     u.cell[l] = emit_alloca(e, e->i64);
     u.count[l] = e->extent[l];
     if (!is_blocked(e, l)) continue;
-    LLVMValueRef up = LLVMBuildAdd(e->b, e->extent[l], i64_of(e, e->k->block - 1), "");
+    LLVMValueRef up = int_add(e, e->extent[l], i64_of(e, e->k->block - 1));
     u.count[l] = LLVMBuildUDiv(e->b, up, i64_of(e, e->k->block), "");
   }
   return u;
@@ -41,6 +41,7 @@ static Units units_make(Emit *e) {
 // The fastest loop of units.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
+// Sets the counters to those of `unit`.
 static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   int slowest = e->plan.slab_step ? e->k->vector : 0;
   for (int l = last_loop(e); l >= 0; l--) {
@@ -51,24 +52,28 @@ static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   if (e->k->nouter) LLVMBuildStore(e->b, unit, u->cell[slowest]);
 }
 
-// Counter `last` moves on by n, which carries up to loop `first`.
+// Adds n to the counter of loop `last`, with carries up to loop `first`.
 static void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
   LLVMValueRef carry = i64_of(e, n);
   for (int l = last; l >= first; l--) {
-    LLVMValueRef next = LLVMBuildAdd(e->b, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), carry, "");
-    LLVMValueRef wraps = LLVMBuildICmp(e->b, LLVMIntEQ, next, u->count[l], "");
-    LLVMBuildStore(e->b, l == 0 ? next : LLVMBuildSelect(e->b, wraps, i64_of(e, 0), next, ""),
-                   u->cell[l]);
-    carry = LLVMBuildZExt(e->b, wraps, e->i64, "");
+    LLVMValueRef next = int_add(e, emit_read(e, e->i64, u->cell[l]), carry);
+    LLVMValueRef wraps = int_equal(e, next, u->count[l]);
+    LLVMBuildStore(e->b, l == 0 ? next : pick(e, wraps, i64_of(e, 0), next), u->cell[l]);
+    carry = int_zext(e, wraps, e->i64);
+  }
+}
+
+// The bodies of a unit: all phases; the sums of phase 0 in one slab; all but those sums.
+static void phases_from(Emit *e, int phase) {
+  for (; phase < e->k->nphases; phase++) {
+    emit_phase(e, phase);
+    reduce_end(e, phase);
   }
 }
 
 static void unit_full(Emit *e, int unused) {
   (void)unused;
-  for (int phase = 0; phase < e->k->nphases; phase++) {
-    emit_phase(e, phase);
-    reduce_end(e, phase);
-  }
+  phases_from(e, 0);
 }
 
 static void unit_slab(Emit *e, int unused) {
@@ -81,18 +86,14 @@ static void unit_after_slabs(Emit *e, int unused) {
   (void)unused;
   emit_statements(e, PLACE_PHASE, 0);
   reduce_fetch(e);
-  for (int phase = 1; phase < e->k->nphases; phase++) {
-    emit_phase(e, phase);
-    reduce_end(e, phase);
-  }
+  phases_from(e, 1);
 }
 
+// The vector loop over block number `block`.
 static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   const KLoop *l = &e->k->loop[e->k->vector];
-  LLVMValueRef from = LLVMBuildMul(e->b, block, i64_of(e, e->k->block), "");
-  LLVMValueRef end = LLVMBuildAdd(e->b, from, i64_of(e, e->k->block), ""),
-               to = e->extent[e->k->vector];
-  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, to, ""), end, to, "");
+  LLVMValueRef size = i64_of(e, e->k->block), from = int_mul(e, block, size);
+  LLVMValueRef to = int_min(e, int_add(e, from, size), e->extent[e->k->vector]);
   int64_t span = l->slot >= 0                 ? -1
                  : e->k->block >= l->size     ? l->size
                  : l->size % e->k->block == 0 ? e->k->block
@@ -101,11 +102,11 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   vector_loop(e, from, to, span, body, 0);
 }
 
-// The unit at the counters, or `rows` of them jammed.
+// The unit at the counters, or a tile of `rows` units.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
-    LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[l], "");
+    LLVMValueRef c = emit_read(e, e->i64, u->cell[l]);
     if (is_blocked(e, l))
       block = c;
     else
@@ -133,45 +134,48 @@ static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef h
   blocks_end(e, &b);
 }
 
-// Units inside one round of the row loop, and whether the counters stand at the start of one.
+// Units inside one round of the row loop.
 static LLVMValueRef round_units(Emit *e, const Units *u) {
   LLVMValueRef n = i64_of(e, 1);
-  for (int l = e->k->rows + 1; l <= last_loop(e); l++) n = LLVMBuildMul(e->b, n, u->count[l], "");
+  for (int l = e->k->rows + 1; l <= last_loop(e); l++) n = int_mul(e, n, u->count[l]);
   return n;
 }
 
+// Whether the counters are at the first unit of a round.
 static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   LLVMValueRef any = i64_of(e, 0);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++)
-    any = LLVMBuildOr(e->b, any, LLVMBuildLoad2(e->b, e->i64, u->cell[l], ""), "");
-  return LLVMBuildICmp(e->b, LLVMIntEQ, any, i64_of(e, 0), "");
+    any = bit_or(e, any, emit_read(e, e->i64, u->cell[l]));
+  return int_equal(e, any, i64_of(e, 0));
 }
 
+// Whether a tile that begins with `unit` lies within the row loop and within units up to hi. tile:
+// the units of a tile.
 static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi,
-                             LLVMValueRef slab) {
+                             LLVMValueRef tile) {
   int rows = e->k->rows;
-  LLVMValueRef c = LLVMBuildLoad2(e->b, e->i64, u->cell[rows], "");
-  LLVMValueRef last = LLVMBuildAdd(e->b, c, i64_of(e, e->plan.rows), "");
-  LLVMValueRef in_loop = LLVMBuildICmp(e->b, LLVMIntSLE, last, e->extent[rows], "");
-  LLVMValueRef in_chunk =
-      LLVMBuildICmp(e->b, LLVMIntSLE, LLVMBuildAdd(e->b, unit, slab, ""), hi, "");
-  return LLVMBuildAnd(e->b, LLVMBuildAnd(e->b, in_loop, in_chunk, ""), at_round_start(e, u), "");
+  LLVMValueRef c = emit_read(e, e->i64, u->cell[rows]);
+  LLVMValueRef last = int_add(e, c, i64_of(e, e->plan.rows));
+  LLVMValueRef in_loop = int_cmp(e, LLVMIntSLE, last, e->extent[rows]);
+  LLVMValueRef in_chunk = int_cmp(e, LLVMIntSLE, int_add(e, unit, tile), hi);
+  return bit_and(e, bit_and(e, in_loop, in_chunk), at_round_start(e, u));
 }
 
+// Units lo..hi-1, as tiles of plan.rows units where they fit, else one by one.
 static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
   LLVMBuilderRef b = e->b;
   int rows = e->k->rows, last = last_loop(e);
   LLVMValueRef unit = emit_alloca(e, e->i64), round = round_units(e, u);
-  LLVMValueRef slab = LLVMBuildMul(b, round, i64_of(e, e->plan.rows), "");
+  LLVMValueRef tile = int_mul(e, round, i64_of(e, e->plan.rows));
   LLVMBasicBlockRef head = emit_block(e), jam = emit_block(e), one = emit_block(e),
                     test = emit_block(e), done = emit_block(e);
   LLVMBuildStore(b, lo, unit);
   LLVMBuildBr(b, test);
   LLVMPositionBuilderAtEnd(b, test);
-  LLVMValueRef at = LLVMBuildLoad2(b, e->i64, unit, "");
-  LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, at, hi, ""), head, done);
+  LLVMValueRef at = emit_read(e, e->i64, unit);
+  LLVMBuildCondBr(b, int_less(e, at, hi), head, done);
   LLVMPositionBuilderAtEnd(b, head);
-  LLVMBuildCondBr(b, jam_fits(e, u, at, hi, slab), jam, one);
+  LLVMBuildCondBr(b, jam_fits(e, u, at, hi, tile), jam, one);
   e->unit = at;
 
   LLVMPositionBuilderAtEnd(b, jam);
@@ -181,25 +185,21 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   if (rows < last) units_advance(e, u, rows + 1, last, 1);
   loop_end(e, &l);
   units_advance(e, u, 0, rows, e->plan.rows);
-  LLVMBuildStore(b, LLVMBuildAdd(b, at, slab, ""), unit);
+  LLVMBuildStore(b, int_add(e, at, tile), unit);
   LLVMBuildBr(b, test);
 
   LLVMPositionBuilderAtEnd(b, one);
   emit_unit(e, u, 1, body);
   fold_units(e);
   units_advance(e, u, 0, last, 1);
-  LLVMBuildStore(b, LLVMBuildAdd(b, at, i64_of(e, 1), ""), unit);
+  LLVMBuildStore(b, int_add(e, at, i64_of(e, 1)), unit);
   LLVMBuildBr(b, test);
   LLVMPositionBuilderAtEnd(b, done);
 }
 
 // -- runs ---------------------------------------------------------------------------------------
 
-static LLVMValueRef least(Emit *e, LLVMValueRef x, LLVMValueRef y) {
-  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
-}
-
-// One slab after the other of inner loops i..; the last of them in pieces.
+// Loops over the slabs of inner loops i..slab_loop; a slab is slab_step rounds of slab_loop.
 static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValueRef hi) {
   int l = e->k->nouter + i;
   bool pieces = i == e->plan.slab_loop;
@@ -207,7 +207,7 @@ static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValu
       loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, pieces ? e->plan.slab_step : 1));
   if (pieces) {
     e->slab_from = loop.var;
-    e->slab_to = least(e, LLVMBuildAdd(e->b, loop.var, loop.step, ""), e->extent[l]);
+    e->slab_to = int_min(e, int_add(e, loop.var, loop.step), e->extent[l]);
     units_decode(e, u, lo);
     units_jammed(e, u, lo, hi, unit_slab);
   } else {
@@ -218,9 +218,9 @@ static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValu
   loop_end(e, &loop);
 }
 
-static void emit_run(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   e->run = lo;
-  scratch_clear(e, LLVMBuildSub(e->b, hi, lo, ""));
+  scratch_clear(e, int_sub(e, hi, lo));
   e->slab = true;
   emit_slabs(e, u, 0, lo, hi);
   e->slab = false;
@@ -228,22 +228,21 @@ static void emit_run(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) 
   units_plain(e, u, lo, hi, unit_after_slabs);
 }
 
-// A run has at most as many units as the scratch holds, all of one block.
+// Splits lo..hi into runs of at most plan.run units, each within one block of the vector loop.
 static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   LLVMValueRef at = emit_alloca(e, e->i64), others = i64_of(e, 1);
-  for (int l = 0; l <= last_loop(e); l++) others = LLVMBuildMul(e->b, others, u->count[l], "");
+  for (int l = 0; l <= last_loop(e); l++) others = int_mul(e, others, u->count[l]);
   LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
   LLVMBuildStore(e->b, lo, at);
   LLVMBuildBr(e->b, head);
   LLVMPositionBuilderAtEnd(e->b, head);
-  LLVMValueRef from = LLVMBuildLoad2(e->b, e->i64, at, "");
-  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, hi, ""), body, done);
+  LLVMValueRef from = emit_read(e, e->i64, at);
+  LLVMBuildCondBr(e->b, int_less(e, from, hi), body, done);
   LLVMPositionBuilderAtEnd(e->b, body);
-  LLVMValueRef left = LLVMBuildSub(e->b, others, LLVMBuildURem(e->b, from, others, ""), "");
-  LLVMValueRef n =
-      least(e, least(e, LLVMBuildSub(e->b, hi, from, ""), left), i64_of(e, e->plan.run));
-  LLVMValueRef to = LLVMBuildAdd(e->b, from, n, "");
-  emit_run(e, u, from, to);
+  LLVMValueRef left = int_sub(e, others, LLVMBuildURem(e->b, from, others, ""));
+  LLVMValueRef n = int_min(e, int_min(e, int_sub(e, hi, from), left), i64_of(e, e->plan.run));
+  LLVMValueRef to = int_add(e, from, n);
+  run_in_slabs(e, u, from, to);
   LLVMBuildStore(e->b, to, at);
   LLVMBuildBr(e->b, head);
   LLVMPositionBuilderAtEnd(e->b, done);

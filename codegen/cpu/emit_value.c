@@ -1,9 +1,9 @@
-// Builder shorthand, and element types: how they stand in memory, how in registers, and casts.
+// Values of the emitter: constants, element types in memory and in registers, casts, instances.
 //
 // In registers bf16 and f16 are float, u8 is i32 (0..255), bool is i1. Values are scalars or
-// vectors of CpuPlan.lanes elements; whatever takes two operands gets both in one shape by
-// emit_splat.
-#include "codegen/cpu/emit_internal.h"
+// vectors of CpuPlan.lanes elements. An instruction with two operands needs both in one shape:
+// emit_splat makes a vector of a scalar.
+#include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
@@ -16,7 +16,7 @@ LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element) {
   return LLVMVectorType(element, (unsigned)e->plan.lanes);
 }
 
-// Keeps the length of shape, which may be half of a vector inside a horizontal reduction.
+// As long as shape, which emit_horizontal halves again and again.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape) {
   (void)e;
   return is_vector(shape) ? LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(shape))) : element;
@@ -118,192 +118,140 @@ LLVMTypeRef reg_type(Emit *e, Dtype t) {
 }
 
 LLVMTypeRef mem_type(Emit *e, Dtype t) {
-  switch (t) {
-  case TYPE_F32: return e->f32;
-  case TYPE_BF16:
-  case TYPE_F16: return e->i16;
-  case TYPE_F64: return e->f64;
-  case TYPE_I32: return e->i32;
-  case TYPE_U8:
-  case TYPE_BOOL: return e->i8;
-  case TYPE_I64:
-  case TYPE_U64: return e->i64;
-  case TYPE_COUNT: break;
-  }
-  BUG("no element type %d", (int)t);
+  if (t == TYPE_BF16 || t == TYPE_F16) return e->i16;
+  return t == TYPE_U8 || t == TYPE_BOOL ? e->i8 : reg_type(e, t);
 }
 
 static LLVMValueRef bits_of(Emit *e, LLVMValueRef x) {
-  return LLVMBuildBitCast(e->b, x, type_like(e, e->i32, x), "");
+  return bit_cast(e, x, type_like(e, e->i32, x));
 }
 static LLVMValueRef float_of(Emit *e, LLVMValueRef bits) {
-  return LLVMBuildBitCast(e->b, bits, type_like(e, e->f32, bits), "");
+  return bit_cast(e, bits, type_like(e, e->f32, bits));
 }
 
-// f16 without the processor's help: the exponent is moved by a product, which also makes subnormals
-// right.
+// f16 to f32 without an instruction for it: a product corrects the bias of the exponent, also of
+// subnormals.
 static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
-  LLVMBuilderRef b = e->b;
-  LLVMTypeRef t = type_like(e, e->i32, raw);
-  LLVMValueRef x = LLVMBuildZExt(b, raw, t, "");
-  LLVMValueRef sign =
-      LLVMBuildShl(b, LLVMBuildAnd(b, x, const_int(t, 0x8000), ""), const_int(t, 16), "");
-  LLVMValueRef rest =
-      LLVMBuildShl(b, LLVMBuildAnd(b, x, const_int(t, 0x7fff), ""), const_int(t, 13), "");
-  LLVMValueRef y = float_of(e, rest);
-  y = LLVMBuildFMul(b, y, const_real(LLVMTypeOf(y), 0x1p112), "");
-  // infinities and NaNs come out at 2^16 and above
-  LLVMValueRef big = LLVMBuildICmp(b, LLVMIntUGE, rest, const_int(t, 0x0f800000), "");
+  LLVMValueRef x = int_zext(e, raw, type_like(e, e->i32, raw));
+  LLVMValueRef sign = left_by(e, keep_bits(e, x, 0x8000), 16);
+  LLVMValueRef rest = left_by(e, keep_bits(e, x, 0x7fff), 13);
+  LLVMValueRef y = scale(e, float_of(e, rest), 0x1p112);
+  // infinities and NaNs are 2^16 and above after the product
+  LLVMValueRef big = int_cmp(e, LLVMIntUGE, rest, int_like(rest, 0x0f800000));
   LLVMValueRef bits = bits_of(e, y);
-  bits = LLVMBuildSelect(b, big, LLVMBuildOr(b, bits, const_int(t, 0x7f800000), ""), bits, "");
-  return float_of(e, LLVMBuildOr(b, bits, sign, ""));
+  bits = pick(e, big, bit_or(e, bits, int_like(bits, 0x7f800000)), bits);
+  return float_of(e, bit_or(e, bits, sign));
 }
 
-// The same the other way; the rounding is done by adding a number whose last place is that of the
-// result.
+// f32 to f16, rounded to nearest even. Subnormal results are rounded by adding 0.5, whose last
+// place is 2^-24; the others by adding half a unit of the result less its odd bit.
 static LLVMValueRef f16_narrow(Emit *e, LLVMValueRef x) {
-  LLVMBuilderRef b = e->b;
-  LLVMValueRef bits = bits_of(e, x);
-  LLVMTypeRef t = LLVMTypeOf(bits), f = LLVMTypeOf(x);
-  LLVMValueRef abs = LLVMBuildAnd(b, bits, const_int(t, 0x7fffffff), "");
-  LLVMValueRef sign =
-      LLVMBuildAnd(b, LLVMBuildLShr(b, bits, const_int(t, 16), ""), const_int(t, 0x8000), "");
-  // subnormal results: 0.5 has its last place at 2^-24
-  LLVMValueRef low = bits_of(e, LLVMBuildFAdd(b, float_of(e, abs), const_real(f, 0.5), ""));
-  low = LLVMBuildSub(b, low, const_int(t, 0x3f000000), "");
-  LLVMValueRef odd =
-      LLVMBuildAnd(b, LLVMBuildLShr(b, abs, const_int(t, 13), ""), const_int(t, 1), "");
-  LLVMValueRef high = LLVMBuildAdd(b, abs, const_int(t, 0xfff - (112 << 23)), "");
-  high = LLVMBuildLShr(b, LLVMBuildAdd(b, high, odd, ""), const_int(t, 13), "");
-  LLVMValueRef y = LLVMBuildSelect(
-      b, LLVMBuildICmp(b, LLVMIntULT, abs, const_int(t, 113 << 23), ""), low, high, "");
-  LLVMValueRef huge = LLVMBuildICmp(b, LLVMIntUGE, abs, const_int(t, 0x477ff000), "");
-  y = LLVMBuildSelect(b, huge, const_int(t, 0x7c00), y, "");
-  LLVMValueRef nan = LLVMBuildICmp(b, LLVMIntUGT, abs, const_int(t, 0x7f800000), "");
-  y = LLVMBuildSelect(b, nan, const_int(t, 0x7e00), y, "");
-  return LLVMBuildTrunc(b, LLVMBuildOr(b, y, sign, ""), type_like(e, e->i16, x), "");
+  LLVMValueRef bits = bits_of(e, x), abs = keep_bits(e, bits, 0x7fffffff);
+  LLVMValueRef sign = keep_bits(e, right_by(e, bits, 16), 0x8000);
+  LLVMValueRef low = bits_of(e, offset(e, float_of(e, abs), 0.5));
+  low = int_sub(e, low, int_like(low, 0x3f000000));
+  LLVMValueRef odd = keep_bits(e, right_by(e, abs, 13), 1);
+  LLVMValueRef high = int_add(e, abs, int_like(abs, 0xfff - (112 << 23)));
+  high = right_by(e, int_add(e, high, odd), 13);
+  LLVMValueRef y = pick(e, int_cmp(e, LLVMIntULT, abs, int_like(abs, 113 << 23)), low, high);
+  LLVMValueRef huge = int_cmp(e, LLVMIntUGE, abs, int_like(abs, 0x477ff000));
+  y = pick(e, huge, int_like(y, 0x7c00), y);
+  LLVMValueRef nan = int_cmp(e, LLVMIntUGT, abs, int_like(abs, 0x7f800000));
+  y = pick(e, nan, int_like(y, 0x7e00), y);
+  return int_trunc(e, bit_or(e, y, sign), type_like(e, e->i16, x));
 }
 
 static LLVMValueRef f16_load(Emit *e, LLVMValueRef raw) {
   if (!e->target->f16) return f16_widen(e, raw);
-  LLVMValueRef h = LLVMBuildBitCast(e->b, raw, type_like(e, e->f16, raw), "");
-  return LLVMBuildFPExt(e->b, h, type_like(e, e->f32, raw), "");
+  return fp_widen(e, bit_cast(e, raw, type_like(e, e->f16, raw)), type_like(e, e->f32, raw));
 }
 
 static LLVMValueRef f16_store(Emit *e, LLVMValueRef x) {
   if (!e->target->f16) return f16_narrow(e, x);
-  LLVMValueRef h = LLVMBuildFPTrunc(e->b, x, type_like(e, e->f16, x), "");
-  return LLVMBuildBitCast(e->b, h, type_like(e, e->i16, x), "");
+  return bit_cast(e, fp_narrow(e, x, type_like(e, e->f16, x)), type_like(e, e->i16, x));
 }
 
-// Rounded to nearest even by integers: processors' own conversions flush subnormals.
+// Rounds to nearest even with integers: the processors' own conversions flush subnormals.
 static LLVMValueRef bf16_store(Emit *e, LLVMValueRef x) {
-  LLVMBuilderRef b = e->b;
-  LLVMValueRef bits = bits_of(e, x);
-  LLVMTypeRef t = LLVMTypeOf(bits);
-  LLVMValueRef odd =
-      LLVMBuildAnd(b, LLVMBuildLShr(b, bits, const_int(t, 16), ""), const_int(t, 1), "");
-  LLVMValueRef up = LLVMBuildAdd(b, LLVMBuildAdd(b, bits, const_int(t, 0x7fff), ""), odd, "");
-  LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
-  up = LLVMBuildSelect(b, nan, LLVMBuildOr(b, bits, const_int(t, 0x400000), ""), up, "");
-  return LLVMBuildTrunc(b, LLVMBuildLShr(b, up, const_int(t, 16), ""), type_like(e, e->i16, x), "");
+  LLVMValueRef bits = bits_of(e, x), odd = keep_bits(e, right_by(e, bits, 16), 1);
+  LLVMValueRef up = int_add(e, int_add(e, bits, int_like(bits, 0x7fff)), odd);
+  LLVMValueRef nan = is_nan(e, x);
+  up = pick(e, nan, bit_or(e, bits, int_like(bits, 0x400000)), up);
+  return int_trunc(e, right_by(e, up, 16), type_like(e, e->i16, x));
 }
 
 static LLVMValueRef bf16_load(Emit *e, LLVMValueRef raw) {
-  LLVMTypeRef t = type_like(e, e->i32, raw);
-  return float_of(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, t, ""), const_int(t, 16), ""));
+  return float_of(e, left_by(e, int_zext(e, raw, type_like(e, e->i32, raw)), 16));
 }
 
 LLVMValueRef from_memory(Emit *e, Dtype t, LLVMValueRef raw) {
   if (t == TYPE_BF16) return bf16_load(e, raw);
   if (t == TYPE_F16) return f16_load(e, raw);
-  if (t == TYPE_U8) return LLVMBuildZExt(e->b, raw, type_like(e, e->i32, raw), "");
-  if (t == TYPE_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, raw, const_int(LLVMTypeOf(raw), 0), "");
-  return raw;
+  if (t == TYPE_U8) return int_zext(e, raw, type_like(e, e->i32, raw));
+  return t == TYPE_BOOL ? not_zero(e, raw) : raw;
 }
 
 LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v) {
   if (t == TYPE_BF16) return bf16_store(e, v);
   if (t == TYPE_F16) return f16_store(e, v);
-  if (t == TYPE_U8) return LLVMBuildTrunc(e->b, v, type_like(e, e->i8, v), "");
-  if (t == TYPE_BOOL) return LLVMBuildZExt(e->b, v, type_like(e, e->i8, v), "");
-  return v;
+  if (t == TYPE_U8) return int_trunc(e, v, type_like(e, e->i8, v));
+  return t == TYPE_BOOL ? int_zext(e, v, type_like(e, e->i8, v)) : v;
 }
 
 // -- casts --------------------------------------------------------------------------------------
 
 static bool is_unsigned(Dtype t) { return t == TYPE_U64 || t == TYPE_U8 || t == TYPE_BOOL; }
 
-// f64 to f32 with the last digit set when anything was cut off, so that the next rounding is right.
+// f64 to f32, rounded to odd: toward zero, with the last bit set if the result is not exact. The
+// rounding to bf16 or f16 that follows is then correct.
 static LLVMValueRef round_to_odd(Emit *e, LLVMValueRef x) {
-  LLVMBuilderRef b = e->b;
-  LLVMValueRef y = LLVMBuildFPTrunc(b, x, type_like(e, e->f32, x), ""), bits = bits_of(e, y);
+  LLVMValueRef y = narrow(e, x), bits = bits_of(e, y), back = fp_widen(e, y, LLVMTypeOf(x));
   LLVMTypeRef t = LLVMTypeOf(bits);
-  LLVMValueRef back = LLVMBuildFPExt(b, y, LLVMTypeOf(x), "");
-  LLVMValueRef up = LLVMBuildFCmp(b, LLVMRealOGT, emit_unary(e, "llvm.fabs", back),
-                                  emit_unary(e, "llvm.fabs", x), "");
-  LLVMValueRef off = LLVMBuildFCmp(b, LLVMRealONE, back, x, "");
-  bits = LLVMBuildSub(b, bits, LLVMBuildZExt(b, up, t, ""), "");
-  return float_of(e, LLVMBuildOr(b, bits, LLVMBuildZExt(b, off, t, ""), ""));
+  LLVMValueRef up = cmp(e, LLVMRealOGT, absolute(e, back), absolute(e, x));
+  LLVMValueRef inexact = cmp(e, LLVMRealONE, back, x);
+  bits = int_sub(e, bits, int_zext(e, up, t));
+  return float_of(e, bit_or(e, bits, int_zext(e, inexact, t)));
 }
 
 static LLVMValueRef float_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
-  LLVMTypeRef want = type_like(e, reg_type(e, to), v);
-  bool narrow = to == TYPE_BF16 || to == TYPE_F16;
-  if (from == TYPE_F64 && narrow)
+  bool small = to == TYPE_BF16 || to == TYPE_F16;
+  if (from == TYPE_F64 && small)
     v = round_to_odd(e, v);
   else if (from == TYPE_F64 && to != TYPE_F64)
-    v = LLVMBuildFPTrunc(e->b, v, want, "");
+    v = narrow(e, v);
   else if (from != TYPE_F64 && to == TYPE_F64)
-    v = LLVMBuildFPExt(e->b, v, want, "");
-  return narrow && from != to ? from_memory(e, to, to_memory(e, to, v)) : v;
+    v = widen(e, v);
+  return small && from != to ? from_memory(e, to, to_memory(e, to, v)) : v;
 }
 
-// Least and largest values that do not saturate, as doubles that the float type holds exactly.
-static void int_range(Dtype to, bool wide, double *low, double *high, int64_t *max) {
-  switch (to) {
-  case TYPE_U8: *low = 0, *high = 255, *max = 255; return;
-  case TYPE_I32:
-    *low = -0x1p31, *high = wide ? 2147483647.0 : 2147483520.0, *max = INT32_MAX;
-    return;
-  case TYPE_I64:
-    *low = -0x1p63, *high = wide ? 0x1.fffffffffffffp62 : 0x1.fffffep62, *max = INT64_MAX;
-    return;
-  case TYPE_U64: *low = 0, *high = wide ? 0x1.fffffffffffffp63 : 0x1.fffffep63, *max = -1; return;
-  case TYPE_F32:
-  case TYPE_BF16:
-  case TYPE_F16:
-  case TYPE_F64:
-  case TYPE_BOOL:
-  case TYPE_COUNT: break;
-  }
-  BUG("%d is no integer type", (int)to);
-}
+// By integer type: the lowest and highest floats that do not saturate, of f32 and of f64, and the
+// value of what is above.
+static const struct {
+  double low, high32, high64;
+  int64_t max;
+} int_range[TYPE_COUNT] = {
+    [TYPE_U8] = {0, 255, 255, 255},
+    [TYPE_I32] = {-0x1p31, 0x1.fffffep30, 0x1.fffffffcp30, INT32_MAX},
+    [TYPE_I64] = {-0x1p63, 0x1.fffffep62, 0x1.fffffffffffffp62, INT64_MAX},
+    [TYPE_U64] = {0, 0x1.fffffep63, 0x1.fffffffffffffp63, -1},
+};
 
 static LLVMValueRef float_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
-  LLVMBuilderRef b = e->b;
-  LLVMTypeRef f = LLVMTypeOf(v), want = type_like(e, reg_type(e, to), v);
-  double low, high;
-  int64_t max;
-  int_range(to, from == TYPE_F64, &low, &high, &max);
-  LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGT, v, const_real(f, high), "");
-  LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, v, v, "");
-  LLVMValueRef x = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, v, const_real(f, low), ""),
-                                   const_real(f, low), v, "");
-  x = LLVMBuildSelect(b, above, const_real(f, high), x, "");
-  x = LLVMBuildSelect(b, nan, const_real(f, 0), x, "");
+  LLVMTypeRef want = type_like(e, reg_type(e, to), v);
+  double low = int_range[to].low,
+         high = from == TYPE_F64 ? int_range[to].high64 : int_range[to].high32;
+  LLVMValueRef above = greater(e, v, high), nan = is_nan(e, v);
+  LLVMValueRef x = pick(e, above, num(v, high), at_least(e, v, low));
+  x = pick(e, nan, num(v, 0), x);
   LLVMValueRef y =
-      to == TYPE_U64 ? LLVMBuildFPToUI(b, x, want, "") : LLVMBuildFPToSI(b, x, want, "");
-  return LLVMBuildSelect(b, above, const_int(want, max), y, "");
+      to == TYPE_U64 ? LLVMBuildFPToUI(e->b, x, want, "") : LLVMBuildFPToSI(e->b, x, want, "");
+  return pick(e, above, const_int(want, int_range[to].max), y);
 }
 
+// Through f64, which holds every i32 and is rounded to odd for bf16 and f16; straight to f32.
 static LLVMValueRef int_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
-  // i64 to a narrow float goes through double, which a float of this range never needs in full
-  Dtype via =
-      to == TYPE_F64 || from == TYPE_I64 || from == TYPE_U64 || (from == TYPE_I32 && to != TYPE_F32)
-          ? TYPE_F64
-          : TYPE_F32;
-  if (to == TYPE_F32) via = TYPE_F32;
+  bool wide = from == TYPE_I64 || from == TYPE_U64 || from == TYPE_I32;
+  Dtype via = to == TYPE_F64 || (wide && to != TYPE_F32) ? TYPE_F64 : TYPE_F32;
   LLVMTypeRef t = type_like(e, reg_type(e, via), v);
   LLVMValueRef x =
       is_unsigned(from) ? LLVMBuildUIToFP(e->b, v, t, "") : LLVMBuildSIToFP(e->b, v, t, "");
@@ -311,11 +259,9 @@ static LLVMValueRef int_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) 
 }
 
 static LLVMValueRef int_clamp(Emit *e, LLVMValueRef v, bool sign, int64_t low, int64_t high) {
-  LLVMTypeRef t = LLVMTypeOf(v);
-  LLVMValueRef lo = const_int(t, low), hi = const_int(t, high);
-  if (sign) v = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, v, lo, ""), lo, v, "");
-  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, sign ? LLVMIntSGT : LLVMIntUGT, v, hi, ""), hi,
-                         v, "");
+  LLVMValueRef lo = int_like(v, low), hi = int_like(v, high);
+  if (sign) v = pick(e, int_less(e, v, lo), lo, v);
+  return pick(e, int_cmp(e, sign ? LLVMIntSGT : LLVMIntUGT, v, hi), hi, v);
 }
 
 static LLVMValueRef int_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
@@ -323,34 +269,29 @@ static LLVMValueRef int_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   LLVMTypeRef want = type_like(e, reg_type(e, to), v);
   if (to == TYPE_U8 && from != TYPE_BOOL) v = int_clamp(e, v, sign, 0, 255);
   if (to == TYPE_I32 && wide) v = int_clamp(e, v, sign, INT32_MIN, INT32_MAX);
-  if (to == TYPE_U64 && sign)
-    v = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, v, const_int(LLVMTypeOf(v), 0), ""),
-                        const_int(LLVMTypeOf(v), 0), v, "");
+  if (to == TYPE_U64 && sign) v = pick(e, int_less(e, v, int_like(v, 0)), int_like(v, 0), v);
   if (to == TYPE_I64 && from == TYPE_U64) v = int_clamp(e, v, false, 0, INT64_MAX);
   if (LLVMTypeOf(v) == want) return v;
-  if (wide) return LLVMBuildTrunc(e->b, v, want, "");
-  return sign ? LLVMBuildSExt(e->b, v, want, "") : LLVMBuildZExt(e->b, v, want, "");
+  if (wide) return int_trunc(e, v, want);
+  return sign ? int_sext(e, v, want) : int_zext(e, v, want);
 }
 
 LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   if (from == to) return v;
   bool ff = dtype_is_float(from), tf = dtype_is_float(to);
-  if (to == TYPE_BOOL && ff)
-    return LLVMBuildFCmp(e->b, LLVMRealUNE, v, const_real(LLVMTypeOf(v), 0), "");
-  if (to == TYPE_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, v, const_int(LLVMTypeOf(v), 0), "");
+  if (to == TYPE_BOOL) return ff ? cmp(e, LLVMRealUNE, v, num(v, 0)) : not_zero(e, v);
   if (ff) return tf ? float_to_float(e, v, from, to) : float_to_int(e, v, from, to);
   return tf ? int_to_float(e, v, from, to) : int_to_int(e, v, from, to);
 }
 
-// Only casts saturate: the low bits of a sum or product kept in a wider integer.
+// The low bits of a sum or product that was computed in a wider integer. Only casts saturate.
 static LLVMValueRef int_wrap(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   LLVMTypeRef want = type_like(e, reg_type(e, to), v);
-  bool narrower = dtype_bytes(to) < 8 && dtype_bytes(from) == 8;
-  if (narrower)
-    v = LLVMBuildTrunc(e->b, v, want, "");
+  if (dtype_bytes(to) < 8 && dtype_bytes(from) == 8)
+    v = int_trunc(e, v, want);
   else if (LLVMTypeOf(v) != want)
-    v = is_unsigned(from) ? LLVMBuildZExt(e->b, v, want, "") : LLVMBuildSExt(e->b, v, want, "");
-  return to == TYPE_U8 && from != TYPE_BOOL ? LLVMBuildAnd(e->b, v, const_int(want, 255), "") : v;
+    v = is_unsigned(from) ? int_zext(e, v, want) : int_sext(e, v, want);
+  return to == TYPE_U8 && from != TYPE_BOOL ? keep_bits(e, v, 255) : v;
 }
 
 LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
@@ -367,8 +308,33 @@ bool depends(const Emit *e, int s, int loop) { return loop >= 0 && (e->plan.dep[
 
 LLVMValueRef value_at(Emit *e, int s, int r, int v) {
   int row = depends(e, s, e->k->rows) ? r : 0, vec = depends(e, s, e->k->vector) ? v : 0;
-  LLVMValueRef x = e->value[s * TILE + row * TILE_VECS + vec];
+  LLVMValueRef x = e->value[instance_id(s, row, vec)];
   if (!x) BUG("kernel %s: statement %d is used before it is computed", e->k->name, s);
   return x;
+}
+
+LLVMValueRef operand_at(Emit *e, const KStmt *s, int which, Dtype type, int r, int v) {
+  return emit_coerce(e, value_at(e, s->arg[which], r, v), e->k->stmt[s->arg[which]].type, type);
+}
+
+LLVMValueRef counter_at(Emit *e, int l, int r, int v) {
+  LLVMValueRef i = e->counter[l];
+  if (l == e->k->rows) i = int_add(e, i, i64_of(e, r));
+  if (l == e->k->vector) i = int_add(e, i, i64_of(e, (int64_t)v * e->plan.lanes));
+  return i;
+}
+
+// -- arguments of the call ----------------------------------------------------------------------
+
+LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at) { // all fields have eight bytes
+  return emit_read(e, t, emit_at(e, e->i64, e->call, i64_of(e, (int64_t)at / 8)));
+}
+
+LLVMValueRef slot_value(Emit *e, int slot) {
+  return emit_read(e, e->i64, emit_at(e, e->i64, e->slots, i64_of(e, slot)));
+}
+
+LLVMValueRef number_value(Emit *e, int number) {
+  return emit_read(e, e->f64, emit_at(e, e->f64, e->nums, i64_of(e, number)));
 }
 #endif

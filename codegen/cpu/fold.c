@@ -1,19 +1,19 @@
-// Where the accumulators of a kernel are folded, so that no chain of f32 additions is long
-// (ir/program/sums.h).
+// Decides where the accumulators of a kernel are folded, so that no chain of f32 additions is long
+// (ir/program/sums.h). In: a kernel and its plan. Out: a Fold for each statement.
 //
-// The chain of an accumulator is the product of the extents of the loops that it does not move
-// along. The loop at which this product exceeds the length of a leaf runs in blocks of Fold.step
-// rounds; after each block the leaf is added to the next level and begins anew. Chains that end
-// with a unit are folded after Fold.step units.
+// The chain of an accumulator is as long as the product of the extents of the loops that it does
+// not move along. The innermost loop at which this product exceeds the length of a leaf runs in
+// blocks of Fold.step rounds; after each block the leaf is added to the next level and set to 0. If
+// the chain only gets too long over units, it is folded after every Fold.step units.
 //
-// A joined loop is folded where the loops of its dims would be, so that kernels of the same sum
-// agree (Fold.period):
+//   sum over n = 1e7 of x[n, c], rows of c:   unit n: row[c] += x    after 64 units: wide[c] += row[c], row = 0
+//   sum over k = 4096 of a[m, k] * b[k, n]:   k in blocks of 64: tile += ..    then middle += tile, tile = 0
 //
-//   inner(b:3, y*x:99 = 11*9):                   blocks of 7 rounds of y, 63 elements; 36 are left
-//   inner(b*y*x:297 = 3*11*9):                   the same in each 99 elements: step 63, period 99
+// A joined loop is folded where the loops of its dims would be, so that kernels with and without
+// joined loops compute the same bits (Fold.period):
 //
-//   sum over n = 1e7 of x[n, c], rows of c:      unit n: row[c] += x      after 64 units: wide[c] += row[c]; row = 0
-//   sum over k = 4096 of a[m, k] * b[k, n]:      k in blocks of 64: tile += ..; middle += tile; tile = 0
+//   inner(b:3, y*x:99 = 11*9)     blocks of 7 rounds of y, 63 elements; 36 are left
+//   inner(b*y*x:297 = 3*11*9)     the same in each 99 elements: step 63, period 99
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
@@ -24,14 +24,14 @@ typedef struct Chain {
   const CpuPlan *p;
   const KStmt *s;
   int64_t leaf;
-  bool row; // it is in memory
+  bool row; // in memory: a row of accumulators
 } Chain;
 
 static bool moves(const Chain *c, int l) {
   return c->s->kind == K_ACCUM && l >= c->k->nouter && c->k->ptr[c->s->index].stride[l] != 0;
 }
 
-// Additions to one accumulator while loop l runs once.
+// Additions to one accumulator during all rounds of loop l.
 static int64_t rounds(const Chain *c, int l) {
   const CpuPlan *p = c->p;
   int i = l - c->k->nouter;
@@ -39,13 +39,13 @@ static int64_t rounds(const Chain *c, int l) {
   if (p->slab_step && i < p->slab_loop) return 1;
   if (p->slab_step && i == p->slab_loop) return p->slab_step;
   if (l != c->k->vector) return loop_rounds(c->k, l);
-  // whole tiles, one addition to each accumulator; the rest goes to the first one vector by vector
+  // a whole tile adds once to each accumulator, the rest one vector at a time to the first
   int64_t size = loop_rounds(c->k, l), tile = (int64_t)p->lanes * p->vecs;
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }
 
-// Folds at a place that is reached n times, adding `each` every time, if that is more than a leaf.
-// Returns what is left in the leaf behind that place.
+// Decides whether to fold at `place`, where n rounds add `each` times: if that is more than a leaf
+// and the accumulator is not folded farther in. Returns the additions since the last fold.
 static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold *out) {
   if (out->place != FOLD_NEVER || size_times(each, n) <= c->leaf) return size_times(each, n);
   out->place = place;
@@ -53,7 +53,7 @@ static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold 
   return 0;
 }
 
-// The same for all rounds of inner loop l.
+// The same for inner loop l, dim by dim if it is a joined loop.
 static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   const KLoop *loop = &c->k->loop[l];
   int place = FOLD_LOOP + l - c->k->nouter;
@@ -63,17 +63,17 @@ static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   for (int i = loop->nparts - 1; i >= 0; i--) {
     bool before = out->place != FOLD_NEVER;
     each = fold_at(c, place, each, loop->part[i], out);
-    int64_t whole = size * loop->part[i];
+    int64_t joined = size * loop->part[i];
     if (out->place != FOLD_NEVER && !before) {
       out->step *= size;
-      out->period = i > 0 && whole % out->step ? whole : 0;
+      out->period = i > 0 && joined % out->step ? joined : 0;
     }
-    size = whole;
+    size = joined;
   }
   return each;
 }
 
-// Additions to an accumulator of a REDUCE.
+// Additions to an accumulator of a REDUCE in one phase.
 static int64_t chain_length(const Chain *c) {
   int64_t n = 1;
   for (int l = c->k->nouter; l < c->k->nouter + c->k->ninner; l++) n = size_times(n, rounds(c, l));
@@ -108,5 +108,3 @@ Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   }
   return fold;
 }
-
-// -- accumulators in memory ---------------------------------------------------------------------

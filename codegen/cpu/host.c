@@ -1,4 +1,5 @@
-// The host's processor, as far as the cache needs it: a warm start must not wake LLVM.
+// What the cache needs to know of the host's processor. Without LLVM: initializing it takes longer
+// than loading code from the cache.
 #include "codegen/cpu/host_internal.h"
 
 #include <stdio.h>
@@ -16,8 +17,8 @@ int host_bits(void) {
   return __builtin_cpu_supports("avx") ? 256 : 128;
 }
 
-// Signature and feature words of leaves 1 and 7, extended features, and the register state that the
-// system saves. Leaf 1's ebx and some bits name the core that asks; they are left out.
+// From CPUID: the signature, the feature words of leaves 1 and 7, extended features, and the
+// register state that the system saves. Leaf 1's ebx is left out: it depends on the core.
 const char *host_identity(Arena *a) {
   unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;
   __get_cpuid(0, &v[0], &v[1], &v[2], &v[3]);
@@ -35,7 +36,7 @@ const char *host_identity(Arena *a) {
 
 int host_bits(void) { return 128; }
 
-// The lines of /proc/cpuinfo that tell processors apart, first core.
+// The lines of /proc/cpuinfo on the first core, without those that vary on one processor.
 const char *host_identity(Arena *a) {
   struct utsname u;
   if (uname(&u) != 0) memset(&u, 0, sizeof u);

@@ -1,8 +1,10 @@
-// LLVM's context, target machine, passes and output.
+// LLVM: context, target machine, passes, output. In: kernels. Out: an object, assembly or IR text.
 //
-// Kernels arrive as explicit vector IR, so that no optimizer is wanted: mem2reg makes registers of
-// accumulators, early-cse joins equal addresses and splats, and code generation does the rest.
+// The emitter writes explicit vector IR, so that few passes are needed: mem2reg turns accumulators
+// into registers, early-cse merges equal addresses and splats, code generation does the rest.
 #include "codegen/cpu/llvm_internal.h"
+
+#include "codegen/codegen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +25,11 @@
 static GuardOnce once;
 static char *cpu, *features, *triple;
 
-// -- without memory -----------------------------------------------------------------------------
+// -- failed allocations -------------------------------------------------------------------------
 //
-// LLVM allocates in two ways, and aborts when either fails: by operator new, which asks the handler
-// of the C++ library first, and by malloc, behind a handler of its own that the C API lacks. Both
-// are reached by their C++ names; weak, so that another standard library or LLVM leaves only the
-// abort.
+// LLVM allocates by operator new and by malloc, and aborts if either fails. A handler can be set
+// for both: one of the C++ library, one of LLVM that its C API lacks. They are linked by their C++
+// names, weakly: with another C++ library or LLVM there is no handler, and LLVM aborts.
 
 typedef void NewHandler(void);
 extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE")
@@ -78,9 +79,9 @@ static void start(void) {
   if (!cpu || !features || !triple) mem_exhausted(0);
 }
 
-bool llvm_available(void) { return true; }
+bool code_available(void) { return true; }
 
-const char *llvm_version(void) {
+const char *code_version(void) {
   static char text[32];
   unsigned major, minor, patch;
   LLVMGetVersion(&major, &minor, &patch);
@@ -93,6 +94,7 @@ const char *llvm_cpu(void) {
   return cpu;
 }
 
+// Whether `word` is in a comma-separated list.
 static bool listed(const char *list, const char *word) {
   size_t n = strlen(word);
   for (const char *p = list; p && (p = strstr(p, word)); p++)
@@ -106,7 +108,8 @@ static bool has_feature(const LlvmTarget *t, const char *name) {
   return listed(features, with) && !listed(t->without, name);
 }
 
-// The host's features, then those left out with a minus: the last word counts. On the heap.
+// The features of the host, then those of t->without with a minus: LLVM obeys the last mention. On
+// the heap.
 static char *features_of(const LlvmTarget *t) {
   const char *out = t->without ? t->without : "";
   size_t n = strlen(features) + 2 * strlen(out) + 3;
@@ -137,13 +140,14 @@ static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
   return tm;
 }
 
-// x86 has fused products with FMA3; other 64-bit targets of ours always.
+// On x86 fused multiply-add and f16 conversions are features; other 64-bit targets have both.
 static EmitTarget emit_target(const LlvmTarget *t) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
   return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),
                       t->opt};
 }
 
+// Copies an error to why and frees it. Returns whether there was one.
 static bool take_error(LLVMErrorRef error, char *why) {
   if (!error) return false;
   char *text = LLVMGetErrorMessage(error);
@@ -224,8 +228,8 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
 
 #else
 
-bool llvm_available(void) { return false; }
-const char *llvm_version(void) { return "none"; }
+bool code_available(void) { return false; }
+const char *code_version(void) { return "none"; }
 const char *llvm_cpu(void) { return "none"; }
 
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,

@@ -1,5 +1,5 @@
-// Private to the room: everything of meshc that calls LLVM's target side. emit_internal.h builds
-// the IR.
+// Compilation by LLVM: kernels to an object, assembly or IR text. Only llvm.c calls the parts of
+// LLVM behind this interface; the emitter (emit_internal.h) builds the IR.
 #ifndef CODEGEN_LLVM_H
 #define CODEGEN_LLVM_H
 
@@ -14,17 +14,16 @@ typedef struct Bytes {
 typedef enum LlvmForm { LLVM_OBJECT, LLVM_ASSEMBLY, LLVM_IR } LlvmForm;
 enum { LLVM_WHY = 400 };
 
-bool llvm_available(void);
-const char *llvm_version(void); // "LLVM 19.1.7" or "none"
-const char *llvm_cpu(void);     // LLVM's name of the host's processor, or "none"
+const char *llvm_cpu(void); // LLVM's name of the host's processor, or "none"
 
 typedef struct LlvmTarget {
-  int bits, opt;       // of vectors; 0..3
+  int bits;            // of a vector
+  int opt;             // 0..3
   const char *without; // as in CodeOptions
 } LlvmTarget;
 
-// One module of n kernels under the given symbols, for the host. False with the reason in
-// why[0..LLVM_WHY). Any thread: contexts are not shared.
+// Compiles n kernels under the given symbols as one module for the host. Returns false with the
+// reason in why[0..LLVM_WHY). Several threads may call it: each call has its own context.
 MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                            const LlvmTarget *target, LlvmForm form, Bytes *out, char *why);
 

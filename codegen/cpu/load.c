@@ -1,8 +1,8 @@
-// A loader for relocatable ELF objects of our own making.
+// Loads the relocatable ELF objects that llvm.c makes. In: the bytes of an object. Out: an Image.
 //
-// Sections that are part of the image are laid into one mapping, code first, constants on pages of
-// their own; relocations are applied while all is writable, then code becomes executable and
-// constants read-only. Only relocations that LLVM emits for position-independent kernels are known.
+// All sections with code or constants are copied to one mapping, constants on pages of their own.
+// Relocations are applied while the mapping is writable; then code becomes executable and constants
+// read-only. Only the relocations that LLVM emits for position-independent kernels are supported.
 #include "codegen/cpu/load_internal.h"
 
 #include <elf.h>
@@ -101,6 +101,7 @@ static bool in_image(const Elf64_Shdr *s) {
   return (s->sh_flags & SHF_ALLOC) && s->sh_size > 0 && s->sh_type == SHT_PROGBITS;
 }
 
+// Assigns offsets from `at` on to the sections with code, or to those without. Returns the end.
 static size_t lay_out(Object *o, size_t at, bool code) {
   for (size_t i = 0; i < o->nsections; i++) {
     const Elf64_Shdr *s = &o->section[i];
@@ -157,7 +158,7 @@ static bool put32(const Object *o, char *at, int64_t v, bool is_signed) {
   return true;
 }
 
-// Bits of an instruction of aarch64: those of mask become value.
+// Replaces the bits of `mask` in an aarch64 instruction by those of `value`.
 static bool put_field(char *at, uint32_t mask, uint32_t value) {
   uint32_t word;
   memcpy(&word, at, sizeof word);
@@ -203,7 +204,7 @@ static bool relocate_arm(const Object *o, uint32_t type, char *at, uint64_t s, i
   return fail(o, "a relocation of the object is of an unknown kind");
 }
 
-// Relocations of eight bytes.
+// Whether a relocation has eight bytes; others have four.
 static bool is_wide(const Object *o, uint32_t type) {
   if (o->head->e_machine == EM_AARCH64) return type == R_AARCH64_ABS64;
   return type == R_X86_64_64 || type == R_X86_64_PC64;

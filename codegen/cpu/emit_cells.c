@@ -1,0 +1,77 @@
+// Accumulators of REDUCE and ACCUM: their identities and shapes, joining of lanes, the partial row.
+//
+// An accumulator ("cell") is a stack cell for each instance, which LLVM's mem2reg turns into a
+// register. A REDUCE along the vector loop keeps a vector of partial results and joins its lanes at
+// the end of its phase. Across an outer vector loop each lane has its own result. An ACCUM whose
+// pointer moves along no inner loop stays in registers for a whole chunk; other ACCUMs are in the
+// chunk's partial row.
+#include "codegen/cpu/emit_arith_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+// -- identities and joining ---------------------------------------------------------------------
+
+LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector) {
+  LLVMTypeRef type = vector ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
+  Monoid m = op_row(op)->monoid;
+  return dtype_is_float(t) ? const_real(type, monoid_identity(m, t))
+                           : const_int(type, monoid_identity_int(m, t));
+}
+
+// Joins the halves of v until one lane is left.
+LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
+  for (unsigned n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    LLVMValueRef low[32], high[32], none = LLVMGetPoison(LLVMTypeOf(v));
+    for (unsigned i = 0; i < n; i++) {
+      low[i] = LLVMConstInt(e->i32, i, false);
+      high[i] = LLVMConstInt(e->i32, n + i, false);
+    }
+    LLVMValueRef a = LLVMBuildShuffleVector(e->b, v, none, LLVMConstVector(low, n), "");
+    LLVMValueRef b = LLVMBuildShuffleVector(e->b, v, none, LLVMConstVector(high, n), "");
+    v = emit_join(e, op, t, a, b);
+  }
+  return lane_of(e, v, i64_of(e, 0));
+}
+
+// -- shapes -------------------------------------------------------------------------------------
+
+bool vector_is_inner(const Emit *e) { return e->k->vector >= 0 && !e->plan.vec_outer; }
+
+bool accum_in_registers(const Emit *e, int s) { return accum_elements(e->k, s) == 1; }
+
+static bool runs_in_vector_loop(const Emit *e, const KStmt *s) {
+  if (e->k->vector < 0) return false;
+  return e->plan.vec_outer || s->level == LEVEL_INNER || s->kind == K_REDUCE;
+}
+
+// Across an outer vector loop, a value that is equal in all lanes has one accumulator for them.
+bool cell_is_vector(const Emit *e, int s) {
+  const KStmt *st = &e->k->stmt[s];
+  if (!runs_in_vector_loop(e, st)) return false;
+  return st->kind == K_ACCUM || vector_is_inner(e) || depends(e, s, e->k->vector);
+}
+
+LLVMTypeRef cell_type(Emit *e, int s, Dtype t) {
+  return cell_is_vector(e, s) ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
+}
+
+int cell_vecs(const Emit *e, int s) { return cell_is_vector(e, s) ? e->plan.vecs : 1; }
+
+int reduce_rows(const Emit *e, int s) { return depends(e, s, e->k->rows) ? e->rows : 1; }
+
+// Along an inner vector loop every body adds to the cells of the main tile.
+int reduce_vecs(const Emit *e, int s) {
+  return vector_is_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1;
+}
+
+// -- the partial row ----------------------------------------------------------------------------
+
+LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
+  LLVMValueRef at = emit_at(e, e->i8, e->partial, i64_of(e, accum_offset(e->k, s)));
+  return index ? emit_at(e, mem_type(e, e->k->stmt[s].type), at, index) : at;
+}
+
+LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index) {
+  row = emit_at(e, e->i8, row, i64_of(e, accum_row_bytes(e->k, s)));
+  return emit_at(e, e->f64, row, index);
+}
+#endif

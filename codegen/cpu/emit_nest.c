@@ -1,0 +1,349 @@
+// The loop nest of one unit: statements, inner loops, the vector loop, guards of loads.
+//
+//   for each phase: its OUTER statements; inner loops around its INNER statements; ends of reductions
+#include "codegen/cpu/emit_arith_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include <math.h>
+#include <string.h>
+
+// -- statements ---------------------------------------------------------------------------------
+
+// Only the last vector of a tile is partial.
+static void instance_mask(Emit *e, int v) {
+  bool last = v == e->vecs - 1;
+  e->mask = last ? e->last_mask : NULL;
+  e->active = last ? e->last_active : NULL;
+}
+
+static bool has_value(const KStmt *s) {
+  return s->kind != K_REDUCE && s->kind != K_ACCUM && s->kind != K_STORE && s->kind != K_SCATTER;
+}
+
+// Instances of a statement: as many as its value, or its operands and its target, differ in.
+static int stmt_rows(const Emit *e, const KStmt *s, int id) {
+  bool differ = depends(e, id, e->k->rows);
+  if (has_value(s)) return differ ? e->rows : 1;
+  if (s->kind == K_ACCUM || s->kind == K_SCATTER || e->k->rows < 0) return e->rows;
+  if (s->kind == K_STORE && e->k->ptr[s->index].stride[e->k->rows] != 0) return e->rows;
+  return differ ? e->rows : 1;
+}
+
+static int stmt_vecs(const Emit *e, const KStmt *s, int id) {
+  bool differ = depends(e, id, e->k->vector);
+  if (has_value(s)) return differ ? e->vecs : 1;
+  if (!e->in_vector) return 1;
+  if (s->kind == K_ACCUM || s->kind == K_SCATTER) return e->vecs;
+  if (s->kind == K_STORE) return e->k->ptr[s->index].stride[e->k->vector] != 0 ? e->vecs : 1;
+  return !e->plan.vec_outer || differ ? e->vecs : 1;
+}
+
+static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
+  if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
+  if (s->step == NUMBER_ANY) return emit_coerce(e, number_value(e, s->index), TYPE_F64, s->type);
+  return const_real(reg_type(e, s->type),
+                    s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
+}
+
+static void emit_instance(Emit *e, int id, int r, int v) {
+  const KStmt *s = &e->k->stmt[id];
+  LLVMValueRef *value = &e->value[instance_id(id, r, v)];
+  switch (s->kind) {
+  case K_NUM: *value = emit_num(e, s); return;
+  case K_LOAD:
+  case K_LOAD_AT: *value = emit_load(e, s, r, v); return;
+  case K_OP: *value = emit_op(e, s, r, v); return;
+  case K_POSITION: *value = emit_position(e, s, r, v); return;
+  case K_QUOTIENT: *value = emit_quotient(e, s, r, v); return;
+  case K_INSIDE: *value = emit_inside(e, s, r, v); return;
+  case K_REDUCE: emit_reduce(e, id, r, v); return;
+  case K_ACCUM: emit_accum(e, id, r, v); return;
+  case K_STORE: emit_store(e, s, r, v); return;
+  case K_SCATTER: emit_scatter(e, s, r, v); return;
+  }
+  BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
+}
+
+static void emit_stmt(Emit *e, int id) {
+  const KStmt *s = &e->k->stmt[id];
+  int rows = stmt_rows(e, s, id), vecs = stmt_vecs(e, s, id);
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) {
+      instance_mask(e, v);
+      emit_instance(e, id, r, v);
+    }
+}
+
+static bool is_at(const Emit *e, int id, int place, int phase) {
+  return e->plan.place[id] == place && (place <= PLACE_UNIT || e->k->stmt[id].phase == phase);
+}
+
+void emit_statements(Emit *e, int place, int phase) {
+  for (int id = 0; id < e->k->nstmts; id++)
+    if (is_at(e, id, place, phase)) emit_stmt(e, id);
+}
+
+// -- addresses ----------------------------------------------------------------------------------
+
+static size_t addresses(const Emit *e) { return (size_t)e->k->nptr * (1 + TILE_ROWS); }
+
+LLVMValueRef *addresses_save(Emit *e) {
+  return arena_copy(e->arena, e->addr, addresses(e) * sizeof *e->addr);
+}
+
+LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter) {
+  LLVMValueRef *saved = addresses_save(e);
+  for (int p = 0; p < e->k->nptr; p++) {
+    const KPtr *ptr = &e->k->ptr[p];
+    if (ptr->stride[l] == 0) continue;
+    LLVMTypeRef t = mem_type(e, ptr->type);
+    LLVMValueRef off = int_mul(e, counter, i64_of(e, ptr->stride[l]));
+    e->addr[p] = emit_at(e, t, e->addr[p], off);
+    for (int r = 0; r < TILE_ROWS; r++) {
+      LLVMValueRef *at = row_address(e, p, r);
+      if (*at) *at = emit_at(e, t, *at, off);
+    }
+  }
+  e->counter[l] = counter;
+  return saved;
+}
+
+void leave_loop(Emit *e, LLVMValueRef *saved) {
+  memcpy(e->addr, saved, addresses(e) * sizeof *saved);
+}
+
+// -- the vector loop ----------------------------------------------------------------------------
+
+// The body at element `at` of the vector loop, which ends at `to`. The last vector has `left`
+// elements: 0 all its lanes, -1 the rest up to `to`.
+static void vector_body(Emit *e, LLVMValueRef at, LLVMValueRef to, int64_t left, Body *body,
+                        int phase) {
+  LLVMValueRef *saved = enter_loop(e, e->k->vector, at);
+  if (left) emit_mask(e, left > 0 ? i64_of(e, left) : int_sub(e, to, at));
+  body(e, phase);
+  emit_mask_off(e);
+  leave_loop(e, saved);
+}
+
+// Whole tiles from..to, in blocks if sums are folded along this loop.
+static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body, int phase) {
+  int place = e->plan.vec_outer ? FOLD_VECTOR : FOLD_LOOP + e->k->vector - e->k->nouter;
+  int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_step(e, place, phase);
+  Blocks b = blocks_begin(e, from, to, step * tile);
+  EmitLoop main = loop_begin(e, b.from, b.to, i64_of(e, tile));
+  vector_body(e, main.var, to, 0, body, phase);
+  loop_end(e, &main);
+  if (step) fold_now(e, place, phase);
+  blocks_end(e, &b);
+}
+
+void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase) {
+  int lanes = e->plan.lanes, vecs = e->vecs;
+  int64_t tile = (int64_t)lanes * vecs;
+  LLVMValueRef length = int_sub(e, to, from), middle = from;
+  e->in_vector = true;
+  if (span < 0 || span >= tile) {
+    LLVMValueRef rest = LLVMBuildURem(e->b, length, i64_of(e, tile), "");
+    middle = int_sub(e, to, rest);
+    vector_tiles(e, from, middle, body, phase);
+  }
+  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) { // one narrower tile
+    e->vecs = (int)ceil_div(span % tile, lanes);
+    vector_body(e, middle, to, span % lanes, body, phase);
+  } else if (span < 0 || span % tile != 0) {
+    e->vecs = 1;
+    EmitLoop rest = loop_begin(e, middle, to, i64_of(e, lanes));
+    vector_body(e, rest.var, to, span < 0 || span % lanes != 0 ? -1 : 0, body, phase);
+    loop_end(e, &rest);
+  }
+  e->vecs = vecs;
+  e->in_vector = false;
+}
+
+static void inner_loops(Emit *e, int i, int phase);
+
+// -- guards -------------------------------------------------------------------------------------
+// Loads of windows have guards: inside the tensor or not. If guards are equal in all lanes, the
+// body is emitted twice: without guards for the rounds in which all are true, which are most, and
+// with guards for the others. If no reduction changes where a guard is false, the other rounds are
+// skipped instead.
+
+static bool is_guard_use(const Emit *e, int id, int phase) {
+  return e->k->stmt[id].phase == phase && load_is_guarded(e->k, &e->plan, id) &&
+         e->plan.place[id] >= PLACE_LOOP;
+}
+
+// Whether all guards of loads in this phase are true, for all instances.
+static LLVMValueRef guards_hold(Emit *e, int phase) {
+  LLVMValueRef all = NULL;
+  for (int id = 0; id < e->k->nstmts; id++) {
+    if (!is_guard_use(e, id, phase)) continue;
+    int guard = e->k->stmt[id].arg[1], rows = depends(e, guard, e->k->rows) ? e->rows : 1;
+    for (int r = 0; r < rows; r++) {
+      LLVMValueRef g = value_at(e, guard, r, 0);
+      all = all ? bit_and(e, all, g) : g;
+    }
+  }
+  return all;
+}
+
+// Sets the guards to true, and returns the values from before.
+static LLVMValueRef *guards_known(Emit *e, int phase) {
+  size_t n = (size_t)e->k->nstmts * TILE;
+  LLVMValueRef *saved = arena_copy(e->arena, e->value, n * sizeof *saved);
+  for (int id = 0; id < e->k->nstmts; id++)
+    for (int i = 0; i < TILE && is_guard_use(e, id, phase); i++)
+      e->value[e->k->stmt[id].arg[1] * TILE + i] = LLVMConstInt(e->i1, 1, false);
+  return saved;
+}
+
+// Bytes that load s covers in inner loops i.., 0 if it runs backwards or along vectors.
+static int64_t covered_bytes(const Emit *e, const KStmt *s, int i) {
+  const KPtr *p = &e->k->ptr[s->index];
+  int64_t n = 1;
+  if (s->kind != K_LOAD || p->stride[e->k->vector] != 0) return 0;
+  for (int l = e->k->nouter + i; l < e->k->nouter + e->k->ninner; l++) {
+    if (p->stride[l] < 0 || e->k->loop[l].size == 0) return 0;
+    n += (e->k->loop[l].size - 1) * p->stride[l];
+  }
+  return n * dtype_bytes(p->type);
+}
+
+// Whether another load reads through the pointer of load `id`.
+static bool is_shared(const Emit *e, int id) {
+  for (int j = 0; j < e->k->nstmts; j++) {
+    const KStmt *s = &e->k->stmt[j];
+    if (j != id && (s->kind == K_LOAD || s->kind == K_LOAD_AT) && s->index == e->k->stmt[id].index)
+      return true;
+  }
+  return false;
+}
+
+// Points rows whose guard is false at zeros, so that loads in inner loops i.. need no guard.
+static void rows_of_zeros(Emit *e, int i, int phase) {
+  if (e->slab && i < e->plan.slab_loop) i = e->plan.slab_loop;
+  for (int id = 0; id < e->k->nstmts && e->rows > 1; id++) {
+    const KStmt *s = &e->k->stmt[id];
+    if (!is_guard_use(e, id, phase) || is_shared(e, id)) continue;
+    int64_t bytes = covered_bytes(e, s, i);
+    if (bytes == 0 || bytes > ZERO_BYTES) continue;
+    const KPtr *p = &e->k->ptr[s->index];
+    for (int r = 0; r < e->rows; r++) {
+      LLVMValueRef off = i64_of(e, r * p->stride[e->k->rows]);
+      LLVMValueRef at = emit_at(e, mem_type(e, p->type), e->addr[s->index], off);
+      *row_address(e, s->index, r) = pick(e, value_at(e, s->arg[1], r, 0), at, e->zeros);
+    }
+  }
+}
+
+static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
+  LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
+  LLVMPositionBuilderAtEnd(e->b, sure);
+  LLVMValueRef *saved = guards_known(e, phase);
+  e->guards_hold_here = true;
+  rest(e, i, phase);
+  e->guards_hold_here = false;
+  memcpy(e->value, saved, (size_t)e->k->nstmts * TILE * sizeof *saved);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, unsure);
+  LLVMValueRef *addr = addresses_save(e);
+  rows_of_zeros(e, i, phase);
+  if (!guards_decide(e->k, &e->plan, phase)) rest(e, i, phase);
+  leave_loop(e, addr);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+// Not for single rows beside register tiles: they are few.
+static bool splits_at(const Emit *e, int place, int phase) {
+  return (e->rows > 1 || e->k->rows < 0) && !e->guards_hold_here &&
+         guards_place(e->k, &e->plan, phase) == place;
+}
+
+// The statements of that place that guards need or, with `rest`, all others.
+static void emit_guard_part(Emit *e, int place, int phase, bool rest) {
+  bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
+  for (int id = e->k->nstmts - 1; id >= 0; id--) {
+    const KStmt *s = &e->k->stmt[id];
+    if (load_is_guarded(e->k, &e->plan, id)) needed[s->arg[1]] = true;
+    for (int j = 0; j < 3 && needed[id]; j++)
+      if (s->arg[j] != NO_STMT) needed[s->arg[j]] = true;
+  }
+  for (int id = 0; id < e->k->nstmts; id++)
+    if (is_at(e, id, place, phase) && needed[id] != rest) emit_stmt(e, id);
+}
+
+static void body_rest(Emit *e, int i, int phase) {
+  emit_guard_part(e, PLACE_LOOP + i, phase, true);
+}
+
+// -- inner loops --------------------------------------------------------------------------------
+
+static void innermost_body(Emit *e, int phase) {
+  int i = e->k->ninner - 1;
+  if (!splits_at(e, PLACE_LOOP + i, phase)) {
+    emit_statements(e, PLACE_LOOP + i, phase);
+    return;
+  }
+  emit_guard_part(e, PLACE_LOOP + i, phase, false);
+  emit_twice(e, i, phase, body_rest);
+}
+
+// The body of inner loop i, which is not the innermost.
+static void loop_body(Emit *e, int i, int phase) {
+  emit_statements(e, PLACE_LOOP + i, phase);
+  if (splits_at(e, PLACE_LOOP + i, phase))
+    emit_twice(e, i + 1, phase, inner_loops);
+  else
+    inner_loops(e, i + 1, phase);
+}
+
+// Inner loops i.. of a phase. Inside a slab, the loops before slab_loop are already open.
+static void inner_loops(Emit *e, int i, int phase) {
+  const Kernel *k = e->k;
+  int l = k->nouter + i;
+  if (e->slab && i < e->plan.slab_loop) {
+    loop_body(e, i, phase);
+    return;
+  }
+  if (l == k->vector) {
+    int64_t size = k->loop[l].slot < 0 ? k->loop[l].size : -1;
+    vector_loop(e, i64_of(e, 0), e->extent[l], size, innermost_body, phase);
+    return;
+  }
+  bool part = e->slab && i == e->plan.slab_loop;
+  int64_t step = fold_step(e, FOLD_LOOP + i, phase);
+  Blocks all = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l],
+                            fold_period(e, FOLD_LOOP + i, phase));
+  Blocks b = blocks_begin(e, all.from, all.to, step);
+  EmitLoop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
+  LLVMValueRef *saved = enter_loop(e, l, loop.var);
+  if (i + 1 == k->ninner)
+    innermost_body(e, phase);
+  else
+    loop_body(e, i, phase);
+  leave_loop(e, saved);
+  loop_end(e, &loop);
+  if (step) fold_now(e, FOLD_LOOP + i, phase);
+  blocks_end(e, &b);
+  blocks_end(e, &all);
+}
+
+static bool has_inner(const Emit *e, int phase) {
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].phase == phase && e->plan.place[s] >= PLACE_LOOP) return true;
+  return false;
+}
+
+void emit_phase(Emit *e, int phase) {
+  reduce_begin(e, phase);
+  emit_statements(e, PLACE_PHASE, phase);
+  if (!has_inner(e, phase)) return;
+  int guards = guards_place(e->k, &e->plan, phase);
+  if (guards >= 0 && guards < PLACE_LOOP && (e->rows > 1 || e->k->rows < 0))
+    emit_twice(e, 0, phase, inner_loops);
+  else
+    inner_loops(e, 0, phase);
+}
+#endif
