@@ -30,7 +30,7 @@ bool session_memory(const Session *s, double *out) {
 }
 
 // --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
-// machine file's: it may describe a machine for which the model is still being cut.
+// machine file's: it may describe a machine for which the model is still being sized.
 static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   double most;
   bool budget = option_given(s->opt, OPTION_MEMORY);
