@@ -168,7 +168,7 @@ typedef struct CollPart {
   Footprint footprint; // permute, divisor not 0: the destination holds this interval of it (a halo)
   MovedDim moved[MAX_RANK]; // permute along several dims (then split is -1): boxes go to whoever
                             // holds them afterwards
-  const char *value; // for messages and trace
+  const char *value;        // for messages and trace
 } CollPart;
 typedef struct Collective {
   CollKind kind;
