@@ -65,6 +65,9 @@ for file in ir/*.[ch] ir/*/*.[ch] collectives/*.[ch] collectives/*/*.[ch] partit
   if [ -n "$bad" ]; then fail "$file includes$bad"; else pass; fi
 done
 
+# Placement estimates what lowering would send (place_versions.c); it does not lower.
+if grep -nE '\b(lower|collectives_[a-z]+)\(' partition/place/*.c; then fail "partition/place calls a later stage"; else pass; fi
+
 for header in */*.h */*/*.h; do
   if ${CC:-cc} -std=c17 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -Wall -Wextra -Wpedantic -Werror -I. \
     -fsyntax-only -x c "$header" 2>/dev/null; then pass; else fail "$header does not compile alone"; fi

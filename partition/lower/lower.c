@@ -10,36 +10,17 @@
 //
 // A value exists in versions, one for each state in which it is read; each is made once. Versions
 // without terms come from the home version, so that terms are summed once.
-#include "partition/sharding/sharding_internal.h"
+#include "partition/lower/lower_internal.h"
 
 #include <string.h>
 
-typedef struct Version {
-  Sharding s;
-  NodeId node;
-  struct Version *next;
-} Version;
-
 typedef struct Lower {
+  Versions versions; // first: convert_value gets a pointer to it
   const Placer *p;
   const Graph *g;
   Graph *out;
   Arena *scratch;
-  Version **version; // of node: the computed one is the last of the list
 } Lower;
-
-static const Version *find_version(const Lower *l, NodeId n, const Sharding *s) {
-  int ndims = graph_node(l->g, n)->dims.n;
-  for (const Version *v = l->version[n]; v; v = v->next)
-    if (sharding_equal(&v->s, s, ndims)) return v;
-  return NULL;
-}
-
-static const Version *add_version(Lower *l, NodeId n, const Sharding *s, NodeId node) {
-  Version *v = arena_new_of(l->scratch, Version);
-  *v = (Version){.s = *s, .node = node, .next = l->version[n]};
-  return l->version[n] = v;
-}
 
 // -- why a value is converted -------------------------------------------------------------------
 
@@ -49,12 +30,6 @@ static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
   return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
 }
-
-// Who reads a version: a node, or an output.
-typedef struct Reader {
-  const Node *node;
-  const Output *output;
-} Reader;
 
 static const char *use_text(const Lower *l, const Reader *user, const char *how) {
   Arena *a = l->out->arena;
@@ -144,90 +119,10 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   return graph_cast(l->out, value, type);
 }
 
-static const Version *walk_path(Lower *l, NodeId n, const Version *v, const Sharding *want,
-                                const Reader *user) {
-  ConvertStep step[MAX_STEPS];
-  const Node *node = graph_node(l->g, n);
-  Dtype type = (Dtype)graph_node(l->out, v->node)->type;
-  double bytes;
-  int count =
-      convert_path(l->scratch, l->p->machine, l->g, &node->dims, type, &v->s, want, step, &bytes);
-  for (int i = 0; i < count; i++) {
-    NodeId value = add_step(l, n, v->node, &v->s, &step[i], user);
-    value = finish_type(l, n, value, &step[i].sharding);
-    v = add_version(l, n, &step[i].sharding, value);
-  }
-  return v;
-}
-
-// The finished version from which `want` costs least; of equals the oldest.
-static const Version *best_version(const Lower *l, NodeId n, const Sharding *want) {
-  const Version *best = NULL;
-  const Node *node = graph_node(l->g, n);
-  ConvertStep step[MAX_STEPS];
-  double least = 0, bytes;
-  for (const Version *v = l->version[n]; v; v = v->next) {
-    if (v->s.partial.n) continue;
-    convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, &v->s, want, step,
-                 &bytes);
-    if (!best || bytes <= least) best = v, least = bytes;
-  }
-  return best;
-}
-
-static const Version *computed(const Lower *l, NodeId n) {
-  const Version *v = l->version[n];
-  while (v->next) v = v->next;
-  return v;
-}
-
-static double path_bytes(const Lower *l, NodeId n, const Sharding *from, const Sharding *to) {
-  const Node *node = graph_node(l->g, n);
-  ConvertStep step[MAX_STEPS];
-  double bytes;
-  convert_path(l->scratch, l->p->machine, l->g, &node->dims, (Dtype)node->type, from, to, step,
-               &bytes);
-  return bytes;
-}
-
-// Makes a version that another reader of n wants, if `want` then costs so much less that both cost
-// less in this order: blocks of a value that is gathered anyway are free.
-static void make_before(Lower *l, NodeId n, const Sharding *want, const Reader *user) {
-  const Sharding *from = &best_version(l, n, want)->s;
-  double own = path_bytes(l, n, from, want);
-  if (own <= 0) return;
-  for (uint32_t k = l->p->graph->use_start[n]; k < l->p->graph->use_start[n + 1]; k++) {
-    NodeId u = l->p->graph->use[k];
-    const Node *other = graph_node(l->g, u);
-    for (int i = 0; i < other->nargs; i++) {
-      if (other->args[i] != n) continue;
-      Sharding need = read_sharding(l->p, u, i);
-      if (need.partial.n || find_version(l, n, &need) ||
-          sharding_equal(&need, want, graph_node(l->g, n)->dims.n))
-        continue;
-      double there = path_bytes(l, n, &best_version(l, n, &need)->s, &need),
-             back = path_bytes(l, n, want, &need);
-      double first = there + path_bytes(l, n, &need, want),
-             second = own + (back < there ? back : there);
-      if (first >= second) continue;
-      walk_path(l, n, best_version(l, n, &need), &need, user);
-      return;
-    }
-  }
-}
-
-// Value n in state `want`.
-static NodeId version_for(Lower *l, NodeId n, const Sharding *want, const Reader *user) {
-  const Version *v = find_version(l, n, want);
-  if (v) return v->node;
-  const Sharding *settled = &l->p->result.settled[n];
-  const Version *made = computed(l, n);
-  bool partial = want->partial.n && made->s.monoid == want->monoid;
-  if (partial) return walk_path(l, n, made, want, user)->node;
-  if (!find_version(l, n, settled)) walk_path(l, n, made, settled, user);
-  if (!find_version(l, n, want)) make_before(l, n, want, user);
-  v = find_version(l, n, want);
-  return v ? v->node : walk_path(l, n, best_version(l, n, want), want, user)->node;
+static NodeId convert_value(Versions *v, NodeId n, const Version *from, const ConvertStep *s,
+                            const Reader *user) {
+  Lower *l = (Lower *)v;
+  return finish_type(l, n, add_step(l, n, from->node, &from->s, s, user), &s->sharding);
 }
 
 // -- nodes over block dims ----------------------------------------------------------------------
@@ -338,24 +233,10 @@ static NodeId lower_ordered(Lower *l, const Node *node, const NodeId *args, cons
   return graph_add(l->out, (Op)node->op, 1, args, attr);
 }
 
-// What a loop hands out is converted within its steps, so before the loop is run.
-static void convert_collected(Lower *l, NodeId scan) {
-  for (uint32_t k = l->p->graph->use_start[scan]; k < l->p->graph->use_start[scan + 1]; k++) {
-    const Node *user = graph_node(l->g, l->p->graph->use[k]);
-    if (user->op != OP_COLLECT) continue;
-    Sharding need = read_sharding(l->p, l->p->graph->use[k], 1);
-    version_for(l, user->args[1], &need, &(Reader){.node = user});
-  }
-}
-
 static NodeId lower_node(Lower *l, NodeId n) {
   const Node *node = graph_node(l->g, n);
   NodeId args[MAX_ARGS];
-  if (node->op == OP_SCAN) convert_collected(l, n);
-  for (int i = 0; i < node->nargs; i++) {
-    Sharding need = read_sharding(l->p, n, i);
-    args[i] = version_for(l, node->args[i], &need, &(Reader){.node = node});
-  }
+  versions_read(&l->versions, n, args);
   l->out->origin = node->origin;
   l->out->origin.of = l->out->origin.reader = n;
   if (op_row((Op)node->op)->cls == SOURCE && node->attr.decl) {
@@ -379,7 +260,8 @@ static void lower_outputs(Lower *l) {
   for (uint32_t o = 0; o < l->g->output.n; o++) {
     Output out = l->g->output.at[o];
     Sharding need = output_sharding(l->p, &out);
-    out.value = version_for(l, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
+    out.value =
+        version_for(&l->versions, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
     vec_push(l->out->arena, l->out->output) = out;
   }
 }
@@ -388,7 +270,8 @@ Graph *lower(Arena *a, const Placement *placement) {
   const Placer *p = placer_of(placement);
   const Graph *g = placement->graph;
   Lower l = {.p = p, .g = g, .out = graph_like(a, g, STAGE_LOWER), .scratch = arena_new()};
-  l.version = arena_array(l.scratch, Version *, graph_count(g) + 1);
+  l.versions = versions_new(l.scratch, p);
+  l.versions.convert = convert_value;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     bug_context("lower", n);
     NodeId node = lower_node(&l, n);
@@ -396,7 +279,7 @@ Graph *lower(Arena *a, const Placement *placement) {
     Dims want = sharding_dims(g, &graph_node(g, n)->dims, at), got = graph_node(l.out, node)->dims;
     if (!dims_equal(&want, &got))
       BUG("%s came out over other blocks", op_row((Op)graph_node(g, n)->op)->text);
-    add_version(&l, n, at, node);
+    version_add(&l.versions, n, at, node);
   }
   lower_outputs(&l);
   arena_free(l.scratch);

@@ -7,7 +7,7 @@
 // index with nothing more to compare, and what pads a short block (key 0) is below all of them.
 #include <math.h>
 
-#include "partition/sharding/sharding_internal.h"
+#include "partition/lower/lower_internal.h"
 
 // A whole dim that a name belongs to, made at first use.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {

@@ -7,7 +7,7 @@
 //
 // A halo commutes with windows along other dims, and so does a gather: they go below them, patches
 // are never moved.
-#include "partition/sharding/sharding_internal.h"
+#include "partition/lower/lower_internal.h"
 
 // Whether every processor holds in its block of `have` all that it reads.
 static bool holds_all(const Graph *g, DimId have, DimId footprint) {
@@ -25,17 +25,9 @@ static bool holds_all(const Graph *g, DimId have, DimId footprint) {
   return true;
 }
 
-// Whether n reads its argument element by element along dim d.
-static bool passes(const Node *n, DimId d) {
-  if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
-  for (int i = 0; i < n->attr.nto; i++)
-    if (n->attr.to[i] == d) return false;
-  return true;
-}
-
 static bool all_pass(const Node *n, const Attr *attr) {
   for (int i = 0; i < attr->ndims; i++)
-    if (!passes(n, attr->dims[i])) return false;
+    if (!window_passes_dim(n, attr->dims[i])) return false;
   return true;
 }
 

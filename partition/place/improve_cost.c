@@ -229,6 +229,12 @@ double improve_cost(const Improve *m, NodeId n) {
   return cost + halo_bytes(m, n, &r);
 }
 
+double improve_halo(const Improve *m, NodeId n) {
+  Reads r;
+  improve_needs(m, n, &r);
+  return halo_bytes(m, n, &r);
+}
+
 double improve_work(const Improve *m, NodeId n) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_CONTRACT) return 0;

@@ -61,6 +61,8 @@ void improve_partial(Improve *m);
 // Bytes that one processor sends of n, those over slow axes weighing more, and in loops a call's
 // worth for each.
 double improve_cost(const Improve *m, NodeId n);
+// Of that, what windows read beside their own block.
+double improve_halo(const Improve *m, NodeId n);
 // Multiplications and additions of one processor for n.
 double improve_work(const Improve *m, NodeId n);
 

@@ -371,19 +371,9 @@ static double all_costs(Improve *m, double *sent) {
 }
 
 // Weighted bytes of all collectives of the program that p leads to.
-static double lowered_bytes(Placer *p) {
-  Arena *scratch = arena_new();
-  const Graph *lowered = collectives_share(scratch, lower(scratch, &p->result));
-  double sum = 0;
-  CollKind kind;
-  for (NodeId n = 1; n <= graph_count(lowered); n++) {
-    const Node *node = graph_node(lowered, n);
-    if (coll_of((Op)node->op, &kind))
-      sum += coll_weight(p->machine, lowered->mesh, kind, node->attr.axes,
-                         coll_call_bytes(lowered, &n, 1)) *
-             (double)region_times(lowered, node->region);
-  }
-  arena_free(scratch);
+static double collective_bytes(const Improve *m) {
+  double sum = versions_bytes(m->p);
+  for (NodeId n = 1; n <= graph_count(m->g); n++) sum += improve_halo(m, n);
   return sum;
 }
 
@@ -412,9 +402,9 @@ void place_improve(Placer *p) {
     for (int a = 0; a < g->mesh->naxes; a++)
       if (g->mesh->axis[a].size > 1) improve_axis(m, a);
     if (m->kept) place_finish(p);
-    double bytes = m->kept ? lowered_bytes(p) : 0;
+    double bytes = m->kept ? collective_bytes(m) : 0;
     exchange_shardings(p, &start);
-    if (m->kept && bytes < lowered_bytes(p)) exchange_shardings(p, &start);
+    if (m->kept && bytes < collective_bytes(m)) exchange_shardings(p, &start);
   }
   arena_free(scratch);
 }

@@ -176,17 +176,36 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
                  Dtype type, const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
                  double *bytes);
 
-// -- parts of lower.c ---------------------------------------------------------------------------
-// The first global index of the own block of d as an i32 scalar.
-NodeId block_start(Graph *g, DimId d);
-// A window over block dims: attr names the dims of args[0] and of the result. Brings in what the
-// own block of to[0] reads beyond the own block of dims[0], as a node of origin `halo`.
-NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin *halo);
-// op with attr over x (a conversion that gives every element to whoever lacks it), put below the
-// windows that x is made of where these pass its dims through, so that patches are never moved.
-NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
-// cumsum, cummax and top_k along a dim that axes cut.
-NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
-NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);
+// -- versions of values (place_versions.c) ------------------------------------------------------
+// Who reads a value: a node, or an output.
+typedef struct Reader {
+  const Node *node;
+  const Output *output;
+} Reader;
+// A value in one sharding.
+typedef struct Version {
+  Sharding s;
+  NodeId node; // of the lowered graph
+  struct Version *next;
+} Version;
+typedef struct Versions Versions;
+struct Versions {
+  const Placer *p;
+  Arena *scratch;
+  Version **of; // of node: newest first, the computed one last
+  double bytes; // that one processor sends for all of them, as convert_path, times loop steps
+  // Makes the node of one step from version `from` of n; NULL: the versions are only counted.
+  NodeId (*convert)(Versions *v, NodeId n, const Version *from, const ConvertStep *step,
+                    const Reader *user);
+};
+Versions versions_new(Arena *scratch, const Placer *p);
+// The first one of n is the computed one.
+const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
+// The node of value n in sharding `want`, which is made if there is none yet.
+NodeId version_for(Versions *v, NodeId n, const Sharding *want, const Reader *user);
+// The arguments of n, each in the sharding in which n reads it.
+void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]);
+// Bytes that one processor sends for all conversions of a placement, without halos.
+double versions_bytes(const Placer *p);
 
 #endif
