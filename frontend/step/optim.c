@@ -156,10 +156,8 @@ static NodeId update_lion(const Optim *o) {
 }
 
 static UpdateRule *const rules[] = {
-    [OPTIMIZER_SGD] = update_sgd,         [OPTIMIZER_ADAM] = update_adam,
-    [OPTIMIZER_ADAMW] = update_adamw,     [OPTIMIZER_ADAGRAD] = update_adagrad,
-    [OPTIMIZER_RMSPROP] = update_rmsprop, [OPTIMIZER_ADAFACTOR] = update_adafactor,
-    [OPTIMIZER_LION] = update_lion,
+#define OPTIMIZER(id, name) update_##name,
+#include "ir/program/optimizer.def"
 };
 
 // -- clipping -----------------------------------------------------------------------------------
@@ -193,7 +191,7 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-// -- the interface ------------------------------------------------------------------------------
+// -- the door -----------------------------------------------------------------------------------
 
 // The first group that matches has the say.
 static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId param) {

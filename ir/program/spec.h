@@ -30,15 +30,8 @@ typedef struct Init {
 } Init;
 
 typedef enum SourceKind {
-  SOURCE_CSV,
-  SOURCE_NPY,
-  SOURCE_NPZ,
-  SOURCE_SAFETENSORS,
-  SOURCE_IDX,
-  SOURCE_CIFAR10,
-  SOURCE_TOKENS,
-  SOURCE_TEXT,
-  SOURCE_SYNTHETIC,
+#define SOURCE(id, name, opener) SOURCE_##id,
+#include "ir/program/source.def"
 } SourceKind;
 typedef enum SyntheticKind {
   SYNTHETIC_NORMAL,
@@ -82,13 +75,8 @@ typedef struct DataBlock {
 } DataBlock;
 
 typedef enum OptimizerKind {
-  OPTIMIZER_SGD,
-  OPTIMIZER_ADAM,
-  OPTIMIZER_ADAMW,
-  OPTIMIZER_ADAGRAD,
-  OPTIMIZER_RMSPROP,
-  OPTIMIZER_ADAFACTOR,
-  OPTIMIZER_LION,
+#define OPTIMIZER(id, name) OPTIMIZER_##id,
+#include "ir/program/optimizer.def"
 } OptimizerKind;
 
 typedef struct OptimizerSpec {

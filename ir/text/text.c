@@ -9,9 +9,18 @@
 
 CHOICE(init_kinds, "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data",
        "file");
-CHOICE(source_kinds, "csv", "npy", "npz", "safetensors", "idx", "cifar10", "tokens", "text",
-       "synthetic");
-CHOICE(optimizer_kinds, "sgd", "adam", "adamw", "adagrad", "rmsprop", "adafactor", "lion");
+static const char *const source_text[] = {
+#define SOURCE(id, name, opener) #name,
+#include "ir/program/source.def"
+};
+const EnumNames source_kinds = {countof(source_text), source_text};
+
+static const char *const optimizer_text[] = {
+#define OPTIMIZER(id, name) #name,
+#include "ir/program/optimizer.def"
+};
+const EnumNames optimizer_kinds = {countof(optimizer_text), optimizer_text};
+
 CHOICE(schedule_kinds, "constant", "linear", "cosine", "inverse_sqrt", "exponential", "step",
        "piecewise");
 CHOICE(decl_kinds, "input", "param", "state", "slot");

@@ -17,15 +17,8 @@ static bool source_synthetic(RowSource *s, Diag *d) {
 
 typedef bool Open(RowSource *s, Diag *d);
 static Open *const openers[] = {
-    [SOURCE_CSV] = source_csv,
-    [SOURCE_NPY] = source_array,
-    [SOURCE_NPZ] = source_array,
-    [SOURCE_SAFETENSORS] = source_array,
-    [SOURCE_IDX] = source_idx,
-    [SOURCE_CIFAR10] = source_cifar10,
-    [SOURCE_TOKENS] = source_stream,
-    [SOURCE_TEXT] = source_stream,
-    [SOURCE_SYNTHETIC] = source_synthetic,
+#define SOURCE(id, name, opener) source_##opener,
+#include "ir/program/source.def"
 };
 
 static const char *label(const RowSource *s) { return s->path ? s->path : "synthetic(...)"; }
