@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "frontend/model/build_internal.h"
+#include "ir/eval/eval_rules.h"
 
 Origin group_begin(Build *b, Pos pos) {
   Origin before = b->g->origin;
@@ -16,47 +17,27 @@ void group_end(Build *b, Origin before) { b->g->origin = before; }
 
 // -- plain operations ---------------------------------------------------------------------------
 
-static double one_of(Op op, double x, bool *known) {
-  static const struct {
-    Op op;
-    double (*f)(double);
-  } folds[] = {
-      {OP_EXP, exp},    {OP_LOG, log},  {OP_LOG1P, log1p}, {OP_EXPM1, expm1}, {OP_SQRT, sqrt},
-      {OP_SIN, sin},    {OP_COS, cos},  {OP_TANH, tanh},   {OP_FLOOR, floor}, {OP_CEIL, ceil},
-      {OP_ROUND, rint}, {OP_ABS, fabs}, {OP_ERF, erf},
-  };
-  for (size_t i = 0; i < countof(folds); i++)
-    if (folds[i].op == op) return folds[i].f(x);
-  *known = false;
-  return 0;
-}
-
-static double two_of(Op op, double x, double y, bool *known) {
-  if (op == OP_MAXIMUM) return x > y || x != x ? x : y;
-  if (op == OP_MINIMUM) return x < y || x != x ? x : y;
-  if (op == OP_FLOOR_DIV) return floor(x / y);
-  *known = false;
-  return 0;
-}
-
 // Numbers alone stay numbers: sqrt(size(k)) is known at compile time.
-static bool fold(Build *b, Op op, int n, const Value *v, Value *out) {
-  bool known = n <= 2, integer = op == OP_ABS || n == 2;
+static bool fold(Build *b, const Call *c, int n, Value *out) {
+  static const Dtype real[2] = {TYPE_F64, TYPE_F64};
+  Cell x[2] = {0};
+  if (n > 2) return false;
+  bool integer = c->row->typing == ARITHMETIC;
   for (int i = 0; i < n; i++) {
-    known &= v[i].kind == VALUE_NUMBER;
-    integer &= v[i].integer;
+    if (c->arg[i].kind != VALUE_NUMBER) return false;
+    x[i].v = c->arg[i].number;
+    integer &= c->arg[i].integer;
   }
-  if (!known) return false;
-  double x =
-      n == 1 ? one_of(op, v[0].number, &known) : two_of(op, v[0].number, v[1].number, &known);
-  if (known) *out = number_of(b, op, n, v, x, integer && isfinite(x));
-  return known;
+  Node node = {.op = (uint16_t)c->row->op, .type = TYPE_F64, .nargs = (uint8_t)n};
+  double y = eval_scalar(b->g, &node, real, x).v;
+  *out = number_of(b, c->row->op, n, c->arg, y, integer && isfinite(y));
+  return true;
 }
 
 Value builtin_pointwise(Build *b, const Call *c) {
   Value folded;
   int n = op_row(c->row->op)->nargs;
-  if (fold(b, c->row->op, n, c->arg, &folded)) return folded;
+  if (fold(b, c, n, &folded)) return folded;
   if (n > 1 && !build_joined(b, c->pos, n, c->arg)) return value_poison;
   return build_pointwise(b, c->pos, c->row->op, c->row->typing, n, c->arg);
 }

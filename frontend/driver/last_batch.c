@@ -47,22 +47,10 @@ static bool same_bytes(const void *x, const void *y, size_t n) {
   return n == 0 || memcmp(x, y, n) == 0;
 }
 
-static bool attr_same(const Attr *x, const Attr *y) {
-  const Affine *p = &x->affine, *q = &y->affine;
-  return x->type == y->type && x->decl == y->decl && x->ndims == y->ndims && x->nto == y->nto &&
-         x->ndata == y->ndata && x->key == y->key && x->flags == y->flags &&
-         x->region == y->region && x->monoid == y->monoid && axes_equal(x->axes, y->axes) &&
-         p->out == q->out && p->tap == q->tap && p->offset == q->offset &&
-         p->divisor == q->divisor && same_bytes(x->num, y->num, sizeof x->num) &&
-         same_bytes(x->dims, y->dims, x->ndims * sizeof *x->dims) &&
-         same_bytes(x->to, y->to, x->nto * sizeof *x->to) &&
-         same_bytes(x->data, y->data, (size_t)x->ndata * sizeof *x->data);
-}
-
 static bool node_same(const Node *x, const Node *y) {
   return x->op == y->op && x->type == y->type && x->nargs == y->nargs && x->region == y->region &&
          dims_equal(&x->dims, &y->dims) &&
-         same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_same(&x->attr, &y->attr);
+         same_bytes(x->args, y->args, x->nargs * sizeof *x->args) && attr_equal(&x->attr, &y->attr);
 }
 
 static bool decl_same(const Decl *x, const Decl *y) {

@@ -106,7 +106,7 @@ static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
-// `any` is a maximum of 0 and 1, `all` a minimum.
+// A maximum or minimum of bools as one of 0 and 1.
 static NodeId part_bool(Split *s, NodeId n, int how) {
   NodeId part = part_new(s, graph_cast(s->g, n, TYPE_I32), how);
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
@@ -129,13 +129,10 @@ static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
 // What node n is in `finish`, when it is a reduction over the batch that can be put together; else
 // 0.
 static NodeId part_of_reduction(Split *s, NodeId id) {
-  static const struct {
-    Op op;
-    int how;
-  } monoids[] = {
-      {OP_SUM, PART_SUM}, {OP_CONTRACT, PART_SUM}, {OP_MAX, PART_MAX},
-      {OP_MIN, PART_MIN}, {OP_PROD, PART_PROD},    {OP_LOGSUMEXP, PART_LOGSUMEXP},
-  };
+  static const int how[MONOID_COUNT] = {[MONOID_SUM] = PART_SUM,
+                                        [MONOID_MAX] = PART_MAX,
+                                        [MONOID_MIN] = PART_MIN,
+                                        [MONOID_PROD] = PART_PROD};
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
   // a mean over rows and rows again has no count of its own
@@ -145,11 +142,10 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]] || s->graded[n.args[i]];
   s->g->origin = n.origin; // a part stands where the reduction did
   if (n.op == OP_MEAN) return part_mean(s, &n);
-  if (n.op == OP_ANY || n.op == OP_ALL)
-    return part_bool(s, id, n.op == OP_ANY ? PART_MAX : PART_MIN);
-  for (size_t i = 0; i < countof(monoids); i++)
-    if (n.op == monoids[i].op) return part_new(s, id, monoids[i].how);
-  return 0;
+  if (n.op == OP_LOGSUMEXP) return part_new(s, id, PART_LOGSUMEXP);
+  Monoid m = op_row((Op)n.op)->monoid;
+  if (!m) return 0;
+  return n.type == TYPE_BOOL ? part_bool(s, id, how[m]) : part_new(s, id, how[m]);
 }
 
 // -- one metric ---------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ static bool affine_equal(const Affine *a, const Affine *b) {
   return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
 }
 
-static bool attr_equal(const Attr *a, const Attr *b) {
+bool attr_equal(const Attr *a, const Attr *b) {
   return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
          a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata && a->key == b->key &&
          a->flags == b->flags && a->region == b->region && affine_equal(&a->affine, &b->affine) &&

@@ -132,6 +132,8 @@ typedef struct Attr {
   RegionId region; // of carry, at and scan: the loop they belong to
 } Attr;
 
+bool attr_equal(const Attr *a, const Attr *b);
+
 // Where a node comes from: shown by dumps, errors and `explain`; takes no part in equality.
 typedef struct Origin {
   Pos pos;           // of the model line
