@@ -147,6 +147,7 @@ UNARY(gelu_tanh_slope)
   }
 ROUNDING(floor, "llvm.floor")
 ROUNDING(ceil, "llvm.ceil")
+ROUNDING(trunc, "llvm.trunc")
 ROUNDING(round, "llvm.roundeven")
 
 // -- integer division, powers -------------------------------------------------------------------

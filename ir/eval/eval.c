@@ -7,20 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#define RULE_SOURCE(rule) eval_##rule
-#define RULE_POINTWISE(rule) eval_point
-#define RULE_REDUCE(rule) eval_##rule
-#define RULE_CONTRACT(rule) eval_##rule
-#define RULE_MOVE(rule) eval_##rule
-#define RULE_GATHER(rule) eval_##rule
-#define RULE_WINDOW(rule) eval_##rule
-#define RULE_ORDERED(rule) eval_##rule
-#define RULE_REGION(rule) eval_##rule
-#define RULE_COLLECTIVE(rule) eval_##rule
 static EvalRule *const eval_rule[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
            grad, emit)                                                                             \
-  [OP_##id] = RULE_##cls(eval),
+  [OP_##id] = BY_CLASS(cls, eval_point, eval_##eval),
 #include "ir/graph/ops.def"
 };
 

@@ -123,13 +123,13 @@ SLOPE(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x))
 SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
 // clang-format on
 
-static Cell point_sqrt(const PointCall *p) {
-  Cell x = p->x[0];
+Cell cell_sqrt(Dtype t, Cell x) {
   double y = sqrt(x.v), low = sqrt(fmax(x.v - x.b, 0));
-  if (x.b == 0) return cell_rounded(p->type, y, 0, fma(y, y, -x.v) == 0);
+  if (x.b == 0) return cell_rounded(t, y, 0, fma(y, y, -x.v) == 0);
   if (x.v - x.b < 0) return (Cell){y, 0, x.v + x.b >= 0};
-  return cell_rounded(p->type, y, fmax(y - low, sqrt(x.v + x.b) - y), false);
+  return cell_rounded(t, y, fmax(y - low, sqrt(x.v + x.b) - y), false);
 }
+static Cell point_sqrt(const PointCall *p) { return cell_sqrt(p->type, p->x[0]); }
 
 // b / (x (x - b)): the derivative at the near end of the interval around the divisor.
 static double pole(double x, double b) {
@@ -190,6 +190,7 @@ static double f_sign(double x) { return isnan(x) ? x : (double)(x > 0) - (double
 STEP(sign, f_sign)
 STEP(floor, floor)
 STEP(ceil, ceil)
+STEP(trunc, trunc)
 STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
@@ -397,20 +398,10 @@ static Cell point_key_index(const PointCall *p) { return plain(key_index(p->x[0]
 
 // -- mapping ------------------------------------------------------------------------------------
 
-#define RULE_SOURCE(id, rule)
-#define RULE_POINTWISE(id, rule) [OP_##id] = point_##rule,
-#define RULE_REDUCE(id, rule)
-#define RULE_CONTRACT(id, rule)
-#define RULE_MOVE(id, rule)
-#define RULE_GATHER(id, rule)
-#define RULE_WINDOW(id, rule)
-#define RULE_ORDERED(id, rule)
-#define RULE_REGION(id, rule)
-#define RULE_COLLECTIVE(id, rule)
 static PointRule *const point_rule[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
            grad, emit)                                                                             \
-  RULE_##cls(id, eval)
+  [OP_##id] = BY_CLASS(cls, point_##eval, NULL),
 #include "ir/graph/ops.def"
 };
 

@@ -270,6 +270,27 @@ void eval_logsumexp(const EvalNode *c) {
   }
 }
 
+// The root of the sum of squares. A square doubles the exponent of the lowest bit of its factor.
+void eval_l2_norm(const EvalNode *c) {
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
+  int granule = tensor_granule(c->arg[0]);
+  if (granule > NO_GRANULE) granule *= 2;
+  StrideWalk w = reduction(c);
+  for (bool on = walk_first(&w); on; on = walk_next(&w))
+    for (int64_t i = 0; i < w.inner; i++) {
+      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
+      Cell square = {x.v * x.v, x.b == 0 ? 0 : x.b * (2 * fabs(x.v) + x.b), x.t};
+      sum_term(&s[w.at[0] + i * w.step[0]], square, true);
+    }
+  for (int64_t i = 0; i < c->out->elements; i++) {
+    Cell sum = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS), y = cell_sqrt(acc, sum);
+    Cell stored = acc == t ? y : cell_rounded(t, y.v, y.b, y.b == 0);
+    stored.t = sum.t || y.t;
+    tensor_put(c->out, i, cell_finish(t, stored));
+  }
+}
+
 // -- contraction --------------------------------------------------------------------------------
 
 // Offsets of both arguments for every position of the contracted dims.

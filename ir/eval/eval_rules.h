@@ -45,30 +45,22 @@ void eval_region(EvalRun *run, RegionId r);
 
 typedef void EvalRule(const EvalNode *c);
 EvalRule eval_point;
-// clang-format off
-#define RULE_SOURCE(rule) EvalRule eval_##rule;
-#define RULE_POINTWISE(rule)
-#define RULE_REDUCE(rule) EvalRule eval_##rule;
-#define RULE_CONTRACT(rule) EvalRule eval_##rule;
-#define RULE_MOVE(rule) EvalRule eval_##rule;
-#define RULE_GATHER(rule) EvalRule eval_##rule;
-#define RULE_WINDOW(rule) EvalRule eval_##rule;
-#define RULE_ORDERED(rule) EvalRule eval_##rule;
-#define RULE_REGION(rule) EvalRule eval_##rule;
-#define RULE_COLLECTIVE(rule) EvalRule eval_##rule;
-#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval, grad, emit) RULE_##cls(eval)
+// BY_CLASS(class, a, b): a for POINTWISE operations, which share the rule eval_point; else b.
+#define BY_CLASS(cls, point, other) RULE_##cls(point, other)
+#define RULE_POINTWISE(point, other) point
+#define RULE_SOURCE(point, other) other
+#define RULE_REDUCE(point, other) other
+#define RULE_CONTRACT(point, other) other
+#define RULE_MOVE(point, other) other
+#define RULE_GATHER(point, other) other
+#define RULE_WINDOW(point, other) other
+#define RULE_ORDERED(point, other) other
+#define RULE_REGION(point, other) other
+#define RULE_COLLECTIVE(point, other) other
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
+           grad, emit)                                                                             \
+  BY_CLASS(cls, , EvalRule eval_##eval;)
 #include "ir/graph/ops.def"
-#undef RULE_SOURCE
-#undef RULE_POINTWISE
-#undef RULE_REDUCE
-#undef RULE_CONTRACT
-#undef RULE_MOVE
-#undef RULE_GATHER
-#undef RULE_WINDOW
-#undef RULE_ORDERED
-#undef RULE_REGION
-#undef RULE_COLLECTIVE
-// clang-format on
 
 // -- eval_num.c: numbers
 // ------------------------------------------------------------------------------ One element:
@@ -151,6 +143,8 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
 // ----------------------------------------------------------------------------------------- One
 // pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
+// The root of x, rounded to t.
+Cell cell_sqrt(Dtype t, Cell x);
 // x combined with y by the monoid max or min: NaN wins; bounds and taints follow.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 

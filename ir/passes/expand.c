@@ -38,6 +38,13 @@ static NodeId expand_logsumexp(Expand *c) {
   return graph_cast(g, y, (Dtype)c->n.type);
 }
 
+static NodeId expand_l2_norm(Expand *c) {
+  Graph *g = c->g;
+  NodeId x = graph_cast(g, c->x, wide_type(x_type(c)));
+  NodeId sum = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &c->over);
+  return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
+}
+
 // An f64 does not fit a key: the best value first, then the least index that has it. NaN is found
 // by being unequal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
@@ -114,7 +121,7 @@ Graph *graph_widen_scatters(Arena *a, const Graph *g) {
 typedef NodeId ExpandRule(Expand *c);
 static ExpandRule *const expand_rule[OP_COUNT] = {
     [OP_MEAN] = expand_mean,     [OP_LOGSUMEXP] = expand_logsumexp, [OP_ARGMAX] = expand_argmax,
-    [OP_ARGMIN] = expand_argmin, [OP_STOP] = expand_stop,
+    [OP_ARGMIN] = expand_argmin, [OP_STOP] = expand_stop,           [OP_L2_NORM] = expand_l2_norm,
 };
 
 static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId *map) {

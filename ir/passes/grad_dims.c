@@ -64,6 +64,15 @@ void grad_logsumexp(Grad *c) {
   grad_to(c, 0, graph_binary(g, OP_MUL, share, s.e));
 }
 
+// x / norm, and 0 where the norm is 0.
+void grad_l2_norm(Grad *c) {
+  Graph *g = c->g;
+  NodeId zero = grad_const(c, 0), none = graph_binary(g, OP_EQ, c->id, zero);
+  NodeId norm = graph_where(g, none, grad_const(c, 1), c->id);
+  NodeId share = graph_where(g, none, zero, graph_binary(g, OP_DIV, c->dy, norm));
+  grad_to(c, 0, graph_binary(g, OP_MUL, share, x_of(c)));
+}
+
 // -- contraction --------------------------------------------------------------------------------
 
 void grad_contract(Grad *c) {

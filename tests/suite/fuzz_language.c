@@ -70,7 +70,7 @@ static const Rule grammar[] = {
     {"op", "+|-|*|*|/|%|==|<|<=|and|or|^"},
     {"unary",
      "exp|log|sqrt|relu|tanh|sigmoid|abs|sign|floor|round|sin|gelu|silu|softplus|erf|square|"
-     "reciprocal|elu|stop_gradient|checkpoint|layout|log1p|ceil|cos|expm1|gelu_tanh|rsqrt"},
+     "reciprocal|elu|stop_gradient|checkpoint|layout|log1p|ceil|trunc|cos|expm1|gelu_tanh|rsqrt"},
     {"call",
      "<unary>(<expr>)|<unary>(<expr>)|maximum(<expr>, <expr>)|where(<expr>, <expr>, "
      "<expr>)|clip(<expr>, <number>, <number>)|cast(<expr>, <type>)|f(<expr>)|f[b, "
@@ -85,7 +85,8 @@ static const Rule grammar[] = {
     {"reduce",
      "sum(<expr>)|sum[<dim>](<expr> * <expr>)|sum[<dimlist>](<expr> * "
      "<expr>)|mean[<dimlist>](<expr>)|max[<dimlist>](<expr>)|min(<expr>)|prod[<dim>](<expr>)|"
-     "logsumexp[<dim>](<expr>)|variance[<dim>](<expr>)|argmax[<dim>](<expr>)|argmin[<dim>](<expr>)|"
+     "logsumexp[<dim>](<expr>)|variance[<dim>](<expr>)|l2_norm[<dim>](<expr>)|argmax[<dim>](<expr>)"
+     "|argmin[<dim>](<expr>)|"
      "all[<dim>](<expr>)|variance(<expr>)|batch_norm[<dimlist>](<expr>, momentum = 0.5, eps = "
      "1e-3, name = \"n\")|layer_norm[<dim>](<expr>, eps = "
      "<number>)|any[<dim>](<expr>)|softmax[<dim>](<expr>)|log_softmax[<dim>](<expr>)|layer_norm[<"

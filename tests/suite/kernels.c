@@ -51,6 +51,7 @@ static const OpTypes pointwise[] = {
     {OP_SIGN, "fil", DATA_SPECIAL, 0},
     {OP_FLOOR, "f", DATA_SPECIAL, 0},
     {OP_CEIL, "f", DATA_SPECIAL, 0},
+    {OP_TRUNC, "f", DATA_SPECIAL, 0},
     {OP_ROUND, "f", DATA_SPECIAL, 0},
     {OP_SIN, "f", DATA_SPECIAL, 0},
     {OP_COS, "f", DATA_SPECIAL, 0},

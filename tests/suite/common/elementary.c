@@ -121,6 +121,7 @@ ONE(abs, fabsl(x))
 ONE(sign, sign(x))
 ONE(floor, floorl(x))
 ONE(ceil, ceill(x))
+ONE(trunc, truncl(x))
 ONE(round, rintl(x))
 ONE(sin, sinl(x))
 ONE(cos, cosl(x))
@@ -221,100 +222,55 @@ TWO(mod_dz, -floor_quotient(x, z))
 #define TRUTH(name, text) {#name, text, true, false, true, f_##name, NULL, NULL, EXACT, EXACT},
 
 // Derivatives taken from the value y where 1 - y cancels (tanh, sigmoid), and those that cross
-// zero, are held to units of the last place of `scale`. clang-format off
+// zero, are held to units of the last place of `scale`.
+// clang-format off
 const Elementary elementary[] = {
-    UNARY(exp, f_exp, ULP(1.1, 1), ULP(1.1, 1)) UNARY(expm1, f_exp, ULP(2, 2), ULP(1.1, 1)) UNARY(
-        log, f_log_d, ULP(1, 1), ULP(0.5, 0.501)) UNARY(log1p, f_log1p_d, ULP(2, 2), ULP(2, 2))
-        UNARY(sqrt, f_sqrt_d, ULP(0.5, 0.501),
-              ULP(2, 2)) UNARY(rsqrt, f_rsqrt_d, ULP(2, 2),
-                               ULP(5.5, 5.5)) UNARY(square, f_square_d, ULP(0.5, 0.501), EXACT)
-            KINKED(abs, "abs(x)", f_sign, EXACT, EXACT) KINKED(sign, "sign(x)", NULL, EXACT, EXACT)
-                KINKED(floor, "floor(x)", NULL, EXACT, EXACT) KINKED(
-                    ceil, "ceil(x)", NULL, EXACT,
-                    EXACT) KINKED(round, "round(x)", NULL, EXACT, EXACT) UNARY(sin, f_sin_d,
-                                                                               ULP(2, 2), ULP(2, 2))
-                    UNARY(cos, f_cos_d, ULP(2, 2),
-                          ULP(2, 2)) UNARY(tanh, f_tanh_d, ULP(2.4, 3), SCALED(2, 2, 1))
-                        UNARY(sigmoid, f_sigmoid_d, ULP(2.2, 3),
-                              SCALED(2, 2, 1)) KINKED(relu, "relu(x)", f_relu_d, EXACT, EXACT)
-                            KINKED(leaky_relu, "leaky_relu(x, slope = 0.25)", f_leaky_relu_d, EXACT,
-                                   EXACT) KINKED(elu, "elu(x)", f_elu_d, ULP(2, 2),
-                                                 ULP(2, 2)) UNARY(gelu, f_gelu_d, ULP(4.2, 4.6),
-                                                                  SCALED(5, 7, 0.125))
-                                UNARY(gelu_tanh, f_gelu_tanh_d, ULP(3, 3), SCALED(4.5, 4.5, 0.125))
-                                    UNARY(silu, f_silu_d, ULP(3.2, 3.2), SCALED(3.2, 3.2, 0.125))
-                                        UNARY(softplus, f_softplus_d, ULP(2, 2.1), ULP(2.2, 3))
-                                            UNARY(erf, f_erf_d, ULP(2, 3), MOVED(2, 2, 1)) UNARY(
-                                                reciprocal, f_reciprocal_d, ULP(0.5, 0.501),
-                                                ULP(2, 2)) KINKED(neg, "-x", f_minus_one,
-                                                                  EXACT, EXACT)
-                                                BRANCHED(minimum, "minimum(x, z)", f_minimum_dx,
-                                                         f_minimum_dz, EXACT,
-                                                         EXACT) BRANCHED(maximum, "maximum(x, z)",
-                                                                         f_maximum_dx, f_maximum_dz,
-                                                                         EXACT, EXACT)
-                                                    BINARY(pow, "pow(x, z)", f_pow_dx, f_pow_dz,
-                                                           ULP(1, 2), MOVED(3, 4, 1))
-                                                        BRANCHED(
-                                                            floor_div, "floor_div(x, z)", NULL,
-                                                            NULL, ULP(0.5, 0.501),
-                                                            EXACT) BRANCHED(clip, "clip(x, z, 1)",
-                                                                            f_clip_dx, f_clip_dz,
-                                                                            EXACT, EXACT)
-                                                            BRANCHED(where, "where(z > 0, x, z)",
-                                                                     f_where_dx, f_where_dz, EXACT,
-                                                                     EXACT) BRANCHED(add, "x + z",
-                                                                                     f_one, f_one,
-                                                                                     ULP(0.5,
-                                                                                         0.501),
-                                                                                     EXACT)
-                                                                BRANCHED(
-                                                                    sub,
-                                                                    "x - z",
-                                                                    f_one, f_minus_one,
-                                                                    ULP(0.5, 0.501),
-                                                                    EXACT) BRANCHED(mul, "x * z",
-                                                                                    f_mul_dx,
-                                                                                    f_mul_dz,
-                                                                                    ULP(0.5, 0.501),
-                                                                                    EXACT)
-                                                                    BRANCHED(div, "x / z", f_div_dx,
-                                                                             f_div_dz,
-                                                                             ULP(0.5, 0.501),
-                                                                             ULP(2, 2))
-                                                                        BRANCHED(mod, "x % z",
-                                                                                 f_one, f_mod_dz,
-                                                                                 ULP(0.5, 0.501),
-                                                                                 ULP(0.5, 0.501))
-                                                                            TRUTH(
-                                                                                eq,
-                                                                                "x "
-                                                                                "== "
-                                                                                "z") TRUTH(ne,
-                                                                                           "x != z")
-                                                                                TRUTH(lt, "x < z") TRUTH(
-                                                                                    le,
-                                                                                    "x <= z")
-                                                                                    TRUTH(
-                                                                                        and,
-                                                                                        "(x > 0) "
-                                                                                        "and (z > "
-                                                                                        "0)")
-                                                                                        TRUTH(
-                                                                                            or
-                                                                                            ,
-                                                                                            "(x > "
-                                                                                            "0) or "
-                                                                                            "(z > "
-                                                                                            "0)")
-                                                                                            TRUTH(
-                                                                                                not,
-                                                                                                "no"
-                                                                                                "t "
-                                                                                                "(x"
-                                                                                                " >"
-                                                                                                " 0"
-                                                                                                ")")};
+    UNARY(exp, f_exp, ULP(1.1, 1), ULP(1.1, 1))
+    UNARY(expm1, f_exp, ULP(2, 2), ULP(1.1, 1))
+    UNARY(log, f_log_d, ULP(1, 1), ULP(0.5, 0.501))
+    UNARY(log1p, f_log1p_d, ULP(2, 2), ULP(2, 2))
+    UNARY(sqrt, f_sqrt_d, ULP(0.5, 0.501), ULP(2, 2))
+    UNARY(rsqrt, f_rsqrt_d, ULP(2, 2), ULP(5.5, 5.5))
+    UNARY(square, f_square_d, ULP(0.5, 0.501), EXACT)
+    KINKED(abs, "abs(x)", f_sign, EXACT, EXACT)
+    KINKED(sign, "sign(x)", NULL, EXACT, EXACT)
+    KINKED(floor, "floor(x)", NULL, EXACT, EXACT)
+    KINKED(ceil, "ceil(x)", NULL, EXACT, EXACT)
+    KINKED(trunc, "trunc(x)", NULL, EXACT, EXACT)
+    KINKED(round, "round(x)", NULL, EXACT, EXACT)
+    UNARY(sin, f_sin_d, ULP(2, 2), ULP(2, 2))
+    UNARY(cos, f_cos_d, ULP(2, 2), ULP(2, 2))
+    UNARY(tanh, f_tanh_d, ULP(2.4, 3), SCALED(2, 2, 1))
+    UNARY(sigmoid, f_sigmoid_d, ULP(2.2, 3), SCALED(2, 2, 1))
+    KINKED(relu, "relu(x)", f_relu_d, EXACT, EXACT)
+    KINKED(leaky_relu, "leaky_relu(x, slope = 0.25)", f_leaky_relu_d, EXACT, EXACT)
+    KINKED(elu, "elu(x)", f_elu_d, ULP(2, 2), ULP(2, 2))
+    UNARY(gelu, f_gelu_d, ULP(4.2, 4.6), SCALED(5, 7, 0.125))
+    UNARY(gelu_tanh, f_gelu_tanh_d, ULP(3, 3), SCALED(4.5, 4.5, 0.125))
+    UNARY(silu, f_silu_d, ULP(3.2, 3.2), SCALED(3.2, 3.2, 0.125))
+    UNARY(softplus, f_softplus_d, ULP(2, 2.1), ULP(2.2, 3))
+    UNARY(erf, f_erf_d, ULP(2, 3), MOVED(2, 2, 1))
+    UNARY(reciprocal, f_reciprocal_d, ULP(0.5, 0.501), ULP(2, 2))
+    KINKED(neg, "-x", f_minus_one, EXACT, EXACT)
+    BRANCHED(minimum, "minimum(x, z)", f_minimum_dx, f_minimum_dz, EXACT, EXACT)
+    BRANCHED(maximum, "maximum(x, z)", f_maximum_dx, f_maximum_dz, EXACT, EXACT)
+    BINARY(pow, "pow(x, z)", f_pow_dx, f_pow_dz, ULP(1, 2), MOVED(3, 4, 1))
+    BRANCHED(floor_div, "floor_div(x, z)", NULL, NULL, ULP(0.5, 0.501), EXACT)
+    BRANCHED(clip, "clip(x, z, 1)", f_clip_dx, f_clip_dz, EXACT, EXACT)
+    BRANCHED(where, "where(z > 0, x, z)", f_where_dx, f_where_dz, EXACT, EXACT)
+    BRANCHED(add, "x + z", f_one, f_one, ULP(0.5, 0.501), EXACT)
+    BRANCHED(sub, "x - z", f_one, f_minus_one, ULP(0.5, 0.501), EXACT)
+    BRANCHED(mul, "x * z", f_mul_dx, f_mul_dz, ULP(0.5, 0.501), EXACT)
+    BRANCHED(div, "x / z", f_div_dx, f_div_dz, ULP(0.5, 0.501), ULP(2, 2))
+    BRANCHED(mod, "x % z", f_one, f_mod_dz, ULP(0.5, 0.501), ULP(0.5, 0.501))
+    TRUTH(eq, "x == z")
+    TRUTH(ne, "x != z")
+    TRUTH(lt, "x < z")
+    TRUTH(le, "x <= z")
+    TRUTH(and, "(x > 0) and (z > 0)")
+    TRUTH(or, "(x > 0) or (z > 0)")
+    TRUTH(not, "not (x > 0)")
+};
 // clang-format on
 const int elementary_count = (int)countof(elementary);
 

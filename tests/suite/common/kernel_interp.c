@@ -114,6 +114,7 @@ static double float_op(Op op, double a, double b, double c) {
   case OP_SIGN: return isnan(a) ? a : (double)(a > 0) - (double)(a < 0);
   case OP_FLOOR: return floor(a);
   case OP_CEIL: return ceil(a);
+  case OP_TRUNC: return trunc(a);
   case OP_ROUND: return nearbyint(a);
   case OP_SIN: return sin(a);
   case OP_COS: return cos(a);

@@ -265,6 +265,7 @@ static Range smooth_range(Op op, int arg) {
   case OP_PROD: return (Range){0.6, 1.6, true};
   case OP_FLOOR:
   case OP_CEIL:
+  case OP_TRUNC:
   case OP_ROUND:
   case OP_CAST: return (Range){-9, 9, false};
   }
