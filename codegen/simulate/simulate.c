@@ -1,27 +1,26 @@
-// How long one run of a program takes on a machine, by its figures alone: nothing is run or
-// measured.
+// Predicts how long one run of a program takes on a machine, from the machine's figures alone.
+// In: a Program and its kernels, a Machine. Out: a Simulation.
 //
-// The instructions of one processor are walked in order with two clocks, that of its core and that
-// of its link.
+// The instructions of one processor are walked in order with two clocks, one of its core and one of
+// its link.
 //
-//   kernel       the longer of its bytes and its operations, and a launch
-//   product      2 (mnk + half (mn + nk + km)) operations at `flops`, its bytes from beyond l2, and a launch
-//   collective   coll_seconds on the link; `shared`: a meeting, and its operands read and written in memory
+//   kernel       a launch, and the longer of its memory traffic and its operations
+//   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from beyond l2, a launch
+//   collective   coll_seconds on the link; with `shared` a meeting and traffic in the shared memory
 //
-// Without `overlap` the core waits for every collective. With it a collective begins when its
-// operands are there and the link is free, and the first instruction that touches what it writes,
-// or writes what it reads, waits for its end:
+// Without `overlap` the core waits for every collective. With `overlap` a collective begins when
+// its operands are free and the link is free. The first instruction that touches its destination or
+// writes its source waits for its end:
 //
-//   core  | k1 |-- k2 --|  k3 waits ..|k3 |        seconds = compute + what is waited for
-//   link       |=== all_reduce ======|             hidden  = transfer - what is waited for
+//   core  | k1 |-- k2 --|  k3 waits ..|k3 |        seconds = compute + time waited
+//   link       |=== all_reduce ======|             hidden  = transfer - time waited
 //
 // P processors on C cores: each core runs ceil(P / C) of them one after the other, or C / P cores
-// share one.
+// share one processor.
 //
-// Bytes come out of the second-level cache if few enough others have been touched since they were
-// last, out of the third-level cache likewise, else out of memory. The program is walked twice, and
-// the second walk counts, as steps follow one another; loops are walked for two rounds, of which
-// the second stands for the rest.
+// simulate_access.c decides which cache serves an access. The program is walked twice and the
+// second walk counts, because a step finds the caches as the step before left them. Loops are
+// walked for two rounds; the second one is multiplied.
 #include <math.h>
 #include <string.h>
 
@@ -29,27 +28,34 @@
 
 // -- two clocks ---------------------------------------------------------------------------------
 
-static bool common(const Sim *s, Ref a, int64_t bytes, const MemoryRange *b) {
-  int64_t at = sim_offset(s, a);
-  return a.tensor == b->tensor && at < b->end && b->first < at + bytes;
+static MemoryRange range_of(const Sim *s, const Access *a) {
+  int64_t at = sim_offset(s, a->at);
+  return (MemoryRange){a->at.tensor, at, at + a->span};
 }
 
-static MemoryRange span_of(const Sim *s, Ref r, int64_t bytes) {
-  int64_t at = sim_offset(s, r);
-  return (MemoryRange){r.tensor, at, at + bytes};
+static bool overlap(const MemoryRange *a, const MemoryRange *b) {
+  return a->tensor == b->tensor && a->first < b->end && b->first < a->end;
 }
 
-// The time at which memory that an instruction is about to use is free of collectives under way;
-// they are over then.
-static double free_at(const Sim *s, Ref r, int64_t bytes, bool writes, double now) {
+// The time, at least `now`, at which no pending collective uses the memory of access a.
+static double free_at(const Sim *s, const Access *a, double now) {
+  MemoryRange r = range_of(s, a);
   for (uint32_t i = 0; i < s->pending.n; i++) {
     const Pending *p = &s->pending.at[i];
-    if (p->end > now && (common(s, r, bytes, &p->to) || (writes && common(s, r, bytes, &p->from))))
-      now = p->end;
+    if (p->end > now && (overlap(&r, &p->to) || (a->writes && overlap(&r, &p->from)))) now = p->end;
   }
   return now;
 }
 
+// When the operands of the current instruction are free; at a commit, all collectives are done.
+static double operands_free(const Sim *s, const Instr *in) {
+  double now = s->now;
+  if (in->kind == INSTR_COMMIT && s->link > now) now = s->link;
+  for (uint32_t i = 0; i < s->access.n; i++) now = free_at(s, &s->access.at[i], now);
+  return now;
+}
+
+// Drops the collectives that are done.
 static void retire(Sim *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->pending.n; i++)
@@ -64,52 +70,8 @@ static void wait_until(Sim *s, double t) {
   retire(s);
 }
 
-static double kernel_free(const Sim *s, const KernelLaunch *l, double now) {
-  const Kernel *k = s->c->kernels[l->kernel];
-  for (uint32_t i = 0; i < l->nsets; i++) {
-    double extent[MAX_LOOPS];
-    sim_extents(s, k, &l->set[i], extent);
-    for (int p = 0; p < k->nptr; p++) {
-      PointerSpan r = kernel_pointer_span(k, p, extent);
-      now = free_at(s, l->set[i].ptr[p], r.indirect ? sim_bytes_from(s, l->set[i].ptr[p]) : r.span,
-                    k->ptr[p].written, now);
-    }
-  }
-  return now;
-}
-
-static double operands_free(const Sim *s, const Instr *in) {
-  double now = s->now;
-  int64_t span[3];
-  switch (in->kind) {
-  case INSTR_KERNEL: return kernel_free(s, &in->u.kernel, now);
-  case INSTR_GEMM:
-    sim_gemm_spans(s, &in->u.gemm, span);
-    now = free_at(s, in->u.gemm.a, span[0], false, now);
-    now = free_at(s, in->u.gemm.b, span[1], false, now);
-    return free_at(s, in->u.gemm.c, span[2], true, now);
-  case INSTR_ORDERED:
-    now = free_at(s, in->u.ordered.src, sim_bytes_from(s, in->u.ordered.src), false, now);
-    return free_at(s, in->u.ordered.dst, sim_bytes_from(s, in->u.ordered.dst), true, now);
-  case INSTR_COPY:
-    now = free_at(s, in->u.copy.src, in->u.copy.bytes, false, now); // and what it writes
-    return free_at(s, in->u.copy.dst, in->u.copy.bytes, true, now);
-  case INSTR_FILL: return free_at(s, in->u.fill.dst, in->u.fill.bytes, true, now);
-  case INSTR_COLLECTIVE:
-    for (uint32_t i = 0; i < in->u.collective.nparts; i++) {
-      const CollPart *p = &in->u.collective.part[i];
-      now = free_at(s, p->src, part_bytes(p, p->src_block, in->u.collective.type), false, now);
-      now = free_at(s, p->dst, part_bytes(p, p->dst_block, in->u.collective.type), true, now);
-    }
-    return now;
-  case INSTR_COMMIT: return s->link > now ? s->link : now; // all of them are done
-  case INSTR_LOOP:
-  case INSTR_END: return now;
-  }
-  BUG("an instruction of kind %d", (int)in->kind);
-}
-
-static void run_collective(Sim *s, const Collective *w, double ready, double seconds) {
+// Accesses of a collective are pairs: the source and the destination of each part.
+static void run_collective(Sim *s, double ready, double seconds) {
   s->transfer += seconds;
   if (s->m->overlap < 1) {
     s->waited += seconds;
@@ -118,20 +80,18 @@ static void run_collective(Sim *s, const Collective *w, double ready, double sec
   }
   double start = ready > s->link ? ready : s->link;
   s->link = start + seconds;
-  for (uint32_t i = 0; i < w->nparts; i++) {
-    const CollPart *p = &w->part[i];
+  for (uint32_t i = 0; i < s->access.n; i += 2)
     vec_push(s->a, s->pending) =
-        (Pending){s->link, span_of(s, p->src, part_bytes(p, p->src_block, w->type)),
-                  span_of(s, p->dst, part_bytes(p, p->dst_block, w->type))};
-  }
+        (Pending){s->link, range_of(s, &s->access.at[i]), range_of(s, &s->access.at[i + 1])};
 }
 
 static void run_instr(Sim *s, uint32_t i) {
   const Instr *in = &s->p->instr[i];
+  sim_accesses(s, in);
   double ready = operands_free(s, in), seconds = sim_seconds(s, in);
   s->of[i] += seconds;
   if (in->kind == INSTR_COLLECTIVE) {
-    run_collective(s, &in->u.collective, ready, seconds);
+    run_collective(s, ready, seconds);
     return;
   }
   wait_until(s, ready);
@@ -150,9 +110,9 @@ static Clocks clocks(const Sim *s) {
   return (Clocks){s->now, s->link, s->compute, s->transfer, s->waited};
 }
 
-// The last round `times` times more.
+// Repeats the last round, which began at `before`, `times` times.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
-  double link = s->link - s->now; // what is under way stays as far ahead
+  double link = s->link - s->now; // the link stays ahead by the same time
   for (uint32_t i = 0; i < s->pending.n; i++)
     s->pending.at[i].end += times * (s->now - before->now);
   s->now += times * (s->now - before->now);
@@ -222,9 +182,8 @@ Simulation *simulate(Arena *a, const Compiled *c, const Machine *m) {
     run_range(&s, 0, s.p->ninstrs);
     wait_until(&s, s.link);
   }
-  double meet = m->cores > 1 && (s.processors > 1 || s.team > 1)
-                    ? m->latency
-                    : 0; // the cores begin and end together
+  bool cores_meet = m->cores > 1 && (s.processors > 1 || s.team > 1); // before and after a run
+  double meet = cores_meet ? m->latency : 0;
   *out = (Simulation){.seconds = s.now + meet,
                       .compute = s.compute + meet,
                       .transfer = s.transfer,

@@ -1,85 +1,27 @@
-// How much a kernel does and touches: its statements times the rounds of their loops.
+// The operations of a kernel: the cost of each statement times the rounds of the loops that its
+// value depends on.
 #include "codegen/simulate/simulate_internal.h"
 
-void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]) {
-  for (int i = 0; i < k->nouter + k->ninner; i++) {
-    const KLoop *l = &k->loop[i];
-    int32_t slot = l->slot >= 0 ? set->slot[l->slot] : -1;
-    extent[i] = slot >= 0 ? (double)program_slot(s->p, slot, 0, -1) : (double)l->size;
-  }
-}
+enum { TILE = 8 };          // rows of a register tile that share a value
+enum { MASKED_ACCESS = 1 }; // operations more of a masked access
+enum { LOOP_COST = 6 };     // of the beginning and end of an inner loop
+enum { ACROSS_LANES = 10 }; // of joining the lanes of a vector
 
-static double rounds(const double *extent, int lo, int hi) {
-  double n = 1;
-  for (int i = lo; i < hi; i++) n *= extent[i];
-  return n;
-}
-
-// -- bytes --------------------------------------------------------------------------------------
-
-static bool is_indirect(const Kernel *k, int ptr, double *times, const double *extent) {
-  int loops = k->nouter + k->ninner;
-  *times = 0;
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *s = &k->stmt[i];
-    if ((s->kind != K_LOAD_AT && s->kind != K_SCATTER) || s->index != ptr) continue;
-    double of_statement = s->level == LEVEL_PROLOGUE
-                              ? 1
-                              : rounds(extent, 0, s->level == LEVEL_OUTER ? k->nouter : loops);
-    *times += s->kind == K_SCATTER ? 2 * of_statement : of_statement;
-  }
-  return *times > 0;
-}
-
-PointerSpan kernel_pointer_span(const Kernel *k, int ptr, const double *extent) {
-  const KPtr *p = &k->ptr[ptr];
-  double elements = 1, last = 0, times, bytes = (double)dtype_bytes(p->type);
-  if (is_indirect(k, ptr, &times, extent))
-    return (PointerSpan){.bytes = times * bytes, .indirect = true};
-  for (int i = 0; i < k->nouter + k->ninner; i++) {
-    if (!p->stride[i]) continue;
-    if (extent[i] < 1) return (PointerSpan){0};
-    elements *= extent[i];
-    last += (extent[i] - 1) * (double)(p->stride[i] < 0 ? -p->stride[i] : p->stride[i]);
-  }
-  if (elements > last + 1) elements = last + 1; // places of a window overlap
-  return (PointerSpan){.span = (int64_t)(last + 1) * dtype_bytes(p->type),
-                       .bytes = elements * bytes};
-}
-
-static int64_t buffer_room(const Compiled *c, int64_t offset) {
-  int64_t room = 0;
-  for (uint32_t i = 0; i < c->nbuffers; i++) {
-    const PlanBuffer *b = &c->buffer[i];
-    if (b->offset <= offset && offset < b->offset + b->bytes &&
-        b->offset + b->bytes - offset > room)
-      room = b->offset + b->bytes - offset;
-  }
-  return room ? room : c->program->arena_bytes - offset;
-}
-
-int64_t sim_bytes_from(const Sim *s, Ref r) {
-  int64_t at = sim_offset(s, r);
-  return r.tensor < 0 ? buffer_room(s->c, at) : s->p->tensor[r.tensor].bytes - at;
-}
-
-// -- operations ---------------------------------------------------------------------------------
-
-typedef uint32_t Loops; // bits
+typedef uint32_t LoopSet; // bit l: loop l
 _Static_assert(MAX_LOOPS <= 32, "loops fit a set");
 
-static Loops moved_along(const KPtr *p, int loops) {
-  Loops out = 0;
+static LoopSet moved_along(const KPtr *p, int loops) {
+  LoopSet out = 0;
   for (int i = 0; i < loops; i++)
-    if (p->stride[i]) out |= (Loops)1 << i;
+    if (p->stride[i]) out |= (LoopSet)1 << i;
   return out;
 }
 
-// The loops in each of whose rounds a statement has another value: compilers take it out of the
-// others.
-static Loops loops_of(const Kernel *k, const KStmt *s, const Loops *of) {
+// The loops that the value of s depends on; it is computed outside the others. of: of earlier
+// statements.
+static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
   int loops = k->nouter + k->ninner;
-  Loops out = 0;
+  LoopSet out = 0;
   for (int i = 0; i < 3; i++)
     if (s->arg[i] != NO_STMT) out |= of[s->arg[i]];
   switch (s->kind) {
@@ -90,28 +32,28 @@ static Loops loops_of(const Kernel *k, const KStmt *s, const Loops *of) {
   case K_SCATTER: return out | moved_along(&k->ptr[s->index], loops);
   case K_POSITION: return out | moved_along(&k->walk[s->index], loops);
   case K_ACCUM:
-  case K_REDUCE: return ((Loops)1 << (s->level == LEVEL_INNER ? loops : k->nouter)) - 1;
+  case K_REDUCE: return ((LoopSet)1 << (s->level == LEVEL_INNER ? loops : k->nouter)) - 1;
   case K_QUOTIENT:
   case K_INSIDE: return out;
-  case K_OP: return s->op == OP_INDEX ? out | (Loops)1 << s->index : out;
+  case K_OP: return s->op == OP_INDEX ? out | (LoopSet)1 << s->index : out;
   }
   BUG("a statement of kind %d", (int)s->kind);
 }
 
-// What a sum over inner loops is worth to those behind it.
-static Loops loops_behind(const Kernel *k, const KStmt *s, Loops own) {
-  return s->kind == K_REDUCE ? own & (((Loops)1 << k->nouter) - 1) : own;
+// The loops that later statements depend on by using s: of a reduction only the outer ones.
+static LoopSet loops_of_result(const Kernel *k, const KStmt *s, LoopSet own) {
+  return s->kind == K_REDUCE ? own & (((LoopSet)1 << k->nouter) - 1) : own;
 }
 
-static bool along_vector(const Kernel *k, Loops of) {
+static bool along_vector(const Kernel *k, LoopSet of) {
   return k->vector >= 0 && (of >> k->vector & 1);
 }
 
-// Elements one by one where they do not stand side by side along the vector loop.
-static double access_cost(const Kernel *k, const KStmt *s, const Loops *of) {
+// Of one vector if its elements are neighbours along the vector loop, else of LANES elements.
+static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   int64_t stride = k->vector >= 0 ? k->ptr[s->index].stride[k->vector] : 0;
-  int32_t place = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
-  bool together = (stride == 0 || stride == 1) && (place == NO_STMT || !along_vector(k, of[place]));
+  int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
+  bool together = (stride == 0 || stride == 1) && (index == NO_STMT || !along_vector(k, of[index]));
   double cost = together ? 0.5 : LANES;
   return s->kind == K_STORE     ? 2 * cost
          : s->kind == K_SCATTER ? 4 * cost
@@ -119,7 +61,7 @@ static double access_cost(const Kernel *k, const KStmt *s, const Loops *of) {
                                 : cost;
 }
 
-static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
+static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   switch (s->kind) {
   case K_NUM: return 0;
   case K_LOAD:
@@ -138,9 +80,9 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const Loops *of) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Vectors (or single elements) that a statement of these loops computes: those around its innermost
-// one go round too. The rounds of a register tile share what is the same in all of them.
-static double vectors(const Kernel *k, const double *extent, Loops of) {
+// Vectors (or single elements) that a statement that depends on these loops computes. Loops around
+// its innermost one count too. Rows of a register tile share a value that is equal in all of them.
+static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   double n = 1;
   int deepest = -1;
   for (int i = 0; i < k->nouter + k->ninner; i++)
@@ -151,7 +93,7 @@ static double vectors(const Kernel *k, const double *extent, Loops of) {
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
 
-// A product that is only summed is one instruction with the addition.
+// Whether statement `stmt` is a product that is only summed: a fused multiply-add.
 static bool is_fused(const Kernel *k, int stmt) {
   bool summed = false;
   for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
@@ -164,34 +106,28 @@ static bool is_fused(const Kernel *k, int stmt) {
   return summed;
 }
 
-// A vector loop of less than a vector is all masks.
-static bool has_parts(const Kernel *k, const double *extent) {
+// Whether the vector loop is shorter than a vector: all its accesses are masked.
+static bool is_masked(const Kernel *k, const double *extent) {
   return k->vector >= 0 && extent[k->vector] < LANES;
 }
 
 static bool is_access(const KStmt *s) { return s->kind == K_LOAD || s->kind == K_STORE; }
 
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) {
-  enum {
-    A_ROUND = 6,
-    ACROSS = 10
-  }; // vector operations around an inner loop, and within one vector
   ArenaMark mark = arena_mark(scratch);
-  Loops *of = arena_array(scratch, Loops, k->nstmts + 1), outer = ((Loops)1 << k->nouter) - 1;
-  double all = 0, apart = has_parts(k, extent) ? PART : 0; // every access to a part of a vector
+  LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
+  double all = 0, masked = is_masked(k, extent) ? MASKED_ACCESS : 0;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    Loops own = loops_of(k, s, of);
-    of[i] = loops_behind(k, s, own);
+    LoopSet own = loops_of(k, s, of);
+    of[i] = loops_of_result(k, s, own);
     if (is_fused(k, i)) continue;
-    double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? apart : 0);
+    double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
-      all += ACROSS * vectors(k, extent, outer);
+      all += ACROSS_LANES * vectors(k, extent, outer);
     all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
   }
-  if (k->ninner) all += A_ROUND * vectors(k, extent, outer) * k->nphases;
+  if (k->ninner) all += LOOP_COST * vectors(k, extent, outer) * k->nphases;
   arena_reset(scratch, mark);
   return all * LANES;
 }
-
-int64_t sim_offset(const Sim *s, Ref r) { return r.offset + ref_moved(r, s->depth, s->at); }
