@@ -38,14 +38,14 @@ typedef struct ModelOptions {
   const Ast *mesh, *layout; // of the command line; NULL: the file's
   bool no_layout;           // --layout none
   bool loaded;              // parameters get their values from a file: --params, a checkpoint
-  bool layout_may_go;  // the file's layout is left aside where the mesh of the command line lacks
-                       // its axes
+  bool layout_may_go;       // ignore the file's layout if the mesh of the command line lacks
+                            // its axes
   bool pins_name_axes; // without a mesh, axes that pins name are added to it with size 1: `plan`
                        // searches their sizes
   uint64_t seed;
   const char *data_dir;  // or NULL
   const char *precision; // --precision, or NULL
-  const char *micro_dim; // a dim to be cut into `micro` parts of which the model sees one, or NULL
+  const char *micro_dim; // a dim to split into `micro` parts, of which the model sees one; or NULL
   int64_t micro;
   const char *rows_dim; // a dim of the file that has `rows` elements whatever the file says: that
                         // of the rows of a last,
@@ -53,8 +53,8 @@ typedef struct ModelOptions {
 } ModelOptions;
 
 // A number that depends on how many rows a batch has: size(d) of a dim that rows run over, or what
-// arithmetic makes of it (row_numbers.c). A constant of the model's graph that is one bears its
-// index in Model.numbers plus 1 as key.
+// arithmetic makes of it (row_numbers.c). A constant node of the model's graph that
+// is such a number has its index in Model.numbers plus 1 as key.
 typedef struct RowNumber {
   DimId d;       // size(d); 0: an operation or, without arguments, any other number
   double number; // with the rows that the model states
@@ -157,8 +157,8 @@ typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
   const Machine *machine;
-  int64_t memory; // bytes that a processor may hold: what they have no room for is computed again;
-                  // 0: any
+  int64_t memory;    // memory budget of a processor in bytes: values that do not fit are
+                     // rematerialised; 0: no limit
   bool verify_print; // debug: print, read, print after every pass
   bool machine_code; // false: stop before LLVM
   Timings *timings;  // what each pass cost, or NULL
@@ -173,8 +173,8 @@ typedef struct Compilation {
   const Order *order;
   const Fusion *fusion;
   const Compiled *compiled;
-  int again, levels;      // of remat_more, for the memory: chosen, highest; 0: everything is kept
-  const char *again_text; // what that computes again, or NULL
+  int again, levels;      // recompute level: chosen for the budget, highest; 0: everything is kept
+  const char *again_text; // what that level rematerialises, or NULL
   bool plain;             // placed without moves that send less and hold more (place_plain)
   int64_t least;          // with a budget: bytes of the program
   PartitionFacts partition;

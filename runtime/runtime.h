@@ -101,6 +101,12 @@ MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Whether a stop was requested of this process, or, with ranks, of one of them by the end of the
 // last step of e: then it is true on all of them.
 bool exec_stop_asked(const Exec *e);
+// The memory of a tensor where it is one block in declared order, as with one processor; else NULL.
+// Inputs are overwritten by a step.
+void *exec_direct(const Exec *e, TensorKind kind, const char *name);
+// Whether a step of e has failed halfway, so that its workers may still use its memory. e may be
+// NULL. exec_free must not be called then.
+bool exec_is_stuck(const Exec *e);
 // Values of a scalar output, read without copies.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);

@@ -82,7 +82,7 @@ export XDG_CACHE_HOME
 first="tests/lost.sh tests/examples.sh build/$preset/suite_models build/$preset/suite_verify build/$preset/suite_partitioners"
 first="$first tests/mpi.sh build/$preset/suite_search build/$preset/suite_golden tests/failures.sh build/$preset/suite_compiled"
 others=""
-for t in build/"$preset"/suite_* tests/*.sh build/"$preset"/test_*; do
+for t in build/"$preset"/suite_* scripts/check.sh tests/*.sh build/"$preset"/test_*; do
   case " $first " in *" $t "*) ;; *) [ -x "$t" ] && [ -f "$t" ] && others="$others $t" ;; esac
 done
 # shellcheck disable=SC2086

@@ -1,27 +1,29 @@
-// Fusion: nodes into kernels, products, collectives and aliases (decision 16).
+// Fusion: groups the nodes of one processor's graph into kernels, GEMMs, collectives and aliases
+// (decision 16). Input: an ordered graph. Output: a Fusion, whose groups are in a valid order of
+// execution.
 //
-// GemmDims first (fuse_roles.c): library products and collectives stand alone, renames are aliases,
-// numbers and broadcasts are computed again where they are used. What is left becomes kernels:
-// clusters of one node, merged greedily by the bytes that a merge saves (fuse_merge.c) while one
-// loop form holds them (fuse_form.c).
-//
+// 1. Roles (fuse_roles.c): GEMMs and collectives are groups of their own, renames are aliases,
+// numbers
+//    and broadcasts are recomputed where they are used. The other nodes belong to kernels.
+// 2. Clusters of one node are merged while one loop form holds them (fuse_merge.c, fuse_form.c).
+// 3. Each cluster becomes a group, and each kernel group gets its kernel (kernel_build.c).
 //   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     one kernel, stores the sum only
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
 
-typedef struct Closure {
+typedef struct RecomputedSet {
   VEC(NodeId) node;
   VEC(NodeId) stack;
-} Closure;
+} RecomputedSet;
 
 static int by_id(const void *x, const void *y) {
   NodeId a = *(const NodeId *)x, b = *(const NodeId *)y;
   return a < b ? -1 : a > b;
 }
 
-// Adds what the kernel computes again for its members.
-static void closure_add(Fuser *f, Closure *c, NodeId member) {
+// Adds the recomputed values that `member` reads, directly or through others.
+static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   vec_push(f->a, c->stack) = member;
   while (c->stack.n) {
     NodeId n = c->stack.at[--c->stack.n];
@@ -97,21 +99,21 @@ static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
 static Group group_of(Fuser *f, const Cluster *c) {
   Group g = {.kind = kind_of(f->role[c->node[0]])};
   f->stamp += 2;
-  Closure all = {0};
+  RecomputedSet all = {0};
   for (uint32_t i = 0; i < c->n; i++) {
     vec_push(f->a, all.node) = c->node[i];
     f->mark[c->node[i]] = f->stamp;
   }
   group_stored(f, &g, c->n, c->node);
   if (g.kind == GROUP_KERNEL)
-    for (uint32_t i = 0; i < c->n; i++) closure_add(f, &all, c->node[i]);
+    for (uint32_t i = 0; i < c->n; i++) recomputed_add(f, &all, c->node[i]);
   qsort(all.node.at, all.node.n, sizeof *all.node.at, by_id);
   g.nnodes = all.node.n;
   g.node = all.node.at;
-  g.outer = c->outer;
-  g.inner = c->inner;
-  g.load_bytes = c->load_bytes;
-  g.store_bytes = c->store_bytes;
+  g.outer = c->form.outer;
+  g.inner = c->form.inner;
+  g.load_bytes = c->form.load_bytes;
+  g.store_bytes = c->form.store_bytes;
   g.merged = g.kind == GROUP_KERNEL ? c->n : 0;
   g.saved = c->saved;
   g.gemm = g.kind == GROUP_GEMM ? f->gemm[c->node[0]] : NULL;
@@ -130,8 +132,8 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
-// The kernels before it that it reads, and why it is not one with them.
-static void group_apart(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
+// Notes the earlier kernels that the group reads, and why it was not merged with them.
+static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
   for (uint32_t i = 0; i < c->n; i++)
@@ -168,10 +170,10 @@ static Fusion *fusion_make(Fuser *f) {
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
     out->group[out->ngroups] = group_of(f, c);
     for (uint32_t i = 0; i < c->n; i++) out->of[c->node[i]] = out->ngroups;
-    if (c->kernel) group_apart(f, out, c, &out->group[out->ngroups]);
+    if (c->kernel) group_refusals(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
-  // what is only computed again belongs to the first kernel that does so
+  // a value that is only recomputed belongs to the first kernel that does so
   bool *seen = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = first; i < out->ngroups; i++)
     for (uint32_t j = 0; j < out->group[i].nnodes; j++) {
@@ -185,7 +187,7 @@ static Fusion *fusion_make(Fuser *f) {
   return out;
 }
 
-// The GEMM form of every contraction, allocated in `a`.
+// Finds the GEMM form of every contraction. Forms are allocated in `a`.
 static void gemms_find(Arena *a, Fuser *f) {
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
@@ -208,14 +210,14 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {
-    // a second round knows which values are in memory anyway and what follows cheaply from them
+    // the second round knows which values are stored, and recomputes what follows from them cheaply
     clusters_merge(&f);
     clusters_resident(&f);
     roles_find(&f);
     clusters_make(&f);
     clusters_merge(&f);
   }
-  f.a = a; // what follows lasts
+  f.a = a; // the result outlives `scratch`
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
   kernels_make(a, out, opt->fuse);

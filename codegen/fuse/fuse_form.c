@@ -1,10 +1,12 @@
-// The loop form of a set of nodes: which dims are outer (units, in parallel) and which inner
-// (within a unit), so that everything is one kernel (kernel.h), and what that costs in bytes.
+// Finds the loops of one kernel for a set of nodes: outer dims (units, which run in parallel) and
+// inner dims (within a unit), and estimates their cost.
 //
-// A reduction whose result is used inside must reduce exactly the inner loops; one whose result
-// only leaves may also be an accumulator over all units. What is stored varies along all outer
-// loops or all loops. Candidates for the inner dims are few: none, what some reduction reduces or
-// keeps, what a stored value lacks; the cheapest legal one wins, the first among equals.
+// Legal loops obey these rules:
+// - A reduction whose result is used inside the kernel reduces exactly the inner dims.
+// - A reduction whose result only leaves the kernel may also be an accumulator over all units.
+// - A stored value varies along all outer dims, or along all dims.
+// Few candidates are tried for the inner dims: none, the dims that a reduction reduces or keeps,
+// the dims that a stored value lacks. The cheapest legal one wins, the first among equals.
 //
 //   m = max[c] x; e = exp(x - m); s = sum[c] e; y = e / s        outer b, inner c
 //   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
@@ -13,24 +15,24 @@
 #include <string.h>
 
 enum {
-  SERIAL_ELEMENTS = 65536, // a kernel without outer loops at most
-  INVARIANT_COST = 6,      // operations computed again for every unit
-  PARTIAL_BYTES = 262144,  // of all accumulators of a chunk
+  SERIAL_ELEMENTS = 65536, // most elements of a kernel without outer loops
+  INVARIANT_COST = 6,     // most operations that a unit repeats for values that do not vary over it
+  PARTIAL_BYTES = 262144, // most bytes of all accumulators of a chunk
   POINTERS = 30,
-  LAUNCH_BYTES = 2048, // a launch as bytes moved
+  LAUNCH_BYTES = 2048, // cost of a launch
   FEW_UNITS = 16,
 };
 
-// The dims of one trial as bits: position in Trial.space.
+// A set of dims: bit i is dim i of Trial.space.
 typedef uint32_t DimBits;
 
-// What the trial needs of a node, looked up once for all candidates.
+// What a trial needs of a node, the same for all candidates.
 typedef struct TrialNode {
   NodeId n;
   Op op;
-  DimBits space, dims; // node_space, and dims of the result
+  DimBits space, dims; // bits of node_space, and of the result's dims
   bool reduces, tiles, half, stored, used;
-  int64_t bytes, elements; // of the result; of its space
+  int64_t bytes, elements; // of the result; of node_space
 } TrialNode;
 
 typedef struct Trial {
@@ -39,7 +41,7 @@ typedef struct Trial {
   const NodeId *node;
   TrialNode *member;
   Dims space;
-  int64_t size[MAX_RANK]; // of the dims of space
+  int64_t size[MAX_RANK]; // of each dim of `space`
   DimBits all, outer, inner;
   bool contracts;
   int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
@@ -71,7 +73,7 @@ bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims 
   return list_same(&space, outer) && x->dims.n == 0;
 }
 
-// The same of a trial's candidate.
+// reduce_accumulates for the current candidate.
 static bool accumulates(const Trial *t, const TrialNode *m) {
   if (m->op == OP_SCATTER_ADD) return false;
   if ((m->space & ~m->dims) == t->inner && m->space == t->all && m->dims == t->outer) return false;
@@ -127,7 +129,8 @@ static bool candidate_fits(Trial *t) {
 
 // -- cost ---------------------------------------------------------------------------------------
 
-// Operations as bytes: a vector core does about four simple operations in the time of a byte moved.
+// The cost of computation in bytes: a vector core does four simple operations in the time of a
+// byte.
 static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
@@ -214,14 +217,14 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
-// `size` bytes of value a pass through a kernel; those of its innermost dim follow one another.
+// Adds bytes of value a to those that are contiguous along its last dim.
 static void count_contiguous(Trial *t, NodeId a, int64_t size) {
   const Dims *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
 
-// Takes the marks of loads back, so that only members are marked.
+// Unmarks the loads, so that only the nodes of the trial stay marked.
 static void forget_loads(const Trial *t) {
   Fuser *f = t->f;
   for (uint32_t i = 0; i < t->n; i++)
@@ -229,8 +232,8 @@ static void forget_loads(const Trial *t) {
       if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
 }
 
-// Loads and stores. Arguments that need an address must come from elsewhere; all pointers must fit
-// one call.
+// Counts loads, stores and pointers. False if an argument that needs an address is in the set, or
+// if there are too many pointers for one call.
 static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
@@ -263,7 +266,7 @@ static bool addresses_fit(Trial *t) {
 
 // -- candidates ---------------------------------------------------------------------------------
 
-// The dims of `bits` in the order of the list.
+// The dims of `bits`, in the order of `list`.
 static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
   Dims out = {0};
   for (int i = 0; i < list->n; i++) {
@@ -273,7 +276,7 @@ static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
   return out;
 }
 
-// The loops `inner`, in the order of `list`, within all others.
+// Tries the inner loops `inner`, in the order of `list`; all other dims are outer.
 static void try_inner(Trial *t, DimBits inner, const Dims *list, LoopForm *best, bool *found) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;

@@ -1,6 +1,6 @@
-// What the parts of fusion share: roles of nodes, clusters, loop forms. Private to the room.
-#ifndef CODEGEN_FUSE_RULES_H
-#define CODEGEN_FUSE_RULES_H
+// Shared by the files of fusion: roles of nodes, clusters, loop forms. Private to the room.
+#ifndef CODEGEN_FUSE_INTERNAL_H
+#define CODEGEN_FUSE_INTERNAL_H
 
 #include "codegen/fuse/gemm_form_internal.h"
 
@@ -15,27 +15,30 @@ typedef enum NodeRole {
   ROLE_LOOP,
 } NodeRole;
 
+// The loops of a kernel, and its estimated cost.
+typedef struct LoopForm {
+  Dims outer, inner;
+  double cost; // bytes moved, plus computation in units of bytes
+  int64_t load_bytes, store_bytes;
+} LoopForm;
+
 // A set of nodes that becomes a group.
 typedef struct Cluster {
   uint32_t n;
   NodeId *node;  // ascending
-  uint32_t rank; // place in the order of clusters
+  uint32_t rank; // position in Fuser.sequence
   bool kernel, update;
-  bool forward, clone; // has nodes of the forward pass; has some that are computed again for the
-                       // backward pass
-  RegionId region;     // that its nodes are in
-  RegionId loop;       // of a scan: the loop that it ends, else 0
-  Dims outer, inner;
-  int64_t load_bytes, store_bytes;
-  double cost;  // bytes moved, and work as bytes
-  double saved; // by the merges that made it
+  bool forward, clone; // has nodes of the forward pass; has rematerialised nodes
+  RegionId region;     // of its nodes
+  RegionId loop;       // of a scan: the region of its loop, else 0
+  LoopForm form;       // of a kernel
+  double saved;        // cost that the merges into it saved
 } Cluster;
 
-// Two clusters that no loop form holds together or that save nothing so, as long as both stay as
-// they are.
+// Two clusters that cannot merge, or gain nothing by it, while neither of them grows.
 typedef struct RefusedPair {
-  uint64_t pair;  // of their numbers, 0: free
-  uint32_t nodes; // of both together
+  uint64_t pair;  // numbers of both clusters, 0: a free entry
+  uint32_t nodes; // number of nodes of both
   const char *why;
 } RefusedPair;
 
@@ -46,69 +49,65 @@ typedef struct Fuser {
   const Buckets *buckets;
   const CodegenOptions *opt;
   const Rows *rows;
-  uint32_t count;        // nodes
-  const GemmForm **gemm; // of contractions that a library can run, else NULL
-  const char **no_gemm;  // of other contractions: why not
+  uint32_t count;        // nodes of the graph; arrays below are indexed by node
+  const GemmForm **gemm; // of a contraction that a library can run, else NULL
+  const char **no_gemm;  // of other contractions: the reason
   uint8_t *role;         // a NodeRole
-  bool *recomputed;      // computed again in every kernel that uses it
-  bool *inlined;         // pointwise work that windows over it compute where they read
-  bool *resident;        // stored by a first round of clusters: there to be read again
-  bool *memory;          // some use needs an address
+  bool *recomputed;      // computed in every kernel that uses it, never stored for kernels
+  bool *inlined;         // pointwise work that is recomputed under the windows that read it
+  bool *resident;        // stored by the first round of clusters, NULL in that round
+  bool *memory;          // must be stored: some use needs an address
   bool *update;
-  // Arguments and users between nodes that compute or lie in memory, looking through `again`.
-  uint32_t *arg_at, *user_at; // count + 2
+  // Edges between nodes that are computed once or stored. Recomputed nodes are looked through:
+  // their users read their arguments.
+  uint32_t *arg_at,
+      *user_at; // count + 2 entries: arg[arg_at[n] .. arg_at[n + 1]) are the arguments of n
   NodeId *arg, *user;
-  bool *arg_address; // the use needs an address: never from inside the same kernel
+  bool *arg_address; // of each arg: the use needs an address, so it cannot be in the same kernel
   uint32_t *of;      // cluster of a node, 0: none
-  uint32_t *mark, stamp;
+  uint32_t *mark, stamp;  // a node is in the current set when mark[node] == stamp
   VEC(Cluster *) cluster; // entry 0 unused
-  VEC(uint32_t) sequence; // cluster at each rank, 0: hole
-  uint32_t *kept;         // scratch of a merge
+  VEC(uint32_t) sequence; // cluster at each rank, in topological order, 0: none
+  uint32_t *kept;         // scratch of a merge, as `after`
   bool *after;
-  RefusedPair *refused; // open hash by pair
+  RefusedPair *refused; // open hash table
   uint32_t refused_n, refused_cap;
 } Fuser;
 
-typedef struct LoopForm {
-  Dims outer, inner;
-  double cost;
-  int64_t load_bytes, store_bytes;
-} LoopForm;
-
-// fuse_roles.c: role, again, memory, update, arguments and users.
+// fuse_roles.c. Finds role, recomputed, inlined, memory, update, arguments and users.
 void roles_find(Fuser *f);
-// Argument i of n is used as an address.
+// Whether n needs its argument i in memory.
 bool uses_address(const Fuser *f, NodeId n, int i);
-// The dims that a node's arguments run over: of reductions and the like more than its result's.
+// The dims over which n computes: of a reduction those of its arguments, else those of its result.
 Dims node_space(const Graph *g, NodeId n);
 static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
 }
 
-// A contraction that reuses its operands: worth register tiles.
+// Whether n is a contraction that reuses its operands, so that register tiles pay.
 static inline bool op_tiles(const Graph *g, NodeId n) {
   return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
 }
 
-// fuse_form.c: the loops of the nodes marked with f->stamp, `node` ascending; false with a reason
-// when no kernel can hold them together.
+// fuse_form.c. Finds the cheapest loops that hold the marked nodes in one kernel. node[0..n): the
+// marked nodes, ascending. False if there are none; *why then says the reason.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
-// Whether the value leaves the marked nodes, and whether one of them uses it.
+// Whether a node outside the marked set uses the value; whether a marked node uses it.
 bool value_stored(const Fuser *f, NodeId n);
 bool value_used(const Fuser *f, NodeId n);
-// Reductions that become accumulators under such loops (K_ACCUM), by dims alone.
+// Whether reduction n becomes an accumulator (K_ACCUM) under these loops.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
 
-// fuse_merge.c: clusters of single nodes (and buckets), then merges, greedy by bytes saved.
+// fuse_merge.c. Makes a cluster of each node (one of each bucket), then merges clusters greedily.
 void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
-// Why a kernel b that reads a value of a is not one with it, NULL: not known; `address`: it needs
-// the value in memory.
+// Why kernel b, which reads a value of kernel a, was not merged with it; NULL: unknown. address: b
+// needs that value in memory.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
-void clusters_resident(Fuser *f); // notes which values the clusters store
+void clusters_resident(Fuser *f); // sets f->resident
 
-// fuse_launch.c: the kernels of all groups. With `share`, update kernels that are equal and
-// independent get one launch number. Allocates in `a`.
+// fuse_launch.c. Builds the kernels of all groups in arena a. With `share`, update kernels that are
+// equal and independent get one launch number.
 void kernels_make(Arena *a, Fusion *f, bool share);
 
 #endif

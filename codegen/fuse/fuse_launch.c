@@ -1,5 +1,5 @@
-// One launch for all tensors of an update: groups after the commit that do not depend on one
-// another and whose kernels are equal, sizes aside, get one launch number (decision 21).
+// Builds the kernels of a fusion, and lets update kernels share launches: kernels after the commit
+// that are equal (sizes aside) and independent get the same launch number (decision 21).
 #include "codegen/fuse/fuse_internal.h"
 #include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
@@ -20,7 +20,7 @@ static int by_identity(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-// Groups after the commit that do not depend on one another and have equal kernels.
+// Numbers the launches: post kernels of one level and one identity share one.
 static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool *post) {
   uint32_t *level = post_levels(a, f, deps, post), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);

@@ -1,7 +1,8 @@
-// Clusters: each node its own at first (a bucket of collectives together), then merged greedily,
-// the largest saving of bytes first: producers into consumers, then users of one value. A
-// topological order of the clusters is kept, so that a merge that would close a cycle is seen
-// between the two ranks alone.
+// Merges nodes into clusters that become kernels. At first every node is a cluster of its own (a
+// bucket of collectives one together). Then pairs are merged greedily, those that save most bytes
+// first: producers with consumers, then users of one value, then scalars.
+// A topological order of the clusters is kept (Fuser.sequence). A merge is legal when no cluster
+// between the two depends on the first and feeds the second.
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
@@ -34,24 +35,15 @@ static void mark_nodes(Fuser *f, uint32_t n, const NodeId *node) {
   for (uint32_t i = 0; i < n; i++) f->mark[node[i]] = f->stamp;
 }
 
-static void take_form(Cluster *c, const LoopForm *form) {
-  c->outer = form->outer;
-  c->inner = form->inner;
-  c->cost = form->cost;
-  c->load_bytes = form->load_bytes;
-  c->store_bytes = form->store_bytes;
-}
-
 static void form_single(Fuser *f, Cluster *c) {
-  LoopForm form;
   const char *why;
   mark_nodes(f, c->n, c->node);
-  if (!form_find(f, c->n, c->node, &form, &why)) BUG("node %u fits no kernel: %s", c->node[0], why);
-  take_form(c, &form);
+  if (!form_find(f, c->n, c->node, &c->form, &why))
+    BUG("node %u fits no kernel: %s", c->node[0], why);
 }
 
-// A scan comes behind all nodes of its loop.
-static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
+// Whether all nodes of loop r have a cluster: a scan follows them in the order.
+static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
         f->role[n] != ROLE_SOURCE && (!f->recomputed[n] || f->memory[n]))
@@ -59,29 +51,30 @@ static bool loop_placed(const Fuser *f, RegionId r, NodeId scan) {
   return true;
 }
 
-static bool args_placed(const Fuser *f, NodeId n) {
-  if (graph_node(f->g, n)->op == OP_SCAN && !loop_placed(f, graph_node(f->g, n)->attr.region, n))
+static bool args_have_clusters(const Fuser *f, NodeId n) {
+  if (graph_node(f->g, n)->op == OP_SCAN &&
+      !loop_has_clusters(f, graph_node(f->g, n)->attr.region, n))
     return false;
   for (uint32_t i = f->arg_at[n]; i < f->arg_at[n + 1]; i++)
     if (!f->of[f->arg[i]] && f->role[f->arg[i]] != ROLE_SOURCE) return false;
   return true;
 }
 
-// Places n, or the bucket of n if all its arguments are placed.
-static bool place_node(Fuser *f, NodeId n) {
+// Gives n a cluster, together with its bucket, once all arguments have one.
+static bool cluster_node(Fuser *f, NodeId n) {
   uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
   if (!bucket) {
-    if (args_placed(f, n)) cluster_new(f, 1, &n);
+    if (args_have_clusters(f, n)) cluster_new(f, 1, &n);
     return f->of[n];
   }
   const Bucket *b = &f->buckets->bucket[bucket - 1];
   for (uint32_t i = 0; i < b->n; i++)
-    if (!args_placed(f, b->node[i])) return false;
+    if (!args_have_clusters(f, b->node[i])) return false;
   cluster_new(f, b->n, b->node);
   return true;
 }
 
-// In order of ids, except that a bucket waits for all its arguments and its users for it.
+// Makes the first clusters, in order of node numbers. A bucket waits for all its arguments.
 static void sequence_make(Fuser *f) {
   VEC(NodeId) left = {0};
   for (NodeId n = 1; n <= f->count; n++)
@@ -89,7 +82,7 @@ static void sequence_make(Fuser *f) {
   while (left.n) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < left.n; i++)
-      if (!f->of[left.at[i]] && !place_node(f, left.at[i])) left.at[kept++] = left.at[i];
+      if (!f->of[left.at[i]] && !cluster_node(f, left.at[i])) left.at[kept++] = left.at[i];
     if (kept == left.n) BUG("node %u is in a cycle of buckets", left.at[0]);
     left.n = kept;
   }
@@ -114,7 +107,7 @@ void clusters_make(Fuser *f) {
 
 // -- one merge ----------------------------------------------------------------------------------
 
-// Whether a cluster of loop r between the ranks of a and r's end depends on a.
+// Whether a cluster of the loop that `end` ends depends on a.
 static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
   for (uint32_t r = a->rank; r < end->rank; r++)
     if (after[r - a->rank] && f->sequence.at[r] &&
@@ -123,9 +116,8 @@ static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, con
   return false;
 }
 
-// region_find in a graph without loops: follows users, which are fewer than all that stands
-// between.
-static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+// dependents_find for a graph without loops. It follows users, which are few.
+static bool dependents_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   uint32_t *todo = f->kept, n = 0;
   memset(after, 0, b->rank - a->rank + 1);
   after[0] = true;
@@ -146,10 +138,10 @@ static bool region_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *af
   return true;
 }
 
-// Marks in `after` the clusters between the ranks of a and b that depend on a; false if b depends
-// on one.
-static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
-  if (!f->g->region.n) return region_follow(f, a, b, after);
+// Sets after[rank - a->rank] for the clusters from a to b that depend on a. Returns false if b
+// depends on one of them, so that a and b cannot merge.
+static bool dependents_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
+  if (!f->g->region.n) return dependents_follow(f, a, b, after);
   for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
   after[0] = true;
   for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
@@ -167,7 +159,7 @@ static bool region_find(Fuser *f, const Cluster *a, const Cluster *b, bool *afte
   return !after[b->rank - a->rank];
 }
 
-static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) {
+static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) {
   uint32_t first = a->rank, last = b->rank, n = 0, id = f->of[a->node[0]];
   uint32_t *kept = f->kept;
   for (uint32_t r = first + 1; r < last; r++)
@@ -182,8 +174,8 @@ static void region_reorder(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-// NULL: nothing but their forms keeps them apart.
-static const char *rule_against(const Cluster *a, const Cluster *b) {
+// The rule that forbids to merge a and b whatever their forms are, NULL: none.
+static const char *merge_rule(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
   if ((a->clone && b->forward) || (a->forward && b->clone))
@@ -193,7 +185,7 @@ static const char *rule_against(const Cluster *a, const Cluster *b) {
 }
 
 static bool may_merge(const Cluster *a, const Cluster *b) {
-  return a && b && a != b && a->kernel && b->kernel && !rule_against(a, b);
+  return a && b && a != b && a->kernel && b->kernel && !merge_rule(a, b);
 }
 
 static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
@@ -212,33 +204,34 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
   return x < y ? x << 32 | y : y << 32 | x;
 }
 
-// The place of the pair, or a free one.
-static RefusedPair *refused_find(const Fuser *f, uint64_t pair) {
+// The entry of the pair, or a free one.
+static RefusedPair *refused_entry(const Fuser *f, uint64_t pair) {
   uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
   return &f->refused[i];
 }
 
-// Both ascending.
+// Writes the nodes of both to `out`, ascending.
 static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
   for (uint32_t i = 0, j = 0; i < a->n || j < b->n;)
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
-// The form of both together if that saves anything; what does not is not tried again until one has
-// grown.
-static bool form_both(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
+// Finds the form of both together; true if it costs less than the two. A pair that is refused is
+// not tried again until one of the two has grown.
+static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
                       LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
   const char *why;
   uint64_t pair = pair_of(f, a, b);
-  RefusedPair *r = refused_find(f, pair);
+  RefusedPair *r = refused_entry(f, pair);
   if (r->nodes == n) return false;
   mark_nodes(f, n, node);
   bool fits = form_find(f, n, node, out, &why);
-  if (fits) *saved = a->cost + b->cost - out->cost;
+  if (fits) *saved = a->form.cost + b->form.cost - out->cost;
   if (fits && *saved > 0) return true;
-  if (!r->pair && f->refused_n == f->refused_cap / 2) return false; // full: some are tried again
+  if (!r->pair && f->refused_n == f->refused_cap / 2)
+    return false; // table full: such pairs are tried again
   f->refused_n += !r->pair;
   *r = (RefusedPair){pair, n, fits ? "one kernel would be no cheaper than two" : why};
   return false;
@@ -257,31 +250,31 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   LoopForm form;
   double saved;
   join_nodes(a, b, node);
-  if (!form_both(f, a, b, node, &form, &saved) || !region_find(f, a, b, f->after)) return false;
-  region_reorder(f, a, b, f->after);
+  if (!form_pair(f, a, b, node, &form, &saved) || !dependents_find(f, a, b, f->after)) return false;
+  sequence_merge(f, a, b, f->after);
   uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
   a->saved += b->saved + saved;
   a->n = n;
   a->clone |= b->clone;
   a->forward |= b->forward;
   a->node = arena_copy(f->a, node, n * sizeof *node);
-  take_form(a, &form);
+  a->form = form;
   for (uint32_t i = 0; i < n; i++) f->of[node[i]] = id;
   f->cluster.at[gone] = NULL;
   return true;
 }
 
-// What the last round of merges has tried is noted; the rest is a cycle, or not known.
+// Uses the notes of the last round of merges. What is not noted closes a cycle, or was not tried.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
-  const char *why = rule_against(a, b);
+  const char *why = merge_rule(a, b);
   if (why) return why;
   if (address) return "it needs the whole value in memory before it begins";
   if (!one_contraction(f, a, b)) return "each has a contraction in register tiles";
-  const RefusedPair *r = refused_find(f, pair_of(f, a, b));
+  const RefusedPair *r = refused_entry(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
   if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
-  return region_find(f, a, b, f->after)
+  return dependents_find(f, a, b, f->after)
              ? NULL
              : "something that reads the one and is read by the other lies between them";
 }
@@ -300,7 +293,7 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// A load less, and a store less when nobody else wants the value.
+// Bytes that a merge saves: a load, and the store too if nobody else reads the value.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
@@ -329,7 +322,7 @@ static bool merge_chains(Fuser *f) {
   return any;
 }
 
-// Clusters that read one value.
+// Merges clusters that read the same value.
 static bool merge_siblings(Fuser *f) {
   uint32_t n = 0;
   bool any = false;
@@ -348,14 +341,14 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
-// Scalars of a step: one launch for what is ready together.
+// Merges kernels without loops, so that scalars that are ready together share one launch.
 static bool merge_scalars(Fuser *f) {
   bool any = false;
   Cluster *last = NULL;
   for (uint32_t r = 1; r < f->sequence.n; r++) {
     Cluster *c = f->sequence.at[r] ? f->cluster.at[f->sequence.at[r]] : NULL;
-    if (!c || !c->kernel || c->outer.n || c->inner.n) continue;
-    // the later one may move: go on from where it stands
+    if (!c || !c->kernel || c->form.outer.n || c->form.inner.n) continue;
+    // the merged cluster has the later rank: continue from there
     if (last && merge(f, last, c)) {
       any = true;
       r = last->rank;

@@ -1,4 +1,4 @@
-// `dump --stage fuse`: one paragraph a group.
+// The text of `dump --stage fuse`, a paragraph for each group; and the bytes that a group saves.
 //
 //   #7 kernel outer(b) inner(c): loads 2560 bytes, stores 4 bytes
 //     reduction of 9 nodes; fused, saves 31000 bytes or as much work
@@ -74,14 +74,10 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
 
 // -- bytes saved --------------------------------------------------------------------------------
 
-// Numbers are computed where they are used even without fusion.
-static bool in_memory(const Graph *g, NodeId n) {
-  const Node *x = graph_node(g, n);
-  return op_row((Op)x->op)->cls != SOURCE || op_is_decl((Op)x->op) || op_is_draw((Op)x->op) ||
-         x->op == OP_VALUES;
-}
+// Numbers are recomputed at each use even without fusion.
+static bool in_memory(const Graph *g, NodeId n) { return !op_is_number((Op)graph_node(g, n)->op); }
 
-// Of one operation as a kernel of its own; an argument that it has twice is read once.
+// Bytes that n moves as a kernel of its own. An argument that it has twice is read once.
 static int64_t bytes_alone(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   int64_t bytes = node_bytes(g, n);
@@ -94,7 +90,7 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// What several groups compute again is counted in the first of them: as a kernel of its own it
+// A value that several groups recompute counts in the first of them: as a kernel of its own it
 // would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];

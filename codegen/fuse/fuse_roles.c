@@ -1,9 +1,9 @@
-// Before fusion: what each node becomes, which values need an address, which are computed again by
-// every kernel that uses them, and which belong to the update of a persistent tensor.
+// Decides, before fusion, what each node becomes, which values need an address, which are
+// recomputed by every kernel that uses them, and which belong to the update of a persistent tensor.
 //
-//   %7 = broadcast(%6) {dims=[b]}    again: a kernel reads %6 with stride 0 along b
-//   %9 = pow(%8, %3) : f32[]         again: a scalar chain, computed in the prologue
-//   %5 = window(%4) {...}            again: a kernel reads %4 where the window says (kernel_views.c)
+//   %7 = broadcast(%6) {dims=[b]}    recomputed: a kernel reads %6 with stride 0 along b
+//   %9 = pow(%8, %3) : f32[]         recomputed: a chain of scalars, computed in the prologue
+//   %5 = window(%4) {...}            recomputed: a kernel reads %4 at the window's place (kernel_views.c)
 #include "codegen/fuse/fuse_internal.h"
 
 enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 48 };
@@ -12,7 +12,7 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
-// A window reads memory, or what is computed again where it reads.
+// A window needs its argument in memory, unless that is recomputed at the window's place.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
@@ -27,8 +27,8 @@ Dims node_space(const Graph *g, NodeId n) {
   return all;
 }
 
-// Whether the value is an image seen through windows that repeat its elements: nobody should store
-// it.
+// Whether the value is a window that repeats elements of an image. It should not be stored: a
+// kernel reads the smaller image instead.
 static bool repeats(const Fuser *f, NodeId n) {
   NodeId root = n;
   while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW)
@@ -46,8 +46,7 @@ static NodeRole role_of(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
   switch (op_row(x->op)->cls) {
   case SOURCE:
-    if (op_is_draw(x->op)) return ROLE_KERNEL;
-    return op_is_decl(x->op) || x->op == OP_VALUES ? ROLE_SOURCE : ROLE_NUMBER;
+    return op_is_draw(x->op) ? ROLE_KERNEL : op_is_number(x->op) ? ROLE_NUMBER : ROLE_SOURCE;
   case CONTRACT: return is_gemm(f, n) ? ROLE_GEMM : ROLE_KERNEL;
   case ORDERED: return ROLE_ORDERED;
   case MOVE: return op_is_alias(x->op) ? ROLE_ALIAS : ROLE_KERNEL;
@@ -76,25 +75,26 @@ static void find_memory(Fuser *f) {
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
 
-// -- under windows ------------------------------------------------------------------------------
+// -- work that is inlined under windows -----------------------------------------------------------
 //
-// The argument of a window stays symbolic if it is a window or slice itself, a number, or pointwise
-// work that nobody else wants and whose operands are smaller than its result:
+// The argument of a window is recomputed at the window's place, not stored, in these cases: it is a
+// window, slice or number; or it is pointwise work that only windows read, with operands that are
+// smaller than its result:
 //
-//   window(where(eq(window(x), y), share, 0))      x is in memory; y, share are a part of its size
+//   window(where(eq(window(x), y), share, 0))      x is stored; y and share are smaller than x
 //
-// Others are stored. A contraction in register tiles reads its operands too often to compute
-// anything there.
+// Work that a contraction in register tiles reads is stored: the tiles read each element many
+// times.
 
 enum { INLINE_DEPTH = 24 };
 
 typedef struct InlineSearch {
-  bool *shared, *tiled; // used otherwise than by windows; read by register tiles
-  uint8_t *depth;       // views on the way down to memory
-  VEC(NodeId) node;     // what windows would compute again
+  bool *shared, *tiled; // read by others than windows; read by register tiles
+  uint8_t *depth;       // length of the chain of views down to memory
+  VEC(NodeId) node;     // the pointwise work to inline
   VEC(NodeId) stack;
   int cost;
-  int64_t bytes; // of operands that may have to be stored for it
+  int64_t bytes; // of operands that would be stored only for this work
 } InlineSearch;
 
 static bool is_view(const Fuser *f, NodeId n) {
@@ -135,7 +135,8 @@ static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
     u->bytes += node_bytes(f->g, a);
 }
 
-// Pointwise work down to memory; false when that is too much to do for every reader.
+// Collects the pointwise work from n down to memory. False if it is too much to repeat for every
+// reader.
 static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
   u->node.n = u->stack.n = 0;
   u->cost = 0;
@@ -180,19 +181,18 @@ static void find_inlined(Fuser *f) {
   }
 }
 
-// What it takes to compute a value again: operations, scalar or element by element; the one value
-// of its own size that is read.
-typedef struct RecomputeCost {
+// The cost of recomputing a value.
+typedef struct RecomputeCost { // size: nodes; cost: operations for each element
   int size, cost;
   bool loads;
-  NodeId leaf; // 0: none
+  NodeId leaf; // the one stored value of its own size that it reads, 0: none
 } RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
   return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
 }
 
-// There for others anyway, and small beside n or the one leaf of its size.
+// Whether arg is stored anyway and is either small beside n or the one leaf of n's size.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
   bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_GEMM ||
@@ -203,8 +203,8 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   return true;
 }
 
-// Values that follow cheaply from one value of their size that is in memory: reading that one is no
-// dearer than reading them, and nobody need store them.
+// Whether n follows by little work from one stored value of its size. Reading that value costs no
+// more than reading n, so n need not be stored.
 static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
                             RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
@@ -241,8 +241,8 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
   return !wide && follows_cheaply(f, n, cost, own);
 }
 
-// Values that some use reads under more loops than they have, or in each step of a loop that they
-// are not in: they would be computed too often.
+// Marks values that a use would recompute too often: it runs over more dims than they have, or in a
+// loop that they are not in.
 static bool *find_wide(const Fuser *f) {
   bool *wide = arena_array(f->a, bool, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
@@ -286,8 +286,8 @@ typedef struct Collector {
   VEC(NodeId) arg;
   VEC(bool) address;
   VEC(NodeId) stack;
-  VEC(bool) under; // of the stack: below a window
-  uint32_t first;  // of the node under work
+  VEC(bool) under; // of each entry of the stack: it is read through a window
+  uint32_t first;  // first entry of `arg` of the current node
 } Collector;
 
 static void collect_one(Collector *c, NodeId n, bool address) {
@@ -305,7 +305,7 @@ static void collect_later(Collector *c, NodeId n, bool under) {
   vec_push(c->f->a, c->under) = under;
 }
 
-// A loop begins when its carries can start.
+// A loop waits for the initial values of its carries.
 static void collect_starts(Collector *c, RegionId r) {
   for (NodeId n = 1; n <= c->f->count; n++) {
     const Node *x = graph_node(c->f->g, n);
@@ -325,7 +325,7 @@ static void collect_args(Collector *c, NodeId n) {
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
     for (int i = x->nargs - 1; i >= 0; i--) {
       bool address = all || uses_address(f, at, i);
-      // what a window reads, and where it starts, is there before the kernel runs
+      // the source of a window and its start must be stored before the kernel runs
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
       if (address || !f->recomputed[x->args[i]])
         collect_one(c, x->args[i], address || below);
@@ -356,7 +356,7 @@ static void find_edges(Fuser *f) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Values that become an update by collectives and renames alone.
+// Values that reach an update through collectives and renames only.
 static bool *find_chains(const Fuser *f) {
   bool *chain = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = 0; i < f->g->output.n; i++)
@@ -367,8 +367,8 @@ static bool *find_chains(const Fuser *f) {
   return chain;
 }
 
-// Pointwise work all of whose users are updates, and such chains: it runs after the commit, in
-// place.
+// Marks pointwise work that only updates read, and the chains above. It runs after the commit and
+// writes in place.
 static void find_update(Fuser *f) {
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {

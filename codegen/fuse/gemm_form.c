@@ -1,8 +1,10 @@
-// Contractions as library products: which dims play m, n, k and batch.
+// Finds out whether a library GEMM can compute a contraction, and which dims play m, n, k and
+// batch.
 //
-// A dim of both arguments and the result is batch, of both but not the result k, of one m or n. A
-// role of several dims acts as one where they nest in both operands ([b, t] in x[b, t, d] and y[b,
-// t, h]); dims of m and n that do not nest become loops of products, those of k cannot.
+// A dim of both arguments and the result is a batch dim. A dim of both arguments only is part of k.
+// A dim of one argument and the result is part of m or n. Several dims of one role act as one where
+// they nest in both operands: [b, t] in x[b, t, d] and y[b, t, h]. Dims of m and n that do not nest
+// become batch dims; dims of k must nest.
 #include "codegen/fuse/gemm_form_internal.h"
 
 enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
@@ -10,16 +12,13 @@ enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 typedef struct GemmDims {
   const Graph *g;
   const Rows *rows;
-  const Dims *a, *b, *c; // physical orders; b is the one that has n
+  const Dims *a, *b, *c; // physical orders; b is the operand with n
   Dims m, n, k, batch;
 } GemmDims;
 
 int64_t contract_work(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  Dims all = graph_node(g, x->args[0])->dims;
-  const Dims *b = &graph_node(g, x->args[1])->dims;
-  for (int i = 0; i < b->n; i++)
-    if (!dims_has(&all, b->at[i])) list_insert(&all, all.n, b->at[i]);
+  Dims all = list_union(&graph_node(g, x->args[0])->dims, &graph_node(g, x->args[1])->dims);
   return list_elements(g->dims, &all);
 }
 
@@ -48,7 +47,7 @@ static bool find_roles(GemmDims *r, const Dims *result) {
   return true;
 }
 
-// Whether going from dim `outer` to `inner` is one nest in this operand.
+// Whether a step along `outer` equals a whole run of `inner` in this operand.
 static bool nests(const GemmDims *r, const Dims *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
@@ -59,8 +58,7 @@ static bool always_full(const GemmDims *r, DimId d) {
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
-// Keeps the longest run at the end of `list` that nests in x and y; what stands before it goes to
-// `rest`.
+// Keeps the longest end of `list` that nests in x and y, and moves the dims before it to `rest`.
 static void keep_nest(const GemmDims *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
   int first = list->n - 1;
   while (first > 0 && always_full(r, list->at[first]) &&
@@ -77,8 +75,8 @@ static int64_t stride_of(const GemmDims *r, const Dims *order, const Dims *role)
   return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
 }
 
-// One of the two strides must be 1: *transposed says which, *ld is the other, at least the row's
-// length.
+// Finds the leading dimension *ld of an operand with these row and column dims, and whether it is
+// transposed. False if neither stride is 1.
 static bool leading(const GemmDims *r, const Dims *order, const Dims *row, const Dims *col,
                     bool *transposed, int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
@@ -101,7 +99,7 @@ static bool types_fit(const Graph *g, const Node *x) {
          graph_node(g, x->args[1])->type == t;
 }
 
-// k must be one nest in both operands: its order is that of A, so B decides.
+// Whether k nests in both operands. Its order is that of A, so only B can fail.
 static bool k_nests(GemmDims *r) {
   Dims rest = {0};
   keep_nest(r, &r->k, r->a, r->b, &rest);

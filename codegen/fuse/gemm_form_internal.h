@@ -1,11 +1,12 @@
-// Contractions as library products: which dims play m, n, k and batch. Private to the room.
+// Contractions as GEMMs of a library. Private to the room.
 #ifndef CODEGEN_FUSE_GEMM_FORM_H
 #define CODEGEN_FUSE_GEMM_FORM_H
 
 #include "codegen/memory/memory_internal.h"
 
-// C[m, n] = sum over k A[m, k] B[k, n]; each list slow first and one stride in memory. `swapped`: A
-// is the second argument, so that C's last dim is n.
+// C[m, n] = sum over k of A[m, k] B[k, n], for each index of the batch dims. The dims of a list are
+// slow first and have one stride together. swapped: A is the second argument of the contraction, so
+// that n holds the last dim of C.
 typedef struct GemmForm {
   bool swapped, ta, tb;
   Dims batch, m, n, k;
@@ -13,15 +14,14 @@ typedef struct GemmForm {
   int64_t work; // multiplications of one call
 } GemmForm;
 
-// The roles of a contraction's dims. False when it is none for a library: types, a dim of one
-// argument alone that is summed, dims whose strides do not nest, or too small; *why then says
-// which.
+// Finds the GEMM form of contraction n. False if no library can run it: its types, a summed dim of
+// one argument only, dims that do not nest, or too little work; *why then says the reason.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
-// A contraction one of whose arguments has all dims: a sum of products element by element, as much
-// bound by memory as any reduction.
+// Whether n sums a product element by element: one argument has all dims. Such a contraction is
+// bound by memory like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
-// Multiply-adds of a contraction at full blocks.
+// Multiply-adds of contraction n over full blocks.
 int64_t contract_work(const Graph *g, NodeId n);
 
 #endif

@@ -1,5 +1,5 @@
-// Which groups of a fusion wait for which: each for those that make what it reads, a loop for what
-// its groups read.
+// Finds the dependences between the groups of a fusion. A group depends on the groups that write
+// what it reads, a loop on what its groups read.
 #include "codegen/fuse/group_deps_internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ bool group_executes(const Group *g) {
 RegionId group_region(const Fusion *f, const Group *g) {
   const Node *x = graph_node(f->graph, g->node[0]);
   if (g->kind == GROUP_LOOP) return x->attr.region;
-  // what a kernel computes again may come from outside its loop
+  // recomputed nodes may be from outside the loop
   RegionId deepest = x->region;
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (region_encloses(f->graph, deepest, graph_node(f->graph, g->node[i])->region))
@@ -29,7 +29,7 @@ static bool reads_address(const Group *g, Op op, int i) {
   return g->kind != GROUP_KERNEL || op_looks_up(op, i);
 }
 
-// The group that writes what argument i of x stands in; ngroups: none that runs.
+// The group that writes the memory of argument i of x; f->ngroups: none that executes.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
   if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
@@ -39,7 +39,7 @@ static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i
 
 typedef VEC(uint32_t) Numbers;
 
-// What carries start with and what a loop hands out is copied by the loop itself.
+// The loop itself copies the initial values of its carries and the values that it hands out.
 static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
   RegionId r = graph_node(f->graph, g->node[0])->attr.region;
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {
@@ -86,7 +86,7 @@ bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps) {
       all &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
     post[i] = all;
   }
-  // groups are in an order that can be executed, so one pass backward settles them
+  // groups are in a valid order of execution: one backward pass reaches the fixed point
   for (uint32_t i = f->ngroups; i-- > 0;)
     for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && !post[i]; j++) post[deps->on[j]] = false;
   return post;

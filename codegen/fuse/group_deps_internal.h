@@ -1,21 +1,24 @@
-// Which groups of a fusion wait for which. Private to the room.
+// Dependences between the groups of a fusion. Private to the room.
 #ifndef CODEGEN_GROUP_DEPS_H
 #define CODEGEN_GROUP_DEPS_H
 
 #include "codegen/memory/memory_internal.h"
 
-// Groups whose values group i reads, ascending, without those already in memory.
+// Group i reads values of groups on[at[i] .. at[i + 1]), ascending. Groups that do not execute,
+// such as sources, are left out.
 typedef struct GroupDeps {
-  uint32_t *at; // ngroups + 1
+  uint32_t *at; // ngroups + 1 entries
   uint32_t *on;
 } GroupDeps;
 GroupDeps group_deps(Arena *a, const Fusion *f);
 bool group_executes(const Group *g);
-// The loop in which the group runs, 0: none; of a GROUP_LOOP the loop that it ends.
+// The loop that group g runs in, 0: none. Of a GROUP_LOOP: the loop that it ends.
 RegionId group_region(const Fusion *f, const Group *g);
-// Whether the group belongs to an update and nothing before the commit needs it.
+// By group: whether it runs after the commit. Such a group belongs to an update, and no group
+// before the commit reads it.
 bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
-// Steps from the first post group: post groups of one level do not depend on one another.
+// By group: the length of the longest chain of post groups before it. Post groups of equal level
+// are independent.
 uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
 
 #endif

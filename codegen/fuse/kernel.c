@@ -1,5 +1,4 @@
-// Kernel as text, its identity, its invariants.
-//
+// The text of a kernel, its identity, its invariants.
 //   kernel k1a2b outer(b:64) inner(c:10 vector) phases 3  # softmax rows
 //     p0 f32 [10 1] read
 //     p1 f32 [10 1] written
@@ -28,7 +27,7 @@ static const char *const level_text[] = {
 typedef struct KernelPrinter {
   const Kernel *k;
   FILE *file;
-  bool named; // names of loops, kernel and reason
+  bool named; // print names of loops and kernel, and the reason
 } KernelPrinter;
 
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
@@ -195,20 +194,6 @@ KNumber number_known(double x, Dtype type) {
   return x < 0 ? NUMBER_LEAST : NUMBER_GREATEST;
 }
 
-int64_t kernel_partial_bytes(const Kernel *k) {
-  int64_t bytes = 0;
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *s = &k->stmt[i];
-    if (s->kind != K_ACCUM) continue;
-    int64_t n = 1;
-    for (int l = k->nouter; l < loops(k); l++)
-      if (k->ptr[s->index].stride[l]) n *= k->loop[l].size;
-    bytes += ceil_div(n * dtype_bytes(s->type), 64) * 64;
-    if (kernel_accum_wide(k, i)) bytes += ceil_div(n * dtype_bytes(TYPE_F64), 64) * 64;
-  }
-  return bytes;
-}
-
 // -- invariants ---------------------------------------------------------------------------------
 
 static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -220,8 +205,9 @@ static bool fail(char *why, const char *fmt, ...) {
   return false;
 }
 
-// A value can be used by what runs after it: in the same phase at its level or deeper, at any time
-// later unless it lives inside the inner loops; a reduction only in later phases.
+// Whether statement `to` can use the result of `from`. It can in the same phase at the same level
+// or a deeper one, and in later phases unless `from` is inside the inner loops. The result of a
+// reduction is there in later phases only.
 static bool usable(const KStmt *from, const KStmt *to) {
   if (from->level == LEVEL_PROLOGUE) return true;
   if (to->level == LEVEL_PROLOGUE) return false;
@@ -261,7 +247,7 @@ static bool verify_args(const Kernel *k, int i, char *why) {
   return true;
 }
 
-// A position stands where its walk has moved to.
+// A walk may move along open loops only.
 static bool verify_walk(const Kernel *k, int i, char *why) {
   const KStmt *s = &k->stmt[i];
   if (s->kind != K_POSITION) return true;

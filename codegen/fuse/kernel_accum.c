@@ -1,5 +1,5 @@
-// Accumulators of a kernel: which are folded in blocks, how long their rows are, and how units are
-// put into chunks.
+// The accumulators of a kernel: which are folded in blocks, the length of their rows, and the
+// number of units in a chunk.
 #include "codegen/fuse/kernel.h"
 
 #include "ir/program/sums.h"
@@ -15,7 +15,7 @@ bool stmt_folds(const KStmt *s) {
   return (s->kind == K_REDUCE || s->kind == K_ACCUM) && s->op == OP_SUM && s->type == TYPE_F32;
 }
 
-// Row elements of ACCUM s, and what one unit adds to each.
+// Elements of the row of ACCUM s; *each: how many values one unit adds to each of them.
 static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   int64_t n = 1;
   *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
@@ -28,7 +28,7 @@ static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   return n;
 }
 
-// Bytes that all units reach, at least 1.
+// Bytes that all units access, at least 1.
 static double all_bytes(const Kernel *k) {
   double bytes = 1;
   for (int p = 0; p < k->nptr; p++) {
@@ -40,8 +40,7 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// As many units as reach twice KERNEL_CHUNK_BYTES, or one of KERNEL_CHUNKS parts of the whole if
-// that is more.
+// The larger of two numbers: units that access twice KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {

@@ -1,9 +1,9 @@
-// From a group to its Kernel: phases, levels, statements, pointers.
+// Builds the kernel of a group: levels and phases of its values, then statements and pointers.
 //
-// A value's level is the deepest loop it varies along; its phase is one more than that of the last
-// reduction it needs. Values of outer level are computed once a unit; values of inner level again
-// in every phase that needs them, from loads, which a row in cache makes cheap (kernel.h shows
-// softmax).
+// The level of a value is the deepest loop along which it varies. Its phase is one more than that
+// of the last reduction that it needs. A value of level OUTER is computed once for each unit. A
+// value of level INNER is computed again in every phase that needs it, from loads, which are cheap
+// while a row is in cache (softmax in kernel.h).
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -17,13 +17,14 @@ static bool is_stored(const Group *g, NodeId n) {
   return false;
 }
 
-// The table of a lookup and the source of a window are addresses, not values.
+// Whether op reads argument i by an address of its own: the table of a lookup, the source of a
+// window.
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
-// Starts where values are stored or used by what runs anyway. What stands under a window is emitted
-// by it, at other places; but where it starts is a number of its own.
+// Finds the values that are computed at the loop counters: stored values, those that are not
+// recomputed, and what these read. Values that only windows read are emitted by the window, at its
+// place. The start of a window is a value of its own.
 static void find_direct(KernelBuilder *k) {
-  bool *under = arena_array(k->a, bool, k->n + 1);
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
     const Node *x = graph_node(k->g, n);
@@ -31,20 +32,13 @@ static void find_direct(KernelBuilder *k) {
     v->stored = is_stored(k->group, n);
     v->direct |= v->stored || !k->f->recomputed[n];
     for (int j = 0; j < x->nargs; j++) {
-      int a = builder_node(k, x->args[j]);
+      int a = group_index(k->group, x->args[j]);
       if (a < 0) continue;
-      bool start = x->op == OP_WINDOW_AT && j == 1, through = op_looks_through((Op)x->op, j);
+      bool start = x->op == OP_WINDOW_AT && j == 1;
       k->value[a].direct |=
           start || (v->direct && !is_address((Op)x->op, j)); // a table is read from memory
-      under[a] |= !start && (under[i] || through);
     }
   }
-}
-
-static Dims dims_without(const Dims *dims, DimId d) {
-  Dims out = *dims;
-  dims_remove(&out, d);
-  return out;
 }
 
 static void find_reduction(KernelBuilder *k, NodeId n, KernelValue *v) {
@@ -70,12 +64,13 @@ static void find_value(KernelBuilder *k, int at) {
   if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0))
     v->level = (uint8_t)loops_level(k, &x->dims);
   if (x->op == OP_TAKE) {
-    Dims rest = dims_without(&graph_node(k->g, x->args[0])->dims, x->attr.dims[0]);
+    Dims rest = graph_node(k->g, x->args[0])->dims;
+    dims_remove(&rest, x->attr.dims[0]);
     v->level = (uint8_t)loops_level(k, &rest);
   }
   for (int i = 0; i < x->nargs; i++) {
     if (is_address(x->op, i)) continue;
-    int a = builder_node(k, x->args[i]);
+    int a = group_index(k->group, x->args[i]);
     uint8_t level =
         a >= 0 ? k->value[a].level : (uint8_t)loops_level(k, &graph_node(k->g, x->args[i])->dims);
     if (level > v->level) v->level = level;
@@ -87,21 +82,17 @@ static void find_value(KernelBuilder *k, int at) {
 
 // -- statements ---------------------------------------------------------------------------------
 
-static int loop_count(const KernelBuilder *k) { return k->plan.outer.n + k->plan.inner.n; }
-static DimId loop_dim(const KernelBuilder *k, int i) {
-  return i < k->plan.outer.n ? k->plan.outer.at[i] : k->plan.inner.at[i - k->plan.outer.n];
-}
-
-// The pointer to the memory of `node` at the loop counters. Along dim `except` it does not move by
-// itself.
+// The pointer to the memory of `node` at the loop counters. The loop of dim `except` does not move
+// it.
 static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written, bool address) {
   KPtr ptr;
   memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
   ptr.type = (Dtype)graph_node(k->g, node)->type;
   ptr.written = written;
-  for (int i = 0; i < loop_count(k); i++)
-    if (loop_dim(k, i) != except)
-      ptr.stride[i] = order_stride(k->g, &k->f->order->at[node], loop_dim(k, i));
+  for (int i = 0; i < k->plan.outer.n + k->plan.inner.n; i++) {
+    DimId d = plan_dim(&k->plan, i);
+    if (d != except) ptr.stride[i] = order_stride(k->g, &k->f->order->at[node], d);
+  }
   return kernel_add_pointer(k, node, &ptr, address);
 }
 
@@ -120,9 +111,9 @@ static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   return stmt;
 }
 
-// The statement whose value node a has in this phase.
+// The statement that holds the value of node a in this phase.
 static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
-  int at = builder_node(k, a);
+  int at = group_index(k->group, a);
   if (at < 0) return load(k, a, phase);
   const KernelValue *v = &k->value[at];
   if (v->stmt == NO_STMT || (v->level == LEVEL_INNER && v->inner_phase != phase))
@@ -133,9 +124,8 @@ static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
 static int32_t cast(KernelBuilder *k, int32_t arg, Dtype type, KLevel level, int phase, NodeId n) {
   if (k->stmt.at[arg].type == type) return arg;
   const KStmt *from = &k->stmt.at[arg];
-  KLevel least =
-      from->kind == K_REDUCE ? LEVEL_OUTER : from->level; // where what a reduction leaves is used
-  if (least > level) level = least;
+  KLevel from_level = from->kind == K_REDUCE ? LEVEL_OUTER : from->level;
+  if (from_level > level) level = from_level;
   KStmt s = stmt_new(K_OP, OP_CAST, type, level, level == LEVEL_PROLOGUE ? 0 : phase, n);
   s.arg[0] = arg;
   return kernel_add(k, s);
@@ -157,7 +147,7 @@ static int32_t emit_take(KernelBuilder *k, const Node *x, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// Whether some where chooses n.
+// Whether n is a choice of some `where`.
 static bool is_choice(const KernelBuilder *k, NodeId n) {
   for (uint32_t i = 0; i < k->n; i++) {
     const Node *x = graph_node(k->g, k->node[i]);
@@ -166,7 +156,7 @@ static bool is_choice(const KernelBuilder *k, NodeId n) {
   return false;
 }
 
-// A value that is no reduction.
+// Emits a value that is not a reduction.
 static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
@@ -195,20 +185,15 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   default: break;
   }
   for (int i = 0; i < x->nargs; i++) s.arg[i] = value_of(k, x->args[i], phase);
-  // node numbers order the arguments of a graph; equal layers need equal kernels
-  if ((op_row((Op)x->op)->flags & COMMUTES) && s.arg[0] > s.arg[1]) {
-    int32_t swap = s.arg[0];
-    s.arg[0] = s.arg[1];
-    s.arg[1] = swap;
-  }
+  stmt_order_args(&s);
   return kernel_add(k, s);
 }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// Sums of narrow floats are kept in f32; integers wrap in their own type. Every rounding of a
-// product is an error of the whole result, in whatever order, so that products of floats are kept
-// in f64.
+// The type in which a reduction accumulates. Sums of narrow floats are kept in f32. Integers wrap
+// in their own type. Products of floats are kept in f64, because each rounding is an error of the
+// whole result, in whatever order.
 static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   Monoid m = op_row((Op)x->op)->monoid;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
@@ -221,7 +206,7 @@ static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   return type;
 }
 
-// What a reduction combines: its argument, or the product of a contraction's.
+// Emits what a reduction combines: its argument, or the product of a contraction's arguments.
 static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase) {
   const Node *x = graph_node(k->g, n);
   Dtype type = accumulator_of(k, x);
@@ -289,7 +274,8 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
-// Outer values of phase p: those that become ready, casts of reductions, stores and accumulators.
+// Emits the values of level OUTER that phase p makes ready: casts of reductions, stores,
+// accumulators.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];
@@ -327,7 +313,7 @@ static bool needs_inner(KernelBuilder *k, int p) {
     if (!k->value[i].needed) continue;
     const Node *x = graph_node(k->g, k->node[i]);
     for (int j = 0; j < x->nargs; j++) {
-      int a = is_address(x->op, j) ? -1 : builder_node(k, x->args[j]);
+      int a = is_address(x->op, j) ? -1 : group_index(k->group, x->args[j]);
       if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a]))
         k->value[a].needed = true;
     }
@@ -335,7 +321,8 @@ static bool needs_inner(KernelBuilder *k, int p) {
   return any;
 }
 
-// Values of lower levels that are stored once for every inner index (a broadcast that is kept).
+// Whether the value has a lower level but is stored for every inner index (a broadcast that is
+// kept).
 static bool stores_spread(const KernelBuilder *k, int i, int p) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER)

@@ -26,6 +26,10 @@ typedef struct LoopPlan {
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
   DimId rows;        // loop of a register tile's rows, 0: none
 } LoopPlan;
+// The dim of loop i: outer loops first.
+static inline DimId plan_dim(const LoopPlan *plan, int i) {
+  return i < plan->outer.n ? plan->outer.at[i] : plan->inner.at[i - plan->outer.n];
+}
 LoopPlan loops_choose(const Fusion *f, const Group *g);
 
 // A node of the group: where its value is computed, and the statement that holds it.
@@ -70,8 +74,11 @@ typedef struct KernelBuilder {
 } KernelBuilder;
 
 // -- kernel_builder.c: parts of a kernel. Pointers and slots that are equal are entered once.
-int builder_node(const KernelBuilder *k, NodeId n); // index of n within the group, -1: outside
+int group_index(const Group *g, NodeId n); // index of n in g->node, -1: outside
 KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n);
+// Orders the arguments of a commutative op. Equal layers then have equal kernels, though their
+// nodes are numbered differently.
+void stmt_order_args(KStmt *s);
 int32_t kernel_add(KernelBuilder *k, KStmt s); // returns the number of the statement
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);

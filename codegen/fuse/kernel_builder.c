@@ -1,19 +1,18 @@
-// A growing kernel: its statements, numeric arguments, pointers and slots. Equal pointers and slots
-// are entered once.
+// Adds statements, numeric arguments, pointers and slots to a kernel under construction.
 #include "codegen/fuse/kernel_build_internal.h"
 
 #include <string.h>
 
-int builder_node(const KernelBuilder *k, NodeId n) {
-  uint32_t lo = 0, hi = k->n;
-  while (lo < hi) {
-    uint32_t mid = (lo + hi) / 2;
-    if (k->node[mid] < n)
-      lo = mid + 1;
+int group_index(const Group *g, NodeId n) {
+  uint32_t low = 0, high = g->nnodes;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (g->node[middle] < n)
+      low = middle + 1;
     else
-      hi = mid;
+      high = middle;
   }
-  return lo < k->n && k->node[lo] == n ? (int)lo : -1;
+  return low < g->nnodes && g->node[low] == n ? (int)low : -1;
 }
 
 KLevel loops_level(const KernelBuilder *k, const Dims *dims) {
@@ -41,6 +40,13 @@ KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n)
                  .index = -1,
                  .slot = -1,
                  .node = n};
+}
+
+void stmt_order_args(KStmt *s) {
+  if (!(op_row(s->op)->flags & COMMUTES) || s->arg[0] <= s->arg[1]) return;
+  int32_t swap = s->arg[0];
+  s->arg[0] = s->arg[1];
+  s->arg[1] = swap;
 }
 
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check) {

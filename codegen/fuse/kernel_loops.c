@@ -22,18 +22,6 @@ typedef struct LoopTraffic {
   double most;
 } LoopTraffic;
 
-static bool in_group(const Group *g, NodeId n) {
-  uint32_t lo = 0, hi = g->nnodes;
-  while (lo < hi) {
-    uint32_t mid = (lo + hi) / 2;
-    if (g->node[mid] < n)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo < g->nnodes && g->node[lo] == n;
-}
-
 static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   const Dims *order = &t->f->order->at[n];
   if (!order->n) return;
@@ -61,7 +49,7 @@ static void traffic_find(LoopTraffic *t) {
     const Node *x = graph_node(g, t->g->node[i]);
     for (int j = 0; j < x->nargs; j++) {
       bool through = x->op == OP_TAKE || op_looks_through((Op)x->op, j);
-      if (!in_group(t->g, x->args[j]))
+      if (group_index(t->g, x->args[j]) < 0)
         traffic_add(t, through ? seen_through(t, t->g->node[i]) : x->args[j],
                     (double)node_bytes(g, x->args[j]));
     }
@@ -184,7 +172,7 @@ static void list_loops(KernelBuilder *m, LoopList *l) {
   const Graph *g = m->f->graph;
   for (int i = 0; i < m->plan.outer.n + m->plan.inner.n; i++) {
     bool inner = i >= m->plan.outer.n;
-    DimId d = inner ? m->plan.inner.at[i - m->plan.outer.n] : m->plan.outer.at[i];
+    DimId d = plan_dim(&m->plan, i);
     const Dim *dim = dim_get(g->dims, d);
     bool indexed = false;
     for (uint32_t s = 0; s < m->stmt.n; s++) indexed |= m->stmt_dim.at[s] == d;
@@ -275,11 +263,8 @@ static void move_strides(KernelBuilder *m, const LoopList *l) {
 static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
-    for (int i = 0; i < l->n; i++) {
-      DimId d = l->inner[i] ? m->plan.inner.at[l->from[i] - m->plan.outer.n]
-                            : m->plan.outer.at[l->from[i]];
-      if (d == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
-    }
+    for (int i = 0; i < l->n; i++)
+      if (plan_dim(&m->plan, l->from[i]) == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
   }
 }
 

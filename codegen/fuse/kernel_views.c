@@ -383,11 +383,7 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   const Node *x = graph_node(k->g, n);
   KStmt s = stmt_new(K_OP, (Op)x->op, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   for (int i = 0; i < x->nargs; i++) s.arg[i] = view(k, x->args[i], env, phase).stmt;
-  if ((op_row((Op)x->op)->flags & COMMUTES) && s.arg[0] > s.arg[1]) {
-    int32_t swap = s.arg[0];
-    s.arg[0] = s.arg[1];
-    s.arg[1] = swap;
-  }
+  stmt_order_args(&s);
   if (x->op == OP_TO_PARTIAL)
     s.slot = kernel_add_slot(k, (Slot){.kind = SLOT_RANK, .dim = "", .axes = x->attr.axes});
   return emit_shared(k, s, phase);
@@ -396,7 +392,7 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
 // Recursion ends after as many levels as fuse_roles.c lets be computed again.
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  bool recomputed = builder_node(k, n) >= 0 && k->f->recomputed[n];
+  bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];
   if (!recomputed) return load_seen(k, n, env, phase);
   switch ((Op)x->op) {
   case OP_WINDOW:

@@ -23,6 +23,10 @@ static inline bool op_looks_through(Op op, int i) {
 static inline bool op_looks_up(Op op, int i) {
   return i == 0 && op_row(op)->memory == MEMORY_LOOKUP;
 }
+// A constant, index or step counter: a value that no memory holds.
+static inline bool op_is_number(Op op) {
+  return op_row(op)->cls == SOURCE && !op_is_decl(op) && !op_is_draw(op) && op != OP_VALUES;
+}
 // The argument whose memory a view is.
 NodeId view_of(const Graph *g, NodeId n);
 // The node whose memory n is; of an AT the whole of it.

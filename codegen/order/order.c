@@ -433,15 +433,9 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
   return copy;
 }
 
-static bool is_number(const Graph *g, NodeId n) {
-  const Node *x = graph_node(g, n);
-  return op_row(x->op)->cls == SOURCE && !op_is_decl(x->op) && x->op != OP_VALUES &&
-         !op_is_draw((Op)x->op);
-}
-
 // Numbers that live in no memory get some where an address is needed.
 static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
-  return is_number(c->to, n) ? copy_in_order(c, n, c->at.at[n], why) : n;
+  return op_is_number((Op)graph_node(c->to, n)->op) ? copy_in_order(c, n, c->at.at[n], why) : n;
 }
 
 static bool inner_uneven(const Graph *g, int n, const DimId *dims) {

@@ -1,4 +1,4 @@
-// Shape: dims under other names, cut in two, put together; and constants over dims.
+// Shape: dims under other names, split in two, merged; and constants over dims.
 #include "frontend/model/build_internal.h"
 
 static bool lacks(Build *b, const Call *c, uint32_t i) {

@@ -82,10 +82,10 @@ static json_t *rules_json(PlanReport *r) {
 
 static int plan_json(PlanReport *r) {
   json_t *out = json_object(), *list = json_array();
-  json_object_set_new(out, "schema", json_string("meshc.plan/1"));
+  json_object_set_new(out, "schema", json_string("meshc.plan/2"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "candidates", json_real(r->found->candidates));
-  json_object_set_new(out, "priced", json_integer((json_int_t)r->found->estimated));
+  json_object_set_new(out, "estimated", json_integer((json_int_t)r->found->estimated));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));
   json_object_set_new(out, "ranked", json_boolean(r->found->ranked));

@@ -106,7 +106,7 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
       !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag))
     return false;
   if (session_first(s))
-    diag_print(s->diag, stderr, false); // what was passed over or moved, before hours of training
+    diag_print(s->diag, stderr, false); // what was ignored or moved, before hours of training
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;

@@ -37,6 +37,15 @@ static const OptionRow option_row[OPTION_COUNT] = {
 };
 
 const char *option_name(OptionId id) { return option_row[id].name; }
+bool option_of_models(const char *name, OptionId *out) {
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    *out = (OptionId)i;
+    if ((option_row[i].commands & MODELS) == MODELS && strcmp(option_row[i].name + 2, name) == 0)
+      return true;
+  }
+  return false;
+}
+
 const char *command_name(CommandId id) { return command_row[id].name; }
 
 // -- parsing ------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, i
 MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
                           int *out);
 const char *option_name(OptionId id);
+// The option of all commands that read a model whose long name is `--NAME`; false: none.
+MUST_USE bool option_of_models(const char *name, OptionId *out);
 const char *command_name(CommandId id);
 // The command of that name; false after an error.
 MUST_USE bool command_find(const char *name, Diag *d, CommandId *out);

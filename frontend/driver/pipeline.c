@@ -95,7 +95,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept =
       proved(opt, remat(a, out->collected, out->again),
-             "remat"); // what lies between checkpoints, or has no room, is computed again
+             "remat"); // rematerialises what lies between checkpoints or does not fit
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(opt, out->order->graph, "order");
@@ -111,7 +111,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
-// Bytes of the program that computes again what `level` says.
+// Bytes of the program at recompute level `level`.
 static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
   Arena *scratch = arena_new();
   PipelineOptions quiet = *opt;
@@ -123,7 +123,7 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// Of many stretches only every so many-th level, and all of them.
+// The next level to try: with many segments only every few levels, and the last one.
 static int next_level(int k, int levels) {
   int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
   if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;

@@ -11,7 +11,7 @@ typedef struct Variant {
   ShortLoops loops;
 } Variant;
 
-// The model with these rounds and no layout, as a graph to be priced; NULL when it cannot be.
+// The model with these rounds and no layout, as a graph to be estimated; NULL when it cannot be.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
@@ -146,7 +146,7 @@ static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
             layout_option(s->arena, least->mesh, &least->layout));
 }
 
-static void show_priced(void *progress, uint64_t n) {
+static void show_estimated(void *progress, uint64_t n) {
   progress_show(progress, "%llu layouts estimated", (unsigned long long)n);
 }
 
@@ -155,7 +155,7 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   SearchTask task = *t;
   progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
                  PROGRESS_AFTER);
-  task.estimated = show_priced;
+  task.estimated = show_estimated;
   task.watcher = &progress;
   SearchResult *r = *out = search_layouts(s->arena, &task);
   progress_clear(&progress);
@@ -198,7 +198,7 @@ bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
   return true;
 }
 
-// The price of a search knows the graph alone: its program may need more.
+// The estimated cost of a search knows the graph alone: its program may need more.
 static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from,
                          const SearchChoice **use, const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);

@@ -22,7 +22,7 @@ typedef struct Foreseen {
   const Simulation *time;
 } Foreseen;
 // The model is built again under the choice, compiled and simulated: what `check` predicts under
-// that layout. The price of the search knows the graph alone. False after an error.
+// that layout. The estimated cost of the search knows the graph alone. False after an error.
 MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
 // All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of those
 // that fit the memory, or, where none does, the smallest layout that there is. False after an

@@ -10,7 +10,7 @@
 static const Pos nowhere = {0};
 
 // The rows of all micro-batches are those of the data's dim.
-static const char *dim_name(const Session *s, const char *name) {
+const char *result_dim(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
   if (!data->present || !data->over || g->spec.ntrain == 0 || g->spec.train[0].accumulate < 2)
@@ -30,7 +30,7 @@ bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, c
       .name = name, .dim = dims, .array = {.type = t->type, .rank = t->rank, .elements = 1}};
   for (int i = 0; i < t->rank; i++) {
     const ProgDim *dim = &t->dim[t->declared[i]];
-    dims[i] = dim_name(s, dim->name);
+    dims[i] = result_dim(s, dim->name);
     out->array.size[i] = dim->whole;
     out->array.elements *= dim->whole;
   }

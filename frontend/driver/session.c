@@ -177,8 +177,9 @@ bool session_read(Session *s) {
   bool from_stdin = session_from_stdin(s);
   const char *path = from_stdin ? "<stdin>" : s->opt->argument.at[0];
   (void)mem_doing("reading the model", path);
-  s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
-                       : session_file(s, path, &s->text_bytes);
+  if (!s->text)
+    s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
+                         : session_file(s, path, &s->text_bytes);
   if (!s->text) {
     diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
                strerror(errno));

@@ -16,7 +16,7 @@ typedef struct Session {
   const Options *opt;
   Machine machine;
   const char *blas; // its name, NULL: none
-  const char *text; // of the model file
+  const char *text; // of the model file; set before session_load: instead of it
   size_t text_bytes;
   uint32_t source;
   const Ast *ast;
@@ -30,6 +30,7 @@ typedef struct Session {
   const volatile sig_atomic_t *stop_request; // as in ExecOptions
   bool unfused;                              // the next compile has one kernel an operation
   bool trial; // a program that is only looked at may need more than --memory
+  bool keeps; // programs for run hold all parameters and states
 } Session;
 
 // -- session.c, session_select.c, session_compile.c, session_files.c: loading, selecting, compiling ----
@@ -43,6 +44,8 @@ MUST_USE bool session_load(Session *s);
 MUST_USE bool session_memory(const Session *s, double *out);
 // The places and names of --fetch and --loss as a Fetch; n 0 without --fetch.
 Fetch session_fetch(const Session *s);
+// The loss and the metrics: what an evaluation computes of one batch.
+Fetch session_evaluated(const Session *s);
 // What check, dump and explain describe: the graph that --for, --fetch and --training ask for, its
 // purpose ("train", "eval", "run") and the dim with an incomplete last batch (NULL: none). NULL
 // after an error.
@@ -201,6 +204,8 @@ MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 // To --out, or printed.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
 json_t *results_json(uint32_t n, const Result *r);
+// The name that users know of a program's dim.
+const char *result_dim(const Session *s, const char *name);
 
 // -- data_block.c -------------------------------------------------------------------------------
 // The dim that rows of that block run over, by name.

@@ -30,7 +30,7 @@ bool session_memory(const Session *s, double *out) {
 }
 
 // --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
-// machine file's: it may describe a machine for which the model is still being cut.
+// machine file's: it may describe a machine for which the model is still being sized.
 static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   double most;
   bool budget = option_given(s->opt, OPTION_MEMORY);
@@ -67,9 +67,9 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
-                  .keep =
-                      strcmp(purpose, "train") == 0 ||
-                      (strcmp(purpose, "run") == 0 && option_given(s->opt, OPTION_SAVE_PARAMS))},
+                  .keep = strcmp(purpose, "train") == 0 ||
+                          (strcmp(purpose, "run") == 0 &&
+                           (s->keeps || option_given(s->opt, OPTION_SAVE_PARAMS)))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
       .machine = &s->machine,
       .memory = (int64_t)memory,

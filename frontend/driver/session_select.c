@@ -54,8 +54,7 @@ static Fetch all_values(const Session *s, Fetch f) {
   return f;
 }
 
-// The loss and the metrics: what an evaluation would compute of one batch.
-static Fetch evaluated(const Session *s) {
+Fetch session_evaluated(const Session *s) {
   const Graph *g = s->model->graph;
   const char **names = arena_array(s->arena, const char *, g->name.n + 1);
   Fetch f = {.name = (const char *const *)names};
@@ -70,7 +69,7 @@ static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;
   const DataBlock *block = s->model->graph->spec.data;
-  Fetch batch = evaluated(s);
+  Fetch batch = session_evaluated(s);
   for (int k = 0; k < DATA_BLOCKS; k++)
     if (block[k].present) *over = data_over(s, (BlockKind)k);
   if (*over) return select_eval(s->arena, s->model, &n, &metric);

@@ -1,4 +1,4 @@
-// Statements: the walk over a model file, and the door model_build.
+// Statements: the walk over a model file, and model_build.
 //
 // One statement at a time; an expression with an error binds poison, so that what uses the name
 // says nothing more. Dims, consts and functions are known before the first statement is built.

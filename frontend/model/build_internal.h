@@ -401,8 +401,8 @@ MUST_USE bool loop_dims(const Build *b, Dims *dims);
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
 // Errors for parameters that a square_sum before them would have missed.
 void square_sums_check(Build *b);
-// A composite begins: nodes from here on bear its place and a group of their own. Give the result
-// to group_end.
+// A composite begins: nodes from here on have its place and a group of their own. Pass the
+// result to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 

@@ -130,7 +130,8 @@ static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Rou
   return diag_errors(b->d) == errors;
 }
 
-// What a round of a loop that is computed again begins with is kept: the names that it binds anew.
+// If a loop is rematerialised, the backward pass needs the values with which each round begins:
+// checkpoints the names that the round binds anew.
 static void keep_carried(Build *b, const Ast *block) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];

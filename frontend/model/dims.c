@@ -161,7 +161,7 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
 
 // The size of one micro-batch. The dim of their number is declared before it, so that rows of the
 // batch are counted as without.
-static int64_t cut(Build *b, const Ast *define, int64_t size) {
+static int64_t split_size(Build *b, const Ast *define, int64_t size) {
   int64_t n = b->opt->micro;
   if (size % n != 0) {
     diag_error(b->d, DIAG_DIM_DIVISION, define->pos,
@@ -196,7 +196,7 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   else if (b->opt->rows_dim && !b->frame->fn && !strcmp(define->text, b->opt->rows_dim))
     size = b->opt->rows;
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
-    size = cut(b, define, size);
+    size = split_size(b, define, size);
   DimId d = dim_find(b->g->dims, full);
   // a call that shares parameters meets the dims of the first call again
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);

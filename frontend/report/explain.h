@@ -62,8 +62,8 @@ Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 ValueGraph *value_graph(Arena *a, const Explain *e);
 // "layer.3" of "layer.3.attention.q": its length, 0 outside of loops; *loop gets that of "layer".
 size_t round_prefix(const char *name, size_t *loop);
-// The class of a value's colour: 0 whole, else a number for the set of axes that cut it, below
-// STATE_COLOURS.
+// The class of a value's colour: 0: replicated, else a number for the set of axes that split it,
+// below STATE_COLOURS.
 enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
 extern const char *const state_colours[]; // for light pages

@@ -1,4 +1,4 @@
-// The graph of values for Graphviz: coloured by the axes that cut them, a cluster a round,
+// The graph of values for Graphviz: coloured by the axes that split them, a cluster a round,
 // collectives as labelled edges.
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/explain.h"

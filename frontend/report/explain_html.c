@@ -145,14 +145,14 @@ static void put_value_facts(FILE *f, const ExplainedValue *v) {
   fputc('}', f);
 }
 
-// The value that is shown first: that with most dims cut.
+// The value that is shown first: the one with the most split dims.
 static uint32_t telling_value(const ExplainedValues *v) {
   uint32_t best = 0;
   int most = -1;
   for (uint32_t i = 0; i < v->n; i++) {
-    int cut = 0;
-    for (int k = 0; k < v->at[i].ndims; k++) cut += v->at[i].dim[k].axes.n;
-    if (cut > most) most = cut, best = i;
+    int splits = 0;
+    for (int k = 0; k < v->at[i].ndims; k++) splits += v->at[i].dim[k].axes.n;
+    if (splits > most) most = splits, best = i;
   }
   return best;
 }

@@ -1,5 +1,5 @@
 // The graph of values as a drawing: boxes below all that they are made of (layered.h), coloured by
-// the axes that cut them, collectives written in the box of the value that they move. Rounds of a
+// the axes that split them, collectives written in the box of the value that they move. Rounds of a
 // loop that look alike are one box; what is within one of them is a drawing of its own that opens.
 #include "frontend/report/explain.h"
 #include "frontend/report/svg_internal.h"

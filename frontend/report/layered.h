@@ -20,7 +20,7 @@ typedef struct DrawnBox {
 } DrawnBox;
 
 // `point` leads from the lower side of the upper box to the upper side of the lower one: a vertical
-// line within a layer, a stretch between two layers (draw it straight, or as a curve that is
+// line within a layer, a piece between two layers (draw it straight, or as a curve that is
 // vertical at both ends), a vertical line, and so on, npoints / 2 vertical lines in all.
 typedef struct DrawnEdge {
   uint32_t from, to; // given: boxes

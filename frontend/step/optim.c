@@ -191,7 +191,7 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-// -- the door -----------------------------------------------------------------------------------
+// -- the interface ------------------------------------------------------------------------------
 
 // The first group that matches has the say.
 static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId param) {

@@ -47,9 +47,9 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
 static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = n->attr;
   DimId dims[MAX_RANK];
-  bool cut = c->micro && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
+  bool split = c->micro && dims_has(&n->dims, c->over) && n->dims.n < MAX_RANK;
   attr.key ^= c->round * 0x9e3779b97f4a7c15u;
-  if (!cut) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
+  if (!split) return graph_add(c->g, (Op)n->op, 0, NULL, &attr);
   memcpy(dims, n->attr.dims, n->attr.ndims * sizeof *dims);
   dims[attr.ndims++] = c->micro;
   attr.dims = dims;

@@ -30,8 +30,8 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
 // Adds an OUT_VALUE of node v whose axes stand as the name states them, else in ascending order.
 void select_output(Graph *g, const char *as, NodeId v, const Name *name);
-// Gradients of declared tensors bear their name: in the ledger of collectives, and for `layout
-// gradients:`. One that is a value of the forward graph keeps the name it has.
+// Names the gradient of a declared tensor after it, for the list of collectives and for `layout
+// gradients:`. A gradient that is also a value of the forward graph keeps its name.
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient);
 
 typedef VEC(NodeId) Nodes;

@@ -8,9 +8,9 @@
 // of the values handed out; equal parts of later passes merge with it. What earlier updates made of
 // a parameter is no function of the later ones: it enters through stop_gradient.
 //
-// `accumulate = n` cuts inputs into n micro-batches, one after another in the graph, each with the
-// whole of forward and backward; their gradients are added up, still partial sums on a mesh, and
-// meet the other processors' once.
+// `accumulate = n` splits inputs into n micro-batches, one after another in the graph, each with
+// the whole of forward and backward; their gradients are added up, still partial sums on a mesh,
+// and meet the other processors' once.
 #include <string.h>
 
 #include "frontend/step/step_internal.h"
@@ -32,7 +32,7 @@ bool select_reserved(const char *output) {
 
 // Inputs get the dim of micro-batches before that of their rows: row i of the whole batch is row
 // i % size(over) of micro-batch i / size(over).
-static bool cut_inputs(Step *s) {
+static bool split_inputs(Step *s) {
   Graph *g = s->g;
   for (uint32_t i = 0; i < g->decl.n; i++) {
     Decl *d = &g->decl.at[i];
@@ -63,7 +63,7 @@ static bool parts_open(Step *s) {
     if (!s->micro) BUG("no dim of micro-batches");
   }
   s->part = arena_array(s->m->arena, StepPart, s->nparts);
-  return s->nparts == 1 || cut_inputs(s);
+  return s->nparts == 1 || split_inputs(s);
 }
 
 static void part_inputs(Step *s, int64_t k) {
@@ -154,7 +154,7 @@ static void round_open(Round *r) {
   }
 }
 
-// The loss as it is differentiated, and the scale that it bears.
+// The loss as it is differentiated, and its scale factor.
 static NodeId scaled_loss(Step *s, NodeId loss) {
   if (!s->g->spec.train[0].scaled) return loss;
   s->scale = step_value(s, step_state(s, "optimizer.loss_scale", TYPE_F32, 0x1p16));

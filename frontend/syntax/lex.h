@@ -42,7 +42,7 @@ typedef struct Tokens {
   VEC(Comment) comment;
 } Tokens;
 
-// Cuts text into tokens; errors go to d, bad characters are skipped. Never fails.
+// Splits text into tokens; errors go to d, bad characters are skipped. Never fails.
 void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
          size_t n);
 

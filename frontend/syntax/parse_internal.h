@@ -87,7 +87,7 @@ Ast *parse_target(Parser *p);
 bool parse_value(Parser *p, Kids *kids);
 bool parse_option_item(Parser *p, Args *args);
 // `head.kernel`, `layer.*.wi`: the token behind a name with stars (the next one: none stands here).
-// It is not cut into tokens as the rest is: parse_pattern reads it from the text, as a NAME.
+// The lexer keeps it as text; parse_pattern reads it, as a NAME.
 const Token *pattern_end(const Parser *p);
 Ast *parse_pattern(Parser *p, const Token *end);
 

@@ -8,7 +8,7 @@
 //      compared with the evaluator (verify_kernels.c)
 //   4  every output and every updated tensor is compared, on all processors that hold it; bytes counted are those predicted
 //
-// With several processes 2 and 4 are the first one's affair.
+// With several processes only the first one does 2 and 4.
 #include "frontend/verify/verify.h"
 #include "frontend/driver/planner.h"
 
@@ -88,7 +88,8 @@ static void list_values(Verify *v) {
 
 // -- whole --------------------------------------------------------------------------------------
 
-// The graph without pins for the mesh of one processor. Dims are shared: nothing is cut there.
+// The graph without pins for the mesh of one processor. It shares the dims, because nothing is
+// split there.
 static Graph *without_layout(Arena *a, const Graph *from) {
   static const Mesh one;
   Graph *g = graph_like(a, from, from->stage);

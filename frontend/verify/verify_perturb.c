@@ -45,7 +45,7 @@ static bool adds_terms(Op op) {
   return op == OP_SUM || op == OP_MEAN || op == OP_CONTRACT || op == OP_CUMSUM;
 }
 
-static bool can_bear(const Graph *g, NodeId n) {
+static bool can_have(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   return (x->type == TYPE_F32 || x->type == TYPE_F64) && x->op != OP_CONST &&
          op_row((Op)x->op)->cls != WINDOW;
@@ -55,7 +55,7 @@ static bool can_bear(const Graph *g, NodeId n) {
 static int bearer(const Graph *g, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs && (i == 0 || n->op == OP_CONTRACT); i++) {
-    if (!can_bear(g, n->args[i])) continue;
+    if (!can_have(g, n->args[i])) continue;
     if (best < 0 || node_elements(g, n->args[i]) < node_elements(g, n->args[best])) best = i;
   }
   return best;

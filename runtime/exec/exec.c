@@ -470,7 +470,9 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
   choose_crew(e);
+  e->under_way = true;
   run_crew(e);
+  e->under_way = false;
   exec_count_predicted(e);
   judge(e);
   return e->result;
@@ -602,6 +604,7 @@ void exec_free(Exec *e) {
 
 bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : stop_requested(e); }
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
+bool exec_is_stuck(const Exec *e) { return e && e->under_way; }
 int exec_workers(const Exec *e) { return e->workers; }
 const double *exec_profile(const Exec *e) { return e->seconds; }
 void exec_profile_switch(Exec *e, bool on) { e->timed = on && e->seconds; }

@@ -119,7 +119,7 @@ struct Exec {
   double spent[2];        // seconds of trial steps by all workers, by one
   // of the step under way
   int64_t step;
-  bool commit, stop, judged;
+  bool under_way, commit, stop, judged;
   const volatile sig_atomic_t *stop_request; // as in ExecOptions
   bool asked;                                // a rank has been asked to stop
   StepResult result;

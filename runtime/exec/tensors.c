@@ -126,6 +126,15 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   if (!exec_meet_readers(e, true, NULL)) return;
 }
 
+void *exec_direct(const Exec *e, TensorKind kind, const char *name) {
+  int32_t i = program_tensor(e->program, kind, name);
+  if (i < 0 || e->processors > 1 || e->rows >= 0) return NULL;
+  const ProgTensor *t = &e->program->tensor[i];
+  for (int d = 0; d < t->rank; d++)
+    if (t->declared[d] != d) return NULL;
+  return e->context[0].tensor[i];
+}
+
 double exec_scalar(const Exec *e, const char *output) {
   int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
   if (i < 0) BUG("program has no output %s", output);

@@ -389,7 +389,7 @@ static double kernel_bytes(const char *page, double *saved) {
   return moved;
 }
 
-// What fusion saves is what the step moves more without it; but a kernel that computes again what
+// What fusion saves is what the step moves more without it; but a kernel that rematerialises what
 // another one stores, too, may move more than its own operations would: it saves nothing then, not
 // less.
 static void try_saved(const char *model) {

@@ -65,7 +65,7 @@ static const char *check_buckets(Maker *m, const Graph *g, const Machine *machin
   return NULL;
 }
 
-// What is computed again between checkpoints must be the same to the last bit, draws too.
+// What is rematerialised between checkpoints must be the same to the last bit, draws too.
 static const char *check_remat(Maker *m, const Graph *shared, const Eval *split) {
   char why[200];
   const Graph *again = remat(m->a, shared, 0);

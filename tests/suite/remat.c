@@ -1,6 +1,6 @@
 // Models with `checkpoint`, and under budgets of memory, against the same models without: after two
 // steps of training every parameter, state and slot is the same, on several meshes, and the work
-// arena is smaller where it says so. Where the body of a loop is computed again, gradients of
+// arena is smaller where it says so. Where the body of a loop is rematerialised, gradients of
 // parameters add up step by step, not in one product: the same but for rounding.
 //
 // Long sums are folded at positions that depend on the summed dims only (codegen/cpu/fold.c), so
@@ -25,7 +25,7 @@ static int passed, failed;
 typedef struct Recompute {
   const char *name, *mesh, *layout, *text;
   int smaller;
-  bool steps; // the body of a loop is computed again
+  bool steps; // the body of a loop is rematerialised
   int least;  // not 0: percent of all memory that a budget may ask for
 } Recompute;
 

@@ -1,5 +1,5 @@
 // The search for a layout:
-//   brute force     of every example on small meshes all layouts are priced one by one; the least price must be what the
+//   brute force     of every example on small meshes all layouts are estimated one by one; the least price must be what the
 //                   search finds with its bounds
 //   bounds          on 8 processors the best is proven, and layouts drawn from their space cost no less than the bounds
 //                   of their first axes, those that cost little more than the best hardly less
@@ -27,7 +27,7 @@
 #endif
 
 enum {
-  MOST = 400, // layouts that are still priced one by one
+  MOST = 400, // layouts that are still estimated one by one
   DRAWS = SLOW > 1 ? 8 : 200,
   SECONDS = 4 * SLOW, // of processor time: an idle machine takes a quarter
 };
@@ -170,7 +170,7 @@ static void brute_force(const char *path, const char *mesh, Kind kind) {
         r->n && r->proven && fabs(r->at[0].cost.seconds - b.best.seconds) <= 1e-12 * b.best.seconds;
     const char *found =
         r->n ? layout_option(l.s.arena, r->at[0].mesh, &r->at[0].layout) : "nothing";
-    printf("  %s on %s%s: %u layouts, %llu priced by the search; %s, %.6f ms\n", path, mesh,
+    printf("  %s on %s%s: %u layouts, %llu estimated by the search; %s, %.6f ms\n", path, mesh,
            name[kind], b.layouts, (unsigned long long)r->estimated, found, 1e3 * b.best.seconds);
     count(path, mesh,
           right ? NULL
@@ -277,11 +277,12 @@ static const char *search_task(Loaded *l, const char *path, const char *what,
   double seconds = processor_seconds() - start;
   if (!r->n) return "nothing was found";
   const SearchChoice *best = &r->at[0];
-  printf("  %s, %s: %.0f layouts, %llu priced in %.2f s; --mesh %s --layout %s, %.4f ms; by hand "
-         "%.4f\n",
-         path, what, r->candidates, (unsigned long long)r->estimated, seconds,
-         mesh_option(a, best->mesh), layout_option(a, best->mesh, &best->layout),
-         1e3 * best->cost.seconds, 1e3 * hand->seconds);
+  printf(
+      "  %s, %s: %.0f layouts, %llu estimated in %.2f s; --mesh %s --layout %s, %.4f ms; by hand "
+      "%.4f\n",
+      path, what, r->candidates, (unsigned long long)r->estimated, seconds,
+      mesh_option(a, best->mesh), layout_option(a, best->mesh, &best->layout),
+      1e3 * best->cost.seconds, 1e3 * hand->seconds);
   if (!r->proven) return "not proven";
   if (best->cost.seconds > hand->seconds)
     return arena_printf(a, "%.9g s, by hand %.9g", best->cost.seconds, hand->seconds);

@@ -30,7 +30,7 @@ static void slice(Maker *m) {
 static void slice_step(Maker *m) {
   maker_result(m, window(m, X(m, m->b, m->m), m->m, 1, &m->h, (Affine){2, 0, 1, 1}, 0));
 }
-static void slice_same(Maker *m) { // the new dim bears the name of the old one
+static void slice_same(Maker *m) { // the new dim has the name of the old one
   maker_result(m, window(m, X(m, m->b, m->v), m->v, 1, &m->v, (Affine){1, 0, 2, 1}, 0));
 }
 static void pad(Maker *m) {

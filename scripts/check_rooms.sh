@@ -15,7 +15,7 @@ folders() {
     partition) echo "sharding place lower explain search" ;;
     codegen) echo "memory order fuse cpu program simulate" ;;
     runtime) echo "files data exec train" ;;
-    frontend) echo "syntax model builtin step driver verify report command" ;;
+    frontend) echo "syntax model builtin step driver verify report library command" ;;
   esac
 }
 # What the folders of a room include of other rooms. The runtime links no compiler.
@@ -26,6 +26,7 @@ others() {
     collectives/*) echo "ir/base ir/program" ;;
     partition/* | codegen/*) echo "ir/* collectives" ;;
     runtime | runtime/*) echo "ir/base ir/program collectives/local collectives/ranks" ;;
+    frontend/library | frontend/command) echo "include ir/* collectives* partition* codegen* runtime*" ;;
     frontend | frontend/*) echo "ir/* collectives* partition* codegen* runtime*" ;;
     *) echo "ir/* collectives" ;; # the public header of a room
   esac

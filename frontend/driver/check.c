@@ -1,0 +1,55 @@
+// The facts of one compile, from the model's text to the memory plan, without machine code.
+#include "frontend/driver/check.h"
+
+#include <string.h>
+
+// What an evaluation of the training could not give exactly is said here too.
+static bool foresee_evaluation(Session *s) {
+  const DataBlock *data = s->model->graph->spec.data;
+  uint32_t n;
+  EvalMetric *metric;
+  if (!data[DATA_VALID].present && !data[DATA_TEST].present) return true;
+  return select_eval(s->arena, s->model, &n, &metric) != NULL;
+}
+
+bool check_compile(Session *s, CheckFacts *out) {
+  const char *over;
+  const Graph *g = session_select(s, &out->purpose, &over);
+  if (g && strcmp(out->purpose, "train") == 0 && !foresee_evaluation(s)) return false;
+  return g && session_compile(s, g, out->purpose, over, "program", &out->made) &&
+         params_table(s, &out->params);
+}
+
+static json_t *dims_json(const Graph *g) {
+  json_t *out = json_object();
+  for (DimId d = 1; d <= dim_count(g->dims); d++)
+    if (dim_get(g->dims, d)->whole == d)
+      json_object_set_new(out, dim_get(g->dims, d)->name, json_integer(dim_get(g->dims, d)->size));
+  return out;
+}
+
+json_t *check_json(const Session *s, const CheckFacts *check) {
+  const Compilation *c = &check->made;
+  const PartitionFacts *f = &c->partition;
+  const Simulation *predicted = session_simulate(s, c);
+  json_t *out = json_object();
+  json_object_set_new(out, "schema", json_string("meshc.check/1"));
+  json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
+  json_object_set_new(out, "for", json_text(check->purpose));
+  json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
+  json_object_set_new(out, "layout", layout_json(s));
+  json_object_set_new(out, "dims", dims_json(s->model->graph));
+  json_object_set_new(out, "parameters", json_integer(parameter_count(s->model->graph)));
+  json_object_set_new(out, "collectives", collectives_json(s, c->facts));
+  json_object_set_new(out, "wire_bytes", json_integer(c->facts->wire_bytes));
+  json_object_set_new(out, "flops", json_integer(f->flops));
+  json_object_set_new(out, "flops_again", json_integer(f->flops_rematerialised));
+  json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));
+  json_object_set_new(out, "redundant_flops", json_real(f->redundant_flops));
+  json_object_set_new(out, "padding", json_real(f->padding));
+  program_json(out, c);
+  json_object_set_new(out, "predicted_seconds", json_real(predicted->seconds));
+  json_object_set_new(out, "predicted", simulation_json(predicted));
+  if (check->params.path) json_object_set_new(out, "params", params_table_json(s, &check->params));
+  return out;
+}

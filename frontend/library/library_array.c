@@ -1,0 +1,205 @@
+// Buffers of the caller against tensors of a program: names and order of dims, sizes, strides,
+// types.
+//
+// A buffer in C order of the tensor's type goes straight to the blocks of the processors. Any other
+// one takes a way over a buffer in C order that the program keeps for the tensor.
+#include "frontend/library/library_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A caller's buffer in the declared order of the tensor's dims.
+typedef struct View {
+  Dtype type, tensor_type;
+  int rank;
+  int64_t size[MAX_RANK], stride[MAX_RANK]; // bytes
+  int64_t elements;
+  char *data;
+} View;
+
+static bool refuse(const meshc_program *p, DiagId id, const char *name, const char *what) {
+  diag_error(p->model->s.diag, id, (Pos){0}, "%s %s", name, what);
+  return false;
+}
+
+// Which axis of the buffer is dim i of the tensor; -1: none, or several.
+static int axis_of(const meshc_array *x, const meshc_tensor *t, int i) {
+  int found = -1;
+  if (!x->dim) return i;
+  for (int k = 0; k < x->rank; k++) {
+    if (!x->dim[k] || strcmp(x->dim[k], t->dim[i]) != 0) continue;
+    if (found >= 0) return -1;
+    found = k;
+  }
+  return found;
+}
+
+static bool check_sizes(const meshc_program *p, const meshc_array *x, const meshc_tensor *t) {
+  char want[256], got[256];
+  bool same = x->rank == t->rank;
+  for (int i = 0; same && i < t->rank; i++) {
+    int axis = axis_of(x, t, i);
+    if (axis < 0) {
+      diag_error(p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0}, "the buffer of %s has no dim %s",
+                 t->name, t->dim[i]);
+      return false;
+    }
+    same = !x->size || x->size[axis] == t->size[i];
+  }
+  if (same) return true;
+  diag_error(
+      p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0}, "%s has sizes %s, the model says %s", t->name,
+      x->size && x->rank >= 0 && x->rank <= MAX_RANK ? sizes_text(x->rank, x->size, got, sizeof got)
+                                                     : "of another rank",
+      sizes_text(t->rank, t->size, want, sizeof want));
+  return false;
+}
+
+static bool view(const meshc_program *p, const meshc_array *x, const meshc_tensor *t, View *out) {
+  int64_t dense[MAX_RANK], n;
+  *out = (View){.rank = t->rank, .data = x->data, .elements = 1};
+  (void)library_dtype(t->type, &out->tensor_type);
+  if (!library_dtype(x->type, &out->type))
+    return refuse(p, DIAG_DATA_TYPE, t->name, "has a buffer of no element type");
+  if (!check_sizes(p, x, t)) return false;
+  for (int i = 0; i < t->rank; i++) out->elements *= t->size[i];
+  if (!x->data && out->elements) return refuse(p, DIAG_DATA_SHAPE, t->name, "has a buffer at NULL");
+  n = dtype_bytes(out->type);
+  for (int k = x->rank; k-- > 0;) { // of the buffer's axes
+    int i = 0;
+    while (axis_of(x, t, i) != k) i++;
+    dense[k] = n;
+    n *= t->size[i];
+    out->size[i] = t->size[i];
+    out->stride[i] = x->stride ? x->stride[k] : dense[k];
+  }
+  return true;
+}
+
+static bool is_dense(const View *v) {
+  int64_t n = dtype_bytes(v->type);
+  for (int i = v->rank; i-- > 0; n *= v->size[i])
+    if (v->size[i] > 1 && v->stride[i] != n) return false;
+  return true;
+}
+
+// Calls with the place of every element of the view, in C order, and its number.
+typedef bool Element(void *context, char *at, int64_t index);
+
+static bool each(const View *v, Element *element, void *context) {
+  int64_t at[MAX_RANK] = {0}, index = 0;
+  char *p = v->data;
+  if (!v->elements) return true;
+  for (;;) {
+    if (!element(context, p, index++)) return false;
+    int i = v->rank;
+    while (i-- > 0) {
+      p += v->stride[i];
+      if (++at[i] < v->size[i]) break;
+      p -= v->size[i] * v->stride[i];
+      at[i] = 0;
+    }
+    if (i < 0) return true;
+  }
+}
+
+// -- elements -----------------------------------------------------------------------------------
+
+typedef struct Copy {
+  const View *view;
+  char *room;
+  int64_t bad; // index of an element that its new type does not hold, -1: none
+} Copy;
+
+// Floats are rounded to other floats; an integer must be one of the new type, exactly.
+static bool fits(double x, Dtype from, Dtype to) {
+  if (dtype_is_float(from) && !dtype_is_float(to)) return false;
+  return dtype_is_float(from) || dtype_round(to, x) == x;
+}
+
+static bool is_bool(void *context, char *at, int64_t index) {
+  Copy *c = context;
+  c->bad = index;
+  return *(unsigned char *)at <= 1;
+}
+
+static bool take_element(void *context, char *at, int64_t index) {
+  Copy *c = context;
+  const View *v = c->view;
+  char *to = c->room + index * dtype_bytes(v->tensor_type);
+  if (v->type == v->tensor_type) {
+    memcpy(to, at, (size_t)dtype_bytes(v->type));
+    return v->type != TYPE_BOOL || is_bool(context, at, index);
+  }
+  double x = dtype_load(v->type, at);
+  c->bad = index;
+  if (!fits(x, v->type, v->tensor_type)) return false;
+  dtype_store(v->tensor_type, to, dtype_round(v->tensor_type, x));
+  return true;
+}
+
+static bool give_element(void *context, char *at, int64_t index) {
+  Copy *c = context;
+  const View *v = c->view;
+  const char *from = c->room + index * dtype_bytes(v->tensor_type);
+  if (v->type == v->tensor_type) {
+    memcpy(at, from, (size_t)dtype_bytes(v->type));
+    return true;
+  }
+  double x = dtype_load(v->tensor_type, from);
+  c->bad = index;
+  if (!fits(x, v->tensor_type, v->type)) return false;
+  dtype_store(v->type, at, dtype_round(v->type, x));
+  return true;
+}
+
+static bool no_fit(const meshc_program *p, const meshc_tensor *t, const View *v, const Copy *c) {
+  diag_error(p->model->s.diag, DIAG_DATA_VALUE, (Pos){0},
+             "element %lld of %s cannot be copied between %s and %s", (long long)c->bad, t->name,
+             dtype_text(v->type), dtype_text(v->tensor_type));
+  return false;
+}
+
+// Memory in C order for the tensor, made at its first use.
+static char *room(meshc_program *p, meshc_kind kind, int64_t i, const View *v) {
+  void **at = &p->room[kind][i];
+  int64_t bytes;
+  if (!*at && size_mul(v->elements, dtype_bytes(v->tensor_type), &bytes))
+    *at = malloc((size_t)bytes + 1);
+  if (!*at)
+    diag_error(p->model->s.diag, DIAG_NO_MEMORY, (Pos){0},
+               "out of memory: no room for a copy of %s", p->tensor[kind].at[i].name);
+  return *at;
+}
+
+bool library_put(meshc_program *p, meshc_kind kind, int64_t i, const meshc_array *from) {
+  const meshc_tensor *t = &p->tensor[kind].at[i];
+  TensorKind of = library_tensor_kind(kind);
+  View v;
+  if (!view(p, from, t, &v)) return false;
+  void *own = exec_direct(p->exec, of, t->name);
+  bool straight = v.type == v.tensor_type && is_dense(&v);
+  Copy c = {.view = &v, .room = v.data};
+  if (straight && v.type == TYPE_BOOL && !each(&v, is_bool, &c)) return no_fit(p, t, &v, &c);
+  if (straight && own == v.data) return true;
+  if (!straight) {
+    c.room = room(p, kind, i, &v);
+    if (!c.room) return false;
+    if (!each(&v, take_element, &c)) return no_fit(p, t, &v, &c);
+  }
+  exec_write(p->exec, of, t->name, v.tensor_type, c.room);
+  return true;
+}
+
+bool library_get(meshc_program *p, meshc_kind kind, int64_t i, const meshc_array *to) {
+  const meshc_tensor *t = &p->tensor[kind].at[i];
+  TensorKind of = library_tensor_kind(kind);
+  View v;
+  if (!view(p, to, t, &v)) return false;
+  bool straight = v.type == v.tensor_type && is_dense(&v);
+  Copy c = {.view = &v, .room = straight ? v.data : room(p, kind, i, &v)};
+  if (!c.room) return v.elements == 0;
+  if (straight && exec_direct(p->exec, of, t->name) == v.data) return true;
+  exec_read(p->exec, of, t->name, c.room);
+  return straight || each(&v, give_element, &c) || no_fit(p, t, &v, &c);
+}

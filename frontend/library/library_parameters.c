@@ -1,0 +1,125 @@
+// Parameters and states: single ones by the caller's buffers, all of them by files.
+#include "frontend/library/library_internal.h"
+
+#include <string.h>
+
+// -- one ----------------------------------------------------------------------------------------
+
+typedef struct Access {
+  const meshc_array *array;
+  bool writes;
+} Access;
+
+static bool find(const meshc_program *p, const char *name, meshc_kind *kind, int64_t *i) {
+  for (*kind = MESHC_PARAMETER; *kind <= MESHC_STATE; *kind = (meshc_kind)(*kind + 1)) {
+    *i = library_find(&p->tensor[*kind], name);
+    if (*i >= 0) return true;
+  }
+  diag_error(p->model->s.diag, DIAG_PARAM_UNKNOWN, (Pos){0},
+             "the model has no parameter or state '%s'", name ? name : "");
+  return false;
+}
+
+static bool reach(meshc_model *m, void *context) {
+  const Access *a = context;
+  meshc_kind kind;
+  int64_t i;
+  if (!a->array) {
+    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "the buffer is NULL");
+    return false;
+  }
+  meshc_program *p = library_store(m);
+  if (!p || !find(p, a->array->name, &kind, &i)) return false;
+  return a->writes ? library_put(p, kind, i, a->array) : library_get(p, kind, i, a->array);
+}
+
+int meshc_read(meshc_model *m, const meshc_array *out, meshc_error **error) {
+  Access a = {out, false};
+  bool broken = m && m->broken;
+  if (broken && m->store && !library_stuck(m)) m->broken = false; // the values are as they were
+  int code = library_call(m, reach, &a, error);
+  if (broken) m->broken = true;
+  return code;
+}
+
+int meshc_write(meshc_model *m, const meshc_array *in, meshc_error **error) {
+  Access a = {in, true};
+  return library_call(m, reach, &a, error);
+}
+
+// -- files --------------------------------------------------------------------------------------
+
+// The program whose tensors a file has: with the state of the optimiser where there is one.
+static bool holder(meshc_model *m, Exec **exec, const Program **program) {
+  if (m->trainer && m->trainer == m->train.exec) {
+    *exec = m->train.exec;
+    *program = m->train.made.compiled->program;
+    return true;
+  }
+  meshc_program *p = library_store(m);
+  for (meshc_program *q = m->programs; m->trainer && q; q = q->before)
+    if (q->exec == m->trainer) p = q;
+  if (!p) return false;
+  *exec = p->exec;
+  *program = p->made.compiled->program;
+  return true;
+}
+
+// A file with the state of the optimiser needs a program that has it.
+static bool make_trainer(meshc_model *m) {
+  if (m->trainer || !m->s.model->graph->spec.ntrain) return true;
+  return library_compile(m, MESHC_TRAIN) != NULL;
+}
+
+static bool load(meshc_model *m, void *path) {
+  Exec *e;
+  const Program *p;
+  int64_t steps = 0;
+  if (!make_trainer(m) || !holder(m, &e, &p)) return false;
+  library_option(m, OPTION_PARAMS, path);
+  bool good = values_load(&m->s, e, p, m->trainer != NULL, &steps);
+  library_option(m, OPTION_PARAMS, NULL);
+  if (good) m->steps = steps;
+  return good;
+}
+
+int meshc_load(meshc_model *m, const char *path, meshc_error **error) {
+  if (!path) return library_refuse(DIAG_USAGE, "the path is NULL", NULL, error);
+  return library_call(m, load, (void *)(uintptr_t)path, error);
+}
+
+static bool save_file(meshc_model *m, Exec *e, const Program *p, const char *path) {
+  library_option(m, OPTION_SAVE_PARAMS, path);
+  bool good = params_check(&m->s) && params_save(&m->s, e, p, m->steps);
+  library_option(m, OPTION_SAVE_PARAMS, NULL);
+  return good;
+}
+
+static bool save_checkpoint(meshc_model *m, Exec *e, const char *path) {
+  Session *s = &m->s;
+  const char *written;
+  const SaverOptions options = {.directory = path, .model = s->opt->argument.at[0]};
+  const TrainPosition note = {
+      .step = m->steps, .seed = s->model->graph->spec.seed, .epoch = m->epoch, .row = m->row};
+  if (!session_folder(s, path)) return false;
+  Saver *saver = saver_open(&options, e, s->diag);
+  bool good = saver && saver_start(saver, &note, false, s->diag) &&
+              saver_poll(saver, true, &written, s->diag);
+  saver_free(saver);
+  return good;
+}
+
+static bool save(meshc_model *m, void *context) {
+  const char *path = context;
+  Exec *e;
+  const Program *p;
+  bool file = text_ends(path, ".npz") || text_ends(path, ".safetensors");
+  if (!file && !make_trainer(m)) return false; // a checkpoint has the optimiser's state
+  if (!holder(m, &e, &p)) return false;
+  return file ? save_file(m, e, p, path) : save_checkpoint(m, e, path);
+}
+
+int meshc_save(meshc_model *m, const char *path, meshc_error **error) {
+  if (!path) return library_refuse(DIAG_USAGE, "the path is NULL", NULL, error);
+  return library_call(m, save, (void *)(uintptr_t)path, error);
+}

@@ -1,0 +1,247 @@
+/* libmeshc: compiles models of meshc and runs them inside another program.
+ *
+ *   meshc_model *m = meshc_open_file("mlp.mesh", options, &error);
+ *   meshc_program *step = meshc_compile(m, MESHC_TRAIN, NULL, 0, &error);
+ *   for (...) meshc_run(step, batch, 2, &loss, 1, &error);
+ *   meshc_save(m, "mlp.safetensors", &error);
+ *   meshc_close(m);
+ *
+ * Errors. A function that can fail returns 0 (or a handle) on success, and else a code above 0 (or
+ * NULL): 1 a failure of meshc or of the system, 2 wrong use, 3 an error in the model, 4 a number
+ * that is not finite, 5 data, 7 memory or disk. If the argument `error` is not NULL, *error becomes
+ * NULL on success, and else a list of messages that the caller frees with meshc_error_free.
+ * After a failed allocation or an internal error inside a call the model is broken: all that still
+ * works are meshc_read, if no step was under way, and meshc_close.
+ *
+ * Threads. A model and its programs are used by one thread at a time. Different models may be used
+ * by different threads at the same time. The library starts threads of its own for steps and data.
+ *
+ * The process. The library does not print, exit, abort, install signal handlers, change the
+ * locale, or change the floating-point environment. It reads the files that a model names, and
+ * keeps compiled kernels in $XDG_CACHE_HOME/meshc or $HOME/.cache/meshc (option "no-cache").
+ *
+ * Texts are NUL-terminated UTF-8. Pointers that a function returns belong to the library unless it
+ * says otherwise, and live as long as the handle that they come from.
+ */
+#ifndef MESHC_H
+#define MESHC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MESHC_API __attribute__((visibility("default")))
+#else
+#define MESHC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- versions --------------------------------------------------------------------------------- */
+
+/* Changes when a program that was built with an older header must be built again. */
+#define MESHC_ABI_VERSION 1
+
+/* That of the library, to compare with MESHC_ABI_VERSION. Any thread. */
+MESHC_API int meshc_abi_version(void);
+/* "0.2.0"; static. Any thread. */
+MESHC_API const char *meshc_version(void);
+
+/* -- errors ----------------------------------------------------------------------------------- */
+
+typedef struct meshc_error meshc_error;
+
+typedef struct meshc_message {
+  const char *severity; /* "error" or "warning" */
+  const char *code;     /* "E0301"; `meshc explain E0301` says what it means */
+  const char *text;
+  const char *hint; /* what to change; NULL: there is none */
+  const char *file; /* the model, a file that it imports, or an option, "--mesh"; NULL: no place */
+  int line, column; /* from 1; 0: none. Columns count characters */
+  int length;       /* characters from column on */
+} meshc_message;
+
+/* Messages in the order in which they were found; 0 of NULL. */
+MESHC_API size_t meshc_error_count(const meshc_error *error);
+/* Message i; NULL if there is none. It lives as long as the error. */
+MESHC_API const meshc_message *meshc_error_at(const meshc_error *error, size_t i);
+/* NULL is allowed. */
+MESHC_API void meshc_error_free(meshc_error *error);
+
+/* -- options ---------------------------------------------------------------------------------- */
+
+typedef struct meshc_options meshc_options;
+
+/* No options. The caller frees it with meshc_options_free; NULL without memory. */
+MESHC_API meshc_options *meshc_options_new(void);
+/* Adds an option of the commands that read a model, by its long name without dashes, with the
+ * value that the command line takes: ("set", "b=64"), ("mesh", "rows=2,cols=2"),
+ * ("layout", "b=rows,h=cols"), ("device", "cpu"), ("machine", "node.json"), ("threads", "4"),
+ * ("seed", "7"), ("precision", "bf16"), ("memory", "8GiB"), ("data-dir", "data"). "set" may be
+ * given several times. The value of a switch, such as "exact" or "no-cache", is NULL. Both texts
+ * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option, or 7
+ * without memory. */
+MESHC_API int meshc_options_set(meshc_options *options, const char *name, const char *value);
+/* NULL is allowed. */
+MESHC_API void meshc_options_free(meshc_options *options);
+
+/* -- models ----------------------------------------------------------------------------------- */
+
+typedef struct meshc_model meshc_model;
+
+/* Reads, checks and builds a model; `options` may be NULL and is not kept. The caller ends the
+ * model with meshc_close. Relative paths in the model start at its folder, or at the option
+ * "data-dir". NULL after an error. */
+MESHC_API meshc_model *meshc_open_file(const char *path, const meshc_options *options,
+                                       meshc_error **error);
+/* The same for `size` bytes of text, which are copied. `name` stands for the file in messages, and
+ * relative paths start at its folder; NULL: "model". */
+MESHC_API meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
+                                       const meshc_options *options, meshc_error **error);
+/* Frees the model with all its programs. NULL is allowed. */
+MESHC_API void meshc_close(meshc_model *model);
+/* The warnings of all calls so far, NULL: none. The list belongs to the model and lives until the
+ * next call with it. */
+MESHC_API const meshc_error *meshc_warnings(const meshc_model *model);
+
+typedef enum meshc_type {
+  MESHC_F32 = 0,
+  MESHC_F64 = 1,
+  MESHC_BF16 = 2, /* the upper half of an f32 */
+  MESHC_F16 = 3,
+  MESHC_I32 = 4,
+  MESHC_U8 = 5,
+  MESHC_BOOL = 6, /* a byte, 0 or 1 */
+  MESHC_I64 = 7   /* in buffers only: models compute in i32 */
+} meshc_type;
+
+/* Bytes of an element; 0 of another number. */
+MESHC_API size_t meshc_type_size(meshc_type type);
+
+typedef enum meshc_kind {
+  MESHC_INPUT = 0,
+  MESHC_PARAMETER = 1,
+  MESHC_STATE = 2,
+  MESHC_OUTPUT = 3 /* what a program computes: outputs, losses and metrics, fetched values */
+} meshc_kind;
+
+typedef struct meshc_tensor {
+  const char *name;
+  meshc_kind kind;
+  meshc_type type;
+  int rank;               /* 0: a number */
+  const char *const *dim; /* names in declared order */
+  const int64_t *size;
+} meshc_tensor;
+
+/* How many tensors of a kind the model has. Outputs are its outputs, losses and metrics. */
+MESHC_API size_t meshc_tensor_count(const meshc_model *model, meshc_kind kind);
+/* Tensor i of a kind; NULL if there is none. It lives as long as the model. */
+MESHC_API const meshc_tensor *meshc_tensor_at(const meshc_model *model, meshc_kind kind, size_t i);
+
+/* -- programs --------------------------------------------------------------------------------- */
+
+typedef struct meshc_program meshc_program;
+
+typedef enum meshc_purpose {
+  MESHC_PREDICT = 0,  /* outputs of the model */
+  MESHC_EVALUATE = 1, /* loss and metrics of one batch */
+  MESHC_TRAIN = 2     /* loss and metrics of one batch, and the update of the train block */
+} meshc_purpose;
+
+/* Compiles the model for all processors of its mesh and takes their memory. `fetch` names what the
+ * program hands out, if not what the purpose says: values, metrics, gradients "grad(w)". Programs
+ * of a model share its parameters and states. The program belongs to the model and lives until
+ * meshc_close. NULL after an error. */
+MESHC_API meshc_program *meshc_compile(meshc_model *model, meshc_purpose purpose,
+                                       const char *const *fetch, size_t nfetch,
+                                       meshc_error **error);
+/* The inputs that the program reads, and what it hands out; as meshc_tensor_at. */
+MESHC_API size_t meshc_program_tensor_count(const meshc_program *program, meshc_kind kind);
+MESHC_API const meshc_tensor *meshc_program_tensor_at(const meshc_program *program, meshc_kind kind,
+                                                      size_t i);
+
+/* A buffer of the caller for one tensor. */
+typedef struct meshc_array {
+  const char *name;
+  meshc_type type;
+  int rank;
+  const char *const *dim; /* the tensor's dims in the order of the buffer's axes; NULL: declared */
+  const int64_t *size;    /* of each axis; NULL: those of the tensor */
+  const int64_t *stride;  /* bytes from one element to the next along each axis, which may be 0 or
+                             negative; NULL: C order without gaps */
+  void *data;             /* the element with all indices 0 */
+} meshc_array;
+
+/* Runs the program once, on all processors: reads the inputs from `in`, computes, and writes the
+ * values that `out` names. Every input that the program reads is given. A program for training also
+ * updates parameters, states and the optimiser, unless the loss or a gradient is not finite (4).
+ * A buffer in C order of the tensor's type is copied once, into or out of the memory of the
+ * processors; other buffers element by element. A buffer at the address that meshc_data returns is
+ * not copied. Integers of another type must fit; f64 is rounded to f32. The buffers are not kept.
+ * The step allocates nothing after the first call with the same kind of buffers. */
+MESHC_API int meshc_run(meshc_program *program, const meshc_array *in, size_t nin,
+                        const meshc_array *out, size_t nout, meshc_error **error);
+
+/* The program's own memory of a tensor, in C order of its dims, or NULL: there is none in that form
+ * (several processors, or another order of dims), or no such tensor. Inputs are written before each
+ * meshc_run, and outputs are valid until the next. It lives as long as the program. */
+MESHC_API void *meshc_data(meshc_program *program, meshc_kind kind, const char *name);
+
+/* -- training on the model's data ------------------------------------------------------------- */
+
+typedef struct meshc_progress {
+  int64_t step, steps;     /* done, of how many */
+  const char *data;        /* "train", or of an evaluation "valid" or "test" */
+  size_t count;            /* metrics, the loss first */
+  const char *const *name; /* of each */
+  const double *value;
+} meshc_progress;
+
+/* Called after every step, and after every evaluation, by the thread that called meshc_train. The
+ * arguments live until it returns. It does not call functions with the same model. A result other
+ * than 0 ends the training after this step. */
+typedef int meshc_progress_function(void *context, const meshc_progress *progress);
+
+/* Trains on the data blocks of the model as its train block says, and goes on where an earlier call
+ * ended. `steps` 0: as many as the train block says. `progress` may be NULL. Returns 0 also when
+ * `progress` has ended the training. */
+MESHC_API int meshc_train(meshc_model *model, int64_t steps, meshc_progress_function *progress,
+                          void *context, meshc_error **error);
+/* Loss and metrics over the data block "test", "valid" or "train": one call of `progress`. */
+MESHC_API int meshc_evaluate(meshc_model *model, const char *data,
+                             meshc_progress_function *progress, void *context, meshc_error **error);
+/* Training steps so far, those behind a loaded optimiser state included. */
+MESHC_API int64_t meshc_steps(const meshc_model *model);
+
+/* -- parameters ------------------------------------------------------------------------------- */
+
+/* Copies a parameter or state into the buffer, or from it. They have their initial values from the
+ * first call that needs them on. */
+MESHC_API int meshc_read(meshc_model *model, const meshc_array *out, meshc_error **error);
+MESHC_API int meshc_write(meshc_model *model, const meshc_array *in, meshc_error **error);
+
+/* Loads parameters and states, and the state of the optimiser where there is one: from a file
+ * (.safetensors, .npz), a folder of .npy files, or a checkpoint of `meshc train`. */
+MESHC_API int meshc_load(meshc_model *model, const char *path, meshc_error **error);
+/* Writes them: to PATH.safetensors or PATH.npz, or as a checkpoint step-N in the folder PATH, which
+ * `meshc` reads. The file is replaced when it is complete. */
+MESHC_API int meshc_save(meshc_model *model, const char *path, meshc_error **error);
+
+/* -- facts ------------------------------------------------------------------------------------ */
+
+/* What a command of the program prints with --json, for a program of that purpose: "check" (flops,
+ * memory, every collective, predicted time) or "explain" (the cause of every collective). The
+ * caller frees the text with meshc_free. NULL after an error. */
+MESHC_API char *meshc_json(meshc_model *model, const char *command, meshc_purpose purpose,
+                           meshc_error **error);
+/* Frees a text that this library has returned to be freed. NULL is allowed. */
+MESHC_API void meshc_free(char *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+#!/bin/sh
+# The library from outside: an installation in a folder of its own, a C program that is built with pkg-config only and
+# gives the program's numbers, a C++ program, the symbols that leave the library. Ends in `N passed, N failed, N skipped`.
+. "$(dirname "$0")/common.sh"
+[ -e "$build/libmeshc.so" ] || { fail "$build/libmeshc.so is missing"; finish; }
+XDG_CACHE_HOME=$tmp/cache
+export XDG_CACHE_HOME
+export ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS:-}"
+sanitized=$(ldd "$build/libmeshc.so" | sed -n 's/^[[:space:]]*lib\([at]\)san.*/\1/p' | sort -u)
+case $sanitized in a) cflags="-fsanitize=address,undefined" ;; t) cflags="-fsanitize=thread" ;; *) cflags="" ;; esac
+
+# -- symbols: nothing but what the header declares ----------------------------------------------------------------
+nm -D --defined-only "$build/libmeshc.so" | awk '$2 ~ /[A-Z]/ && $2 != "A" {sub(/@.*/, "", $3); print $3}' | sort >"$tmp/exported"
+sed -n 's/^MESHC_API.*[ *]\(meshc_[a-z_]*\)(.*/\1/p' include/meshc.h | sort >"$tmp/declared"
+check "the header declares functions" test -s "$tmp/declared"
+same "exported symbols" "$tmp/exported" "$tmp/declared"
+nm -g --defined-only "$build/libmeshc.a" 2>/dev/null | awk 'NF == 3 {print $3}' | sort >"$tmp/static"
+same "symbols of the static library" "$tmp/static" "$tmp/declared"
+abi=$(sed -n 's/^#define MESHC_ABI_VERSION //p' include/meshc.h)
+holds "soname" "$(readelf -d "$build/libmeshc.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libmeshc.so.$abi"
+
+# -- installation -------------------------------------------------------------------------------------------------
+must cmake --install "$build" --prefix "$tmp/prefix"
+for file in bin/meshc include/meshc.h lib/libmeshc.so lib/libmeshc.a lib/pkgconfig/meshc.pc lib/cmake/meshc/meshcConfig.cmake \
+  share/meshc/examples/mlp.mesh share/meshc/examples/c/train.c share/meshc/machines; do
+  check "$file is installed" test -e "$tmp/prefix/$file"
+done
+PKG_CONFIG_PATH=$tmp/prefix/lib/pkgconfig
+LD_LIBRARY_PATH=$tmp/prefix/lib
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+installed=$tmp/prefix/bin/meshc
+expect "the installed program" 0 "^meshc [0-9]" "$installed" --version
+
+# -- programs against it ------------------------------------------------------------------------------------------
+cd "$tmp" || exit 1
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$tmp/prefix/share/meshc/examples/c/train.c" -o train $(pkg-config --cflags --libs meshc)
+cat >use.cpp <<'END'
+#include <meshc.h>
+#include <cstring>
+int main() {
+  meshc_error *error = nullptr;
+  const char *text = "input x[b]\ndim b = 2\noutput y = x * 2\n";
+  meshc_model *model = meshc_open_text(text, std::strlen(text), nullptr, nullptr, &error);
+  if (!model || meshc_abi_version() != MESHC_ABI_VERSION) return 1;
+  meshc_program *p = meshc_compile(model, MESHC_PREDICT, nullptr, 0, &error);
+  float x[2] = {1, 2}, y[2] = {0, 0};
+  meshc_array in = {}, out = {};
+  in.name = "x", in.rank = 1, in.data = x;
+  out.name = "y", out.rank = 1, out.data = y;
+  int code = p ? meshc_run(p, &in, 1, &out, 1, &error) : 1;
+  meshc_close(model);
+  return code || y[0] != 2 || y[1] != 4;
+}
+END
+# shellcheck disable=SC2046,SC2086
+if command -v c++ >/dev/null; then
+  must c++ -std=c++17 -Wall -Wextra -Werror -pedantic $cflags use.cpp -o use $(pkg-config --cflags --libs meshc)
+  expect "a C++ program" 0 "" ./use
+else
+  skip
+fi
+
+cat >x.mesh <<'END'
+dim b = 8, d = 4, o = 2
+output x[b, d] = (index[b] + index[d]) * 0.1
+output target[b, o] = (index[b] * index[o]) * 0.1
+END
+model=$tmp/prefix/share/meshc/examples/mlp.mesh
+must "$installed" run x.mesh --out feed
+for layout in "" "p=4 b=p" "p=2 h=p"; do
+  # shellcheck disable=SC2086
+  set -- $layout
+  expect "the example${layout:+ on $layout}" 0 "^fed 100 loss 0\.00" ./train "$model" 100 fed.safetensors "$@"
+  must "$installed" run "$model" --feed x=feed/x.npy --feed target=feed/target.npy --steps 100 --save-params run.safetensors ${1:+--mesh "$1" --layout "$2"}
+  same "parameters of fed steps${layout:+ on $layout}" fed.safetensors run.safetensors
+done
+must "$installed" train "$model" --save-params cli.safetensors
+same "parameters of training on the model's data" trained.safetensors cli.safetensors
+expect "a place in the model" 1 "bad.mesh:2:[0-9]*: .*E0" sh -c 'printf "dim b = 2\noutput y = z[b]\n" >bad.mesh; ./train bad.mesh'
+finish
