@@ -11,10 +11,6 @@
 // The kind of a collective node; false for slice_own and to_partial, which move nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
-// What one processor of a group of n sends with the best ring, rounded up (design: cli, check
-// --json): all_reduce 2(n-1)/n of the operand bytes, all_gather (n-1)/n of the result,
-// reduce_scatter (n-1)/n of the operand, all_to_all (n-1)/n of the operand, permute its bytes.
-int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
 // The bytes that count as size of one call for n nodes of a kind (decision 28): operand bytes,
 // padding included; of all_gather the result's, of permute and halo what the processor sends that
 // sends most.

@@ -35,14 +35,6 @@ Barrier *barrier_new(int workers, bool spin) {
 
 void barrier_free(Barrier *b) { free(b); }
 
-static void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 static void release_all(Barrier *b, uint32_t generation) {
   atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
   atomic_store(&b->generation, generation + 1);
@@ -68,7 +60,7 @@ void barrier_wait(Barrier *b) {
   }
   for (int i = 0; b->spin && i < SPINS; i++) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return;
-    pause_briefly();
+    spin_pause();
   }
   sleep_until(b, generation);
 }

@@ -63,4 +63,13 @@ Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);
 void barrier_wait(Barrier *b);
 
+// In a loop that spins: lets the other thread of the core run.
+static inline void spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 #endif

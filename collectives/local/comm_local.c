@@ -1,6 +1,6 @@
-// Local communicator: processors are contexts of this process, so a collective reads the blocks of
-// all members of a group directly and writes all destinations (collectives/local/transfer.h). The
-// elements of a box are dealt to the workers in ranges.
+// Local communicator: all processors are contexts of this process. A collective reads the blocks of
+// all members of a group directly and writes all destinations; the workers share the elements
+// (collectives/local/transfer.h).
 #include <stdlib.h>
 
 #include "collectives/local/transfer.h"
@@ -8,35 +8,17 @@
 typedef struct Local {
   Comm comm;
   int workers;
-  int64_t processors;
-  int64_t *peer;     // per worker: `processors` numbers
-  char **src, **dst; // per worker: `processors` addresses
+  WalkRoom room;
 } Local;
-
-// What the transfers of one worker in one call have in common.
-typedef struct Share {
-  int worker, workers;
-  Combine *combine;
-} Share;
-
-static void take(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
-  const Share *s = w->context;
-  Transfer own = *t;
-  own.combine = s->combine;
-  transfer_share(&own, w->call->what, elements, job, s->worker, s->workers);
-}
 
 static bool local_run(Comm *comm, const CommCall *call, int worker, int workers) {
   Local *l = (Local *)(void *)comm;
-  const Collective *w = call->what;
-  if (workers > l->workers || call->members != l->processors)
+  if (workers > l->workers || call->members != l->room.processors)
     BUG("collective by %d workers for %lld processors", workers, (long long)call->members);
   double start = worker == 0 ? clock_seconds() : 0;
-  bool small = w->bytes <= TRANSFER_SMALL_BYTES;
+  bool small = call->what->bytes <= TRANSFER_SMALL_BYTES;
   if (worker > 0 && small) return true;
-  int64_t at = worker * l->processors;
-  Share share = {small ? 0 : worker, small ? 1 : workers, combine_of(w->type)};
-  TransferWalk walk = {comm->mesh, call, take, &share, 0, l->peer + at, l->src + at, l->dst + at};
+  TransferWalk walk = walk_begin(&l->room, worker, comm->mesh, call, worker, small ? 1 : workers);
   transfers_walk(&walk);
   if (worker == 0) call_count(&walk, &comm->count, clock_seconds() - start);
   return true;
@@ -44,9 +26,7 @@ static bool local_run(Comm *comm, const CommCall *call, int worker, int workers)
 
 static void local_free(Comm *comm) {
   Local *l = (Local *)(void *)comm;
-  free(l->peer);
-  free(l->src);
-  free(l->dst);
+  walk_room_free(&l->room);
   free(l);
 }
 
@@ -57,10 +37,6 @@ Comm *comm_local(const Mesh *mesh, int workers) {
   l->comm.table = &local_table;
   l->comm.mesh = mesh;
   l->workers = workers;
-  l->processors = mesh_size(mesh);
-  size_t n = (size_t)l->processors * (size_t)workers;
-  l->peer = mem_zeroed(n, sizeof *l->peer);
-  l->src = mem_zeroed(n, sizeof *l->src);
-  l->dst = mem_zeroed(n, sizeof *l->dst);
+  l->room = walk_room(mesh_size(mesh), workers);
   return &l->comm;
 }

@@ -1,6 +1,7 @@
-// Transfers of every kind of collective, and the copying of boxes.
+// The transfers of every kind of collective, and the copying of boxes of elements.
 #include "collectives/local/transfer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SPLIT_ELEMENTS = 1024 };
@@ -20,8 +21,7 @@ static void move_run(const Transfer *t, const Collective *c, int64_t from, int64
   }
 }
 
-// Joins neighbouring dims that are contiguous on both sides, so that runs are as long as they can
-// be.
+// Merges neighbouring dims that are contiguous in source and destination, for longer runs.
 static void join_dims(Transfer *t) {
   int n = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -37,7 +37,7 @@ static void join_dims(Transfer *t) {
   t->rank = n;
 }
 
-// Elements lo..hi-1 of the box, counted row-major, run by run.
+// Moves elements lo..hi-1 of the box, counted row-major, run by run.
 static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) {
   // A contiguous innermost dim is the run; a strided one is walked element by element.
   int last = t->rank - 1;
@@ -58,18 +58,15 @@ static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64
   }
 }
 
-void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) {
-  move_range(t, c, lo, hi);
-}
-
-void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job,
-                    int worker, int workers) {
-  if (elements < (int64_t)SPLIT_ELEMENTS * workers) {
-    if (job % workers == worker) move_range(t, c, 0, elements);
+void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
+  const Collective *c = w->call->what;
+  if (elements < (int64_t)SPLIT_ELEMENTS * w->workers) {
+    if (job % w->workers == w->worker) move_range(t, c, 0, elements);
     return;
   }
-  int64_t each = ceil_div(ceil_div(elements, workers), 64) * 64; // no two workers in one cache line
-  int64_t lo = clamp64(each * worker, 0, elements);
+  // multiples of 64 elements: no two workers write to one cache line
+  int64_t each = ceil_div(ceil_div(elements, w->workers), 64) * 64;
+  int64_t lo = clamp64(each * w->worker, 0, elements);
   move_range(t, c, lo, clamp64(lo + each, 0, elements));
 }
 
@@ -81,35 +78,66 @@ static void row_strides(int rank, const int64_t *block, int64_t *stride) {
   }
 }
 
-void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
-                       int64_t hi, char *packed) {
+// The transfer with one source and one destination.
+static Transfer single(const Transfer *t, char *const *src, char *const *dst) {
   Transfer one = *t;
-  char *from = (char *)(uintptr_t)src;
   one.nsrc = one.ndst = 1;
-  one.src = &from, one.dst = &packed;
+  one.src = src, one.dst = dst;
+  return one;
+}
+
+void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
+                       int64_t hi, char *buffer) {
+  char *from = (char *)(uintptr_t)src;
+  Transfer one = single(t, &from, &buffer);
   row_strides(one.rank, one.extent, one.to_stride);
   one.to = -lo;
   move_range(&one, c, lo, hi);
 }
 
-void transfer_copy_in(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+void transfer_copy_in(const Transfer *t, const Collective *c, const char *buffer, int64_t lo,
                       int64_t hi, char *dst) {
-  Transfer one = *t;
-  char *from = (char *)(uintptr_t)packed;
-  one.nsrc = one.ndst = 1;
-  one.src = &from, one.dst = &dst;
+  char *from = (char *)(uintptr_t)buffer;
+  Transfer one = single(t, &from, &dst);
   row_strides(one.rank, one.extent, one.from_stride);
   one.from = -lo;
   move_range(&one, c, lo, hi);
 }
 
-// Hands a transfer on, unless it is empty.
+// -- walking ------------------------------------------------------------------------------------
+
+WalkRoom walk_room(int64_t processors, int workers) {
+  size_t n = (size_t)processors * (size_t)workers;
+  return (WalkRoom){processors, mem_zeroed(n, sizeof(int64_t)), mem_zeroed(2 * n, sizeof(char *))};
+}
+
+void walk_room_free(WalkRoom *r) {
+  free(r->peer);
+  free(r->address);
+}
+
+TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const CommCall *call,
+                        int worker, int workers) {
+  char **address = r->address + 2 * room * r->processors;
+  return (TransferWalk){.mesh = mesh,
+                        .call = call,
+                        .take = transfer_share,
+                        .worker = worker,
+                        .workers = workers,
+                        .combine = combine_of(call->what->type),
+                        .peer = r->peer + room * r->processors,
+                        .src = address,
+                        .dst = address + r->processors};
+}
+
+// Hands the transfer to w->take, unless it is empty.
 static void transfer(TransferWalk *w, Transfer *t) {
   int64_t total = 1;
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
   int64_t job = w->job++;
   if (total == 0) return;
   join_dims(t);
+  t->combine = w->combine;
   w->take(w, t, total, job);
 }
 
@@ -120,9 +148,9 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// First index of the piece that rank k of the group holds of a dim of `whole` elements, and how
-// many it has when all are there. Blocks nest (decision 8), so over two axes pieces need not stand
-// at multiples of their length.
+// The piece of member k of the group, where the axes split a dim of `whole` elements: returns its
+// first index; *elements gets its length. Over several axes blocks nest (decision 8): the second
+// axis splits each block of the first, so pieces need not begin at multiples of their length.
 static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k,
                         int64_t *elements) {
   int64_t start = 0, length = whole, digit = axes_size(m, axes), rest = whole;
@@ -143,108 +171,96 @@ static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piec
   int64_t n;
   return piece_of(m, axes, whole, piece, k, &n);
 }
+
 // -- kinds --------------------------------------------------------------------------------------
 
-static const CommMember *member(const TransferWalk *s, int64_t k) {
-  return &s->call->member[s->peer[k]];
+static const CommMember *member(const TransferWalk *w, int64_t k) {
+  return &w->call->member[w->peer[k]];
 }
-static const int64_t *src_valid(const TransferWalk *s, int64_t k, uint32_t part) {
-  return member(s, k)->src_valid + (size_t)part * MAX_RANK;
+static const int64_t *src_valid(const TransferWalk *w, int64_t k, const CollPart *p) {
+  return member(w, k)->src_valid + (p - w->call->what->part) * MAX_RANK;
 }
-static const int64_t *dst_valid(const TransferWalk *s, int64_t k, uint32_t part) {
-  return member(s, k)->dst_valid + (size_t)part * MAX_RANK;
+static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart *p) {
+  return member(w, k)->dst_valid + (p - w->call->what->part) * MAX_RANK;
 }
 
-static void all_reduce(TransferWalk *s, const CollPart *p, int64_t group) {
-  (void)group;
-  uint32_t part = (uint32_t)(p - s->call->what->part);
+// Combines whole rows: elements beyond the valid extent only reach elements that are not valid.
+static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
-  t.src = s->src, t.dst = s->dst;
-  t.src_of = t.dst_of = s->peer;
+  t.src = w->src, t.dst = w->dst;
+  t.src_of = t.dst_of = w->peer;
   t.nsrc = t.ndst = group;
-  // Whole rows of the block: what they hold beyond the valid extents reaches only what is not
-  // valid.
-  const int64_t *valid = src_valid(s, 0, part);
+  const int64_t *valid = src_valid(w, 0, p);
   bool empty = false;
   for (int d = 0; d < p->rank; d++) {
     t.extent[d] = d == 0 ? valid[0] : p->src_block[d];
     empty = empty || valid[d] == 0;
   }
-  if (!empty) transfer(s, &t);
+  if (!empty) transfer(w, &t);
 }
 
-static void all_gather(TransferWalk *s, const CollPart *p, int64_t group) {
-  uint32_t part = (uint32_t)(p - s->call->what->part);
-  int g = p->gathered;
+// all_gather: from each member its piece, to all of them. reduce_scatter: from all members, to each
+// its piece.
+static void pieces(TransferWalk *w, const CollPart *p, int64_t group) {
+  bool gather = w->call->what->kind == COLL_ALL_GATHER;
+  int d = gather ? p->gathered : p->split;
+  int64_t all = gather ? p->dst_block[d] : p->src_block[d],
+          piece = gather ? p->src_block[d] : p->dst_block[d];
   for (int64_t k = 0; k < group; k++) {
     Transfer t = box_of(p);
-    t.src = &s->src[k], t.dst = s->dst;
-    t.src_of = &s->peer[k], t.dst_of = s->peer;
-    t.ndst = group;
-    memcpy(t.extent, src_valid(s, k, part), sizeof t.extent);
-    int64_t start = piece_start(s->mesh, s->call->what->axes, p->dst_block[g], p->src_block[g], k);
-    t.extent[g] = clamp64(t.extent[g], 0, clamp64(p->dst_block[g] - start, 0, INT64_MAX));
-    t.to = start * t.to_stride[g];
-    transfer(s, &t);
+    t.nsrc = gather ? 1 : group, t.ndst = gather ? group : 1;
+    t.src = gather ? &w->src[k] : w->src, t.dst = gather ? w->dst : &w->dst[k];
+    t.src_of = gather ? &w->peer[k] : w->peer, t.dst_of = gather ? w->peer : &w->peer[k];
+    memcpy(t.extent, gather ? src_valid(w, k, p) : dst_valid(w, k, p), sizeof t.extent);
+    int64_t start = piece_start(w->mesh, w->call->what->axes, all, piece, k);
+    t.extent[d] = clamp64(t.extent[d], 0, clamp64(all - start, 0, INT64_MAX));
+    if (gather)
+      t.to = start * t.to_stride[d];
+    else
+      t.from = start * t.from_stride[d];
+    transfer(w, &t);
   }
 }
 
-static void reduce_scatter(TransferWalk *s, const CollPart *p, int64_t group) {
-  uint32_t part = (uint32_t)(p - s->call->what->part);
-  int c = p->split;
-  for (int64_t k = 0; k < group; k++) {
-    Transfer t = box_of(p);
-    t.src = s->src, t.dst = &s->dst[k];
-    t.src_of = s->peer, t.dst_of = &s->peer[k];
-    t.nsrc = group;
-    memcpy(t.extent, dst_valid(s, k, part), sizeof t.extent);
-    int64_t start = piece_start(s->mesh, s->call->what->axes, p->src_block[c], p->dst_block[c], k);
-    t.extent[c] = clamp64(t.extent[c], 0, clamp64(p->src_block[c] - start, 0, INT64_MAX));
-    t.from = start * t.from_stride[c];
-    transfer(s, &t);
-  }
-}
-
-static void all_to_all(TransferWalk *s, const CollPart *p, int64_t group) {
-  uint32_t part = (uint32_t)(p - s->call->what->part);
+static void all_to_all(TransferWalk *w, const CollPart *p, int64_t group) {
   int g = p->gathered, c = p->split;
-  const Mesh *m = s->mesh;
-  Axes axes = s->call->what->axes;
+  const Mesh *m = w->mesh;
+  Axes axes = w->call->what->axes;
   for (int64_t k = 0; k < group; k++)
     for (int64_t j = 0; j < group; j++) {
       Transfer t = box_of(p);
-      t.src = &s->src[k], t.dst = &s->dst[j];
-      t.src_of = &s->peer[k], t.dst_of = &s->peer[j];
-      memcpy(t.extent, src_valid(s, k, part), sizeof t.extent);
+      t.src = &w->src[k], t.dst = &w->dst[j];
+      t.src_of = &w->peer[k], t.dst_of = &w->peer[j];
+      memcpy(t.extent, src_valid(w, k, p), sizeof t.extent);
       int64_t from = piece_start(m, axes, p->src_block[c], p->dst_block[c], j);
       int64_t to = piece_start(m, axes, p->dst_block[g], p->src_block[g], k);
-      t.extent[c] = clamp64(t.extent[c] - from, 0, dst_valid(s, j, part)[c]);
+      t.extent[c] = clamp64(t.extent[c] - from, 0, dst_valid(w, j, p)[c]);
       t.extent[g] = clamp64(t.extent[g], 0, clamp64(p->dst_block[g] - to, 0, INT64_MAX));
       t.from = from * t.from_stride[c];
       t.to = to * t.to_stride[g];
-      transfer(s, &t);
+      transfer(w, &t);
     }
 }
 
-// True if source k is the replica that serves destination j: equal coordinates on all axes of the
-// group that do not cut the source.
-static bool serves(const TransferWalk *s, Axes cut, int64_t k, int64_t j) {
-  const Mesh *m = s->mesh;
+// Whether source k is the replica that destination j reads: their coordinates are equal on all axes
+// that do not split the source.
+static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
+  const Mesh *m = w->mesh;
   for (int a = 0; a < m->naxes; a++)
-    if (!axes_has(cut, a) && mesh_coord(m, s->peer[k], a) != mesh_coord(m, s->peer[j], a))
+    if (!axes_has(split, a) && mesh_coord(m, w->peer[k], a) != mesh_coord(m, w->peer[j], a))
       return false;
   return true;
 }
 
-// How dim d is cut before and after a permute.
-static MovedDim moved_dim(const Collective *w, const CollPart *p, int d) {
-  return d == p->split ? (MovedDim){p->whole, w->axes, w->to} : p->moved[d];
+// How dim d is split before and after a permute.
+static MovedDim moved_dim(const Collective *c, const CollPart *p, int d) {
+  return d == p->split ? (MovedDim){p->whole, c->axes, c->to} : p->moved[d];
 }
 
-// First index along dim d of what processor r holds after a permute, and how many at most: a block,
-// or with its halo what it reads.
-static int64_t held_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
-                         int64_t *most) {
+// The interval along dim d that processor r receives by a permute: returns its first index; *most
+// gets its length when all rows are there. It is a block or, with a halo, the footprint.
+static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
+                             int64_t *most) {
   int64_t first;
   if (d != p->split || !p->footprint.affine.divisor)
     return piece_of(m, x->to, x->whole, p->dst_block[d], axes_rank(m, x->to, r), most);
@@ -252,77 +268,74 @@ static int64_t held_from(const Mesh *m, const CollPart *p, const MovedDim *x, in
   return first;
 }
 
-// What source k has along dim d of what destination j takes: elements, and where they begin in both
-// blocks. `most` are the elements when all rows are there.
+// The elements along dim d that source k has and destination j receives.
 typedef struct Common {
-  int64_t n, most, from, to;
+  int64_t n, most;  // how many; and when all rows of the batch are there
+  int64_t from, to; // offset in the source's and in the destination's block
 } Common;
 
-static Common common_part(const TransferWalk *s, const CollPart *p, int d, int64_t k, int64_t j) {
-  uint32_t part = (uint32_t)(p - s->call->what->part);
-  MovedDim x = moved_dim(s->call->what, p, d);
-  int64_t have = src_valid(s, k, part)[d];
+static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64_t k, int64_t j) {
+  MovedDim x = moved_dim(w->call->what, p, d);
+  int64_t have = src_valid(w, k, p)[d];
   if (!x.whole) return (Common){have, p->src_block[d], 0, 0};
   int64_t has, takes;
-  int64_t from = piece_of(s->mesh, x.from, x.whole, p->src_block[d],
-                          axes_rank(s->mesh, x.from, s->peer[k]), &has);
-  int64_t to = held_from(s->mesh, p, &x, d, s->peer[j], &takes),
-          end = to + dst_valid(s, j, part)[d];
+  int64_t from = piece_of(w->mesh, x.from, x.whole, p->src_block[d],
+                          axes_rank(w->mesh, x.from, w->peer[k]), &has);
+  int64_t to = received_from(w->mesh, p, &x, d, w->peer[j], &takes),
+          end = to + dst_valid(w, j, p)[d];
   int64_t most = from + has < to + takes ? from + has : to + takes;
   int64_t lo = from > to ? from : to, hi = from + have < end ? from + have : end;
   return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
-// Source pieces are numbered by the axes that cut them, destination pieces by theirs; where blocks
-// nest unevenly, and for halos, a destination takes from several sources.
-static void permute(TransferWalk *s, const CollPart *p, int64_t group) {
+// Sends boxes from each source to each destination that lacks them. Where blocks nest unevenly, and
+// with halos, a destination receives from several sources.
+static void permute(TransferWalk *w, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
-      if (!serves(s, s->call->what->axes, k, j)) continue;
+      if (!serves(w, w->call->what->axes, k, j)) continue;
       Transfer t = box_of(p);
-      t.src = &s->src[k], t.dst = &s->dst[j];
-      t.src_of = &s->peer[k], t.dst_of = &s->peer[j];
+      t.src = &w->src[k], t.dst = &w->dst[j];
+      t.src_of = &w->peer[k], t.dst_of = &w->peer[j];
       for (int d = 0; d < p->rank; d++) {
-        Common c = common_part(s, p, d, k, j);
+        Common c = common_part(w, p, d, k, j);
         t.extent[d] = c.n;
         t.from += c.from * t.from_stride[d];
         t.to += c.to * t.to_stride[d];
       }
-      transfer(s, &t);
+      transfer(w, &t);
     }
 }
 
-typedef void Kind(TransferWalk *s, const CollPart *p, int64_t group);
+// -- groups -------------------------------------------------------------------------------------
+
+typedef void Kind(TransferWalk *w, const CollPart *p, int64_t group);
 static Kind *const kinds[COLL_COUNT] = {
-    [COLL_ALL_REDUCE] = all_reduce,
-    [COLL_ALL_GATHER] = all_gather,
-    [COLL_REDUCE_SCATTER] = reduce_scatter,
-    [COLL_ALL_TO_ALL] = all_to_all,
-    [COLL_PERMUTE] = permute,
+    [COLL_ALL_REDUCE] = all_reduce, [COLL_ALL_GATHER] = pieces, [COLL_REDUCE_SCATTER] = pieces,
+    [COLL_ALL_TO_ALL] = all_to_all, [COLL_PERMUTE] = permute,
 };
 
-// -- the table ----------------------------------------------------------------------------------
-
 // The axes along which the members of one group differ: those of source or destination.
-static Axes group_axes(const Collective *w) {
-  Axes a = w->axes;
-  if (w->kind != COLL_PERMUTE) return a;
-  for (int i = 0; i < w->to.n; i++)
-    if (!axes_has(a, w->to.at[i])) a.at[a.n++] = w->to.at[i];
+static Axes group_axes(const Collective *c) {
+  Axes a = c->axes;
+  if (c->kind != COLL_PERMUTE) return a;
+  for (int i = 0; i < c->to.n; i++)
+    if (!axes_has(a, c->to.at[i])) a.at[a.n++] = c->to.at[i];
   return a;
 }
 
-static void run_group(TransferWalk *s, Axes axes, int64_t first, int64_t group) {
-  const Collective *w = s->call->what;
-  for (int64_t k = 0; k < group; k++) s->peer[k] = axes_peer(s->mesh, axes, first, k);
-  for (uint32_t i = 0; i < w->nparts; i++) {
+static void run_group(TransferWalk *w, Axes axes, int64_t first, int64_t group) {
+  const Collective *c = w->call->what;
+  for (int64_t k = 0; k < group; k++) w->peer[k] = axes_peer(w->mesh, axes, first, k);
+  for (uint32_t i = 0; i < c->nparts; i++) {
     for (int64_t k = 0; k < group; k++) {
-      s->src[k] = member(s, k)->src[i];
-      s->dst[k] = member(s, k)->dst[i];
+      w->src[k] = member(w, k)->src[i];
+      w->dst[k] = member(w, k)->dst[i];
     }
-    kinds[w->kind](s, &w->part[i], group);
+    kinds[c->kind](w, &c->part[i], group);
   }
 }
+
 void transfers_walk(TransferWalk *w) {
   Axes axes = group_axes(w->call->what);
   int64_t group = axes_size(w->mesh, axes);
@@ -338,8 +351,8 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Elements that processor k of the group hands to the others of part p; dims that are not moved
-// count whole, and rows that an incomplete batch lacks count too, like padding elsewhere.
+// Elements of part p that member k of the group sends to the others. Rows that an incomplete batch
+// lacks count too, as padding does elsewhere.
 static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
@@ -352,7 +365,7 @@ static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, 
   return sent;
 }
 
-// A permute counts what the processor hands on that hands on most.
+// Of a permute: what the processor sends that sends most.
 static int64_t permute_elements(const TransferWalk *w) {
   const Collective *c = w->call->what;
   Axes axes = group_axes(c);
@@ -369,13 +382,6 @@ static int64_t permute_elements(const TransferWalk *w) {
   return most;
 }
 
-static int64_t ring_bytes(CollKind k, int64_t group, int64_t bytes) {
-  if (group <= 1) return 0;
-  if (k == COLL_PERMUTE) return bytes;
-  int64_t rounds = k == COLL_ALL_REDUCE ? 2 : 1, each = bytes / group, rest = bytes % group;
-  return rounds * each * (group - 1) + ceil_div(rounds * rest * (group - 1), group);
-}
-
 void call_count(const TransferWalk *w, CommCount *count, double seconds) {
   const Collective *c = w->call->what;
   int64_t elements = c->kind == COLL_PERMUTE ? permute_elements(w) : 0;
@@ -386,7 +392,7 @@ void call_count(const TransferWalk *w, CommCount *count, double seconds) {
   int64_t bytes = elements * dtype_bytes(c->type);
   count->calls[c->kind]++;
   count->bytes[c->kind] += bytes;
-  count->wire_bytes[c->kind] += ring_bytes(
+  count->wire_bytes[c->kind] += coll_wire_bytes(
       c->kind, axes_size(w->mesh, c->kind == COLL_PERMUTE ? group_axes(c) : c->axes), bytes);
   count->seconds[c->kind] += seconds;
 }

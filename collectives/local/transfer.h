@@ -1,63 +1,82 @@
-// Transfers: what a collective moves, box by box, the same for every communicator.
+// Transfers: the copies that a collective consists of, the same for every communicator.
 //
-// Every kind becomes transfers: a box of elements, one or several sources that are combined in the
-// order of ranks, one or several destinations. all_reduce is one transfer n -> n, reduce_scatter n
-// of n -> 1, all_gather n of 1 -> n, all_to_all and permute 1 -> 1.
+// A transfer is a box of elements with one or several sources, which are combined in the order of
+// ranks, and one or several destinations. In a group of n processors
+//
+//   all_reduce      is one transfer from n to n processors,
+//   reduce_scatter  n transfers from n to 1,
+//   all_gather      n transfers from 1 to n,
+//   all_to_all      and permute are transfers from 1 to 1.
+//
+// Every communicator walks over the same transfers in the same order (transfers_walk) and does
+// those that concern it.
 #ifndef COLLECTIVES_TRANSFER_H
 #define COLLECTIVES_TRANSFER_H
 
 #include "collectives/local/comm.h"
 
-enum { TRANSFER_SMALL_BYTES = 4096 }; // what fits a page is moved faster than another worker wakes
+// A call of at most this many bytes is done by one worker: waking another takes longer.
+enum { TRANSFER_SMALL_BYTES = 4096 };
 
 typedef struct Transfer Transfer;
-// n elements behind `from` in all sources into those behind `to` in all destinations.
+// Combines n elements from offset `from` of all sources into offset `to` of all destinations.
 typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, Monoid monoid);
 
-// A box of elements and where it stands in source and destination.
 struct Transfer {
   int rank;
   int64_t extent[MAX_RANK], from_stride[MAX_RANK], to_stride[MAX_RANK]; // elements
-  int64_t from, to;                                                     // first element
-  int64_t nsrc, ndst;
+  int64_t from, to;               // offset of the first element in a source and in a destination
+  int64_t nsrc, ndst;             // a transfer with several sources is combined, else copied
   const int64_t *src_of, *dst_of; // processors
-  char *const *src, *const *dst;  // NULL in those of processors on other machines
+  char *const *src, *const *dst;  // their blocks; NULL for a processor on another machine
   Combine *combine;
 };
 
-// One worker's walk over the transfers of a call, in an order that is the same for everyone. `take`
-// gets each that has elements, its dims joined where they are contiguous on both sides.
 typedef struct TransferWalk TransferWalk;
+// Takes a transfer that is not empty; `job` numbers the transfers of the call.
 typedef void TransferTake(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
+// One worker's walk over the transfers of a call.
 struct TransferWalk {
   const Mesh *mesh;
   const CommCall *call;
   TransferTake *take;
   void *context;
-  int64_t job;   // transfers seen
-  int64_t *peer; // room for a number and two addresses a processor
+  int worker, workers; // transfer_share takes the share of this worker
+  Combine *combine;    // for the elements of the call
+  int64_t job;         // transfers seen
+  int64_t *peer;       // the current group: processors and the addresses of their blocks
   char **src, **dst;
 };
 void transfers_walk(TransferWalk *w);
 
-// This worker's part of a transfer: elements in ranges, small transfers in turn. A worker reads all
-// sources of a range before it writes a destination, so equal source and destination are safe, and
-// the number of workers changes no bit.
-void transfer_share(const Transfer *t, const Collective *c, int64_t elements, int64_t job,
-                    int worker, int workers);
-// Elements lo..hi-1 of the box, counted row-major.
-void transfer_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi);
-// The same of source `src` into packed, and of packed into destination `dst`.
+// Memory for the walks of several workers, so that a step allocates nothing.
+typedef struct WalkRoom {
+  int64_t processors;
+  int64_t *peer;  // `processors` numbers for each worker
+  char **address; // twice as many addresses
+} WalkRoom;
+WalkRoom walk_room(int64_t processors, int workers);
+void walk_room_free(WalkRoom *r);
+// A walk of worker `room`; its share is `worker` of `workers`.
+TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const CommCall *call,
+                        int worker, int workers);
+
+// A TransferTake: does this worker's share, a range of elements, or a whole small transfer in turn.
+// A worker reads all sources of a range before it writes a destination, so a source may also be a
+// destination. Results do not depend on the number of workers, bit by bit.
+void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
+// Copies elements lo..hi-1 of the box, counted row-major, from block `src` to a contiguous buffer,
+// and from such a buffer to block `dst`.
 void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
-                       int64_t hi, char *packed);
-void transfer_copy_in(const Transfer *t, const Collective *c, const char *packed, int64_t lo,
+                       int64_t hi, char *buffer);
+void transfer_copy_in(const Transfer *t, const Collective *c, const char *buffer, int64_t lo,
                       int64_t hi, char *dst);
 
-// How elements of a type are combined, by the widest vectors of this processor.
+// Combines elements of a type with the widest vectors of this CPU.
 Combine *combine_of(Dtype type);
 
-// Adds a call to the counters: operand bytes at the call, padding included, of the processor that
-// sends most (decision 28), and what a ring sends for them.
+// Adds the call to the counters: bytes as coll_call_bytes counts them (collectives/collectives.h),
+// and what a ring sends for them.
 void call_count(const TransferWalk *w, CommCount *count, double seconds);
 
 #endif

@@ -27,23 +27,6 @@ bool coll_of(Op op, CollKind *out) {
   return false;
 }
 
-// Share of the bytes that a ring of n sends: times (n-1)/n, or whole for permute.
-static const struct {
-  int rounds;
-  bool whole;
-} ring[COLL_COUNT] = {
-    [COLL_ALL_REDUCE] = {2, false},     [COLL_ALL_GATHER] = {1, false},
-    [COLL_REDUCE_SCATTER] = {1, false}, [COLL_ALL_TO_ALL] = {1, false},
-    [COLL_PERMUTE] = {1, true},
-};
-
-int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
-  if (group <= 1) return 0;
-  if (ring[k].whole) return bytes;
-  int64_t each = bytes / group, rest = bytes % group; // bytes * (group-1) might not fit
-  return ring[k].rounds * each * (group - 1) + ceil_div(ring[k].rounds * rest * (group - 1), group);
-}
-
 static int64_t common(int64_t a, int64_t na, int64_t b, int64_t nb) {
   int64_t lo = a > b ? a : b, hi = a + na < b + nb ? a + na : b + nb;
   return hi > lo ? hi - lo : 0;
@@ -210,7 +193,7 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
   int n = levels_of(machine, mesh, axes, level);
   double seconds = 0;
   for (int i = 0; i < n; i++)
-    seconds += level[i].link.latency * (machine->shared > 0 ? 1 : ring[k].rounds);
+    seconds += level[i].link.latency * (machine->shared > 0 ? 1 : coll_rounds(k));
   return seconds;
 }
 
@@ -220,7 +203,7 @@ double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes ax
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
   if (n == 0) return 0;
-  if (n == 1 || ring[k].whole)
+  if (n == 1 || k == COLL_PERMUTE)
     return (double)coll_wire_bytes(k, level[n - 1].group, bytes) *
            (machine->bandwidth / level[n - 1].link.bandwidth);
   double weight = 0, rest = (double)bytes;
@@ -228,7 +211,7 @@ double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes ax
     const Level *l = &level[k == COLL_ALL_TO_ALL ? n - 1 - i : i];
     double group = (double)l->group;
     weight +=
-        ring[k].rounds * rest * (group - 1) / group * (machine->bandwidth / l->link.bandwidth);
+        coll_rounds(k) * rest * (group - 1) / group * (machine->bandwidth / l->link.bandwidth);
     rest /= group;
   }
   return weight;

@@ -1,7 +1,8 @@
-// Communicator over ranks. Those of one machine work like the local one, on windows: all meet and
-// compare what they are about to do, their workers share the elements, all meet again. What
-// concerns several machines their leaders do (collectives/ranks/internode.c). Elements are combined
-// in the same order as in one process, so the bits are the same.
+// Communicator over ranks. The ranks of one machine work like the local communicator, on shared
+// segments: all meet and compare what they are about to do, their workers share the elements, and
+// all meet again. The leaders of the machines do what concerns several machines
+// (collectives/ranks/internode.c). Elements are combined in the same order as in one process, so
+// the bits are the same.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,12 @@
 typedef struct CommRanks {
   Comm comm;
   Ranks *ranks;
-  Internode *internode; // NULL: one machine
-  int workers;
-  int64_t processors;
-  Barrier *all; // of the workers of this process
-  bool agreed;
-  int first_worker, all_workers;  // of the machine's ranks together
-  int64_t *peer;                  // per worker: `processors` numbers
-  char **src, **dst, **local_dst; // per worker: `processors` addresses
+  Internode *internode;          // NULL: one machine
+  Barrier *all;                  // of the workers of this process
+  bool agreed;                   // result of the meeting before the call, for all workers
+  int first_worker, all_workers; // among the workers of all ranks of the machine
+  WalkRoom room;
+  char **local_dst; // `processors` addresses for each worker
 } CommRanks;
 
 // -- what the ranks compare ---------------------------------------------------------------------
@@ -79,33 +78,29 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
 
 // -- the machine's part -------------------------------------------------------------------------
 
-typedef struct Share {
-  const CommRanks *comm;
-  int worker, workers;
-  Combine *combine;
+typedef struct LocalPart {
+  const Ranks *ranks;
   char **local_dst;
-} Share;
+} LocalPart;
 
-// Of a transfer to several machines the blocks on this one are its own affair where nothing is
-// combined.
-static bool own_part(const Share *s, Transfer *t) {
-  const Ranks *r = s->comm->ranks;
+// Restricts a transfer to the blocks on this machine. False: there are none, or the leaders do it,
+// because sources on several machines are combined.
+static bool restrict_to_machine(const LocalPart *p, Transfer *t) {
+  const Ranks *r = p->ranks;
   if (r->machines == 1) return true;
   if (!internode_concerns(r, t)) return ranks_is_local(r, t->src_of[0]);
   if (t->nsrc > 1 || !ranks_is_local(r, t->src_of[0])) return false;
   int64_t n = 0;
   for (int64_t d = 0; d < t->ndst; d++)
-    if (ranks_is_local(r, t->dst_of[d])) s->local_dst[n++] = t->dst[d];
-  t->dst = s->local_dst;
+    if (ranks_is_local(r, t->dst_of[d])) p->local_dst[n++] = t->dst[d];
+  t->dst = p->local_dst;
   t->ndst = n;
   return n > 0;
 }
 
-static void take_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
-  const Share *s = w->context;
+static void take(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   Transfer own = *t;
-  own.combine = s->combine;
-  if (own_part(s, &own)) transfer_share(&own, w->call->what, elements, job, s->worker, s->workers);
+  if (restrict_to_machine(w->context, &own)) transfer_share(w, &own, elements, job);
 }
 
 static void workers_wait(const CommRanks *c, int workers) {
@@ -114,20 +109,17 @@ static void workers_wait(const CommRanks *c, int workers) {
 
 static bool ranks_run(Comm *comm, const CommCall *call, int worker, int workers) {
   CommRanks *c = (CommRanks *)(void *)comm;
-  const Collective *w = call->what;
   double start = worker == 0 ? clock_seconds() : 0;
   if (inject_at(c->ranks, call) == INJECT_SKIP) return true;
   if (worker == 0) c->agreed = agree(c, call, workers);
   workers_wait(c, workers);
   if (!c->agreed) return false;
-  bool small = w->bytes <= TRANSFER_SMALL_BYTES;
-  int64_t at = worker * c->processors;
-  Share share = {c, c->first_worker + worker, c->all_workers, combine_of(w->type),
-                 c->local_dst + at};
-  TransferWalk walk = {comm->mesh, call,         take_transfer, &share,
-                       0,          c->peer + at, c->src + at,   c->dst + at};
-  if (small) share.workers = 1;
-  if (share.worker < share.workers) transfers_walk(&walk);
+  LocalPart part = {c->ranks, c->local_dst + worker * c->room.processors};
+  TransferWalk walk = walk_begin(&c->room, worker, comm->mesh, call, c->first_worker + worker,
+                                 call->what->bytes <= TRANSFER_SMALL_BYTES ? 1 : c->all_workers);
+  walk.take = take;
+  walk.context = &part;
+  if (walk.worker < walk.workers) transfers_walk(&walk);
   workers_wait(c, workers);
   if (worker != 0) return true;
   bool good = (!c->internode || !ranks_is_leader(c->ranks) || internode_run(c->internode, call)) &&
@@ -140,9 +132,7 @@ static void ranks_end(Comm *comm) {
   CommRanks *c = (CommRanks *)(void *)comm;
   internode_free(c->internode);
   barrier_free(c->all);
-  free(c->peer);
-  free(c->src);
-  free(c->dst);
+  walk_room_free(&c->room);
   free(c->local_dst);
   free(c);
 }
@@ -154,13 +144,8 @@ Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers) {
   c->comm.table = &ranks_table;
   c->comm.mesh = mesh;
   c->ranks = r;
-  c->workers = workers;
-  c->processors = mesh_size(mesh);
-  size_t n = (size_t)c->processors * (size_t)workers;
-  c->peer = mem_zeroed(n, sizeof *c->peer);
-  c->src = mem_zeroed(n, sizeof *c->src);
-  c->dst = mem_zeroed(n, sizeof *c->dst);
-  c->local_dst = mem_zeroed(n, sizeof *c->local_dst);
+  c->room = walk_room(mesh_size(mesh), workers);
+  c->local_dst = mem_zeroed((size_t)(c->room.processors * workers), sizeof *c->local_dst);
   c->all = barrier_new(workers, r->spin && workers > 1);
   if (r->machines > 1 && ranks_is_leader(r)) c->internode = internode_new(r, mesh);
   return &c->comm;

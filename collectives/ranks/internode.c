@@ -30,8 +30,8 @@ typedef struct MessageBuffer {
 struct Internode {
   Ranks *ranks;
   const Mesh *mesh;
-  int64_t processors, *peer;
-  char **src, **dst; // of the walk
+  int64_t processors;
+  WalkRoom room;
   const Collective *what;
   TransferPiece *piece;
   int pieces;
@@ -53,9 +53,7 @@ void internode_free(Internode *f) {
   }
   free(f->sources.at);
   free(f->result.at);
-  free(f->peer);
-  free(f->src);
-  free(f->dst);
+  walk_room_free(&f->room);
   free(f->piece);
   free(f->of);
   free(f->address);
@@ -72,9 +70,7 @@ Internode *internode_new(Ranks *r, const Mesh *mesh) {
   f->mesh = mesh;
   f->processors = mesh_size(mesh);
   size_t n = (size_t)f->processors, machines = (size_t)r->machines;
-  f->peer = mem_zeroed(n, sizeof *f->peer);
-  f->src = mem_zeroed(n, sizeof *f->src);
-  f->dst = mem_zeroed(n, sizeof *f->dst);
+  f->room = walk_room(f->processors, 1);
   f->source = mem_zeroed(n, sizeof *f->source);
   f->piece = mem_zeroed(BATCH_PIECES, sizeof *f->piece);
   f->of = mem_zeroed(n * 2 * BATCH_PIECES, sizeof *f->of);
@@ -298,7 +294,9 @@ static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t eleme
 bool internode_run(Internode *f, const CommCall *call) {
   f->what = call->what;
   f->failed = false;
-  TransferWalk walk = {f->mesh, call, add_transfer, f, 0, f->peer, f->src, f->dst};
+  TransferWalk walk = walk_begin(&f->room, 0, f->mesh, call, 0, 1);
+  walk.take = add_transfer;
+  walk.context = f;
   transfers_walk(&walk);
   if (f->pieces) run_batch(f);
   return !f->failed;

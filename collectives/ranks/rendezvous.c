@@ -197,14 +197,6 @@ void rendezvous_end(Rendezvous *b, int code) {
   wake_all(b);
 }
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 static bool sleep_watching(Ranks *r, uint32_t generation, WaitLimit limit) {
   Rendezvous *b = r->rendezvous;
   const struct timespec look = {0, LOOK_NANOSECONDS};
@@ -246,7 +238,7 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit) {
   atomic_store(noted, r->meetings);
   for (int i = 0; r->spin && i < SPINS; i++) {
     if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return true;
-    relax();
+    spin_pause();
   }
   return sleep_watching(r, generation, limit);
 }
@@ -274,7 +266,7 @@ const char *ranks_name(const Ranks *r, int rank, char *out, size_t room) {
   char at[MAX_AXES * 32];
   long long first = rank * r->each, last = first + r->each - 1;
   const char *between = r->mesh->naxes ? ", " : "";
-  mesh_coordinates(r->mesh, first, ", ", at, sizeof at);
+  mesh_coordinates(r->mesh, first, " ", at, sizeof at);
   if (r->each == 1)
     snprintf(out, room, "rank %d (processor %lld%s%s)", rank, first, between, at);
   else

@@ -19,6 +19,15 @@ const char *coll_text(CollKind k) {
   return text[k];
 }
 
+int coll_rounds(CollKind k) { return k == COLL_ALL_REDUCE ? 2 : 1; }
+
+int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
+  if (group <= 1) return 0;
+  if (k == COLL_PERMUTE) return bytes;
+  int64_t each = bytes / group, rest = bytes % group; // bytes * (group-1) might not fit
+  return coll_rounds(k) * each * (group - 1) + ceil_div(coll_rounds(k) * rest * (group - 1), group);
+}
+
 const InstrValue *program_instr_value(const Program *p, uint32_t i) {
   const InstrNote *note = p->note ? &p->note[i] : NULL;
   if (!note || !note->nvalues) return NULL;

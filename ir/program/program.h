@@ -149,6 +149,11 @@ typedef enum CollKind {
   COLL_COUNT
 } CollKind;
 const char *coll_text(CollKind k);
+// How often a ring passes the data on: 2 for an all_reduce, which scatters and gathers, else 1.
+int coll_rounds(CollKind k);
+// Bytes that one processor of a group of n sends in a ring, rounded up: (n-1)/n of `bytes` in each
+// round, all of them for permute. `bytes`: of the operand; of an all_gather, of the result.
+int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
 
 // One tensor of a collective: dims in physical order. Along dim `gathered` the destination is
 // longer, along `split` shorter (-1: no such dim): all_gather has gathered, reduce_scatter has
